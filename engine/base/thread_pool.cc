@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers sleep on a condition variable and are woken by a new epoch; tasks are claimed from one atomic counter. The
+// caller waits only for workers that have joined the loop: one that the system wakes late finds it closed and costs
+// nothing. A plan's loops follow each other within microseconds, while waking a sleeper costs 5 to 50: so after a loop
+// a worker watches for the next one for a moment before it sleeps, and the caller watches for the last worker.
+
+#include "engine/base/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/base/mutex.h"
+
+namespace vicinal {
+namespace {
+
+// How long is watched. Longer keeps cores busy that others could use; shorter than the gap between two loops of a plan
+// is for nothing.
+constexpr std::chrono::microseconds kWatch{50};
+
+inline void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+// Until done() or for kWatch. The clock is read every 32 looks.
+template <class Done>
+void Watch(const Done& done) {
+  const auto end = std::chrono::steady_clock::now() + kWatch;
+  do {
+    for (int look = 0; look < 32; ++look) {
+      if (done()) return;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+}
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  // One loop at a time: callers take turns on this.
+  Mutex turn;
+
+  Mutex mutex;
+  CondVar wake;  // a new epoch, or stop
+  CondVar done;  // the last worker left the loop
+  uint64_t epoch VICINAL_GUARDED_BY(mutex) = 0;
+  bool open VICINAL_GUARDED_BY(mutex) = false;  // the loop of this epoch may be joined
+  int joined VICINAL_GUARDED_BY(mutex) = 0;     // workers inside it
+  bool stop VICINAL_GUARDED_BY(mutex) = false;
+  Thunk thunk VICINAL_GUARDED_BY(mutex) = nullptr;
+  const void* body VICINAL_GUARDED_BY(mutex) = nullptr;
+  int64_t num_tasks VICINAL_GUARDED_BY(mutex) = 0;
+
+  std::atomic<int64_t> next{0};
+  // What Watch looks at without the mutex: copies of epoch (or stop: all ones) and joined, written under it.
+  std::atomic<uint64_t> announced{0};
+  std::atomic<int> inside{0};
+  std::vector<std::thread> workers;
+
+  void Drain(Thunk run, const void* with, int64_t tasks, int thread) {
+    for (int64_t task = next.fetch_add(1, std::memory_order_relaxed); task < tasks;
+         task = next.fetch_add(1, std::memory_order_relaxed)) {
+      run(with, task, thread);
+    }
+  }
+
+  void Work(int thread) {
+    uint64_t seen = 0;
+    while (true) {
+      Thunk run;
+      const void* with;
+      int64_t tasks;
+      if (seen != 0) Watch([&] { return announced.load(std::memory_order_relaxed) != seen; });
+      {
+        MutexLock lock(&mutex);
+        while (!stop && epoch == seen) wake.Wait(&mutex);
+        if (stop) return;
+        seen = epoch;
+        if (!open) continue;
+        inside.store(++joined, std::memory_order_relaxed);
+        run = thunk;
+        with = body;
+        tasks = num_tasks;
+      }
+      Drain(run, with, tasks, thread);
+      MutexLock lock(&mutex);
+      inside.store(--joined, std::memory_order_relaxed);
+      if (joined == 0) done.NotifyOne();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
+  VICINAL_CHECK(num_threads >= 1);
+  for (int thread = 1; thread < num_threads; ++thread) {
+    impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->Work(thread); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    MutexLock lock(&impl_->mutex);
+    impl_->stop = true;
+    impl_->announced.store(~uint64_t{0}, std::memory_order_relaxed);
+    impl_->wake.NotifyAll();
+  }
+  for (std::thread& worker : impl_->workers) worker.join();
+}
+
+int ThreadPool::num_threads() const { return static_cast<int>(impl_->workers.size()) + 1; }
+
+void ThreadPool::Run(int64_t num_tasks, Thunk thunk, const void* body) {
+  if (num_tasks <= 0) return;
+  MutexLock turn(&impl_->turn);
+  if (impl_->workers.empty() || num_tasks == 1) {
+    for (int64_t task = 0; task < num_tasks; ++task) thunk(body, task, 0);
+    return;
+  }
+  {
+    MutexLock lock(&impl_->mutex);
+    impl_->thunk = thunk;
+    impl_->body = body;
+    impl_->num_tasks = num_tasks;
+    impl_->open = true;
+    impl_->next.store(0, std::memory_order_relaxed);
+    impl_->announced.store(++impl_->epoch, std::memory_order_relaxed);
+    impl_->wake.NotifyAll();
+  }
+  impl_->Drain(thunk, body, num_tasks, 0);
+  {
+    MutexLock lock(&impl_->mutex);
+    impl_->open = false;
+    if (impl_->joined == 0) return;
+  }
+  Watch([&] { return impl_->inside.load(std::memory_order_relaxed) == 0; });
+  MutexLock lock(&impl_->mutex);
+  while (impl_->joined > 0) impl_->done.Wait(&impl_->mutex);
+}
+
+}  // namespace vicinal

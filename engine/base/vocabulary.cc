@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/vocabulary.h"
+
+namespace vicinal {
+
+std::string_view ToString(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::kSum:
+      return "sum";
+    case Reduce::kMean:
+      return "mean";
+    case Reduce::kMax:
+      return "max";
+    case Reduce::kMin:
+      return "min";
+  }
+  return "unknown";
+}
+
+std::string_view ToString(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::kGat:
+      return "gat";
+    case AttentionKind::kGatV2:
+      return "gatv2";
+    case AttentionKind::kDot:
+      return "dot";
+  }
+  return "unknown";
+}
+
+std::string_view ToString(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kNone:
+      return "none";
+    case ActivationKind::kRelu:
+      return "relu";
+    case ActivationKind::kElu:
+      return "elu";
+    case ActivationKind::kLeakyRelu:
+      return "leaky_relu";
+    case ActivationKind::kSigmoid:
+      return "sigmoid";
+    case ActivationKind::kTanh:
+      return "tanh";
+  }
+  return "unknown";
+}
+
+std::string_view ToString(Locality locality) {
+  switch (locality) {
+    case Locality::kNode:
+      return "node";
+    case Locality::kNeighbourhood:
+      return "neighbourhood";
+    case Locality::kGraph:
+      return "graph";
+  }
+  return "unknown";
+}
+
+std::string_view ToString(SelfLoops loops) {
+  switch (loops) {
+    case SelfLoops::kAsSent:
+      return "as_sent";
+    case SelfLoops::kAddRemaining:
+      return "add_remaining";
+    case SelfLoops::kReplace:
+      return "replace";
+  }
+  return "unknown";
+}
+
+std::string_view ToString(EdgeWeighting weighting) {
+  switch (weighting) {
+    case EdgeWeighting::kNone:
+      return "none";
+    case EdgeWeighting::kSent:
+      return "sent";
+    case EdgeWeighting::kGcnSent:
+      return "gcn_sent";
+    case EdgeWeighting::kGcnOnes:
+      return "gcn_ones";
+  }
+  return "unknown";
+}
+
+}  // namespace vicinal

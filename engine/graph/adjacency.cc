@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Self-loops, then weights: each a pass over the rows. Invariant: a result holds finite values only, columns ascending.
+// Cost: O(N + E) time; the result plus 8 N bytes while GCN's weights are computed.
+#include "engine/graph/adjacency.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+bool IsGcn(EdgeWeighting weighting) {
+  return weighting == EdgeWeighting::kGcnSent || weighting == EdgeWeighting::kGcnOnes;
+}
+
+struct Range {
+  EdgeId begin = 0;
+  EdgeId end = 0;
+};
+
+// The self-loops among the entries of row `row`.
+Range LoopsOf(const Csr& graph, int64_t row) {
+  const auto loops = std::equal_range(graph.col.begin() + graph.row_ptr[row],
+                                      graph.col.begin() + graph.row_ptr[row + 1], static_cast<NodeId>(row));
+  return {loops.first - graph.col.begin(), loops.second - graph.col.begin()};
+}
+
+Csr CopyAsSent(const Csr& graph, bool weighted) {
+  Csr copy;
+  copy.num_rows = graph.num_rows;
+  copy.num_cols = graph.num_cols;
+  copy.row_ptr = graph.row_ptr;
+  copy.col = graph.col;
+  if (weighted) copy.value = graph.value;
+  return copy;
+}
+
+// Exactly one loop in each row, between the sources before and after it.
+Csr WithOneLoopEach(const Csr& graph, const AdjacencySpec& spec, bool weighted) {
+  const bool keep_last = spec.loops == SelfLoops::kAddRemaining;
+  Csr out;
+  out.num_rows = graph.num_rows;
+  out.num_cols = graph.num_cols;
+  out.row_ptr.resize(graph.num_rows + 1);
+  int64_t size = 0;
+  for (int64_t row = 0; row < graph.num_rows; ++row) {
+    const Range loops = LoopsOf(graph, row);
+    size += graph.row_ptr[row + 1] - graph.row_ptr[row] - (loops.end - loops.begin) + 1;
+    out.row_ptr[row + 1] = size;
+  }
+  out.col.resize(size);
+  if (weighted) out.value.resize(size);
+  for (int64_t row = 0; row < graph.num_rows; ++row) {
+    const Range loops = LoopsOf(graph, row);
+    const EdgeId begin = graph.row_ptr[row], end = graph.row_ptr[row + 1];
+    const EdgeId loop_at = out.row_ptr[row] + (loops.begin - begin);
+    std::copy(graph.col.begin() + begin, graph.col.begin() + loops.begin, out.col.begin() + out.row_ptr[row]);
+    out.col[loop_at] = static_cast<NodeId>(row);
+    std::copy(graph.col.begin() + loops.end, graph.col.begin() + end, out.col.begin() + loop_at + 1);
+    if (!weighted) continue;
+    std::copy(graph.value.begin() + begin, graph.value.begin() + loops.begin, out.value.begin() + out.row_ptr[row]);
+    out.value[loop_at] = keep_last && loops.begin < loops.end ? graph.value[loops.end - 1] : spec.loop_weight;
+    std::copy(graph.value.begin() + loops.end, graph.value.begin() + end, out.value.begin() + loop_at + 1);
+  }
+  return out;
+}
+
+int64_t NameOf(int64_t node, const std::vector<NodeId>* old_of_new) { return old_of_new ? (*old_of_new)[node] : node; }
+
+// degree^-1/2 of each row, 0 where the degree is 0. Without values each entry weighs 1.
+StatusOr<std::vector<double>> InverseRootDegrees(const Csr& csr, const std::vector<NodeId>* old_of_new) {
+  std::vector<double> result(csr.num_rows, 0.0);
+  for (int64_t row = 0; row < csr.num_rows; ++row) {
+    const EdgeId begin = csr.row_ptr[row], end = csr.row_ptr[row + 1];
+    double degree = static_cast<double>(end - begin);
+    if (!csr.value.empty()) {
+      degree = 0.0;
+      for (EdgeId e = begin; e < end; ++e) degree += csr.value[e];
+    }
+    if (degree < 0.0) {
+      return FailedPrecondition("NEGATIVE_DEGREE",
+                                absl::StrCat("the in-edges of node ", NameOf(row, old_of_new), " weigh ", degree,
+                                             " in sum; GCN's normalisation takes the root of ",
+                                             "that sum, which must not be below 0: change the graph's edge weights, or "
+                                             "use a model with normalize=False"));
+    }
+    if (degree > 0.0) result[row] = 1.0 / std::sqrt(degree);
+  }
+  return result;
+}
+
+// D^-1/2 A D^-1/2, in double, each weight rounded once.
+Status NormaliseGcn(Csr* csr, const std::vector<NodeId>* old_of_new) {
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<double> scale, InverseRootDegrees(*csr, old_of_new));
+  const bool weighted = !csr->value.empty();
+  csr->value.resize(csr->nnz());
+  for (int64_t row = 0; row < csr->num_rows; ++row) {
+    for (EdgeId e = csr->row_ptr[row]; e < csr->row_ptr[row + 1]; ++e) {
+      const double weight = weighted ? csr->value[e] : 1.0;
+      csr->value[e] = static_cast<float>(scale[csr->col[e]] * weight * scale[row]);
+      if (std::isfinite(csr->value[e])) continue;
+      return FailedPrecondition("WEIGHT_OVERFLOW",
+                                absl::StrCat("GCN's normalised weight of the edge from node ",
+                                             NameOf(csr->col[e], old_of_new), " to node ", NameOf(row, old_of_new),
+                                             " does not fit float32: the edge weights around them are too small in "
+                                             "sum; scale the graph's edge weights"));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Csr> BuildAdjacency(const Csr& graph, const AdjacencySpec& spec, const std::vector<NodeId>* old_of_new) {
+  const AdjacencySpec canonical = CanonicalSpec(spec, !graph.value.empty());
+  if (canonical.weighting == EdgeWeighting::kSent && graph.value.empty() && graph.nnz() > 0) {
+    return FailedPrecondition(
+        "EDGE_WEIGHT_MISSING",
+        "the model propagates over edge weights, but the graph has none; upload the graph with edge_weight, or use a "
+        "model without");
+  }
+  const bool weighted = canonical.weighting == EdgeWeighting::kSent || canonical.weighting == EdgeWeighting::kGcnSent;
+  Csr adjacency =
+      canonical.loops == SelfLoops::kAsSent ? CopyAsSent(graph, weighted) : WithOneLoopEach(graph, canonical, weighted);
+  if (IsGcn(canonical.weighting)) VICINAL_RETURN_IF_ERROR(NormaliseGcn(&adjacency, old_of_new));
+  return adjacency;
+}
+
+std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops) {
+  std::vector<float> scale(graph.num_rows, 0.0f);
+  for (int64_t row = 0; row < graph.num_rows; ++row) {
+    int64_t degree = graph.row_ptr[row + 1] - graph.row_ptr[row];
+    if (loops != SelfLoops::kAsSent) {
+      const Range own = LoopsOf(graph, row);
+      degree += 1 - (own.end - own.begin);
+    }
+    if (degree > 0) scale[row] = static_cast<float>(1.0 / std::sqrt(static_cast<double>(degree)));
+  }
+  return scale;
+}
+
+AdjacencySpec CanonicalSpec(const AdjacencySpec& spec, bool weighted) {
+  AdjacencySpec canonical = spec;
+  if (spec.weighting == EdgeWeighting::kGcnSent && !weighted) canonical.weighting = EdgeWeighting::kGcnOnes;
+  const bool ones = canonical.weighting == EdgeWeighting::kNone || canonical.weighting == EdgeWeighting::kGcnOnes;
+  // Where every edge weighs 1, the two ways of having one loop each give the same.
+  if (ones && spec.loops == SelfLoops::kAddRemaining) canonical.loops = SelfLoops::kReplace;
+  if (ones || spec.loops == SelfLoops::kAsSent) canonical.loop_weight = 1.0f;
+  return canonical;
+}
+
+int64_t AdjacencyBytesBound(int64_t num_nodes, int64_t num_edges) {
+  const int64_t entry_bytes = sizeof(NodeId) + sizeof(float);
+  return (num_nodes + 1) * static_cast<int64_t>(sizeof(EdgeId)) + (num_nodes + num_edges) * entry_bytes;
+}
+
+}  // namespace vicinal
