@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Aggregation by tiles of columns and partitions of the sources ("tiled_rows").
+//
+// Idea: a few columns of a part of the source rows are packed next to each other, so that they fit the second-level
+// cache, and all rows gather from there; then the next part, then the next columns. Rows that are not finished keep
+// their chains between parts. Each thread packs for itself into its own cache: no barrier.
+//
+// When it wins: many edges per node and wide rows, where the rows of all sources do not fit the second-level cache but
+// a tile of them does, or where a row has several edges into each part. For a few edges per node, packing costs as much
+// as it saves, and simd_rows is faster.
+//
+// Bytes moved: per tile, edges * (4 + 4 weighted) of indices and rows * 8; sources * 4 * D read once, written and read
+// back in the near cache; rows * 4 * D written. With several parts, 24 * tile bytes more per row and part.
+//
+// Determinism: the one evaluation order of gather_rows-inl.h. Edges are taken in their order, which parts follow as far
+// as columns ascend; where they do not, a source of a part before is read from its own row.
+//
+// Source: FeatGraph (Hu et al., SC'20), section III-C: feature tiling with one-dimensional partitioning of the
+// sources; packing of tiles is own.
+#include <algorithm>
+#include <memory>
+
+#include "engine/kernels/cpu/aggregate_simd.h"
+#include "engine/kernels/cpu/aggregate_tiled.h"
+#include "engine/kernels/cpu/kernels.h"
+#include "engine/kernels/cpu/work.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/aggregate_tiled_simd.cc"
+#include "engine/kernels/cpu/simd_targets.h"
+#include "hwy/foreach_target.h"
+//
+#include "engine/kernels/cpu/tiled_rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vicinal::internal::HWY_NAMESPACE {
+
+template <Reduce kReduce>
+void AdvanceBy(const TiledJob& job, bool wide, const PanelState& state, int64_t begin, int64_t end) {
+  constexpr int kVectors = static_cast<int>(16 / kLanes);
+  if (job.gather.weight != nullptr) {
+    wide ? AdvancePanel<2 * kVectors, kReduce, true>(job, state, begin, end)
+         : AdvancePanel<kVectors, kReduce, true>(job, state, begin, end);
+  } else {
+    wide ? AdvancePanel<2 * kVectors, kReduce, false>(job, state, begin, end)
+         : AdvancePanel<kVectors, kReduce, false>(job, state, begin, end);
+  }
+}
+
+template <Reduce kReduce>
+void FinishBy(const TiledJob& job, bool wide, const PanelState& state, int64_t begin, int64_t end) {
+  constexpr int kVectors = static_cast<int>(16 / kLanes);
+  wide ? FinishPanel<2 * kVectors, kReduce>(job, state, begin, end)
+       : FinishPanel<kVectors, kReduce>(job, state, begin, end);
+}
+
+// Tiles are 16 columns, or 32 where `wide`.
+void AdvanceRows(const TiledJob& job, Reduce reduce, bool wide, const PanelState& state, int64_t begin, int64_t end) {
+  reduce == Reduce::kMax   ? AdvanceBy<Reduce::kMax>(job, wide, state, begin, end)
+  : reduce == Reduce::kMin ? AdvanceBy<Reduce::kMin>(job, wide, state, begin, end)
+                           : AdvanceBy<Reduce::kSum>(job, wide, state, begin, end);
+}
+void FinishRows(const TiledJob& job, Reduce reduce, bool wide, const PanelState& state, int64_t begin, int64_t end) {
+  reduce == Reduce::kMax   ? FinishBy<Reduce::kMax>(job, wide, state, begin, end)
+  : reduce == Reduce::kMin ? FinishBy<Reduce::kMin>(job, wide, state, begin, end)
+                           : FinishBy<Reduce::kSum>(job, wide, state, begin, end);
+}
+
+}  // namespace vicinal::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vicinal::internal {
+namespace {
+
+HWY_EXPORT(AdvanceRows);
+HWY_EXPORT(FinishRows);
+
+// Up to this, the tile of all sources is one part: what does not fit the second level comes from the last, and rows
+// keep nothing between parts. Beyond, a part is what fits the second level.
+constexpr int64_t kOnePartBytes = int64_t{4} << 20;
+constexpr int64_t kPartBytes = int64_t{768} << 10;
+// Rows that keep their sums between parts: many, as each panel packs every part again.
+constexpr int64_t kPanelRows = 8192;
+
+size_t Aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) / 64 * 64; }
+
+// How a problem is cut.
+struct Tiling {
+  int64_t tile;       // columns, a multiple of 16
+  int64_t tiles;      // of them
+  int64_t fit_rows;   // sources of a part at most
+  int64_t part_rows;  // sources of a part
+  int64_t parts;
+  int64_t groups;  // ranges of rows, so that all threads have work where there are few tiles
+  int64_t panel_rows;
+
+  Tiling(const AggregateProblem& problem, const KernelConfig& config, int num_threads) {
+    const int64_t sources = std::max<int64_t>(problem.cols, 1), columns = (problem.width + 15) / 16 * 16;
+    const auto choose = [&](int64_t wanted_tile) {
+      tile = std::min<int64_t>(columns, std::max<int64_t>(16, wanted_tile / 16 * 16));
+      const int64_t by_cache = 4 * tile * sources <= kOnePartBytes ? sources : kPartBytes / (4 * tile);
+      const int64_t fit = config.values[0] > 0 ? config.values[0] : std::max<int64_t>(by_cache, 1);
+      fit_rows = std::min(sources, fit);
+      parts = (sources + fit_rows - 1) / fit_rows;
+    };
+    choose(config.values[1] > 0 ? config.values[1] : 16);
+    // Sums that are kept between parts are tiles of 16 or 32 columns.
+    if (parts > 1 && tile > 32) choose(32);
+    // Parts of equal size, so that the last one is not a remnant.
+    part_rows = (sources + parts - 1) / parts;
+    tiles = std::max<int64_t>((problem.width + tile - 1) / tile, 1);
+    groups = std::max<int64_t>(1, (2 * num_threads + tiles - 1) / tiles);
+    if (num_threads == 1) groups = 1;
+    panel_rows = parts == 1 ? 0 : std::min<int64_t>(kPanelRows, std::max<int64_t>(problem.rows, 1));
+  }
+
+  // No more for fewer rows or sources: a plan books scratch for the whole graph.
+  size_t PackedBytes() const { return Aligned(fit_rows * tile * 4); }
+  size_t CursorBytes() const { return Aligned(panel_rows * 8); }
+  size_t ThreadBytes() const { return PackedBytes() + CursorBytes() + Aligned(panel_rows * 3 * tile * 4); }
+};
+
+// The part of a job that is columns [first, first + count) of dst.
+GatherJob ColumnsOf(GatherJob job, int64_t first, int64_t count) {
+  job.src = job.src.columns(first, count);
+  job.dst = job.dst.columns(first, count);
+  if (job.epilogue.bias != nullptr) job.epilogue.bias += first;
+  if (!job.epilogue.addend.empty()) job.epilogue.addend = job.epilogue.addend.columns(first, count);
+  return job;
+}
+
+// Fills job->packed with the tile of the sources of its part.
+void PackPart(const TiledJob& job, int64_t tile) {
+  const int64_t columns = job.gather.dst.cols;
+  for (int64_t source = job.part_begin; source < job.part_end; ++source) {
+    float* to = job.packed + (source - job.part_begin) * tile;
+    if (columns < tile) std::fill(to + columns, to + tile, 0.0f);
+    CopyTile(job.gather, source, to);
+  }
+}
+
+// One tile of columns for rows [begin, end).
+class TileRunner {
+ public:
+  TileRunner(const Tiling& tiling, Reduce reduce, void* scratch) : tiling_(tiling), reduce_(reduce) {
+    char* at = static_cast<char*>(scratch);
+    packed_ = reinterpret_cast<float*>(at);
+    state_.cursor = reinterpret_cast<int64_t*>(at + tiling.PackedBytes());
+    state_.sums = reinterpret_cast<float*>(at + tiling.PackedBytes() + tiling.CursorBytes());
+  }
+
+  void Run(const GatherJob& gather, int64_t sources, int64_t begin, int64_t end) const {
+    TiledJob job = {gather, 0, sources, packed_};
+    if (tiling_.parts == 1) {
+      PackPart(job, tiling_.tile);
+      job.gather.src = {packed_, sources, gather.dst.cols, tiling_.tile};
+      RunGatherJob(job.gather, reduce_, begin, end);
+      return;
+    }
+    for (int64_t row = begin; row < end; row += tiling_.panel_rows) {
+      RunPanel(&job, sources, row, std::min(end, row + tiling_.panel_rows));
+    }
+  }
+
+ private:
+  void RunPanel(TiledJob* job, int64_t sources, int64_t begin, int64_t end) const {
+    const bool wide = tiling_.tile > 16;
+    std::copy(job->gather.row_ptr + begin, job->gather.row_ptr + end, state_.cursor);
+    for (int64_t part = 0; part < tiling_.parts; ++part) {
+      job->part_begin = std::min(sources, part * tiling_.part_rows);
+      job->part_end = std::min(sources, job->part_begin + tiling_.part_rows);
+      PackPart(*job, tiling_.tile);
+      HWY_DYNAMIC_DISPATCH(AdvanceRows)(*job, reduce_, wide, state_, begin, end);
+    }
+    HWY_DYNAMIC_DISPATCH(FinishRows)(*job, reduce_, wide, state_, begin, end);
+  }
+
+  const Tiling& tiling_;
+  const Reduce reduce_;
+  float* packed_;
+  PanelState state_;
+};
+
+class TiledAggregate final : public AggregateKernel {
+ public:
+  std::string_view name() const override { return "tiled_rows"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  Refusal Refuses(const AggregateProblem& problem) const override {
+    return problem.storage == Storage::kFloat32 ? Refusal() : "only rows of float32";
+  }
+  std::vector<std::string_view> ParameterNames() const override { return {"source_rows", "tile_columns"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
+    std::vector<KernelConfig> candidates = {{}};
+    if (problem.width <= 16) return candidates;
+    candidates.push_back({{0, 32}});
+    // All sources at once; parts that fit the second level.
+    const int64_t all = std::min<int64_t>(problem.cols, 1 << 30), part = kPartBytes / 64;
+    if (problem.cols * 64 > kOnePartBytes) candidates.push_back({{static_cast<int32_t>(all), 16}});
+    if (problem.cols > part) candidates.push_back({{static_cast<int32_t>(part), 16}});
+    candidates.push_back({{static_cast<int32_t>(all), 64}});
+    return candidates;
+  }
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int num_threads) const override {
+    return static_cast<size_t>(num_threads) * Tiling(problem, config, num_threads).ThreadBytes();
+  }
+
+  Status Run(DeviceContext& context, const AggregateArgs& args, void* scratch) const override {
+    ThreadPool* pool = context.thread_pool();
+    const int threads = pool != nullptr ? pool->num_threads() : 1;
+    AggregateProblem problem = args.problem;
+    problem.rows = args.dst.rows, problem.cols = args.src.rows, problem.width = args.dst.cols;
+    const Tiling tiling(problem, args.config, threads);
+    const GatherJob job = MakeAggregateJob(args);
+    const RowWork work = {job.row_ptr, args.dst.rows, 1, 8};
+    const auto run = [&](int64_t task, int thread) {
+      const int64_t tile = task / tiling.groups, group = task % tiling.groups;
+      const double share = work.Before(work.rows) / static_cast<double>(tiling.groups);
+      const int64_t begin = group == 0 ? 0 : work.Cut(share * static_cast<double>(group));
+      const int64_t end = group + 1 == tiling.groups ? work.rows : work.Cut(share * static_cast<double>(group + 1));
+      const int64_t first = tile * tiling.tile, count = std::min(tiling.tile, args.dst.cols - first);
+      if (begin >= end) return;
+      char* mine = static_cast<char*>(scratch) + static_cast<size_t>(thread) * tiling.ThreadBytes();
+      TileRunner(tiling, args.problem.reduce, mine).Run(ColumnsOf(job, first, count), args.src.rows, begin, end);
+    };
+    if (args.dst.rows == 0 || args.dst.cols == 0) return OkStatus();
+    if (pool == nullptr) {
+      for (int64_t task = 0; task < tiling.tiles * tiling.groups; ++task) run(task, 0);
+    } else {
+      pool->ParallelFor(tiling.tiles * tiling.groups, run);
+    }
+    return OkStatus();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const AggregateKernel> MakeTiledAggregate() { return std::make_unique<TiledAggregate>(); }
+
+}  // namespace vicinal::internal
+#endif  // HWY_ONCE

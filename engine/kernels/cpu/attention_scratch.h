@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scratch of the vectorised attention: the same for all instruction sets, as plans book it before they know which runs.
+#ifndef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_SCRATCH_H_
+#define VICINAL_ENGINE_KERNELS_CPU_ATTENTION_SCRATCH_H_
+
+#include <cstdint>
+
+#include "engine/kernels/operations.h"
+
+namespace vicinal::internal {
+// Edges whose scores are held at once: 8 KiB for 16 heads, a quarter of the first-level cache.
+inline constexpr int64_t kChunk = 128;
+inline constexpr int64_t kMostLanes = 16;
+
+// A thread's scratch, in floats: raw scores of a chunk, then scores, each with a vector of slack; then the row's
+// weighted sums and slack.
+inline constexpr int64_t kScoreFloats = (kChunk + 1) * kMostLanes;
+inline int64_t AttentionScratchFloats(const AttentionProblem& problem) {
+  return 2 * kScoreFloats + (problem.heads * problem.head_width + 2 * kMostLanes - 1) / kMostLanes * kMostLanes;
+}
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_ATTENTION_SCRATCH_H_

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduction of messages that pass through an MLP: edges are taken some dozens at a time, whatever rows they belong to,
+// so that every layer is a small product of a block of messages and packed weights in registers, both in the near
+// caches, and runs at nearly the speed of a dense update. A row's reduction is carried from block to block. Compiled
+// once per instruction set.
+#if defined(VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
+#undef VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
+#else
+#define VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
+#endif
+
+#include <utility>
+
+#include "engine/kernels/cpu/gather_job.h"
+#include "engine/kernels/cpu/message_scratch.h"
+#include "engine/kernels/cpu/message_vector-inl.h"
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vicinal::internal::HWY_NAMESPACE {
+
+inline constexpr int kEdgePanelVectors = static_cast<int>(kEdgePanel / kLanes);
+// Panels of a tile, so that with kLayerRows rows its accumulators, one row of panels and the broadcast fit the
+// registers.
+inline constexpr int kLayerPanels = kLanes >= 16 ? 4 : 1;
+// Inputs whose products are summed before they join the total.
+inline constexpr int64_t kLayerInputs = 256;
+
+template <int kPanels>
+constexpr int LayerRows() {
+  if (kLanes < 8) return 2;
+  if (kLanes < 16) return 6;
+  return kPanels >= 3 ? 6 : 12;
+}
+
+// out = activation(in W^T + bias) for a block of rows of scratch.
+struct LayerJob {
+  const float* in;
+  float* out;
+  int64_t stride;  // of both
+  int64_t in_width, out_width;
+  EdgeLayerArgs layer;
+};
+
+template <int kRows, int kPanels>
+HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
+  constexpr int kVectors = kPanels * kEdgePanelVectors;
+  const Floats d;
+  const float* weights = static_cast<const float*>(job.layer.weight) + panel * kEdgePanel * job.in_width;
+  const float* in = job.in + row * job.stride;
+  HWY_ALIGN float total[kRows * kVectors * kLanes];
+  VF acc[kRows][kVectors];
+  for (int64_t block = 0; block == 0 || block < job.in_width; block += kLayerInputs) {
+    VICINAL_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      VICINAL_UNROLL
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(d);
+    }
+    const int64_t end = Smaller(job.in_width, block + kLayerInputs);
+    for (int64_t f = block; f < end; ++f) {
+      VF b[kVectors];
+      VICINAL_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t of_panel = v / kEdgePanelVectors * kEdgePanel * job.in_width;
+        b[v] = hn::LoadU(d, weights + of_panel + f * kEdgePanel + v % kEdgePanelVectors * kLanes);
+      }
+      VICINAL_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const VF a = hn::Set(d, in[r * job.stride + f]);
+        VICINAL_UNROLL
+        for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(a, b[v], acc[r][v]);
+      }
+    }
+    VICINAL_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      VICINAL_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        float* sum = total + (r * kVectors + v) * kLanes;
+        hn::Store(block == 0 ? acc[r][v] : hn::Add(hn::Load(d, sum), acc[r][v]), d, sum);
+      }
+    }
+  }
+  // Rows of scratch are padded to whole panels: what lies beyond out_width is written and never read.
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t col = panel * kEdgePanel + v * kLanes, count = job.out_width - col;
+    const VF bias = job.layer.bias != nullptr && count > 0 ? LoadSome(job.layer.bias + col, count) : hn::Zero(d);
+    for (int r = 0; r < kRows; ++r) {
+      const VF sum = hn::Load(d, total + (r * kVectors + v) * kLanes);
+      hn::StoreU(Activate(hn::Add(sum, bias), job.layer.activation), d, job.out + (row + r) * job.stride + col);
+    }
+  }
+}
+
+// Rows [begin, end) by kPanels panels: full tiles, then what is left in halves.
+template <int kRows, int kPanels>
+HWY_INLINE void LayerTiles(const LayerJob& job, int64_t begin, int64_t end, int64_t panel) {
+  for (; begin + kRows <= end; begin += kRows) LayerTile<kRows, kPanels>(job, begin, panel);
+  if constexpr (kRows > 1) {
+    if (begin < end) LayerTiles<kRows / 2, kPanels>(job, begin, end, panel);
+  }
+}
+
+HWY_INLINE void ApplyLayer(const LayerJob& job, int64_t rows) {
+  const int64_t panels = DivideUp(job.out_width, kEdgePanel);
+  for (int64_t panel = 0; panel < panels;) {
+    const int64_t group = Smaller(kLayerPanels, panels - panel);
+    switch (group) {
+      case 1:
+        LayerTiles<LayerRows<1>(), 1>(job, 0, rows, panel);
+        break;
+      case 2:
+        LayerTiles<LayerRows<2>(), HWY_MIN(2, kLayerPanels)>(job, 0, rows, panel);
+        break;
+      case 3:
+        LayerTiles<LayerRows<3>(), HWY_MIN(3, kLayerPanels)>(job, 0, rows, panel);
+        break;
+      default:
+        LayerTiles<LayerRows<4>(), kLayerPanels>(job, 0, rows, panel);
+        break;
+    }
+    panel += group;
+  }
+}
+
+// One thread's work on rows: messages of a block of edges, their layers, their reduction.
+template <bool kExtreme>
+class EdgeLayers {
+ public:
+  EdgeLayers(const MessageReduceArgs& args, float* scratch)
+      : args_(args),
+        stride_(MessageStride(args.problem)),
+        together_(EdgesTogether(args.config)),
+        last_edge_(args.adjacency.row_ptr[args.dst.rows]),
+        prefetch_(WorthPrefetching(args.src)),
+        messages_(scratch),
+        other_(scratch + together_ * stride_),
+        total_(scratch + 2 * together_ * stride_),
+        partial_(total_ + stride_) {}
+
+  // Rows [begin, end).
+  HWY_NOINLINE void Run(int64_t begin, int64_t end) {
+    const int64_t* row_ptr = args_.adjacency.row_ptr;
+    const int64_t last = row_ptr[end];
+    int64_t row = begin;
+    StartRow(partial_);
+    for (int64_t edge = row_ptr[begin]; edge < last; edge += together_) {
+      const int64_t block_end = Smaller(last, edge + together_);
+      BuildMessages(row, edge, block_end);
+      const float* results = ApplyLayers(block_end - edge);
+      // All rows that end within the block are stored; the last may go on in the next.
+      for (int64_t from = edge; row < end && from < block_end;) {
+        const int64_t to = Smaller(row_ptr[row + 1], block_end);
+        ReduceEdges(row, from, to, results + (from - edge) * stride_);
+        from = to;
+        for (; row < end && row_ptr[row + 1] <= to; ++row) StoreRow(row);
+      }
+    }
+    // Rows without edges at the end, or no edges at all.
+    for (; row < end; ++row) StoreRow(row);
+  }
+
+ private:
+  using R = Reducer<kExtreme>;
+
+  // Messages of edges [begin, end), the first of which belongs to `row` or, if that has none left, to a later one.
+  HWY_INLINE void BuildMessages(int64_t row, int64_t begin, int64_t end) {
+    switch (WithTargetOf(args_.problem.message)) {
+      case WithTarget::kNothing:
+        return BuildRows<WithTarget::kNothing>(row, begin, end);
+      case WithTarget::kAdd:
+        return BuildRows<WithTarget::kAdd>(row, begin, end);
+      case WithTarget::kMultiply:
+        return BuildRows<WithTarget::kMultiply>(row, begin, end);
+    }
+  }
+
+  template <WithTarget kWith>
+  HWY_NOINLINE void BuildRows(int64_t row, int64_t begin, int64_t end) {
+    const CsrView& a = args_.adjacency;
+    const int64_t width = args_.problem.width;
+    for (int64_t e = begin; e < end; ++e) {
+      while (a.row_ptr[row + 1] <= e) ++row;
+      const float* u = args_.src.row(a.col[e]);
+      const float* v = kWith == WithTarget::kNothing ? u : args_.target.row(row);
+      const VF weight = hn::Set(Floats(), a.value != nullptr ? a.value[e] : 1.0f);
+      float* out = messages_ + (e - begin) * stride_;
+      if (prefetch_ && e + kAhead < last_edge_) {
+        const float* next = args_.src.row(a.col[e + kAhead]);
+        for (int64_t c = 0; c < width; c += 16) hwy::Prefetch(next + c);
+      }
+      for (int64_t c = 0; c < width; c += kLanes) {
+        const int64_t count = width - c;
+        const VF message =
+            MessageOf<kWith>(LoadSome(u + c, count), LoadTarget<kWith>(args_.problem.message, v + c, count));
+        hn::StoreU(Activate(hn::Mul(message, weight), args_.activation), Floats(), out + c);
+      }
+    }
+  }
+
+  // Returns where the last layer's outputs are.
+  HWY_INLINE const float* ApplyLayers(int64_t edges) {
+    float *in = messages_, *out = other_;
+    int64_t in_width = args_.problem.width;
+    for (int32_t l = 0; l < args_.problem.num_layers; ++l) {
+      const int64_t out_width = args_.problem.out_widths[l];
+      ApplyLayer({in, out, stride_, in_width, out_width, args_.layers[l]}, edges);
+      in_width = out_width;
+      std::swap(in, out);
+    }
+    return in;
+  }
+
+  HWY_INLINE void StartRow(float* reduction) const {
+    for (int64_t c = 0; c < stride_; c += kLanes) hn::StoreU(R::Start(), Floats(), reduction + c);
+  }
+
+  // Edges [begin, end) of `row`, whose results are at `results`, join partial_, and that total_ at the end of each
+  // block of kMessageBlock edges of the row.
+  HWY_INLINE void ReduceEdges(int64_t row, int64_t begin, int64_t end, const float* results) {
+    const int64_t first = args_.adjacency.row_ptr[row];
+    for (int64_t e = begin; e < end;) {
+      if (e != first && (e - first) % kMessageBlock == 0) CloseBlock(e - first == kMessageBlock);
+      const int64_t block_end = Smaller(end, first + ((e - first) / kMessageBlock + 1) * kMessageBlock);
+      JoinEdges(block_end - e, results + (e - begin) * stride_);
+      e = block_end;
+    }
+  }
+
+  HWY_NOINLINE void JoinEdges(int64_t edges, const float* results) {
+    const Floats d;
+    const VF flip = FlipOf(args_.problem.reduce);
+    for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
+      VF acc = hn::LoadU(d, partial_ + c);
+      for (int64_t k = 0; k < edges; ++k) {
+        const VF x = hn::LoadU(d, results + k * stride_ + c);
+        acc = R::Join(acc, kExtreme ? hn::Xor(x, flip) : x);
+      }
+      hn::StoreU(acc, d, partial_ + c);
+    }
+  }
+
+  // partial_ becomes total_, or joins it.
+  HWY_NOINLINE void CloseBlock(bool is_first) {
+    const Floats d;
+    for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
+      const VF block = hn::LoadU(d, partial_ + c);
+      hn::StoreU(is_first ? block : R::Join(hn::LoadU(d, total_ + c), block), d, total_ + c);
+    }
+    StartRow(partial_);
+  }
+
+  HWY_INLINE void StoreRow(int64_t row) {
+    const Floats d;
+    const int64_t degree = args_.adjacency.row_ptr[row + 1] - args_.adjacency.row_ptr[row];
+    for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
+      const int64_t count = args_.dst.cols - c;
+      VF acc = hn::LoadU(d, partial_ + c);
+      if (degree > kMessageBlock) acc = R::Join(hn::LoadU(d, total_ + c), acc);
+      StoreSome(Finish(ReducedOf(args_, degree, acc), args_.epilogue, row, c, count), args_.dst.row(row) + c, count);
+    }
+    StartRow(partial_);
+  }
+
+  static constexpr int64_t kAhead = 6;
+
+  const MessageReduceArgs& args_;
+  const int64_t stride_, together_, last_edge_;
+  const bool prefetch_;
+  float* const messages_;
+  float* const other_;
+  float* const total_;    // of the row's closed blocks
+  float* const partial_;  // of its present block
+};
+
+}  // namespace vicinal::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_

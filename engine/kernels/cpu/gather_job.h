@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the vectorised "sum (or maximum, minimum) of gathered rows" works on: the common core of aggregation, products
+// with sparse rows, and readouts.
+#ifndef VICINAL_ENGINE_KERNELS_CPU_GATHER_JOB_H_
+#define VICINAL_ENGINE_KERNELS_CPU_GATHER_JOB_H_
+
+#include <cstdint>
+
+#include "engine/kernels/operations.h"
+
+namespace vicinal::internal {
+
+// dst[i] = epilogue(reduce over e in [row_ptr[i], row_ptr[i + 1]) of w_e * src[col[e]], plus self_scale * src[i]) with
+// w_e = weight[e], or weight[col[e]] where the weights belong to the sources.
+struct GatherJob {
+  const int64_t* row_ptr = nullptr;
+  const int32_t* col = nullptr;   // null: edge e gathers row e (segments of consecutive rows)
+  const float* weight = nullptr;  // null: all ones
+  bool weight_of_source = false;
+  ConstMatrixView src;      // at least dst.cols columns; float32
+  ConstMatrixView16 src16;  // or this, for the 16-bit storages
+  bool mean = false;        // divide by the number of edges
+  float self_scale = 0.0f;
+  MatrixView dst;
+  bool stream = false;  // store past the caches; needs dst rows that are whole aligned cache lines
+  Epilogue epilogue;
+  int64_t num_edges = 0;       // edges e below row_ptr[0] + num_edges may be looked at ahead of time
+  int64_t prefetch_ahead = 0;  // edges whose rows are asked for before their turn; 0: none
+};
+
+// The second-level cache of a core, beyond which gathered rows are prefetched: most server cores have 1 to 2 MiB.
+inline constexpr int64_t kNearCacheBytes = 1 << 19;
+
+inline bool WorthPrefetching(ConstMatrixView src) {
+  return src.rows * src.stride * static_cast<int64_t>(sizeof(float)) > kNearCacheBytes;
+}
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_GATHER_JOB_H_

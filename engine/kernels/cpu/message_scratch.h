@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that the vectorised message reduction shares among instruction sets: plans book its scratch before they know
+// which runs, and bits must not depend on how edges are cut into blocks.
+#ifndef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_SCRATCH_H_
+#define VICINAL_ENGINE_KERNELS_CPU_MESSAGE_SCRATCH_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/kernels/operations.h"
+
+namespace vicinal::internal {
+
+// Edges of a row whose messages are reduced before they join the row's result.
+inline constexpr int64_t kMessageBlock = 256;
+// Outputs of a panel of packed weights.
+inline constexpr int64_t kEdgePanel = 16;
+
+// Edges that pass through the layers together, unless the configuration says otherwise: two blocks of messages 64 wide
+// and the weights of one layer then fit a first-level cache and a part of the second.
+inline constexpr int64_t kEdgesTogether = 96;
+
+inline int64_t PaddedToPanel(int64_t width) { return (width + kEdgePanel - 1) / kEdgePanel * kEdgePanel; }
+
+// Columns of a row of scratch: the widest of all layers' inputs and outputs.
+inline int64_t MessageStride(const MessageReduceProblem& problem) {
+  int64_t widest = problem.width;
+  for (int32_t l = 0; l < problem.num_layers; ++l) widest = std::max(widest, problem.out_widths[l]);
+  return PaddedToPanel(widest);
+}
+
+inline int64_t EdgesTogether(const KernelConfig& config) {
+  return config.values[1] > 0 ? config.values[1] : kEdgesTogether;
+}
+
+// A thread's scratch, in floats: two blocks of messages, between which layers alternate, then a row's reduction so far
+// and that of its present block.
+inline int64_t MessageScratchFloats(const MessageReduceProblem& problem, const KernelConfig& config) {
+  if (problem.num_layers == 0) return 0;
+  return (2 * EdgesTogether(config) + 2) * MessageStride(problem);
+}
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_MESSAGE_SCRATCH_H_

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference aggregation and attention: one output element at a time, every edge visited in order, double accumulators.
+// Reads a source row once per edge and column with a stride, so it is slow; deterministic because nothing is shared.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "engine/kernels/cpu/kernels.h"
+#include "engine/kernels/cpu/reference.h"
+
+namespace vicinal::internal {
+namespace {
+
+class ReferenceAggregate final : public ReferenceKernel<AggregateKernel> {
+ public:
+  Status Run(DeviceContext&, const AggregateArgs& args, void*) const override {
+    for (int64_t i = 0; i < args.dst.rows; ++i) {
+      for (int64_t d = 0; d < args.dst.cols; ++d) {
+        double result = Reduced(args, i, d);
+        if (args.self_scale != 0) result += static_cast<double>(args.self_scale) * Source(args, i, d);
+        args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, result, i, d);
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  static double Source(const AggregateArgs& args, int64_t j, int64_t d) {
+    switch (args.problem.storage) {
+      case Storage::kFloat32:
+        return args.src.row(j)[d];
+      case Storage::kBfloat16:
+        return FromBfloat16(args.src16.row(j)[d]);
+      case Storage::kFloat16:
+        return FromFloat16(args.src16.row(j)[d]);
+    }
+    return 0;
+  }
+
+  static double Weight(const AggregateArgs& args, int64_t edge) {
+    if (args.adjacency.value != nullptr) return args.adjacency.value[edge];
+    return args.src_scale != nullptr ? args.src_scale[args.adjacency.col[edge]] : 1;
+  }
+
+  static double Joined(Reduce reduce, double a, double b) {
+    if (reduce == Reduce::kMax) return std::max(a, b);
+    return reduce == Reduce::kMin ? std::min(a, b) : a + b;
+  }
+
+  static double Reduced(const AggregateArgs& args, int64_t i, int64_t d) {
+    const CsrView& a = args.adjacency;
+    const int64_t begin = a.row_ptr[i], end = a.row_ptr[i + 1];
+    if (begin == end) return 0;
+    const Reduce reduce = args.problem.reduce;
+    double result = Weight(args, begin) * Source(args, a.col[begin], d);
+    for (int64_t e = begin + 1; e < end; ++e) {
+      result = Joined(reduce, result, Weight(args, e) * Source(args, a.col[e], d));
+    }
+    return reduce == Reduce::kMean ? result / static_cast<double>(end - begin) : result;
+  }
+};
+
+// Scores are computed anew in each of three passes (maximum, sum, weighted sum), as a row's degree has no bound to keep
+// them by.
+class ReferenceAttention final : public ReferenceKernel<AttentionKernel> {
+ public:
+  Status Run(DeviceContext&, const AttentionArgs& args, void*) const override {
+    const AttentionProblem& p = args.problem;
+    for (int64_t i = 0; i < args.dst.rows; ++i) {
+      for (int64_t c = 0; c < args.dst.cols; ++c) {
+        double result = 0;
+        if (p.concat) {
+          result = Attended(args, i, c / p.head_width, c % p.head_width);
+        } else {
+          for (int64_t k = 0; k < p.heads; ++k) result += Attended(args, i, k, c);
+          result /= static_cast<double>(p.heads);
+        }
+        args.dst.row(i)[c] = ReferenceEpilogue(args.epilogue, result, i, c);
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  static double Leaky(double x, double slope) { return x < 0 ? slope * x : x; }
+
+  static double Score(const AttentionArgs& args, int64_t i, int64_t j, int64_t k) {
+    if (args.problem.kind == AttentionKind::kGat) {
+      return Leaky(static_cast<double>(args.score_src.row(j)[k]) + args.score_dst.row(i)[k], args.negative_slope);
+    }
+    const bool dot = args.problem.kind == AttentionKind::kDot;
+    double score = 0;
+    for (int64_t c = k * args.problem.head_width; c < (k + 1) * args.problem.head_width; ++c) {
+      const double query = args.query.row(i)[c];
+      score +=
+          dot ? query * args.key.row(j)[c] : args.att[c] * Leaky(query + args.value.row(j)[c], args.negative_slope);
+    }
+    return dot ? args.score_scale * score : score;
+  }
+
+  static double Attended(const AttentionArgs& args, int64_t i, int64_t k, int64_t c) {
+    const CsrView& a = args.adjacency;
+    const int64_t begin = a.row_ptr[i], end = a.row_ptr[i + 1];
+    if (begin == end) return 0;
+    double max = -std::numeric_limits<double>::infinity();
+    for (int64_t e = begin; e < end; ++e) max = std::max(max, Score(args, i, a.col[e], k));
+    double sum = 0, weighted = 0;
+    for (int64_t e = begin; e < end; ++e) {
+      const double share = std::exp(Score(args, i, a.col[e], k) - max);
+      sum += share;
+      weighted += share * args.value.row(a.col[e])[k * args.problem.head_width + c];
+    }
+    return weighted / sum;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const AggregateKernel> MakeReferenceAggregate() { return std::make_unique<ReferenceAggregate>(); }
+std::unique_ptr<const AttentionKernel> MakeReferenceAttention() { return std::make_unique<ReferenceAttention>(); }
+
+}  // namespace vicinal::internal

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference message reduction and edge scores: the definitions of operations.h edge by edge, in double precision. A
+// message of doubles passes through the edge layers between two rows of scratch.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "engine/kernels/cpu/kernels.h"
+#include "engine/kernels/cpu/reference.h"
+
+namespace vicinal::internal {
+namespace {
+
+double MessageOf(Message message, double u, double v) {
+  switch (message) {
+    case Message::kSource:
+      return u;
+    case Message::kAdd:
+      return u + v;
+    case Message::kSubtract:
+      return u - v;
+    case Message::kMultiply:
+      return u * v;
+  }
+  return u;
+}
+
+// The larger (smaller) of two numbers; NaN if either is one, so that it does not vanish.
+double Extreme(bool min, double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return a + b;
+  return min ? std::min(a, b) : std::max(a, b);
+}
+
+class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKernel> {
+ public:
+  // Two rows that a message alternates between, and the row's result.
+  size_t ScratchBytes(const MessageReduceProblem& problem, const KernelConfig&, int) const override {
+    return 3 * static_cast<size_t>(Widest(problem)) * sizeof(double);
+  }
+
+  Status Run(DeviceContext&, const MessageReduceArgs& args, void* scratch) const override {
+    const CsrView& a = args.adjacency;
+    const int64_t widest = Widest(args.problem);
+    double* buffer = static_cast<double*>(scratch);
+    double* result = buffer + 2 * widest;
+    const Reduce reduce = args.problem.reduce;
+    for (int64_t i = 0; i < args.dst.rows; ++i) {
+      std::fill_n(result, widest, 0.0);
+      const int64_t begin = a.row_ptr[i], end = a.row_ptr[i + 1];
+      for (int64_t e = begin; e < end; ++e) {
+        const double* message = EdgeMessage(args, i, e, buffer, buffer + widest);
+        for (int64_t c = 0; c < args.dst.cols; ++c) {
+          if (reduce == Reduce::kSum || reduce == Reduce::kMean) {
+            result[c] += message[c];
+          } else {
+            result[c] = e == begin ? message[c] : Extreme(reduce == Reduce::kMin, result[c], message[c]);
+          }
+        }
+      }
+      const double divisor = reduce == Reduce::kMean && end > begin ? static_cast<double>(end - begin) : 1.0;
+      for (int64_t c = 0; c < args.dst.cols; ++c)
+        args.dst.row(i)[c] = ReferenceEpilogue(args.epilogue, result[c] / divisor, i, c);
+    }
+    return OkStatus();
+  }
+
+ private:
+  static int64_t Widest(const MessageReduceProblem& problem) {
+    int64_t widest = problem.width;
+    for (int32_t l = 0; l < problem.num_layers; ++l) widest = std::max(widest, problem.out_widths[l]);
+    return widest;
+  }
+
+  // The message of edge e into row i, after its layers; in one of the two rows.
+  static const double* EdgeMessage(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
+    const MessageReduceProblem& p = args.problem;
+    const CsrView& a = args.adjacency;
+    const double weight = a.value != nullptr ? a.value[e] : 1.0;
+    for (int64_t c = 0; c < p.width; ++c) {
+      const double v = p.message == Message::kSource ? 0.0 : args.target.row(i)[c];
+      in[c] = ReferenceActivate(args.activation, MessageOf(p.message, args.src.row(a.col[e])[c], v) * weight);
+    }
+    int64_t in_width = p.width;
+    for (int32_t l = 0; l < p.num_layers; ++l) {
+      const EdgeLayerArgs& layer = args.layers[l];
+      for (int64_t h = 0; h < p.out_widths[l]; ++h) {
+        const float* row = static_cast<const float*>(layer.weight) + h * in_width;
+        double sum = layer.bias != nullptr ? layer.bias[h] : 0.0;
+        for (int64_t c = 0; c < in_width; ++c) sum += in[c] * row[c];
+        out[h] = ReferenceActivate(layer.activation, sum);
+      }
+      in_width = p.out_widths[l];
+      std::swap(in, out);
+    }
+    return in;
+  }
+};
+
+class ReferenceEdgeScores final : public ReferenceKernel<EdgeScoresKernel> {
+ public:
+  Status Run(DeviceContext&, const EdgeScoresArgs& args, void*) const override {
+    const CsrView& a = args.adjacency;
+    for (int64_t i = 0; i < args.problem.rows; ++i) {
+      for (int64_t e = a.row_ptr[i]; e < a.row_ptr[i + 1]; ++e) {
+        const float* u = args.src.row(a.col[e]);
+        const float* v = args.problem.dot || args.problem.message != Message::kSource ? args.target.row(i) : u;
+        float* dst = args.dst.row(e - a.row_ptr[0]);
+        args.problem.dot ? Dots(args.problem, u, v, dst) : Messages(args.problem, u, v, dst);
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  static void Dots(const EdgeScoresProblem& p, const float* u, const float* v, float* dst) {
+    const int64_t head_width = p.width / p.heads;
+    for (int64_t k = 0; k < p.heads; ++k) {
+      double sum = 0;
+      for (int64_t c = k * head_width; c < (k + 1) * head_width; ++c) sum += static_cast<double>(u[c]) * v[c];
+      dst[k] = static_cast<float>(sum);
+    }
+  }
+
+  static void Messages(const EdgeScoresProblem& p, const float* u, const float* v, float* dst) {
+    for (int64_t c = 0; c < p.width; ++c) dst[c] = static_cast<float>(MessageOf(p.message, u[c], v[c]));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const MessageReduceKernel> MakeReferenceMessageReduce() {
+  return std::make_unique<ReferenceMessageReduce>();
+}
+std::unique_ptr<const EdgeScoresKernel> MakeReferenceEdgeScores() { return std::make_unique<ReferenceEdgeScores>(); }
+
+}  // namespace vicinal::internal

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row-wise work: affine maps, norms, gathers, readouts, gates, 16-bit rows ("simd_rows").
+//
+// Idea: one read, one write, everything in between in registers; statistics in double precision, since they cost
+// nothing beside memory.
+//
+// When it wins: always over the reference; all kinds are bound by memory.
+//
+// Bytes moved: rows * width * 4 read and written, three times read for norms over a graph (mean, deviation, result),
+// once per operand more.
+//
+// Determinism: statistics over a segment are sums of blocks of kNormBlock rows in block order, whoever computes a
+// block, so that bits do not depend on the number of threads; readouts take a segment's rows in order, in fixed
+// blocks.
+//
+// Source: definitions as in PyTorch and PyTorch Geometric; the two-pass variance is the textbook one.
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "engine/kernels/cpu/kernels.h"
+#include "engine/kernels/cpu/work.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/rowwise_simd.cc"
+#include "engine/kernels/cpu/simd_targets.h"
+#include "hwy/foreach_target.h"
+//
+#include "engine/kernels/cpu/gather_rows-inl.h"
+#include "engine/kernels/cpu/to_sixteen_bits-inl.h"
+
+#ifndef VICINAL_ENGINE_KERNELS_CPU_ROWWISE_ONCE_
+#define VICINAL_ENGINE_KERNELS_CPU_ROWWISE_ONCE_
+namespace vicinal::internal {
+inline constexpr int64_t kNormBlock = 256;
+}  // namespace vicinal::internal
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vicinal::internal::HWY_NAMESPACE {
+
+HWY_INLINE VF Affine(const RowwiseArgs& args, VF x, int64_t col, int64_t count) {
+  const Floats d;
+  const VF shift = args.shift != nullptr ? LoadSome(args.shift + col, count) : hn::Zero(d);
+  return args.scale != nullptr ? hn::MulAdd(x, LoadSome(args.scale + col, count), shift) : hn::Add(x, shift);
+}
+
+HWY_INLINE void Store(const RowwiseArgs& args, VF x, int64_t row, int64_t col, int64_t count) {
+  StoreSome(Finish(x, args.epilogue, row, col, count), args.dst.row(row) + col, count);
+}
+
+HWY_NOINLINE void AddRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      Store(args, Affine(args, LoadSome(args.a.row(i) + c, count), c, count), i, c, count);
+    }
+  }
+}
+
+HWY_NOINLINE void MaxRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      Store(args, hn::Max(LoadSome(args.a.row(i) + c, count), LoadSome(args.b.row(i) + c, count)), i, c, count);
+    }
+  }
+}
+
+// Sum over all elements of rows [begin, end) of x, or of (x - mean)^2, in double precision.
+#if HWY_TARGET == HWY_SCALAR
+template <bool kSquares>
+double BlockSum(ConstMatrixView a, int64_t begin, int64_t end, double mean) {
+  double sum = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < a.cols; ++c) sum += kSquares ? (a.row(i)[c] - mean) * (a.row(i)[c] - mean) : a.row(i)[c];
+  }
+  return sum;
+}
+#else
+using Doubles = hn::RepartitionToWide<Floats>;
+using VDouble = hn::Vec<Doubles>;
+
+// Adds the first `count` lanes of x, which are 0 beyond.
+template <bool kSquares>
+HWY_INLINE VDouble Accumulate(VDouble sum, VF x, VDouble mean, int64_t count) {
+  const Doubles dd;
+  const hn::Half<Floats> half;
+  VDouble low = hn::PromoteTo(dd, hn::LowerHalf(half, x)), high = hn::PromoteTo(dd, hn::UpperHalf(half, x));
+  if (!kSquares) return hn::Add(sum, hn::Add(low, high));
+  low = hn::Sub(low, mean);
+  high = hn::Sub(high, mean);
+  if (count < kLanes) {
+    const int64_t in_half = kLanes / 2;
+    low = hn::IfThenElseZero(hn::FirstN(dd, static_cast<size_t>(Smaller(count, in_half))), low);
+    high = hn::IfThenElseZero(hn::FirstN(dd, static_cast<size_t>(count > in_half ? count - in_half : 0)), high);
+  }
+  return hn::MulAdd(low, low, hn::MulAdd(high, high, sum));
+}
+
+template <bool kSquares>
+HWY_NOINLINE double BlockSum(ConstMatrixView a, int64_t begin, int64_t end, double mean) {
+  const Doubles dd;
+  VDouble sum = hn::Zero(dd);
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < a.cols; c += kLanes) {
+      sum = Accumulate<kSquares>(sum, LoadSome(a.row(i) + c, a.cols - c), hn::Set(dd, mean), a.cols - c);
+    }
+  }
+  return hn::GetLane(hn::SumOfLanes(dd, sum));
+}
+#endif
+
+HWY_NOINLINE void NormalizeRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const ConstMatrixView a{args.a.data, args.a.rows, args.dst.cols, args.a.stride};
+  for (int64_t i = begin; i < end; ++i) {
+    const double norm = std::sqrt(BlockSum<true>(a, i, i + 1, 0));
+    const VF divisor = hn::Set(Floats(), static_cast<float>(norm < 1e-12 ? 1e-12 : norm));
+    for (int64_t c = 0; c < a.cols; c += kLanes) {
+      StoreSome(hn::Div(LoadSome(a.row(i) + c, a.cols - c), divisor), args.dst.row(i) + c, a.cols - c);
+    }
+  }
+}
+
+// dst = epilogue((a - mean) / divisor * scale + shift) for rows [begin, end).
+HWY_NOINLINE void StandardizeRows(const RowwiseArgs& args, int64_t begin, int64_t end, double mean, double divisor) {
+  const VF m = hn::Set(Floats(), static_cast<float>(mean)), by = hn::Set(Floats(), static_cast<float>(divisor));
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      const VF x = hn::Div(hn::Sub(LoadSome(args.a.row(i) + c, count), m), by);
+      Store(args, Affine(args, x, c, count), i, c, count);
+    }
+  }
+}
+
+HWY_NOINLINE void LayerNormRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const ConstMatrixView a{args.a.data, args.a.rows, args.dst.cols, args.a.stride};
+  for (int64_t i = begin; i < end; ++i) {
+    const double mean = BlockSum<false>(a, i, i + 1, 0) / static_cast<double>(a.cols);
+    const double variance = BlockSum<true>(a, i, i + 1, mean) / static_cast<double>(a.cols);
+    StandardizeRows(args, i, i + 1, mean, std::sqrt(variance + args.eps));
+  }
+}
+
+// Sum over all elements of rows [begin, end), built from blocks in order.
+template <bool kSquares>
+double SegmentSum(ConstMatrixView a, int64_t begin, int64_t end, double mean) {
+  double sum = 0;
+  for (int64_t row = begin; row < end; row += kNormBlock)
+    sum += BlockSum<kSquares>(a, row, Smaller(end, row + kNormBlock), mean);
+  return sum;
+}
+
+// The same bits, blocks in parallel; `blocks` has room for one number per block.
+template <bool kSquares>
+double ParallelSegmentSum(ConstMatrixView a, int64_t begin, int64_t end, double mean, ThreadPool* pool,
+                          double* blocks) {
+  const int64_t count = DivideUp(end - begin, kNormBlock);
+  ForRows(pool, {nullptr, count, 0, 0.1 * static_cast<double>(kNormBlock * a.cols)},
+          [&](int64_t first, int64_t last, int) {
+            for (int64_t b = first; b < last; ++b) {
+              const int64_t row = begin + b * kNormBlock;
+              blocks[b] = BlockSum<kSquares>(a, row, Smaller(end, row + kNormBlock), mean);
+            }
+          });
+  double sum = 0;
+  for (int64_t b = 0; b < count; ++b) sum += blocks[b];
+  return sum;
+}
+
+HWY_INLINE double GraphNormDivisor(const RowwiseArgs& args, double variance) {
+  return args.batched ? std::sqrt(variance + args.eps) : std::sqrt(variance) + args.eps;
+}
+
+// Many segments: one at a time per thread. One segment: its blocks and rows in parallel.
+void GraphNorm(const RowwiseArgs& args, ThreadPool* pool, double* blocks) {
+  const ConstMatrixView a{args.a.data, args.a.rows, args.dst.cols, args.a.stride};
+  const double row_ns = 0.3 * static_cast<double>(a.cols);
+  if (args.num_segments == 1) {
+    const int64_t begin = args.segments[0], end = args.segments[1];
+    const double elements = static_cast<double>(end - begin) * static_cast<double>(a.cols);
+    const double mean = ParallelSegmentSum<false>(a, begin, end, 0, pool, blocks) / elements;
+    const double divisor =
+        GraphNormDivisor(args, ParallelSegmentSum<true>(a, begin, end, mean, pool, blocks) / elements);
+    ForRows(pool, {nullptr, end - begin, 0, row_ns}, [&](int64_t first, int64_t last, int) {
+      StandardizeRows(args, begin + first, begin + last, mean, divisor);
+    });
+    return;
+  }
+  ForRows(pool, {args.segments, args.num_segments, row_ns, 20}, [&](int64_t first, int64_t last, int) {
+    for (int64_t g = first; g < last; ++g) {
+      const int64_t begin = args.segments[g], end = args.segments[g + 1];
+      const double elements = static_cast<double>(end - begin) * static_cast<double>(a.cols);
+      const double mean = SegmentSum<false>(a, begin, end, 0) / elements;
+      StandardizeRows(args, begin, end, mean, GraphNormDivisor(args, SegmentSum<true>(a, begin, end, mean) / elements));
+    }
+  });
+}
+
+void Readout(const RowwiseArgs& args, ThreadPool* pool) {
+  GatherJob job;
+  job.row_ptr = args.segments;
+  job.src = args.a;
+  job.mean = args.problem.reduce == Reduce::kMean;
+  job.dst = args.dst;
+  job.epilogue = args.epilogue;
+  const auto gather = args.problem.reduce == Reduce::kMax   ? &GatherRows<GatherKind<Reduce::kMax, false, false>>
+                      : args.problem.reduce == Reduce::kMin ? &GatherRows<GatherKind<Reduce::kMin, false, false>>
+                                                            : &GatherRows<GatherKind<Reduce::kSum, false, false>>;
+  const double vectors = static_cast<double>(DivideUp(args.dst.cols, kLanes));
+  ForRows(pool, {args.segments, args.num_segments, 0.5 * vectors, 10},
+          [&](int64_t begin, int64_t end, int) { gather(job, begin, end); });
+}
+
+void GatherRowsByIndex(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  if (args.dst.cols == 0) return;
+  for (int64_t i = begin; i < end; ++i) {
+    std::memcpy(args.dst.row(i), args.a.row(args.index[i]), static_cast<size_t>(args.dst.cols) * sizeof(float));
+  }
+}
+
+void MakeDense(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const CsrView& sparse = args.sparse;
+  if (args.dst.cols == 0) return;
+  for (int64_t i = begin; i < end; ++i) {
+    float* row = args.dst.row(i);
+    std::memset(row, 0, static_cast<size_t>(args.dst.cols) * sizeof(float));
+    for (int64_t e = sparse.row_ptr[i]; e < sparse.row_ptr[i + 1]; ++e)
+      row[sparse.col[e]] = sparse.value != nullptr ? sparse.value[e] : 1.0f;
+  }
+}
+
+// sigmoid(scale . [a, b, a - b]) of a row.
+HWY_INLINE VF GateOf(const RowwiseArgs& args, int64_t row) {
+  const Floats d;
+  const int64_t width = args.dst.cols;
+  const float *of_a = args.scale, *of_b = args.scale + width, *of_difference = args.scale + 2 * width;
+  VF sum = hn::Zero(d);
+  for (int64_t c = 0; c < width; c += kLanes) {
+    const int64_t count = width - c;
+    const VF a = LoadSome(args.a.row(row) + c, count), b = LoadSome(args.b.row(row) + c, count);
+    sum = hn::MulAdd(LoadSome(of_a + c, count), a, sum);
+    sum = hn::MulAdd(LoadSome(of_b + c, count), b, sum);
+    sum = hn::MulAdd(LoadSome(of_difference + c, count), hn::Sub(a, b), sum);
+  }
+  return ActivateByExponential(hn::SumOfLanes(d, sum), {ActivationKind::kSigmoid, 0});
+}
+
+HWY_NOINLINE void GateRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const VF gate = GateOf(args, i), rest = hn::Sub(hn::Set(Floats(), 1.0f), gate);
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      const VF a = LoadSome(args.a.row(i) + c, count), b = LoadSome(args.b.row(i) + c, count);
+      StoreSome(hn::MulAdd(gate, b, hn::Mul(rest, a)), args.dst.row(i) + c, count);
+    }
+  }
+}
+
+template <Storage kStorage>
+HWY_NOINLINE void NarrowRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const int64_t cols = args.dst16.cols;
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      StoreSome16(ToSixteenBits<kStorage>(LoadSome(args.a.row(i) + c, cols - c)), args.dst16.row(i) + c, cols - c);
+    }
+  }
+}
+
+using RowsFunction = void (*)(const RowwiseArgs&, int64_t, int64_t);
+
+void Rowwise(const RowwiseArgs& args, ThreadPool* pool, void* scratch) {
+  RowsFunction rows = nullptr;
+  switch (args.problem.kind) {
+    case RowwiseKind::kAdd:
+      rows = &AddRows;
+      break;
+    case RowwiseKind::kMax:
+      rows = &MaxRows;
+      break;
+    case RowwiseKind::kNormalize:
+      rows = &NormalizeRows;
+      break;
+    case RowwiseKind::kLayerNorm:
+      rows = &LayerNormRows;
+      break;
+    case RowwiseKind::kGatherRows:
+      rows = &GatherRowsByIndex;
+      break;
+    case RowwiseKind::kSparseToDense:
+      rows = &MakeDense;
+      break;
+    case RowwiseKind::kGraphNorm:
+      return GraphNorm(args, pool, static_cast<double*>(scratch));
+    case RowwiseKind::kReadout:
+      return Readout(args, pool);
+    case RowwiseKind::kGate:
+      rows = &GateRows;
+      break;
+    case RowwiseKind::kNarrow:
+      rows =
+          args.problem.storage == Storage::kBfloat16 ? &NarrowRows<Storage::kBfloat16> : &NarrowRows<Storage::kFloat16>;
+      break;
+  }
+  const bool narrow = args.problem.kind == RowwiseKind::kNarrow;
+  const int64_t num_rows = narrow ? args.dst16.rows : args.dst.rows, cols = narrow ? args.dst16.cols : args.dst.cols;
+  const double row_ns = 3 + 0.15 * static_cast<double>(cols);
+  ForRows(pool, {nullptr, num_rows, 0, row_ns}, [&](int64_t begin, int64_t end, int) { rows(args, begin, end); });
+}
+
+}  // namespace vicinal::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vicinal::internal {
+namespace {
+
+HWY_EXPORT(Rowwise);
+
+class SimdRowwise final : public RowwiseKernel {
+ public:
+  std::string_view name() const override { return "simd_rows"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  Refusal Refuses(const RowwiseProblem& problem) const override {
+    if (problem.kind == RowwiseKind::kNarrow && problem.storage == Storage::kFloat32)
+      return "narrows to bfloat16 or float16 only";
+    return {};
+  }
+  size_t ScratchBytes(const RowwiseProblem& problem, const KernelConfig&, int) const override {
+    if (problem.kind != RowwiseKind::kGraphNorm) return 0;
+    return static_cast<size_t>((problem.rows + kNormBlock - 1) / kNormBlock) * sizeof(double);
+  }
+  Status Run(DeviceContext& context, const RowwiseArgs& args, void* scratch) const override {
+    HWY_DYNAMIC_DISPATCH(Rowwise)(args, context.thread_pool(), scratch);
+    return OkStatus();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const RowwiseKernel> MakeSimdRowwise() { return std::make_unique<SimdRowwise>(); }
+
+}  // namespace vicinal::internal
+#endif  // HWY_ONCE

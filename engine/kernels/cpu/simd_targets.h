@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instruction sets the vectorised kernels are compiled for. Include before any Highway header. SSSE3 without SSE4 and
+// AVX-512's later additions bring nothing for float arithmetic; leaving them out halves the build.
+#ifndef VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
+#define VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+
+// Complete unrolling, so that arrays of vectors live in registers.
+#if defined(__clang__)
+#define VICINAL_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define VICINAL_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_

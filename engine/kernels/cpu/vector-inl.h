@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every vectorised kernel needs: loads and stores of a part of a vector that touch no byte beyond it, exponentials
+// accurate to a few units in the last place that keep NaN and infinity where they arose, activations, and the epilogue
+// of one vector. Compiled once per instruction set (Highway's foreach_target), hence the guard that toggles.
+#if defined(VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_
+#undef VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_
+#else
+#define VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_
+#endif
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kernels/cpu/simd_targets.h"
+#include "engine/kernels/operations.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vicinal::internal::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::RebindToSigned<Floats>;
+using VF = hn::Vec<Floats>;
+inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
+
+HWY_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+HWY_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The first `count` lanes from p, zero beyond. Masked loads of AVX2 and later do not touch what is masked; the others
+// go by the stack.
+HWY_INLINE VF LoadPart(const float* p, int64_t count) {
+  const Floats d;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
+#else
+  HWY_ALIGN float lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = p[i];
+  return hn::Load(d, lanes);
+#endif
+}
+
+HWY_INLINE VF LoadSome(const float* p, int64_t count) {
+  return count >= kLanes ? hn::LoadU(Floats(), p) : LoadPart(p, count);
+}
+
+HWY_INLINE void StoreSome(VF v, float* p, int64_t count) {
+  const Floats d;
+  if (count >= kLanes) {
+    hn::StoreU(v, d, p);
+    return;
+  }
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
+#else
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(v, d, lanes);
+  for (int64_t i = 0; i < count; ++i) p[i] = lanes[i];
+#endif
+}
+
+// 2^n for n in [-126, 127].
+HWY_INLINE VF PowerOfTwo(hn::Vec<Ints> n) {
+  return hn::BitCast(Floats(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(Ints(), 127))));
+}
+
+// x = n ln 2 + r with |r| <= ln 2 / 2; returns e^r - 1 (Taylor to r^7: the rest is below 2^-27 of it) and sets n.
+HWY_INLINE VF ReducedExpm1(VF x, hn::Vec<Ints>* n) {
+  const Floats d;
+  const VF rounded = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+  VF r = hn::NegMulAdd(rounded, hn::Set(d, 0.693359375f), x);  // exact: the constant has 10 bits
+  r = hn::NegMulAdd(rounded, hn::Set(d, -2.12194440054690583e-4f), r);
+  VF p = hn::Set(d, 1.0f / 5040);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 720));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  *n = hn::ConvertTo(Ints(), rounded);
+  return hn::MulAdd(hn::Mul(r, r), p, r);
+}
+
+// e^x; the scaling in two steps reaches subnormal results and infinity.
+HWY_INLINE VF Exp(VF x) {
+  const Floats d;
+  hn::Vec<Ints> n;
+  const VF p = ReducedExpm1(hn::Min(hn::Max(x, hn::Set(d, -110.0f)), hn::Set(d, 89.0f)), &n);
+  const hn::Vec<Ints> half = hn::ShiftRight<1>(n);
+  const VF y = hn::Mul(hn::MulAdd(p, PowerOfTwo(half), PowerOfTwo(half)), PowerOfTwo(hn::Sub(n, half)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// e^x - 1 without cancellation near 0; x <= 88.
+HWY_INLINE VF Expm1(VF x) {
+  const Floats d;
+  hn::Vec<Ints> n;
+  const VF p = ReducedExpm1(hn::Min(hn::Max(x, hn::Set(d, -80.0f)), hn::Set(d, 88.0f)), &n);
+  const VF scale = PowerOfTwo(n);
+  const VF y = hn::MulAdd(p, scale, hn::Sub(scale, hn::Set(d, 1.0f)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// tanh |x| = m / (m + 2) with m = e^(2|x|) - 1; beyond 10 it is 1 in float32.
+HWY_INLINE VF Tanh(VF x) {
+  const Floats d;
+  const VF m = Expm1(hn::Min(hn::Set(d, 20.0f), hn::Mul(hn::Set(d, 2.0f), hn::Abs(x))));
+  const VF y = hn::CopySign(hn::Div(m, hn::Add(m, hn::Set(d, 2.0f))), x);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+HWY_INLINE VF LeakyRelu(VF x, VF slope) { return hn::IfThenElse(hn::Lt(x, hn::Zero(Floats())), hn::Mul(x, slope), x); }
+
+// Out of line: the exponentials would otherwise be copied into every loop that stores.
+static HWY_NOINLINE HWY_MAYBE_UNUSED VF ActivateByExponential(VF x, Activation activation) {
+  const Floats d;
+  switch (activation.kind) {
+    case ActivationKind::kElu:
+      return hn::IfThenElse(hn::Lt(x, hn::Zero(d)),
+                            hn::Mul(hn::Set(d, activation.slope), Expm1(hn::Min(hn::Zero(d), x))), x);
+    case ActivationKind::kSigmoid:
+      return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), Exp(hn::Neg(x))));
+    case ActivationKind::kTanh:
+      return Tanh(x);
+    default:
+      return x;
+  }
+}
+
+HWY_INLINE VF Activate(VF x, Activation activation) {
+  switch (activation.kind) {
+    case ActivationKind::kNone:
+      return x;
+    // The order of operands keeps NaN: x86 returns the second when either is one.
+    case ActivationKind::kRelu:
+      return hn::Max(hn::Zero(Floats()), x);
+    case ActivationKind::kLeakyRelu:
+      return LeakyRelu(x, hn::Set(Floats(), activation.slope));
+    default:
+      return ActivateByExponential(x, activation);
+  }
+}
+
+// The epilogue for the `count` columns from `col` on of row `row`.
+HWY_INLINE VF Finish(VF v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t count) {
+  if (epilogue.row_scale != nullptr) {
+    v = hn::Mul(hn::Set(Floats(), epilogue.scale * epilogue.row_scale[row]), v);
+  } else if (epilogue.scale != 1.0f) {
+    v = hn::Mul(hn::Set(Floats(), epilogue.scale), v);
+  }
+  if (epilogue.bias != nullptr) v = hn::Add(v, LoadSome(epilogue.bias + col, count));
+  if (!epilogue.addend.empty()) {
+    v = hn::MulAdd(hn::Set(Floats(), epilogue.addend_scale), LoadSome(epilogue.addend.row(row) + col, count), v);
+  }
+  return Activate(v, epilogue.activation);
+}
+
+// The same for N vectors of one row from column `col` on, the last of `last_count` columns: each part of the epilogue
+// is asked for once per row, not once per vector.
+template <int N>
+HWY_INLINE void FinishRow(VF* v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t last_count) {
+  const Floats d;
+  if (epilogue.row_scale != nullptr || epilogue.scale != 1.0f) {
+    const VF scale =
+        hn::Set(d, epilogue.row_scale != nullptr ? epilogue.scale * epilogue.row_scale[row] : epilogue.scale);
+    VICINAL_UNROLL
+    for (int i = 0; i < N; ++i) v[i] = hn::Mul(scale, v[i]);
+  }
+  if (epilogue.bias != nullptr) {
+    VICINAL_UNROLL
+    for (int i = 0; i < N; ++i) {
+      v[i] = hn::Add(v[i], LoadSome(epilogue.bias + col + i * kLanes, i + 1 < N ? kLanes : last_count));
+    }
+  }
+  if (!epilogue.addend.empty()) {
+    const VF scale = hn::Set(d, epilogue.addend_scale);
+    const float* addend = epilogue.addend.row(row) + col;
+    VICINAL_UNROLL
+    for (int i = 0; i < N; ++i) {
+      v[i] = hn::MulAdd(scale, LoadSome(addend + i * kLanes, i + 1 < N ? kLanes : last_count), v[i]);
+    }
+  }
+  // Unrolled everywhere: v must not be indexed by a variable, or it would live in memory.
+  const Activation activation = epilogue.activation;
+  switch (activation.kind) {
+    case ActivationKind::kNone:
+      return;
+    case ActivationKind::kRelu:
+      VICINAL_UNROLL
+      for (int i = 0; i < N; ++i) v[i] = hn::Max(hn::Zero(d), v[i]);
+      return;
+    case ActivationKind::kLeakyRelu:
+      VICINAL_UNROLL
+      for (int i = 0; i < N; ++i) v[i] = LeakyRelu(v[i], hn::Set(d, activation.slope));
+      return;
+    default:
+      VICINAL_UNROLL
+      for (int i = 0; i < N; ++i) v[i] = ActivateByExponential(v[i], activation);
+  }
+}
+
+}  // namespace vicinal::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How CPU kernels share rows among threads: tasks of equal work (edges and rows weighed), cut by binary search on
+// row_ptr, so that a hub does not make one thread late. Nothing is allocated. A row is never split, so that its bits do
+// not depend on the number of threads.
+#ifndef VICINAL_ENGINE_KERNELS_CPU_WORK_H_
+#define VICINAL_ENGINE_KERNELS_CPU_WORK_H_
+
+#include <cstdint>
+
+#include "engine/base/thread_pool.h"
+
+namespace vicinal::internal {
+
+// Estimated cost of a loop over rows, in nanoseconds of one core.
+struct RowWork {
+  const int64_t* row_ptr = nullptr;  // [rows + 1], or null when rows have no edges
+  int64_t rows = 0;
+  double edge_ns = 0;
+  double row_ns = 1;
+
+  // Cost of the rows before `row`.
+  double Before(int64_t row) const {
+    const int64_t edges = row_ptr != nullptr ? row_ptr[row] - row_ptr[0] : 0;
+    return edge_ns * static_cast<double>(edges) + row_ns * static_cast<double>(row);
+  }
+
+  // The first row that has at least `cost` before it.
+  int64_t Cut(double cost) const {
+    int64_t low = 0, high = rows;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (Before(middle) < cost) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+};
+
+// Waking a thread costs 5 to 50 us here (measured: bench/kernels, "wake"), so less work than this stays on the calling
+// thread, and tasks are not made smaller than the second.
+inline constexpr double kAloneNs = 60'000;
+inline constexpr double kTaskNs = 20'000;
+
+// Calls body(pass, begin_row, end_row, thread) for ranges that cover [0, rows), each row once in each of `passes`; a
+// pass is begun after all ranges of the one before are handed out. `work` is what one pass costs.
+template <class Body>
+void ForPasses(ThreadPool* pool, const RowWork& work, int64_t passes, const Body& body) {
+  if (work.rows == 0) return;
+  const double total = work.Before(work.rows);
+  if (pool == nullptr || pool->num_threads() == 1 || total * static_cast<double>(passes) < kAloneNs) {
+    for (int64_t pass = 0; pass < passes; ++pass) body(pass, int64_t{0}, work.rows, 0);
+    return;
+  }
+  const double by_size = total / kTaskNs;
+  const int64_t most = int64_t{16} * pool->num_threads();
+  const int64_t tasks = by_size < static_cast<double>(most) ? static_cast<int64_t>(by_size) + 1 : most;
+  pool->ParallelFor(passes * tasks, [&](int64_t turn, int thread) {
+    const int64_t pass = turn / tasks, task = turn % tasks;
+    const double share = total / static_cast<double>(tasks);
+    const int64_t begin = task == 0 ? 0 : work.Cut(share * static_cast<double>(task));
+    const int64_t end = task + 1 == tasks ? work.rows : work.Cut(share * static_cast<double>(task + 1));
+    if (begin < end) body(pass, begin, end, thread);
+  });
+}
+
+// The same in one pass: body(begin_row, end_row, thread).
+template <class Body>
+void ForRows(ThreadPool* pool, const RowWork& work, const Body& body) {
+  ForPasses(pool, work, 1, [&](int64_t, int64_t begin, int64_t end, int thread) { body(begin, end, thread); });
+}
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_WORK_H_

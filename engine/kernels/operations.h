@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations that plans are made of: for each, what is to be done (Problem: shapes and kinds, known when planning)
+// and with what (Args: views, known when running). Kernels implement them (kernels/kernel.h). Dimension letters: R rows
+// computed (targets), S rows read (sources), D width aggregated, F input features, H output width, K heads, C width of
+// a head.
+#ifndef VICINAL_ENGINE_KERNELS_OPERATIONS_H_
+#define VICINAL_ENGINE_KERNELS_OPERATIONS_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine/base/vocabulary.h"
+#include "engine/device/views.h"
+
+namespace vicinal {
+
+// Parameters of a kernel as a plain value; their names and meanings are the kernel's (Kernel::ParameterNames). All
+// zeros: the kernel's own default. Whatever they are, the bits of the result are the same: parameters change where and
+// when things are computed, never the order in which a row's terms are added.
+struct KernelConfig {
+  std::array<int32_t, 4> values = {};
+
+  friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
+};
+
+// How the rows that are gathered are stored; sums are float32 always.
+enum class Storage { kFloat32, kBfloat16, kFloat16 };
+
+// Fused into the store of every operation's result:
+// dst[i] = activation(scale * row_scale[i] * result[i] + bias + addend_scale * addend[i]).
+struct Epilogue {
+  float scale = 1.0f;                // with row_scale, (scale * row_scale[i]) is formed first
+  const float* row_scale = nullptr;  // [R] or null (1): one side of a rank-1 edge weight, d_i of d_i * d_j
+  const float* bias = nullptr;       // [width of dst] or null
+  ConstMatrixView addend;            // [R, width of dst] or empty; may be dst itself
+  float addend_scale = 1.0f;
+  Activation activation;
+};
+
+// dst[i] = epilogue(reduce over edges (j -> i) of w_ij * src[j], plus self_scale * src[i]). w_ij is the adjacency's
+// value where it has values, else src_scale[j] where that is set, else 1.
+struct AggregateProblem {
+  Reduce reduce = Reduce::kSum;
+  bool weighted = false;  // the adjacency has values, or src_scale is set
+  int64_t rows = 0;       // R
+  int64_t cols = 0;       // S
+  int64_t edges = 0;
+  int64_t width = 0;                    // D
+  Storage storage = Storage::kFloat32;  // of src
+};
+struct AggregateArgs {
+  AggregateProblem problem;
+  KernelConfig config;
+  CsrView adjacency;                 // [R, S]; columns ascend within a row on whole graphs, not in receptive fields
+  ConstMatrixView src;               // [S, D]; empty unless storage is kFloat32
+  ConstMatrixView16 src16;           // [S, D]; for the 16-bit storages
+  const float* src_scale = nullptr;  // [S] or null: w_ij = src_scale[j]; only where the adjacency has no values
+  MatrixView dst;                    // [R, D]; never overlaps src
+  float self_scale = 0.0f;           // not 0: needs R == S
+  Epilogue epilogue;
+};
+
+// Softmax-weighted sum over in-edges, K heads of width C. Scores e_ij per edge and head (AttentionKind), then dst[i, k]
+// = sum_j softmax_j(e_ij) * value[j, k], concatenated [R, K*C] or the mean over heads [R, C]. Rows without edges: 0.
+struct AttentionProblem {
+  AttentionKind kind = AttentionKind::kGat;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t edges = 0;
+  int64_t heads = 1;       // K
+  int64_t head_width = 1;  // C
+  bool concat = true;
+};
+struct AttentionArgs {
+  AttentionProblem problem;
+  KernelConfig config;
+  CsrView adjacency;           // [R, S], without values
+  ConstMatrixView value;       // [S, K*C]
+  ConstMatrixView score_src;   // kGat: [S, K]
+  ConstMatrixView score_dst;   // kGat: [R, K]
+  ConstMatrixView query;       // kGatV2, kDot: [R, K*C]
+  ConstMatrixView key;         // kDot: [S, K*C]
+  const float* att = nullptr;  // kGatV2: [K*C]
+  float negative_slope = 0.2f;
+  float score_scale = 1.0f;  // kDot: 1 / sqrt(C)
+  MatrixView dst;            // [R, K*C] or [R, C]
+  Epilogue epilogue;
+};
+
+// Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III): a message per edge (j -> i) from
+// u = src[j] and v = target[i], m_ij = activation(message(u, v) * w_ij), then, where there are edge layers, an MLP over
+// it (m = activation_l(m W_l^T + b_l), one after the other), then dst[i] = epilogue(reduce over j of m_ij). A target
+// without in-edges gets epilogue(0).
+enum class Message {
+  kSource,    // u
+  kAdd,       // u + v
+  kSubtract,  // u - v
+  kMultiply,  // u * v, element by element
+};
+inline constexpr int kMaxEdgeLayers = 4;
+struct MessageReduceProblem {
+  Message message = Message::kSource;
+  Reduce reduce = Reduce::kSum;
+  bool weighted = false;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t edges = 0;
+  int64_t width = 0;                                    // D, of u, v and m
+  int32_t num_layers = 0;                               // of the MLP
+  std::array<int64_t, kMaxEdgeLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
+
+  int64_t out_width() const { return num_layers == 0 ? width : out_widths[num_layers - 1]; }
+};
+struct EdgeLayerArgs {
+  const void* weight = nullptr;  // [out, in], packed by the same kernel
+  const float* bias = nullptr;   // [out] or null
+  Activation activation;
+};
+struct MessageReduceArgs {
+  MessageReduceProblem problem;
+  KernelConfig config;
+  CsrView adjacency;       // [R, S]
+  ConstMatrixView src;     // [S, D]
+  ConstMatrixView target;  // [R, D]; empty for kSource
+  Activation activation;   // of the message, before the MLP
+  std::array<EdgeLayerArgs, kMaxEdgeLayers> layers;
+  MatrixView dst;  // [R, out_width]
+  Epilogue epilogue;
+};
+
+// Generalised sampled product, FeatGraph's SDDMM template (section III): one row per edge, in the adjacency's order,
+// dst[e] = message(u, v) [E, D], or with `dot` the product of u and v head by head, dst[e, k] = sum_c u[k, c] v[k, c]
+// [E, K].
+struct EdgeScoresProblem {
+  bool dot = true;
+  Message message = Message::kMultiply;  // without `dot`
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t edges = 0;
+  int64_t width = 0;  // D
+  int64_t heads = 1;  // K, divides D; with `dot`
+};
+struct EdgeScoresArgs {
+  EdgeScoresProblem problem;
+  KernelConfig config;
+  CsrView adjacency;       // [R, S]
+  ConstMatrixView src;     // [S, D]: u
+  ConstMatrixView target;  // [R, D]: v
+  MatrixView dst;          // [E, K] or [E, D]
+};
+
+// dst = epilogue(src * W^T). Each row's result depends on that row alone, in the same order of evaluation however many
+// rows there are.
+struct DenseUpdateProblem {
+  int64_t rows = 0;
+  int64_t in_width = 0;   // F
+  int64_t out_width = 0;  // H
+};
+struct DenseUpdateArgs {
+  DenseUpdateProblem problem;
+  KernelConfig config;
+  ConstMatrixView src;           // [R, F]
+  const void* weight = nullptr;  // W [H, F], packed by the same kernel
+  MatrixView dst;                // [R, H]; never overlaps src
+  Epilogue epilogue;
+};
+
+// The same for src in CSR form: mostly-zero features multiplied as they are.
+struct SparseUpdateProblem {
+  int64_t rows = 0;
+  int64_t in_width = 0;
+  int64_t out_width = 0;
+  int64_t nnz = 0;
+};
+struct SparseUpdateArgs {
+  SparseUpdateProblem problem;
+  KernelConfig config;
+  CsrView src;                   // [R, F]
+  const void* weight = nullptr;  // W [H, F], packed by the same kernel
+  MatrixView dst;                // [R, H]
+  Epilogue epilogue;
+};
+
+// dst[i] = epilogue((reduce over edges (j -> i) of w_ij * src[j], plus self_scale * src[i]) * W^T) for src in CSR form,
+// without a dense [R, F] in between: for reduces that do not commute with the product (max over raw bag-of-words
+// features).
+struct SparseAggregateUpdateProblem {
+  Reduce reduce = Reduce::kMax;
+  bool weighted = false;
+  int64_t rows = 0;
+  int64_t edges = 0;
+  int64_t in_width = 0;
+  int64_t out_width = 0;
+  int64_t nnz = 0;
+};
+struct SparseAggregateUpdateArgs {
+  SparseAggregateUpdateProblem problem;
+  KernelConfig config;
+  CsrView adjacency;  // [R, S]
+  CsrView src;        // [S, F]
+  float self_scale = 0.0f;
+  const void* weight = nullptr;  // W [H, F], packed by the same kernel
+  MatrixView dst;                // [R, H]
+  Epilogue epilogue;
+};
+
+// What is left: work on rows that is bound by memory alone.
+enum class RowwiseKind {
+  // dst = epilogue(a * scale + shift): copies, affine maps (BatchNorm), activations, and sums through the addend.
+  kAdd,
+  // dst = epilogue(max(a, b)), element by element.
+  kMax,
+  // dst = a / max(|a|_2, 1e-12), row by row.
+  kNormalize,
+  // dst = epilogue((a - mean) / sqrt(variance + eps) * scale + shift), over each row.
+  kLayerNorm,
+  // dst = epilogue((a - mean) / (deviation + eps) * scale + shift), over all rows and columns of each segment. Where
+  // `batched` is set, / sqrt(variance + eps), as PyTorch Geometric's LayerNorm(mode="graph") does when given a batch.
+  kGraphNorm,
+  // dst[i] = a[index[i]].
+  kGatherRows,
+  // dst = sparse, zeros filled in.
+  kSparseToDense,
+  // dst[g] = epilogue(reduce over the rows of segment g); a segment without rows gives 0.
+  kReadout,
+  // dst = g * b + (1 - g) * a with g = sigmoid(scale . [a, b, a - b]) per row; scale [3 * width]: TransformerConv's
+  // beta.
+  kGate,
+  // dst16 = a, rounded to nearest even in the 16-bit storage of the problem; no epilogue.
+  kNarrow,
+};
+struct RowwiseProblem {
+  RowwiseKind kind = RowwiseKind::kAdd;
+  Reduce reduce = Reduce::kSum;  // kReadout
+  int64_t rows = 0;              // of dst
+  int64_t width = 0;
+  Storage storage = Storage::kFloat32;  // kNarrow: of dst16
+};
+struct RowwiseArgs {
+  RowwiseProblem problem;
+  KernelConfig config;
+  ConstMatrixView a;
+  ConstMatrixView b;             // kMax, kGate
+  CsrView sparse;                // kSparseToDense
+  MatrixView dst;                // may be `a` for all kinds but kGatherRows and kReadout
+  MatrixView16 dst16;            // kNarrow
+  const float* scale = nullptr;  // [width] or null (1); kGate: [3 * width]
+  const float* shift = nullptr;  // [width] or null (0)
+  float eps = 1e-5f;
+  bool batched = false;
+  const int64_t* segments = nullptr;  // kGraphNorm, kReadout: [num_segments + 1] row offsets
+  int64_t num_segments = 0;
+  const int64_t* index = nullptr;  // kGatherRows: [rows of dst]
+  Epilogue epilogue;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_KERNELS_OPERATIONS_H_

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ordered list of kernels per operation: best first, reference last. Plans ask it; the first kernel of the device
+// that does not refuse wins, unless one is forced by name, and then that one or nothing. Filled explicitly
+// (RegisterCpuKernels, a backend's function), never by static initialisers. Owned by the Engine, filled before it
+// serves, immutable afterwards; launch counters are atomic.
+#ifndef VICINAL_ENGINE_KERNELS_REGISTRY_H_
+#define VICINAL_ENGINE_KERNELS_REGISTRY_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/status.h"
+#include "engine/kernels/kernel.h"
+
+namespace vicinal {
+
+// A kernel in a registry, with the count of its launches: the proof of what ran.
+template <class K>
+class RegisteredKernel {
+ public:
+  explicit RegisteredKernel(std::unique_ptr<const K> kernel) : kernel_(std::move(kernel)) {}
+
+  const K& kernel() const { return *kernel_; }
+  Status Launch(DeviceContext& context, const typename K::Args& args, void* scratch) const {
+    launches_.fetch_add(1, std::memory_order_relaxed);
+    return kernel_->Run(context, args, scratch);
+  }
+  int64_t launches() const { return launches_.load(std::memory_order_relaxed); }
+
+ private:
+  std::unique_ptr<const K> kernel_;
+  mutable std::atomic<int64_t> launches_{0};
+};
+
+// A kernel that was asked and said no.
+struct KernelRefusal {
+  std::string kernel;
+  std::string reason;
+};
+
+template <class K>
+struct KernelChoice {
+  const RegisteredKernel<K>* kernel = nullptr;
+  std::vector<KernelRefusal> refusals;  // of those asked before it, in order
+};
+
+// The kernels of one operation.
+template <class K>
+class OperationKernels {
+ public:
+  explicit OperationKernels(std::string_view operation) : operation_(operation) {}
+
+  std::string_view operation() const { return operation_; }
+  void Add(std::unique_ptr<const K> kernel) {
+    kernels_.push_back(std::make_unique<RegisteredKernel<K>>(std::move(kernel)));
+  }
+  const std::vector<std::unique_ptr<RegisteredKernel<K>>>& kernels() const { return kernels_; }
+
+  // The first kernel of `device` that takes `problem`. With `forced` not empty: that kernel, or INVALID_ARGUMENT
+  // (reason KERNEL_UNKNOWN or KERNEL_REFUSED, with the kernel's own words).
+  StatusOr<KernelChoice<K>> Choose(const typename K::Problem& problem, DeviceKind device,
+                                   std::string_view forced) const {
+    KernelChoice<K> choice;
+    bool known = false;
+    for (const auto& entry : kernels_) {
+      const K& kernel = entry->kernel();
+      if (kernel.device() != device || (!forced.empty() && kernel.name() != forced)) continue;
+      known = true;
+      Refusal refusal = kernel.Refuses(problem);
+      if (refusal.empty()) {
+        choice.kernel = entry.get();
+        return choice;
+      }
+      choice.refusals.push_back({std::string(kernel.name()), std::move(refusal)});
+    }
+    return NoKernel(known, forced, choice.refusals);
+  }
+
+ private:
+  Status NoKernel(bool known, std::string_view forced, const std::vector<KernelRefusal>& refusals) const {
+    const std::string field = absl::StrCat("execution.kernels[", operation_, "]");
+    if (!known) {
+      std::string names;
+      for (const auto& entry : kernels_)
+        absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(entry->kernel().name()));
+      return InvalidArgument("KERNEL_UNKNOWN", field,
+                             absl::StrCat("there is no ", operation_, " kernel '", std::string(forced),
+                                          "' on this device; there are: ", names));
+    }
+    std::string reasons;
+    for (const KernelRefusal& r : refusals)
+      absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", r.kernel, ": ", r.reason);
+    return InvalidArgument("KERNEL_REFUSED", field, absl::StrCat("no ", operation_, " kernel takes this: ", reasons));
+  }
+
+  std::string operation_;
+  std::vector<std::unique_ptr<RegisteredKernel<K>>> kernels_;
+};
+
+struct KernelRegistry {
+  OperationKernels<AggregateKernel> aggregate{"aggregate"};
+  OperationKernels<AttentionKernel> attention{"attention"};
+  OperationKernels<MessageReduceKernel> message_reduce{"message_reduce"};
+  OperationKernels<EdgeScoresKernel> edge_scores{"edge_scores"};
+  OperationKernels<DenseUpdateKernel> dense_update{"dense_update"};
+  OperationKernels<SparseUpdateKernel> sparse_update{"sparse_update"};
+  OperationKernels<SparseAggregateUpdateKernel> sparse_aggregate_update{"sparse_aggregate_update"};
+  OperationKernels<RowwiseKernel> rowwise{"rowwise"};
+
+  // Calls f(operation_kernels) for each of the above, in that order.
+  template <class F>
+  void ForEachOperation(F&& f) const {
+    f(aggregate), f(attention), f(message_reduce), f(edge_scores), f(dense_update), f(sparse_update),
+        f(sparse_aggregate_update), f(rowwise);
+  }
+};
+
+// All CPU kernels, best first: kernels/cpu/register_cpu.cc.
+void RegisterCpuKernels(KernelRegistry& registry);
+
+// Instruction set the vectorised CPU kernels use on this machine: "AVX3_ZEN4", "AVX2", ...
+std::string CpuInstructionSet();
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_KERNELS_REGISTRY_H_
