@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU as a Device: memory from the driver's stream-ordered pool, counted; copies through pinned staging on a stream
+// of their own; contexts that own a stream. Copies and frees wait for the work of all contexts, so a caller sees what
+// it would see on the CPU: what was launched before a copy has happened before it. Nothing here runs while a plan runs,
+// so waiting costs nothing that matters.
+#ifndef VICINAL_ENGINE_CUDA_CUDA_DEVICE_H_
+#define VICINAL_ENGINE_CUDA_CUDA_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/cuda/launch.h"
+#include "engine/device/device.h"
+
+namespace vicinal::cuda {
+
+class CudaDevice;
+
+// A stream and the tickets of kernels that split rows (launch.h). Used by one thread at a time.
+class CudaContext final : public DeviceContext {
+ public:
+  explicit CudaContext(CudaDevice& device);
+  ~CudaContext() override;
+
+  Device& device() override;
+  ThreadPool* thread_pool() override { return nullptr; }
+  Status Synchronize() override;
+
+  // Makes the device current on this thread. An error of the context's creation is returned here, and again at every
+  // call.
+  Status Prepare();
+  // REQUIRES: Prepare() was OK on this thread.
+  const LaunchTarget& target() const { return target_; }
+
+ private:
+  friend class CudaDevice;
+  Status Create();
+
+  CudaDevice& device_;
+  LaunchTarget target_;
+  Buffer tickets_;
+  cudaEvent_t done_ = nullptr;  // recorded by the device when a copy must wait for this context
+  Status created_;              // last: Create() fills the members above
+};
+
+// Thread-safe.
+class CudaDevice final : public Device {
+ public:
+  // FAILED_PRECONDITION when the GPU is not of compute capability 9.0, the only one that this build has code for.
+  static StatusOr<std::unique_ptr<Device>> Open(int ordinal);
+  ~CudaDevice() override;
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string name() const override;
+  std::string description() const override { return description_; }
+  StatusOr<Buffer> Allocate(size_t bytes) override;
+  Status CopyFromHost(void* dst, const void* host, size_t bytes) override;
+  Status CopyToHost(void* host, const void* src, size_t bytes) override;
+  std::unique_ptr<DeviceContext> CreateContext() override;
+  int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }
+
+  // Makes the device current on this thread.
+  Status MakeCurrent() const;
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  friend class CudaContext;
+  explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
+  Status Initialize();
+  void Free(void* data, size_t bytes) override;
+  void Register(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  void Unregister(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  Status AwaitContexts() VICINAL_REQUIRES(mutex_);
+
+  const int ordinal_;
+  int multiprocessors_ = 0;
+  std::string description_;
+  cudaMemPool_t pool_ = nullptr;
+  std::atomic<int64_t> allocated_{0};
+
+  Mutex mutex_;
+  cudaStream_t stream_ VICINAL_GUARDED_BY(mutex_) = nullptr;  // allocations, frees and copies
+  char* staging_ VICINAL_GUARDED_BY(mutex_) = nullptr;        // pinned; two halves in turn
+  cudaEvent_t half_done_[2] VICINAL_GUARDED_BY(mutex_) = {nullptr, nullptr};
+  std::vector<CudaContext*> contexts_ VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_CUDA_DEVICE_H_

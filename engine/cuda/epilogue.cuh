@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The epilogue of every operation on the device: activation(scale * row_scale * result + bias + addend_scale * addend),
+// one element at a time, at the store. The addend may be dst itself, so it is read with plain loads by the thread that
+// stores there.
+#ifndef VICINAL_ENGINE_CUDA_EPILOGUE_CUH_
+#define VICINAL_ENGINE_CUDA_EPILOGUE_CUH_
+
+#include <cstdint>
+
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+__device__ inline float Activate(const Activation& activation, float x) {
+  switch (activation.kind) {
+    case ActivationKind::kNone:
+      return x;
+    case ActivationKind::kRelu:
+      return x < 0.0f ? 0.0f : x;
+    case ActivationKind::kElu:
+      return x < 0.0f ? activation.slope * expm1f(x) : x;
+    case ActivationKind::kLeakyRelu:
+      return x < 0.0f ? activation.slope * x : x;
+    case ActivationKind::kSigmoid:
+      return 1.0f / (1.0f + expf(-x));
+    case ActivationKind::kTanh:
+      return tanhf(x);
+  }
+  return x;
+}
+
+// The weight of edge `edge` from `source`: the adjacency's value, else the source's factor.
+__device__ inline float EdgeWeight(const CsrView& adjacency, const float* src_scale, int64_t edge, int32_t source) {
+  return adjacency.value != nullptr ? __ldg(adjacency.value + edge) : __ldg(src_scale + source);
+}
+
+__device__ inline float ApplyEpilogue(const Epilogue& epilogue, float result, int64_t row, int64_t col) {
+  if (epilogue.row_scale != nullptr) {
+    result *= epilogue.scale * epilogue.row_scale[row];
+  } else if (epilogue.scale != 1.0f) {
+    result *= epilogue.scale;
+  }
+  if (epilogue.bias != nullptr) result += epilogue.bias[col];
+  if (epilogue.addend.data != nullptr) {
+    result = fmaf(epilogue.addend_scale, epilogue.addend.data[row * epilogue.addend.stride + col], result);
+  }
+  return Activate(epilogue.activation, result);
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_EPILOGUE_CUH_

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher of row_cache (row_cache.cu has the idea), free of device code.
+#ifndef VICINAL_ENGINE_CUDA_ROW_CACHE_H_
+#define VICINAL_ENGINE_CUDA_ROW_CACHE_H_
+
+#include <cuda_runtime_api.h>
+
+#include "engine/cuda/launch.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+struct RowCacheConfig {
+  int coarsening = 0;  // CF: groups of 32 columns per warp, 1, 2 or 4; 0: chosen from the width
+
+  friend bool operator==(const RowCacheConfig&, const RowCacheConfig&) = default;
+};
+
+cudaError_t LaunchRowCache(const AggregateArgs& args, const RowCacheConfig& config, const LaunchTarget& target);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_ROW_CACHE_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products with weights, and row-wise work, as kernels of their operations.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cuda/cuda_kernel.h"
+#include "engine/cuda/dense_update.h"
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/rowwise.h"
+#include "engine/cuda/sparse_aggregate_update.h"
+
+namespace vicinal::cuda {
+namespace {
+
+Refusal RefusesWidth(int64_t width) {
+  return width > kMaxWidth ? absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width) : Refusal();
+}
+
+class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
+ public:
+  DenseUpdate() : CudaWeightedKernel("register_tiles") {}
+  Refusal Refuses(const DenseUpdateProblem& problem) const override { return RefusesWidth(problem.out_width); }
+
+ protected:
+  cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
+    return LaunchDenseUpdate(args, target);
+  }
+};
+
+class SparseAggregateUpdate final : public CudaWeightedKernel<SparseAggregateUpdateKernel> {
+ public:
+  SparseAggregateUpdate() : CudaWeightedKernel("dense_row") {}
+  size_t ScratchBytes(const SparseAggregateUpdateProblem& problem, const KernelConfig&, int) const override {
+    return SparseAggregateScratchBytes(problem);
+  }
+
+ protected:
+  cudaError_t Launch(const SparseAggregateUpdateArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchSparseAggregateUpdate(args, target, scratch);
+  }
+};
+
+class Rowwise final : public CudaKernel<RowwiseKernel> {
+ public:
+  Rowwise() : CudaKernel("elements") {}
+  Refusal Refuses(const RowwiseProblem& problem) const override {
+    if (problem.kind == RowwiseKind::kGate || problem.kind == RowwiseKind::kNarrow)
+      return "no gates and no 16-bit rows";
+    return RefusesWidth(problem.width);
+  }
+  size_t ScratchBytes(const RowwiseProblem& problem, const KernelConfig&, int) const override {
+    return RowwiseScratchBytes(problem);
+  }
+
+ protected:
+  cudaError_t Launch(const RowwiseArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchRowwise(args, target, scratch);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate() { return std::make_unique<DenseUpdate>(); }
+std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate() {
+  return std::make_unique<SparseAggregateUpdate>();
+}
+std::unique_ptr<const RowwiseKernel> MakeRowwise() { return std::make_unique<Rowwise>(); }
+
+}  // namespace vicinal::cuda
