@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a layer type as a table: name, kind, default, range; which of PyTorch Geometric's are refused, and
+// why. One reader checks every layer's arguments against its table, so that no layer ignores a word that it does not
+// know.
+#ifndef VICINAL_ENGINE_MODEL_ARGUMENTS_H_
+#define VICINAL_ENGINE_MODEL_ARGUMENTS_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/vocabulary.h"
+
+namespace vicinal::internal {
+
+// No matrix of a model is wider than this, so that sizes cannot overflow.
+inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
+
+// Most times that one layer propagates.
+inline constexpr int64_t kMaxHops = 1000;
+
+enum class ArgumentKind {
+  kInt,
+  kNumber,
+  kBool,
+  kChoice,
+  kNested,   // a list of layers; the layer reads it itself
+  kIgnored,  // PyTorch Geometric's, without effect on inference: any value passes
+  kRefused,  // PyTorch Geometric's, not supported: only values that change nothing pass
+};
+
+struct ArgumentSpec {
+  std::string name;
+  ArgumentKind kind = ArgumentKind::kIgnored;
+  bool required = false;
+  nlohmann::json default_value;          // null: left open, and null may be sent
+  double minimum = 0.0, maximum = 0.0;   // kInt, kNumber
+  std::vector<std::string> choices;      // kChoice
+  std::vector<nlohmann::json> harmless;  // kRefused
+  std::string why;                       // kRefused: one clause for the message
+};
+
+ArgumentSpec IntArgument(std::string name, nlohmann::json default_value, int64_t minimum, int64_t maximum);
+ArgumentSpec RequiredIntArgument(std::string name, int64_t minimum, int64_t maximum);
+ArgumentSpec NumberArgument(std::string name, double default_value, double minimum, double maximum);
+ArgumentSpec BoolArgument(std::string name, nlohmann::json default_value);
+ArgumentSpec ChoiceArgument(std::string name, nlohmann::json default_value, std::vector<std::string> choices);
+ArgumentSpec IgnoredArgument(std::string name);
+ArgumentSpec RefusedArgument(std::string name, std::vector<nlohmann::json> harmless, std::string why);
+ArgumentSpec NestedArgument(std::string name);  // required
+// `in_channels` and its like: may be left out, null or -1 (as PyTorch Geometric's lazy layers); otherwise it must be
+// the input's width.
+ArgumentSpec InChannelsArgument(std::string name);
+// What every MessagePassing layer takes besides; `with_aggr` is for layers that can only sum.
+std::vector<ArgumentSpec> MessagePassingArguments(bool with_aggr);
+// `aggr` of layers that can do more: "sum" and "add", "mean", "max", "min".
+ArgumentSpec AggrArgument(const char* default_value);
+
+// Appends `more` to `specs`.
+void AddArguments(std::vector<ArgumentSpec> more, std::vector<ArgumentSpec>* specs);
+
+// Checked arguments, defaults filled in.
+class Arguments {
+ public:
+  // `field` is the path of `json` in the document ("layers[2].args"), `type` the layer's type. INVALID_ARGUMENT:
+  // BAD_ARCHITECTURE or UNSUPPORTED_ARGUMENT, with the argument's path.
+  static StatusOr<Arguments> Read(const nlohmann::json& json, const std::vector<ArgumentSpec>& specs,
+                                  const std::string& field, const std::string& type);
+
+  int64_t Int(std::string_view name) const;
+  double Number(std::string_view name) const;
+  bool Bool(std::string_view name) const;
+  std::string Choice(std::string_view name) const;
+  Reduce Aggr() const;  // of AggrArgument
+  bool IsNull(std::string_view name) const;
+  const nlohmann::json& Raw(std::string_view name) const;
+
+  const std::string& field() const { return field_; }
+  // "layers[2].args.heads"
+  std::string FieldOf(std::string_view name) const { return field_ + "." + std::string(name); }
+  const nlohmann::json& json() const { return values_; }
+
+ private:
+  nlohmann::json values_;
+  std::string field_;
+};
+
+Status BadArchitecture(std::string_view field, std::string_view message);
+Status UnsupportedArgument(std::string_view field, std::string_view message);
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_MODEL_ARGUMENTS_H_

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a layer type is to the loader: its arguments and a function that lowers one layer to steps. A new type is a file
+// in layers/ and a line in register_layers.cc; no other file learns of it.
+#ifndef VICINAL_ENGINE_MODEL_LAYER_TYPE_H_
+#define VICINAL_ENGINE_MODEL_LAYER_TYPE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/model/architecture.h"
+#include "engine/model/arguments.h"
+#include "engine/model/step.h"
+#include "engine/model/tensor_binder.h"
+
+namespace vicinal::internal {
+
+// The model while it grows: steps so far, and what is known of each value.
+class StepList {
+ public:
+  explicit StepList(int64_t input_width) { values_.push_back({input_width, false}); }
+
+  // Appends a step of the current layer; its output. Rows are per graph after a readout, as the inputs' otherwise.
+  ValueId Emit(StepOp op, std::vector<ValueId> inputs, int64_t width);
+
+  int64_t width(ValueId value) const { return values_[value].width; }
+  bool per_graph(ValueId value) const { return values_[value].per_graph; }
+  void set_layer(int32_t layer) { layer_ = layer; }
+  const std::vector<Step>& steps() const { return steps_; }
+  std::vector<Step> TakeSteps() { return std::move(steps_); }
+  int32_t num_values() const { return static_cast<int32_t>(values_.size()); }
+
+ private:
+  struct ValueInfo {
+    int64_t width = 0;
+    bool per_graph = false;
+  };
+  std::vector<ValueInfo> values_;
+  std::vector<Step> steps_;
+  int32_t layer_ = 0;
+};
+
+// Everything that lowering one layer may look at.
+struct LayerContext {
+  const LayerDeclaration& declaration;
+  const Arguments& args;
+  const std::vector<ValueId>& inputs;
+  StepList& steps;
+  TensorBinder& tensors;
+  bool graph_level = false;  // the model answers per graph, so that several graphs come in one batch
+  bool nested = false;       // inside another layer's argument
+
+  ValueId input() const { return inputs[0]; }
+  int64_t input_width() const { return steps.width(inputs[0]); }
+  // "layer 'conv1' (GCNConv)"
+  std::string Describe() const;
+  // The tensor `prefix + suffix`; see TensorBinder::Bind.
+  StatusOr<WeightRef> Tensor(const std::string& suffix, const std::vector<int64_t>& expected,
+                             const std::vector<int64_t>& stored = {}) const;
+  // BAD_ARCHITECTURE unless the argument is open (absent, null, -1) or the width of the input.
+  Status CheckInChannels(std::string_view argument) const;
+};
+
+struct LayerType {
+  std::string name;
+  std::vector<ArgumentSpec> arguments;
+  size_t min_inputs = 1;
+  size_t max_inputs = 1;
+  bool node_rows = false;          // its input must have one row per node, not per graph
+  bool convolution = false;        // propagates along edges; implies node_rows
+  bool takes_edge_weight = false;  // `edge_weight` may be true
+  bool nestable = false;           // may stand inside another layer (GINConv's nn)
+  // The value that is the layer's output. Inputs are there, in number as above, and arguments checked against the
+  // table.
+  StatusOr<ValueId> (*lower)(const LayerContext& context) = nullptr;
+};
+
+// Null when there is none of that name.
+const LayerType* FindLayerType(const std::string& name);
+// All of them, in alphabetical order.
+const std::vector<LayerType>& LayerTypes();
+
+// Finds the type, reads the arguments, checks the inputs' number and rows, and lowers. `layer.inputs` is not looked at.
+StatusOr<ValueId> LowerLayer(const LayerDeclaration& layer, const std::vector<ValueId>& inputs, StepList& steps,
+                             TensorBinder& tensors, bool graph_level, bool nested, std::string* arguments_json);
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_MODEL_LAYER_TYPE_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of several inputs: JumpingKnowledge (Xu et al. 2018) and Add (residual connections).
+#include "engine/model/layers/layers.h"
+
+namespace vicinal::internal {
+namespace {
+
+Status CheckEqualWidths(const LayerContext& context) {
+  for (ValueId value : context.inputs) {
+    if (context.steps.width(value) != context.input_width()) {
+      return BadArchitecture(context.declaration.field + ".inputs",
+                             context.Describe() + " needs inputs of one width, but they have " +
+                                 std::to_string(context.input_width()) + " and " +
+                                 std::to_string(context.steps.width(value)) + " columns");
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<ValueId> LowerConcat(const LayerContext& context) {
+  int64_t width = 0;
+  for (ValueId value : context.inputs) width += context.steps.width(value);
+  if (width > kMaxWidth) {
+    return BadArchitecture(context.declaration.field + ".inputs",
+                           context.Describe() + " would be " + std::to_string(width) + " columns wide; at most " +
+                               std::to_string(kMaxWidth) + " are supported");
+  }
+  return context.steps.Emit(ConcatStep{}, context.inputs, width);
+}
+
+StatusOr<ValueId> LowerJumpingKnowledge(const LayerContext& context) {
+  const std::string mode = context.args.Choice("mode");
+  if (mode == "last") return context.inputs.back();
+  if (mode == "max") VICINAL_RETURN_IF_ERROR(CheckEqualWidths(context));
+  if (context.inputs.size() == 1) return context.input();
+  if (mode == "cat") return LowerConcat(context);
+  return context.steps.Emit(MaxStep{}, context.inputs, context.input_width());
+}
+
+StatusOr<ValueId> LowerAdd(const LayerContext& context) {
+  VICINAL_RETURN_IF_ERROR(CheckEqualWidths(context));
+  ValueId sum = context.input();
+  for (size_t i = 1; i < context.inputs.size(); ++i)
+    sum = context.steps.Emit(AddStep{}, {sum, context.inputs[i]}, context.input_width());
+  return sum;
+}
+
+}  // namespace
+
+LayerType JumpingKnowledgeLayer() {
+  LayerType type;
+  type.name = "JumpingKnowledge";
+  ArgumentSpec mode = ChoiceArgument("mode", nullptr, {"cat", "max", "last"});
+  mode.required = true;
+  type.arguments = {mode, IgnoredArgument("channels"), IgnoredArgument("num_layers")};
+  type.max_inputs = kMaxLayers;
+  type.lower = LowerJumpingKnowledge;
+  return type;
+}
+
+LayerType AddLayer() {
+  LayerType type;
+  type.name = "Add";
+  type.min_inputs = 2;
+  type.max_inputs = kMaxLayers;
+  type.lower = LowerAdd;
+  return type;
+}
+
+}  // namespace vicinal::internal

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// All layer types, one function each; register_layers.cc lists them. Semantics are PyTorch Geometric's
+// (docs/layers.md).
+#ifndef VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_
+#define VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_
+
+#include "engine/model/layer_type.h"
+
+namespace vicinal::internal {
+
+LayerType GcnConv();
+LayerType SageConv();
+LayerType GinConv();
+LayerType GatConv();
+LayerType GatV2Conv();
+LayerType TransformerConv();
+LayerType EdgeConv();
+LayerType SgConv();
+LayerType Appnp();
+LayerType LinearLayer();
+LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "module."
+LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d
+LayerType LayerNormLayer();
+LayerType NormalizeLayer();
+LayerType ReluLayer();
+LayerType EluLayer();
+LayerType LeakyReluLayer();
+LayerType SigmoidLayer();
+LayerType TanhLayer();
+LayerType IdentityLayer();
+LayerType DropoutLayer();
+LayerType JumpingKnowledgeLayer();
+LayerType AddLayer();
+LayerType GlobalAddPool();
+LayerType GlobalMeanPool();
+LayerType GlobalMaxPool();
+LayerType SumAggregation();
+LayerType MeanAggregation();
+LayerType MaxAggregation();
+LayerType MinAggregation();
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads a model: architecture -> layers -> steps bound to weights -> named outputs. The document is checked before the
+// weights, so that a message speaks of the first thing to mend.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/model/architecture.h"
+#include "engine/model/layer_type.h"
+#include "engine/model/model.h"
+#include "engine/model/strict_json.h"
+
+namespace vicinal {
+namespace {
+
+using internal::Architecture;
+using internal::LayerDeclaration;
+using internal::LayerType;
+using internal::StepList;
+using internal::TensorBinder;
+
+using ValueOfName = std::map<std::string, ValueId>;
+
+StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, const ValueOfName& values) {
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < layer.inputs.size(); ++i) {
+    const auto it = values.find(layer.inputs[i]);
+    if (it == values.end()) {
+      const std::string field = layer.field + ".inputs[" + std::to_string(i) + "]";
+      return internal::BadArchitecture(field, field + " is '" + internal::Printable(layer.inputs[i]) +
+                                                  "', which is no layer before layer '" + layer.name +
+                                                  "' and not \"x\"");
+    }
+    inputs.push_back(it->second);
+  }
+  return inputs;
+}
+
+// Lowers `layer`, appends its LayerInfo.
+Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps, TensorBinder& tensors,
+                ValueOfName& values, Model& model, ValueId& last_conv_input) {
+  if (values.count(layer.name) != 0) {
+    return internal::BadArchitecture(layer.field + ".name", "the name '" + layer.name + "' stands on two layers");
+  }
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<ValueId> inputs, ResolveInputs(layer, values));
+  LayerInfo info{layer.name, layer.type, "", layer.prefix, layer.inputs};
+  const size_t first_step = steps.steps().size();
+  steps.set_layer(static_cast<int32_t>(model.layers.size()));
+  VICINAL_ASSIGN_OR_RETURN(
+      info.output, internal::LowerLayer(layer, inputs, steps, tensors, graph_level, false, &info.arguments_json));
+  if (steps.steps().size() > internal::kMaxSteps) {
+    return internal::BadArchitecture(layer.field, "the layers up to '" + layer.name + "' make more than " +
+                                                      std::to_string(internal::kMaxSteps) +
+                                                      " steps in all; use fewer layers or a smaller K");
+  }
+  for (size_t i = first_step; i < steps.steps().size(); ++i)
+    info.locality = std::max(info.locality, LocalityOf(steps.steps()[i].op));
+  info.width = steps.width(info.output);
+  values[layer.name] = info.output;
+  if (internal::FindLayerType(layer.type)->convolution) last_conv_input = inputs[0];
+  model.uses_edge_weight = model.uses_edge_weight || layer.edge_weight;
+  model.layers.push_back(std::move(info));
+  return OkStatus();
+}
+
+Status CheckEnd(const Architecture& architecture, const StepList& steps, const Model& model) {
+  const LayerInfo& last = model.layers.back();
+  const std::string field = architecture.layers.back().field;
+  if (last.output == kInputValue) {
+    return internal::BadArchitecture(
+        field, "the model ends in layer '" + last.name + "', which hands on its input unchanged; it computes nothing");
+  }
+  const bool per_graph = steps.per_graph(last.output);
+  if (per_graph == architecture.graph_level) return OkStatus();
+  return internal::BadArchitecture(
+      "task", per_graph ? "the model ends in one row per graph: its task must be \"graph\""
+                        : "the task is \"graph\", but the model ends in one row per node: it needs a readout, such as "
+                          "global_add_pool");
+}
+
+void AddOutputs(const StepList& steps, ValueId last_conv_input, Model& model) {
+  const auto add = [&](const std::string& name, ValueId value) {
+    if (value != kInputValue) model.outputs.push_back({name, value, steps.width(value)});
+  };
+  for (const LayerInfo& layer : model.layers) add(layer.name, layer.output);
+  add("logits", model.layers.back().output);
+  add("last_conv_input", last_conv_input);
+}
+
+// Calls `see` with each weight of a step.
+template <class F>
+void ForEachWeight(const StepOp& op, F see) {
+  if (const auto* linear = std::get_if<LinearStep>(&op)) {
+    see(linear->weight), see(linear->bias);
+  } else if (const auto* attention = std::get_if<AttentionStep>(&op)) {
+    see(attention->att_src), see(attention->att_dst);
+  } else if (const auto* edge_mlp = std::get_if<EdgeMlpStep>(&op)) {
+    for (const EdgeOp& inner : edge_mlp->nn)
+      std::visit([&](const auto& step) { ForEachWeight(StepOp(step), see); }, inner);
+  } else if (const auto* gate = std::get_if<GateStep>(&op)) {
+    see(gate->weight);
+  } else if (const auto* bias = std::get_if<BiasStep>(&op)) {
+    see(bias->bias);
+  } else if (const auto* batch_norm = std::get_if<BatchNormStep>(&op)) {
+    see(batch_norm->mean), see(batch_norm->var), see(batch_norm->weight), see(batch_norm->bias);
+  } else if (const auto* layer_norm = std::get_if<LayerNormStep>(&op)) {
+    see(layer_norm->weight), see(layer_norm->bias);
+  }
+}
+
+int64_t SizeOf(const Model& model) {
+  std::set<const Weight*> seen;
+  int64_t bytes =
+      static_cast<int64_t>(sizeof(Model) + model.steps.size() * sizeof(Step) + model.layers.size() * sizeof(LayerInfo));
+  for (const Step& step : model.steps) {
+    ForEachWeight(step.op, [&](const WeightRef& weight) {
+      if (weight != nullptr && seen.insert(weight.get()).second)
+        bytes += static_cast<int64_t>(sizeof(Weight) + weight->values.size() * sizeof(float));
+    });
+  }
+  return bytes;
+}
+
+}  // namespace
+
+const NamedOutput* Model::FindOutput(std::string_view name) const {
+  for (const NamedOutput& output : outputs) {
+    if (output.name == name) return &output;
+  }
+  return nullptr;
+}
+
+StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view architecture_json, std::string_view weights_file) {
+  VICINAL_ASSIGN_OR_RETURN(const Architecture architecture, internal::ParseArchitecture(architecture_json));
+  VICINAL_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Parse(weights_file));
+  auto model = std::make_shared<Model>();
+  model->feature_count = architecture.in_channels;
+  model->graph_level = architecture.graph_level;
+  model->multi_label = architecture.multi_label;
+  StepList steps(architecture.in_channels);
+  TensorBinder tensors(file);
+  ValueOfName values = {{internal::kInputName, kInputValue}};
+  ValueId last_conv_input = kInputValue;
+  for (const LayerDeclaration& layer : architecture.layers) {
+    VICINAL_RETURN_IF_ERROR(AddLayer(layer, architecture.graph_level, steps, tensors, values, *model, last_conv_input));
+  }
+  VICINAL_RETURN_IF_ERROR(CheckEnd(architecture, steps, *model));
+  VICINAL_RETURN_IF_ERROR(tensors.CheckAllUsed());
+  model->class_count = model->layers.back().width;
+  AddOutputs(steps, last_conv_input, *model);
+  model->num_values = steps.num_values();
+  model->steps = steps.TakeSteps();
+  model->parameter_count = tensors.parameter_count();
+  model->size_bytes = SizeOf(*model);
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+std::vector<LayerTypeInfo> SupportedLayerTypes() {
+  std::vector<LayerTypeInfo> infos;
+  for (const LayerType& type : internal::LayerTypes()) {
+    LayerTypeInfo info;
+    info.type = type.name;
+    for (const internal::ArgumentSpec& spec : type.arguments) {
+      (spec.kind == internal::ArgumentKind::kRefused ? info.refused : info.supported).push_back(spec.name);
+    }
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+}  // namespace vicinal

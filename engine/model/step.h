@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model does, as a list of steps over values: the form that layers are lowered to, that the plan rewrites and
+// the oracle interprets. Steps say what is computed, in PyTorch Geometric's order, never how: no kernels, no device, no
+// sizes of graphs. A value is a float matrix with one row per node (or, after a readout, per graph).
+#ifndef VICINAL_ENGINE_MODEL_STEP_H_
+#define VICINAL_ENGINE_MODEL_STEP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/vocabulary.h"
+
+namespace vicinal {
+
+// A weight: float32, row-major, immutable, shared by model and plans.
+struct Weight {
+  std::string name;  // in the weights file; derived ones say from what
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+using WeightRef = std::shared_ptr<const Weight>;
+
+// Index of a value. 0 is the model's input x [N, F].
+using ValueId = int32_t;
+inline constexpr ValueId kInputValue = 0;
+
+// out = x W^T + b.   inputs: x [n, F]. W [H, F]; b [H] or null.
+struct LinearStep {
+  WeightRef weight;
+  WeightRef bias;
+};
+// out_i = reduce over in-edges (j -> i) of w_ij x_j, plus self_scale * x_i.   inputs: x.
+// self_scale is 1 + eps in GINConv (a double: 1 + eps need not be a float). kMax with self_scale != 0 does not occur.
+struct PropagateStep {
+  AdjacencySpec adjacency;
+  Reduce reduce = Reduce::kSum;
+  double self_scale = 0.0;
+};
+// kGat: inputs: h [N, K*C]. Scores are leaky_relu(att_src . h_j + att_dst . h_i), per head; att_* [K*C].
+// kGatV2: inputs: x_l [N, K*C] (values), x_r [N, K*C]. Scores are att . leaky_relu(x_l_j + x_r_i); att_src holds att,
+// att_dst is null.
+// kDot: inputs: values, queries, keys, each [N, K*C]. Scores are query_i . key_j / sqrt(C); att_* are null.
+// out = softmax-weighted sum over in-edges, [N, K*C], or the mean over heads [N, C] where concat is false.
+struct AttentionStep {
+  AttentionKind kind = AttentionKind::kGat;
+  AdjacencySpec adjacency;
+  int64_t heads = 1;
+  int64_t head_width = 1;
+  double negative_slope = 0.2;
+  bool concat = true;
+  WeightRef att_src, att_dst;
+};
+// out = x + b (a convolution's bias after propagating).   inputs: x.
+struct BiasStep {
+  WeightRef bias;
+};
+// out = activation(x).
+struct ActivationStep {
+  Activation activation;
+};
+// out = (x - mean) / sqrt(var + eps) * weight + bias, per column with running statistics: BatchNorm in evaluation.
+// weight, bias may be null.
+struct BatchNormStep {
+  WeightRef mean, var, weight, bias;
+  double eps = 1e-5;
+};
+// What an edge's own network may consist of, and of how many layers at most once its normalisations and activations are
+// part of the products before or after them.
+using EdgeOp = std::variant<LinearStep, BatchNormStep, ActivationStep>;
+inline constexpr int kMaxEdgeNetworkLayers = 5;
+// EdgeConv (Wang et al. 2019): out_i = reduce over in-edges (j -> i) of nn([x_i, x_j - x_i]), nn's operations one after
+// the other.   inputs: x [N, F]; nn reads 2 F columns and begins with a product.
+struct EdgeMlpStep {
+  AdjacencySpec adjacency;
+  Reduce reduce = Reduce::kMax;
+  std::vector<EdgeOp> nn;
+};
+// LayerNorm. per_node: over each row, / sqrt(var + eps). Otherwise over the whole graph (all nodes and features), /
+// (std + eps), in batches of small graphs per graph and / sqrt(var + eps). weight, bias [width] may be null.
+struct LayerNormStep {
+  bool per_node = false;
+  WeightRef weight, bias;
+  double eps = 1e-5;
+};
+// out = a_scale * a + b_scale * b: residuals, SAGEConv's root, APPNP's teleport.   inputs: a, b.
+struct AddStep {
+  double a_scale = 1.0;
+  double b_scale = 1.0;
+};
+// out = the inputs side by side (JumpingKnowledge cat).   inputs: two or more.
+struct ConcatStep {};
+// out = element-wise maximum of the inputs (JumpingKnowledge max).
+struct MaxStep {};
+// out = x / max(|x|_2, 1e-12), per row (SAGEConv(normalize=True)).
+struct NormalizeStep {};
+// out = one row per graph: reduce over its nodes.   inputs: x.
+struct ReadoutStep {
+  Reduce reduce = Reduce::kSum;
+};
+
+// TransformerConv's gated skip connection (beta=True): b = sigmoid(w . [out, skip, out - skip]) per row, then
+// b * skip + (1 - b) * out.   inputs: out, skip [N, H]. w [1, 3 H].
+struct GateStep {
+  WeightRef weight;
+};
+
+using StepOp =
+    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeMlpStep, BiasStep, ActivationStep, BatchNormStep,
+                 LayerNormStep, AddStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep>;
+
+struct Step {
+  StepOp op;
+  std::vector<ValueId> inputs;
+  ValueId output = 0;
+  int64_t width = 0;  // of the output
+  int32_t layer = 0;  // index into Model::layers: which layer it belongs to
+};
+
+// What a row of the step's output depends on.
+Locality LocalityOf(const StepOp& op);
+// "linear", "propagate", ...
+std::string StepName(const StepOp& op);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_MODEL_STEP_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/tensor_binder.h"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/tensor.h"
+#include "engine/model/strict_json.h"
+
+namespace vicinal::internal {
+namespace {
+
+bool IsBookkeeping(std::string_view name) {
+  constexpr std::string_view kSuffix = "num_batches_tracked";
+  return name.size() >= kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix;
+}
+
+}  // namespace
+
+StatusOr<WeightRef> TensorBinder::Bind(const std::string& name, const std::vector<int64_t>& expected,
+                                       const std::string& user, const std::vector<int64_t>& stored) {
+  const SafetensorsEntry* entry = file_.Find(name);
+  if (entry == nullptr) {
+    return InvalidArgument("TENSOR_MISSING", name,
+                           "the weights file has no tensor '" + Printable(name) + "' " + ShapeToString(expected) +
+                               ", which " + user + " needs; " + SomeNames());
+  }
+  VICINAL_RETURN_IF_ERROR(CheckShape(*entry, name, expected, user));
+  used_.insert(name);
+  const std::vector<int64_t>& shape = stored.empty() ? expected : stored;
+  WeightRef& known = bound_[name];
+  if (known != nullptr && known->shape == shape) return known;
+  VICINAL_ASSIGN_OR_RETURN(std::vector<float> values, Safetensors::ToFloats(*entry, name));
+  parameter_count_ += static_cast<int64_t>(values.size());
+  known = std::make_shared<const Weight>(Weight{name, shape, std::move(values)});
+  return known;
+}
+
+Status TensorBinder::BindCopy(const std::string& name, const std::string& original, const std::string& user) {
+  const SafetensorsEntry* entry = file_.Find(name);
+  if (entry == nullptr) return OkStatus();
+  const SafetensorsEntry* first = file_.Find(original);
+  VICINAL_CHECK(first != nullptr);
+  used_.insert(name);
+  VICINAL_RETURN_IF_ERROR(CheckShape(*entry, name, first->shape, user));
+  if (entry->dtype == first->dtype && entry->bytes == first->bytes) return OkStatus();
+  return InvalidArgument("TENSOR_VALUE", name,
+                         "tensor '" + Printable(name) + "' differs from '" + Printable(original) + "', but " + user +
+                             " shares its weights between them");
+}
+
+Status TensorBinder::BindUnread(const std::string& name, const std::vector<int64_t>& expected,
+                                const std::string& user) {
+  const SafetensorsEntry* entry = file_.Find(name);
+  if (entry == nullptr) return OkStatus();
+  used_.insert(name);
+  return CheckShape(*entry, name, expected, user);
+}
+
+Status TensorBinder::CheckShape(const SafetensorsEntry& entry, const std::string& name,
+                                const std::vector<int64_t>& expected, const std::string& user) const {
+  if (entry.shape == expected) return OkStatus();
+  return InvalidArgument("TENSOR_SHAPE", name,
+                         "tensor '" + Printable(name) + "' has the shape " + ShapeToString(entry.shape) +
+                             " in the weights file, " + user + " needs " + ShapeToString(expected) +
+                             "; the architecture and the weights do not belong together");
+}
+
+Status TensorBinder::CheckAllUsed() const {
+  for (const auto& [name, entry] : file_.entries()) {
+    if (used_.count(name) != 0 || IsBookkeeping(name)) continue;
+    return InvalidArgument(
+        "TENSOR_UNUSED", name,
+        "tensor '" + Printable(name) + "' " + ShapeToString(entry.shape) +
+            " of the weights file belongs to no layer of the architecture; declare the layer that uses "
+            "it, or leave the tensor out");
+  }
+  return OkStatus();
+}
+
+std::string TensorBinder::SomeNames() const {
+  constexpr size_t kMost = 4;
+  std::string names;
+  size_t shown = 0;
+  for (const auto& [name, entry] : file_.entries()) {
+    if (used_.count(name) != 0 || IsBookkeeping(name)) continue;
+    if (shown == kMost) return "not yet used are " + names + ", ...";
+    names += (shown == 0 ? "" : ", ") + Printable(name) + " " + ShapeToString(entry.shape);
+    ++shown;
+  }
+  return shown == 0 ? "it has no tensors beside those already used" : "not yet used are " + names;
+}
+
+}  // namespace vicinal::internal

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hands out the tensors of a weights file to the layers that ask for them, and notices which nobody asked for.
+#ifndef VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
+#define VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/model/safetensors.h"
+#include "engine/model/step.h"
+
+namespace vicinal::internal {
+
+class TensorBinder {
+ public:
+  // `file` must outlive the binder.
+  explicit TensorBinder(const Safetensors& file) : file_(file) {}
+
+  // The tensor `name`, which must have the shape `expected` in the file; kept with the shape `stored` where that is
+  // given (same number of elements). The same tensor may be asked for again (tied weights) and is held once. `user`
+  // names the layer for messages. INVALID_ARGUMENT: TENSOR_MISSING, TENSOR_SHAPE, NOT_FINITE.
+  StatusOr<WeightRef> Bind(const std::string& name, const std::vector<int64_t>& expected, const std::string& user,
+                           const std::vector<int64_t>& stored = {});
+  bool Has(const std::string& name) const { return file_.Find(name) != nullptr; }
+  // `name` is a second name of the bound tensor `original` (state_dicts name shared ones twice): may be absent, must be
+  // equal. INVALID_ARGUMENT: TENSOR_SHAPE, TENSOR_VALUE.
+  Status BindCopy(const std::string& name, const std::string& original, const std::string& user);
+  // `name` is in state_dicts, but without effect: may be absent. INVALID_ARGUMENT: TENSOR_SHAPE.
+  Status BindUnread(const std::string& name, const std::vector<int64_t>& expected, const std::string& user);
+  // TENSOR_UNUSED names the first that nobody asked for. Bookkeeping of training (num_batches_tracked) does not count.
+  Status CheckAllUsed() const;
+
+  int64_t parameter_count() const { return parameter_count_; }
+
+ private:
+  Status CheckShape(const SafetensorsEntry& entry, const std::string& name, const std::vector<int64_t>& expected,
+                    const std::string& user) const;
+  std::string SomeNames() const;
+
+  const Safetensors& file_;
+  std::map<std::string, WeightRef> bound_;
+  std::set<std::string> used_;
+  int64_t parameter_count_ = 0;
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
