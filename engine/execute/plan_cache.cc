@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/plan_cache.h"
+
+#include <utility>
+
+namespace vicinal {
+
+PlanKey PlanKey::Of(const PlanRequest& request) {
+  const FeatureShape& features = request.features;
+  return {request.graph.get(), request.model.get(), features.sparse,   features.crowded,       features.cols,
+          request.output,      request.forced,      request.precision, request.tuning_revision};
+}
+
+size_t PlanKeyHash::operator()(const PlanKey& key) const {
+  size_t hash = std::hash<const void*>()(key.graph);
+  const auto mix = [&hash](size_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL + (hash >> 29); };
+  mix(std::hash<const void*>()(key.model));
+  mix(static_cast<size_t>(key.output) * 4 + (key.crowded ? 2 : 0) + (key.sparse ? 1 : 0));
+  mix(static_cast<size_t>(key.precision));
+  mix(static_cast<size_t>(key.tuning_revision));
+  for (const auto& [operation, kernel] : key.forced)
+    mix(std::hash<std::string>()(operation)), mix(std::hash<std::string>()(kernel));
+  return hash;
+}
+
+std::shared_ptr<Plan> PlanCache::Find(const PlanKey& key) {
+  MutexLock lock(&mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->plan;
+}
+
+std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::string& model_name,
+                                        std::shared_ptr<Plan> plan) {
+  Entries dropped;
+  const PlanKey key = PlanKey::Of(request);
+  MutexLock lock(&mutex_);
+  const auto found = by_key_.find(key);
+  if (found != by_key_.end()) return found->second->plan;
+  if (max_plans_ <= 0 || key.tuning_revision != request.graph->tuning().revision() ||
+      !is_current_(*request.graph, model_name, *request.model)) {
+    return plan;
+  }
+  while (static_cast<int64_t>(entries_.size()) >= max_plans_) Drop(std::prev(entries_.end()), &dropped);
+  entries_.push_front({key, request.graph, request.model, model_name, plan});
+  by_key_.emplace(key, entries_.begin());
+  bytes_ += plan->size_bytes();
+  return plan;
+}
+
+void PlanCache::Drop(Entries::iterator entry, Entries* dropped) {
+  bytes_ -= entry->plan->size_bytes();
+  by_key_.erase(entry->key);
+  dropped->splice(dropped->begin(), entries_, entry);
+}
+
+void PlanCache::PurgeStale() {
+  Entries dropped;
+  MutexLock lock(&mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (entry->key.tuning_revision != entry->graph->tuning().revision() ||
+        !is_current_(*entry->graph, entry->model_name, *entry->model)) {
+      Drop(entry, &dropped);
+    }
+    entry = next;
+  }
+}
+
+void PlanCache::Evict(int64_t bytes) {
+  Entries dropped;
+  MutexLock lock(&mutex_);
+  while (bytes > 0 && !entries_.empty()) {
+    const auto last = std::prev(entries_.end());
+    bytes -= last->plan->size_bytes();
+    Drop(last, &dropped);
+  }
+}
+
+int64_t PlanCache::size_bytes() const {
+  MutexLock lock(&mutex_);
+  return bytes_;
+}
+
+int64_t PlanCache::count() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
+}  // namespace vicinal

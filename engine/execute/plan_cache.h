@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans that were built, kept for the next request: least recently used ones go when there are too many or bytes are
+// needed. A plan holds its graph and model, so plans of versions that serve no longer are purged when versions change.
+#ifndef VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
+#define VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "engine/base/mutex.h"
+#include "engine/plan/plan.h"
+
+namespace vicinal {
+
+// What a plan was built for. Pointers name versions: a cached plan keeps what they point to alive, so none is used
+// twice.
+struct PlanKey {
+  const PreparedGraph* graph = nullptr;
+  const Model* model = nullptr;
+  bool sparse = false;
+  bool crowded = false;
+  int64_t cols = 0;
+  ValueId output = 0;
+  ForcedKernels forced;
+  Storage precision = Storage::kFloat32;
+  int64_t tuning_revision = 0;
+
+  static PlanKey Of(const PlanRequest& request);
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+};
+
+struct PlanKeyHash {
+  size_t operator()(const PlanKey& key) const;
+};
+
+// Thread-safe. A plan that leaves the cache lives on until whoever runs it lets go.
+class PlanCache {
+ public:
+  // Whether a plan's graph and model are the versions that serve. Called with the cache's lock held: must not call the
+  // cache.
+  using IsCurrent = std::function<bool(const PreparedGraph& graph, const std::string& model_name, const Model& model)>;
+
+  PlanCache(int64_t max_plans, IsCurrent is_current) : max_plans_(max_plans), is_current_(std::move(is_current)) {}
+
+  // Null when there is none. Does not allocate.
+  std::shared_ptr<Plan> Find(const PlanKey& key);
+  // Keeps `plan`, unless its graph or model was replaced or its graph tuned meanwhile, and returns the one that is kept
+  // for `key`: an earlier one if there is.
+  std::shared_ptr<Plan> Insert(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan);
+  // Drops plans whose graph or model is no longer current, or whose graph was tuned since. To be called after each such
+  // change.
+  void PurgeStale();
+  // Drops least recently used plans until `bytes` are free, or none is left.
+  void Evict(int64_t bytes);
+
+  int64_t size_bytes() const;
+  int64_t count() const;
+
+ private:
+  struct Entry {
+    PlanKey key;
+    std::shared_ptr<const PreparedGraph> graph;
+    std::shared_ptr<const Model> model;
+    std::string model_name;
+    std::shared_ptr<Plan> plan;
+  };
+  using Entries = std::list<Entry>;  // most recently used first
+
+  // Moves the entry to `dropped`, to be freed without the lock.
+  void Drop(Entries::iterator entry, Entries* dropped) VICINAL_REQUIRES(mutex_);
+
+  const int64_t max_plans_;
+  const IsCurrent is_current_;
+  mutable Mutex mutex_;
+  Entries entries_ VICINAL_GUARDED_BY(mutex_);
+  std::unordered_map<PlanKey, Entries::iterator, PlanKeyHash> by_key_ VICINAL_GUARDED_BY(mutex_);
+  int64_t bytes_ VICINAL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/run_for_nodes.h"
+
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/execute/selection.h"
+
+namespace vicinal {
+namespace {
+
+// A field must promise to be this much cheaper than the full graph: its cost is known less well, and the search for it
+// is spent even where it comes to nothing.
+constexpr double kWorthOfFull = 0.8;
+
+Status NoField(const std::string& why) {
+  return FailedPrecondition("NO_RECEPTIVE_FIELD", absl::StrCat("execution.receptive_field is 'always', but ", why,
+                                                               "; use 'auto', which computes the full graph"));
+}
+
+bool IsRefusedMemory(const Status& status) {
+  return status.code() == StatusCode::kResourceExhausted || status.code() == StatusCode::kFailedPrecondition;
+}
+
+// Whether the field of the rows wanted now lies in the workspace's finder, to be run.
+StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunParts& parts) {
+  const bool always = wanted.receptive_field == ReceptiveField::kAlways;
+  if (wanted.ids == nullptr || wanted.receptive_field == ReceptiveField::kNever) return false;
+  const FieldShape& shape = plan.field();
+  if (!shape.refusal.empty()) return always ? StatusOr<bool>(NoField(shape.refusal)) : false;
+  const ThreadPool* pool = parts.context->thread_pool();
+  const MonotonicTime begin = parts.clock->Now();
+  const StatusOr<bool> found = parts.workspace->finder.Find(
+      shape, *wanted.ids, *wanted.permutation, always ? FieldFinder::kNoLimit : kWorthOfFull * shape.full_cost,
+      pool != nullptr ? pool->num_threads() : 1);
+  parts.stats->PhaseSeconds("receptive_field", SecondsBetween(begin, parts.clock->Now()));
+  if (!found.ok() && !always && IsRefusedMemory(found.status())) return false;
+  return found;
+}
+
+}  // namespace
+
+StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts) {
+  VICINAL_ASSIGN_OR_RETURN(const bool found, FindField(plan, wanted, parts));
+  if (found) {
+    const StatusOr<ConstMatrixView> rows =
+        plan.RunField(*parts.context, *parts.features, parts.workspace, *parts.stop, *parts.stats, *parts.clock);
+    if (rows.ok()) return ComputedRows{*rows, true, parts.workspace->finder.num_nodes()};
+    if (wanted.receptive_field == ReceptiveField::kAlways || !IsRefusedMemory(rows.status())) return rows.status();
+  }
+  VICINAL_ASSIGN_OR_RETURN(const ConstMatrixView rows,
+                           plan.Run(*parts.context, *parts.features, *parts.stop, *parts.stats, *parts.clock));
+  return ComputedRows{rows, false, parts.features->rows()};
+}
+
+StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,
+                                          const RunParts& parts) {
+  const ConstMatrixView& rows = computed.rows;
+  if (!computed.receptive_field) {
+    return GatherRows(rows, *wanted.permutation, wanted.ids, parts.context->device());
+  }
+  std::vector<float> out(wanted.ids->size() * static_cast<size_t>(rows.cols));
+  for (size_t i = 0; i < wanted.ids->size(); ++i) {
+    const NodeId id = static_cast<NodeId>((*wanted.ids)[i]);
+    const NodeId node = wanted.permutation->is_identity() ? id : wanted.permutation->ToNew(id);
+    std::memcpy(out.data() + i * static_cast<size_t>(rows.cols), rows.row(parts.workspace->finder.RowOf(node)),
+                static_cast<size_t>(rows.cols) * sizeof(float));
+  }
+  return out;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/selection.h"
+
+#include <cstring>
+#include <string>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+std::string FieldAt(std::string_view field, size_t i) { return absl::StrCat(std::string(field), "[", i, "]"); }
+
+// Row `row` of `features`, dense, into `out` [cols].
+void DenseRow(const HostFeatures& features, int64_t row, float* out) {
+  if (!features.sparse) {
+    std::memcpy(out, features.dense.data() + row * features.cols, features.cols * sizeof(float));
+    return;
+  }
+  std::memset(out, 0, features.cols * sizeof(float));
+  for (int64_t e = features.csr.row_ptr[row]; e < features.csr.row_ptr[row + 1]; ++e) {
+    out[features.csr.col[e]] = features.csr.value.empty() ? 1.0f : features.csr.value[e];
+  }
+}
+
+// Appends row `row` of `features` to `csr`; zeros of a dense row are left out.
+void AppendSparseRow(const HostFeatures& features, int64_t row, Csr* csr) {
+  if (features.sparse) {
+    for (int64_t e = features.csr.row_ptr[row]; e < features.csr.row_ptr[row + 1]; ++e) {
+      csr->col.push_back(features.csr.col[e]);
+      csr->value.push_back(features.csr.value.empty() ? 1.0f : features.csr.value[e]);
+    }
+  } else {
+    for (int64_t c = 0; c < features.cols; ++c) {
+      const float value = features.dense[row * features.cols + c];
+      if (value == 0.0f) continue;
+      csr->col.push_back(static_cast<NodeId>(c));
+      csr->value.push_back(value);
+    }
+  }
+  csr->row_ptr.push_back(csr->nnz());
+}
+
+template <class T>
+StatusOr<std::vector<T>> DownloadVector(const T* data, int64_t count, Device& device) {
+  std::vector<T> host(static_cast<size_t>(count));
+  VICINAL_RETURN_IF_ERROR(device.CopyToHost(host.data(), data, host.size() * sizeof(T)));
+  return host;
+}
+
+}  // namespace
+
+Status CheckNodeIds(const std::vector<int64_t>& ids, int64_t num_nodes, std::string_view field) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < num_nodes) continue;
+    return InvalidArgument(
+        "NODE_OUT_OF_RANGE", FieldAt(field, i),
+        absl::StrCat(FieldAt(field, i), " is ", ids[i], "; ids of this graph are 0 to ", num_nodes - 1));
+  }
+  return OkStatus();
+}
+
+Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field) {
+  std::unordered_set<int64_t> seen;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (seen.insert(ids[i]).second) continue;
+    return InvalidArgument(
+        "DUPLICATE_NODE", FieldAt(field, i),
+        absl::StrCat(FieldAt(field, i), " is ", ids[i], ", which came before; send each node's row once"));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
+                                        const std::vector<int64_t>* ids, Device& device) {
+  std::vector<float> staged;
+  if (device.kind() != DeviceKind::kCpu && matrix.rows > 0) {
+    // Rows are picked on the host: one copy of the whole is cheaper than one for each row.
+    const int64_t floats = (matrix.rows - 1) * matrix.stride + matrix.cols;
+    VICINAL_ASSIGN_OR_RETURN(staged, DownloadVector(matrix.data, floats, device));
+    matrix.data = staged.data();
+  }
+  const int64_t rows = ids != nullptr ? static_cast<int64_t>(ids->size()) : matrix.rows;
+  const size_t row_bytes = static_cast<size_t>(matrix.cols) * sizeof(float);
+  std::vector<float> out(static_cast<size_t>(rows * matrix.cols));
+  if (row_bytes == 0) return out;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t id = ids != nullptr ? (*ids)[i] : i;
+    const int64_t row = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
+    std::memcpy(out.data() + i * matrix.cols, matrix.row(row), row_bytes);
+  }
+  return out;
+}
+
+StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device) {
+  HostFeatures host;
+  host.sparse = features.sparse();
+  host.rows = features.rows();
+  host.cols = features.cols();
+  if (!host.sparse) {
+    VICINAL_ASSIGN_OR_RETURN(host.dense, DownloadVector(features.dense().data, host.rows * host.cols, device));
+    return host;
+  }
+  const CsrView csr = features.csr();
+  host.csr.num_rows = csr.rows;
+  host.csr.num_cols = csr.cols;
+  VICINAL_ASSIGN_OR_RETURN(host.csr.row_ptr, DownloadVector(csr.row_ptr, csr.rows + 1, device));
+  VICINAL_ASSIGN_OR_RETURN(host.csr.col, DownloadVector(csr.col, csr.nnz, device));
+  if (csr.value != nullptr) {
+    VICINAL_ASSIGN_OR_RETURN(host.csr.value, DownloadVector(csr.value, csr.nnz, device));
+  }
+  return host;
+}
+
+HostFeatures ReplaceRows(const HostFeatures& stored, const HostFeatures& rows, const std::vector<int64_t>& positions) {
+  if (!stored.sparse) {
+    HostFeatures replaced = stored;
+    for (size_t i = 0; i < positions.size(); ++i) {
+      DenseRow(rows, static_cast<int64_t>(i), replaced.dense.data() + positions[i] * stored.cols);
+    }
+    return replaced;
+  }
+  std::vector<int64_t> replacement(static_cast<size_t>(stored.rows), -1);
+  for (size_t i = 0; i < positions.size(); ++i) replacement[positions[i]] = static_cast<int64_t>(i);
+  HostFeatures replaced;
+  replaced.sparse = true;
+  replaced.rows = stored.rows;
+  replaced.cols = stored.cols;
+  replaced.csr.num_rows = stored.csr.num_rows;
+  replaced.csr.num_cols = stored.csr.num_cols;
+  replaced.csr.row_ptr.push_back(0);
+  for (int64_t r = 0; r < stored.rows; ++r) {
+    const bool from_request = replacement[r] >= 0;
+    AppendSparseRow(from_request ? rows : stored, from_request ? replacement[r] : r, &replaced.csr);
+  }
+  return replaced;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that a request asks for or brings, between the client's ids and execution order.
+#ifndef VICINAL_ENGINE_EXECUTE_SELECTION_H_
+#define VICINAL_ENGINE_EXECUTE_SELECTION_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/device/device.h"
+#include "engine/device/views.h"
+#include "engine/graph/validate.h"
+#include "engine/prepared/prepared_graph.h"
+#include "engine/reorder/order.h"
+
+namespace vicinal {
+
+// INVALID_ARGUMENT (reason NODE_OUT_OF_RANGE) naming the first id outside [0, num_nodes), as "nodes.ids[3]".
+Status CheckNodeIds(const std::vector<int64_t>& ids, int64_t num_nodes, std::string_view field);
+// INVALID_ARGUMENT (reason DUPLICATE_NODE) naming the first id that came before. REQUIRES: ids in range.
+Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field);
+
+// Rows of `matrix` (device memory, execution order) as [rows, width] on the host: those of `ids` in their order, or
+// with `ids` null all in order of the client's ids.
+StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
+                                        const std::vector<int64_t>* ids, Device& device);
+
+// A copy of `features` on the host.
+StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device);
+// `stored` with row positions[i] replaced by row i of `rows`. The result is sparse if `stored` is. REQUIRES: equal
+// widths, positions distinct.
+HostFeatures ReplaceRows(const HostFeatures& stored, const HostFeatures& rows, const std::vector<int64_t>& positions);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_SELECTION_H_

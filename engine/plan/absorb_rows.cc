@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass that takes row-wise nodes into the node before them: one pass over memory less for each. What is scaled
+// (BatchNorm) goes into weights, in double; what is added and the activation go into the tail.
+#include <utility>
+
+#include "engine/plan/rewrite.h"
+
+namespace vicinal::internal {
+namespace {
+
+// a + b, either of which may be null.
+ParametersRef Sum(const ParametersRef& a, const ParametersRef& b) {
+  if (a == nullptr) return b;
+  if (b == nullptr) return a;
+  auto sum = std::make_shared<Parameters>(*a);
+  for (size_t i = 0; i < sum->values.size(); ++i) sum->values[i] += b->values[i];
+  return sum;
+}
+
+// a * factor; null for null.
+ParametersRef Times(const ParametersRef& a, double factor) {
+  if (a == nullptr || factor == 1.0) return a;
+  auto product = std::make_shared<Parameters>(*a);
+  for (double& value : product->values) value *= factor;
+  return product;
+}
+
+// Column i of a vector, or row i of a matrix, times scale[i].
+ParametersRef Scaled(const ParametersRef& a, const Parameters& scale, bool by_row) {
+  if (a == nullptr) return nullptr;
+  auto scaled = std::make_shared<Parameters>(*a);
+  for (int64_t r = 0; r < a->rows; ++r) {
+    for (int64_t c = 0; c < a->cols; ++c) scaled->values[r * a->cols + c] *= scale.values[by_row ? r : c];
+  }
+  return scaled;
+}
+
+class Absorber {
+ public:
+  Absorber(Program* program, bool addends) : program_(*program), addends_(addends) {}
+
+  // Absorbs one row node, if any can be.
+  bool Step() {
+    uses_ = CountUses(program_);
+    producers_ = FindProducers(program_);
+    for (size_t i = 0; i < program_.nodes.size(); ++i) {
+      Node& row = program_.nodes[i];
+      if (row.kind != NodeKind::kRow || (row.tail.addend >= 0 && !addends_)) continue;
+      Node* into = Target(&row);
+      if (into == nullptr) continue;
+      Absorb(row, into);
+      program_.nodes.erase(program_.nodes.begin() + static_cast<int64_t>(i));
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  // The node that `row` can go into, with `row`'s input and addend swapped if the addend's producer is the better one;
+  // null if none.
+  Node* Target(Node* row) {
+    Node* first = Producer(row->inputs[0]);
+    if (first != nullptr && !CanTake(*first, *row)) first = nullptr;
+    const bool sum = row->tail.addend >= 0 && row->scale == nullptr && row->shift == nullptr;
+    Node* second = sum ? Producer(row->tail.addend) : nullptr;
+    if (second != nullptr && !CanTake(*second, *row)) second = nullptr;
+    if (second == nullptr || (first != nullptr && Aggregates(*first))) return first;
+    if (first != nullptr && !Aggregates(*second)) return first;
+    std::swap(row->inputs[0], row->tail.addend);
+    std::swap(row->tail.scale, row->tail.addend_scale);
+    return second;
+  }
+
+  // The node that makes `value` for one reader only; null if there is none.
+  Node* Producer(ValueId value) {
+    if (uses_[value] != 1 || producers_[value] < 0) return nullptr;
+    Node* node = &program_.nodes[producers_[value]];
+    return node->output == value ? node : nullptr;
+  }
+
+  // A product keeps an empty tail if it can, so that its siblings can join it.
+  static bool Aggregates(const Node& node) {
+    return node.kind == NodeKind::kPropagate || node.kind == NodeKind::kAttention || node.kind == NodeKind::kEdgeMlp;
+  }
+
+  bool CanTake(const Node& node, const Node& row) {
+    if (!HasTail(node.kind) || node.tail.activation.kind != ActivationKind::kNone) return false;
+    if (row.tail.addend >= 0 && node.tail.addend >= 0) return false;
+    if (row.scale == nullptr) return true;
+    if (node.tail.addend >= 0) return false;
+    switch (node.kind) {
+      case NodeKind::kLinear:
+      case NodeKind::kPropagateLinear:
+      case NodeKind::kRow:
+      case NodeKind::kLayerNorm:
+      case NodeKind::kGraphNorm:
+        return true;
+      case NodeKind::kPropagate:
+        return InnerProduct(node) != nullptr;
+      default:
+        return false;
+    }
+  }
+
+  // The product without tail that a sum or mean over neighbours reads alone: scaling its rows scales the sums.
+  Node* InnerProduct(const Node& propagate) {
+    if (!IsLinear(propagate.reduce)) return nullptr;
+    Node* inner = Producer(propagate.inputs[0]);
+    return inner != nullptr && inner->kind == NodeKind::kLinear && inner->tail.empty() ? inner : nullptr;
+  }
+
+  void Scale(const Parameters& scale, Node* node) {
+    node->tail.bias = Scaled(node->tail.bias, scale, false);
+    if (node->kind == NodeKind::kLinear || node->kind == NodeKind::kPropagateLinear) {
+      node->weight = Scaled(node->weight, scale, true);
+    } else if (node->kind == NodeKind::kPropagate) {
+      Node* inner = InnerProduct(*node);
+      inner->weight = Scaled(inner->weight, scale, true);
+    } else {
+      node->shift = Scaled(node->shift, scale, false);
+      auto ones = std::make_shared<Parameters>(scale);
+      node->scale = node->scale != nullptr ? Scaled(node->scale, scale, false) : std::move(ones);
+    }
+  }
+
+  void Absorb(const Node& row, Node* into) {
+    if (row.scale != nullptr) {
+      Scale(*row.scale, into);
+      program_.decisions.push_back("the normalisation of " + LayerNames(program_, row) +
+                                   " is folded into the weights of " + LayerNames(program_, *into));
+    }
+    const double scale = row.tail.scale;
+    into->tail.bias = Sum(Times(Sum(into->tail.bias, row.shift), scale), row.tail.bias);
+    if (into->kind == NodeKind::kLinear || into->kind == NodeKind::kPropagateLinear) {
+      into->weight = Times(into->weight, scale);
+    } else {
+      into->tail.scale *= scale;
+    }
+    into->tail.addend_scale *= scale;
+    if (row.tail.addend >= 0) {
+      into->tail.addend = row.tail.addend;
+      into->tail.addend_scale = row.tail.addend_scale;
+    }
+    into->tail.activation = row.tail.activation;
+    into->output = row.output;
+    AddLayers(row.layers, into);
+  }
+
+  Program& program_;
+  const bool addends_;
+  std::vector<int> uses_, producers_;
+};
+
+}  // namespace
+
+Program AbsorbRows(Program program, bool addends) {
+  Absorber absorber(&program, addends);
+  while (absorber.Step()) {
+  }
+  return Schedule(std::move(program));
+}
+
+}  // namespace vicinal::internal

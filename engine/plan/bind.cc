@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// One node, one kernel: what each kind of node asks of the registry, and how its views become the kernel's arguments.
+// Choosing comes first for all nodes (it says how much scratch is needed), binding once the arena is there.
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/plan/describe.h"
+#include "engine/plan/plan_builder.h"
+#include "engine/tune/work.h"
+
+namespace vicinal::internal {
+namespace {
+
+std::string_view ForcedName(const ForcedKernels& forced, std::string_view operation) {
+  const auto found = forced.find(std::string(operation));
+  return found == forced.end() ? std::string_view() : std::string_view(found->second);
+}
+
+RowwiseKind RowwiseKindOf(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::kMax:
+      return RowwiseKind::kMax;
+    case NodeKind::kNormalize:
+      return RowwiseKind::kNormalize;
+    case NodeKind::kLayerNorm:
+      return RowwiseKind::kLayerNorm;
+    case NodeKind::kGraphNorm:
+      return RowwiseKind::kGraphNorm;
+    case NodeKind::kReadout:
+      return RowwiseKind::kReadout;
+    case NodeKind::kDensify:
+      return RowwiseKind::kSparseToDense;
+    case NodeKind::kGate:
+      return RowwiseKind::kGate;
+    case NodeKind::kNarrow:
+      return RowwiseKind::kNarrow;
+    default:
+      return RowwiseKind::kAdd;
+  }
+}
+
+// Host memory as Pack wants it.
+struct AlignedBytes {
+  explicit AlignedBytes(size_t bytes)
+      : data(std::aligned_alloc(ScratchLedger::kAlignment,
+                                (bytes / ScratchLedger::kAlignment + 1) * ScratchLedger::kAlignment)) {}
+  ~AlignedBytes() { std::free(data); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  void* data;
+};
+
+}  // namespace
+
+// What the request forces, else what tuning found on this graph, else the registry's default.
+template <class K>
+StatusOr<KernelChoice<K>> PlanBuilder::ChooseKernel(const OperationKernels<K>& operation,
+                                                    const typename K::Problem& problem, const TuningWork* work,
+                                                    KernelConfig* config, Launch* launch) {
+  const std::string_view forced = ForcedName(request_.forced, operation.operation());
+  if (work != nullptr) {
+    TuningTable& table = request_.graph->tuning();
+    launch->uses = table.Note(*work);
+    launch->info.tuning_key = work->key;
+    const std::optional<KernelSetting> setting = table.Find(work->key);
+    if (setting.has_value() && (forced.empty() || forced == setting->kernel)) {
+      // It was measured on a problem that differs in sizes at most, and may refuse this one all the same.
+      StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device_.kind(), setting->kernel);
+      if (choice.ok()) {
+        *config = setting->config;
+        launch->info.tuned = true;
+        return choice;
+      }
+    }
+  }
+  return operation.Choose(problem, device_.kind(), forced);
+}
+
+// Chooses the kernel of `launch`, books its scratch for `step`, and notes what Explain tells.
+template <class K>
+StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, const typename K::Problem& problem,
+                                          int step, Launch* launch, const TuningWork* work) {
+  Bound<K> bound;
+  VICINAL_ASSIGN_OR_RETURN(KernelChoice<K> choice, ChooseKernel(operation, problem, work, &bound.args.config, launch));
+  bound.kernel = choice.kernel;
+  bound.args.problem = problem;
+  const size_t scratch = choice.kernel->kernel().ScratchBytes(problem, bound.args.config, request_.num_threads);
+  if (scratch > 0) scratch_booking_[step] = ledger_.Book(scratch, step, step);
+  launch->info.operation = std::string(operation.operation());
+  launch->info.kernel = std::string(choice.kernel->kernel().name());
+  launch->info.parameters = NameParameters(choice.kernel->kernel(), bound.args.config);
+  launch->info.refusals = std::move(choice.refusals);
+  launch->bound = std::move(bound);
+  return &std::get<Bound<K>>(launch->bound);
+}
+
+template <class K>
+StatusOr<const void*> PlanBuilder::Pack(const K& kernel, const Parameters& weight) {
+  const std::vector<float> rounded(weight.values.begin(), weight.values.end());
+  const size_t bytes = kernel.PackedBytes(weight.rows, weight.cols);
+  AlignedBytes packed(bytes);
+  if (packed.data == nullptr) {
+    return ResourceExhausted("OUT_OF_MEMORY", "no memory to pack a model's weights; free graphs or models, or retry",
+                             std::chrono::seconds(1));
+  }
+  kernel.Pack({rounded.data(), weight.rows, weight.cols, weight.cols}, packed.data);
+  return Keep(packed.data, bytes);
+}
+
+StatusOr<CsrView> PlanBuilder::AdjacencyOf(const Node& node) {
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceCsr> adjacency, request_.graph->Adjacency(node.adjacency));
+  built_.adjacencies.push_back(adjacency);
+  return adjacency->view();
+}
+
+void PlanBuilder::Tell(const Node& node, const CsrView& adjacency, Launch* launch) const {
+  const NodeSizes sizes = {request_.graph->num_nodes(), num_graphs_, adjacency.nnz, adjacency.value != nullptr,
+                           request_.features.nnz};
+  PlanStepInfo info = Describe(program_, node, sizes);
+  info.operation = std::move(launch->info.operation);
+  info.kernel = std::move(launch->info.kernel);
+  info.parameters = std::move(launch->info.parameters);
+  info.refusals = std::move(launch->info.refusals);
+  info.tuning_key = std::move(launch->info.tuning_key);
+  info.tuned = launch->info.tuned;
+  launch->info = std::move(info);
+}
+
+Status PlanBuilder::ChooseLinear(int step, const Node& node, Launch* launch) {
+  const int64_t rows = RowsOf(node.output), in_width = node.weight->cols, out_width = node.weight->rows;
+  if (IsSparseInput(node.inputs[0])) {
+    const SparseUpdateProblem problem = {rows, in_width, out_width, request_.features.nnz};
+    VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.sparse_update, problem, step, launch));
+    VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
+  } else {
+    const DenseUpdateProblem problem = {rows, in_width, out_width};
+    VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.dense_update, problem, step, launch));
+    VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
+  }
+  Tell(node, {}, launch);
+  return OkStatus();
+}
+
+Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) {
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  VICINAL_ASSIGN_OR_RETURN(const float* const src_scale, DegreeScaleOf(node.source_scale));
+  AggregateProblem problem;
+  problem.reduce = node.reduce;
+  problem.weighted = adjacency.value != nullptr || src_scale != nullptr;
+  problem.rows = adjacency.rows;
+  problem.cols = adjacency.cols;
+  problem.edges = adjacency.nnz;
+  problem.width = WidthOf(node.inputs[0]);
+  problem.storage = program_.values[node.inputs[0]].storage;
+  const EdgeWeights weights = adjacency.value != nullptr ? EdgeWeights::kPerEdge
+                              : src_scale != nullptr     ? EdgeWeights::kPerSource
+                                                         : EdgeWeights::kNone;
+  const TuningWork work = {KeyOf(problem, weights), node.adjacency};
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.aggregate, problem, step, launch, &work));
+  bound->args.adjacency = adjacency;
+  bound->args.src_scale = src_scale;
+  bound->args.self_scale = static_cast<float>(node.self_scale);
+  Tell(node, adjacency, launch);
+  return OkStatus();
+}
+
+Status PlanBuilder::ChoosePropagateLinear(int step, const Node& node, Launch* launch) {
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  const SparseAggregateUpdateProblem problem = {node.reduce,          adjacency.value != nullptr, adjacency.rows,
+                                                adjacency.nnz,        node.weight->cols,          node.weight->rows,
+                                                request_.features.nnz};
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.sparse_aggregate_update, problem, step, launch));
+  bound->args.adjacency = adjacency;
+  bound->args.self_scale = static_cast<float>(node.self_scale);
+  VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
+  Tell(node, adjacency, launch);
+  return OkStatus();
+}
+
+Status PlanBuilder::ChooseAttention(int step, const Node& node, Launch* launch) {
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  const AttentionStep& attention = node.attention;
+  const AttentionProblem problem = {attention.kind,  adjacency.rows,       adjacency.cols,  adjacency.nnz,
+                                    attention.heads, attention.head_width, attention.concat};
+  const TuningWork work = {KeyOf(problem, EdgeWeights::kNone), node.adjacency};
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.attention, problem, step, launch, &work));
+  bound->args.adjacency = adjacency;
+  bound->args.negative_slope = static_cast<float>(attention.negative_slope);
+  bound->args.score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_width)));
+  if (attention.kind == AttentionKind::kGatV2) {
+    const std::vector<float>& att = attention.att_src->values;
+    VICINAL_ASSIGN_OR_RETURN(const void* kept, Keep(att.data(), att.size() * sizeof(float)));
+    bound->args.att = static_cast<const float*>(kept);
+  }
+  Tell(node, adjacency, launch);
+  return OkStatus();
+}
+
+Status PlanBuilder::ChooseEdgeMlp(int step, const Node& node, Launch* launch) {
+  static_assert(kMaxEdgeNetworkLayers == kMaxEdgeLayers + 1, "the first layer is multiplied per node");
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  MessageReduceProblem problem;
+  problem.message = Message::kAdd;
+  problem.reduce = node.reduce;
+  problem.weighted = adjacency.value != nullptr;
+  problem.rows = adjacency.rows;
+  problem.cols = adjacency.cols;
+  problem.edges = adjacency.nnz;
+  problem.width = WidthOf(node.inputs[0]);
+  problem.num_layers = static_cast<int32_t>(node.edge_layers.size());
+  for (int32_t l = 0; l < problem.num_layers; ++l) problem.out_widths[l] = node.edge_layers[l].weight->rows;
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.message_reduce, problem, step, launch));
+  bound->args.adjacency = adjacency;
+  bound->args.activation = node.edge_activation;
+  for (int32_t l = 0; l < problem.num_layers; ++l) {
+    const EdgeLayer& layer = node.edge_layers[l];
+    VICINAL_ASSIGN_OR_RETURN(bound->args.layers[l].weight, Pack(bound->kernel->kernel(), *layer.weight));
+    VICINAL_ASSIGN_OR_RETURN(bound->args.layers[l].bias, KeepVector(layer.bias));
+    bound->args.layers[l].activation = layer.activation;
+  }
+  Tell(node, adjacency, launch);
+  return OkStatus();
+}
+
+Status PlanBuilder::ChooseRowwise(int step, const Node& node, Launch* launch) {
+  const RowwiseProblem problem = {RowwiseKindOf(node.kind), node.reduce, RowsOf(node.output), WidthOf(node.output),
+                                  program_.values[node.output].storage};
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.rowwise, problem, step, launch));
+  VICINAL_ASSIGN_OR_RETURN(bound->args.scale, KeepVector(node.scale));
+  VICINAL_ASSIGN_OR_RETURN(bound->args.shift, KeepVector(node.shift));
+  bound->args.eps = static_cast<float>(node.eps);
+  if (node.kind == NodeKind::kGraphNorm || node.kind == NodeKind::kReadout) {
+    VICINAL_ASSIGN_OR_RETURN(bound->args.segments, Segments());
+    bound->args.num_segments = num_graphs_;
+    bound->args.batched = !request_.graph->parts().segments.empty();
+  }
+  Tell(node, {}, launch);
+  return OkStatus();
+}
+
+void PlanBuilder::BindRowwise(const Node& node, RowwiseArgs* args) {
+  if (node.kind == NodeKind::kDensify) {
+    built_.sparse_inputs.push_back(&args->sparse);
+    return;
+  }
+  BindInput(node.inputs[0], &args->a);
+  if (node.kind == NodeKind::kMax || node.kind == NodeKind::kGate) BindInput(node.inputs[1], &args->b);
+}
+
+void PlanBuilder::Bind(const Node& node, Launch* launch) {
+  if (node.kind == NodeKind::kNarrow) {
+    RowwiseArgs& args = std::get<Bound<RowwiseKernel>>(launch->bound).args;
+    BindInput(node.inputs[0], &args.a);
+    args.dst16 = ViewOf16(node.output);
+    return;
+  }
+  std::visit([&](auto& bound) { BindTail(node, &bound.args.epilogue), bound.args.dst = ViewOf(node.output); },
+             launch->bound);
+  if (auto* dense = std::get_if<Bound<DenseUpdateKernel>>(&launch->bound)) {
+    BindInput(node.inputs[0], &dense->args.src);
+  } else if (auto* sparse = std::get_if<Bound<SparseUpdateKernel>>(&launch->bound)) {
+    built_.sparse_inputs.push_back(&sparse->args.src);
+    built_.input_nnz.push_back(&sparse->args.problem.nnz);
+  } else if (auto* aggregate = std::get_if<Bound<AggregateKernel>>(&launch->bound)) {
+    if (aggregate->args.problem.storage == Storage::kFloat32) {
+      BindInput(node.inputs[0], &aggregate->args.src);
+    } else {
+      aggregate->args.src16 = ViewOf16(node.inputs[0]);
+    }
+  } else if (auto* both = std::get_if<Bound<SparseAggregateUpdateKernel>>(&launch->bound)) {
+    built_.sparse_inputs.push_back(&both->args.src);
+    built_.input_nnz.push_back(&both->args.problem.nnz);
+  } else if (auto* edge_mlp = std::get_if<Bound<MessageReduceKernel>>(&launch->bound)) {
+    BindInput(node.inputs[0], &edge_mlp->args.src);
+    BindInput(node.inputs[1], &edge_mlp->args.target);
+  } else if (auto* rowwise = std::get_if<Bound<RowwiseKernel>>(&launch->bound)) {
+    BindRowwise(node, &rowwise->args);
+  } else if (auto* attention = std::get_if<Bound<AttentionKernel>>(&launch->bound)) {
+    BindInput(node.inputs[0], &attention->args.value);
+    if (node.attention.kind != AttentionKind::kGat) {
+      BindInput(node.inputs[1], &attention->args.query);
+      if (node.attention.kind == AttentionKind::kDot) BindInput(node.inputs[2], &attention->args.key);
+    } else {
+      const int64_t heads = node.attention.heads;
+      attention->args.score_src = ViewOf(node.inputs[1]).columns(0, heads);
+      attention->args.score_dst = ViewOf(node.inputs[1]).columns(heads, heads);
+    }
+  }
+}
+
+}  // namespace vicinal::internal

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node of a program made ready to run: a kernel, its arguments with every pointer in place, and how long its runs
+// took.
+#ifndef VICINAL_ENGINE_PLAN_LAUNCH_H_
+#define VICINAL_ENGINE_PLAN_LAUNCH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "engine/kernels/registry.h"
+#include "engine/plan/plan.h"
+#include "engine/tune/table.h"
+
+namespace vicinal::internal {
+
+template <class K>
+struct Bound {
+  const RegisteredKernel<K>* kernel = nullptr;
+  typename K::Args args;
+};
+
+struct Launch {
+  std::variant<Bound<AggregateKernel>, Bound<AttentionKernel>, Bound<DenseUpdateKernel>, Bound<SparseUpdateKernel>,
+               Bound<SparseAggregateUpdateKernel>, Bound<RowwiseKernel>, Bound<MessageReduceKernel>>
+      bound;
+  void* scratch = nullptr;
+  PlanStepInfo info;  // all but run_count and total_seconds
+  std::atomic<int64_t> runs{0};
+  std::atomic<int64_t> nanoseconds{0};
+  TuningTable::Uses* uses = nullptr;  // counts runs for the graph's tuning; null for operations that are not tuned
+
+  Status Run(DeviceContext& context) const {
+    if (uses != nullptr) uses->fetch_add(1, std::memory_order_relaxed);
+    return std::visit([&](const auto& b) { return b.kernel->Launch(context, b.args, scratch); }, bound);
+  }
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_LAUNCH_H_

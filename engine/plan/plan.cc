@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a plan: a plain loop over launches. All thinking was done when it was built (plan_builder.h).
+#include "engine/plan/plan.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/graph/adjacency.h"
+#include "engine/plan/fold.h"
+#include "engine/plan/plan_builder.h"
+#include "engine/plan/subset_run.h"
+
+namespace vicinal {
+namespace {
+
+class PlanImpl final : public Plan {
+ public:
+  PlanImpl(internal::BuiltPlan built, const KernelRegistry& registry)
+      : built_(std::move(built)), subset_(&built_, registry) {}
+
+  StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
+                                StatsSink& stats, const Clock& clock) override {
+    VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
+    if (subset_.bound()) subset_.Unbind();
+    SetFeatures(features);
+    const auto count = [](internal::Launch& launch, Nanoseconds spent) {
+      launch.runs.fetch_add(1, std::memory_order_relaxed);
+      launch.nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
+    };
+    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, count));
+    return built_.result;
+  }
+
+  const FieldShape& field() const override { return built_.field.shape; }
+
+  StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features, FieldWorkspace* work,
+                                     const StopCheck& stop, StatsSink& stats, const Clock& clock) override {
+    VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
+    const MonotonicTime begin = clock.Now();
+    VICINAL_RETURN_IF_ERROR(subset_.Bind(features, work, context.thread_pool()));
+    stats.PhaseSeconds("field_features", SecondsBetween(begin, clock.Now()));
+    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, [](internal::Launch&, Nanoseconds) {}));
+    ConstMatrixView result = built_.result;
+    result.rows = work->finder.rows(0);
+    return result;
+  }
+
+  std::vector<PlanStepInfo> Steps() const override {
+    std::vector<PlanStepInfo> steps;
+    for (const auto& launch : built_.launches) {
+      PlanStepInfo info = launch->info;
+      info.run_count = launch->runs.load(std::memory_order_relaxed);
+      info.total_seconds = static_cast<double>(launch->nanoseconds.load(std::memory_order_relaxed)) * 1e-9;
+      steps.push_back(std::move(info));
+    }
+    return steps;
+  }
+
+  const std::vector<std::string>& Decisions() const override { return built_.decisions; }
+  int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
+  int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes; }
+
+ private:
+  // Calls count(launch, time it took) after each.
+  template <class Count>
+  Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
+                     const Count& count) {
+    for (const auto& launch : built_.launches) {
+      if (stop) VICINAL_RETURN_IF_ERROR(stop());
+      const MonotonicTime begin = clock.Now();
+      VICINAL_RETURN_IF_ERROR(launch->Run(context));
+      const Nanoseconds spent = clock.Now() - begin;
+      count(*launch, spent);
+      stats.PhaseSeconds(launch->info.operation, std::chrono::duration<double>(spent).count());
+    }
+    return context.Synchronize();
+  }
+
+  Status CheckFeatures(const FeatureMatrix& features) const {
+    const FeatureShape& shape = built_.request.features;
+    if (features.sparse() != shape.sparse || features.cols() != shape.cols ||
+        features.rows() != built_.request.graph->num_nodes()) {
+      return Internal(absl::StrCat("a plan for features [", built_.request.graph->num_nodes(), ", ", shape.cols,
+                                   "] was given [", features.rows(), ", ", features.cols(), "]"));
+    }
+    return OkStatus();
+  }
+
+  void SetFeatures(const FeatureMatrix& features) {
+    if (features.sparse()) {
+      const CsrView csr = features.csr();
+      for (CsrView* view : built_.sparse_inputs) *view = csr;
+      for (int64_t* nnz : built_.input_nnz) *nnz = csr.nnz;
+    } else {
+      for (ConstMatrixView* view : built_.dense_inputs) *view = features.dense();
+    }
+  }
+
+  internal::BuiltPlan built_;
+  internal::SubsetRun subset_;  // looks at built_
+};
+
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+constexpr int64_t kPanel = 64;  // widest panel that a kernel pads products to, in columns
+
+// What an edge's network needs beside its output: the first layer's two halves of each node, packed weights, and the
+// messages that a thread has under way.
+int64_t EdgeNetworkFloats(const EdgeMlpStep& step, int64_t rows, int num_threads) {
+  constexpr int64_t kMessages = 512;  // rows that a thread holds, under the largest configuration of any kernel
+  int64_t floats = 0, widest = 0;
+  for (const internal::EdgeLayer& layer : internal::FoldEdgeNetwork(step.nn)) {
+    const int64_t in = layer.weight->cols, out = RoundUp(layer.weight->rows, kPanel);
+    floats += widest == 0 ? rows * 2 * (out + 16) + (in + 2) * 2 * out : (in + 2) * out;
+    widest = std::max(widest, out);
+  }
+  return floats + num_threads * kMessages * widest;
+}
+
+}  // namespace
+
+FeatureShape FeatureShape::Of(const FeatureMatrix& features) {
+  if (!features.sparse()) return {false, features.cols(), 0, false};
+  // Much dearer than an element of a dense row: each nonzero is scattered into an accumulator, counted, and read back.
+  constexpr int64_t kCrowdedOneIn = 20;
+  const int64_t nnz = features.entries();
+  return {true, features.cols(), nnz, nnz * kCrowdedOneIn >= features.rows() * features.cols()};
+}
+
+StatusOr<std::shared_ptr<Plan>> Plan::Build(const PlanRequest& request, const KernelRegistry& registry,
+                                            Device& device) {
+  internal::PlanBuilder builder(request, registry, device);
+  VICINAL_ASSIGN_OR_RETURN(internal::BuiltPlan built, builder.Build());
+  return std::shared_ptr<Plan>(std::make_shared<PlanImpl>(std::move(built), registry));
+}
+
+// As if no value's memory were used twice and every weight were padded as far as any kernel pads. Loose for deep
+// models, but never less.
+int64_t Plan::BytesBound(const PlanRequest& request) {
+  constexpr int64_t kAttentionFloats = 5'000;  // of scores, per thread
+  constexpr int64_t kAccumulatorFloats = 8;    // per thread and feature, where sparse rows are aggregated
+  const int64_t rows = request.graph->num_nodes();
+  const Model& model = *request.model;
+  int64_t floats = request.features.sparse ? rows * RoundUp(model.feature_count, 16) : 0;
+  if (request.features.sparse) floats += request.num_threads * kAccumulatorFloats * (model.feature_count + 16);
+  int64_t widest = model.feature_count;
+  for (const Step& step : model.steps) widest = std::max(widest, step.width);
+  std::vector<AdjacencySpec> adjacencies;
+  const auto note = [&](const AdjacencySpec& spec) {
+    if (std::find(adjacencies.begin(), adjacencies.end(), spec) == adjacencies.end()) adjacencies.push_back(spec);
+  };
+  for (const Step& step : model.steps) {
+    int64_t width = RoundUp(step.width, 16) + 16;
+    if (const auto* linear = std::get_if<LinearStep>(&step.op)) {
+      floats += (linear->weight->shape[1] + 2) * RoundUp(linear->weight->shape[0], kPanel);
+    } else if (const auto* propagate = std::get_if<PropagateStep>(&step.op)) {
+      note(propagate->adjacency);
+    } else if (const auto* attention = std::get_if<AttentionStep>(&step.op)) {
+      note(attention->adjacency);
+      const int64_t inner = attention->heads * attention->head_width, scores = RoundUp(2 * attention->heads, 16);
+      width += scores;
+      floats += (widest + 2) * RoundUp(scores, kPanel) + inner;
+      floats += request.num_threads * (kAttentionFloats + 2 * inner);
+    } else if (const auto* edge_mlp = std::get_if<EdgeMlpStep>(&step.op)) {
+      note(edge_mlp->adjacency);
+      floats += EdgeNetworkFloats(*edge_mlp, rows, request.num_threads);
+    }
+    floats += rows * width + 4 * width;
+  }
+  const int64_t segments =
+      static_cast<int64_t>(request.graph->parts().segments.size() + 2) * static_cast<int64_t>(sizeof(int64_t));
+  constexpr int64_t kAlignment = 64;
+  return floats * static_cast<int64_t>(sizeof(float)) + segments +
+         static_cast<int64_t>(model.steps.size() + 1) * 4 * kAlignment +
+         static_cast<int64_t>(adjacencies.size()) * AdjacencyBytesBound(rows, request.graph->num_edges());
+}
+
+}  // namespace vicinal

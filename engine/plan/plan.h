@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan marries a model to a prepared graph: steps rewritten (order of aggregation and update by cost, biases and
+// activations fused, sibling products joined), a kernel chosen for each, weights packed, scratch booked. Building
+// allocates; running does not.
+#ifndef VICINAL_ENGINE_PLAN_PLAN_H_
+#define VICINAL_ENGINE_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/stats.h"
+#include "engine/base/status.h"
+#include "engine/kernels/registry.h"
+#include "engine/model/model.h"
+#include "engine/plan/receptive_field.h"
+#include "engine/prepared/prepared_graph.h"
+#include "engine/tune/record.h"
+
+namespace vicinal {
+
+// Operation -> kernel name that must be taken. Keys that name no operation are INVALID_ARGUMENT.
+using ForcedKernels = std::map<std::string, std::string>;
+
+// The shape of the features a plan is made for.
+struct FeatureShape {
+  bool sparse = false;
+  int64_t cols = 0;
+  int64_t nnz =
+      0;  // sparse: of the features that the plan was made with; costs are counted with it, other counts run too
+  // Sparse with so many nonzeros that neighbours are compared faster as dense rows. It decides how a maximum over the
+  // input is computed, and with it bits: part of the key of a plan, as `sparse` is.
+  bool crowded = false;
+
+  static FeatureShape Of(const FeatureMatrix& features);
+};
+
+struct PlanRequest {
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const PreparedGraph> graph;
+  FeatureShape features;
+  ValueId output = 0;
+  ForcedKernels forced;
+  Storage precision = Storage::kFloat32;  // of rows that are gathered along edges; all else is float32 always
+  // Of the graph's tuning table when the plan was asked for: a plan of an older one is out of date.
+  int64_t tuning_revision = 0;
+  int num_threads = 1;  // the most that a context which runs the plan has: each may need scratch of its own
+};
+
+// How a request for some nodes is computed. The bits of the answer are the same either way.
+enum class ReceptiveField {
+  kAuto,    // only what the nodes depend on, where that is cheaper than the full graph
+  kNever,   // the full graph
+  kAlways,  // only what the nodes depend on; an error where that cannot be
+};
+
+// One executable step, as Explain shows it.
+struct PlanStepInfo {
+  std::string operation;    // "aggregate", "dense_update", ...
+  std::string layers;       // names of the model's layers it carries out: "conv1 + act1"
+  std::string description;  // "[2708, 16] = sparse x [2708, 1433] * W^T"
+  Locality locality = Locality::kNode;
+  std::string kernel;
+  std::vector<NamedParameter> parameters;  // of the kernel; zeros: its own defaults
+  std::vector<KernelRefusal> refusals;
+  std::optional<TuningKey> tuning_key;  // for operations that are tuned
+  bool tuned = false;                   // kernel and parameters are what the graph's tuning table says
+  int64_t predicted_bytes = 0;
+  int64_t predicted_operations = 0;
+  int64_t run_count = 0;
+  double total_seconds = 0.0;
+};
+
+// Asked between steps; a status that is not OK (cancelled, deadline) stops the run and is returned.
+using StopCheck = std::function<Status()>;
+
+class Plan {
+ public:
+  // FAILED_PRECONDITION: features of another width than the model's, edge weights missing. INVALID_ARGUMENT: forced
+  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch.
+  static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
+                                               Device& device);
+
+  // Upper bound of bytes that a plan for `request` will hold, before it is built; for admission.
+  static int64_t BytesBound(const PlanRequest& request);
+
+  virtual ~Plan() = default;
+
+  // Runs all steps. The result [rows, width] lies in the plan's scratch, in execution order, until the next Run. One
+  // caller at a time (the executor). Does not allocate once it has run before. Reports each step's time to `stats`
+  // under its operation's name.
+  virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
+                                        StatsSink& stats, const Clock& clock) = 0;
+
+  // What a run over a receptive field takes, or why there is none. Immutable.
+  virtual const FieldShape& field() const = 0;
+  // As Run, for the field that `work->finder` found last with field(): row i of the result is its node i, for the nodes
+  // that were asked for; the same bits as theirs in Run's result. Does not allocate once `work` is large enough; errors
+  // of its account too. Reports the gathering of features as phase "field_features". Steps() does not count such runs.
+  virtual StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features,
+                                             FieldWorkspace* work, const StopCheck& stop, StatsSink& stats,
+                                             const Clock& clock) = 0;
+
+  // Thread-safe.
+  virtual std::vector<PlanStepInfo> Steps() const = 0;
+  virtual const std::vector<std::string>& Decisions() const = 0;  // what the rewriter decided, in sentences
+  virtual int64_t scratch_bytes() const = 0;
+  virtual int64_t size_bytes() const = 0;  // scratch and packed weights
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_PLAN_PLAN_H_

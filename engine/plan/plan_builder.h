@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns a program into launches: a kernel for each node, its weights packed and on the device, every value and the
+// kernels' scratch in one arena. What comes out holds no pointer into the builder.
+#ifndef VICINAL_ENGINE_PLAN_PLAN_BUILDER_H_
+#define VICINAL_ENGINE_PLAN_PLAN_BUILDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/field_program.h"
+#include "engine/plan/launch.h"
+#include "engine/plan/plan.h"
+#include "engine/plan/program.h"
+#include "engine/plan/scratch_ledger.h"
+
+namespace vicinal::internal {
+
+// All that a plan needs to run.
+struct BuiltPlan {
+  PlanRequest request;  // holds the model and the graph
+  std::vector<std::unique_ptr<Launch>> launches;
+  std::vector<std::string> decisions;
+  FieldProgram field;
+  ConstMatrixView result;
+  // Places in the launches' arguments that are set to the features of each run.
+  std::vector<ConstMatrixView*> dense_inputs;
+  std::vector<CsrView*> sparse_inputs;
+  std::vector<int64_t*> input_nnz;
+  // What the arguments point to.
+  Buffer arena;
+  std::vector<Buffer> constants;
+  std::vector<std::shared_ptr<const DeviceCsr>> adjacencies;
+  std::vector<std::shared_ptr<const DeviceVector>> degree_scales;
+  int64_t constant_bytes = 0;
+};
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device);
+  // Codes as Plan::Build.
+  StatusOr<BuiltPlan> Build();
+
+ private:
+  Status CheckRequest() const;
+  void BookValues();
+  Status ChooseKernels();
+  Status Choose(int step, const Node& node);
+  void Bind(const Node& node, Launch* launch);
+  void BindTail(const Node& node, Epilogue* epilogue);
+  void MakeField();
+  void BindRowwise(const Node& node, RowwiseArgs* args);
+
+  Status ChooseLinear(int step, const Node& node, Launch* launch);
+  Status ChoosePropagate(int step, const Node& node, Launch* launch);
+  Status ChoosePropagateLinear(int step, const Node& node, Launch* launch);
+  Status ChooseAttention(int step, const Node& node, Launch* launch);
+  Status ChooseEdgeMlp(int step, const Node& node, Launch* launch);
+  Status ChooseRowwise(int step, const Node& node, Launch* launch);
+
+  // `work`: what it is to the graph's tuning table; null for operations that are not tuned.
+  template <class K>
+  StatusOr<Bound<K>*> Register(const OperationKernels<K>& operation, const typename K::Problem& problem, int step,
+                               Launch* launch, const TuningWork* work = nullptr);
+  template <class K>
+  StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
+                                         const TuningWork* work, KernelConfig* config, Launch* launch);
+  template <class K>
+  StatusOr<const void*> Pack(const K& kernel, const Parameters& weight);
+  StatusOr<CsrView> AdjacencyOf(const Node& node);
+  void Tell(const Node& node, const CsrView& adjacency, Launch* launch) const;
+  // Copies to the device what must live as long as the plan.
+  StatusOr<const void*> Keep(const void* host, size_t bytes);
+  StatusOr<const float*> KeepVector(const ParametersRef& vector);               // null for null
+  StatusOr<const float*> DegreeScaleOf(const std::optional<SelfLoops>& loops);  // null for none
+  StatusOr<const int64_t*> Segments();
+
+  int64_t RowsOf(ValueId value) const;
+  int64_t WidthOf(ValueId value) const { return program_.values[value].width; }
+  bool IsSparseInput(ValueId value) const { return value == kInputValue && program_.sparse_input; }
+  MatrixView ViewOf(ValueId value) const;                // of the arena; REQUIRES: not the input
+  MatrixView16 ViewOf16(ValueId value) const;            // REQUIRES: a value of 16-bit storage
+  void BindInput(ValueId value, ConstMatrixView* view);  // either
+
+  const PlanRequest& request_;
+  const KernelRegistry& registry_;
+  Device& device_;
+  Program program_;
+  ScratchLedger ledger_;
+  std::vector<int> value_booking_;       // per value: of its memory, for roots; else -1
+  std::vector<int64_t> stride_;          // per value, for roots
+  std::vector<int> scratch_booking_;     // per node; -1: none
+  std::vector<const float*> bias_;       // per node, on the device
+  std::vector<const float*> row_scale_;  // the same
+  const int64_t* segments_ = nullptr;
+  int64_t num_graphs_ = 1;
+  int current_ = 0;  // the node being bound
+  BuiltPlan built_;
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_PLAN_BUILDER_H_

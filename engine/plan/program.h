@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rewriter's own form of a model: values, and nodes that each become one launch of a kernel. Between a model's
+// steps (what) and a plan's launches (how): nodes carry what a launch can fuse (bias, addend, activation), values may
+// lie inside others (column slices). Weights are in double here, so that whatever is folded into them is rounded once,
+// when they are packed.
+#ifndef VICINAL_ENGINE_PLAN_PROGRAM_H_
+#define VICINAL_ENGINE_PLAN_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/vocabulary.h"
+#include "engine/kernels/operations.h"
+#include "engine/model/step.h"
+
+namespace vicinal::internal {
+
+// Double-precision parameters, row-major; a vector has one row.
+struct Parameters {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  std::vector<double> values;
+};
+using ParametersRef = std::shared_ptr<const Parameters>;
+
+// A matrix with one row per node, or per graph after a readout. Value 0 is the model's input.
+struct Value {
+  int64_t width = 0;
+  bool per_graph = false;
+  Storage storage = Storage::kFloat32;
+  ValueId parent = -1;  // >= 0: this is columns [offset, offset + width) of that value, in its memory
+  int64_t offset = 0;
+};
+
+enum class NodeKind {
+  kLinear,           // inputs: x
+  kPropagate,        // inputs: x
+  kPropagateLinear,  // inputs: x; the sparse input, reduced and multiplied in one go
+  kAttention,        // inputs: values, scores [N, 2K] (source's, then target's); v2: values, queries; dot: keys too
+  kRow,              // inputs: a;  a * scale + shift, then the tail
+  kMax,              // inputs: a, b
+  kNormalize,        // inputs: a; has no tail
+  kLayerNorm,        // inputs: a
+  kGraphNorm,        // inputs: a
+  kReadout,          // inputs: a
+  kDensify,          // inputs: the sparse input; has no tail
+  kEdgeMlp,          // inputs: u, v; the first edge layer's two halves, already multiplied
+  kGate,             // inputs: out, skip; has no tail
+  kNarrow,           // inputs: a; the same in the 16-bit storage of the output; has no tail
+  kConcat,           // inputs side by side; gone once values are placed
+};
+
+// out = activation(scale * d_i * result + bias + addend_scale * addend), fused into the store of the node's result.
+struct Tail {
+  double scale = 1.0;
+  double addend_scale = 1.0;
+  std::optional<SelfLoops> degree_scale;  // d_i: inverse root degrees (PreparedGraph::DegreeScale); absent: 1
+  ParametersRef bias;
+  ValueId addend = -1;
+  Activation activation;
+
+  bool empty() const {
+    return scale == 1.0 && !degree_scale && bias == nullptr && addend < 0 && activation.kind == ActivationKind::kNone;
+  }
+};
+
+// One layer of the network that a kEdgeMlp runs on each edge: activation(x W^T + b).
+struct EdgeLayer {
+  ParametersRef weight;  // [H, F]
+  ParametersRef bias;    // [H] or null
+  Activation activation;
+};
+
+struct Node {
+  NodeKind kind = NodeKind::kRow;
+  std::vector<ValueId> inputs;
+  ValueId output = 0;
+  Tail tail;
+  std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
+
+  ParametersRef weight;                   // kLinear, kPropagateLinear: [H, F]
+  ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
+  double eps = 0.0;                       // kLayerNorm, kGraphNorm
+  AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kEdgeMlp
+  Reduce reduce = Reduce::kSum;           // kPropagate, kPropagateLinear, kEdgeMlp, kReadout
+  double self_scale = 0.0;                // kPropagate, kPropagateLinear
+  std::optional<SelfLoops> source_scale;  // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
+                                          // adjacency says
+  Activation edge_activation;             // kEdgeMlp: of u + v
+  std::vector<EdgeLayer> edge_layers;     // kEdgeMlp: after that
+  AttentionStep attention;                // kAttention
+};
+
+struct Program {
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in an order that can be run
+  ValueId output = 0;
+  bool sparse_input = false;
+  std::vector<std::string> layer_names;  // of the model's layers
+  std::vector<std::string> decisions;    // sentences for people
+};
+
+// The value whose memory `value` lies in, and the column where it begins there.
+struct Place {
+  ValueId root = 0;
+  int64_t offset = 0;
+};
+Place PlaceOf(const Program& program, ValueId value);
+
+// How often each value is read: by nodes, and once more if it is the program's output.
+std::vector<int> CountUses(const Program& program);
+// Index of the node that writes each value (for a slice: its parent's); -1 for the input and for what nobody writes.
+std::vector<int> FindProducers(const Program& program);
+// Drops nodes that the output does not need, and orders the rest so that inputs come first; otherwise keeps their
+// order.
+Program Schedule(Program program);
+
+// Appends `layers` to those of `node`, each once.
+void AddLayers(const std::vector<int32_t>& layers, Node* node);
+// Whether sums over neighbours of W x are W times the sums: the aggregation and a product may change places.
+bool IsLinear(Reduce reduce);
+// "conv1 + act1"
+std::string LayerNames(const Program& program, const Node& node);
+
+bool HasTail(NodeKind kind);  // whether launches of the kind can fuse one
+std::string_view ToString(NodeKind kind);
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_PROGRAM_H_

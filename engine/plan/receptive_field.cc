@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level by level: how many edges a level has is known before they are followed (sums of degrees), and so is whether it
+// is worth going on.
+#include "engine/plan/receptive_field.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/check.h"
+
+namespace vicinal {
+namespace {
+
+int64_t Degree(const CsrView& csr, NodeId node) { return csr.row_ptr[node + 1] - csr.row_ptr[node]; }
+
+}  // namespace
+
+FieldFinder::FieldFinder(Device* device, MemoryAccount* account)
+    : device_(device), account_(account), local_of_(device, account), nodes_(device, account) {}
+
+StatusOr<bool> FieldFinder::Find(const FieldShape& shape, const std::vector<int64_t>& ids,
+                                 const Permutation& permutation, double limit, int num_threads) {
+  VICINAL_DCHECK(shape.refusal.empty());
+  limit_ = limit;
+  VICINAL_RETURN_IF_ERROR(Begin(shape, num_threads));
+  VICINAL_RETURN_IF_ERROR(TakeAsked(ids, permutation));
+  const int deepest = static_cast<int>(shape.levels.size()) - 1;
+  for (int depth = 0; depth < deepest; ++depth) {
+    rows_[depth] = num_nodes_;
+    spent_ += static_cast<double>(num_nodes_) * shape.levels[depth].row_cost;
+    for (const FieldShape::Edges& edges : shape.levels[depth].edges) {
+      if (LeastCost(depth) > limit_) return false;
+      VICINAL_RETURN_IF_ERROR(Expand(shape.adjacencies[edges.adjacency], edges, depth, &locals_[edges.adjacency]));
+    }
+    if (LeastCost(depth) > limit_) return false;
+  }
+  rows_[deepest] = num_nodes_;
+  return static_cast<double>(num_nodes_) * tail_[deepest] + spent_ <= limit_;
+}
+
+Status FieldFinder::Begin(const FieldShape& shape, int num_threads) {
+  num_nodes_ = 0;
+  spent_ = 0.0;
+  scan_cost_ = kEdgeNs * num_threads;
+  if (shape.num_nodes > local_of_.capacity()) {
+    VICINAL_RETURN_IF_ERROR(local_of_.Reserve(shape.num_nodes));
+    std::memset(local_of_.data(), 0, static_cast<size_t>(local_of_.capacity()) * sizeof(int32_t));
+  }
+  rows_.assign(shape.levels.size(), 0);
+  tail_.assign(shape.levels.size() + 1, 0.0);
+  tail_.back() = shape.node_cost + kNodeNs * num_threads;
+  for (size_t depth = shape.levels.size(); depth-- > 0;) tail_[depth] = tail_[depth + 1] + shape.levels[depth].row_cost;
+  while (locals_.size() < shape.adjacencies.size()) locals_.emplace_back(device_, account_);
+  for (size_t i = 0; i < shape.adjacencies.size(); ++i) {
+    locals_[i].rows = 0;
+    locals_[i].weighted = shape.adjacencies[i].value != nullptr;
+    VICINAL_RETURN_IF_ERROR(locals_[i].row_ptr.Reserve(1));
+    locals_[i].row_ptr.data()[0] = 0;
+  }
+  return OkStatus();
+}
+
+Status FieldFinder::TakeAsked(const std::vector<int64_t>& ids, const Permutation& permutation) {
+  const int64_t most = std::min(static_cast<int64_t>(ids.size()), permutation.size());
+  VICINAL_RETURN_IF_ERROR(nodes_.Reserve(most));
+  for (const int64_t id : ids) {
+    Discover(permutation.is_identity() ? static_cast<NodeId>(id) : permutation.ToNew(static_cast<NodeId>(id)));
+  }
+  return OkStatus();
+}
+
+int32_t FieldFinder::Discover(NodeId node) {
+  const int32_t known = local_of_.data()[node];
+  if (known < num_nodes_ && nodes_.data()[known] == node) return known;
+  const int32_t fresh = static_cast<int32_t>(num_nodes_++);
+  local_of_.data()[node] = fresh;
+  nodes_.data()[fresh] = node;
+  return fresh;
+}
+
+Status FieldFinder::Expand(const CsrView& full, const FieldShape::Edges& edges, int depth, LocalCsr* local) {
+  const int64_t first = local->rows, last = rows_[depth], had = local->row_ptr.data()[first];
+  int64_t more = 0;
+  for (int64_t row = first; row < last; ++row) more += Degree(full, nodes_.data()[row]);
+  spent_ += static_cast<double>(had + more) * edges.cost + static_cast<double>(more) * scan_cost_;
+  if (LeastCost(depth) > limit_) return OkStatus();
+
+  VICINAL_RETURN_IF_ERROR(local->row_ptr.Reserve(last + 1, first + 1));
+  VICINAL_RETURN_IF_ERROR(local->col.Reserve(had + more, had));
+  if (local->weighted) VICINAL_RETURN_IF_ERROR(local->value.Reserve(had + more, had));
+  VICINAL_RETURN_IF_ERROR(nodes_.Reserve(std::min(full.rows, num_nodes_ + more), num_nodes_));
+  int64_t* const row_ptr = local->row_ptr.data();
+  int32_t* const col = local->col.data();
+  for (int64_t row = first; row < last; ++row) {
+    const NodeId node = nodes_.data()[row];
+    const int64_t begin = full.row_ptr[node], degree = Degree(full, node), at = row_ptr[row];
+    for (int64_t e = 0; e < degree; ++e) col[at + e] = Discover(full.col[begin + e]);
+    if (local->weighted) std::copy_n(full.value + begin, degree, local->value.data() + at);
+    row_ptr[row + 1] = at + degree;
+    local->rows = row + 1;
+    if (LeastCost(depth) > limit_) break;
+  }
+  return OkStatus();
+}
+
+CsrView FieldFinder::Adjacency(int index, int depth) const {
+  const LocalCsr& local = locals_[index];
+  VICINAL_DCHECK(rows_[depth] <= local.rows);
+  return {rows_[depth],         rows_[depth + 1], local.row_ptr.data()[rows_[depth]],
+          local.row_ptr.data(), local.col.data(), local.weighted ? local.value.data() : nullptr};
+}
+
+}  // namespace vicinal

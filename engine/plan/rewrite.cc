@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/rewrite.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace vicinal::internal {
+namespace {
+
+ValueId AddValue(Value value, Program* program) {
+  program->values.push_back(value);
+  return static_cast<ValueId>(program->values.size() - 1);
+}
+
+// Makes the input dense for everything that reads it as such. A kLinear or kPropagateLinear reads it as it is.
+void DensifyInput(Program* program) {
+  ValueId dense = -1;
+  const auto replace = [&](ValueId* value) {
+    if (*value != kInputValue) return;
+    if (dense < 0) dense = AddValue({program->values[kInputValue].width}, program);
+    *value = dense;
+  };
+  for (Node& node : program->nodes) {
+    if (node.kind != NodeKind::kLinear && node.kind != NodeKind::kPropagateLinear) {
+      for (ValueId& input : node.inputs) replace(&input);
+    }
+    replace(&node.tail.addend);
+  }
+  replace(&program->output);
+  if (dense < 0) return;
+  Node node;
+  node.kind = NodeKind::kDensify;
+  node.inputs = {kInputValue};
+  node.output = dense;
+  program->nodes.insert(program->nodes.begin(), std::move(node));
+  program->decisions.push_back("the sparse input is made dense: some step needs it so");
+}
+
+// [att_src W; att_dst W], [2K, F]: scores as a product with what W multiplies; W null: with W's result itself.
+ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* weight) {
+  const int64_t heads = attention.heads, width = attention.head_width;
+  auto scores = std::make_shared<Parameters>();
+  scores->rows = 2 * heads;
+  scores->cols = weight != nullptr ? weight->cols : heads * width;
+  scores->values.assign(scores->rows * scores->cols, 0.0);
+  for (int64_t row = 0; row < scores->rows; ++row) {
+    const std::vector<float>& att = row < heads ? attention.att_src->values : attention.att_dst->values;
+    double* out = scores->values.data() + row * scores->cols;
+    for (int64_t c = row % heads * width; c < (row % heads + 1) * width; ++c) {
+      if (weight == nullptr) {
+        out[c] = att[c];
+        continue;
+      }
+      for (int64_t f = 0; f < weight->cols; ++f)
+        out[f] += static_cast<double>(att[c]) * weight->values[c * weight->cols + f];
+    }
+  }
+  return scores;
+}
+
+// The scores that a bias of W x adds, [2K].
+ParametersRef ScoreBias(const AttentionStep& attention, const ParametersRef& bias) {
+  if (bias == nullptr) return nullptr;
+  Parameters column = *bias;  // as a W with one column
+  std::swap(column.rows, column.cols);
+  auto scores = std::make_shared<Parameters>(*ScoreWeights(attention, &column));
+  std::swap(scores->rows, scores->cols);
+  return scores;
+}
+
+bool CanJoin(const Node& node) { return node.kind == NodeKind::kLinear && node.tail.addend < 0; }
+
+// W and bias of all `members`, one under the other.
+Node Stack(const std::vector<const Node*>& members) {
+  Node joined = *members[0];
+  auto weight = std::make_shared<Parameters>();
+  auto bias = std::make_shared<Parameters>();
+  bool any_bias = false;
+  for (const Node* member : members) {
+    const Parameters& w = *member->weight;
+    weight->rows += w.rows;
+    weight->cols = w.cols;
+    weight->values.insert(weight->values.end(), w.values.begin(), w.values.end());
+    if (member->tail.bias != nullptr) {
+      any_bias = true;
+      bias->values.insert(bias->values.end(), member->tail.bias->values.begin(), member->tail.bias->values.end());
+    } else {
+      bias->values.insert(bias->values.end(), w.rows, 0.0);
+    }
+    AddLayers(member->layers, &joined);
+  }
+  bias->rows = 1;
+  bias->cols = weight->rows;
+  joined.weight = std::move(weight);
+  joined.tail.bias = any_bias ? std::move(bias) : nullptr;
+  return joined;
+}
+
+// Linear(Propagate(input)) becomes one node.
+void FusePropagateOfSparse(Program* program) {
+  const std::vector<int> uses = CountUses(*program);
+  const std::vector<int> producers = FindProducers(*program);
+  for (Node& linear : program->nodes) {
+    if (linear.kind != NodeKind::kLinear || producers[linear.inputs[0]] < 0 || uses[linear.inputs[0]] != 1) continue;
+    const Node& propagate = program->nodes[producers[linear.inputs[0]]];
+    if (propagate.kind != NodeKind::kPropagate || propagate.inputs[0] != kInputValue || !propagate.tail.empty())
+      continue;
+    if (propagate.reduce == Reduce::kMin) continue;  // no kernel takes minima of sparse rows
+    linear.kind = NodeKind::kPropagateLinear;
+    linear.inputs = propagate.inputs;
+    linear.adjacency = propagate.adjacency;
+    linear.reduce = propagate.reduce;
+    linear.self_scale = propagate.self_scale;
+    program->decisions.push_back(absl::StrCat(LayerNames(*program, linear),
+                                              ": aggregates and multiplies the sparse input in one step, as a ",
+                                              std::string(ToString(linear.reduce)), " must come before the product"));
+  }
+  *program = Schedule(std::move(*program));
+}
+
+}  // namespace
+
+Program PlaceSparseInput(Program program, bool crowded_input) {
+  if (!program.sparse_input) return program;
+  if (!crowded_input) FusePropagateOfSparse(&program);
+  DensifyInput(&program);
+  return program;
+}
+
+Program AddAttentionScores(Program program) {
+  const std::vector<int> producers = FindProducers(program);
+  const size_t count = program.nodes.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (program.nodes[i].kind != NodeKind::kAttention || program.nodes[i].attention.kind != AttentionKind::kGat)
+      continue;
+    const AttentionStep attention = program.nodes[i].attention;
+    const ValueId projected = program.nodes[i].inputs[0];
+    Node scores;
+    scores.kind = NodeKind::kLinear;
+    scores.layers = {program.nodes[i].layers.front()};
+    scores.output = AddValue({2 * attention.heads, program.values[projected].per_graph}, &program);
+    const Node* product = producers[projected] >= 0 ? &program.nodes[producers[projected]] : nullptr;
+    if (product != nullptr && product->kind == NodeKind::kLinear && product->output == projected && CanJoin(*product) &&
+        product->tail.activation.kind == ActivationKind::kNone) {
+      scores.inputs = product->inputs;
+      scores.weight = ScoreWeights(attention, product->weight.get());
+      scores.tail.bias = ScoreBias(attention, product->tail.bias);
+    } else {
+      scores.inputs = {projected};
+      scores.weight = ScoreWeights(attention, nullptr);
+    }
+    program.nodes[i].inputs = {projected, scores.output};
+    program.nodes.push_back(std::move(scores));
+  }
+  return Schedule(std::move(program));
+}
+
+Program JoinSiblings(Program program) {
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    if (!CanJoin(program.nodes[i])) continue;
+    std::vector<const Node*> members = {&program.nodes[i]};
+    for (size_t j = i + 1; j < program.nodes.size(); ++j) {
+      const Node& other = program.nodes[j];
+      if (CanJoin(other) && other.inputs == members[0]->inputs &&
+          other.tail.activation == members[0]->tail.activation) {
+        members.push_back(&other);
+      }
+    }
+    if (members.size() < 2) continue;
+    Node joined = Stack(members);
+    joined.output = AddValue({joined.weight->rows, program.values[members[0]->output].per_graph}, &program);
+    int64_t offset = 0;
+    for (const Node* member : members) {
+      Value& value = program.values[member->output];
+      value.parent = joined.output;
+      value.offset = offset;
+      offset += value.width;
+    }
+    program.decisions.push_back(absl::StrCat(LayerNames(program, joined), ": ", members.size(),
+                                             " products of the same rows are one, with ", offset, " columns"));
+    // Whoever read the members reads slices now; the members themselves go.
+    std::vector<Node> kept;
+    for (const Node& node : program.nodes) {
+      const bool member = std::find(members.begin(), members.end(), &node) != members.end();
+      if (&node == members[0]) kept.push_back(joined);
+      if (!member) kept.push_back(node);
+    }
+    program.nodes = std::move(kept);
+  }
+  return Schedule(std::move(program));
+}
+
+Program PlaceConcats(Program program) {
+  const std::vector<int> producers = FindProducers(program);
+  std::vector<Node> nodes;
+  for (Node& node : program.nodes) {
+    if (node.kind != NodeKind::kConcat) {
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    int64_t offset = 0;
+    for (ValueId input : node.inputs) {
+      const Value& value = program.values[input];
+      const bool made_here = producers[input] >= 0 && value.parent < 0;
+      ValueId part = input;
+      if (!made_here) {
+        Node copy;
+        copy.kind = NodeKind::kRow;
+        copy.inputs = {input};
+        copy.layers = node.layers;
+        copy.output = part = AddValue({value.width, value.per_graph}, &program);
+        nodes.push_back(std::move(copy));
+      }
+      program.values[part].parent = node.output;
+      program.values[part].offset = offset;
+      offset += program.values[part].width;
+    }
+  }
+  program.nodes = std::move(nodes);
+  return program;
+}
+
+Program RewriteModel(const Model& model, ValueId output, bool sparse_input, const RewriteSizes& sizes,
+                     bool crowded_input) {
+  Program program = LowerModel(model, output, sparse_input);
+  program = AbsorbRows(std::move(program), /*addends=*/false);
+  program = OrderProducts(std::move(program), sizes);
+  program = AbsorbRows(std::move(program), /*addends=*/true);
+  program = PlaceSparseInput(std::move(program), crowded_input);
+  program = AddAttentionScores(std::move(program));
+  program = JoinSiblings(std::move(program));
+  if (program.output == kInputValue) {
+    // The input itself is asked for.
+    Node copy;
+    copy.inputs = {kInputValue};
+    copy.output = program.output = AddValue({program.values[kInputValue].width}, &program);
+    program.nodes.push_back(std::move(copy));
+  }
+  return PlaceConcats(std::move(program));
+}
+
+}  // namespace vicinal::internal
