@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What preparing a graph may hold at once, stage by stage, from the sizes of its tensors alone. Sizes are those of the
+// bytes that came, never those a shape claims, so nothing here can overflow.
+#include <algorithm>
+#include <limits>
+
+#include "engine/graph/adjacency.h"
+#include "engine/prepare/measure_orders.h"
+#include "engine/prepare/prepare.h"
+
+namespace vicinal {
+namespace {
+
+int64_t BytesOf(const std::optional<HostTensor>& tensor) {
+  return tensor ? static_cast<int64_t>(tensor->bytes.size()) : 0;
+}
+
+// Elements that are there, times what one takes on the host.
+int64_t HostBytes(const std::optional<HostTensor>& tensor, int64_t element_bytes) {
+  return tensor ? BytesOf(tensor) / SizeOf(tensor->dtype) * element_bytes : 0;
+}
+
+// What choosing an order may hold beside the graph: see engine/reorder for what each keeps.
+int64_t OrderBytes(OrderKind order, int64_t nodes, int64_t edges) {
+  const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
+  // The graph in both directions, and cursors while it is made.
+  const int64_t undirected = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + 16 * nodes;
+  // Labels, sums, batches and groups of the nodes; the next level's graph in pieces, then laid end to end.
+  const int64_t communities = undirected + 2 * 8 * 2 * edges + 48 * nodes;
+  // The graph for METIS, and about twice that inside it.
+  const int64_t metis = undirected + 3 * 8 * 2 * edges + 48 * nodes;
+  switch (order) {
+    case OrderKind::kNone:
+    case OrderKind::kDegree:
+      return permutation;
+    case OrderKind::kRcm:
+      return undirected + permutation + 8 * nodes;
+    case OrderKind::kCommunity:
+      return communities + permutation;
+    case OrderKind::kMetis:
+      return metis + permutation;
+    case OrderKind::kAuto:
+      // As sent and three candidates; at most two of them are measured, when the communities are there no more.
+      return 4 * permutation + std::max(communities, undirected + MeasureBytesBound(nodes, edges));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t PreparationBytesBound(const GraphSource& source) {
+  const int64_t nodes = std::clamp<int64_t>(source.node_count, 0, std::numeric_limits<NodeId>::max());
+  const int64_t edges = static_cast<int64_t>(source.edge_index.bytes.size()) / (2 * SizeOf(source.edge_index.dtype));
+  const int64_t weight_bytes = HostBytes(source.edge_weight, sizeof(float));
+
+  const int64_t edge_tensors = static_cast<int64_t>(source.edge_index.bytes.size()) + BytesOf(source.edge_weight);
+  const int64_t feature_tensors =
+      BytesOf(source.x) + BytesOf(source.x_indptr) + BytesOf(source.x_indices) + BytesOf(source.x_values);
+  const int64_t features = HostBytes(source.x, sizeof(float)) + HostBytes(source.x_indptr, sizeof(EdgeId)) +
+                           HostBytes(source.x_indices, sizeof(NodeId)) + HostBytes(source.x_values, sizeof(float));
+  const int64_t edge_list = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + weight_bytes;
+  const int64_t csr =
+      (nodes + 1) * static_cast<int64_t>(sizeof(EdgeId)) + edges * static_cast<int64_t>(sizeof(NodeId)) + weight_bytes;
+  const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
+  // Cursors of the scatters, or the scratch of an order: at most three words of 8 bytes per node.
+  const int64_t scratch = 3 * nodes * static_cast<int64_t>(sizeof(int64_t));
+
+  const int64_t assemble = edge_tensors + feature_tensors + edge_list;
+  const int64_t validate = feature_tensors + edge_list + features;
+  const int64_t build = features + edge_list + 2 * csr + scratch;
+  const int64_t choose = features + csr + scratch + OrderBytes(source.order, nodes, edges);
+  // The graph, a copy on the way, the result; the permutation, and the community of each node.
+  const int64_t renumber = features + 3 * csr + 2 * permutation + scratch;
+  const int64_t publish = csr + permutation + 2 * features;
+  const int64_t serve = csr + permutation + features + 2 * AdjacencyBytesBound(nodes, edges);
+  return std::max({assemble, validate, build, choose, renumber, publish, serve});
+}
+
+}  // namespace vicinal

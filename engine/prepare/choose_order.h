@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides the order that a graph is renumbered to: the one asked for, or what `auto` finds worth taking.
+#ifndef VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_
+#define VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/thread_pool.h"
+#include "engine/graph/communities.h"
+#include "engine/graph/csr.h"
+#include "engine/profile/graph_profile.h"
+#include "engine/reorder/order.h"
+
+namespace vicinal {
+
+// What one aggregation costs in a numbering, measured.
+struct OrderTime {
+  double seconds_per_edge = 0.0;  // median
+  // Median of this order's time by the first order's in the same round, so that a machine that slows down for a while
+  // does not decide. 1 for the first.
+  double relative = 1.0;
+  double spread = 0.0;  // of the times: (third quartile - first quartile) / median
+};
+
+// Times a sum of width kMeasuredWidth over `graph` in each of `orders`. One time for each of them; an error where it
+// cannot be measured (no kernel, no memory), and then `auto` decides by its estimate.
+using MeasureOrders =
+    std::function<StatusOr<std::vector<OrderTime>>(const Csr& graph, std::span<const Permutation* const> orders)>;
+inline constexpr int64_t kMeasuredWidth = 64;
+
+struct ChooseOptions {
+  CacheSizes caches;
+  ThreadPool* pool = nullptr;  // null: the calling thread alone
+  MeasureOrders measure;       // empty: `auto` decides by its estimate
+};
+
+struct ChosenOrder {
+  OrderKind kind = OrderKind::kNone;  // never kAuto
+  Permutation permutation;
+  std::string reason;                      // for people, with the numbers
+  LocalityProfile before;                  // of the numbering as sent
+  std::optional<Communities> communities;  // in the ids as sent; if they were found on the way
+};
+
+// `auto`, step by step; each keeps the order as sent where it says so, and the later ones cost more:
+// 1. Without edges, or where the rows of width kMeasuredWidth fit the second cache in any order: kept.
+// 2. The profile's reuse estimate gives the relative cost of a gather as sent, and of the best that any order could
+//    reach (each row missed once). Less than kWorthwhileGain between them, or kEnoughInside of the edges inside the
+//    window: kept.
+// 3. community and rcm are computed; degree, too, where in-degrees scatter by more than their mean. (metis is not: it
+//    is serial, and there for those who ask.) Candidates whose estimated cost is not at least kPromisingGain below that
+//    as sent are dropped; none left: kept.
+// 4. The order as sent and the best kMostMeasured candidates are measured. The fastest is taken if it gains
+//    kWorthwhileGain, else the order as sent is kept: a renumbered graph costs a permutation of the features of every
+//    upload and of the rows of every answer, and 5 % is about what a measurement on a busy machine can tell.
+inline constexpr double kEnoughInside = 0.9;
+inline constexpr double kPromisingGain = 0.04;
+inline constexpr double kWorthwhileGain = 0.05;
+inline constexpr int kMostMeasured = 2;
+
+// Cost of a gather of kMeasuredWidth floats, relative to one that hits the second cache: 2 from the last cache, 4 from
+// memory. Rough on purpose: only ratios of such costs are used, and the clock decides.
+double RelativeGatherCost(const ReuseEstimate& reuse);
+
+// Errors are those of OrderComputer::Compute; `auto` passes over candidates that refuse. O(E) for `none`; an order's
+// own cost otherwise.
+StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const ChooseOptions& options = {});
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each order's sampled rows become a CSR of their own on the device; all of them gather from one matrix. Runs are
+// interleaved and compared within rounds. Cost: a pass over the edges and a sort of the sampled rows for each order,
+// writing the matrix once, and the runs.
+#include "engine/prepare/measure_orders.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+struct SampledGraph {
+  std::vector<EdgeId> row_ptr = {0};
+  std::vector<NodeId> col;
+};
+
+// Blocks of consecutive rows of `graph` renumbered by `order`.
+SampledGraph SampleUnder(const Csr& graph, const Permutation& order) {
+  SampledGraph sample;
+  const double step = static_cast<double>(graph.nnz()) / static_cast<double>(kMeasuredBlocks);
+  const double share =
+      std::min(1.0, static_cast<double>(kMeasuredEdges) / static_cast<double>(std::max<int64_t>(1, graph.nnz())));
+  int64_t passed = 0;  // edges of the rows before
+  for (NodeId row = 0; row < graph.num_rows; ++row) {
+    const NodeId old_row = order.ToOld(row);
+    const EdgeId begin = graph.row_ptr[old_row], end = graph.row_ptr[old_row + 1];
+    const double in_block =
+        static_cast<double>(passed) - step * static_cast<double>(static_cast<int64_t>(passed / step));
+    passed += end - begin;
+    if (in_block >= share * step) continue;
+    for (EdgeId e = begin; e < end; ++e) sample.col.push_back(order.ToNew(graph.col[e]));
+    std::sort(sample.col.begin() + sample.row_ptr.back(), sample.col.end());
+    sample.row_ptr.push_back(static_cast<EdgeId>(sample.col.size()));
+  }
+  return sample;
+}
+
+template <class T>
+StatusOr<Buffer> Upload(const std::vector<T>& values, Device& device) {
+  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(values.size() * sizeof(T)));
+  VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), values.data(), values.size() * sizeof(T)));
+  return buffer;
+}
+
+// [rows, width] of ones. Written, not only reserved: untouched memory would all be one page that is never missed.
+StatusOr<Buffer> MakeRows(int64_t rows, int64_t width, Device& device) {
+  const std::vector<float> ones(std::min<int64_t>(rows * width, int64_t{1} << 16), 1.0f);
+  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(rows * width * sizeof(float)));
+  for (int64_t at = 0; at < rows * width; at += static_cast<int64_t>(ones.size())) {
+    const int64_t count = std::min<int64_t>(rows * width - at, ones.size());
+    VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.as<float>() + at, ones.data(), count * sizeof(float)));
+  }
+  return buffer;
+}
+
+int64_t WidthFor(int64_t rows) {
+  int64_t width = kMeasuredWidth;
+  while (width >= kLeastMeasuredWidth && rows * width * static_cast<int64_t>(sizeof(float)) > kMostMeasuredBytes) {
+    width /= 2;
+  }
+  return width;
+}
+
+// One order, ready to run.
+struct Contestant {
+  Buffer row_ptr, col, scratch;
+  AggregateArgs args;
+  const RegisteredKernel<AggregateKernel>* kernel = nullptr;
+  std::vector<double> seconds;   // of each round
+  std::vector<double> relative;  // to the first contestant's in the same round, for as many edges
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double Spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const double median = values[values.size() / 2];
+  return median > 0.0 ? (values[values.size() * 3 / 4] - values[values.size() / 4]) / median : 0.0;
+}
+
+// For one graph.
+class OrderMeasurement {
+ public:
+  OrderMeasurement(const KernelRegistry& registry, DeviceContext& context, const Clock& clock)
+      : registry_(registry), context_(context), clock_(clock) {}
+
+  StatusOr<std::vector<OrderTime>> Run(const Csr& graph, std::span<const Permutation* const> orders) {
+    width_ = WidthFor(graph.num_cols);
+    if (width_ < kLeastMeasuredWidth) {
+      return FailedPrecondition("NOT_MEASURED", absl::StrCat(graph.num_cols, " rows of ", kLeastMeasuredWidth,
+                                                             " floats take more than ", kMostMeasuredBytes, " bytes"));
+    }
+    VICINAL_ASSIGN_OR_RETURN(src_, MakeRows(graph.num_cols, width_, context_.device()));
+    VICINAL_ASSIGN_OR_RETURN(dst_, context_.device().Allocate(graph.num_rows * width_ * sizeof(float)));
+    for (const Permutation* order : orders) VICINAL_RETURN_IF_ERROR(Add(graph, *order));
+    VICINAL_RETURN_IF_ERROR(RunRounds());
+    return Times();
+  }
+
+ private:
+  Status Add(const Csr& graph, const Permutation& order) {
+    const SampledGraph sample = SampleUnder(graph, order);
+    Contestant contestant;
+    VICINAL_ASSIGN_OR_RETURN(contestant.row_ptr, Upload(sample.row_ptr, context_.device()));
+    VICINAL_ASSIGN_OR_RETURN(contestant.col, Upload(sample.col, context_.device()));
+    AggregateArgs& args = contestant.args;
+    const int64_t rows = static_cast<int64_t>(sample.row_ptr.size()) - 1, edges = sample.row_ptr.back();
+    args.problem.rows = rows;
+    args.problem.cols = graph.num_cols;
+    args.problem.edges = edges;
+    args.problem.width = width_;
+    args.adjacency = {rows,   graph.num_cols, edges, contestant.row_ptr.as<EdgeId>(), contestant.col.as<NodeId>(),
+                      nullptr};
+    args.src = {src_.as<float>(), graph.num_cols, width_, width_};
+    args.dst = {dst_.as<float>(), rows, width_, width_};
+    VICINAL_ASSIGN_OR_RETURN(const auto choice, registry_.aggregate.Choose(args.problem, context_.device().kind(), ""));
+    contestant.kernel = choice.kernel;
+    const int threads = context_.thread_pool() != nullptr ? context_.thread_pool()->num_threads() : 1;
+    const size_t scratch = choice.kernel->kernel().ScratchBytes(args.problem, args.config, threads);
+    VICINAL_ASSIGN_OR_RETURN(contestant.scratch, context_.device().Allocate(scratch));
+    contestants_.push_back(std::move(contestant));
+    return OkStatus();
+  }
+
+  Status RunRounds() {
+    const MonotonicTime begin = clock_.Now();
+    for (int round = -1; round < kMostRounds; ++round) {
+      if (round >= kLeastRounds && SecondsBetween(begin, clock_.Now()) > kMeasureBudgetSeconds) break;
+      std::vector<double> seconds(contestants_.size());
+      for (size_t i = 0; i < contestants_.size(); ++i) {
+        // Each round begins with another, so that nobody always follows the same one.
+        const size_t who = (i + static_cast<size_t>(round + 1)) % contestants_.size();
+        VICINAL_ASSIGN_OR_RETURN(seconds[who], Time(contestants_[who]));
+      }
+      if (round >= 0) Keep(seconds);
+    }
+    return OkStatus();
+  }
+
+  StatusOr<double> Time(const Contestant& contestant) {
+    const MonotonicTime begin = clock_.Now();
+    VICINAL_RETURN_IF_ERROR(contestant.kernel->Launch(context_, contestant.args, contestant.scratch.data()));
+    VICINAL_RETURN_IF_ERROR(context_.Synchronize());
+    return SecondsBetween(begin, clock_.Now());
+  }
+
+  void Keep(const std::vector<double>& seconds) {
+    const auto per_edge = [&](size_t i) {
+      return seconds[i] / static_cast<double>(contestants_[i].args.problem.edges);
+    };
+    for (size_t i = 0; i < contestants_.size(); ++i) {
+      contestants_[i].seconds.push_back(per_edge(i));
+      contestants_[i].relative.push_back(per_edge(0) > 0.0 ? per_edge(i) / per_edge(0) : 1.0);
+    }
+  }
+
+  std::vector<OrderTime> Times() const {
+    std::vector<OrderTime> times;
+    for (const Contestant& c : contestants_)
+      times.push_back({Median(c.seconds), Median(c.relative), Spread(c.seconds)});
+    return times;
+  }
+
+  const KernelRegistry& registry_;
+  DeviceContext& context_;
+  const Clock& clock_;
+  int64_t width_ = 0;
+  Buffer src_, dst_;
+  std::vector<Contestant> contestants_;
+};
+
+}  // namespace
+
+int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges) {
+  const int64_t width = WidthFor(num_nodes);
+  if (width < kLeastMeasuredWidth) return 0;
+  const int64_t matrix = num_nodes * width * static_cast<int64_t>(sizeof(float));
+  const int64_t sample = std::min(num_edges, 2 * kMeasuredEdges) * static_cast<int64_t>(sizeof(NodeId)) +
+                         (num_nodes + 1) * static_cast<int64_t>(sizeof(EdgeId));
+  return 2 * matrix + (1 + kMostMeasured) * sample + sample;  // one sample is on its way from the host
+}
+
+MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock) {
+  return [&registry, &context, &clock](const Csr& graph, std::span<const Permutation* const> orders) {
+    return OrderMeasurement(registry, context, clock).Run(graph, orders);
+  };
+}
+
+}  // namespace vicinal

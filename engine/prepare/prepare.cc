@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The upload spine, top to bottom. Invariant: what a stage no longer needs is freed before the next one allocates, so
+// that the peak stays below PreparationBytesBound. Cost: O(N + E) and the order's own.
+#include "engine/prepare/prepare.h"
+
+#include <utility>
+
+#include "engine/graph/validate.h"
+#include "engine/prepare/choose_order.h"
+#include "engine/prepare/stages.h"
+
+namespace vicinal {
+namespace {
+
+std::optional<TensorView> ViewOf(const std::optional<HostTensor>& tensor) {
+  return tensor ? std::optional<TensorView>(tensor->view()) : std::nullopt;
+}
+
+// Edges out of their tensors, each id and weight checked.
+StatusOr<EdgeList> Assemble(GraphSource* source) {
+  auto edges = AssembleEdges(source->node_count, source->edge_index.view(), ViewOf(source->edge_weight));
+  std::string().swap(source->edge_index.bytes);  // assigning an empty string would keep the memory
+  source->edge_weight.reset();
+  return edges;
+}
+
+// The features that came along, checked against the graph; none is fine.
+StatusOr<std::optional<HostFeatures>> Validate(GraphSource* source) {
+  if (!source->x && !source->x_indptr && !source->x_indices && !source->x_values) return std::optional<HostFeatures>();
+  const FeatureTensors tensors = {ViewOf(source->x), ViewOf(source->x_indptr), ViewOf(source->x_indices),
+                                  ViewOf(source->x_values), source->feature_count};
+  auto features = AssembleFeatures(tensors, source->node_count, "");
+  source->x.reset();
+  source->x_indptr.reset();
+  source->x_indices.reset();
+  source->x_values.reset();
+  if (!features.ok()) return features.status();
+  return std::optional<HostFeatures>(*std::move(features));
+}
+
+Csr MakeCsr(EdgeList edges) { return BuildCsrByTarget(edges); }
+
+// Chooses the order and takes it; `csr` is in execution order afterwards.
+StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr) {
+  VICINAL_ASSIGN_OR_RETURN(ChosenOrder order, ChooseOrder(requested, *csr, options));
+  if (!order.permutation.is_identity()) *csr = RenumberCsr(*csr, order.permutation.new_of_old());
+  return order;
+}
+
+// Communities with their nodes in execution order.
+Communities Renumbered(Communities communities, const Permutation& permutation) {
+  std::vector<NodeId> of_node(communities.of_node.size());
+  for (size_t v = 0; v < of_node.size(); ++v)
+    of_node[v] = communities.of_node[permutation.ToOld(static_cast<NodeId>(v))];
+  communities.of_node = std::move(of_node);
+  return communities;
+}
+
+// Degrees and the like are the same in every numbering; only locality is not, and that of the client's ids was taken
+// before.
+GraphProfile Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder* order) {
+  ProfileOptions options;
+  options.caches = caches;
+  GraphProfile profile = ProfileStructure(csr, options);
+  profile.before = profile.after = order->before;
+  std::optional<Communities> communities = std::exchange(order->communities, std::nullopt);
+  if (communities) {
+    communities = Renumbered(*std::move(communities), order->permutation);
+    profile.communities = ProfileCommunities(csr, *communities);
+    options.community_of = communities->of_node;
+  }
+  if (!order->permutation.is_identity()) profile.after = ProfileLocality(csr, options);
+  return profile;
+}
+
+// Rows into execution order, then onto the device.
+StatusOr<std::shared_ptr<const FeatureMatrix>> UploadFeatures(HostFeatures features, const Permutation& permutation,
+                                                              Device& device) {
+  if (!permutation.is_identity()) features = PermuteRows(features, permutation.new_of_old());
+  return FeatureMatrix::Upload(features, device);
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> Publish(std::optional<HostFeatures> features,
+                                                       const Permutation& permutation, Device& device) {
+  if (!features) return std::shared_ptr<const FeatureMatrix>();
+  return UploadFeatures(*std::move(features), permutation, device);
+}
+
+}  // namespace
+
+StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const PrepareContext& context) {
+  internal::Stages stages(context);
+  VICINAL_ASSIGN_OR_RETURN(EdgeList edges, stages.Run("assemble", [&] { return Assemble(&source); }));
+  VICINAL_ASSIGN_OR_RETURN(auto features, stages.Run("validate", [&] { return Validate(&source); }));
+  Csr csr = stages.Run("csr", [&] { return MakeCsr(std::move(edges)); });
+  VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
+                           stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr); }));
+  const GraphProfile profile = stages.Run("profile", [&] { return Profile(csr, context.choose.caches, &order); });
+  VICINAL_ASSIGN_OR_RETURN(auto matrix, stages.Run("publish", [&] {
+    return Publish(std::move(features), order.permutation, *context.device);
+  }));
+
+  PreparedGraph::Parts parts;
+  parts.name = std::move(source.name);
+  parts.version = version;
+  parts.requested_order = source.order;
+  parts.order = order.kind;
+  parts.order_reason = std::move(order.reason);
+  parts.csr = std::move(csr);
+  parts.permutation = std::move(order.permutation);
+  parts.profile = profile;
+  parts.stages = stages.TakeTimes();
+  parts.create_time = context.clock->WallNow();
+  return PreparedUpload{std::make_shared<PreparedGraph>(std::move(parts), context.device), std::move(matrix)};
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
+                                                               const PreparedGraph& graph, Device& device) {
+  VICINAL_ASSIGN_OR_RETURN(HostFeatures features, AssembleFeatures(tensors, graph.num_nodes(), ""));
+  return UploadFeatures(std::move(features), graph.parts().permutation, device);
+}
+
+}  // namespace vicinal

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The upload spine: assemble -> validate -> CSR by target -> renumber -> profile -> publish, each stage one named
+// function, timed.
+#ifndef VICINAL_ENGINE_PREPARE_PREPARE_H_
+#define VICINAL_ENGINE_PREPARE_PREPARE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/base/stats.h"
+#include "engine/base/tensor.h"
+#include "engine/prepare/choose_order.h"
+#include "engine/prepared/prepared_graph.h"
+
+namespace vicinal {
+
+// A graph as uploaded; owns its tensors, so that preparation can go on after the call that brought it.
+struct GraphSource {
+  std::string name;
+  int64_t node_count = 0;
+  HostTensor edge_index;
+  std::optional<HostTensor> edge_weight;
+  // The feature set `default`, if it came along (see FeatureTensors).
+  std::optional<HostTensor> x, x_indptr, x_indices, x_values;
+  int64_t feature_count = 0;
+  OrderKind order = OrderKind::kAuto;
+  // True: may replace a graph of that name; with if_version != 0 only that version.
+  bool replace = false;
+  int64_t if_version = 0;
+};
+
+struct PrepareContext {
+  Device* device = nullptr;
+  const Clock* clock = nullptr;
+  StatsSink* stats = nullptr;
+  // Called as stages end, with the share done (0 to 1) and the name of the stage that comes. May be empty.
+  std::function<void(double progress, std::string_view next_stage)> on_progress;
+  // Cache sizes for the profile; threads and the clock for choosing an order.
+  ChooseOptions choose = {};
+};
+
+struct PreparedUpload {
+  std::shared_ptr<const PreparedGraph> graph;
+  std::shared_ptr<const FeatureMatrix> features;  // null when none came
+};
+
+// Runs all stages on the calling thread: assemble (edges out of their tensors, each id and weight checked), validate
+// (features out of theirs, checked against the graph), csr, renumber, profile, publish (features into execution order
+// and onto the device). `source`'s tensors are freed as soon as they are not needed.
+StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const PrepareContext& context);
+
+// Features for a graph that is there: assembled, validated, permuted into its execution order, put on the device.
+StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
+                                                               const PreparedGraph& graph, Device& device);
+
+// A batch of small graphs, as one block-diagonal graph in the order sent. `ptr` int64 [G+1]; see proto GraphBatch for
+// what is refused.
+StatusOr<std::shared_ptr<const PreparedGraph>> PrepareBatch(const TensorView& ptr, const TensorView& edge_index,
+                                                            const std::optional<TensorView>& edge_weight,
+                                                            Device& device);
+
+// Upper bound of host bytes that preparing and keeping such a graph takes, features included; for admission.
+int64_t PreparationBytesBound(const GraphSource& source);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_PREPARE_PREPARE_H_

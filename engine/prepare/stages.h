@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the stages of the upload spine, in their order: times each, reports it, says how far preparation has come.
+#ifndef VICINAL_ENGINE_PREPARE_STAGES_H_
+#define VICINAL_ENGINE_PREPARE_STAGES_H_
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/prepare/prepare.h"
+
+namespace vicinal::internal {
+
+inline constexpr std::array<std::string_view, 6> kStages = {"assemble", "validate", "csr",
+                                                            "renumber", "profile",  "publish"};
+
+// For one thread. `context` must outlive it.
+class Stages {
+ public:
+  explicit Stages(const PrepareContext& context) : context_(context) {}
+
+  // Runs `body` as the stage of that name, which must be the next of kStages, and returns what it returns. A stage that
+  // fails is timed too, but preparation ends there: nobody is told of a next stage.
+  template <class Body>
+  auto Run(std::string_view stage, const Body& body) {
+    VICINAL_CHECK(stage == kStages[times_.size()]);
+    const MonotonicTime begin = context_.clock->Now();
+    auto result = body();
+    Record(stage, SecondsBetween(begin, context_.clock->Now()));
+    if (Succeeded(result)) TellProgress();
+    return result;
+  }
+
+  std::vector<StageTime> TakeTimes() { return std::move(times_); }
+
+ private:
+  template <class T>
+  static bool Succeeded(const T&) {
+    return true;
+  }
+  template <class T>
+  static bool Succeeded(const StatusOr<T>& result) {
+    return result.ok();
+  }
+
+  void Record(std::string_view stage, double seconds) {
+    context_.stats->StageSeconds(stage, seconds);
+    times_.push_back({std::string(stage), seconds});
+  }
+  void TellProgress() {
+    if (!context_.on_progress) return;
+    const size_t done = times_.size();
+    context_.on_progress(static_cast<double>(done) / kStages.size(), done < kStages.size() ? kStages[done] : "");
+  }
+
+  const PrepareContext& context_;
+  std::vector<StageTime> times_;
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PREPARE_STAGES_H_

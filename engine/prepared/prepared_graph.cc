@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uploads, and the cache of derived adjacencies. Invariant: an entry of the cache never changes and never goes, so
+// handles and views taken from it stay good. Deriving one costs O(N + E) and runs outside the cache's lock.
+#include "engine/prepared/prepared_graph.h"
+
+#include "engine/base/check.h"
+#include "engine/graph/adjacency.h"
+
+namespace vicinal {
+namespace {
+
+template <class T>
+StatusOr<Buffer> UploadVector(const std::vector<T>& values, Device& device) {
+  const size_t bytes = values.size() * sizeof(T);
+  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(bytes));
+  if (bytes > 0) VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), values.data(), bytes));
+  return buffer;
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<const DeviceCsr>> DeviceCsr::Upload(const Csr& csr, Device& device) {
+  auto result = std::make_shared<DeviceCsr>();
+  VICINAL_ASSIGN_OR_RETURN(result->row_ptr_, UploadVector(csr.row_ptr, device));
+  VICINAL_ASSIGN_OR_RETURN(result->col_, UploadVector(csr.col, device));
+  VICINAL_ASSIGN_OR_RETURN(result->value_, UploadVector(csr.value, device));
+  result->view_ = {csr.num_rows,
+                   csr.num_cols,
+                   csr.nnz(),
+                   result->row_ptr_.as<EdgeId>(),
+                   result->col_.as<NodeId>(),
+                   csr.value.empty() ? nullptr : result->value_.as<float>()};
+  result->size_bytes_ = csr.size_bytes();
+  return result;
+}
+
+StatusOr<std::shared_ptr<const DeviceVector>> DeviceVector::Upload(const std::vector<float>& values, Device& device) {
+  auto result = std::make_shared<DeviceVector>();
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, UploadVector(values, device));
+  return std::shared_ptr<const DeviceVector>(std::move(result));
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::Upload(const HostFeatures& features, Device& device) {
+  auto result = std::make_shared<FeatureMatrix>();
+  result->sparse_ = features.sparse;
+  result->rows_ = features.rows;
+  result->cols_ = features.cols;
+  result->size_bytes_ = features.size_bytes();
+  if (features.sparse) {
+    VICINAL_ASSIGN_OR_RETURN(result->csr_, DeviceCsr::Upload(features.csr, device));
+    return result;
+  }
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, UploadVector(features.dense, device));
+  result->dense_ = {result->buffer_.as<float>(), features.rows, features.cols, features.cols};
+  return result;
+}
+
+PreparedGraph::PreparedGraph(Parts parts, Device* device) : parts_(std::move(parts)), device_(device) {
+  VICINAL_CHECK(device_ != nullptr && parts_.permutation.size() == parts_.csr.num_rows);
+}
+
+std::shared_ptr<const DeviceCsr> PreparedGraph::FindAdjacency(const AdjacencySpec& canonical) const {
+  MutexLock lock(&mutex_);
+  for (const auto& [spec, adjacency] : adjacencies_) {
+    if (spec == canonical) return adjacency;
+  }
+  return nullptr;
+}
+
+StatusOr<std::shared_ptr<const DeviceCsr>> PreparedGraph::Adjacency(const AdjacencySpec& spec) const {
+  const AdjacencySpec canonical = CanonicalSpec(spec, weighted());
+  if (auto found = FindAdjacency(canonical)) return found;
+  // One derivation at a time: whoever waited finds what it waited for.
+  MutexLock derive_lock(&derive_mutex_);
+  if (auto found = FindAdjacency(canonical)) return found;
+  const std::vector<NodeId>* names = parts_.permutation.is_identity() ? nullptr : &parts_.permutation.old_of_new();
+  VICINAL_ASSIGN_OR_RETURN(const Csr csr, BuildAdjacency(parts_.csr, canonical, names));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceCsr> adjacency, DeviceCsr::Upload(csr, *device_));
+  MutexLock lock(&mutex_);
+  adjacencies_.emplace_back(canonical, adjacency);
+  return adjacency;
+}
+
+std::shared_ptr<const DeviceVector> PreparedGraph::FindDegreeScale(SelfLoops loops) const {
+  MutexLock lock(&mutex_);
+  for (const auto& [key, scale] : degree_scales_) {
+    if (key == loops) return scale;
+  }
+  return nullptr;
+}
+
+StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::DegreeScale(SelfLoops loops) const {
+  // With loops of weight 1 it is the same whether they are added or replaced.
+  const SelfLoops canonical = loops == SelfLoops::kAddRemaining ? SelfLoops::kReplace : loops;
+  if (auto found = FindDegreeScale(canonical)) return found;
+  MutexLock derive_lock(&derive_mutex_);
+  if (auto found = FindDegreeScale(canonical)) return found;
+  VICINAL_ASSIGN_OR_RETURN(auto scale, DeviceVector::Upload(vicinal::DegreeScale(parts_.csr, canonical), *device_));
+  MutexLock lock(&mutex_);
+  degree_scales_.emplace_back(canonical, scale);
+  return scale;
+}
+
+int64_t PreparedGraph::size_bytes() const {
+  int64_t bytes = parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
+                  static_cast<int64_t>(parts_.segments.size() * sizeof(int64_t));
+  MutexLock lock(&mutex_);
+  for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
+  for (const auto& [loops, scale] : degree_scales_) bytes += scale->size_bytes();
+  return bytes;
+}
+
+}  // namespace vicinal

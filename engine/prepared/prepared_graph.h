@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph ready to run on: CSR by target in execution order, permutation, profile, and the adjacencies that layers
+// derive from it, made on first use and kept. Immutable as far as anyone can see; shared by handle, so that a replaced
+// version lives until its last request ends.
+#ifndef VICINAL_ENGINE_PREPARED_PREPARED_GRAPH_H_
+#define VICINAL_ENGINE_PREPARED_PREPARED_GRAPH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/base/vocabulary.h"
+#include "engine/device/device.h"
+#include "engine/graph/csr.h"
+#include "engine/graph/validate.h"
+#include "engine/profile/graph_profile.h"
+#include "engine/reorder/order.h"
+#include "engine/tune/table.h"
+
+namespace vicinal {
+
+struct StageTime {
+  std::string stage;
+  double seconds = 0.0;
+};
+
+// An adjacency in device memory, in execution order.
+class DeviceCsr {
+ public:
+  static StatusOr<std::shared_ptr<const DeviceCsr>> Upload(const Csr& csr, Device& device);
+  CsrView view() const { return view_; }
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  CsrView view_;
+  int64_t size_bytes_ = 0;
+  Buffer row_ptr_, col_, value_;
+};
+
+// A vector with one float per node in device memory, in execution order.
+class DeviceVector {
+ public:
+  static StatusOr<std::shared_ptr<const DeviceVector>> Upload(const std::vector<float>& values, Device& device);
+  const float* data() const { return buffer_.as<float>(); }
+  int64_t size_bytes() const { return static_cast<int64_t>(buffer_.bytes()); }
+
+ private:
+  Buffer buffer_;
+};
+
+// A feature matrix [N, F] in device memory, rows in execution order.
+class FeatureMatrix {
+ public:
+  // `features` rows are in execution order already.
+  static StatusOr<std::shared_ptr<const FeatureMatrix>> Upload(const HostFeatures& features, Device& device);
+  bool sparse() const { return sparse_; }
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  int64_t entries() const { return sparse_ ? csr_->view().nnz : rows_ * cols_; }
+  ConstMatrixView dense() const { return dense_; }  // REQUIRES: !sparse()
+  CsrView csr() const { return csr_->view(); }      // REQUIRES: sparse()
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  bool sparse_ = false;
+  int64_t rows_ = 0, cols_ = 0, size_bytes_ = 0;
+  ConstMatrixView dense_;
+  Buffer buffer_;
+  std::shared_ptr<const DeviceCsr> csr_;
+};
+
+// Thread-safe.
+class PreparedGraph {
+ public:
+  struct Parts {
+    std::string name;
+    int64_t version = 0;
+    int64_t numerics_revision = 1;
+    OrderKind requested_order = OrderKind::kAuto;
+    OrderKind order = OrderKind::kNone;
+    std::string order_reason;  // why this order, for people
+    Csr csr;                   // by target, execution order
+    Permutation permutation;
+    GraphProfile profile;
+    std::vector<StageTime> stages;
+    WallTime create_time{};
+    std::vector<int64_t> segments;  // batch of small graphs: node offsets [G + 1]; empty for one graph
+  };
+  // `device` must outlive it.
+  PreparedGraph(Parts parts, Device* device);
+
+  const Parts& parts() const { return parts_; }
+  int64_t num_nodes() const { return parts_.csr.num_rows; }
+  int64_t num_edges() const { return parts_.csr.nnz(); }
+  bool weighted() const { return !parts_.csr.value.empty(); }
+
+  // The adjacency of that spec on the device; derived once, then kept for the life of the graph. Specs that mean the
+  // same share one. Errors are BuildAdjacency's, naming nodes in the client's ids, and the device's.
+  StatusOr<std::shared_ptr<const DeviceCsr>> Adjacency(const AdjacencySpec& spec) const;
+
+  // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); made once, then kept.
+  StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
+
+  // Bytes held now: CSR, permutation, what was derived.
+  int64_t size_bytes() const;
+
+  // Kernel settings that were measured on this graph or forced; no part of what the graph means.
+  TuningTable& tuning() const { return tuning_; }
+
+ private:
+  std::shared_ptr<const DeviceCsr> FindAdjacency(const AdjacencySpec& canonical) const;
+  std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops loops) const;
+
+  Parts parts_;
+  Device* device_;
+  mutable TuningTable tuning_;
+  mutable Mutex derive_mutex_;  // held while one is derived; taken before mutex_
+  mutable Mutex mutex_;
+  mutable std::vector<std::pair<AdjacencySpec, std::shared_ptr<const DeviceCsr>>> adjacencies_
+      VICINAL_GUARDED_BY(mutex_);
+  mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
+      VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_PREPARED_PREPARED_GRAPH_H_

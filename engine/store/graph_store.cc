@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// One map under one lock; every method is a look or a change of a few words in it. Invariants: what is heavy to free is
+// moved out of the map and freed after the lock; watchers are told after it, too. The lock order is store, then
+// PreparedGraph (its size).
+#include "engine/store/graph_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/store/watchers.h"
+
+namespace vicinal {
+namespace {
+
+// Where room may come from elsewhere, a client that waits this long disturbs nobody.
+constexpr std::chrono::milliseconds kRetryAfter{5000};
+
+// Versions by name. They go on rising after a name was deleted, so that a version never means two things while this
+// process lives.
+class VersionCounter {
+ public:
+  int64_t Next(const std::string& name) {
+    if (last_.size() >= kMaxNames) Forget();
+    int64_t& last = last_[name];
+    last = std::max(last, floor_) + 1;
+    return last;
+  }
+
+ private:
+  // Names that come and go must not grow this for ever: past the bound, every name goes on above the highest version
+  // given.
+  static constexpr size_t kMaxNames = 100'000;
+  void Forget() {
+    for (const auto& [name, last] : last_) floor_ = std::max(floor_, last);
+    last_.clear();
+  }
+
+  std::map<std::string, int64_t> last_;
+  int64_t floor_ = 0;
+};
+
+struct Entry {
+  std::shared_ptr<const PreparedGraph> graph;  // the version that serves
+  std::map<std::string, FeatureSetHandle> features;
+  int64_t preparing_version = 0;  // 0: no preparation is under way
+  int64_t reserved_bytes = 0;     // for it
+  double progress = 0.0;
+  std::string stage;
+  int64_t announced_nodes = 0, announced_edges = 0;
+  Status error;  // of the last preparation
+
+  GraphState state() const {
+    if (preparing_version != 0) return GraphState::kPreparing;
+    return graph ? GraphState::kReady : GraphState::kFailed;
+  }
+  int64_t version() const { return graph ? graph->parts().version : 0; }
+};
+
+std::string Quoted(const char* type, const std::string& name) { return absl::StrCat(type, " '", name, "'"); }
+
+Status Aborted(const char* reason, const char* type, const std::string& name, std::string message, int64_t version) {
+  ErrorDetail detail;
+  detail.reason = reason;
+  detail.resource_type = type;
+  detail.resource_name = name;
+  detail.metadata = {{"version", absl::StrCat(version)}};
+  return MakeError(StatusCode::kAborted, message, detail);
+}
+
+Status VersionDiffers(const char* type, const std::string& name, int64_t version, int64_t wanted) {
+  return Aborted(
+      "VERSION_MISMATCH", type, name,
+      absl::StrCat(Quoted(type, name), version == 0 ? " has no version yet" : absl::StrCat(" is at version ", version),
+                   ", not at ", wanted, "; look at it again and decide anew"),
+      version);
+}
+
+Status VersionGone(const char* type, const std::string& name, int64_t version, int64_t wanted) {
+  ErrorDetail detail;
+  detail.reason = "VERSION_NOT_FOUND";
+  detail.resource_type = type;
+  detail.resource_name = name;
+  detail.metadata = {{"version", absl::StrCat(version)}};
+  return MakeError(StatusCode::kNotFound,
+                   absl::StrCat(Quoted(type, name), " is at version ", version, "; version ", wanted,
+                                " is not there; ask for version 0 to get the latest"),
+                   detail);
+}
+
+Status TooMany(const char* type, const char* flag, int64_t maximum) {
+  ErrorDetail detail;
+  detail.reason = "TOO_MANY";
+  detail.resource_type = type;
+  detail.retry_after = kRetryAfter;
+  detail.metadata = {{"limit", flag}, {"maximum", absl::StrCat(maximum)}};
+  return MakeError(StatusCode::kResourceExhausted,
+                   absl::StrCat("this server keeps at most ", maximum, " ", type, "s (--", flag, "); delete one first"),
+                   detail);
+}
+
+GraphStatus StatusOf(const std::string& name, const Entry& entry) {
+  GraphStatus status;
+  status.name = name;
+  status.state = entry.state();
+  status.progress = status.state == GraphState::kReady ? 1.0 : entry.progress;
+  status.stage = status.state == GraphState::kPreparing ? entry.stage : "";
+  status.error = entry.error;
+  const bool prepared = status.state == GraphState::kReady;
+  status.node_count = prepared ? entry.graph->num_nodes() : entry.announced_nodes;
+  status.edge_count = prepared ? entry.graph->num_edges() : entry.announced_edges;
+  status.graph = entry.graph;
+  for (const auto& [feature_name, set] : entry.features) status.feature_sets.push_back(set);
+  return status;
+}
+
+}  // namespace
+
+struct GraphStore::State {
+  explicit State(Options given) : options(given) {
+    if (options.clock == nullptr) options.clock = &Clock::Real();
+  }
+
+  FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name,
+                                  std::shared_ptr<const FeatureMatrix> matrix) VICINAL_REQUIRES(mutex) {
+    auto set = std::make_shared<FeatureSet>();
+    set->graph = graph;
+    set->name = name;
+    set->version = versions.Next(absl::StrCat(graph, "/", name));
+    set->create_time = options.clock->WallNow();
+    set->matrix = std::move(matrix);
+    return set;
+  }
+
+  int64_t GraphBytes() const VICINAL_REQUIRES(mutex) {
+    int64_t bytes = 0;
+    for (const auto& [name, entry] : entries) bytes += entry.graph ? entry.graph->size_bytes() : 0;
+    return bytes;
+  }
+  int64_t FeatureBytes() const VICINAL_REQUIRES(mutex) {
+    int64_t bytes = 0;
+    for (const auto& [name, entry] : entries) {
+      for (const auto& [feature_name, set] : entry.features) bytes += set->matrix->size_bytes();
+    }
+    return bytes;
+  }
+
+  // Whether `bytes` more have room, of which `replaced` are given back at once.
+  Status Admit(int64_t bytes, int64_t replaced) const VICINAL_REQUIRES(mutex) {
+    if (options.budget_bytes <= 0) return OkStatus();
+    if (bytes > options.budget_bytes) {
+      return FailedPrecondition(
+          "OVER_BUDGET",
+          absl::StrCat("needs up to ", bytes, " bytes, but this server's budget for graphs and feature sets is ",
+                       options.budget_bytes, " bytes in all"));
+    }
+    int64_t held = GraphBytes() + FeatureBytes();
+    for (const auto& [name, entry] : entries) held += entry.reserved_bytes;
+    if (held - replaced + bytes <= options.budget_bytes) return OkStatus();
+    return ResourceExhausted(
+        "BUDGET_FULL",
+        absl::StrCat("needs up to ", bytes, " bytes, but ", held, " of the budget of ", options.budget_bytes,
+                     " bytes are taken; delete graphs or feature sets, or retry later"),
+        kRetryAfter);
+  }
+
+  // Makes room for one more name, at the cost of one whose preparation failed; its name goes to `evicted`.
+  Status AdmitName(std::string* evicted) VICINAL_REQUIRES(mutex) {
+    if (static_cast<int64_t>(entries.size()) < options.max_graphs) return OkStatus();
+    const auto failed = std::find_if(entries.begin(), entries.end(),
+                                     [](const auto& e) { return e.second.state() == GraphState::kFailed; });
+    if (failed == entries.end()) return TooMany("graph", "max_graphs", options.max_graphs);
+    *evicted = failed->first;
+    entries.erase(failed);
+    return OkStatus();
+  }
+
+  Options options;
+  internal::Watchers watchers;
+  mutable Mutex mutex;
+  std::map<std::string, Entry> entries VICINAL_GUARDED_BY(mutex);
+  VersionCounter versions VICINAL_GUARDED_BY(mutex);
+};
+
+GraphStore::GraphStore(Options options) : state_(std::make_shared<State>(options)) {}
+
+StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace, int64_t if_version,
+                                           int64_t node_count, int64_t edge_count, int64_t bytes_bound) {
+  std::string evicted;
+  int64_t version = 0;
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    const Entry* current = found == state_->entries.end() ? nullptr : &found->second;
+    if (current && current->graph && !replace) {
+      return AlreadyExists("graph", name, "say replace to put a new version in its place, or delete it first");
+    }
+    if (current && current->preparing_version != 0) {
+      return Aborted(
+          "PREPARATION_UNDER_WAY", "graph", name,
+          absl::StrCat(Quoted("graph", name), " is being prepared from another upload; wait for that to end"),
+          current->version());
+    }
+    const int64_t version_now = current ? current->version() : 0;
+    if (if_version != 0 && if_version != version_now) return VersionDiffers("graph", name, version_now, if_version);
+    VICINAL_RETURN_IF_ERROR(Annotate(state_->Admit(bytes_bound, 0), Quoted("graph", name)));
+    if (!current) VICINAL_RETURN_IF_ERROR(state_->AdmitName(&evicted));
+    Entry& entry = state_->entries[name];
+    version = state_->versions.Next(name);
+    entry.preparing_version = version;
+    entry.reserved_bytes = bytes_bound;
+    entry.progress = 0.0;
+    entry.stage.clear();
+    entry.error = OkStatus();
+    entry.announced_nodes = node_count;
+    entry.announced_edges = edge_count;
+  }
+  if (!evicted.empty()) state_->watchers.Notify(evicted);
+  state_->watchers.Notify(name);
+  return version;
+}
+
+void GraphStore::SetProgress(const std::string& name, int64_t version, double progress, std::string_view stage) {
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    if (found == state_->entries.end() || found->second.preparing_version != version) return;
+    found->second.progress = std::clamp(progress, 0.0, 1.0);
+    found->second.stage = std::string(stage);
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::FinishPrepare(const std::string& name, int64_t version,
+                               StatusOr<std::shared_ptr<const PreparedGraph>> graph,
+                               std::shared_ptr<const FeatureMatrix> default_features) {
+  // What is replaced is freed after the lock.
+  std::shared_ptr<const PreparedGraph> old_graph;
+  std::map<std::string, FeatureSetHandle> old_features;
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    if (found == state_->entries.end() || found->second.preparing_version != version) return;
+    Entry& entry = found->second;
+    entry.preparing_version = 0;
+    entry.reserved_bytes = 0;
+    if (graph.ok()) {
+      old_graph = std::exchange(entry.graph, *std::move(graph));
+      old_features = std::exchange(entry.features, {});
+      if (default_features)
+        entry.features["default"] = state_->MakeFeatureSet(name, "default", std::move(default_features));
+    } else {
+      entry.error = graph.status();
+    }
+  }
+  state_->watchers.Notify(name);
+}
+
+StatusOr<GraphStatus> GraphStore::Get(const std::string& name) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(name);
+  if (found == state_->entries.end()) return NotFound("graph", name, "upload it first");
+  return StatusOf(name, found->second);
+}
+
+std::vector<GraphStatus> GraphStore::List() const {
+  std::vector<GraphStatus> all;
+  MutexLock lock(&state_->mutex);
+  for (const auto& [name, entry] : state_->entries) all.push_back(StatusOf(name, entry));
+  return all;
+}
+
+Status GraphStore::Delete(const std::string& name, int64_t if_version) {
+  std::map<std::string, Entry>::node_type deleted;  // freed after the lock
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    if (found == state_->entries.end()) return NotFound("graph", name);
+    const int64_t version = found->second.version();
+    if (if_version != 0 && if_version != version) return VersionDiffers("graph", name, version, if_version);
+    deleted = state_->entries.extract(found);
+  }
+  state_->watchers.Notify(name);
+  return OkStatus();
+}
+
+StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, const std::string& name,
+                                                   int64_t graph_version, std::shared_ptr<const FeatureMatrix> matrix,
+                                                   bool replace, int64_t if_version) {
+  FeatureSetHandle set, old;
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(graph);
+    if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
+    Entry& entry = found->second;
+    if (!entry.graph)
+      return FailedPrecondition("GRAPH_NOT_READY", absl::StrCat(Quoted("graph", graph), " is not ready"));
+    if (entry.version() != graph_version) {
+      return Aborted("GRAPH_REPLACED", "graph", graph,
+                     absl::StrCat(Quoted("graph", graph), " was replaced by version ", entry.version(),
+                                  " meanwhile; send the features again"),
+                     entry.version());
+    }
+    const auto current = entry.features.find(name);
+    const bool exists = current != entry.features.end();
+    if (exists && !replace) return AlreadyExists("feature set", name, "say replace to put a new version in its place");
+    const int64_t version_now = exists ? current->second->version : 0;
+    if (if_version != 0 && if_version != version_now)
+      return VersionDiffers("feature set", name, version_now, if_version);
+    if (!exists && static_cast<int64_t>(entry.features.size()) >= state_->options.max_feature_sets) {
+      return TooMany("feature set", "max_feature_sets", state_->options.max_feature_sets);
+    }
+    const int64_t replaced_bytes = exists ? current->second->matrix->size_bytes() : 0;
+    VICINAL_RETURN_IF_ERROR(Annotate(state_->Admit(matrix->size_bytes(), replaced_bytes), Quoted("feature set", name)));
+    set = state_->MakeFeatureSet(graph, name, std::move(matrix));
+    old = std::exchange(entry.features[name], set);
+  }
+  state_->watchers.Notify(graph);
+  return set;
+}
+
+Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& name) {
+  FeatureSetHandle deleted;
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(graph);
+    if (found == state_->entries.end()) return NotFound("graph", graph);
+    const auto set = found->second.features.find(name);
+    if (set == found->second.features.end()) return NotFound("feature set", name);
+    deleted = std::move(set->second);
+    found->second.features.erase(set);
+  }
+  state_->watchers.Notify(graph);
+  return OkStatus();
+}
+
+StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                                       int64_t feature_set_version) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(graph);
+  if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
+  const Entry& entry = found->second;
+  if (!entry.graph) {
+    const bool failed = entry.state() == GraphState::kFailed;
+    return FailedPrecondition(
+        "GRAPH_NOT_READY",
+        failed ? absl::StrCat(Quoted("graph", graph), " could not be prepared: ", entry.error.message(),
+                              "; upload it again")
+               : absl::StrCat(Quoted("graph", graph), " is being prepared; wait until it is READY (WatchGraph)"));
+  }
+  if (graph_version != 0 && graph_version != entry.version())
+    return VersionGone("graph", graph, entry.version(), graph_version);
+  GraphHandle handle;
+  handle.graph = entry.graph;
+  if (feature_set.empty()) return handle;
+  const auto set = entry.features.find(feature_set);
+  if (set == entry.features.end()) {
+    return NotFound(
+        "feature set", feature_set,
+        absl::StrCat(Quoted("graph", graph), " has no such set: upload it, or send features with the request"));
+  }
+  if (feature_set_version != 0 && feature_set_version != set->second->version) {
+    return VersionGone("feature set", feature_set, set->second->version, feature_set_version);
+  }
+  handle.features = set->second;
+  return handle;
+}
+
+std::unique_ptr<GraphStore::Subscription> GraphStore::Watch(const std::string& name, std::function<void()> callback) {
+  // Keeps the store's state, so that it may outlive the store.
+  class WatchSubscription final : public Subscription {
+   public:
+    WatchSubscription(std::shared_ptr<State> state, std::string name, std::function<void()> callback)
+        : state_(std::move(state)),
+          name_(std::move(name)),
+          watcher_(state_->watchers.Add(name_, std::move(callback))) {}
+    ~WatchSubscription() override { state_->watchers.Remove(name_, watcher_); }
+
+   private:
+    const std::shared_ptr<State> state_;
+    const std::string name_;
+    const std::shared_ptr<internal::Watcher> watcher_;
+  };
+  return std::make_unique<WatchSubscription>(state_, name, std::move(callback));
+}
+
+int64_t GraphStore::graph_bytes() const {
+  MutexLock lock(&state_->mutex);
+  return state_->GraphBytes();
+}
+
+int64_t GraphStore::feature_bytes() const {
+  MutexLock lock(&state_->mutex);
+  return state_->FeatureBytes();
+}
+
+}  // namespace vicinal

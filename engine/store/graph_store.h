@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs and feature sets that are there, by name: versions, states, atomic replacement, a budget of bytes. In
+// memory; persistence comes later. Handles are shared_ptr: what is replaced or deleted lives until its last user lets
+// go.
+#ifndef VICINAL_ENGINE_STORE_GRAPH_STORE_H_
+#define VICINAL_ENGINE_STORE_GRAPH_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/prepared/prepared_graph.h"
+
+namespace vicinal {
+
+enum class GraphState { kPreparing, kReady, kFailed };
+
+struct FeatureSet {
+  std::string graph;
+  std::string name;
+  int64_t version = 0;
+  WallTime create_time{};
+  std::shared_ptr<const FeatureMatrix> matrix;
+};
+using FeatureSetHandle = std::shared_ptr<const FeatureSet>;
+
+// What is known of a name, at one moment.
+struct GraphStatus {
+  std::string name;
+  GraphState state = GraphState::kPreparing;
+  double progress = 0.0;   // while preparing
+  std::string stage;       // the stage that runs, while preparing
+  Status error;            // of the last preparation, when it failed
+  int64_t node_count = 0;  // as announced while preparing, as prepared afterwards
+  int64_t edge_count = 0;
+  std::shared_ptr<const PreparedGraph> graph;  // the version that serves; null when there is none
+  std::vector<FeatureSetHandle> feature_sets;  // by name
+};
+
+// What a request runs on.
+struct GraphHandle {
+  std::shared_ptr<const PreparedGraph> graph;
+  FeatureSetHandle features;  // null when none was asked for
+};
+
+// Thread-safe. A name goes PREPARING -> READY | FAILED; a replace over a READY name keeps serving the old version while
+// the new one is prepared, and if that fails the old one goes on serving (state READY, `error` kept).
+class GraphStore {
+ public:
+  struct Options {
+    int64_t budget_bytes = 0;  // of graphs and feature sets together; 0: no bound
+    int64_t max_graphs = 1000;
+    int64_t max_feature_sets = 100;  // per graph
+    const Clock* clock = nullptr;
+  };
+  explicit GraphStore(Options options);
+
+  // Claims the name for a preparation and returns the version it will have. ALREADY_EXISTS without replace; ABORTED
+  // when if_version differs or another preparation of the name is under way; FAILED_PRECONDITION when bytes_bound is
+  // over the whole budget; RESOURCE_EXHAUSTED when it does not fit now.
+  StatusOr<int64_t> BeginPrepare(const std::string& name, bool replace, int64_t if_version, int64_t node_count,
+                                 int64_t edge_count, int64_t bytes_bound);
+  void SetProgress(const std::string& name, int64_t version, double progress, std::string_view stage);
+  // Publishes atomically. `default_features` may be null. Does nothing if the name was deleted meanwhile.
+  void FinishPrepare(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
+                     std::shared_ptr<const FeatureMatrix> default_features);
+
+  StatusOr<GraphStatus> Get(const std::string& name) const;
+  std::vector<GraphStatus> List() const;  // by name
+  // ABORTED when if_version != 0 and differs.
+  Status Delete(const std::string& name, int64_t if_version);
+
+  // `feature_version` of the reply rises with each replace. ABORTED when `graph` is no longer the version that serves.
+  StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
+                                         std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version);
+  Status DeleteFeatures(const std::string& graph, const std::string& name);
+
+  // A READY graph, and the feature set of that name unless `feature_set` is empty. Versions of 0 mean the latest.
+  // NOT_FOUND (graph, version, feature set), FAILED_PRECONDITION (reason GRAPH_NOT_READY) while it is being prepared or
+  // when that failed.
+  StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                             int64_t feature_set_version) const;
+
+  // Calls `callback` after each change of `name` (state, progress, deletion), until the returned subscription is
+  // dropped. Callbacks come one at a time (changes made while one runs are answered by one more), without locks held,
+  // on whatever thread made a change, and must be quick. Dropping the subscription waits for a callback that is running
+  // (do not drop it inside its own callback).
+  class Subscription {
+   public:
+    virtual ~Subscription() = default;
+  };
+  std::unique_ptr<Subscription> Watch(const std::string& name, std::function<void()> callback);
+
+  int64_t graph_bytes() const;
+  int64_t feature_bytes() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_STORE_GRAPH_STORE_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/store/model_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+Status VersionDiffers(const std::string& name, int64_t asked, int64_t there) {
+  ErrorDetail detail;
+  detail.reason = "VERSION_MISMATCH";
+  detail.resource_type = "model";
+  detail.resource_name = name;
+  detail.metadata = {{"version", absl::StrCat(there)}};
+  return MakeError(StatusCode::kAborted,
+                   absl::StrCat("model '", name, "' has version ", there, ", not ", asked,
+                                " (if_version); look at it again and retry"),
+                   detail);
+}
+
+}  // namespace
+
+Status ModelStore::CheckPutLocked(const std::string& name, bool replace, int64_t if_version) const {
+  const auto found = models_.find(name);
+  if (found == models_.end()) {
+    if (if_version != 0)
+      return NotFound("model", name, absl::StrCat("if_version ", if_version, " names a version to replace"));
+    if (options_.max_models > 0 && static_cast<int64_t>(models_.size()) >= options_.max_models) {
+      return ResourceExhausted(
+          "TOO_MANY_MODELS",
+          absl::StrCat("there are ", models_.size(), " models, as many as may be (--max_models); delete some"),
+          std::chrono::seconds(10));
+    }
+    return OkStatus();
+  }
+  if (!replace) return AlreadyExists("model", name, "set replace to put a new version in its place");
+  if (if_version != 0 && if_version != found->second->version)
+    return VersionDiffers(name, if_version, found->second->version);
+  return OkStatus();
+}
+
+Status ModelStore::CheckPut(const std::string& name, bool replace, int64_t if_version) const {
+  MutexLock lock(&mutex_);
+  return CheckPutLocked(name, replace, if_version);
+}
+
+StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t if_version) {
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(CheckPutLocked(model.name, replace, if_version));
+  int64_t others = 0;
+  for (const auto& [name, stored] : models_) {
+    if (name != model.name) others += stored->model->size_bytes;
+  }
+  const int64_t bytes = model.model->size_bytes;
+  if (options_.budget_bytes > 0 && bytes > options_.budget_bytes) {
+    return FailedPrecondition("OVER_BUDGET",
+                              absl::StrCat("model '", model.name, "' needs ", bytes, " bytes, and this server may use ",
+                                           options_.budget_bytes, " (--memory_budget_bytes)"));
+  }
+  if (options_.budget_bytes > 0 && others + bytes > options_.budget_bytes) {
+    return ResourceExhausted("BUDGET_FULL",
+                             absl::StrCat("model '", model.name, "' needs ", bytes, " bytes beside ", others,
+                                          " of other models; delete models or graphs, or retry later"),
+                             std::chrono::seconds(10));
+  }
+  model.version = next_version_++;
+  model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
+  const std::string name = model.name;
+  ModelHandle handle = std::make_shared<const StoredModel>(std::move(model));
+  models_[name] = handle;
+  return handle;
+}
+
+StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version) const {
+  MutexLock lock(&mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end()) return NotFound("model", name, "upload it, or list the models that are there");
+  if (version != 0 && version != found->second->version) {
+    ErrorDetail detail;
+    detail.reason = "VERSION_NOT_FOUND";
+    detail.resource_type = "model";
+    detail.resource_name = name;
+    detail.metadata = {{"version", absl::StrCat(found->second->version)}};
+    return MakeError(StatusCode::kNotFound,
+                     absl::StrCat("model '", name, "' is at version ", found->second->version, "; version ", version,
+                                  " is not there; ask for version 0 to get the latest"),
+                     detail);
+  }
+  return found->second;
+}
+
+std::vector<ModelHandle> ModelStore::List() const {
+  MutexLock lock(&mutex_);
+  std::vector<ModelHandle> list;
+  for (const auto& [name, model] : models_) list.push_back(model);
+  return list;
+}
+
+Status ModelStore::Delete(const std::string& name, int64_t if_version) {
+  ModelHandle deleted;  // freed after the lock
+  MutexLock lock(&mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end()) return NotFound("model", name);
+  if (if_version != 0 && if_version != found->second->version)
+    return VersionDiffers(name, if_version, found->second->version);
+  deleted = std::move(found->second);
+  models_.erase(found);
+  return OkStatus();
+}
+
+int64_t ModelStore::size_bytes() const {
+  MutexLock lock(&mutex_);
+  int64_t bytes = 0;
+  for (const auto& [name, model] : models_) bytes += model->model->size_bytes;
+  return bytes;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wants to know when a name changes. Callbacks run without any lock of ours held, one at a time for each watcher;
+// changes that come while one runs are answered by one more call after it.
+#ifndef VICINAL_ENGINE_STORE_WATCHERS_H_
+#define VICINAL_ENGINE_STORE_WATCHERS_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/mutex.h"
+
+namespace vicinal::internal {
+
+// One subscriber. Thread-safe.
+class Watcher {
+ public:
+  explicit Watcher(std::function<void()> callback) : callback_(std::move(callback)) {}
+
+  // Calls back, on this thread or on the one that is calling back just now.
+  void Fire();
+  // No call begins after this returns, and none runs. Must not be called from the callback.
+  void Stop();
+
+ private:
+  // True when a call is due; false ends the calling.
+  bool BeginCall();
+
+  const std::function<void()> callback_;
+  Mutex mutex_;
+  CondVar idle_;
+  bool running_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool due_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool stopped_ VICINAL_GUARDED_BY(mutex_) = false;
+};
+
+// Watchers by name. Thread-safe.
+class Watchers {
+ public:
+  std::shared_ptr<Watcher> Add(const std::string& name, std::function<void()> callback);
+  // Takes `watcher` off and stops it.
+  void Remove(const std::string& name, const std::shared_ptr<Watcher>& watcher);
+  // Fires the watchers of `name`. Call without locks held.
+  void Notify(const std::string& name);
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::vector<std::shared_ptr<Watcher>>> by_name_ VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_STORE_WATCHERS_H_

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tune/contest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "engine/base/check.h"
+
+namespace vicinal {
+namespace {
+
+constexpr int kHopelessRounds = 3;
+// Too few rounds for an interval are enough for a winner that saved so much in each of them: a spike, which hits one
+// run in ten, would have had to hit the default every time.
+constexpr size_t kPlainRounds = 3;
+constexpr double kPlainGain = 0.85;
+
+// REQUIRES: sorted, not empty. Between two values where the quantile lies between them.
+double Quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+// REQUIRES: sorted. 0 where there are none.
+double SpreadOf(const std::vector<double>& sorted) {
+  return sorted.empty() ? 0.0 : (Quantile(sorted, 0.75) - Quantile(sorted, 0.25)) / Quantile(sorted, 0.5);
+}
+
+// The largest k such that fewer than k of n fair coins show heads with a chance of at most `error`: the k-th smallest
+// of n samples is a lower bound of the median with that error. 0 when n is too small for any.
+int BoundRank(int n, double error) {
+  double chance = std::pow(0.5, n), below = 0.0;
+  int k = 0;
+  while (k < n && below + chance <= error) {
+    below += chance;
+    chance *= static_cast<double>(n - k) / static_cast<double>(k + 1);
+    ++k;
+  }
+  return k;
+}
+
+}  // namespace
+
+MedianInterval IntervalOfMedian(std::vector<double> samples, double error) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (samples.empty()) return {0.0, -kInfinity, kInfinity};
+  std::sort(samples.begin(), samples.end());
+  MedianInterval interval = {Quantile(samples, 0.5), -kInfinity, kInfinity};
+  if (const int rank = BoundRank(static_cast<int>(samples.size()), error); rank > 0) {
+    interval.low = samples[rank - 1];
+    interval.high = samples[samples.size() - rank];
+  }
+  return interval;
+}
+
+Contest::Contest(int count, ContestOptions options) : count_(count), options_(options), in_play_(count, true) {
+  VICINAL_CHECK(count >= 1);
+  settled_ = count == 1;
+}
+
+std::vector<int> Contest::NextRound() const {
+  if (settled_ || rounds() >= options_.max_rounds) return {};
+  std::vector<int> order;
+  for (int c = 0; c < count_; ++c)
+    if (in_play_[c]) order.push_back(c);
+  // Begins at another one each round, and runs backwards every second round.
+  std::rotate(order.begin(), order.begin() + rounds() / 2 % static_cast<int>(order.size()), order.end());
+  if (rounds() % 2 == 1) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+void Contest::AddRound(const std::vector<std::optional<double>>& seconds) {
+  const std::vector<int> order = NextRound();
+  VICINAL_CHECK(seconds.size() == order.size());
+  Round round(count_, 0.0);
+  for (size_t i = 0; i < order.size(); ++i) round[order[i]] = seconds[i].value_or(0.0);
+  rounds_.push_back(std::move(round));
+  Eliminate();
+}
+
+std::vector<double> Contest::Ratios(int a, int b) const {
+  std::vector<double> ratios;
+  for (const Round& round : rounds_)
+    if (round[a] > 0.0 && round[b] > 0.0) ratios.push_back(round[a] / round[b]);
+  std::sort(ratios.begin(), ratios.end());
+  return ratios;
+}
+
+bool Contest::ClearlySlower(int candidate, int leader) const {
+  const std::vector<double> ratios = Ratios(candidate, leader);
+  const bool noisy = SpreadOf(ratios) > options_.noisy;
+  return IntervalOfMedian(ratios, noisy ? options_.noisy_error : options_.error).low > 1.0;
+}
+
+// Of those in play, the one that no other beats by median ratio; ties and cycles go to the lowest median time.
+int Contest::Leader() const {
+  int leader = -1;
+  for (int c = 0; c < count_; ++c) {
+    if (!in_play_[c] || StandingOf(c).samples == 0) continue;
+    if (leader < 0) {
+      leader = c;
+      continue;
+    }
+    const MedianInterval ratio = IntervalOfMedian(Ratios(c, leader), options_.error);
+    if (ratio.median > 0.0 && ratio.median < 1.0) leader = c;
+  }
+  return std::max(leader, 0);
+}
+
+void Contest::Eliminate() {
+  const int leader = Leader();
+  const double leading = StandingOf(leader).median_seconds;
+  for (int c = 0; c < count_; ++c) {
+    if (c == leader || !in_play_[c]) continue;
+    if (rounds() >= options_.min_rounds) {
+      if (ClearlySlower(c, leader)) in_play_[c] = false;
+    } else if (rounds() >= kHopelessRounds) {
+      double best = std::numeric_limits<double>::infinity();
+      int64_t samples = 0;
+      for (const Round& round : rounds_)
+        if (round[c] > 0.0) best = std::min(best, round[c]), ++samples;
+      if (samples >= kHopelessRounds && best > options_.hopeless * leading) in_play_[c] = false;
+    }
+  }
+  settled_ = Settled(leader);
+}
+
+bool Contest::Settled(int leader) const {
+  if (rounds() < options_.min_rounds && std::count(in_play_.begin(), in_play_.end(), true) > 1) return false;
+  for (int c = 0; c < count_; ++c) {
+    if (c == leader || !in_play_[c]) continue;
+    const MedianInterval ratio = IntervalOfMedian(Ratios(c, leader), options_.error);
+    if (ratio.low < 1.0 / options_.same || ratio.high > options_.same) return false;
+  }
+  return true;
+}
+
+Contest::Standing Contest::StandingOf(int candidate) const {
+  std::vector<double> samples;
+  for (const Round& round : rounds_)
+    if (round[candidate] > 0.0) samples.push_back(round[candidate]);
+  Standing standing;
+  standing.samples = static_cast<int64_t>(samples.size());
+  if (samples.empty()) return standing;
+  std::sort(samples.begin(), samples.end());
+  standing.median_seconds = Quantile(samples, 0.5);
+  standing.spread = SpreadOf(samples);
+  standing.ratio = candidate == 0 ? 1.0 : IntervalOfMedian(Ratios(candidate, 0), options_.error).median;
+  return standing;
+}
+
+Contest::Verdict Contest::Judge() const {
+  Verdict verdict;
+  verdict.decided = settled_;
+  const int leader = Leader();
+  if (leader == 0) return verdict;
+  const std::vector<double> ratios = Ratios(leader, 0);
+  const MedianInterval ratio = IntervalOfMedian(ratios, options_.error);
+  // Where runs are long the budget may end before an interval has bounds.
+  const bool plain = rounds() < options_.min_rounds && ratios.size() >= kPlainRounds && ratios.back() < kPlainGain;
+  if (in_play_[0] && !(ratio.high < 1.0) && !plain) {
+    verdict.kept = true;
+    return verdict;
+  }
+  verdict.winner = leader;
+  if (ratio.median > 0.0) verdict.gain = 1.0 / ratio.median;
+  return verdict;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of several candidates is fastest, from noisy times: the arithmetic of tuning, without clocks or kernels.
+//
+// Candidates are run in rounds, each once per round, so that whatever slows the machine for longer than a run (drift,
+// a disturbed phase) slows all of a round alike; they are compared by the ratios of their times within rounds. A mean
+// is carried off by spikes and a minimum rewards luck, so ratios are judged by their median and by a confidence
+// interval of the median from order statistics (the sign test), which supposes nothing about the shape of the noise.
+//
+// Rounds go on until one candidate is left, or all that are left are as good as each other, or the rounds or the budget
+// end. The default is kept unless the winner is faster beyond doubt.
+#ifndef VICINAL_ENGINE_TUNE_CONTEST_H_
+#define VICINAL_ENGINE_TUNE_CONTEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace vicinal {
+
+struct ContestOptions {
+  int max_rounds = 100;
+  // Before this many rounds only what is hopeless is dropped.
+  int min_rounds = 6;
+  // Candidates whose times differ by less than this factor are as good as each other.
+  double same = 1.02;
+  // Dropped after three rounds when even the best of its samples is this many times the leader's median: a spike may
+  // hit a run, or two, but hardly three.
+  double hopeless = 3.0;
+  // Chance of error allowed on each side of an interval. 0.02 needs 6 rounds that agree.
+  double error = 0.02;
+  // For dropping a candidate where the ratios scatter by more than `noisy` (quartiles apart / median): in a disturbed
+  // phase a fast candidate loses six rounds in a row more often than in quiet times. 0.004 needs 8.
+  double noisy_error = 0.004;
+  double noisy = 0.1;
+};
+
+// The interval that holds the median of what `samples` were drawn from, but for a chance of `error` on each side.
+// Samples too few to say give an unbounded one.
+struct MedianInterval {
+  double median = 0.0;
+  double low = 0.0;
+  double high = 0.0;
+};
+MedianInterval IntervalOfMedian(std::vector<double> samples, double error);
+
+// For one thread.
+class Contest {
+ public:
+  // Candidate 0 is the default. REQUIRES: count >= 1.
+  explicit Contest(int count, ContestOptions options = {});
+
+  // Who runs in the next round, in the order they are to run in, which changes from round to round so that nobody
+  // always follows the same one. Empty when all is decided.
+  std::vector<int> NextRound() const;
+  // Times of a round, one per candidate of NextRound(), in its order; empty for a sample that was dropped.
+  void AddRound(const std::vector<std::optional<double>>& seconds);
+
+  int rounds() const { return static_cast<int>(rounds_.size()); }
+  bool in_play(int candidate) const { return in_play_[candidate]; }
+
+  struct Standing {
+    int64_t samples = 0;
+    double median_seconds = 0.0;
+    double spread = 0.0;  // (third quartile - first quartile) / median
+    double ratio = 0.0;   // median over rounds of its time / the default's; 0 when they never met
+  };
+  Standing StandingOf(int candidate) const;
+
+  struct Verdict {
+    int winner = 0;
+    double gain = 1.0;     // time of the default / time of the winner
+    bool decided = false;  // by the samples; false: the budget ended before
+    bool kept = false;     // another led, but not beyond doubt, so the default stays
+  };
+  Verdict Judge() const;
+
+ private:
+  using Round = std::vector<double>;  // by candidate; 0: no sample
+
+  // Ratios of a's time to b's in the rounds where both have one, sorted.
+  std::vector<double> Ratios(int a, int b) const;
+  bool ClearlySlower(int candidate, int leader) const;
+  int Leader() const;
+  void Eliminate();
+  bool Settled(int leader) const;
+
+  const int count_;
+  const ContestOptions options_;
+  std::vector<int> order_;  // of the round that is under way
+  std::vector<bool> in_play_;
+  std::vector<Round> rounds_;
+  bool settled_ = false;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_TUNE_CONTEST_H_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tune/prior.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vicinal {
+namespace {
+
+// Bytes per second and core; nanoseconds.
+constexpr double kL2Speed = 45e9, kLlcSpeed = 22e9, kMemorySpeed = 11e9;
+constexpr double kEdgeNs = 0.7;         // of an edge in a pass, beside its row
+constexpr double kVectorNs = 0.5;       // of 16 floats added
+constexpr double kRowNs = 6.0;          // of a row of the result, beside its bytes
+constexpr double kUnprefetched = 1.6;   // rows beyond the L2 take so much longer where nothing asks for them early
+constexpr double kScalar = 8.0;         // the reference kernels, one element at a time
+constexpr double kAttentionEdgeNs = 4;  // of a score and its exponential, per head
+constexpr double kL2Bytes = 1 << 20, kLlcBytes = 32 << 20;
+constexpr int64_t kRegisterColumns = 256;  // that a kernel sums up in one pass
+
+int32_t ValueOf(const std::vector<NamedParameter>& parameters, std::string_view name) {
+  for (const NamedParameter& parameter : parameters)
+    if (parameter.name == name) return parameter.value;
+  return 0;
+}
+
+CacheShares RandomShares(const WorkShape& shape, int64_t row_bytes) {
+  const double bytes = std::max(1.0, static_cast<double>(shape.cols) * static_cast<double>(row_bytes));
+  return {std::min(1.0, kL2Bytes / bytes), std::min(1.0, kLlcBytes / bytes)};
+}
+
+// Seconds that a core takes to gather one row of so many bytes.
+double GatherSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched) {
+  CacheShares found = shape.reuse ? shape.reuse(row_bytes) : RandomShares(shape, row_bytes);
+  found.llc = std::max(found.llc, found.l2);
+  // A row takes whole cache lines.
+  const double bytes = static_cast<double>((row_bytes + 63) / 64 * 64);
+  const double beyond = (found.llc - found.l2) / kLlcSpeed + (1.0 - found.llc) / kMemorySpeed;
+  return bytes * (found.l2 / kL2Speed + beyond * (prefetched ? 1.0 : kUnprefetched));
+}
+
+}  // namespace
+
+double PredictSeconds(const TuningKey& key, const WorkShape& shape, std::string_view kernel,
+                      const std::vector<NamedParameter>& parameters) {
+  const int64_t element = key.storage == Storage::kFloat32 ? 4 : 2;
+  const int64_t columns = key.width * key.heads;
+  const int64_t tile = ValueOf(parameters, "tile_columns");
+  const int64_t in_pass = std::min(columns, tile > 0 ? tile : kRegisterColumns);
+  const int64_t passes = (columns + in_pass - 1) / in_pass;
+  // Panels make all passes over a few rows before the next ones: what is found again is found as if rows were whole.
+  const bool panels = ValueOf(parameters, "panel_rows") > 0;
+  const bool prefetched = ValueOf(parameters, "prefetch_edges") >= 0;
+  const double edges = static_cast<double>(shape.edges), rows = static_cast<double>(shape.rows);
+
+  const double gather = panels ? GatherSeconds(shape, columns * element, prefetched) / static_cast<double>(passes)
+                               : GatherSeconds(shape, in_pass * element, prefetched);
+  const double index_bytes = key.weights == EdgeWeights::kPerEdge ? 8.0 : 4.0;
+  double edge = index_bytes / (panels ? kL2Speed : kMemorySpeed) + gather +
+                1e-9 * (kEdgeNs + kVectorNs * std::ceil(static_cast<double>(in_pass) / 16.0));
+  if (key.operation == "attention") edge += 1e-9 * kAttentionEdgeNs * static_cast<double>(key.heads);
+  const double row = 1e-9 * kRowNs * static_cast<double>(passes) + static_cast<double>(columns) * 4.0 / kMemorySpeed;
+  const double alone = (static_cast<double>(passes) * edges * edge + rows * row);
+  return alone * (kernel == "reference" ? kScalar : 1.0) / std::max(1, shape.num_threads);
+}
+
+}  // namespace vicinal

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tune/record.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace vicinal {
+
+std::string_view ToString(EdgeWeights weights) {
+  switch (weights) {
+    case EdgeWeights::kNone:
+      return "none";
+    case EdgeWeights::kPerEdge:
+      return "per_edge";
+    case EdgeWeights::kPerSource:
+      return "per_source";
+  }
+  return "";
+}
+
+std::string_view ToString(Storage storage) {
+  switch (storage) {
+    case Storage::kFloat32:
+      return "float32";
+    case Storage::kBfloat16:
+      return "bfloat16";
+    case Storage::kFloat16:
+      return "float16";
+  }
+  return "";
+}
+
+std::string_view ToString(CandidateOutcome outcome) {
+  switch (outcome) {
+    case CandidateOutcome::kWaiting:
+      return "waiting";
+    case CandidateOutcome::kPruned:
+      return "pruned";
+    case CandidateOutcome::kEliminated:
+      return "eliminated";
+    case CandidateOutcome::kMeasured:
+      return "measured";
+    case CandidateOutcome::kChosen:
+      return "chosen";
+  }
+  return "";
+}
+
+std::string_view ToString(TuningState state) {
+  switch (state) {
+    case TuningState::kDefault:
+      return "default";
+    case TuningState::kQueued:
+      return "queued";
+    case TuningState::kRunning:
+      return "running";
+    case TuningState::kTuned:
+      return "tuned";
+    case TuningState::kForced:
+      return "forced";
+    case TuningState::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+std::string Describe(const TuningKey& key) {
+  std::string text = absl::StrCat(key.operation, " ", key.kind, ", ");
+  if (key.heads > 1 || key.operation == "attention") {
+    absl::StrAppend(&text, key.heads, " x width ", key.width, key.concat ? "" : " averaged");
+  } else {
+    absl::StrAppend(&text, "width ", key.width);
+  }
+  if (key.weights != EdgeWeights::kNone) absl::StrAppend(&text, ", ", std::string(ToString(key.weights)), " weights");
+  if (key.storage != Storage::kFloat32) absl::StrAppend(&text, ", ", std::string(ToString(key.storage)));
+  return text;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tuning knows and tells: which work a choice is for (TuningKey), what was tried for it, what was refused, what
+// won and by how much (TuningRecord). Plain values.
+//
+// Every CPU kernel and configuration gives the same bits for the same problem (kernels/operations.h, KernelConfig), so
+// a choice changes when and where things are computed, never a result: tuning does not touch the numerics revision.
+#ifndef VICINAL_ENGINE_TUNE_RECORD_H_
+#define VICINAL_ENGINE_TUNE_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal {
+
+// Where the weights of an adjacency come from: what decides how many bytes an edge takes.
+enum class EdgeWeights {
+  kNone,       // every edge counts 1
+  kPerEdge,    // the adjacency has values
+  kPerSource,  // one weight per source row (AggregateArgs::src_scale)
+};
+
+// One cell of a graph's tuning table. Adjacencies that differ by self-loops only share a cell: N edges more or less do
+// not change which kernel wins.
+struct TuningKey {
+  std::string operation;  // "aggregate", "attention"
+  std::string kind;       // the reduce ("sum", "mean", "max", "min") or the attention kind ("gat", "gatv2", "dot")
+  int64_t width = 0;      // columns aggregated; attention: of one head
+  int64_t heads = 1;      // attention; else 1
+  bool concat = true;     // attention: heads side by side, or their mean
+  EdgeWeights weights = EdgeWeights::kNone;
+  Storage storage = Storage::kFloat32;  // of the rows that are gathered
+
+  friend bool operator==(const TuningKey&, const TuningKey&) = default;
+};
+
+struct NamedParameter {
+  std::string name;
+  int32_t value = 0;
+
+  friend bool operator==(const NamedParameter&, const NamedParameter&) = default;
+};
+
+// A kernel with a configuration: what a plan needs to know.
+struct KernelSetting {
+  std::string kernel;
+  KernelConfig config;
+
+  friend bool operator==(const KernelSetting&, const KernelSetting&) = default;
+};
+
+// How far a candidate came.
+enum class CandidateOutcome {
+  kWaiting,     // not measured (yet, or the budget ended before)
+  kPruned,      // not measured: predicted to be far behind
+  kEliminated,  // measured, and beyond doubt slower than another
+  kMeasured,    // measured to the end
+  kChosen,
+};
+
+struct TuningCandidate {
+  KernelSetting setting;
+  std::vector<NamedParameter> parameters;  // setting.config by name, in the kernel's order; zeros mean its own default
+  double predicted_seconds = 0.0;          // by the analytical prior
+  double measured_seconds = 0.0;           // median of its samples; 0 when not measured
+  double spread = 0.0;                     // (third quartile - first quartile) / median
+  double ratio = 0.0;                      // median over the rounds of its time / the default's; 0 when not measured
+  int64_t samples = 0;
+  int64_t dropped_samples = 0;  // disturbed
+  CandidateOutcome outcome = CandidateOutcome::kWaiting;
+};
+
+// A kernel that does not take the problem.
+struct RefusedKernel {
+  std::string kernel;
+  std::string reason;
+};
+
+enum class TuningState {
+  kDefault,  // the registry's default serves: tuning is off, or was reset
+  kQueued,   // waits for its turn
+  kRunning,
+  kTuned,   // the choice was measured
+  kForced,  // the choice was made by TuneGraph
+  kFailed,  // could not be measured (see note); the default serves
+};
+
+struct TuningRecord {
+  TuningKey key;
+  TuningState state = TuningState::kDefault;
+  std::vector<TuningCandidate> candidates;  // the registry's default first; empty before tuning
+  std::vector<RefusedKernel> refused;
+  int64_t chosen = 0;           // index into candidates, where there are any
+  double gain = 0.0;            // time of the default / time of the chosen
+  double budget_seconds = 0.0;  // allowed
+  double used_seconds = 0.0;    // spent on runs, dropped ones included
+  int64_t uses = 0;             // runs of steps with this key so far
+  WallTime finish_time{};       // when state became what it is; the epoch for kDefault, kQueued and kRunning
+  std::string note;             // for people: why the default was kept, what failed
+
+  // Null where nothing was chosen.
+  const TuningCandidate* choice() const {
+    return chosen >= 0 && chosen < static_cast<int64_t>(candidates.size()) ? &candidates[chosen] : nullptr;
+  }
+};
+
+std::string_view ToString(EdgeWeights weights);       // "none", "per_edge", "per_source"
+std::string_view ToString(Storage storage);           // "float32", "bfloat16", "float16"
+std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "eliminated", "measured", "chosen"
+std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed"
+// "aggregate sum, width 64, per_edge weights"; for messages and logs.
+std::string Describe(const TuningKey& key);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_TUNE_RECORD_H_

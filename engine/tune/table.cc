@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list, searched from the front: a graph sees a dozen keys, and only plans that are built and the tuner look here.
+#include "engine/tune/table.h"
+
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace vicinal {
+
+TuningTable::Entry* TuningTable::FindEntry(const TuningKey& key) const {
+  for (const auto& entry : entries_)
+    if (entry->work.key == key) return entry.get();
+  return nullptr;
+}
+
+std::optional<KernelSetting> TuningTable::ChoiceOf(const TuningRecord& record) {
+  const TuningCandidate* choice = record.choice();
+  return choice != nullptr ? std::optional<KernelSetting>(choice->setting) : std::nullopt;
+}
+
+TuningRecord TuningTable::Snapshot(const Entry& entry) {
+  TuningRecord record = entry.record;
+  record.uses = entry.uses.load(std::memory_order_relaxed);
+  return record;
+}
+
+std::optional<KernelSetting> TuningTable::Find(const TuningKey& key) const {
+  MutexLock lock(&mutex_);
+  const Entry* entry = FindEntry(key);
+  return entry != nullptr ? ChoiceOf(entry->record) : std::nullopt;
+}
+
+TuningTable::Uses* TuningTable::Note(const TuningWork& work) {
+  MutexLock lock(&mutex_);
+  if (Entry* entry = FindEntry(work.key)) return &entry->uses;
+  auto entry = std::make_unique<Entry>();
+  entry->work = work;
+  entry->record.key = work.key;
+  entries_.push_back(std::move(entry));
+  return &entries_.back()->uses;
+}
+
+std::vector<TuningRecord> TuningTable::Records() const {
+  MutexLock lock(&mutex_);
+  std::vector<TuningRecord> records;
+  for (const auto& entry : entries_) records.push_back(Snapshot(*entry));
+  return records;
+}
+
+std::optional<TuningRecord> TuningTable::Record(const TuningKey& key) const {
+  MutexLock lock(&mutex_);
+  const Entry* entry = FindEntry(key);
+  return entry != nullptr ? std::optional<TuningRecord>(Snapshot(*entry)) : std::nullopt;
+}
+
+std::vector<TuningWork> TuningTable::Works() const {
+  MutexLock lock(&mutex_);
+  std::vector<TuningWork> works;
+  for (const auto& entry : entries_) works.push_back(entry->work);
+  return works;
+}
+
+std::optional<TuningWork> TuningTable::MostWanted() const {
+  MutexLock lock(&mutex_);
+  const Entry* best = nullptr;
+  for (const auto& entry : entries_) {
+    if (entry->tried || entry->record.state != TuningState::kDefault) continue;
+    if (best == nullptr || entry->uses.load() > best->uses.load()) best = entry.get();
+  }
+  return best != nullptr ? std::optional<TuningWork>(best->work) : std::nullopt;
+}
+
+void TuningTable::SetState(const TuningKey& key, TuningState state) {
+  MutexLock lock(&mutex_);
+  Entry* entry = FindEntry(key);
+  VICINAL_CHECK(entry != nullptr);
+  entry->record.state = state;
+}
+
+bool TuningTable::Replace(Entry* entry, TuningRecord record) {
+  const std::optional<KernelSetting> before = ChoiceOf(entry->record);
+  used_seconds_ += record.used_seconds;
+  entry->record = std::move(record);
+  entry->tried = true;
+  const bool changed = ChoiceOf(entry->record) != before;
+  if (changed) revision_.fetch_add(1, std::memory_order_release);
+  return changed;
+}
+
+bool TuningTable::Put(TuningRecord record) {
+  MutexLock lock(&mutex_);
+  Entry* entry = FindEntry(record.key);
+  VICINAL_CHECK(entry != nullptr);
+  return Replace(entry, std::move(record));
+}
+
+bool TuningTable::PutIfRunning(TuningRecord record) {
+  MutexLock lock(&mutex_);
+  Entry* entry = FindEntry(record.key);
+  VICINAL_CHECK(entry != nullptr);
+  return entry->record.state == TuningState::kRunning && Replace(entry, std::move(record));
+}
+
+bool TuningTable::Reset(const TuningKey& key) {
+  TuningRecord record;
+  record.key = key;
+  return Put(std::move(record));
+}
+
+double TuningTable::used_seconds() const {
+  MutexLock lock(&mutex_);
+  return used_seconds_;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// One template over the operations; what differs between them is how their arguments are made (MakeArgs).
+#include "engine/tune/trial.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/tune/work.h"
+
+namespace vicinal {
+namespace {
+
+// Matrices up to this size in sum are there several times.
+constexpr int64_t kSmallBytes = int64_t{4} << 20, kMiddleBytes = int64_t{64} << 20;
+
+// Elements from one row to the next, as in a plan's scratch: rows of up to 16 never straddle a cache line, longer ones
+// begin at one.
+int64_t StrideFor(int64_t width) {
+  if (width > 16) return (width + 15) / 16 * 16;
+  int64_t stride = 1;
+  while (stride < width) stride *= 2;
+  return stride;
+}
+
+// Device memory with the same values each time.
+class Matrices {
+ public:
+  explicit Matrices(Device* device) : device_(device), pattern_(kPattern) {
+    uint64_t state = 1;
+    for (float& value : pattern_) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-31f;
+      // The upper half twice: read as two 16-bit numbers these are ordinary ones too, none of them denormal.
+      const uint32_t upper = std::bit_cast<uint32_t>(value) >> 16;
+      value = std::bit_cast<float>(upper << 16 | upper);
+    }
+  }
+
+  StatusOr<float*> Allocate(int64_t count) {
+    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+    VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_->Allocate(bytes));
+    for (size_t done = 0; done < bytes; done += kPattern * sizeof(float)) {
+      const size_t part = std::min(bytes - done, kPattern * sizeof(float));
+      VICINAL_RETURN_IF_ERROR(device_->CopyFromHost(buffer.as<char>() + done, pattern_.data(), part));
+    }
+    buffers_.push_back(std::move(buffer));
+    return buffers_.back().as<float>();
+  }
+  StatusOr<MatrixView> Matrix(int64_t rows, int64_t cols) {
+    VICINAL_ASSIGN_OR_RETURN(float* const data, Allocate(rows * StrideFor(cols)));
+    return MatrixView{data, rows, cols, StrideFor(cols)};
+  }
+
+  std::vector<Buffer> Take() { return std::move(buffers_); }
+
+ private:
+  static constexpr size_t kPattern = 1 << 16;
+  Device* device_;
+  std::vector<float> pattern_;
+  std::vector<Buffer> buffers_;
+};
+
+int64_t NumTurns(int64_t bytes) { return bytes <= kSmallBytes ? 3 : bytes <= kMiddleBytes ? 2 : 1; }
+
+StatusOr<AggregateArgs> MakeArgs(const TrialInput& input, const AggregateProblem& problem, Matrices* matrices) {
+  AggregateArgs args;
+  args.problem = problem;
+  args.adjacency = input.adjacency;
+  if (problem.storage == Storage::kFloat32) {
+    VICINAL_ASSIGN_OR_RETURN(args.src, matrices->Matrix(problem.cols, problem.width));
+  } else {
+    // Two 16-bit elements in a float's place. Read as such the values are any finite or not; time does not depend on
+    // it.
+    const int64_t stride = StrideFor(problem.width);
+    VICINAL_ASSIGN_OR_RETURN(float* const data, matrices->Allocate((problem.cols * stride + 1) / 2));
+    args.src16 = {reinterpret_cast<const uint16_t*>(data), problem.cols, problem.width, stride};
+  }
+  if (input.key.weights == EdgeWeights::kPerSource) {
+    VICINAL_ASSIGN_OR_RETURN(args.src_scale, matrices->Allocate(problem.cols));
+  }
+  VICINAL_ASSIGN_OR_RETURN(args.dst, matrices->Matrix(problem.rows, problem.width));
+  return args;
+}
+
+StatusOr<AttentionArgs> MakeArgs(const TrialInput& input, const AttentionProblem& problem, Matrices* matrices) {
+  AttentionArgs args;
+  args.problem = problem;
+  args.adjacency = input.adjacency;
+  const int64_t columns = problem.heads * problem.head_width;
+  VICINAL_ASSIGN_OR_RETURN(args.value, matrices->Matrix(problem.cols, columns));
+  if (problem.kind == AttentionKind::kGat) {
+    VICINAL_ASSIGN_OR_RETURN(args.score_src, matrices->Matrix(problem.cols, problem.heads));
+    VICINAL_ASSIGN_OR_RETURN(args.score_dst, matrices->Matrix(problem.rows, problem.heads));
+  } else {
+    VICINAL_ASSIGN_OR_RETURN(args.query, matrices->Matrix(problem.rows, columns));
+  }
+  if (problem.kind == AttentionKind::kGatV2) {
+    VICINAL_ASSIGN_OR_RETURN(args.att, matrices->Allocate(columns));
+  }
+  if (problem.kind == AttentionKind::kDot) {
+    VICINAL_ASSIGN_OR_RETURN(args.key, matrices->Matrix(problem.cols, columns));
+  }
+  args.score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(problem.head_width)));
+  VICINAL_ASSIGN_OR_RETURN(args.dst, matrices->Matrix(problem.rows, problem.concat ? columns : problem.head_width));
+  return args;
+}
+
+template <class K>
+class TrialOf final : public Trial {
+ public:
+  Status Init(const TrialInput& input, const OperationKernels<K>& operation, const typename K::Problem& problem) {
+    Collect(input, operation, problem);
+    if (kernels_.empty()) {
+      std::string reasons;
+      for (const RefusedKernel& r : refused_)
+        absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", r.kernel, ": ", r.reason);
+      return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("no kernel takes ", Describe(input.key), ": ", reasons));
+    }
+    Order(input);
+    Matrices matrices(input.device);
+    const int64_t turns = NumTurns(BytesBound(input.key, problem.rows, problem.cols));
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      VICINAL_ASSIGN_OR_RETURN(typename K::Args args, MakeArgs(input, problem, &matrices));
+      args_.push_back(args);
+    }
+    size_t scratch = 0;
+    for (int64_t c = 0; c < num_to_run_; ++c) {
+      scratch = std::max(scratch, kernels_[c]->ScratchBytes(problem, candidates_[c].setting.config,
+                                                            std::max(1, input.shape.num_threads)));
+    }
+    VICINAL_ASSIGN_OR_RETURN(scratch_, matrices.Allocate(static_cast<int64_t>(scratch / sizeof(float)) + 1));
+    memory_ = matrices.Take();
+    return OkStatus();
+  }
+
+  // Not through the registry's Launch: its counters tell what served requests.
+  Status Run(int64_t candidate, int64_t turn, DeviceContext& context) const override {
+    typename K::Args args = args_[turn % static_cast<int64_t>(args_.size())];
+    args.config = candidates_[candidate].setting.config;
+    VICINAL_RETURN_IF_ERROR(kernels_[candidate]->Run(context, args, scratch_));
+    return context.Synchronize();
+  }
+
+ private:
+  void Collect(const TrialInput& input, const OperationKernels<K>& operation, const typename K::Problem& problem) {
+    for (const auto& entry : operation.kernels()) {
+      const K& kernel = entry->kernel();
+      if (kernel.device() != input.device->kind()) continue;
+      if (Refusal refusal = kernel.Refuses(problem); !refusal.empty()) {
+        refused_.push_back({std::string(kernel.name()), std::move(refusal)});
+        continue;
+      }
+      if (kernel.name() == kReferenceKernel && !candidates_.empty()) {
+        refused_.push_back({std::string(kernel.name()), "rounds differently from the others"});
+        continue;
+      }
+      for (const KernelConfig& config : kernel.Candidates(problem)) {
+        TuningCandidate candidate;
+        candidate.setting = {std::string(kernel.name()), config};
+        candidate.parameters = NameParameters(kernel, config);
+        candidate.predicted_seconds = PredictSeconds(input.key, input.shape, kernel.name(), candidate.parameters);
+        candidates_.push_back(std::move(candidate));
+        kernels_.push_back(&kernel);
+      }
+    }
+  }
+
+  // The default, then by prediction; marks what is not to be run.
+  void Order(const TrialInput& input) {
+    std::vector<size_t> order(candidates_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const auto predicted = [&](size_t i) { return candidates_[i].predicted_seconds; };
+    std::stable_sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) { return predicted(a) < predicted(b); });
+    double best = predicted(0);
+    for (const size_t i : order) best = std::min(best, predicted(i));
+    std::vector<TuningCandidate> candidates;
+    std::vector<const K*> kernels;
+    num_to_run_ = 0;
+    for (const size_t i : order) {
+      TuningCandidate candidate = std::move(candidates_[i]);
+      const bool run = candidates.empty() ||
+                       (num_to_run_ < input.max_candidates && candidate.predicted_seconds <= input.prune_factor * best);
+      if (run) {
+        ++num_to_run_;
+      } else {
+        candidate.outcome = CandidateOutcome::kPruned;
+      }
+      candidates.push_back(std::move(candidate));
+      kernels.push_back(kernels_[i]);
+    }
+    candidates_ = std::move(candidates);
+    kernels_ = std::move(kernels);
+  }
+
+  std::vector<const K*> kernels_;       // of each candidate
+  std::vector<typename K::Args> args_;  // by turn
+  void* scratch_ = nullptr;
+  std::vector<Buffer> memory_;
+};
+
+}  // namespace
+
+int64_t Trial::BytesBound(const TuningKey& key, int64_t rows, int64_t cols) {
+  const int64_t stride = StrideFor(key.width * key.heads), scores = StrideFor(key.heads);
+  int64_t floats = (rows + cols) * stride + cols;
+  if (key.operation == "attention") floats += (rows + cols) * std::max(stride, scores);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+StatusOr<std::unique_ptr<Trial>> Trial::Make(const TrialInput& input) {
+  const CsrView& adjacency = input.adjacency;
+  return WithProblem(*input.registry, input.key, adjacency.rows, adjacency.cols, adjacency.nnz,
+                     [&]<class K>(const OperationKernels<K>& operation,
+                                  const typename K::Problem& problem) -> StatusOr<std::unique_ptr<Trial>> {
+                       auto trial = std::make_unique<TrialOf<K>>();
+                       VICINAL_RETURN_IF_ERROR(trial->Init(input, operation, problem));
+                       return std::unique_ptr<Trial>(std::move(trial));
+                     });
+}
+
+}  // namespace vicinal

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured for one key on one graph: the real adjacency, matrices of the real sizes filled with the same values
+// each time, and the candidates: every configuration of every kernel of the device that takes the work.
+//
+// Small matrices are there several times and taken in turn: in a plan, other steps run between two runs of a step and
+// push its rows out of the nearest cache, so running a candidate over and over on the same few kilobytes would flatter
+// those that need them there.
+#ifndef VICINAL_ENGINE_TUNE_TRIAL_H_
+#define VICINAL_ENGINE_TUNE_TRIAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/device/device.h"
+#include "engine/kernels/registry.h"
+#include "engine/tune/prior.h"
+#include "engine/tune/record.h"
+
+namespace vicinal {
+
+// Candidates whose predicted time is this many times the best prediction are not run, unless they are the default.
+inline constexpr double kPruneFactor = 3.0;
+// At most so many are run.
+inline constexpr int64_t kMaxCandidates = 12;
+
+struct TrialInput {
+  TuningKey key;
+  // On the device; must outlive the trial. With values where the key's weights are kPerEdge, else without.
+  CsrView adjacency;
+  Device* device = nullptr;
+  WorkShape shape;  // rows, cols and edges are the adjacency's
+  const KernelRegistry* registry = nullptr;
+  // What is run; a search of everything sets both out of reach.
+  double prune_factor = kPruneFactor;
+  int64_t max_candidates = kMaxCandidates;
+};
+
+class Trial {
+ public:
+  // RESOURCE_EXHAUSTED: no memory. FAILED_PRECONDITION: no kernel takes the work. Touches as many bytes as BytesBound
+  // says; on any thread.
+  static StatusOr<std::unique_ptr<Trial>> Make(const TrialInput& input);
+  // Upper bound of the device memory a trial takes, but for the kernels' scratch.
+  static int64_t BytesBound(const TuningKey& key, int64_t rows, int64_t cols);
+
+  virtual ~Trial() = default;
+
+  // The default first, then those to be run by rising prediction, then the pruned.
+  const std::vector<TuningCandidate>& candidates() const { return candidates_; }
+  int64_t num_to_run() const { return num_to_run_; }
+  const std::vector<RefusedKernel>& refused() const { return refused_; }
+
+  // Runs a candidate once and waits for it. `turn` says on which of the matrices. On the thread of `context`.
+  // REQUIRES: 0 <= candidate < num_to_run().
+  virtual Status Run(int64_t candidate, int64_t turn, DeviceContext& context) const = 0;
+
+ protected:
+  std::vector<TuningCandidate> candidates_;
+  int64_t num_to_run_ = 0;
+  std::vector<RefusedKernel> refused_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_TUNE_TRIAL_H_

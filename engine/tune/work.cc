@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tune/work.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin};
+constexpr AttentionKind kAttentionKinds[] = {AttentionKind::kGat, AttentionKind::kGatV2, AttentionKind::kDot};
+constexpr EdgeWeights kEdgeWeights[] = {EdgeWeights::kNone, EdgeWeights::kPerEdge, EdgeWeights::kPerSource};
+
+// Kernels read a parameter as a count of rows, columns or edges; a negative one means "none".
+constexpr int32_t kLowestParameter = -1, kHighestParameter = 1 << 20;
+
+template <class T, size_t kCount>
+std::optional<T> Named(const T (&values)[kCount], std::string_view name) {
+  for (const T value : values)
+    if (ToString(value) == name) return value;
+  return std::nullopt;
+}
+
+template <class T, size_t kCount>
+std::string Names(const T (&values)[kCount]) {
+  std::string names;
+  for (const T value : values) absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(ToString(value)));
+  return names;
+}
+
+template <class K>
+Status SetParameter(const K& kernel, const std::string& name, int32_t value, KernelConfig* config) {
+  const std::string field = absl::StrCat("force.parameters['", name, "']");
+  const std::vector<std::string_view> names = kernel.ParameterNames();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    std::string known;
+    for (const std::string_view other : names) absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(other));
+    return InvalidArgument("PARAMETER_UNKNOWN", field,
+                           absl::StrCat("kernel '", std::string(kernel.name()), "' has no parameter '", name, "'; ",
+                                        known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
+  }
+  if (value < kLowestParameter || value > kHighestParameter) {
+    return InvalidArgument(
+        "PARAMETER_RANGE", field,
+        absl::StrCat("parameters lie between ", kLowestParameter, " and ", kHighestParameter, "; this is ", value));
+  }
+  config->values[found - names.begin()] = value;
+  return OkStatus();
+}
+
+}  // namespace
+
+TuningKey KeyOf(const AggregateProblem& problem, EdgeWeights weights) {
+  TuningKey key;
+  key.operation = "aggregate";
+  key.kind = std::string(ToString(problem.reduce));
+  key.width = problem.width;
+  key.weights = weights;
+  key.storage = problem.storage;
+  return key;
+}
+
+TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights) {
+  TuningKey key;
+  key.operation = "attention";
+  key.kind = std::string(ToString(problem.kind));
+  key.width = problem.head_width;
+  key.heads = problem.heads;
+  key.concat = problem.concat;
+  key.weights = weights;
+  return key;
+}
+
+AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges) {
+  const std::optional<Reduce> reduce = Named(kReduces, key.kind);
+  VICINAL_CHECK(reduce.has_value());
+  AggregateProblem problem;
+  problem.reduce = *reduce;
+  problem.weighted = key.weights != EdgeWeights::kNone;
+  problem.rows = rows;
+  problem.cols = cols;
+  problem.edges = edges;
+  problem.width = key.width;
+  problem.storage = key.storage;
+  return problem;
+}
+
+AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges) {
+  const std::optional<AttentionKind> kind = Named(kAttentionKinds, key.kind);
+  VICINAL_CHECK(kind.has_value());
+  return {*kind, rows, cols, edges, key.heads, key.width, key.concat};
+}
+
+bool IsKindOf(std::string_view operation, std::string_view kind) {
+  return operation == "attention" ? Named(kAttentionKinds, kind).has_value() : Named(kReduces, kind).has_value();
+}
+
+std::string KindsOf(std::string_view operation) {
+  return operation == "attention" ? Names(kAttentionKinds) : Names(kReduces);
+}
+
+std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name) { return Named(kEdgeWeights, name); }
+
+StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceKind device, const TuningKey& key,
+                                         int64_t rows, int64_t cols, int64_t edges, const std::string& kernel,
+                                         const std::map<std::string, int32_t>& parameters) {
+  return WithProblem(
+      registry, key, rows, cols, edges, [&](const auto& operation, const auto& problem) -> StatusOr<TuningCandidate> {
+        VICINAL_ASSIGN_OR_RETURN(const auto choice, operation.Choose(problem, device, kernel));
+        if (kernel == kReferenceKernel) {
+          return InvalidArgument("KERNEL_REFUSED", "force.kernel",
+                                 "the reference rounds differently from the others, and a graph's answers do not "
+                                 "change by tuning; force it for single requests instead");
+        }
+        TuningCandidate candidate;
+        candidate.setting.kernel = kernel;
+        for (const auto& [name, value] : parameters) {
+          VICINAL_RETURN_IF_ERROR(SetParameter(choice.kernel->kernel(), name, value, &candidate.setting.config));
+        }
+        candidate.parameters = NameParameters(choice.kernel->kernel(), candidate.setting.config);
+        return candidate;
+      });
+}
+
+}  // namespace vicinal

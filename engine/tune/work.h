@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the problems that kernels are asked and the keys that tuning keeps: each way, and from a client's words.
+#ifndef VICINAL_ENGINE_TUNE_WORK_H_
+#define VICINAL_ENGINE_TUNE_WORK_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/kernels/registry.h"
+#include "engine/tune/record.h"
+
+namespace vicinal {
+
+// The operations that are tuned: those whose time depends on the graph.
+inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention"};
+template <class Problem>
+inline constexpr bool kIsTuned = std::is_same_v<Problem, AggregateProblem> || std::is_same_v<Problem, AttentionProblem>;
+
+// The plain kernels that tests compare with. They round differently, so they are no candidates where another kernel
+// takes the work, and nobody forces them on a graph; a request may.
+inline constexpr std::string_view kReferenceKernel = "reference";
+
+TuningKey KeyOf(const AggregateProblem& problem, EdgeWeights weights);
+TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights);
+
+// The problem of a key on an adjacency of that size. REQUIRES: key.operation and key.kind are of that problem.
+AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
+AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
+
+// What `kind` may be: "sum, mean, max, min" or "gat, gatv2, dot".
+bool IsKindOf(std::string_view operation, std::string_view kind);
+std::string KindsOf(std::string_view operation);
+std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name);
+
+// The values of a configuration that have names.
+template <class K>
+std::vector<NamedParameter> NameParameters(const K& kernel, const KernelConfig& config) {
+  std::vector<NamedParameter> named;
+  for (const std::string_view name : kernel.ParameterNames())
+    named.push_back({std::string(name), config.values[named.size()]});
+  return named;
+}
+
+// Calls f(operation_kernels, problem) for the key's operation on an adjacency of that size.
+template <class F>
+auto WithProblem(const KernelRegistry& registry, const TuningKey& key, int64_t rows, int64_t cols, int64_t edges,
+                 F&& f) {
+  if (key.operation == "attention") return f(registry.attention, AttentionProblemOf(key, rows, cols, edges));
+  return f(registry.aggregate, AggregateProblemOf(key, rows, cols, edges));
+}
+
+// A kernel and parameters that were named by a client, as a candidate. INVALID_ARGUMENT: KERNEL_UNKNOWN,
+// KERNEL_REFUSED (in the kernel's words), PARAMETER_UNKNOWN, PARAMETER_RANGE; the message lists what there is.
+StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceKind device, const TuningKey& key,
+                                         int64_t rows, int64_t cols, int64_t edges, const std::string& kernel,
+                                         const std::map<std::string, int32_t>& parameters);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_TUNE_WORK_H_
