@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/inference.h"
+
+#include <new>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+// Answers smaller than this are not worth counting against the budget.
+constexpr int64_t kSmallAnswerBytes = 1 << 20;
+
+}  // namespace
+
+InferenceSpine::InferenceSpine(const Parts& parts)
+    : parts_(parts),
+      field_account_(parts.budget),
+      field_workspace_(parts.device, &field_account_),
+      executor_(*parts.device, {parts.max_queue, parts.clock, parts.stats}) {}
+
+Status InferenceSpine::Submit(InferenceJob job, InferenceCallback done) {
+  struct Pending {
+    InferenceJob job;
+    InferenceCallback done;
+    MonotonicTime submitted;
+  };
+  auto pending = std::make_shared<Pending>(Pending{std::move(job), std::move(done), parts_.clock->Now()});
+  return executor_.Submit(pending->job.limits, [this, pending](const Status& admitted, DeviceContext& context) {
+    if (!admitted.ok()) return pending->done(admitted);
+    StatusOr<InferenceResult> result = Internal("not run");
+    try {
+      result = Run(pending->job, pending->submitted, context);
+    } catch (const std::bad_alloc&) {
+      result = ResourceExhausted("OUT_OF_MEMORY", "this server has no memory left for the request; retry later",
+                                 std::chrono::seconds(1));
+    }
+    pending->done(std::move(result));
+  });
+}
+
+StatusOr<InferenceResult> InferenceSpine::RunAndWait(InferenceJob job) {
+  Mutex mutex;
+  CondVar came;
+  bool finished = false;
+  StatusOr<InferenceResult> outcome = Internal("not run");
+  VICINAL_RETURN_IF_ERROR(Submit(std::move(job), [&](StatusOr<InferenceResult> result) {
+    MutexLock lock(&mutex);
+    outcome = std::move(result);
+    finished = true;
+    came.NotifyOne();
+  }));
+  MutexLock lock(&mutex);
+  while (!finished) came.Wait(&mutex);
+  return outcome;
+}
+
+StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job) {
+  PlanRequest request = job.plan;
+  request.tuning_revision = request.graph->tuning().revision();
+  if (job.keep_plan) {
+    if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
+  }
+  request.num_threads = executor_.num_threads();
+  VICINAL_RETURN_IF_ERROR(parts_.budget->Admit(Plan::BytesBound(request), "running this model on this graph"));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device));
+  if (!job.keep_plan) return plan;
+  if (parts_.on_plan) parts_.on_plan(request.graph);
+  return parts_.plans->Insert(request, job.model_name, std::move(plan));
+}
+
+StatusOr<InferenceResult> InferenceSpine::Run(const InferenceJob& job, MonotonicTime submitted,
+                                              DeviceContext& context) {
+  const MonotonicTime taken_up = parts_.clock->Now();
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(job));
+  const MonotonicTime planned = parts_.clock->Now();
+  const StopCheck stop = [this, &job] { return job.limits.Check(*parts_.clock); };
+  const RunParts run = {&context, job.features.get(), &field_workspace_, &stop, parts_.stats, parts_.clock};
+  // A readout's rows are graphs, which were never renumbered.
+  static const Permutation& as_is = *new Permutation();
+  const WantedRows wanted = {job.all_rows ? nullptr : &job.ids,
+                             job.plan.model->graph_level ? &as_is : &job.plan.graph->parts().permutation,
+                             job.receptive_field};
+  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, wanted, run));
+  const MonotonicTime executed = parts_.clock->Now();
+
+  InferenceResult result;
+  result.rows = job.all_rows ? computed.rows.rows : static_cast<int64_t>(job.ids.size());
+  result.width = computed.rows.cols;
+  result.receptive_field = computed.receptive_field;
+  result.computed_nodes = computed.computed_nodes;
+  const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
+  if (bytes > kSmallAnswerBytes) {
+    VICINAL_ASSIGN_OR_RETURN(result.held, parts_.budget->Hold(bytes, "the answer"));
+  }
+  VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
+  result.served_by = job.served_by;
+  result.multi_label = job.plan.model->multi_label;
+  result.timing = {SecondsBetween(submitted, taken_up), SecondsBetween(taken_up, planned),
+                   SecondsBetween(planned, executed)};
+  parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
+  parts_.stats->PhaseSeconds("plan", result.timing.plan_seconds);
+  parts_.stats->PhaseSeconds("execute", result.timing.execute_seconds);
+  parts_.stats->PhaseSeconds("gather", SecondsBetween(executed, parts_.clock->Now()));
+  return result;
+}
+
+}  // namespace vicinal

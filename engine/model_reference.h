@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the safetensors file that comes with a model's reference: expected answers, and the graph if it is in line
+// (proto ModelReference).
+#ifndef VICINAL_ENGINE_MODEL_REFERENCE_H_
+#define VICINAL_ENGINE_MODEL_REFERENCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/model/safetensors.h"
+#include "engine/prepare/prepare.h"
+
+namespace vicinal {
+
+struct ReferenceAnswers {
+  std::vector<float> values;  // [rows, classes]
+  int64_t rows = 0;
+  int64_t classes = 0;
+  std::optional<std::vector<int64_t>> nodes;  // nullopt: all
+};
+
+// A graph ready to run on, with its features.
+struct InlineGraph {
+  std::shared_ptr<const PreparedGraph> graph;
+  std::shared_ptr<const FeatureMatrix> features;
+};
+
+// `logits` (or `graph_logits` for models of graphs) [n, C] and optionally `nodes` [n]. INVALID_ARGUMENT (BAD_REFERENCE,
+// ...).
+StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const Model& model);
+
+// `edge_index`, `x`, optionally `edge_weight`, and `ptr` for a model of graphs. INVALID_ARGUMENT as an upload of the
+// same tensors.
+StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, Device& device, const Clock& clock);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_MODEL_REFERENCE_H_

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a key: the adjacency and matrices are made (on this service's thread), candidates run in rounds (each run
+// in a lease), the contest judges, the record is written. A key that is forced or reset meanwhile keeps what it was
+// given.
+#include "engine/tuning_service.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/tune/sample_rows.h"
+
+namespace vicinal {
+namespace {
+
+// Shorter runs are repeated within a sample, so that the clock's grain and the start of a loop do not matter.
+constexpr double kShortestSample = 200e-6;
+constexpr int64_t kMaxRepeats = 32;
+// A disturbed sample is tried again so often before the round goes on without it.
+constexpr int kTries = 8;
+// Background tuning of a graph whose runs are long may take so many rounds, whatever the budget.
+constexpr double kRoundsAtLeast = 10.0;
+
+double Seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+// Reuse of gathered rows as the profile found it: that of the next wider row it knows.
+CacheShares ReuseOf(const LocalityProfile& locality, int64_t row_bytes) {
+  size_t i = 0;
+  while (i + 1 < kReuseWidths.size() && kReuseWidths[i] * static_cast<int64_t>(sizeof(float)) < row_bytes) ++i;
+  return {locality.reuse[i].l2, locality.reuse[i].llc};
+}
+
+WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_threads) {
+  WorkShape shape;
+  shape.rows = adjacency.rows;
+  shape.cols = adjacency.cols;
+  shape.edges = adjacency.nnz;
+  shape.num_threads = num_threads;
+  const LocalityProfile& locality = graph.parts().profile.after;
+  const bool known = std::any_of(locality.reuse.begin(), locality.reuse.end(),
+                                 [](const ReuseEstimate& r) { return r.l2 > 0.0 || r.llc > 0.0; });
+  if (known) shape.reuse = [&locality](int64_t row_bytes) { return ReuseOf(locality, row_bytes); };
+  return shape;
+}
+
+Status Stopped() {
+  return Unavailable("DRAINING", "this server is shutting down and tunes no more; retry on another",
+                     std::chrono::seconds(1));
+}
+
+}  // namespace
+
+// --- one key ---
+
+class TuningService::Session {
+ public:
+  Session(const Parts& parts, Executor* executor, const TuningService& service, const Job& job)
+      : parts_(parts), executor_(*executor), service_(service), job_(job) {
+    record_.key = job.work.key;
+    record_.budget_seconds = Seconds(job.budget);
+  }
+
+  // The record, complete; its state is kTuned or kFailed. A status when nothing is to be written (the service stops, or
+  // the graph serves no more).
+  StatusOr<TuningRecord> Run() {
+    Status status = Prepare();
+    if (status.ok()) status = Measure();
+    if (GaveUp(status)) return status;
+    if (!status.ok()) {
+      record_.state = TuningState::kFailed;
+      record_.note = std::string(status.message());
+    } else {
+      Judge();
+    }
+    record_.finish_time = parts_.clock->WallNow();
+    return std::move(record_);
+  }
+
+  int64_t samples() const { return samples_; }
+  int64_t dropped() const { return dropped_; }
+
+ private:
+  static bool GaveUp(const Status& status) {
+    return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
+  }
+
+  Status Prepare() {
+    VICINAL_ASSIGN_OR_RETURN(adjacency_, job_.graph->Adjacency(job_.work.adjacency));
+    const CsrView whole = adjacency_->view();
+    VICINAL_RETURN_IF_ERROR(
+        parts_.budget->Admit(Trial::BytesBound(job_.work.key, whole.rows, whole.cols), "tuning this graph"));
+    TrialInput input;
+    input.key = job_.work.key;
+    input.adjacency = whole;
+    input.device = parts_.device;
+    input.registry = parts_.registry;
+    input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads());
+    const double predicted = PredictSeconds(input.key, input.shape, {}, {});
+    if (predicted > kMaxRunSeconds) {
+      share_ = kMaxRunSeconds / predicted;
+      VICINAL_ASSIGN_OR_RETURN(sampled_, SampleRows(whole, share_, *parts_.device));
+      share_ = static_cast<double>(sampled_.view.nnz) / static_cast<double>(whole.nnz);
+      input.adjacency = sampled_.view;
+      input.shape.rows = sampled_.view.rows;
+      input.shape.edges = sampled_.view.nnz;
+    }
+    VICINAL_ASSIGN_OR_RETURN(trial_, Trial::Make(input));
+    record_.candidates = trial_->candidates();
+    record_.refused = trial_->refused();
+    dropped_of_.assign(record_.candidates.size(), 0);
+    contest_.emplace(static_cast<int>(trial_->num_to_run()));
+    return OkStatus();
+  }
+
+  Status Measure() {
+    if (trial_->num_to_run() == 1) return OkStatus();
+    // One run to warm up, which also says how often a run is to be repeated and what rounds will cost.
+    VICINAL_ASSIGN_OR_RETURN(const std::optional<double> first, Sample(0));
+    const double run = std::max(first.value_or(kShortestSample), 1e-9);
+    repeats_ = std::clamp<int64_t>(static_cast<int64_t>(kShortestSample / run) + 1, 1, kMaxRepeats);
+    double budget = record_.budget_seconds;
+    if (!job_.ordered) budget = std::max(budget, kRoundsAtLeast * run * static_cast<double>(trial_->num_to_run()));
+    while (used_ < budget) {
+      const std::vector<int> order = contest_->NextRound();
+      if (order.empty()) return OkStatus();
+      std::vector<std::optional<double>> seconds;
+      for (const int candidate : order) {
+        VICINAL_ASSIGN_OR_RETURN(const std::optional<double> sample, Sample(candidate));
+        seconds.push_back(sample);
+      }
+      contest_->AddRound(seconds);
+    }
+    return OkStatus();
+  }
+
+  // Time of one run of a candidate; nothing when every try was disturbed.
+  StatusOr<std::optional<double>> Sample(int candidate) {
+    for (int attempt = 0; attempt < kTries; ++attempt) {
+      if (service_.stopping()) return Stopped();
+      if (!parts_.is_current(*job_.graph)) return MakeError(StatusCode::kCancelled, "the graph was replaced", {});
+      VICINAL_ASSIGN_OR_RETURN(const RunSample sample, RunInLease(candidate));
+      used_ += sample.seconds;
+      ++samples_;
+      if (!sample.disturbed) return std::optional<double>(sample.seconds / static_cast<double>(repeats_));
+      ++dropped_;
+      ++dropped_of_[candidate];
+    }
+    return std::optional<double>();
+  }
+
+  StatusOr<RunSample> RunInLease(int candidate) {
+    Mutex mutex;
+    CondVar came;
+    bool finished = false;
+    StatusOr<RunSample> outcome = Internal("not run");
+    executor_.SubmitBackground([&](const Status& admitted, DeviceContext& context, const Lease& lease) {
+      StatusOr<RunSample> sample = admitted.ok() ? MeasureOne(candidate, context, lease) : admitted;
+      MutexLock lock(&mutex);
+      outcome = std::move(sample);
+      finished = true;
+      came.NotifyOne();
+    });
+    MutexLock lock(&mutex);
+    while (!finished) came.Wait(&mutex);
+    return outcome;
+  }
+
+  // On the executor's thread.
+  StatusOr<RunSample> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) {
+    const auto run = [&] {
+      for (int64_t r = 0; r < repeats_; ++r) {
+        VICINAL_RETURN_IF_ERROR(trial_->Run(candidate, contest_->rounds() + r, context));
+        if (lease.ShouldStop()) break;
+      }
+      return OkStatus();
+    };
+    VICINAL_ASSIGN_OR_RETURN(RunSample sample,
+                             parts_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
+    sample.disturbed = sample.disturbed || lease.ShouldStop();
+    return sample;
+  }
+
+  void Judge() {
+    const Contest::Verdict verdict = contest_->Judge();
+    for (int c = 0; c < static_cast<int>(trial_->num_to_run()); ++c) {
+      const Contest::Standing standing = contest_->StandingOf(c);
+      TuningCandidate& candidate = record_.candidates[c];
+      candidate.measured_seconds = standing.median_seconds / share_;
+      candidate.spread = standing.spread;
+      candidate.ratio = standing.ratio;
+      candidate.samples = standing.samples;
+      candidate.outcome = !contest_->in_play(c)   ? CandidateOutcome::kEliminated
+                          : standing.samples == 0 ? CandidateOutcome::kWaiting
+                                                  : CandidateOutcome::kMeasured;
+    }
+    for (size_t c = 0; c < record_.candidates.size(); ++c) {
+      record_.candidates[c].predicted_seconds /= share_;
+      record_.candidates[c].dropped_samples = dropped_of_[c];
+    }
+    record_.chosen = verdict.winner;
+    record_.candidates[verdict.winner].outcome = CandidateOutcome::kChosen;
+    record_.gain = verdict.gain;
+    record_.used_seconds = used_;
+    record_.state = TuningState::kTuned;
+    record_.note = Note(verdict);
+  }
+
+  std::string Note(const Contest::Verdict& verdict) const {
+    std::string note;
+    if (trial_->num_to_run() == 1) {
+      note = "one candidate only: nothing to measure";
+    } else if (verdict.kept) {
+      note = "the default stays: what was faster was so within the noise only";
+    } else if (!verdict.decided) {
+      note = absl::StrCat("the budget ended after ", contest_->rounds(), " rounds");
+    }
+    if (share_ < 1.0) {
+      absl::StrAppend(&note, note.empty() ? "" : "; ",
+                      absl::StrFormat("measured on rows with %.1f %% of the edges", 100.0 * share_));
+    }
+    return note;
+  }
+
+  const Parts& parts_;
+  Executor& executor_;
+  const TuningService& service_;
+  const Job& job_;
+  TuningRecord record_;
+  std::shared_ptr<const DeviceCsr> adjacency_;
+  SampledRows sampled_;
+  double share_ = 1.0;  // of the edges that are measured on
+  std::unique_ptr<Trial> trial_;
+  std::optional<Contest> contest_;
+  int64_t repeats_ = 1;
+  double used_ = 0.0;
+  int64_t samples_ = 0, dropped_ = 0;
+  std::vector<int64_t> dropped_of_;
+};
+
+// --- the service ---
+
+TuningService::TuningService(Parts parts) : parts_(std::move(parts)) {}
+
+TuningService::~TuningService() { VICINAL_CHECK(!thread_.joinable()); }
+
+void TuningService::Start(Executor* executor) {
+  executor_ = executor;
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void TuningService::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  came_.NotifyAll();
+  ended_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool TuningService::stopping() const {
+  MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+void TuningService::Consider(const std::shared_ptr<const PreparedGraph>& graph) {
+  if (parts_.budget_per_key <= Nanoseconds::zero()) return;
+  {
+    MutexLock lock(&mutex_);
+    const bool known =
+        std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& other) { return other.lock() == graph; });
+    if (!known) graphs_.push_back(graph);
+  }
+  came_.NotifyOne();
+}
+
+Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<TuningWork>& works,
+                            Nanoseconds budget, bool wait, const WorkLimits& limits) {
+  std::vector<std::shared_ptr<Job>> jobs;
+  {
+    MutexLock lock(&mutex_);
+    if (stopping_) return Stopped();
+    for (const TuningWork& work : works) {
+      jobs.push_back(std::make_shared<Job>(Job{graph, work, budget, true, false}));
+      graph->tuning().SetState(work.key, TuningState::kQueued);
+      ordered_.push_back(jobs.back());
+    }
+  }
+  came_.NotifyOne();
+  if (!wait) return OkStatus();
+  // Nobody tells when limits are over, so they are asked now and then.
+  constexpr std::chrono::milliseconds kLook(20);
+  MutexLock lock(&mutex_);
+  while (!std::all_of(jobs.begin(), jobs.end(), [](const auto& job) { return job->ended; })) {
+    if (stopping_) return Stopped();
+    VICINAL_RETURN_IF_ERROR(limits.Check(*parts_.clock));
+    ended_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + kLook);
+  }
+  return OkStatus();
+}
+
+std::shared_ptr<TuningService::Job> TuningService::MostWanted() {
+  auto best = std::make_shared<Job>();
+  int64_t most = -1;
+  std::erase_if(graphs_, [](const auto& graph) { return graph.expired(); });
+  for (const auto& weak : graphs_) {
+    const std::shared_ptr<const PreparedGraph> graph = weak.lock();
+    if (graph == nullptr || !parts_.is_current(*graph)) continue;
+    if (graph->tuning().used_seconds() >= Seconds(parts_.budget_per_graph)) continue;
+    const std::optional<TuningWork> work = graph->tuning().MostWanted();
+    if (!work.has_value()) continue;
+    const int64_t uses = graph->tuning().Record(work->key)->uses;
+    if (uses <= most) continue;
+    most = uses;
+    *best = Job{graph, *work, parts_.budget_per_key, false, false};
+  }
+  return most >= 0 ? best : nullptr;
+}
+
+std::shared_ptr<TuningService::Job> TuningService::NextJob() {
+  if (ordered_.empty()) return MostWanted();
+  std::shared_ptr<Job> job = std::move(ordered_.front());
+  ordered_.pop_front();
+  return job;
+}
+
+void TuningService::Loop() {
+  while (true) {
+    std::shared_ptr<Job> job;
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && (job = NextJob()) == nullptr) came_.Wait(&mutex_);
+      if (stopping_) return;
+    }
+    Tune(*job);
+    {
+      MutexLock lock(&mutex_);
+      job->ended = true;
+    }
+    ended_.NotifyAll();
+  }
+}
+
+void TuningService::Tune(const Job& job) {
+  TuningTable& table = job.graph->tuning();
+  const TuningKey& key = job.work.key;
+  table.SetState(key, TuningState::kRunning);
+  Session session(parts_, executor_, *this, job);
+  StatusOr<TuningRecord> record = Internal("not run");
+  try {
+    record = session.Run();
+  } catch (const std::bad_alloc&) {
+    record = ResourceExhausted("OUT_OF_MEMORY", "no memory left to tune with", std::chrono::seconds(1));
+  }
+  if (!record.ok()) {
+    TuningRecord given_up;
+    given_up.key = key;
+    given_up.state = TuningState::kFailed;
+    given_up.note = std::string(record.status().message());
+    table.PutIfRunning(std::move(given_up));
+    return;
+  }
+  const double used = record->used_seconds;
+  const bool failed = record->state == TuningState::kFailed;
+  const TuningCandidate* choice = record->choice();
+  parts_.logger->Log(failed ? LogLevel::kWarning : LogLevel::kInfo, failed ? "graph not tuned" : "graph tuned",
+                     {{"graph", job.graph->parts().name},
+                      {"work", Describe(key)},
+                      {"kernel", choice != nullptr ? choice->setting.kernel : std::string()},
+                      {"gain", absl::StrFormat("%.3f", record->gain)},
+                      {"note", record->note}});
+  const bool changed = table.PutIfRunning(*std::move(record));
+  parts_.stats->TuningRun(failed ? "failed" : changed ? "changed" : "kept", used, session.samples(), session.dropped());
+  if (changed) parts_.on_change();
+}
+
+}  // namespace vicinal
