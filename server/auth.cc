@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/auth.h"
+
+#include <strings.h>
+
+#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+namespace {
+
+constexpr std::string_view kScheme = "Bearer ";
+
+Status Refuse(StatusCode code, const char* reason, const char* message) {
+  ErrorDetail detail;
+  detail.reason = reason;
+  return MakeError(code, message, detail);
+}
+
+}  // namespace
+
+bool ConstantTimeEquals(std::string_view given, std::string_view secret) {
+  if (secret.empty()) return given.empty();
+  unsigned difference = given.size() == secret.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    difference |= static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]);
+  }
+  return difference == 0;
+}
+
+Status Auth::Check(std::string_view authorization, Role needed) const {
+  const bool closed = needed == Role::kAdmin ? !admin_token_.empty() : !infer_token_.empty();
+  if (!closed) return OkStatus();
+  if (authorization.size() <= kScheme.size() ||
+      strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0) {
+    return Refuse(StatusCode::kUnauthenticated, "TOKEN_MISSING",
+                  "this method needs a token; send the metadata 'authorization: Bearer TOKEN'");
+  }
+  const std::string_view token = authorization.substr(kScheme.size());
+  // Both are always compared, so that the time tells nothing about which one is near.
+  const bool admin = !admin_token_.empty() && ConstantTimeEquals(token, admin_token_);
+  const bool infer = !infer_token_.empty() && ConstantTimeEquals(token, infer_token_);
+  if (admin || (infer && needed == Role::kInfer)) return OkStatus();
+  if (infer) {
+    return Refuse(StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
+                  "this token may run inference only; uploads and deletes need the admin token");
+  }
+  return Refuse(StatusCode::kUnauthenticated, "TOKEN_UNKNOWN", "the token is not known to this server");
+}
+
+StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag) {
+  const auto bad = [&](const char* what) {
+    return InvalidArgument("BAD_FLAG", flag, absl::StrCat("--", flag, "=", path, ": ", what));
+  };
+  std::ifstream file(path);
+  std::string line;
+  if (!file) return bad("cannot be read");
+  std::getline(file, line);
+  const std::string token(absl::StripAsciiWhitespace(line));
+  if (token.empty()) return bad("its first line is empty; put the token there");
+  for (const char c : token) {
+    if (c <= 0x20 || c >= 0x7f) return bad("the token holds a character that cannot be sent (a space?)");
+  }
+  return token;
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may call what: bearer tokens and two roles. gRPC's own metadata processor is not used (it ends the process on
+// plaintext servers); the scope of each call asks here. Immutable, thread-safe; one comparison per token, in constant
+// time.
+#ifndef VICINAL_SERVER_AUTH_H_
+#define VICINAL_SERVER_AUTH_H_
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "server/methods.h"
+
+namespace vicinal::server {
+
+class Auth {
+ public:
+  // An empty token leaves its role's methods open.
+  Auth(std::string admin_token, std::string infer_token)
+      : admin_token_(std::move(admin_token)), infer_token_(std::move(infer_token)) {}
+
+  // `authorization` is the metadata's value, empty when none came. UNAUTHENTICATED: a token is needed, and none came or
+  // it is not known. PERMISSION_DENIED: it is known, but its role does not cover the method.
+  Status Check(std::string_view authorization, Role needed) const;
+
+ private:
+  const std::string admin_token_;
+  const std::string infer_token_;
+};
+
+// Equal, taking a time that depends on the length of `given` alone.
+bool ConstantTimeEquals(std::string_view given, std::string_view secret);
+
+// The token in a file: its first line, without blanks around it. INVALID_ARGUMENT naming `flag`: not readable, empty,
+// or with characters that cannot travel in a header.
+StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_AUTH_H_

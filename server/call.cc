@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/call.h"
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+namespace {
+
+bool IsLowerHex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool AllZero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
+
+}  // namespace
+
+void Call::RouteTo(std::string_view graph) {
+  routed_twice = routed_twice || (!routed_graph.empty() && routed_graph != graph);
+  routed_graph = std::string(graph);
+}
+
+Status Call::CheckGraph(std::string_view name) const {
+  if (routed_twice) {
+    return InvalidArgument("ROUTED_ELSEWHERE", "vicinal-graph",
+                           "the metadata vicinal-graph came with values that differ; send one, the request's graph");
+  }
+  if (routed_graph.empty() || routed_graph == name) return OkStatus();
+  return InvalidArgument("ROUTED_ELSEWHERE", "vicinal-graph",
+                         absl::StrCat("the metadata vicinal-graph is '", routed_graph, "', but the request is about '",
+                                      std::string(name), "'; send the same name in both, or leave the metadata out"));
+}
+
+std::string_view TraceIdOf(std::string_view traceparent) {
+  constexpr size_t kLength = 55;
+  if (traceparent.size() < kLength || traceparent[2] != '-' || traceparent[35] != '-' || traceparent[52] != '-')
+    return {};
+  const std::string_view version = traceparent.substr(0, 2), trace = traceparent.substr(3, 32);
+  if (!IsLowerHex(version) || version == "ff" || !IsLowerHex(trace) || AllZero(trace)) return {};
+  // Version 00 has exactly this length; later versions may add fields.
+  if (version == "00" && traceparent.size() != kLength) return {};
+  return trace;
+}
+
+bool IsUsableRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= 128 &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string NewRequestId() {
+  static const uint64_t start = [] {
+    std::random_device device;
+    return (static_cast<uint64_t>(device()) << 32) ^ device();
+  }();
+  static std::atomic<uint64_t> count{0};
+  // A bijection of the counter (splitmix64's finaliser), so that ids of one process never repeat and look unlike.
+  uint64_t x = start + count.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  x ^= x >> 31;
+  std::string id(16, '0');
+  for (int i = 15; i >= 0; --i, x >>= 4) id[i] = "0123456789abcdef"[x & 15];
+  return id;
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+Status BadFlag(const std::string& flag, const std::string& what) {
+  return InvalidArgument("BAD_FLAG", flag, absl::StrCat("--", flag, ": ", what));
+}
+
+struct Range {
+  const char* flag;
+  int64_t value;
+  int64_t minimum;
+  int64_t maximum;
+};
+
+Status CheckRanges(const Limits& limits) {
+  constexpr int64_t kHuge = int64_t{1} << 60;
+  const Range ranges[] = {
+      {"max_message_bytes", limits.max_message_bytes, 4096, 1024 * kMiB},
+      {"max_chunk_bytes", limits.max_chunk_bytes, kMiB, 32 * kMiB},
+      {"max_nodes", limits.max_nodes, 1, (int64_t{1} << 31) - 1},
+      {"max_edges", limits.max_edges, 1, kHuge},
+      {"max_features", limits.max_features, 1, kHuge},
+      {"max_upload_bytes", limits.max_upload_bytes, 1, kHuge},
+      {"max_open_uploads", limits.max_open_uploads, 1, 1'000'000},
+      {"upload_ttl", limits.upload_ttl.count(), 1000, kHuge},
+      {"max_request_nodes", limits.max_request_nodes, 1, kHuge},
+      {"max_response_bytes", limits.max_response_bytes, 1024, 1024 * kMiB},
+      {"max_batch_graphs", limits.max_batch_graphs, 1, kHuge},
+      {"max_queue", limits.max_queue, 1, kHuge},
+      {"max_preparations", limits.max_preparations, 1, kHuge},
+      {"max_graphs", limits.max_graphs, 1, kHuge},
+      {"max_feature_sets", limits.max_feature_sets, 1, kHuge},
+      {"max_models", limits.max_models, 1, kHuge},
+      {"max_cached_plans", limits.max_cached_plans, 1, kHuge},
+      {"max_label_names", limits.max_label_names, 0, 100'000},
+      {"max_concurrent_streams", limits.max_concurrent_streams, 1, 1'000'000},
+      {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
+      {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
+  };
+  for (const Range& range : ranges) {
+    if (range.value < range.minimum || range.value > range.maximum) {
+      return BadFlag(range.flag, absl::StrCat(range.value, " is outside ", range.minimum, "..", range.maximum));
+    }
+  }
+  // A chunk travels in a message, with a few bytes around it.
+  if (limits.max_chunk_bytes + 4096 > limits.max_message_bytes) {
+    return BadFlag("max_chunk_bytes",
+                   absl::StrCat("a chunk of ", limits.max_chunk_bytes,
+                                " bytes does not fit a message of --max_message_bytes=", limits.max_message_bytes));
+  }
+  return OkStatus();
+}
+
+Status CheckTokens(const Config& config, const std::string& host) {
+  if (!config.infer_token.empty() && config.admin_token.empty()) {
+    return BadFlag("infer_token_file", "needs --admin_token_file too: nobody could upload anything");
+  }
+  const bool tokens = !config.admin_token.empty() || !config.infer_token.empty();
+  if (tokens && !IsLoopback(host) && !config.allow_plaintext_tokens) {
+    return BadFlag("grpc_listen", absl::StrCat("tokens would travel in plain text to ", host,
+                                               "; listen on a loopback address, or say --allow_plaintext_tokens where "
+                                               "something else encrypts the connection"));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
+  return {{"max_message_bytes", limits.max_message_bytes},
+          {"max_chunk_bytes", limits.max_chunk_bytes},
+          {"max_nodes", limits.max_nodes},
+          {"max_edges", limits.max_edges},
+          {"max_features", limits.max_features},
+          {"max_upload_bytes", limits.max_upload_bytes},
+          {"max_open_uploads", limits.max_open_uploads},
+          {"upload_ttl", limits.upload_ttl.count() / 1000},
+          {"max_request_nodes", limits.max_request_nodes},
+          {"max_response_bytes", limits.max_response_bytes},
+          {"max_batch_graphs", limits.max_batch_graphs},
+          {"max_queue", limits.max_queue},
+          {"max_preparations", limits.max_preparations},
+          {"max_graphs", limits.max_graphs},
+          {"max_feature_sets", limits.max_feature_sets},
+          {"max_models", limits.max_models},
+          {"max_cached_plans", limits.max_cached_plans},
+          {"max_label_names", limits.max_label_names},
+          {"max_concurrent_streams", limits.max_concurrent_streams},
+          {"max_worker_queue", limits.max_worker_queue},
+          {"memory_budget_bytes", limits.memory_budget_bytes}};
+}
+
+StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return BadFlag(flag, absl::StrCat("'", address, "' is not HOST:PORT"));
+  }
+  std::string host = address.substr(0, colon);
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  if (!bracketed && host.find(':') != std::string::npos) {
+    return BadFlag(flag, absl::StrCat("'", address, "': write an IPv6 address in brackets, [::1]:8500"));
+  }
+  return std::make_pair(std::move(host), port);
+}
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+}
+
+Status CheckConfig(const Config& config) {
+  VICINAL_ASSIGN_OR_RETURN(const auto grpc, SplitAddress(config.grpc_listen, "grpc_listen"));
+  if (!config.metrics_listen.empty()) {
+    VICINAL_RETURN_IF_ERROR(SplitAddress(config.metrics_listen, "metrics_listen").status());
+  }
+  if (config.threads < 0 || config.threads > 4096) return BadFlag("threads", "must be within 0..4096");
+  constexpr std::chrono::milliseconds kMaxTuning = std::chrono::hours(1);
+  if (config.tuning_budget.count() < 0 || config.tuning_budget > kMaxTuning) {
+    return BadFlag("tuning_budget", "must be within 0..1h; 0 tunes nothing by itself");
+  }
+  if (config.max_tuning_per_graph.count() < 0 || config.max_tuning_per_graph > 24 * kMaxTuning) {
+    return BadFlag("max_tuning_per_graph", "must be within 0..24h");
+  }
+  if (config.drain_delay.count() < 0) return BadFlag("drain_delay", "must not be negative");
+  if (config.drain_timeout.count() < 0) return BadFlag("drain_timeout", "must not be negative");
+  if (config.max_connection_age.count() < 0 || config.max_connection_age_grace.count() < 0) {
+    return BadFlag("max_connection_age", "must not be negative");
+  }
+  if (config.keepalive_time.count() < 0) return BadFlag("keepalive_time", "must not be negative");
+  VICINAL_RETURN_IF_ERROR(CheckRanges(config.limits));
+  return CheckTokens(config, grpc.first);
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that can be set about a server, as plain values: main.cc fills it from flags, tests fill it by hand.
+#ifndef VICINAL_SERVER_CONFIG_H_
+#define VICINAL_SERVER_CONFIG_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/log.h"
+#include "engine/base/status.h"
+
+namespace vicinal::server {
+
+// What a client may ask for. Each is a flag of the same name, told by GetCapabilities, and named by the error of a
+// request that is over it.
+struct Limits {
+  int64_t max_message_bytes = 64 << 20;
+  int64_t max_chunk_bytes = 4 << 20;
+  int64_t max_nodes = 100'000'000;
+  int64_t max_edges = 1'000'000'000;
+  int64_t max_features = 65'536;
+  int64_t max_upload_bytes = int64_t{2} << 30;  // announced by one upload
+  int64_t max_open_uploads = 16;
+  std::chrono::milliseconds upload_ttl = std::chrono::minutes(10);
+  int64_t max_request_nodes = 1'000'000;  // ids in one request
+  // Tensors of one reply: below the 4 MiB that gRPC's clients take when nobody told them otherwise.
+  int64_t max_response_bytes = 4'000'000;
+  int64_t max_batch_graphs = 10'000;
+  int64_t max_queue = 1024;
+  int64_t max_preparations = 16;
+  int64_t max_graphs = 1000;
+  int64_t max_feature_sets = 100;  // per graph
+  int64_t max_models = 1000;
+  int64_t max_cached_plans = 256;
+  int64_t max_label_names = 50;          // graphs, and models, that metrics name
+  int64_t max_concurrent_streams = 256;  // per connection
+  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies that wait for a worker
+  int64_t memory_budget_bytes = 0;       // 0: no bound
+};
+
+// Name of the flag and value, in order of the struct.
+std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits);
+
+struct Config {
+  std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free one
+  std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics are served
+  std::string ready_file;                         // empty: none
+  std::string device = "auto";
+  std::string backend_path;
+  int threads = 0;  // of the kernels; 0: one per core
+  // Measuring kernels in the background: of each kind of work on a graph, and of a graph in all; 0: none.
+  std::chrono::milliseconds tuning_budget{500};
+  std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
+  Limits limits;
+  std::string admin_token;  // empty: admin methods are open
+  std::string infer_token;  // empty: inference is open
+  bool allow_plaintext_tokens = false;
+  bool reflection = true;
+  std::chrono::milliseconds drain_delay{0};
+  std::chrono::milliseconds drain_timeout = std::chrono::seconds(25);
+  std::chrono::milliseconds max_connection_age = std::chrono::hours(1);
+  std::chrono::milliseconds max_connection_age_grace = std::chrono::minutes(10);
+  std::chrono::milliseconds keepalive_time = std::chrono::minutes(2);
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+// INVALID_ARGUMENT, naming the flag, for values that make no sense or are not safe.
+Status CheckConfig(const Config& config);
+
+// Splits "HOST:PORT", "[V6]:PORT"; the host of the latter keeps its brackets. INVALID_ARGUMENT naming `flag`.
+StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag);
+
+// True for addresses that only this machine reaches.
+bool IsLoopback(const std::string& host);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_CONFIG_H_

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/convert.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "proto/wire/names.h"
+#include "server/convert_profile.h"
+#include "server/convert_tuning.h"
+
+namespace vicinal::server {
+namespace {
+
+Status CheckVersion(int64_t version, std::string_view field) {
+  if (version >= 0) return OkStatus();
+  return InvalidArgument("BAD_VERSION", field, "versions are not negative; 0 means the latest");
+}
+
+template <class T>
+void SetTensorOf(v1::DataType dtype, const T* values, int64_t rows, int64_t cols, v1::Tensor* tensor) {
+  tensor->set_dtype(dtype);
+  tensor->clear_shape();
+  tensor->add_shape(rows);
+  tensor->add_shape(cols);
+  tensor->set_data(reinterpret_cast<const char*>(values), static_cast<size_t>(rows * cols) * sizeof(T));
+}
+
+v1::Graph::State StateOf(GraphState state) {
+  switch (state) {
+    case GraphState::kPreparing:
+      return v1::Graph::STATE_PREPARING;
+    case GraphState::kReady:
+      return v1::Graph::STATE_READY;
+    case GraphState::kFailed:
+      return v1::Graph::STATE_FAILED;
+  }
+  return v1::Graph::STATE_UNSPECIFIED;
+}
+
+void SetPrepared(const PreparedGraph& prepared, v1::Graph* graph) {
+  const PreparedGraph::Parts& parts = prepared.parts();
+  graph->set_version(parts.version);
+  graph->set_weighted(prepared.weighted());
+  graph->set_reorder(ToProto(parts.requested_order));
+  graph->set_order(std::string(ToString(parts.order)));
+  graph->set_numerics_revision(parts.numerics_revision);
+  graph->set_size_bytes(prepared.size_bytes());
+  for (const StageTime& stage : parts.stages) {
+    v1::StageTime* time = graph->add_stages();
+    time->set_stage(stage.stage);
+    time->set_seconds(stage.seconds);
+  }
+  *graph->mutable_profile() = ToProto(parts.profile);
+  *graph->mutable_create_time() = ToProto(parts.create_time);
+}
+
+}  // namespace
+
+StatusOr<DataType> FromProto(v1::DataType dtype, std::string_view field) {
+  switch (dtype) {
+    case v1::DATA_TYPE_FLOAT32:
+      return DataType::kFloat32;
+    case v1::DATA_TYPE_FLOAT16:
+      return DataType::kFloat16;
+    case v1::DATA_TYPE_BFLOAT16:
+      return DataType::kBFloat16;
+    case v1::DATA_TYPE_INT32:
+      return DataType::kInt32;
+    case v1::DATA_TYPE_INT64:
+      return DataType::kInt64;
+    case v1::DATA_TYPE_UINT8:
+      return DataType::kUint8;
+    default:
+      return InvalidArgument("BAD_TENSOR", field, "the data type is missing or not known");
+  }
+}
+
+StatusOr<OrderKind> FromProto(v1::Reorder reorder) {
+  if (reorder == v1::REORDER_UNSPECIFIED) return OrderKind::kAuto;
+  for (const OrderKind kind : KnownOrders()) {
+    if (ToProto(kind) != reorder) continue;
+    if (IsAvailable(kind)) return kind;
+    return FailedPrecondition(
+        "METIS_MISSING", absl::StrCat("this server was built without METIS, so it cannot make the "
+                                      "order '",
+                                      std::string(ToString(kind)), "'; ask for another: GetCapabilities lists them"));
+  }
+  return InvalidArgument("BAD_UPLOAD", "spec.reorder",
+                         "the order is not known; GetCapabilities lists the ones there are");
+}
+
+StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field) {
+  TensorView view;
+  VICINAL_ASSIGN_OR_RETURN(view.dtype, FromProto(tensor.dtype(), absl::StrCat(std::string(field), ".dtype")));
+  view.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  view.bytes = tensor.data();
+  return view;
+}
+
+Status CheckName(std::string_view name, std::string_view field) {
+  if (wire::IsValidName(name)) return OkStatus();
+  const std::string what = name.empty() ? "is required" : "is no valid name";
+  return InvalidArgument("BAD_NAME", field,
+                         absl::StrCat(std::string(field), " ", what, "; names match ", wire::kNameGrammar));
+}
+
+Status FillTarget(const v1::Target& target, InferenceRequest* request) {
+  VICINAL_RETURN_IF_ERROR(CheckName(target.graph(), "target.graph"));
+  VICINAL_RETURN_IF_ERROR(CheckName(target.model(), "target.model"));
+  VICINAL_RETURN_IF_ERROR(CheckVersion(target.graph_version(), "target.graph_version"));
+  VICINAL_RETURN_IF_ERROR(CheckVersion(target.model_version(), "target.model_version"));
+  VICINAL_RETURN_IF_ERROR(CheckVersion(target.feature_set_version(), "target.feature_set_version"));
+  request->graph = target.graph();
+  request->graph_version = target.graph_version();
+  request->model = target.model();
+  request->model_version = target.model_version();
+  request->feature_set_version = target.feature_set_version();
+  if (target.feature_set().empty()) return OkStatus();
+  VICINAL_RETURN_IF_ERROR(CheckName(target.feature_set(), "target.feature_set"));
+  request->feature_set = target.feature_set();
+  return OkStatus();
+}
+
+StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field) {
+  const std::string prefix(field);
+  RequestFeatures out;
+  if (features.has_dense()) {
+    VICINAL_ASSIGN_OR_RETURN(out.tensors.dense, View(features.dense(), prefix + ".dense"));
+  } else if (features.has_csr()) {
+    const v1::CsrMatrix& csr = features.csr();
+    VICINAL_ASSIGN_OR_RETURN(out.tensors.indptr, View(csr.indptr(), prefix + ".csr.indptr"));
+    VICINAL_ASSIGN_OR_RETURN(out.tensors.indices, View(csr.indices(), prefix + ".csr.indices"));
+    VICINAL_ASSIGN_OR_RETURN(out.tensors.values, View(csr.values(), prefix + ".csr.values"));
+    out.tensors.feature_count = csr.column_count();
+    const std::vector<int64_t>& indptr = out.tensors.indptr->shape;
+    if (csr.row_count() < 0 || indptr.size() != 1 || indptr[0] - 1 != csr.row_count()) {
+      return InvalidArgument("BAD_FEATURES", prefix + ".csr.row_count",
+                             absl::StrCat("row_count is ", csr.row_count(), ", but indptr has the shape ",
+                                          ShapeToString(indptr), "; it must be [row_count + 1]"));
+    }
+  } else {
+    return InvalidArgument("BAD_FEATURES", field, "features need `dense` or `csr`");
+  }
+  out.rows.assign(features.rows().begin(), features.rows().end());
+  return out;
+}
+
+ForcedKernels KernelsOf(const v1::ExecutionOptions& options) {
+  return ForcedKernels(options.kernels().begin(), options.kernels().end());
+}
+
+StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field) {
+  switch (field) {
+    case v1::RECEPTIVE_FIELD_UNSPECIFIED:
+    case v1::RECEPTIVE_FIELD_AUTO:
+      return ReceptiveField::kAuto;
+    case v1::RECEPTIVE_FIELD_NEVER:
+      return ReceptiveField::kNever;
+    case v1::RECEPTIVE_FIELD_ALWAYS:
+      return ReceptiveField::kAlways;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field", "it is AUTO, NEVER or ALWAYS");
+  }
+}
+
+StatusOr<Storage> FromProto(v1::Precision precision) {
+  switch (precision) {
+    case v1::PRECISION_UNSPECIFIED:
+    case v1::PRECISION_FLOAT32:
+      return Storage::kFloat32;
+    case v1::PRECISION_BFLOAT16:
+      return Storage::kBfloat16;
+    case v1::PRECISION_FLOAT16:
+      return Storage::kFloat16;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.precision", "it is FLOAT32, BFLOAT16 or FLOAT16");
+  }
+}
+
+google::protobuf::Timestamp ToProto(WallTime time) {
+  const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  google::protobuf::Timestamp timestamp;
+  // Rounded down, so that the nanoseconds are never negative.
+  const int64_t seconds = ns / 1'000'000'000 - (ns % 1'000'000'000 < 0 ? 1 : 0);
+  timestamp.set_seconds(seconds);
+  timestamp.set_nanos(static_cast<int32_t>(ns - seconds * 1'000'000'000));
+  return timestamp;
+}
+
+v1::Reorder ToProto(OrderKind order) {
+  switch (order) {
+    case OrderKind::kAuto:
+      return v1::REORDER_AUTO;
+    case OrderKind::kNone:
+      return v1::REORDER_NONE;
+    case OrderKind::kDegree:
+      return v1::REORDER_DEGREE;
+    case OrderKind::kRcm:
+      return v1::REORDER_RCM;
+    case OrderKind::kCommunity:
+      return v1::REORDER_COMMUNITY;
+    case OrderKind::kMetis:
+      return v1::REORDER_METIS;
+  }
+  return v1::REORDER_UNSPECIFIED;
+}
+
+v1::Graph ToProto(const GraphStatus& status) {
+  v1::Graph graph;
+  graph.set_name(status.name);
+  graph.set_state(StateOf(status.state));
+  graph.set_progress(status.state == GraphState::kReady ? 1.0 : status.progress);
+  if (!status.error.ok()) {
+    graph.set_error_code(static_cast<int32_t>(status.error.code()));
+    graph.set_error_message(std::string(status.error.message()));
+  }
+  graph.set_node_count(status.node_count);
+  graph.set_edge_count(status.edge_count);
+  if (status.graph != nullptr) SetPrepared(*status.graph, &graph);
+  for (const FeatureSetHandle& set : status.feature_sets) *graph.add_feature_sets() = ToProto(*set);
+  return graph;
+}
+
+v1::FeatureSet ToProto(const FeatureSet& set) {
+  v1::FeatureSet out;
+  out.set_graph(set.graph);
+  out.set_name(set.name);
+  out.set_version(set.version);
+  if (set.matrix != nullptr) {
+    out.set_node_count(set.matrix->rows());
+    out.set_feature_count(set.matrix->cols());
+    out.set_sparse(set.matrix->sparse());
+    out.set_entry_count(set.matrix->entries());
+    out.set_size_bytes(set.matrix->size_bytes());
+  }
+  *out.mutable_create_time() = ToProto(set.create_time);
+  return out;
+}
+
+v1::Model ToProto(const StoredModel& stored) {
+  const Model& model = *stored.model;
+  v1::Model out;
+  out.set_name(stored.name);
+  out.set_version(stored.version);
+  out.set_feature_count(model.feature_count);
+  out.set_class_count(model.class_count);
+  out.set_graph_level(model.graph_level);
+  out.set_multi_label(model.multi_label);
+  out.set_uses_edge_weight(model.uses_edge_weight);
+  for (const LayerInfo& layer : model.layers) {
+    v1::Layer* entry = out.add_layers();
+    entry->set_name(layer.name);
+    entry->set_type(layer.type);
+    entry->set_arguments_json(layer.arguments_json);
+    entry->set_tensor_prefix(layer.tensor_prefix);
+    for (const std::string& input : layer.inputs) entry->add_inputs(input);
+    entry->set_locality(std::string(ToString(layer.locality)));
+    entry->set_width(layer.width);
+  }
+  for (const NamedOutput& output : model.outputs) out.add_outputs(output.name);
+  out.set_parameter_count(model.parameter_count);
+  out.set_size_bytes(model.size_bytes);
+  out.set_reference_checked(stored.reference_checked);
+  out.set_reference_error(stored.reference_error);
+  *out.mutable_create_time() = ToProto(stored.create_time);
+  return out;
+}
+
+v1::ServedBy ToProto(const ServedBy& served_by) {
+  v1::ServedBy out;
+  out.set_graph(served_by.graph);
+  out.set_graph_version(served_by.graph_version);
+  out.set_model(served_by.model);
+  out.set_model_version(served_by.model_version);
+  out.set_feature_set(served_by.feature_set);
+  out.set_feature_set_version(served_by.feature_set_version);
+  out.set_numerics_revision(served_by.numerics_revision);
+  return out;
+}
+
+v1::ExplainResponse ToProto(const Explanation& explanation) {
+  v1::ExplainResponse out;
+  *out.mutable_served_by() = ToProto(explanation.served_by);
+  for (size_t i = 0; i < explanation.steps.size(); ++i) {
+    const PlanStepInfo& step = explanation.steps[i];
+    v1::PlanStep* entry = out.add_steps();
+    entry->set_operation(step.operation);
+    entry->set_layers(step.layers);
+    entry->set_description(step.description);
+    entry->set_locality(std::string(ToString(step.locality)));
+    entry->set_kernel(step.kernel);
+    for (const KernelRefusal& refusal : step.refusals) {
+      v1::Refusal* refused = entry->add_refusals();
+      refused->set_kernel(refusal.kernel);
+      refused->set_reason(refusal.reason);
+    }
+    entry->set_predicted_bytes(step.predicted_bytes);
+    entry->set_predicted_operations(step.predicted_operations);
+    entry->set_run_count(step.run_count);
+    entry->set_mean_seconds(step.run_count > 0 ? step.total_seconds / static_cast<double>(step.run_count) : 0.0);
+    if (i < explanation.tuning.size() && explanation.tuning[i])
+      *entry->mutable_tuning() = ToProto(*explanation.tuning[i]);
+  }
+  for (const std::string& decision : explanation.decisions) out.add_decisions(decision);
+  out.set_scratch_bytes(explanation.scratch_bytes);
+  out.set_order(explanation.order);
+  out.set_device(explanation.device);
+  return out;
+}
+
+void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tensor) {
+  SetTensorOf(v1::DATA_TYPE_FLOAT32, values, rows, cols, tensor);
+}
+
+void SetTensor(const int32_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor) {
+  SetTensorOf(v1::DATA_TYPE_INT32, values, rows, cols, tensor);
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the API's messages and the engine's types; nothing else knows both. Views look into the message they came
+// from, which must outlive them. Errors are INVALID_ARGUMENT naming the field.
+#ifndef VICINAL_SERVER_CONVERT_H_
+#define VICINAL_SERVER_CONVERT_H_
+
+#include <string_view>
+
+#include "engine/engine.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "vicinal/v1/graph.pb.h"
+#include "vicinal/v1/inference.pb.h"
+#include "vicinal/v1/model.pb.h"
+#include "vicinal/v1/server.pb.h"
+
+namespace vicinal::server {
+
+StatusOr<DataType> FromProto(v1::DataType dtype, std::string_view field);
+// Unspecified: kAuto. FAILED_PRECONDITION for an order that this build cannot make.
+StatusOr<OrderKind> FromProto(v1::Reorder reorder);
+StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field);
+// Names in the grammar, versions not negative. `feature_set` empty means "default".
+Status FillTarget(const v1::Target& target, InferenceRequest* request);
+StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field);
+ForcedKernels KernelsOf(const v1::ExecutionOptions& options);
+StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field);  // unspecified: kAuto
+StatusOr<Storage> FromProto(v1::Precision precision);          // unspecified: kFloat32
+// INVALID_ARGUMENT unless `name` is in the grammar.
+Status CheckName(std::string_view name, std::string_view field);
+
+google::protobuf::Timestamp ToProto(WallTime time);
+v1::Reorder ToProto(OrderKind order);
+v1::Graph ToProto(const GraphStatus& status);
+v1::FeatureSet ToProto(const FeatureSet& set);
+v1::Model ToProto(const StoredModel& stored);
+v1::ServedBy ToProto(const ServedBy& served_by);
+v1::ExplainResponse ToProto(const Explanation& explanation);
+
+// A tensor [rows, cols] of values that lie row-major at `values`.
+void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
+void SetTensor(const int32_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_CONVERT_H_

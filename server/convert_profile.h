@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the profile of a graph to the API's message. A pure function.
+#ifndef VICINAL_SERVER_CONVERT_PROFILE_H_
+#define VICINAL_SERVER_CONVERT_PROFILE_H_
+
+#include "engine/engine.h"
+#include "vicinal/v1/graph.pb.h"
+
+namespace vicinal::server {
+
+v1::GraphProfile ToProto(const GraphProfile& profile);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_CONVERT_PROFILE_H_

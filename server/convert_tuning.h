@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the API's messages about tuning and the engine's types. Pure functions; errors are INVALID_ARGUMENT naming
+// the field. Names (operations, kinds, weights, kernels, parameters) are the engine's to judge.
+#ifndef VICINAL_SERVER_CONVERT_TUNING_H_
+#define VICINAL_SERVER_CONVERT_TUNING_H_
+
+#include "engine/engine.h"
+#include "vicinal/v1/graph.pb.h"
+#include "vicinal/v1/tuning.pb.h"
+
+namespace vicinal::server {
+
+// All but `limits`.
+StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request);
+
+v1::TuningRecord ToProto(const TuningRecord& record);
+// Response: TuneGraphResponse or GetTuningResponse.
+template <class Response>
+void SetReport(const TuningReport& report, Response* response) {
+  response->set_name(report.graph);
+  response->set_version(report.graph_version);
+  for (const TuningRecord& record : report.records) *response->add_records() = ToProto(record);
+}
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_CONVERT_TUNING_H_

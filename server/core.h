@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all services share. Owned by Server; everything in it outlives them.
+#ifndef VICINAL_SERVER_CORE_H_
+#define VICINAL_SERVER_CORE_H_
+
+#include "engine/base/clock.h"
+#include "server/auth.h"
+#include "server/config.h"
+#include "server/drain.h"
+#include "server/json_log.h"
+#include "server/metrics/metrics.h"
+#include "server/workers.h"
+
+namespace vicinal::server {
+
+struct Core {
+  const Clock& clock;
+  JsonLog& log;
+  Metrics& metrics;
+  const Auth& auth;
+  Drain& drain;
+  Workers& workers;
+  Workers& tuners;  // for calls that wait for tuning
+  const Limits& limits;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_CORE_H_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/drain.h"
+
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+
+void Drain::Leave() {
+  // The counter and the flag are both sequentially consistent: either this sees the draining, or Wait sees the count.
+  if (in_flight_.fetch_sub(1) == 1 && draining_.load()) {
+    MutexLock lock(&mutex_);
+    wake_.NotifyAll();
+  }
+}
+
+Status Drain::Refusal() {
+  return Unavailable("DRAINING", "the server is stopping; try again, another replica may answer",
+                     std::chrono::milliseconds(1000));
+}
+
+int64_t Drain::OnDrain(std::function<void()> end) {
+  MutexLock lock(&streams_mutex_);
+  if (draining_.load()) {
+    end();
+    return 0;
+  }
+  streams_[next_stream_] = std::move(end);
+  return next_stream_++;
+}
+
+void Drain::Forget(int64_t id) {
+  MutexLock lock(&streams_mutex_);
+  streams_.erase(id);
+}
+
+void Drain::Begin() {
+  draining_.store(true);
+  MutexLock lock(&streams_mutex_);
+  for (const auto& [id, end] : streams_) end();
+  streams_.clear();
+}
+
+bool Drain::Wait(MonotonicTime deadline) {
+  MutexLock lock(&mutex_);
+  while (in_flight_.load() > 0 && !hurry_) {
+    if (!wake_.WaitUntil(&mutex_, deadline)) return in_flight_.load() == 0;
+  }
+  return in_flight_.load() == 0;
+}
+
+bool Drain::Delay(MonotonicTime deadline) {
+  MutexLock lock(&mutex_);
+  while (!hurry_) {
+    if (!wake_.WaitUntil(&mutex_, deadline)) return true;
+  }
+  return false;
+}
+
+void Drain::Hurry() {
+  MutexLock lock(&mutex_);
+  hurry_ = true;
+  wake_.NotifyAll();
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a server comes to rest: it counts calls under way, refuses new ones once draining, and tells open streams to end.
+#ifndef VICINAL_SERVER_DRAIN_H_
+#define VICINAL_SERVER_DRAIN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace vicinal::server {
+
+// Thread-safe. Entering and leaving are one atomic operation each until draining begins.
+class Drain {
+ public:
+  // A call begins. False once draining: it must be refused (and still leave).
+  bool Enter() {
+    in_flight_.fetch_add(1);
+    return !draining_.load();
+  }
+  void Leave();
+
+  bool draining() const { return draining_.load(); }
+  static Status Refusal();
+
+  // Streams that would last as long as their client likes: `end` is called once, when draining begins (at once if it
+  // has). It must be quick, and must not call back in here. Returns a number for Forget, which waits for a running
+  // `end`.
+  int64_t OnDrain(std::function<void()> end);
+  void Forget(int64_t id);
+
+  // New calls are refused from now on, and streams are told to end.
+  void Begin();
+  // Waits until no call is under way; false when `deadline` came first, or Hurry was called.
+  bool Wait(MonotonicTime deadline);
+  // Waits for `deadline`; false when Hurry was called.
+  bool Delay(MonotonicTime deadline);
+  // Ends all waits, now and later.
+  void Hurry();
+
+ private:
+  std::atomic<int64_t> in_flight_{0};
+  std::atomic<bool> draining_{false};
+  Mutex mutex_;
+  CondVar wake_;
+  bool hurry_ VICINAL_GUARDED_BY(mutex_) = false;
+  Mutex streams_mutex_;  // held while `end` functions run
+  int64_t next_stream_ VICINAL_GUARDED_BY(streams_mutex_) = 1;
+  std::map<int64_t, std::function<void()>> streams_ VICINAL_GUARDED_BY(streams_mutex_);
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_DRAIN_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/errors.h"
+
+#include <string>
+
+#include "engine/base/error.h"
+#include "vicinal/v1/error_details.pb.h"
+
+namespace vicinal::server {
+namespace {
+
+// Trailers travel in HTTP/2 headers, of which clients take 8 KiB in all; the message is in there twice.
+constexpr size_t kMaxMessage = 1500;
+// Names of fields and resources, which come from clients and may be as long as they like.
+constexpr size_t kMaxName = 200;
+
+std::string Shortened(absl::string_view message, size_t max = kMaxMessage) {
+  std::string text(message.substr(0, max));
+  if (text.size() == message.size()) return text;
+  // Not in the middle of a character.
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
+  return text + " ...";
+}
+
+template <class T>
+void Pack(const T& message, const char* name, v1::details::Status* status) {
+  google::protobuf::Any* any = status->add_details();
+  any->set_type_url(std::string("type.googleapis.com/google.rpc.") + name);
+  any->set_value(message.SerializeAsString());
+}
+
+void AddDetails(const ErrorDetail& detail, const std::string& message, v1::details::Status* out) {
+  v1::details::ErrorInfo info;
+  info.set_reason(detail.reason);
+  info.set_domain("vicinal.dev");
+  for (const auto& [key, value] : detail.metadata) (*info.mutable_metadata())[key] = Shortened(value, kMaxName);
+  if (!detail.reason.empty()) Pack(info, "ErrorInfo", out);
+  if (!detail.field.empty()) {
+    v1::details::BadRequest bad_request;
+    auto* violation = bad_request.add_field_violations();
+    violation->set_field(Shortened(detail.field, kMaxName));
+    violation->set_description(message);
+    Pack(bad_request, "BadRequest", out);
+  }
+  if (!detail.resource_type.empty()) {
+    v1::details::ResourceInfo resource;
+    resource.set_resource_type(detail.resource_type);
+    resource.set_resource_name(Shortened(detail.resource_name, kMaxName));
+    Pack(resource, "ResourceInfo", out);
+  }
+  if (detail.retry_after) {
+    v1::details::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(detail.retry_after->count() / 1000);
+    retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(detail.retry_after->count() % 1000 * 1'000'000));
+    Pack(retry, "RetryInfo", out);
+  }
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const std::string message = Shortened(status.message());
+  v1::details::Status details;
+  details.set_code(static_cast<int32_t>(status.code()));
+  details.set_message(message);
+  if (const auto detail = DetailOf(status)) AddDetails(*detail, message, &details);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message, details.SerializeAsString());
+}
+
+std::optional<std::chrono::milliseconds> PushbackOf(const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return std::nullopt;
+  const auto detail = DetailOf(status);
+  return detail ? detail->retry_after : std::nullopt;
+}
+
+}  // namespace vicinal::server

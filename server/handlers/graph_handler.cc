@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/handlers/graph_handler.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/wire/names.h"
+#include "server/convert.h"
+#include "server/convert_tuning.h"
+#include "server/handlers/pages.h"
+#include "server/handlers/versions.h"
+
+namespace vicinal::server {
+namespace {
+
+Status CheckIfVersion(int64_t if_version) {
+  if (if_version >= 0) return OkStatus();
+  return InvalidArgument("BAD_VERSION", "if_version", "versions are not negative");
+}
+
+}  // namespace
+
+std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call& call) {
+  const auto begin = [this, &call](const v1::UploadGraphSpec& spec) -> StatusOr<UploadStore::Hold> {
+    VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.name()));
+    VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, limits_));
+    return uploads_.Begin(std::move(announcement), [&] { return AdmitGraph(spec); });
+  };
+  const auto make = [this](const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response) {
+    return MakeGraph(spec, content, response);
+  };
+  return std::make_unique<GraphUpload>(uploads_, metrics_, UploadKind::kGraph, begin, make);
+}
+
+// What finish would refuse is refused before megabytes travel. The store checks again: the name may be taken meanwhile.
+Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec) const {
+  const StatusOr<GraphStatus> there = engine_.GetGraph(spec.name());
+  if (!there.ok()) return OkStatus();
+  if (!spec.replace() && there->state != GraphState::kFailed) {
+    return AlreadyExists("graph", spec.name(), "say replace, or delete it first");
+  }
+  const int64_t version = there->graph != nullptr ? there->graph->parts().version : 0;
+  return CheckVersion("graph", spec.name(), version, spec.if_version());
+}
+
+Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content,
+                               v1::UploadGraphResponse* response) {
+  GraphSource source;
+  source.name = spec.name();
+  source.node_count = spec.node_count();
+  source.edge_index = *content.Take("edge_index");  // announced: see Announce
+  source.edge_weight = content.Take("edge_weight");
+  source.x = content.Take("x");
+  source.x_indptr = content.Take("x_indptr");
+  source.x_indices = content.Take("x_indices");
+  source.x_values = content.Take("x_values");
+  source.feature_count = spec.feature_count();
+  VICINAL_ASSIGN_OR_RETURN(source.order, FromProto(spec.reorder()));
+  source.replace = spec.replace();
+  source.if_version = spec.if_version();
+  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.PutGraph(std::move(source)));
+  *response->mutable_graph() = ToProto(status);
+  return OkStatus();
+}
+
+StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec) {
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.graph()));
+  VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
+  VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
+  VICINAL_ASSIGN_OR_RETURN(const GraphStatus graph, engine_.GetGraph(spec.graph()));
+  VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, graph.node_count, limits_));
+  return uploads_.Begin(std::move(announcement), [&]() -> Status {
+    if (graph.graph == nullptr) {
+      return FailedPrecondition("GRAPH_NOT_READY",
+                                absl::StrCat("graph '", spec.graph(), "' is not READY; wait for it (WatchGraph)"));
+    }
+    for (const FeatureSetHandle& set : graph.feature_sets) {
+      if (set->name != spec.name()) continue;
+      if (!spec.replace()) return AlreadyExists("feature set", spec.name(), "say replace, or delete it first");
+      return CheckVersion("feature set", spec.name(), set->version, spec.if_version());
+    }
+    return OkStatus();
+  });
+}
+
+std::unique_ptr<GraphHandler::FeaturesUpload> GraphHandler::UploadFeatures(const Call& call) {
+  const auto begin = [this, &call](const v1::UploadFeaturesSpec& spec) { return BeginFeatures(call, spec); };
+  const auto make = [this](const v1::UploadFeaturesSpec& spec, UploadContent& content,
+                           v1::UploadFeaturesResponse* response) { return MakeFeatures(spec, content, response); };
+  return std::make_unique<FeaturesUpload>(uploads_, metrics_, UploadKind::kFeatures, begin, make);
+}
+
+Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,
+                                  v1::UploadFeaturesResponse* response) {
+  FeatureTensors tensors;
+  tensors.dense = content.Look("x");
+  tensors.indptr = content.Look("x_indptr");
+  tensors.indices = content.Look("x_indices");
+  tensors.values = content.Look("x_values");
+  tensors.feature_count = spec.feature_count();
+  VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
+                           engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version()));
+  *response->mutable_feature_set() = ToProto(*set);
+  return OkStatus();
+}
+
+Status GraphHandler::GetUpload(const Call&, const v1::GetUploadRequest& request, v1::Upload* response) {
+  if (!wire::IsValidUploadId(request.upload_id())) {
+    return InvalidArgument("BAD_NAME", "upload_id", absl::StrCat("upload ids match ", wire::kUploadIdGrammar));
+  }
+  VICINAL_ASSIGN_OR_RETURN(*response, uploads_.Get(request.upload_id()));
+  return OkStatus();
+}
+
+Status GraphHandler::GetGraph(const Call& call, const v1::GetGraphRequest& request, v1::Graph* response) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
+  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(request.name()));
+  *response = ToProto(status);
+  return OkStatus();
+}
+
+Status GraphHandler::ListGraphs(const Call&, const v1::ListGraphsRequest& request, v1::ListGraphsResponse* response) {
+  const std::vector<GraphStatus> graphs = engine_.ListGraphs();
+  std::vector<std::string> names;
+  names.reserve(graphs.size());
+  for (const GraphStatus& graph : graphs) names.push_back(graph.name);
+  VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
+  for (size_t i = page.begin; i < page.end; ++i) *response->add_graphs() = ToProto(graphs[i]);
+  response->set_next_page_token(page.next_token);
+  return OkStatus();
+}
+
+Status GraphHandler::DeleteGraph(const Call& call, const v1::DeleteGraphRequest& request, v1::DeleteGraphResponse*) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(CheckIfVersion(request.if_version()));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
+  return engine_.DeleteGraph(request.name(), request.if_version());
+}
+
+Status GraphHandler::TuneGraph(Call& call, const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response) {
+  VICINAL_ASSIGN_OR_RETURN(TuneGraphRequest out, FromProto(request));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(out.graph));
+  call.graph = out.graph;
+  out.limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(const TuningReport report, engine_.TuneGraph(out));
+  SetReport(report, response);
+  return OkStatus();
+}
+
+Status GraphHandler::GetTuning(const Call& call, const v1::GetTuningRequest& request, v1::GetTuningResponse* response) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
+  VICINAL_ASSIGN_OR_RETURN(const TuningReport report, engine_.GetTuning(request.name()));
+  SetReport(report, response);
+  return OkStatus();
+}
+
+Status GraphHandler::ListFeatures(const Call& call, const v1::ListFeaturesRequest& request,
+                                  v1::ListFeaturesResponse* response) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.graph()));
+  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(request.graph()));
+  for (const FeatureSetHandle& set : status.feature_sets) *response->add_feature_sets() = ToProto(*set);
+  return OkStatus();
+}
+
+Status GraphHandler::DeleteFeatures(const Call& call, const v1::DeleteFeaturesRequest& request,
+                                    v1::DeleteFeaturesResponse*) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.graph()));
+  return engine_.DeleteFeatures(request.graph(), request.name());
+}
+
+StatusOr<std::unique_ptr<GraphStore::Subscription>> GraphHandler::Watch(const Call& call,
+                                                                        const v1::WatchGraphRequest& request,
+                                                                        std::function<void()> on_change) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
+  return engine_.WatchGraph(request.name(), std::move(on_change));
+}
+
+StatusOr<GraphHandler::Sight> GraphHandler::Look(const std::string& name) const {
+  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(name));
+  return Sight{ToProto(status), status.state != GraphState::kPreparing};
+}
+
+}  // namespace vicinal::server

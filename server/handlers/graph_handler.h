@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// GraphService without gRPC. Thread-safe; all methods but the uploads' finish and TuneGraph return at once.
+#ifndef VICINAL_SERVER_HANDLERS_GRAPH_HANDLER_H_
+#define VICINAL_SERVER_HANDLERS_GRAPH_HANDLER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "server/call.h"
+#include "server/config.h"
+#include "server/handlers/upload_stream.h"
+#include "vicinal/v1/graph.pb.h"
+
+namespace vicinal::server {
+
+class GraphHandler {
+ public:
+  using GraphUpload = UploadStream<v1::UploadGraphRequest, v1::UploadGraphResponse>;
+  using FeaturesUpload = UploadStream<v1::UploadFeaturesRequest, v1::UploadFeaturesResponse>;
+
+  // All must outlive the handler.
+  GraphHandler(Engine& engine, UploadStore& uploads, Metrics& metrics, const Limits& limits)
+      : engine_(engine), uploads_(uploads), metrics_(metrics), limits_(limits) {}
+
+  // `call` must outlive the stream.
+  std::unique_ptr<GraphUpload> UploadGraph(const Call& call);
+  std::unique_ptr<FeaturesUpload> UploadFeatures(const Call& call);
+  Status GetUpload(const Call& call, const v1::GetUploadRequest& request, v1::Upload* response);
+  Status GetGraph(const Call& call, const v1::GetGraphRequest& request, v1::Graph* response);
+  Status ListGraphs(const Call& call, const v1::ListGraphsRequest& request, v1::ListGraphsResponse* response);
+  Status DeleteGraph(const Call& call, const v1::DeleteGraphRequest& request, v1::DeleteGraphResponse* response);
+  // Blocks until what was asked for is measured, unless `no_wait`.
+  Status TuneGraph(Call& call, const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response);
+  Status GetTuning(const Call& call, const v1::GetTuningRequest& request, v1::GetTuningResponse* response);
+  Status ListFeatures(const Call& call, const v1::ListFeaturesRequest& request, v1::ListFeaturesResponse* response);
+  Status DeleteFeatures(const Call& call, const v1::DeleteFeaturesRequest& request,
+                        v1::DeleteFeaturesResponse* response);
+
+  // `on_change` is called whenever Look may have something new, until the subscription is dropped.
+  StatusOr<std::unique_ptr<GraphStore::Subscription>> Watch(const Call& call, const v1::WatchGraphRequest& request,
+                                                            std::function<void()> on_change);
+  // The graph now, and whether nothing more will come.
+  struct Sight {
+    v1::Graph graph;
+    bool last = false;
+  };
+  StatusOr<Sight> Look(const std::string& name) const;
+
+ private:
+  Status AdmitGraph(const v1::UploadGraphSpec& spec) const;
+  StatusOr<UploadStore::Hold> BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec);
+  Status MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response);
+  Status MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,
+                      v1::UploadFeaturesResponse* response);
+
+  Engine& engine_;
+  UploadStore& uploads_;
+  Metrics& metrics_;
+  const Limits& limits_;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_HANDLERS_GRAPH_HANDLER_H_

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/handlers/inference_handler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "server/convert.h"
+#include "server/handlers/encode_result.h"
+
+namespace vicinal::server {
+namespace {
+
+constexpr char kDefaultEmbedding[] = "last_conv_input";
+constexpr char kLogits[] = "logits";
+
+// Results up to this many values are encoded on the executor's thread: a hop to another thread costs more.
+constexpr int64_t kInlineValues = 16 * 1024;
+// Tensors of one piece of a stream.
+constexpr int64_t kPieceBytes = 1 << 20;
+
+int64_t RowsPerPiece(int64_t bytes_per_row, int64_t max_response_bytes) {
+  return std::max<int64_t>(1, std::min(kPieceBytes, max_response_bytes) / std::max<int64_t>(1, bytes_per_row));
+}
+
+double Elapsed(const Call& call, const Clock& clock) { return SecondsBetween(call.begin, clock.Now()); }
+
+// A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one.
+template <class Response, class Encode>
+class CutResult final : public Pieces<Response> {
+ public:
+  CutResult(InferenceResult result, int64_t rows, const Call& call, const Clock& clock, Encode encode)
+      : result_(std::move(result)), rows_(rows), call_(call), clock_(clock), encode_(std::move(encode)) {}
+
+  bool Next(Response* response) override {
+    response->Clear();
+    const int64_t count = std::min(rows_, result_.rows - next_);
+    *response->mutable_served_by() = ToProto(result_.served_by);
+    response->set_first_row(next_);
+    encode_(result_, next_, count, response);
+    next_ += count;
+    const bool last = next_ >= result_.rows;
+    if (last) *response->mutable_timing() = EncodeTiming(result_, Elapsed(call_, clock_));
+    return last;
+  }
+
+ private:
+  const InferenceResult result_;
+  const int64_t rows_;
+  const Call& call_;
+  const Clock& clock_;
+  const Encode encode_;
+  int64_t next_ = 0;
+};
+
+template <class Response, class Encode>
+std::unique_ptr<Pieces<Response>> Cut(InferenceResult result, int64_t rows, const Call& call, const Clock& clock,
+                                      Encode encode) {
+  return std::make_unique<CutResult<Response, Encode>>(std::move(result), rows, call, clock, std::move(encode));
+}
+
+}  // namespace
+
+Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
+  if (rows <= limits_.max_response_bytes / std::max<int64_t>(1, bytes_per_row)) return OkStatus();
+  const Status over = OverLimit("max_response_bytes", "nodes", rows * bytes_per_row, limits_.max_response_bytes);
+  return Annotate(over, "the answer does not fit one message; use the streaming method, or ask for fewer nodes");
+}
+
+int64_t InferenceHandler::RowsAsked(const InferenceRequest& request) const {
+  if (!request.nodes.all) return static_cast<int64_t>(request.nodes.ids.size());
+  const StatusOr<GraphStatus> graph = engine_.GetGraph(request.graph);
+  return graph.ok() ? graph->node_count : 0;
+}
+
+Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
+                                      const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
+                                      InferenceRequest* out) const {
+  VICINAL_RETURN_IF_ERROR(FillTarget(target, out));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(out->graph));
+  call.graph = out->graph;
+  call.model = out->model;
+  if (nodes.all() == (nodes.ids_size() > 0)) {
+    return InvalidArgument("BAD_NODES", "nodes",
+                           nodes.all() ? "nodes takes ids or all, not both" : "no nodes are asked for: set ids or all");
+  }
+  if (nodes.ids_size() > limits_.max_request_nodes)
+    return OverLimit("max_request_nodes", "nodes.ids", nodes.ids_size(), limits_.max_request_nodes);
+  out->nodes.all = nodes.all();
+  out->nodes.ids.assign(nodes.ids().begin(), nodes.ids().end());
+  if (features != nullptr) {
+    if (features->rows_size() > limits_.max_request_nodes) {
+      return OverLimit("max_request_nodes", "features.rows", features->rows_size(), limits_.max_request_nodes);
+    }
+    VICINAL_ASSIGN_OR_RETURN(out->features, FromProto(*features, "features"));
+  }
+  out->forced = KernelsOf(execution);
+  VICINAL_ASSIGN_OR_RETURN(out->receptive_field, FromProto(execution.receptive_field()));
+  VICINAL_ASSIGN_OR_RETURN(out->precision, FromProto(execution.precision()));
+  out->limits = call.limits;
+  return OkStatus();
+}
+
+StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1::ClassifyRequest& request,
+                                                            bool stream) const {
+  InferenceRequest out;
+  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
+                                       request.has_features() ? &request.features() : nullptr, request.execution(),
+                                       &out));
+  out.output = kLogits;
+  VICINAL_ASSIGN_OR_RETURN(const ClassifyWants wants, WantsOf(request));
+  // What can be refused before it runs; an unknown model is the engine's to report.
+  const StatusOr<ModelHandle> model = engine_.GetModel(out.model);
+  if (!model.ok() || (out.model_version != 0 && out.model_version != (*model)->version)) return out;
+  const int64_t classes = (*model)->model->class_count;
+  VICINAL_RETURN_IF_ERROR(CheckTopK(wants, classes));
+  if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(RowsAsked(out), wants.BytesPerRow(classes)));
+  return out;
+}
+
+StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request,
+                                                         bool stream) const {
+  InferenceRequest out;
+  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
+                                       request.has_features() ? &request.features() : nullptr, request.execution(),
+                                       &out));
+  out.output = request.output().empty() ? kDefaultEmbedding : request.output();
+  const StatusOr<ModelHandle> model = engine_.GetModel(out.model);
+  if (!model.ok() || (out.model_version != 0 && out.model_version != (*model)->version)) return out;
+  const NamedOutput* output = (*model)->model->FindOutput(out.output);
+  if (output != nullptr && !stream) VICINAL_RETURN_IF_ERROR(CheckReply(RowsAsked(out), output->width * 4));
+  return out;
+}
+
+StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request) const {
+  GraphBatchRequest out;
+  VICINAL_RETURN_IF_ERROR(CheckName(request.model(), "model"));
+  if (request.model_version() < 0)
+    return InvalidArgument("BAD_VERSION", "model_version", "versions are not negative; 0 means the latest");
+  call.model = request.model();
+  out.model = request.model();
+  out.model_version = request.model_version();
+  VICINAL_ASSIGN_OR_RETURN(out.ptr, View(request.graphs().ptr(), "graphs.ptr"));
+  VICINAL_ASSIGN_OR_RETURN(out.edge_index, View(request.graphs().edge_index(), "graphs.edge_index"));
+  if (request.graphs().has_edge_weight()) {
+    VICINAL_ASSIGN_OR_RETURN(out.edge_weight, View(request.graphs().edge_weight(), "graphs.edge_weight"));
+  }
+  VICINAL_ASSIGN_OR_RETURN(RequestFeatures features, FromProto(request.graphs().features(), "graphs.features"));
+  if (!features.rows.empty())
+    return InvalidArgument("BAD_FEATURES", "graphs.features.rows",
+                           "a batch has no stored features whose rows could be replaced");
+  out.features = std::move(features.tensors);
+  if (out.ptr.shape.size() == 1 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
+    return OverLimit("max_batch_graphs", "graphs.ptr", out.ptr.shape[0] - 1, limits_.max_batch_graphs);
+  }
+  out.forced = KernelsOf(request.execution());
+  VICINAL_ASSIGN_OR_RETURN(out.precision, FromProto(request.execution().precision()));
+  VICINAL_ASSIGN_OR_RETURN(const ReceptiveField field, FromProto(request.execution().receptive_field()));
+  if (field != ReceptiveField::kAuto) {
+    return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",
+                           "ClassifyGraphs computes every graph of the batch; leave receptive_field out");
+  }
+  out.limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(const ClassifyWants wants, WantsOf(request));
+  const StatusOr<ModelHandle> model = engine_.GetModel(out.model);
+  if (model.ok() && (out.model_version == 0 || out.model_version == (*model)->version)) {
+    VICINAL_RETURN_IF_ERROR(CheckTopK(wants, (*model)->model->class_count));
+  }
+  return out;
+}
+
+InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail) {
+  return [this, &call, use = std::move(use), fail = std::move(fail)](StatusOr<InferenceResult> result) {
+    if (!result.ok()) return fail(result.status());
+    metrics_.ResultRows(call.method, result->rows);
+    metrics_.Computed(result->receptive_field, result->computed_nodes);
+    const auto timed = [this](const std::function<void(InferenceResult)>& encode, InferenceResult value) {
+      const MonotonicTime begin = clock_.Now();
+      encode(std::move(value));
+      metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
+    };
+    if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return timed(use, *std::move(result));
+    // Shared, because std::function must be copyable.
+    auto value = std::make_shared<InferenceResult>(*std::move(result));
+    workers_.PostAdmitted([timed, use, value] { timed(use, std::move(*value)); });
+  };
+}
+
+template <class Request, class Response, class Submit>
+void InferenceHandler::AnswerClasses(const Call& call, const Request& request, Response* response, Done done,
+                                     const Submit& submit) {
+  const auto use = [this, &call, &request, response, done](const InferenceResult& result) {
+    const ClassifyWants wants = *WantsOf(request);
+    Status status = CheckTopK(wants, result.width);
+    if (status.ok()) status = CheckReply(result.rows, wants.BytesPerRow(result.width));
+    if (!status.ok()) return done(status);
+    *response->mutable_served_by() = ToProto(result.served_by);
+    EncodeClasses(result, wants, 0, result.rows, response);
+    *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
+    done(OkStatus());
+  };
+  const Status submitted = submit(Deliver(call, use, done));
+  if (!submitted.ok()) done(submitted);
+}
+
+void InferenceHandler::Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response,
+                                Done done) {
+  StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/false);
+  if (!decoded.ok()) return done(decoded.status());
+  AnswerClasses(call, request, response, std::move(done),
+                [&](InferenceCallback deliver) { return engine_.Submit(*std::move(decoded), std::move(deliver)); });
+}
+
+void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, Done done) {
+  StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
+  if (!decoded.ok()) return done(decoded.status());
+  const auto use = [this, &call, response, done](const InferenceResult& result) {
+    const Status status = CheckReply(result.rows, result.width * 4);
+    if (!status.ok()) return done(status);
+    *response->mutable_served_by() = ToProto(result.served_by);
+    SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
+    *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
+    done(OkStatus());
+  };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, done));
+  if (!submitted.ok()) done(submitted);
+}
+
+void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
+                                      v1::ClassifyGraphsResponse* response, Done done) {
+  StatusOr<GraphBatchRequest> decoded = DecodeGraphs(call, request);
+  if (!decoded.ok()) return done(decoded.status());
+  AnswerClasses(call, request, response, std::move(done), [&](InferenceCallback deliver) {
+    return engine_.SubmitBatch(*std::move(decoded), std::move(deliver));
+  });
+}
+
+void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& request,
+                                      PiecesDone<v1::ClassifyResponse> done) {
+  StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/true);
+  if (!decoded.ok()) return done(decoded.status());
+  const auto use = [this, &call, &request, done](InferenceResult result) {
+    const ClassifyWants wants = *WantsOf(request);
+    const Status status = CheckTopK(wants, result.width);
+    if (!status.ok()) return done(status);
+    const auto encode = [wants](const InferenceResult& whole, int64_t first, int64_t count,
+                                v1::ClassifyResponse* piece) { EncodeClasses(whole, wants, first, count, piece); };
+    const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
+    done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, clock_, encode));
+  };
+  const Status submitted =
+      engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
+  if (!submitted.ok()) done(submitted);
+}
+
+void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request, PiecesDone<v1::EmbedResponse> done) {
+  StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/true);
+  if (!decoded.ok()) return done(decoded.status());
+  const auto use = [this, &call, done](InferenceResult result) {
+    const auto encode = [](const InferenceResult& whole, int64_t first, int64_t count, v1::EmbedResponse* piece) {
+      SetTensor(whole.values.data() + first * whole.width, count, whole.width, piece->mutable_embeddings());
+    };
+    const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
+    done(Cut<v1::EmbedResponse>(std::move(result), rows, call, clock_, encode));
+  };
+  const Status submitted =
+      engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
+  if (!submitted.ok()) done(submitted);
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// InferenceService without gRPC: decode, hand to the engine, encode. Thread-safe. Every method calls `done` exactly
+// once, at once or later, on the calling thread, the executor's (small replies) or a worker's (large ones). Call,
+// request and response must live until then.
+#ifndef VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_
+#define VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_
+
+#include <functional>
+#include <memory>
+
+#include "engine/engine.h"
+#include "server/call.h"
+#include "server/config.h"
+#include "server/handlers/pieces.h"
+#include "server/metrics/metrics.h"
+#include "server/workers.h"
+#include "vicinal/v1/inference.pb.h"
+
+namespace vicinal::server {
+
+class InferenceHandler {
+ public:
+  using Done = std::function<void(Status)>;
+  template <class Response>
+  using PiecesDone = std::function<void(StatusOr<std::unique_ptr<Pieces<Response>>>)>;
+
+  // All must outlive the handler. `clock` null: the real one.
+  InferenceHandler(Engine& engine, Metrics& metrics, Workers& workers, const Limits& limits, const Clock* clock)
+      : engine_(engine),
+        metrics_(metrics),
+        workers_(workers),
+        limits_(limits),
+        clock_(clock != nullptr ? *clock : Clock::Real()) {}
+
+  void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, Done done);
+  void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, Done done);
+  void ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request, v1::ClassifyGraphsResponse* response,
+                      Done done);
+  void ClassifyStream(Call& call, const v1::ClassifyRequest& request, PiecesDone<v1::ClassifyResponse> done);
+  void EmbedStream(Call& call, const v1::EmbedRequest& request, PiecesDone<v1::EmbedResponse> done);
+
+ private:
+  // `bytes_per_row(width)`: of a reply's tensors; 0: the reply leaves in pieces.
+  Status CheckReply(int64_t rows, int64_t bytes_per_row) const;
+  StatusOr<InferenceRequest> DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream) const;
+  StatusOr<InferenceRequest> DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) const;
+  StatusOr<GraphBatchRequest> DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request) const;
+  Status DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
+                      const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
+                      InferenceRequest* out) const;
+  // Asks the engine (`submit(callback)`) and fills a Classify's or a ClassifyGraphs' response.
+  template <class Request, class Response, class Submit>
+  void AnswerClasses(const Call& call, const Request& request, Response* response, Done done, const Submit& submit);
+  int64_t RowsAsked(const InferenceRequest& request) const;
+  // The engine's callback: `use` runs at once for a small result, on a worker for a large one.
+  InferenceCallback Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail);
+
+  Engine& engine_;
+  Metrics& metrics_;
+  Workers& workers_;
+  const Limits& limits_;
+  const Clock& clock_;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_

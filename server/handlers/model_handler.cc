@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/handlers/model_handler.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/convert.h"
+#include "server/handlers/pages.h"
+#include "server/handlers/versions.h"
+
+namespace vicinal::server {
+
+std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call& call) {
+  const auto begin = [this](const v1::UploadModelSpec& spec) -> StatusOr<UploadStore::Hold> {
+    VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, limits_));
+    return uploads_.Begin(std::move(announcement), [&] { return AdmitModel(spec); });
+  };
+  const auto make = [this, &call](const v1::UploadModelSpec& spec, UploadContent& content,
+                                  v1::UploadModelResponse* response) {
+    return MakeModel(call, spec, content, response);
+  };
+  return std::make_unique<ModelUpload>(uploads_, metrics_, UploadKind::kModel, begin, make);
+}
+
+// As for graphs: refused before megabytes travel, and checked again by the store.
+Status ModelHandler::AdmitModel(const v1::UploadModelSpec& spec) const {
+  const StatusOr<ModelHandle> there = engine_.GetModel(spec.name());
+  if (!there.ok()) return OkStatus();
+  if (!spec.replace()) return AlreadyExists("model", spec.name(), "say replace, or delete it first");
+  return CheckVersion("model", spec.name(), (*there)->version, spec.if_version());
+}
+
+Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec, UploadContent& content,
+                               v1::UploadModelResponse* response) {
+  ModelSource source;
+  source.name = spec.name();
+  source.architecture_json = spec.architecture_json();
+  source.weights_file = std::move(content.Take("weights")->bytes);  // announced: see Announce
+  source.replace = spec.replace();
+  source.if_version = spec.if_version();
+  if (std::optional<HostTensor> reference = content.Take("reference")) {
+    ModelReference& described = source.reference.emplace();
+    described.graph = spec.reference().graph();
+    described.graph_version = spec.reference().graph_version();
+    if (!spec.reference().feature_set().empty()) described.feature_set = spec.reference().feature_set();
+    described.tolerance = spec.reference().tolerance();
+    described.file = std::move(reference->bytes);
+  }
+  VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, engine_.PutModel(std::move(source), call.limits));
+  *response->mutable_model() = ToProto(*model);
+  return OkStatus();
+}
+
+Status ModelHandler::GetModel(const Call&, const v1::GetModelRequest& request, v1::Model* response) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, engine_.GetModel(request.name()));
+  *response = ToProto(*model);
+  return OkStatus();
+}
+
+Status ModelHandler::ListModels(const Call&, const v1::ListModelsRequest& request, v1::ListModelsResponse* response) {
+  const std::vector<ModelHandle> models = engine_.ListModels();
+  std::vector<std::string> names;
+  names.reserve(models.size());
+  for (const ModelHandle& model : models) names.push_back(model->name);
+  VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
+  for (size_t i = page.begin; i < page.end; ++i) *response->add_models() = ToProto(*models[i]);
+  response->set_next_page_token(page.next_token);
+  return OkStatus();
+}
+
+Status ModelHandler::DeleteModel(const Call&, const v1::DeleteModelRequest& request, v1::DeleteModelResponse*) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  if (request.if_version() < 0) return InvalidArgument("BAD_VERSION", "if_version", "versions are not negative");
+  return engine_.DeleteModel(request.name(), request.if_version());
+}
+
+}  // namespace vicinal::server

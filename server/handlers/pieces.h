@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A result that leaves in pieces, each made when the one before has left, so that memory holds one encoded piece.
+#ifndef VICINAL_SERVER_HANDLERS_PIECES_H_
+#define VICINAL_SERVER_HANDLERS_PIECES_H_
+
+namespace vicinal::server {
+
+// One stream's; calls come one at a time.
+template <class Response>
+class Pieces {
+ public:
+  virtual ~Pieces() = default;
+  // Makes the next piece in `response` (whatever it held). True when it was the last. There is at least one.
+  virtual bool Next(Response* response) = 0;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_HANDLERS_PIECES_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/handlers/server_handler.h"
+
+#include <string>
+#include <utility>
+
+#include "server/convert.h"
+
+namespace vicinal::server {
+
+ServerHandler::ServerHandler(Engine& engine, const Limits& limits, const Clock* clock)
+    : engine_(engine), clock_(clock != nullptr ? *clock : Clock::Real()), begin_(clock_.Now()) {
+  fixed_.set_version(Version());
+  for (const auto& [name, value] : ListOf(limits)) {
+    v1::Limit* limit = fixed_.add_limits();
+    limit->set_name(name);
+    limit->set_value(value);
+  }
+  for (const DeviceInfo& device : engine_.Devices()) {
+    v1::Device* entry = fixed_.add_devices();
+    entry->set_name(device.name);
+    entry->set_description(device.description);
+  }
+  for (const LayerTypeInfo& type : SupportedLayerTypes()) {
+    v1::LayerType* entry = fixed_.add_layer_types();
+    entry->set_type(type.type);
+    for (const std::string& argument : type.supported) entry->add_supported_arguments(argument);
+    for (const std::string& argument : type.refused) entry->add_refused_arguments(argument);
+  }
+  for (const OrderKind order : KnownOrders()) {
+    if (IsAvailable(order)) fixed_.add_orders(std::string(ToString(order)));
+  }
+}
+
+Status ServerHandler::GetCapabilities(const Call&, const v1::GetCapabilitiesRequest&,
+                                      v1::Capabilities* response) const {
+  *response = fixed_;
+  for (KernelStatus& kernel : engine_.Kernels()) {
+    v1::KernelInfo* entry = response->add_kernels();
+    entry->set_operation(std::move(kernel.operation));
+    entry->set_name(std::move(kernel.name));
+    entry->set_device(std::move(kernel.device));
+    entry->set_launch_count(kernel.launches);
+    for (std::string& parameter : kernel.parameters) entry->add_parameters(std::move(parameter));
+  }
+  response->set_uptime_seconds(SecondsBetween(begin_, clock_.Now()));
+  return OkStatus();
+}
+
+Status ServerHandler::Explain(Call& call, const v1::ExplainRequest& request, v1::ExplainResponse* response) const {
+  InferenceRequest target;
+  VICINAL_RETURN_IF_ERROR(FillTarget(request.target(), &target));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(target.graph));
+  call.graph = target.graph;
+  call.model = target.model;
+  target.output = request.output().empty() ? "logits" : request.output();
+  target.nodes.all = true;
+  target.forced = KernelsOf(request.execution());
+  VICINAL_RETURN_IF_ERROR(FromProto(request.execution().receptive_field()).status());
+  VICINAL_ASSIGN_OR_RETURN(target.precision, FromProto(request.execution().precision()));
+  target.limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(target));
+  *response = ToProto(explanation);
+  return OkStatus();
+}
+
+const char* Version() { return VICINAL_VERSION; }
+
+}  // namespace vicinal::server

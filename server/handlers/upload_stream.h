@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// One upload stream without gRPC: what to do with each message and at the end. The three kinds of uploads differ in the
+// first message and in what finish makes; the rest is here. Calls come one at a time.
+#ifndef VICINAL_SERVER_HANDLERS_UPLOAD_STREAM_H_
+#define VICINAL_SERVER_HANDLERS_UPLOAD_STREAM_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "server/call.h"
+#include "server/metrics/metrics.h"
+#include "server/uploads/upload_store.h"
+
+namespace vicinal::server {
+
+// What a stream does after a message.
+enum class UploadNext { kRead, kFinish };
+
+// Request: UploadGraphRequest and its like, with spec, resume_upload_id, chunk, finish. Response: with `upload`.
+template <class Request, class Response>
+class UploadStream {
+ public:
+  using Spec = std::decay_t<decltype(std::declval<Request>().spec())>;
+  // Begins an upload with the stream's first message.
+  using Begin = std::function<StatusOr<UploadStore::Hold>(const Spec& spec)>;
+  // Makes what was uploaded, and its part of the response.
+  using Make = std::function<Status(const Spec& spec, UploadContent& content, Response* response)>;
+
+  UploadStream(UploadStore& store, Metrics& metrics, UploadKind kind, Begin begin, Make make)
+      : store_(store), metrics_(metrics), kind_(kind), begin_(std::move(begin)), make_(std::move(make)) {}
+  UploadStream(const UploadStream&) = delete;
+  UploadStream& operator=(const UploadStream&) = delete;
+  ~UploadStream() { Leave(); }
+
+  StatusOr<UploadNext> Take(const Request& request) {
+    switch (request.message_case()) {
+      case Request::kSpec: {
+        VICINAL_RETURN_IF_ERROR(OnlyFirst());
+        VICINAL_ASSIGN_OR_RETURN(hold_, begin_(request.spec()));
+        return UploadNext::kRead;
+      }
+      case Request::kResumeUploadId: {
+        VICINAL_RETURN_IF_ERROR(OnlyFirst());
+        VICINAL_ASSIGN_OR_RETURN(hold_, store_.Resume(kind_, request.resume_upload_id()));
+        return UploadNext::kRead;
+      }
+      case Request::kChunk: {
+        VICINAL_RETURN_IF_ERROR(NeedHold());
+        VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, store_.Append(hold_, request.chunk()));
+        metrics_.UploadBytes(MetricsNameOf(kind_), bytes);
+        return UploadNext::kRead;
+      }
+      case Request::kFinish:
+        VICINAL_RETURN_IF_ERROR(NeedHold());
+        return UploadNext::kFinish;
+      default:
+        return InvalidArgument("BAD_UPLOAD", "message",
+                               "a message of an upload is spec, resume_upload_id, chunk or finish");
+    }
+  }
+
+  // After kFinish. May take long.
+  Status Finish(const Call& call, Response* response) {
+    const auto make = [this](UploadContent& content) -> StatusOr<std::string> {
+      Spec spec;
+      if (!spec.ParseFromString(content.spec)) return Internal("the upload's own spec does not parse");
+      Response made;
+      VICINAL_RETURN_IF_ERROR(make_(spec, content, &made));
+      return made.SerializeAsString();
+    };
+    VICINAL_ASSIGN_OR_RETURN(const std::string bytes, store_.Finish(hold_, call.limits, make));
+    if (!response->ParseFromString(bytes)) return Internal("the upload's kept answer does not parse");
+    *response->mutable_upload() = store_.Describe(hold_);
+    return OkStatus();
+  }
+
+  // The client said no more, without finish: the upload stays open, if anything of it has arrived.
+  Status End(Response* response) {
+    VICINAL_RETURN_IF_ERROR(NeedHold());
+    *response->mutable_upload() = store_.Describe(hold_);
+    return OkStatus();
+  }
+
+  // The stream ends, in whatever way: nothing more is taken. What is of no use to anybody is forgotten before the
+  // client hears of the end, so that it may begin anew at once.
+  void Leave() {
+    if (hold_.upload != nullptr) store_.Leave(hold_);
+    hold_ = {};
+  }
+
+ private:
+  Status OnlyFirst() const {
+    if (hold_.upload == nullptr) return OkStatus();
+    return InvalidArgument("BAD_UPLOAD", "message", "only the first message of a stream is spec or resume_upload_id");
+  }
+  Status NeedHold() const {
+    if (hold_.upload != nullptr) return OkStatus();
+    return InvalidArgument("BAD_UPLOAD", "message", "the first message of a stream must be spec or resume_upload_id");
+  }
+
+  UploadStore& store_;
+  Metrics& metrics_;
+  const UploadKind kind_;
+  const Begin begin_;
+  const Make make_;
+  UploadStore::Hold hold_;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_HANDLERS_UPLOAD_STREAM_H_

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// vicinal-server: flags to Config, signals to Stop. The only place of the server that reads flags. Signals are blocked
+// in every thread and taken here with sigwait, so that no library's handler ever runs one.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/auth.h"
+#include "server/config.h"
+#include "server/handlers/server_handler.h"
+#include "server/json_log.h"
+#include "server/server.h"
+
+ABSL_FLAG(std::string, grpc_listen, "127.0.0.1:8500",
+          "Address of the API, HOST:PORT; port 0 takes any free one. Plain text: listen on a network only where "
+          "something else encrypts.");
+ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
+          "Address of /metrics for Prometheus, HOST:PORT; empty serves none.");
+ABSL_FLAG(std::string, ready_file, "",
+          "File that receives {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} once the server serves.");
+ABSL_FLAG(std::string, device, "auto", "Where models run: auto, cpu, or cuda:N.");
+ABSL_FLAG(std::string, backend_path, "",
+          "Shared library of the device backend; empty looks beside the engine's own library.");
+ABSL_FLAG(int, threads, 0, "Threads of the kernels; 0: one per core.");
+ABSL_FLAG(absl::Duration, tuning_budget, absl::Milliseconds(500),
+          "Time for measuring kernels of each kind of work on a graph, in the background while no request waits; 0: "
+          "only when TuneGraph asks.");
+ABSL_FLAG(absl::Duration, max_tuning_per_graph, absl::Seconds(60),
+          "Most time that background tuning takes for one version of a graph.");
+ABSL_FLAG(int64_t, memory_budget_bytes, -1,
+          "Bytes that graphs, features, models, plans and uploads may take together; 0: no bound; -1: three quarters "
+          "of the memory this machine has.");
+ABSL_FLAG(int64_t, max_message_bytes, 64 << 20, "Largest request message.");
+ABSL_FLAG(int64_t, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
+ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes of a graph.");
+ABSL_FLAG(int64_t, max_edges, 1'000'000'000, "Largest number of edges of a graph.");
+ABSL_FLAG(int64_t, max_features, 65'536, "Largest number of features of a node.");
+ABSL_FLAG(int64_t, max_upload_bytes, int64_t{2} << 30, "Largest upload, all its tensors together.");
+ABSL_FLAG(int64_t, max_open_uploads, 16, "Uploads that may be open at a time.");
+ABSL_FLAG(
+    absl::Duration, upload_ttl, absl::Minutes(10),
+    "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
+ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
+ABSL_FLAG(int64_t, max_response_bytes, 4'000'000,
+          "Largest reply of a unary inference call (its tensors); streams have no bound.");
+ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Most graphs in one ClassifyGraphs.");
+ABSL_FLAG(int64_t, max_queue, 1024, "Inference requests that may wait for the executor.");
+ABSL_FLAG(int64_t, max_preparations, 16, "Graphs that may wait for preparation.");
+ABSL_FLAG(int64_t, max_graphs, 1000, "Most graphs that are kept.");
+ABSL_FLAG(int64_t, max_feature_sets, 100, "Most feature sets of a graph.");
+ABSL_FLAG(int64_t, max_models, 1000, "Most models that are kept.");
+ABSL_FLAG(int64_t, max_cached_plans, 256, "Most plans that are kept.");
+ABSL_FLAG(int64_t, max_label_names, 50, "Graphs, and models, that metrics name; further ones count as \"other\".");
+ABSL_FLAG(int64_t, max_concurrent_streams, 256, "Calls that one connection may have open.");
+ABSL_FLAG(int64_t, max_worker_queue, 64, "Finished uploads and explanations that may wait for a worker.");
+ABSL_FLAG(
+    std::string, admin_token_file, "",
+    "File whose first line is the token that uploads and deletes need (and that may do all); empty: they need none.");
+ABSL_FLAG(std::string, infer_token_file, "",
+          "File whose first line is the token that everything else needs; empty: it needs none.");
+ABSL_FLAG(bool, allow_plaintext_tokens, false,
+          "Take tokens on an address that is not a loopback one, although the connection is not encrypted here.");
+ABSL_FLAG(bool, reflection, true, "Serve gRPC reflection.");
+ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
+          "After SIGTERM: how long requests are still taken while health says NOT_SERVING, so that balancers can learn "
+          "of it.");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(25),
+          "After the drain delay: how long calls under way may take to end.");
+ABSL_FLAG(absl::Duration, max_connection_age, absl::Hours(1),
+          "Connections older than this are asked to reconnect, so that balancers can spread them; 0: never.");
+ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Minutes(10),
+          "How long calls on such a connection may go on.");
+ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(2),
+          "Silence after which the server asks whether the client is still there; 0: gRPC's default.");
+ABSL_FLAG(std::string, log_level, "info", "debug (one line per call), info, warning or error.");
+
+namespace vicinal::server {
+namespace {
+
+constexpr int kBadFlags = 2;
+
+std::chrono::milliseconds Ms(absl::Duration duration) {
+  return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
+}
+
+// What this process may use: the machine's memory, or its control group's limit where that is smaller (containers).
+int64_t UsableMemory() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+  int64_t bytes = pages > 0 && size > 0 ? pages * size : 0;
+  std::ifstream file("/sys/fs/cgroup/memory.max");
+  int64_t limit = 0;
+  if (file >> limit && limit > 0 && (bytes == 0 || limit < bytes)) bytes = limit;
+  return bytes;
+}
+
+// Three quarters: the rest is for the program, gRPC's buffers and the page cache.
+int64_t DefaultBudget() { return UsableMemory() / 4 * 3; }
+
+Limits LimitsFromFlags() {
+  Limits limits;
+  limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  limits.max_chunk_bytes = absl::GetFlag(FLAGS_max_chunk_bytes);
+  limits.max_nodes = absl::GetFlag(FLAGS_max_nodes);
+  limits.max_edges = absl::GetFlag(FLAGS_max_edges);
+  limits.max_features = absl::GetFlag(FLAGS_max_features);
+  limits.max_upload_bytes = absl::GetFlag(FLAGS_max_upload_bytes);
+  limits.max_open_uploads = absl::GetFlag(FLAGS_max_open_uploads);
+  limits.upload_ttl = Ms(absl::GetFlag(FLAGS_upload_ttl));
+  limits.max_request_nodes = absl::GetFlag(FLAGS_max_request_nodes);
+  limits.max_response_bytes = absl::GetFlag(FLAGS_max_response_bytes);
+  limits.max_batch_graphs = absl::GetFlag(FLAGS_max_batch_graphs);
+  limits.max_queue = absl::GetFlag(FLAGS_max_queue);
+  limits.max_preparations = absl::GetFlag(FLAGS_max_preparations);
+  limits.max_graphs = absl::GetFlag(FLAGS_max_graphs);
+  limits.max_feature_sets = absl::GetFlag(FLAGS_max_feature_sets);
+  limits.max_models = absl::GetFlag(FLAGS_max_models);
+  limits.max_cached_plans = absl::GetFlag(FLAGS_max_cached_plans);
+  limits.max_label_names = absl::GetFlag(FLAGS_max_label_names);
+  limits.max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
+  limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
+  limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes);
+  if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
+  return limits;
+}
+
+StatusOr<Config> ConfigFromFlags() {
+  Config config;
+  config.grpc_listen = absl::GetFlag(FLAGS_grpc_listen);
+  config.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  config.ready_file = absl::GetFlag(FLAGS_ready_file);
+  config.device = absl::GetFlag(FLAGS_device);
+  config.backend_path = absl::GetFlag(FLAGS_backend_path);
+  config.threads = absl::GetFlag(FLAGS_threads);
+  config.tuning_budget = Ms(absl::GetFlag(FLAGS_tuning_budget));
+  config.max_tuning_per_graph = Ms(absl::GetFlag(FLAGS_max_tuning_per_graph));
+  config.limits = LimitsFromFlags();
+  const std::string admin_file = absl::GetFlag(FLAGS_admin_token_file),
+                    infer_file = absl::GetFlag(FLAGS_infer_token_file);
+  if (!admin_file.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(config.admin_token, ReadTokenFile(admin_file, "admin_token_file"));
+  }
+  if (!infer_file.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(config.infer_token, ReadTokenFile(infer_file, "infer_token_file"));
+  }
+  config.allow_plaintext_tokens = absl::GetFlag(FLAGS_allow_plaintext_tokens);
+  config.reflection = absl::GetFlag(FLAGS_reflection);
+  config.drain_delay = Ms(absl::GetFlag(FLAGS_drain_delay));
+  config.drain_timeout = Ms(absl::GetFlag(FLAGS_drain_timeout));
+  config.max_connection_age = Ms(absl::GetFlag(FLAGS_max_connection_age));
+  config.max_connection_age_grace = Ms(absl::GetFlag(FLAGS_max_connection_age_grace));
+  config.keepalive_time = Ms(absl::GetFlag(FLAGS_keepalive_time));
+  VICINAL_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(absl::GetFlag(FLAGS_log_level)));
+  return config;
+}
+
+// Abseil ends the process with 1 for a flag it cannot parse, and for --help.
+void ExitWith(int status, void* code) {
+  if (status == 1) {
+    std::fflush(nullptr);
+    _exit(*static_cast<int*>(code));
+  }
+}
+
+void ParseFlags(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "serves graph neural network inference over gRPC.\nUsage: vicinal-server [--flag=value ...]");
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = [](absl::string_view file) { return absl::EndsWith(file, "server/main.cc"); };
+  usage.contains_helpshort_flags = usage.contains_help_flags;
+  usage.version_string = [] { return absl::StrCat("vicinal-server ", Version(), "\n"); };
+  absl::SetFlagsUsageConfig(usage);
+  static int code = kBadFlags;
+  for (int i = 1; i < argc; ++i) {
+    if (absl::StartsWith(argv[i], "--help") || absl::StartsWith(argv[i], "-help")) code = 0;
+  }
+  on_exit(ExitWith, &code);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::fprintf(stderr, "vicinal-server: unexpected argument '%s' (see --help)\n", rest[1]);
+    std::exit(kBadFlags);
+  }
+  code = 1;
+}
+
+int Fail(const Status& status, int code) {
+  std::fprintf(stderr, "vicinal-server: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+// Blocks what ends a server, and the signal by which the stopping thread tells that it is done.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+int Take(const sigset_t& signals) {
+  int signal = 0;
+  while (sigwait(&signals, &signal) != 0 || signal == SIGHUP) {
+  }
+  return signal;
+}
+
+int Main(int argc, char** argv) {
+  const sigset_t signals = BlockSignals();
+  ParseFlags(argc, argv);
+  StatusOr<Config> config = ConfigFromFlags();
+  if (!config.ok()) return Fail(config.status(), kBadFlags);
+  if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags);
+  StatusOr<std::unique_ptr<Server>> server = Server::Start(*config);
+  if (!server.ok()) return Fail(server.status(), 1);
+
+  while (Take(signals) == SIGUSR2) {
+  }
+  const pthread_t main_thread = pthread_self();
+  std::thread stopper([&] {
+    (*server)->Stop();
+    pthread_kill(main_thread, SIGUSR2);
+  });
+  // A second signal: no more waiting.
+  while (Take(signals) != SIGUSR2) (*server)->Hurry();
+  stopper.join();
+  return 0;
+}
+
+}  // namespace
+}  // namespace vicinal::server
+
+int main(int argc, char** argv) { return vicinal::server::Main(argc, argv); }

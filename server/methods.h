@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The methods of the API, as metrics, logs and roles know them: one row each, indexed by an enum so that no call looks
+// up a string.
+#ifndef VICINAL_SERVER_METHODS_H_
+#define VICINAL_SERVER_METHODS_H_
+
+#include <cstddef>
+
+namespace vicinal::server {
+
+enum class Method {
+  kUploadGraph,
+  kGetUpload,
+  kGetGraph,
+  kListGraphs,
+  kWatchGraph,
+  kDeleteGraph,
+  kTuneGraph,
+  kGetTuning,
+  kUploadFeatures,
+  kListFeatures,
+  kDeleteFeatures,
+  kUploadModel,
+  kGetModel,
+  kListModels,
+  kDeleteModel,
+  kClassify,
+  kClassifyStream,
+  kEmbed,
+  kEmbedStream,
+  kClassifyGraphs,
+  kGetCapabilities,
+  kExplain,
+};
+
+// What a caller must be allowed to do. An admin may do all.
+enum class Role { kInfer, kAdmin };
+
+struct MethodInfo {
+  const char* name;  // label of metrics: "package.Service/Method"
+  Role role;
+};
+
+inline constexpr MethodInfo kMethods[] = {
+    {"vicinal.v1.GraphService/UploadGraph", Role::kAdmin},
+    {"vicinal.v1.GraphService/GetUpload", Role::kAdmin},
+    {"vicinal.v1.GraphService/GetGraph", Role::kInfer},
+    {"vicinal.v1.GraphService/ListGraphs", Role::kInfer},
+    {"vicinal.v1.GraphService/WatchGraph", Role::kInfer},
+    {"vicinal.v1.GraphService/DeleteGraph", Role::kAdmin},
+    {"vicinal.v1.GraphService/TuneGraph", Role::kAdmin},
+    {"vicinal.v1.GraphService/GetTuning", Role::kInfer},
+    {"vicinal.v1.GraphService/UploadFeatures", Role::kAdmin},
+    {"vicinal.v1.GraphService/ListFeatures", Role::kInfer},
+    {"vicinal.v1.GraphService/DeleteFeatures", Role::kAdmin},
+    {"vicinal.v1.ModelService/UploadModel", Role::kAdmin},
+    {"vicinal.v1.ModelService/GetModel", Role::kInfer},
+    {"vicinal.v1.ModelService/ListModels", Role::kInfer},
+    {"vicinal.v1.ModelService/DeleteModel", Role::kAdmin},
+    {"vicinal.v1.InferenceService/Classify", Role::kInfer},
+    {"vicinal.v1.InferenceService/ClassifyStream", Role::kInfer},
+    {"vicinal.v1.InferenceService/Embed", Role::kInfer},
+    {"vicinal.v1.InferenceService/EmbedStream", Role::kInfer},
+    {"vicinal.v1.InferenceService/ClassifyGraphs", Role::kInfer},
+    {"vicinal.v1.ServerService/GetCapabilities", Role::kInfer},
+    {"vicinal.v1.ServerService/Explain", Role::kInfer},
+};
+inline constexpr size_t kMethodCount = sizeof(kMethods) / sizeof(kMethods[0]);
+static_assert(kMethodCount == static_cast<size_t>(Method::kExplain) + 1);
+
+inline constexpr const MethodInfo& InfoOf(Method method) { return kMethods[static_cast<size_t>(method)]; }
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_METHODS_H_

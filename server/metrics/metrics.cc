@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/metrics/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "engine/base/mutex.h"
+#include "server/metrics/label_cache.h"
+#include "server/metrics/scrape.h"
+
+namespace vicinal::server {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Gauge;
+using prometheus::Histogram;
+
+// Edges in seconds, from ten microseconds to a hundred seconds, with the round values that objectives are set at.
+const std::vector<double>& Buckets() {
+  static const std::vector<double> buckets = {.00001, .00005, .0001, .0003, .0006, .0008, .001, .002, .003, .004,
+                                              .005,   .006,   .008,  .01,   .013,  .016,  .02,  .025, .03,  .04,
+                                              .05,    .065,   .08,   .1,    .13,   .16,   .2,   .25,  .3,   .4,
+                                              .5,     .65,    .8,    1,     2,     5,     10,   20,   50,   100};
+  return buckets;
+}
+
+constexpr int kCodes = 17;
+constexpr const char* kCodeNames[kCodes] = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
+
+constexpr std::string_view kPhases[] = {"queue",           "plan",
+                                        "receptive_field", "field_features",
+                                        "execute",         "gather",
+                                        "encode",          "aggregate",
+                                        "attention",       "message_reduce",
+                                        "edge_scores",     "dense_update",
+                                        "sparse_update",   "sparse_aggregate_update",
+                                        "rowwise",         "other"};
+constexpr const char* kComputed[] = {"full_graph", "receptive_field"};
+constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
+constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};
+
+// The series of a fixed set of label values, made at the start; unknown values go to the last, "other".
+template <size_t N>
+class FixedHistograms {
+ public:
+  FixedHistograms(prometheus::Family<Histogram>& family, const std::string& label, const std::string_view (&values)[N])
+      : values_(values) {
+    for (size_t i = 0; i < N; ++i) series_[i] = &family.Add({{label, std::string(values[i])}}, Buckets());
+  }
+  Histogram& Of(std::string_view value) const {
+    for (size_t i = 0; i + 1 < N; ++i) {
+      if (values_[i] == value) return *series_[i];
+    }
+    return *series_[N - 1];
+  }
+
+ private:
+  const std::string_view (&values_)[N];
+  Histogram* series_[N];
+};
+
+}  // namespace
+
+struct Metrics::Impl {
+  explicit Impl(const Options& options)
+      : registry(std::make_shared<prometheus::Registry>()),
+        requests(prometheus::BuildCounter().Name("vicinal_requests_total").Help("Finished calls.").Register(*registry)),
+        durations(prometheus::BuildHistogram()
+                      .Name("vicinal_request_duration_seconds")
+                      .Help("Time of a call, from its first message to its status.")
+                      .Register(*registry)),
+        rows(prometheus::BuildCounter()
+                 .Name("vicinal_result_rows_total")
+                 .Help("Rows of inference results.")
+                 .Register(*registry)),
+        labels(options.max_label_names, options.max_label_names),
+        busy(prometheus::BuildCounter()
+                 .Name("vicinal_executor_busy_seconds_total")
+                 .Help("Time the executor ran work.")
+                 .Register(*registry)
+                 .Add({})),
+        phases(prometheus::BuildHistogram()
+                   .Name("vicinal_phase_duration_seconds")
+                   .Help("Time of a phase of requests, and of each operation of plans.")
+                   .Register(*registry),
+               "phase", kPhases),
+        stages(prometheus::BuildHistogram()
+                   .Name("vicinal_graph_stage_duration_seconds")
+                   .Help("Time of a stage of graph preparation.")
+                   .Register(*registry),
+               "stage", kStages),
+        scrape(std::make_shared<Scrape>(options)) {
+    auto& in_flight_family =
+        prometheus::BuildGauge().Name("vicinal_requests_in_flight").Help("Calls under way.").Register(*registry);
+    for (size_t i = 0; i < kMethodCount; ++i) in_flight[i] = &in_flight_family.Add({{"method", kMethods[i].name}});
+    auto& results = prometheus::BuildCounter()
+                        .Name("vicinal_results_total")
+                        .Help("Inference results, by what was computed for them.")
+                        .Register(*registry);
+    auto& nodes = prometheus::BuildCounter()
+                      .Name("vicinal_computed_nodes_total")
+                      .Help("Nodes whose features were read for inference results.")
+                      .Register(*registry);
+    for (size_t i = 0; i < 2; ++i) {
+      computed_results[i] = &results.Add({{"computed", kComputed[i]}});
+      computed_nodes[i] = &nodes.Add({{"computed", kComputed[i]}});
+    }
+    auto& runs = prometheus::BuildCounter()
+                     .Name("vicinal_tuning_runs_total")
+                     .Help("Kinds of work whose kernels were tuned, by outcome.")
+                     .Register(*registry);
+    for (size_t i = 0; i < std::size(kTuningOutcomes); ++i) {
+      tuning_runs[i] = &runs.Add({{"outcome", std::string(kTuningOutcomes[i])}});
+    }
+    auto& samples = prometheus::BuildCounter()
+                        .Name("vicinal_tuning_samples_total")
+                        .Help("Measured runs of tuning; disturbed ones are dropped.")
+                        .Register(*registry);
+    tuning_samples = &samples.Add({{"result", "counted"}});
+    tuning_samples_dropped = &samples.Add({{"result", "dropped"}});
+    tuning_seconds = &prometheus::BuildCounter()
+                          .Name("vicinal_tuning_seconds_total")
+                          .Help("Time of measured runs of tuning.")
+                          .Register(*registry)
+                          .Add({});
+    auto& uploads = prometheus::BuildCounter()
+                        .Name("vicinal_upload_bytes_total")
+                        .Help("Bytes of chunks that were taken.")
+                        .Register(*registry);
+    for (size_t i = 0; i < 3; ++i) upload_bytes[i] = &uploads.Add({{"kind", kUploadKinds[i]}});
+  }
+
+  // Made when first needed: not every method ends with every code.
+  Counter& RequestsOf(Method method, StatusCode code) {
+    const int index = std::min(std::max(static_cast<int>(code), 0), kCodes - 1);
+    std::atomic<Counter*>& slot = by_code[static_cast<size_t>(method)][index];
+    Counter* counter = slot.load(std::memory_order_acquire);
+    if (counter == nullptr) {
+      counter = &requests.Add({{"method", InfoOf(method).name}, {"code", kCodeNames[index]}});
+      slot.store(counter, std::memory_order_release);
+    }
+    return *counter;
+  }
+
+  static constexpr const char* kUploadKinds[] = {"graph", "features", "model"};
+
+  const std::shared_ptr<prometheus::Registry> registry;
+  prometheus::Family<Counter>& requests;
+  prometheus::Family<Histogram>& durations;
+  prometheus::Family<Counter>& rows;
+  std::atomic<Counter*> by_code[kMethodCount][kCodes] = {};
+  std::atomic<Counter*> rows_by_method[kMethodCount] = {};
+  Gauge* in_flight[kMethodCount];
+  Counter* upload_bytes[3];
+  Counter* computed_results[2];
+  Counter* computed_nodes[2];
+  Counter* tuning_runs[std::size(kTuningOutcomes)];
+  Counter* tuning_samples;
+  Counter* tuning_samples_dropped;
+  Counter* tuning_seconds;
+  LabelCache<Histogram> labels;
+  Counter& busy;
+  FixedHistograms<std::size(kPhases)> phases;
+  FixedHistograms<std::size(kStages)> stages;
+  const std::shared_ptr<Scrape> scrape;
+};
+
+Metrics::Metrics(Options options) : impl_(std::make_unique<Impl>(options)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::BeginCall(Method method) { impl_->in_flight[static_cast<size_t>(method)]->Increment(); }
+
+void Metrics::EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model) {
+  impl_->in_flight[static_cast<size_t>(method)]->Decrement();
+  impl_->RequestsOf(method, code).Increment();
+  const auto make = [&](const std::string& graph_label, const std::string& model_label) {
+    return &impl_->durations.Add({{"method", InfoOf(method).name}, {"graph", graph_label}, {"model", model_label}},
+                                 Buckets());
+  };
+  impl_->labels.Get(method, graph, model, code == StatusCode::kOk, make).Observe(seconds);
+}
+
+void Metrics::UploadBytes(std::string_view kind, int64_t bytes) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (kind == Impl::kUploadKinds[i]) impl_->upload_bytes[i]->Increment(static_cast<double>(bytes));
+  }
+}
+
+void Metrics::ResultRows(Method method, int64_t rows) {
+  std::atomic<Counter*>& slot = impl_->rows_by_method[static_cast<size_t>(method)];
+  Counter* counter = slot.load(std::memory_order_acquire);
+  if (counter == nullptr) {
+    counter = &impl_->rows.Add({{"method", InfoOf(method).name}});
+    slot.store(counter, std::memory_order_release);
+  }
+  counter->Increment(static_cast<double>(rows));
+}
+
+void Metrics::Computed(bool receptive_field, int64_t nodes) {
+  impl_->computed_results[receptive_field ? 1 : 0]->Increment();
+  impl_->computed_nodes[receptive_field ? 1 : 0]->Increment(static_cast<double>(nodes));
+}
+
+void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) {
+  size_t i = 0;
+  while (i + 1 < std::size(kTuningOutcomes) && kTuningOutcomes[i] != outcome) ++i;
+  impl_->tuning_runs[i]->Increment();
+  impl_->tuning_seconds->Increment(seconds);
+  impl_->tuning_samples->Increment(static_cast<double>(samples - dropped_samples));
+  impl_->tuning_samples_dropped->Increment(static_cast<double>(dropped_samples));
+}
+
+void Metrics::StageSeconds(std::string_view stage, double seconds) { impl_->stages.Of(stage).Observe(seconds); }
+void Metrics::PhaseSeconds(std::string_view phase, double seconds) { impl_->phases.Of(phase).Observe(seconds); }
+void Metrics::QueueDepth(int64_t) {}  // the engine is asked at the scrape
+void Metrics::ExecutorBusySeconds(double seconds) { impl_->busy.Increment(seconds); }
+
+void Metrics::SetDevice(const std::string& device) { impl_->scrape->SetDevice(device); }
+void Metrics::SetSource(std::function<StateSnapshot()> source) { impl_->scrape->SetSource(std::move(source)); }
+
+StatusOr<int> Metrics::Serve(const std::string& host, int port) {
+  return impl_->scrape->Serve(host, port, {impl_->registry, impl_->scrape});
+}
+void Metrics::StopServing() { impl_->scrape->StopServing(); }
+
+std::string Metrics::Text() const {
+  std::vector<prometheus::MetricFamily> families = impl_->registry->Collect();
+  for (prometheus::MetricFamily& family : impl_->scrape->Collect()) families.push_back(std::move(family));
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace vicinal::server

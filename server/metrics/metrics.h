@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server tells Prometheus. The engine reports through StatsSink; calls report through BeginCall and EndCall;
+// what mirrors a state (graphs, memory, launches) is asked for when a scrape comes. Handles of series are cached: the
+// path of a request takes no lock of prometheus-cpp's families, only one short lock of our own for the labels graph and
+// model. docs/metrics.md lists the names.
+#ifndef VICINAL_SERVER_METRICS_METRICS_H_
+#define VICINAL_SERVER_METRICS_METRICS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/stats.h"
+#include "engine/base/status.h"
+#include "server/methods.h"
+
+namespace vicinal::server {
+
+// State at one moment, for gauges and launch counters.
+struct StateSnapshot {
+  struct Launches {
+    std::string operation, kernel, device;
+    int64_t count = 0;
+  };
+  int64_t graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0;
+  int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, upload_bytes = 0, budget_bytes = 0;
+  bool ready = false;
+  std::vector<Launches> launches;
+};
+
+// Thread-safe.
+class Metrics final : public StatsSink {
+ public:
+  struct Options {
+    int64_t max_label_names = 50;  // of graphs, and of models; further names become "other"
+    std::string version, instruction_set;
+    const Clock* clock = nullptr;
+  };
+  explicit Metrics(Options options);
+  ~Metrics() override;
+
+  void BeginCall(Method method);
+  // `graph` and `model` may be empty. New names become labels only when the call was answered, so that made-up names
+  // cannot use the labels up.
+  void EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
+  void UploadBytes(std::string_view kind, int64_t bytes);  // kind: "graph", "features", "model"
+  void ResultRows(Method method, int64_t rows);
+  // A result came of the receptive field of the nodes asked for, or of the full graph, of so many nodes.
+  void Computed(bool receptive_field, int64_t nodes);
+
+  // StatsSink
+  void StageSeconds(std::string_view stage, double seconds) override;
+  void PhaseSeconds(std::string_view phase, double seconds) override;
+  void QueueDepth(int64_t depth) override;
+  void ExecutorBusySeconds(double seconds) override;
+  void TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) override;
+
+  // The device's name in vicinal_build_info, once it is known.
+  void SetDevice(const std::string& device);
+
+  // Asked at each scrape, on the exposer's thread. Empty function: stops asking (waits for one that runs).
+  void SetSource(std::function<StateSnapshot()> source);
+
+  // Starts to serve /metrics at HOST:PORT (port 0: any) and returns the port. FAILED_PRECONDITION when it cannot
+  // listen.
+  StatusOr<int> Serve(const std::string& host, int port);
+  void StopServing();
+
+  // What a scrape would get, in the text format.
+  std::string Text() const;
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_METRICS_METRICS_H_

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/metrics/scrape.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+double Seconds(WallTime time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
+// Second field of /proc/self/statm: resident pages.
+double ResidentBytes() {
+  long size = 0, resident = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0.0;
+  const int fields = std::fscanf(file, "%ld %ld", &size, &resident);
+  std::fclose(file);
+  return fields == 2 ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0.0;
+}
+
+MetricFamily Family(const char* name, const char* help, MetricType type) {
+  MetricFamily family;
+  family.name = name;
+  family.help = help;
+  family.type = type;
+  return family;
+}
+
+void AddValue(MetricFamily* family, double value, std::vector<ClientMetric::Label> labels = {}) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  if (family->type == MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+  family->metric.push_back(std::move(metric));
+}
+
+MetricFamily Gauge(const char* name, const char* help, double value) {
+  MetricFamily family = Family(name, help, MetricType::Gauge);
+  AddValue(&family, value);
+  return family;
+}
+
+MetricFamily Memory(const StateSnapshot& state) {
+  MetricFamily family = Family("vicinal_memory_bytes", "Bytes held, by what holds them.", MetricType::Gauge);
+  const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},
+                                                   {"features", state.feature_bytes},
+                                                   {"models", state.model_bytes},
+                                                   {"plans", state.plan_bytes},
+                                                   {"uploads", state.upload_bytes}};
+  for (const auto& [kind, bytes] : kinds) AddValue(&family, static_cast<double>(bytes), {{"kind", kind}});
+  return family;
+}
+
+MetricFamily Launches(const StateSnapshot& state) {
+  MetricFamily family = Family("vicinal_kernel_launches_total", "Launches of a kernel.", MetricType::Counter);
+  for (const StateSnapshot::Launches& entry : state.launches) {
+    AddValue(&family, static_cast<double>(entry.count),
+             {{"operation", entry.operation}, {"kernel", entry.kernel}, {"device", entry.device}});
+  }
+  return family;
+}
+
+}  // namespace
+
+Scrape::Scrape(Metrics::Options options)
+    : options_(std::move(options)),
+      start_seconds_(Seconds((options_.clock != nullptr ? *options_.clock : Clock::Real()).WallNow())) {}
+Scrape::~Scrape() = default;
+
+std::vector<MetricFamily> Scrape::Collect() const {
+  StateSnapshot state;
+  std::string device;
+  {
+    MutexLock lock(&mutex_);
+    if (source_) state = source_();
+    device = device_;
+  }
+  MetricFamily build = Family("vicinal_build_info", "Always 1; the labels tell.", MetricType::Gauge);
+  AddValue(&build, 1.0,
+           {{"version", options_.version}, {"device", device}, {"instruction_set", options_.instruction_set}});
+  const auto real = [](int64_t value) { return static_cast<double>(value); };
+  return {Gauge("vicinal_queue_depth", "Requests that wait for the executor.", real(state.queue_depth)),
+          Gauge("vicinal_graphs", "Graphs, in whatever state.", real(state.graphs)),
+          Gauge("vicinal_models", "Models.", real(state.models)),
+          Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
+          Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
+          Memory(state),
+          Gauge("vicinal_memory_budget_bytes", "Bytes that may be held; 0: no bound.", real(state.budget_bytes)),
+          Gauge("vicinal_ready", "1 while the server takes requests.", state.ready ? 1.0 : 0.0),
+          Launches(state),
+          std::move(build),
+          Gauge("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
+          Gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", start_seconds_)};
+}
+
+void Scrape::SetDevice(const std::string& device) {
+  MutexLock lock(&mutex_);
+  device_ = device;
+}
+
+void Scrape::SetSource(std::function<StateSnapshot()> source) {
+  MutexLock lock(&mutex_);
+  source_ = std::move(source);
+}
+
+StatusOr<int> Scrape::Serve(const std::string& host, int port,
+                            std::vector<std::shared_ptr<prometheus::Collectable>> parts) {
+  // The HTTP library knows addresses, not names.
+  const std::string address = absl::StrCat(host == "localhost" ? "127.0.0.1" : host, ":", port);
+  try {  // prometheus-cpp tells of a port that is taken with an exception
+    // Connections that send nothing hold a thread each, until the timeout: more threads than a scraper needs.
+    exposer_ = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", address, "num_threads", "8", "request_timeout_ms", "2000"});
+    for (const auto& part : parts) exposer_->RegisterCollectable(part);
+    return exposer_->GetListeningPorts().at(0);
+  } catch (const std::exception& error) {
+    exposer_.reset();
+    return FailedPrecondition("CANNOT_LISTEN",
+                              absl::StrCat("--metrics_listen: cannot listen on ", address, ": ", error.what()));
+  }
+}
+
+void Scrape::StopServing() { exposer_.reset(); }
+
+}  // namespace vicinal::server

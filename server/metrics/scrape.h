@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scrape collects beside the registry: gauges that mirror a state, launch counters, and the process itself; and
+// the HTTP listener. Internal to metrics/.
+#ifndef VICINAL_SERVER_METRICS_SCRAPE_H_
+#define VICINAL_SERVER_METRICS_SCRAPE_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "server/metrics/metrics.h"
+
+namespace vicinal::server {
+
+// Thread-safe.
+class Scrape final : public prometheus::Collectable {
+ public:
+  explicit Scrape(Metrics::Options options);
+  ~Scrape() override;
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+  void SetSource(std::function<StateSnapshot()> source);
+  void SetDevice(const std::string& device);
+  StatusOr<int> Serve(const std::string& host, int port, std::vector<std::shared_ptr<prometheus::Collectable>> parts);
+  void StopServing();
+
+ private:
+  const Metrics::Options options_;
+  const double start_seconds_;
+  mutable Mutex mutex_;  // held while the source is asked
+  std::function<StateSnapshot()> source_ VICINAL_GUARDED_BY(mutex_);
+  std::string device_ VICINAL_GUARDED_BY(mutex_);
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_METRICS_SCRAPE_H_

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc_scope.h"
+
+#include <grpcpp/server_context.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "proto/wire/names.h"
+#include "server/errors.h"
+
+namespace vicinal::server {
+namespace {
+
+std::string_view Std(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method method)
+    : core_(core), context_(context), cancel_(std::make_shared<CancelToken>()) {
+  call_.method = method;
+  call_.begin = core_.clock.Now();
+  call_.limits.cancel = cancel_;
+  const auto deadline = context_->deadline();
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    const auto left = deadline - std::chrono::system_clock::now();
+    // Deadlines of centuries must not overflow the monotonic clock.
+    if (left < std::chrono::hours(24 * 365)) call_.limits.deadline = call_.begin + left;
+  }
+  core_.metrics.BeginCall(method);
+  const bool open = core_.drain.Enter();
+  ReadMetadata();
+  if (!open) admitted_ = Drain::Refusal();
+}
+
+void RpcScope::ReadMetadata() {
+  std::string_view authorization;
+  for (const auto& [key, value] : context_->client_metadata()) {
+    const std::string_view name = Std(key);
+    if (name == wire::kAuthorizationMetadata) {
+      authorization = Std(value);
+    } else if (name == wire::kGraphMetadata) {
+      call_.RouteTo(Std(value));
+    } else if (name == wire::kRequestIdMetadata) {
+      if (IsUsableRequestId(Std(value))) call_.request_id = std::string(Std(value));
+    } else if (name == "traceparent") {
+      call_.trace_id = std::string(TraceIdOf(Std(value)));
+    }
+  }
+  if (call_.request_id.empty()) call_.request_id = NewRequestId();
+  admitted_ = core_.auth.Check(authorization, InfoOf(call_.method).role);
+}
+
+Status RpcScope::CheckSize(size_t bytes) const {
+  if (static_cast<int64_t>(bytes) <= core_.limits.max_message_bytes) return OkStatus();
+  return OverLimit("max_message_bytes", "", static_cast<int64_t>(bytes), core_.limits.max_message_bytes);
+}
+
+Status RpcScope::WhyCancelled() const {
+  ErrorDetail detail;
+  if (call_.limits.deadline && core_.clock.Now() >= *call_.limits.deadline) {
+    detail.reason = "DEADLINE_EXCEEDED";
+    return MakeError(StatusCode::kDeadlineExceeded, "the deadline passed", detail);
+  }
+  detail.reason = "CANCELLED";
+  return MakeError(StatusCode::kCancelled, "the client went away", detail);
+}
+
+grpc::Status RpcScope::Finish(const Status& status) {
+  const double seconds = SecondsBetween(call_.begin, core_.clock.Now());
+  core_.metrics.EndCall(call_.method, status.code(), seconds, call_.graph, call_.model);
+  LogEnd(status, seconds);
+  if (!status.ok()) {
+    context_->AddTrailingMetadata(wire::kRequestIdMetadata, call_.request_id);
+    if (const auto pushback = PushbackOf(status)) {
+      context_->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback->count()));
+    }
+  }
+  grpc::Status converted = ToGrpc(status);
+  core_.drain.Leave();
+  return converted;
+}
+
+void RpcScope::LogEnd(const Status& status, double seconds) const {
+  const bool ours = status.code() == StatusCode::kInternal;
+  const LogLevel level = ours ? LogLevel::kError : LogLevel::kDebug;
+  if (!core_.log.enabled(level)) return;
+  LogFields fields = {{"method", InfoOf(call_.method).name},
+                      {"code", absl::StatusCodeToString(status.code())},
+                      {"seconds", absl::StrCat(seconds)},
+                      {"request_id", call_.request_id}};
+  if (!call_.trace_id.empty()) fields.emplace_back("trace_id", call_.trace_id);
+  if (!call_.graph.empty()) fields.emplace_back("graph", call_.graph);
+  if (!call_.model.empty()) fields.emplace_back("model", call_.model);
+  if (!status.ok()) fields.emplace_back("error", std::string(status.message()));
+  core_.log.Log(level, ours ? "request failed" : "request finished", fields);
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/service_type.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "server/core.h"
+#include "server/handlers/graph_handler.h"
+#include "server/handlers/inference_handler.h"
+#include "server/handlers/model_handler.h"
+#include "server/handlers/server_handler.h"
+#include "server/health.h"
+#include "server/housekeeper.h"
+#include "server/services/services.h"
+
+namespace vicinal::server {
+namespace {
+
+constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.ModelService",
+                                     "vicinal.v1.InferenceService", "vicinal.v1.ServerService"};
+
+// gRPC refuses what is over this before it is read whole, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT,
+// naming the flag) covers what lies between the limit and this.
+constexpr int64_t kHardMessageFactor = 2;
+
+// After calls under way have ended: time for their last bytes to leave, and for health watchers to be told.
+constexpr std::chrono::seconds kLastBytes{2};
+
+EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics* metrics, Logger* log) {
+  EngineOptions options;
+  options.num_threads = config.threads;
+  options.device = config.device;
+  options.backend_path = config.backend_path;
+  options.memory_budget_bytes = config.limits.memory_budget_bytes;
+  options.max_queue = config.limits.max_queue;
+  options.tuning_budget = config.tuning_budget;
+  options.max_tuning_per_graph = config.max_tuning_per_graph;
+  options.max_preparations = config.limits.max_preparations;
+  options.max_cached_plans = config.limits.max_cached_plans;
+  options.max_graphs = config.limits.max_graphs;
+  options.max_feature_sets = config.limits.max_feature_sets;
+  options.max_models = config.limits.max_models;
+  options.clock = clock;
+  options.stats = metrics;
+  options.logger = log;
+  return options;
+}
+
+UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const Clock* clock) {
+  UploadStore::Options options;
+  options.max_chunk_bytes = limits.max_chunk_bytes;
+  options.max_open_uploads = limits.max_open_uploads;
+  options.ttl = limits.upload_ttl;
+  options.budget_bytes = limits.memory_budget_bytes;
+  options.held_bytes = [&engine] {
+    const MemoryUse use = engine.Memory();
+    return use.graphs + use.features + use.models + use.plans;
+  };
+  options.clock = clock;
+  return options;
+}
+
+void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
+  const auto ms = [](std::chrono::milliseconds time) {
+    return static_cast<int>(std::min<int64_t>(time.count(), 1 << 30));
+  };
+  // Two servers on one port would share it silently.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.limits.max_concurrent_streams));
+  if (config.max_connection_age.count() > 0) {
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ms(config.max_connection_age));
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, ms(config.max_connection_age_grace));
+  }
+  if (config.keepalive_time.count() > 0)
+    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(config.keepalive_time));
+  const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
+  builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
+  builder->SetMaxSendMessageSize(-1);
+}
+
+// Whole or not at all: readers see the file only when it is complete.
+Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics) {
+  nlohmann::ordered_json json = {{"grpc", grpc}, {"metrics", metrics}};
+  const std::string text = json.dump() + "\n";
+  const std::string temporary = absl::StrCat(path, ".", getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "w");
+  bool ok = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr) ok = std::fclose(file) == 0 && ok;
+  ok = ok && std::rename(temporary.c_str(), path.c_str()) == 0;
+  if (!ok) return FailedPrecondition("CANNOT_WRITE", absl::StrCat("--ready_file: cannot write ", path));
+  return OkStatus();
+}
+
+}  // namespace
+
+// Members in the order in which they outlive each other: what comes later uses what comes earlier.
+struct Server::Impl {
+  Impl(const Config& given, Fakes fakes)
+      : config(given),
+        clock(fakes.clock != nullptr ? *fakes.clock : Clock::Real()),
+        log(fakes.log_fd, given.log_level, &clock),
+        auth(given.admin_token, given.infer_token),
+        engine(std::move(fakes.engine)) {}
+
+  Status StartEngine();
+  void StartHandlers();
+  Status StartServing();
+  StateSnapshot Snapshot();
+
+  const Config config;
+  const Clock& clock;
+  JsonLog log;
+  const Auth auth;
+  Drain drain;
+  std::atomic<bool> ready{false};
+  std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<UploadStore> uploads;
+  std::unique_ptr<Workers> workers;   // finished uploads, explanations
+  std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
+  std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
+  std::unique_ptr<Housekeeper> housekeeper;
+  std::unique_ptr<GraphHandler> graph_handler;
+  std::unique_ptr<ModelHandler> model_handler;
+  std::unique_ptr<InferenceHandler> inference_handler;
+  std::unique_ptr<ServerHandler> server_handler;
+  std::optional<Core> core;
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  std::unique_ptr<grpc::Server> grpc;
+  std::optional<Health> health;
+  std::string grpc_address, metrics_address;
+  bool stopped = false;
+};
+
+Status Server::Impl::StartEngine() {
+  Metrics::Options options;
+  options.max_label_names = config.limits.max_label_names;
+  options.version = Version();
+  options.instruction_set = CpuInstructionSet();
+  options.clock = &clock;
+  metrics = std::make_unique<Metrics>(options);
+  if (engine == nullptr) {
+    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(EngineOptionsOf(config, &clock, metrics.get(), &log)));
+  }
+  const std::vector<DeviceInfo> devices = engine->Devices();
+  if (!devices.empty()) metrics->SetDevice(devices.front().name);
+  return OkStatus();
+}
+
+void Server::Impl::StartHandlers() {
+  uploads = std::make_unique<UploadStore>(UploadOptionsOf(config.limits, *engine, &clock));
+  workers = std::make_unique<Workers>(2, config.limits.max_worker_queue);
+  encoders = std::make_unique<Workers>(1, config.limits.max_worker_queue);
+  tuners = std::make_unique<Workers>(1, config.limits.max_worker_queue);
+  const auto period = std::max<std::chrono::milliseconds>(std::chrono::milliseconds(250), config.limits.upload_ttl / 8);
+  housekeeper = std::make_unique<Housekeeper>(period, [this] { uploads->Expire(); });
+  graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
+  model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
+  inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
+  server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
+  metrics->SetSource([this] { return Snapshot(); });
+  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits});
+  services.push_back(MakeGraphService(*core, *graph_handler));
+  services.push_back(MakeModelService(*core, *model_handler));
+  services.push_back(MakeInferenceService(*core, *inference_handler));
+  services.push_back(MakeServerService(*core, *server_handler));
+}
+
+Status Server::Impl::StartServing() {
+  if (!config.metrics_listen.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.metrics_listen, "metrics_listen"));
+    VICINAL_ASSIGN_OR_RETURN(const int port, metrics->Serve(address.first, address.second));
+    metrics_address = absl::StrCat(address.first, ":", port);
+  }
+  grpc::EnableDefaultHealthCheckService(true);
+  if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.grpc_listen, "grpc_listen"));
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(config.grpc_listen, grpc::InsecureServerCredentials(), &port);
+  SetChannelArguments(config, &builder);
+  for (const auto& service : services) builder.RegisterService(service.get());
+  grpc = builder.BuildAndStart();
+  if (grpc == nullptr || port == 0) {
+    return FailedPrecondition("CANNOT_LISTEN", absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen));
+  }
+  grpc_address = absl::StrCat(address.first, ":", port);
+  health.emplace(grpc->GetHealthCheckService(), std::vector<std::string>(std::begin(kServices), std::end(kServices)));
+  health->SetReady(true);
+  ready.store(true);
+  if (!config.ready_file.empty())
+    VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address));
+  return OkStatus();
+}
+
+StateSnapshot Server::Impl::Snapshot() {
+  StateSnapshot state;
+  for (const GraphStatus& graph : engine->ListGraphs()) {
+    ++state.graphs;
+    state.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
+  }
+  state.models = static_cast<int64_t>(engine->ListModels().size());
+  state.open_uploads = uploads->open_uploads();
+  state.queue_depth = engine->queue_depth();
+  const MemoryUse use = engine->Memory();
+  state.graph_bytes = use.graphs;
+  state.feature_bytes = use.features;
+  state.model_bytes = use.models;
+  state.plan_bytes = use.plans;
+  state.upload_bytes = uploads->held_bytes();
+  state.budget_bytes = use.budget;
+  state.ready = ready.load();
+  for (KernelStatus& kernel : engine->Kernels()) {
+    state.launches.push_back(
+        {std::move(kernel.operation), std::move(kernel.name), std::move(kernel.device), kernel.launches});
+  }
+  return state;
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fakes) {
+  VICINAL_RETURN_IF_ERROR(CheckConfig(config));
+  // One of an earlier run would tell a waiting script of a server that is not there.
+  if (!config.ready_file.empty()) unlink(config.ready_file.c_str());
+  auto impl = std::make_unique<Impl>(config, std::move(fakes));
+  VICINAL_RETURN_IF_ERROR(impl->StartEngine());
+  impl->StartHandlers();
+  std::unique_ptr<Server> server(new Server(std::move(impl)));
+  VICINAL_RETURN_IF_ERROR(server->impl_->StartServing());
+  server->impl_->log.Log(
+      LogLevel::kInfo, "serving",
+      {{"grpc", server->grpc_address()}, {"metrics", server->metrics_address()}, {"version", Version()}});
+  return server;
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() {
+  Hurry();
+  Stop();
+}
+
+const std::string& Server::grpc_address() const { return impl_->grpc_address; }
+const std::string& Server::metrics_address() const { return impl_->metrics_address; }
+
+bool Server::Stop() {
+  if (std::exchange(impl_->stopped, true)) return true;
+  bool clean = true;
+  if (impl_->grpc != nullptr) {
+    impl_->log.Log(LogLevel::kInfo, "stopping", {});
+    impl_->ready.store(false);
+    if (impl_->health) impl_->health->SetReady(false);
+    // Balancers learn that this replica goes before it refuses anything.
+    impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
+    impl_->drain.Begin();
+    clean = impl_->drain.Wait(std::chrono::steady_clock::now() + impl_->config.drain_timeout);
+    impl_->grpc->Shutdown(std::chrono::system_clock::now() + kLastBytes);
+    impl_->grpc->Wait();
+  }
+  // No call is left: what they used may go, in the reverse order of its making.
+  impl_->housekeeper.reset();
+  impl_->tuners.reset();
+  impl_->workers.reset();
+  impl_->encoders.reset();
+  impl_->metrics->SetSource(nullptr);
+  impl_->metrics->StopServing();
+  impl_->engine.reset();
+  impl_->log.Log(LogLevel::kInfo, clean ? "stopped" : "stopped with calls cut off", {});
+  return clean;
+}
+
+void Server::Hurry() { impl_->drain.Hurry(); }
+
+}  // namespace vicinal::server

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shapes of calls: a reply at once, a reply later, a result in pieces, an upload. Each reactor owns its RpcScope
+// and itself; gRPC calls OnDone last. Nothing here starts an operation while it holds a lock.
+#ifndef VICINAL_SERVER_SERVICES_REACTORS_H_
+#define VICINAL_SERVER_SERVICES_REACTORS_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <utility>
+
+#include "server/handlers/pieces.h"
+#include "server/handlers/upload_stream.h"
+#include "server/rpc_scope.h"
+
+namespace vicinal::server {
+
+// `handle(call)` answers at once.
+template <class Request, class Handle>
+grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* context, Method method,
+                                 const Request& request, Handle&& handle) {
+  RpcScope scope(core, context, method);
+  Status status = scope.admitted();
+  if (status.ok()) status = scope.CheckSize(request.ByteSizeLong());
+  if (status.ok()) status = handle(scope.call());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(scope.Finish(status));
+  return reactor;
+}
+
+// `start(call, done)` calls `done(status)` once, now or later, on any thread.
+class LaterReactor final : public grpc::ServerUnaryReactor {
+ public:
+  LaterReactor(Core& core, grpc::CallbackServerContext* context, Method method) : scope_(core, context, method) {}
+
+  template <class Request, class Start>
+  void Run(const Request& request, Start&& start) {
+    Status status = scope_.admitted();
+    if (status.ok()) status = scope_.CheckSize(request.ByteSizeLong());
+    if (!status.ok()) return Complete(status);
+    start(scope_.call(), [this](const Status& outcome) { Complete(outcome); });
+  }
+  void OnCancel() override { scope_.Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  void Complete(const Status& status) { Finish(scope_.Finish(status)); }
+
+  RpcScope scope_;
+};
+
+template <class Request, class Start>
+grpc::ServerUnaryReactor* AnswerLater(Core& core, grpc::CallbackServerContext* context, Method method,
+                                      const Request& request, Start&& start) {
+  auto* reactor = new LaterReactor(core, context, method);
+  reactor->Run(request, std::forward<Start>(start));
+  return reactor;
+}
+
+// `start(call, done)` calls `done(StatusOr<pieces>)` once. The next piece is made when the one before has left.
+template <class Response>
+class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
+ public:
+  PiecesReactor(Core& core, grpc::CallbackServerContext* context, Method method)
+      : core_(core), scope_(core, context, method) {}
+
+  template <class Request, class Start>
+  void Run(const Request& request, Start&& start) {
+    Status status = scope_.admitted();
+    if (status.ok()) status = scope_.CheckSize(request.ByteSizeLong());
+    if (!status.ok()) return Complete(status);
+    start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
+      if (!pieces.ok()) return Complete(pieces.status());
+      pieces_ = *std::move(pieces);
+      WriteNext();
+    });
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Complete(scope_.WhyCancelled());
+    if (last_) return Complete(OkStatus());
+    WriteNext();
+  }
+  void OnCancel() override { scope_.Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  void WriteNext() {
+    const Status status = scope_.call().limits.Check(core_.clock);
+    if (!status.ok()) return Complete(status);
+    last_ = pieces_->Next(&response_);
+    this->StartWrite(&response_);
+  }
+  void Complete(const Status& status) { this->Finish(scope_.Finish(status)); }
+
+  Core& core_;
+  RpcScope scope_;
+  std::unique_ptr<Pieces<Response>> pieces_;
+  Response response_;
+  bool last_ = false;
+};
+
+template <class Response, class Request, class Start>
+grpc::ServerWriteReactor<Response>* AnswerInPieces(Core& core, grpc::CallbackServerContext* context, Method method,
+                                                   const Request& request, Start&& start) {
+  auto* reactor = new PiecesReactor<Response>(core, context, method);
+  reactor->Run(request, std::forward<Start>(start));
+  return reactor;
+}
+
+// Chunks in order, one in memory at a time; finish runs on a worker. A draining server ends the stream unless it is
+// finishing: what has arrived would die with the process anyway.
+template <class Request, class Response>
+class UploadReactor final : public grpc::ServerReadReactor<Request> {
+ public:
+  using Stream = UploadStream<Request, Response>;
+
+  UploadReactor(Core& core, grpc::CallbackServerContext* context, Method method, Response* response)
+      : core_(core), context_(context), scope_(core, context, method), response_(response) {}
+
+  // `open(call)` makes the stream.
+  template <class Open>
+  void Run(Open&& open) {
+    if (!scope_.admitted().ok()) return Complete(scope_.admitted());
+    stream_ = open(scope_.call());
+    drain_id_ = core_.drain.OnDrain([this] { EndForDrain(); });
+    this->StartRead(&request_);
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return End(context_->IsCancelled() ? scope_.WhyCancelled() : stream_->End(response_));
+    const Status size = scope_.CheckSize(request_.ByteSizeLong());
+    if (!size.ok()) return End(size);
+    const StatusOr<UploadNext> next = stream_->Take(request_);
+    if (!next.ok()) return End(next.status());
+    {
+      MutexLock lock(&mutex_);
+      if (ended_) return;
+      finishing_ = *next == UploadNext::kFinish;
+    }
+    if (*next == UploadNext::kRead) return this->StartRead(&request_);
+    const Status posted = core_.workers.Post([this] { End(stream_->Finish(scope_.call(), response_)); });
+    if (!posted.ok()) End(posted);
+  }
+  void OnCancel() override { scope_.Cancel(); }
+  void OnDone() override {
+    // On a worker: Forget waits for an EndForDrain that runs, and that one may be what brought us here.
+    core_.workers.PostAdmitted([this] {
+      core_.drain.Forget(drain_id_);
+      delete this;
+    });
+  }
+
+ private:
+  // By whoever works on the stream: nobody else does.
+  void End(const Status& status) {
+    stream_->Leave();
+    Complete(status);
+  }
+  void EndForDrain() {
+    {
+      MutexLock lock(&mutex_);
+      if (finishing_) return;
+    }
+    Complete(Drain::Refusal());
+  }
+  void Complete(const Status& status) {
+    {
+      MutexLock lock(&mutex_);
+      if (ended_) return;
+      ended_ = true;
+    }
+    this->Finish(scope_.Finish(status));
+  }
+
+  Core& core_;
+  grpc::CallbackServerContext* const context_;
+  RpcScope scope_;
+  Response* const response_;
+  Request request_;
+  std::unique_ptr<Stream> stream_;
+  int64_t drain_id_ = 0;
+  Mutex mutex_;
+  bool finishing_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool ended_ VICINAL_GUARDED_BY(mutex_) = false;
+};
+
+template <class Request, class Response, class Open>
+grpc::ServerReadReactor<Request>* TakeUpload(Core& core, grpc::CallbackServerContext* context, Method method,
+                                             Response* response, Open&& open) {
+  auto* reactor = new UploadReactor<Request, Response>(core, context, method, response);
+  reactor->Run(std::forward<Open>(open));
+  return reactor;
+}
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_SERVICES_REACTORS_H_

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four services: reactors over the handlers, no logic of their own.
+#ifndef VICINAL_SERVER_SERVICES_SERVICES_H_
+#define VICINAL_SERVER_SERVICES_SERVICES_H_
+
+#include <memory>
+
+#include "server/core.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace vicinal::server {
+
+class GraphHandler;
+class InferenceHandler;
+class ModelHandler;
+class ServerHandler;
+
+// Core and handler must outlive the service.
+std::unique_ptr<grpc::Service> MakeGraphService(Core& core, GraphHandler& handler);
+std::unique_ptr<grpc::Service> MakeModelService(Core& core, ModelHandler& handler);
+std::unique_ptr<grpc::Service> MakeInferenceService(Core& core, InferenceHandler& handler);
+std::unique_ptr<grpc::Service> MakeServerService(Core& core, ServerHandler& handler);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_SERVICES_SERVICES_H_

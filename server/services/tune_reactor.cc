@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/services/tune_reactor.h"
+
+namespace vicinal::server {
+
+TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
+                         const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response)
+    : core_(core),
+      scope_(core, context, Method::kTuneGraph),
+      handler_(handler),
+      request_(request),
+      response_(response) {
+  Status status = scope_.admitted();
+  if (status.ok()) status = scope_.CheckSize(request.ByteSizeLong());
+  if (!status.ok()) {
+    Complete(status);
+    return;
+  }
+  // Only notes it: the worker ends the call. So Complete may wait for a notice that is being given.
+  drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
+  const Status posted = core_.tuners.Post([this] { Complete(Tune()); });
+  if (!posted.ok()) Complete(posted);
+}
+
+Status TuneReactor::Tune() {
+  // It may have waited long behind another call.
+  VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
+  return handler_.TuneGraph(scope_.call(), request_, response_);
+}
+
+void TuneReactor::Complete(const Status& status) {
+  if (drain_id_ != 0) core_.drain.Forget(drain_id_);
+  const bool drained = status.code() == StatusCode::kCancelled && core_.drain.draining();
+  Finish(scope_.Finish(drained ? Drain::Refusal() : status));
+}
+
+}  // namespace vicinal::server

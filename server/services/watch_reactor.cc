@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/services/watch_reactor.h"
+
+#include <utility>
+
+namespace vicinal::server {
+
+WatchReactor::WatchReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
+                           const v1::WatchGraphRequest& request)
+    : core_(core), scope_(core, context, Method::kWatchGraph), handler_(handler), name_(request.name()) {
+  if (!scope_.admitted().ok()) {
+    End(scope_.admitted());
+    return;
+  }
+  auto subscription = handler_.Watch(scope_.call(), request, [this] { Pump(); });
+  if (!subscription.ok()) {
+    End(subscription.status());
+    return;
+  }
+  subscription_ = *std::move(subscription);
+  drain_id_ = core_.drain.OnDrain([this] { End(Drain::Refusal()); });
+  Pump();
+}
+
+void WatchReactor::Pump() {
+  {
+    MutexLock lock(&mutex_);
+    changed_ = true;
+    if (writing_ || ended_) return;
+    writing_ = true;
+  }
+  while (true) {
+    {
+      MutexLock lock(&mutex_);
+      changed_ = false;
+    }
+    StatusOr<GraphHandler::Sight> sight = handler_.Look(name_);
+    std::string bytes = sight.ok() ? sight->graph.SerializeAsString() : std::string();
+    if (sight.ok() && bytes != sent_) {
+      graph_ = std::move(sight->graph);
+      sent_ = std::move(bytes);
+      if (sight->last) {
+        MutexLock lock(&mutex_);
+        if (!ending_) ending_ = true, outcome_ = OkStatus();
+      }
+      return StartWrite(&graph_);
+    }
+    Status outcome = sight.status();
+    {
+      MutexLock lock(&mutex_);
+      if (sight.ok() && !sight->last && !ending_ && changed_) continue;  // it changed while we looked
+      writing_ = false;
+      if (!ending_ && sight.ok() && !sight->last) return;
+      if (ending_) outcome = outcome_;
+    }
+    return End(outcome);
+  }
+}
+
+void WatchReactor::OnWriteDone(bool ok) {
+  bool end = false;
+  Status outcome;
+  {
+    MutexLock lock(&mutex_);
+    writing_ = false;
+    end = !ok || ending_;
+    outcome = ok ? outcome_ : scope_.WhyCancelled();
+  }
+  if (end) return End(outcome);
+  Pump();
+}
+
+void WatchReactor::End(const Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    if (ended_) return;
+    if (writing_) {
+      ending_ = true;
+      outcome_ = status;
+      return;
+    }
+    ended_ = true;
+  }
+  Finish(scope_.Finish(status));
+}
+
+void WatchReactor::OnCancel() {
+  scope_.Cancel();
+  End(scope_.WhyCancelled());
+}
+
+void WatchReactor::OnDone() {
+  // On a worker: dropping the subscription waits for a callback that runs, and that one may be what brought us here.
+  core_.workers.PostAdmitted([this] {
+    core_.drain.Forget(drain_id_);
+    subscription_.reset();
+    delete this;
+  });
+}
+
+}  // namespace vicinal::server

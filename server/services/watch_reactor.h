@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// WatchGraph: the graph at once, then whenever it looks different, until nothing more can come. Changes that come while
+// a message is on its way are told together by the next one, so a slow reader holds up nobody.
+#ifndef VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
+#define VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <string>
+
+#include "server/handlers/graph_handler.h"
+#include "server/rpc_scope.h"
+
+namespace vicinal::server {
+
+class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
+ public:
+  WatchReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
+               const v1::WatchGraphRequest& request);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  // Sends what is new, unless something is on its way.
+  void Pump();
+  // Ends the call now, or when the message under way has left.
+  void End(const Status& status);
+
+  Core& core_;
+  RpcScope scope_;
+  GraphHandler& handler_;
+  const std::string name_;
+  std::unique_ptr<GraphStore::Subscription> subscription_;
+  int64_t drain_id_ = 0;
+  v1::Graph graph_;  // what is being, or was last, sent; touched only by whoever set `writing_`
+
+  Mutex mutex_;
+  bool writing_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool changed_ VICINAL_GUARDED_BY(mutex_) = false;  // since `graph_` was looked at
+  bool ended_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool ending_ VICINAL_GUARDED_BY(mutex_) = false;  // with `outcome_`, once the write is done
+  Status outcome_ VICINAL_GUARDED_BY(mutex_);
+  std::string sent_;  // serialised, as `graph_`
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_

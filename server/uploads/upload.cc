@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/uploads/upload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "proto/wire/crc32c.h"
+#include "server/convert.h"
+
+namespace vicinal::server {
+namespace {
+
+// ABORTED: the chunk is not what comes next; the client sends again from `offset`.
+Status SendAgain(const char* reason, const std::string& message, const std::string& tensor, int64_t offset) {
+  ErrorDetail detail;
+  detail.reason = reason;
+  detail.field = "chunk";
+  detail.metadata = {{"tensor", tensor}, {"offset", std::to_string(offset)}};
+  return MakeError(StatusCode::kAborted,
+                   absl::StrCat("chunk of '", tensor, "': ", message, "; send again from offset ", offset), detail);
+}
+
+Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; begin it anew"); }
+
+// Room for `size` more bytes: doubled, but never beyond what was announced. A claim alone reserves nothing.
+void Grow(std::string* bytes, int64_t size, int64_t announced) {
+  const int64_t needed = static_cast<int64_t>(bytes->size()) + size;
+  const int64_t capacity = static_cast<int64_t>(bytes->capacity());
+  if (needed > capacity) bytes->reserve(static_cast<size_t>(std::min(announced, std::max(needed, 2 * capacity))));
+}
+
+}  // namespace
+
+UploadStore::Upload::Upload(Announcement announcement, MonotonicTime now, std::atomic<int64_t>* held_bytes)
+    : id_(announcement.upload_id),
+      kind_(announcement.kind),
+      resource_name_(announcement.resource_name),
+      spec_(announcement.spec),
+      held_bytes_(held_bytes),
+      last_used_(now),
+      received_(announcement.tensors.size(), 0) {
+  content_.spec = std::move(announcement.spec);
+  content_.bytes.resize(announcement.tensors.size());
+  content_.tensors = std::move(announcement.tensors);
+}
+
+UploadStore::Upload::~Upload() {
+  MutexLock lock(&mutex_);
+  FreeContent();
+}
+
+int64_t UploadStore::Upload::Attach(MonotonicTime now) {
+  MutexLock lock(&mutex_);
+  last_used_ = now;
+  return ++lease_;
+}
+
+Status UploadStore::Upload::CheckLease(int64_t lease) const {
+  if (state_ == State::kDropped) return Gone(id_);
+  if (lease == lease_) return OkStatus();
+  ErrorDetail detail;
+  detail.reason = "UPLOAD_TAKEN_OVER";
+  detail.resource_type = "upload";
+  detail.resource_name = id_;
+  return MakeError(StatusCode::kAborted, "another stream goes on with this upload; ask GetUpload how far it came",
+                   detail);
+}
+
+StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChunk& chunk, int64_t max_chunk_bytes,
+                                              MonotonicTime now, const std::function<Status(int64_t)>& fits) {
+  const auto size = static_cast<int64_t>(chunk.data().size());
+  if (size > max_chunk_bytes) return OverLimit("max_chunk_bytes", "chunk.data", size, max_chunk_bytes);
+  const bool sound = wire::Crc32c(chunk.data().data(), chunk.data().size()) == chunk.crc32c();
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(CheckLease(lease));
+  last_used_ = now;
+  size_t i = 0;
+  while (i < content_.tensors.size() && content_.tensors[i].name != chunk.tensor()) ++i;
+  if (i == content_.tensors.size()) {
+    return InvalidArgument("BAD_UPLOAD", "chunk.tensor",
+                           absl::StrCat("the tensor '", chunk.tensor(), "' was not announced"));
+  }
+  const AnnouncedTensor& tensor = content_.tensors[i];
+  int64_t& received = received_[i];
+  if (!sound) return SendAgain("CHUNK_DAMAGED", "its CRC-32C differs", tensor.name, received);
+  // A repeat of what is there already, as a client that lost an answer sends it.
+  if (chunk.offset_bytes() >= 0 && chunk.offset_bytes() <= received - size) return 0;
+  if (chunk.offset_bytes() != received) {
+    return SendAgain("CHUNK_OUT_OF_PLACE", absl::StrCat("it begins at ", chunk.offset_bytes()), tensor.name, received);
+  }
+  if (size > tensor.size_bytes - received) {
+    return SendAgain("CHUNK_TOO_LONG", absl::StrCat("it ends beyond the announced ", tensor.size_bytes, " bytes"),
+                     tensor.name, received);
+  }
+  VICINAL_RETURN_IF_ERROR(fits(size));
+  Grow(&content_.bytes[i], size, tensor.size_bytes);
+  content_.bytes[i].append(chunk.data());
+  received += size;
+  charged_ += size;
+  held_bytes_->fetch_add(size);
+  return size;
+}
+
+Status UploadStore::Upload::Incomplete() const {
+  for (size_t i = 0; i < received_.size(); ++i) {
+    const AnnouncedTensor& tensor = content_.tensors[i];
+    if (received_[i] == tensor.size_bytes) continue;
+    ErrorDetail detail;
+    detail.reason = "UPLOAD_INCOMPLETE";
+    detail.field = "finish";
+    detail.metadata = {{"tensor", tensor.name}, {"offset", std::to_string(received_[i])}};
+    return MakeError(StatusCode::kInvalidArgument,
+                     absl::StrCat("'", tensor.name, "' has ", received_[i], " of its ", tensor.size_bytes,
+                                  " bytes; send the rest before finish"),
+                     detail);
+  }
+  return OkStatus();
+}
+
+bool UploadStore::Upload::BeginFinish(int64_t lease, const WorkLimits& limits, const Clock& clock,
+                                      StatusOr<std::string>* answer) {
+  MutexLock lock(&mutex_);
+  // Another stream's finish may be under way: its answer is this one's, too.
+  while (state_ == State::kFinishing) {
+    if (Status waits = limits.Check(clock); !waits.ok()) {
+      *answer = std::move(waits);
+      return false;
+    }
+    // Woken at the end, or now and then to see whether the caller still waits.
+    finished_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
+  }
+  if (state_ == State::kFinished) {
+    *answer = answer_;
+    return false;
+  }
+  Status status = CheckLease(lease);
+  if (status.ok()) status = Incomplete();
+  if (!status.ok()) {
+    *answer = status;
+    return false;
+  }
+  state_ = State::kFinishing;
+  return true;
+}
+
+UploadStore::Upload::State UploadStore::Upload::EndFinish(const StatusOr<std::string>& answer, bool keep,
+                                                          MonotonicTime now) {
+  MutexLock lock(&mutex_);
+  last_used_ = now;
+  if (keep) {
+    answer_ = answer;
+    state_ = State::kFinished;
+    FreeContent();
+  } else if (content_.taken) {
+    state_ = State::kDropped;
+    FreeContent();
+  } else {
+    state_ = State::kOpen;
+  }
+  finished_.NotifyAll();
+  return state_;
+}
+
+void UploadStore::Upload::Drop() {
+  MutexLock lock(&mutex_);
+  if (state_ == State::kFinishing) return;  // whoever finishes it ends it
+  state_ = State::kDropped;
+  FreeContent();
+}
+
+bool UploadStore::Upload::DropIfEmpty(int64_t lease) {
+  MutexLock lock(&mutex_);
+  const bool empty = std::all_of(received_.begin(), received_.end(), [](int64_t bytes) { return bytes == 0; });
+  if (state_ != State::kOpen || lease != lease_ || !empty) return false;
+  state_ = State::kDropped;
+  FreeContent();
+  return true;
+}
+
+void UploadStore::Upload::FreeContent() {
+  for (std::string& bytes : content_.bytes) std::string().swap(bytes);
+  held_bytes_->fetch_sub(charged_);
+  charged_ = 0;
+}
+
+UploadStore::Upload::State UploadStore::Upload::state() const {
+  MutexLock lock(&mutex_);
+  return state_;
+}
+
+MonotonicTime UploadStore::Upload::last_used() const {
+  MutexLock lock(&mutex_);
+  return last_used_;
+}
+
+v1::Upload UploadStore::Upload::Describe(WallTime wall_now, MonotonicTime now, std::chrono::milliseconds ttl) const {
+  MutexLock lock(&mutex_);
+  v1::Upload upload;
+  upload.set_upload_id(id_);
+  upload.set_state(state_ == State::kFinished ? v1::Upload::STATE_FINISHED : v1::Upload::STATE_UPLOADING);
+  upload.set_resource_type(ResourceTypeOf(kind_));
+  upload.set_resource_name(resource_name_);
+  for (size_t i = 0; i < received_.size(); ++i) {
+    v1::TensorProgress* progress = upload.add_tensors();
+    progress->set_name(content_.tensors[i].name);
+    progress->set_received_bytes(received_[i]);
+    progress->set_size_bytes(content_.tensors[i].size_bytes);
+  }
+  const auto left = std::chrono::duration_cast<WallTime::duration>(last_used_ + ttl - now);
+  *upload.mutable_expire_time() = ToProto(wall_now + left);
+  return upload;
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/uploads/upload_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "server/uploads/upload.h"
+
+namespace vicinal::server {
+namespace {
+
+// Finished uploads are kept so that a lost answer can be asked for again; beyond this many the oldest go first.
+constexpr size_t kMaxKept = 4096;
+
+constexpr std::chrono::milliseconds kRetryAfter{5000};
+
+// True when the same finish may succeed later. ABORTED is none of these: a version that differs goes on differing.
+bool MayGoAway(StatusCode code) {
+  switch (code) {
+    case StatusCode::kUnavailable:
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kCancelled:
+    case StatusCode::kDeadlineExceeded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::optional<HostTensor> UploadContent::Take(std::string_view name) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].name != name) continue;
+    taken = true;
+    return HostTensor{tensors[i].dtype, tensors[i].shape, std::move(bytes[i])};
+  }
+  return std::nullopt;
+}
+
+std::optional<TensorView> UploadContent::Look(std::string_view name) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].name == name) return TensorView{tensors[i].dtype, tensors[i].shape, bytes[i]};
+  }
+  return std::nullopt;
+}
+
+UploadStore::UploadStore(Options options)
+    : options_(std::move(options)), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {}
+UploadStore::~UploadStore() = default;
+
+Status UploadStore::CheckRoom(const Announcement& announcement) const {
+  if (options_.budget_bytes <= 0) return OkStatus();
+  const int64_t bytes = announcement.size_bytes();
+  if (bytes > options_.budget_bytes) {
+    return FailedPrecondition(
+        "OVER_BUDGET", absl::StrCat("the upload's ", bytes, " bytes can never fit this server's memory budget of ",
+                                    options_.budget_bytes, " bytes"));
+  }
+  const int64_t others = options_.held_bytes ? options_.held_bytes() : 0;
+  if (bytes > options_.budget_bytes - others - held_bytes_.load()) {
+    return ResourceExhausted(
+        "BUDGET_FULL", absl::StrCat("the upload's ", bytes, " bytes do not fit now; delete something, or try again"),
+        kRetryAfter);
+  }
+  return OkStatus();
+}
+
+StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const std::function<Status()>& admit) {
+  const MonotonicTime now = clock_.Now();
+  const auto go_on = [&]() VICINAL_REQUIRES(mutex_) -> StatusOr<Hold> {
+    std::shared_ptr<Upload> upload = FindLocked(announcement.upload_id);
+    if (upload == nullptr) return Hold{};
+    if (!upload->Is(announcement)) {
+      return InvalidArgument("UPLOAD_ID_TAKEN", "spec.upload_id",
+                             "this upload id belongs to an upload with another spec; choose a new one");
+    }
+    const int64_t lease = upload->Attach(now);
+    return Hold{std::move(upload), lease};
+  };
+  {
+    MutexLock lock(&mutex_);
+    ExpireLocked();
+    VICINAL_ASSIGN_OR_RETURN(Hold hold, go_on());
+    if (hold.upload != nullptr) return hold;
+  }
+  VICINAL_RETURN_IF_ERROR(admit());
+  VICINAL_RETURN_IF_ERROR(CheckRoom(announcement));
+  MutexLock lock(&mutex_);
+  VICINAL_ASSIGN_OR_RETURN(Hold hold, go_on());  // another stream may have been faster
+  if (hold.upload != nullptr) return hold;
+  if (OpenLocked() >= options_.max_open_uploads) {
+    return ResourceExhausted("TOO_MANY_UPLOADS",
+                             absl::StrCat("--max_open_uploads=", options_.max_open_uploads,
+                                          " uploads are open already; finish one, or wait until one expires"),
+                             kRetryAfter);
+  }
+  DropOldestFinishedLocked();
+  hold.upload = std::make_shared<Upload>(std::move(announcement), now, &held_bytes_);
+  hold.lease = hold.upload->Attach(now);
+  uploads_[hold.upload->id()] = hold.upload;
+  return hold;
+}
+
+StatusOr<UploadStore::Hold> UploadStore::Resume(UploadKind kind, const std::string& upload_id) {
+  MutexLock lock(&mutex_);
+  ExpireLocked();
+  std::shared_ptr<Upload> upload = FindLocked(upload_id);
+  if (upload == nullptr || upload->kind() != kind) {
+    return NotFound("upload", upload_id, "it was never begun, or has expired; begin it with its spec");
+  }
+  const int64_t lease = upload->Attach(clock_.Now());
+  return Hold{std::move(upload), lease};
+}
+
+bool UploadStore::Knows(const std::string& upload_id) {
+  MutexLock lock(&mutex_);
+  ExpireLocked();
+  return FindLocked(upload_id) != nullptr;
+}
+
+StatusOr<int64_t> UploadStore::Append(const Hold& hold, const v1::UploadChunk& chunk) {
+  const auto fits = [this](int64_t bytes) -> Status {
+    if (options_.budget_bytes <= 0) return OkStatus();
+    const int64_t others = options_.held_bytes ? options_.held_bytes() : 0;
+    if (bytes <= options_.budget_bytes - others - held_bytes_.load()) return OkStatus();
+    return ResourceExhausted(
+        "BUDGET_FULL", "the chunk does not fit the memory budget now; delete something, or try again", kRetryAfter);
+  };
+  return hold.upload->Append(hold.lease, chunk, options_.max_chunk_bytes, clock_.Now(), fits);
+}
+
+StatusOr<std::string> UploadStore::Finish(const Hold& hold, const WorkLimits& limits, const Make& make) {
+  StatusOr<std::string> answer = std::string();
+  if (!hold.upload->BeginFinish(hold.lease, limits, clock_, &answer)) return answer;
+  return Conclude(*hold.upload, make(hold.upload->content()));
+}
+
+StatusOr<std::string> UploadStore::Conclude(Upload& upload, StatusOr<std::string> answer) {
+  const bool keep = answer.ok() || !MayGoAway(answer.status().code());
+  if (upload.EndFinish(answer, keep, clock_.Now()) == Upload::State::kDropped) Forget(upload.id());
+  return answer;
+}
+
+void UploadStore::Leave(const Hold& hold) {
+  // Under the store's lock: a stream that takes the upload over either comes before, or finds it gone.
+  MutexLock lock(&mutex_);
+  if (!hold.upload->DropIfEmpty(hold.lease)) return;
+  const auto found = uploads_.find(hold.upload->id());
+  if (found != uploads_.end() && found->second == hold.upload) uploads_.erase(found);
+}
+
+StatusOr<v1::Upload> UploadStore::Get(const std::string& upload_id) {
+  std::shared_ptr<Upload> upload;
+  {
+    MutexLock lock(&mutex_);
+    ExpireLocked();
+    upload = FindLocked(upload_id);
+  }
+  if (upload == nullptr) return NotFound("upload", upload_id, "it was never begun, or has expired");
+  return upload->Describe(clock_.WallNow(), clock_.Now(), options_.ttl);
+}
+
+v1::Upload UploadStore::Describe(const Hold& hold) const {
+  return hold.upload->Describe(clock_.WallNow(), clock_.Now(), options_.ttl);
+}
+
+void UploadStore::Expire() {
+  MutexLock lock(&mutex_);
+  ExpireLocked();
+}
+
+int64_t UploadStore::open_uploads() const {
+  MutexLock lock(&mutex_);
+  return OpenLocked();
+}
+
+std::shared_ptr<UploadStore::Upload> UploadStore::FindLocked(const std::string& upload_id) const {
+  const auto found = uploads_.find(upload_id);
+  return found == uploads_.end() ? nullptr : found->second;
+}
+
+void UploadStore::ExpireLocked() {
+  const MonotonicTime now = clock_.Now();
+  for (auto entry = uploads_.begin(); entry != uploads_.end();) {
+    Upload& upload = *entry->second;
+    if (upload.state() == Upload::State::kFinishing || now - upload.last_used() < options_.ttl) {
+      ++entry;
+      continue;
+    }
+    upload.Drop();
+    entry = uploads_.erase(entry);
+  }
+}
+
+void UploadStore::DropOldestFinishedLocked() {
+  if (uploads_.size() < kMaxKept) return;
+  auto oldest = uploads_.end();
+  for (auto entry = uploads_.begin(); entry != uploads_.end(); ++entry) {
+    if (entry->second->state() != Upload::State::kFinished) continue;
+    if (oldest == uploads_.end() || entry->second->last_used() < oldest->second->last_used()) oldest = entry;
+  }
+  if (oldest != uploads_.end()) uploads_.erase(oldest);
+}
+
+int64_t UploadStore::OpenLocked() const {
+  int64_t open = 0;
+  for (const auto& [id, upload] : uploads_) open += upload->state() != Upload::State::kFinished ? 1 : 0;
+  return open;
+}
+
+void UploadStore::Forget(const std::string& upload_id) {
+  MutexLock lock(&mutex_);
+  const auto found = uploads_.find(upload_id);
+  if (found != uploads_.end() && found->second->state() == Upload::State::kDropped) uploads_.erase(found);
+}
+
+}  // namespace vicinal::server
