@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channel arguments: retries by service config, answers of any size (the server limits them), and no HTTP proxy from
+// the environment, which would catch calls to the loopback address too.
+#include "client/cpp/channel.h"
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "proto/wire/names.h"
+
+namespace vicinal::client {
+
+const char kDefaultServiceConfig[] = R"({"methodConfig": [{
+  "name": [
+    {"service": "vicinal.v1.InferenceService"},
+    {"service": "vicinal.v1.ServerService"},
+    {"service": "vicinal.v1.GraphService", "method": "GetUpload"},
+    {"service": "vicinal.v1.GraphService", "method": "GetGraph"},
+    {"service": "vicinal.v1.GraphService", "method": "GetTuning"},
+    {"service": "vicinal.v1.GraphService", "method": "ListGraphs"},
+    {"service": "vicinal.v1.GraphService", "method": "ListFeatures"},
+    {"service": "vicinal.v1.ModelService", "method": "GetModel"},
+    {"service": "vicinal.v1.ModelService", "method": "ListModels"}
+  ],
+  "retryPolicy": {
+    "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"]
+  }
+}]})";
+
+namespace internal {
+namespace {
+
+std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!options.service_config.empty()) arguments.SetServiceConfigJSON(options.service_config);
+  return grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+Channel::Channel(const ClientOptions& options) : options_(options), channel_(MakeChannel(options)) {}
+
+void Channel::Prepare(grpc::ClientContext* context, std::chrono::milliseconds timeout, const std::string& graph) const {
+  if (timeout.count() > 0) context->set_deadline(std::chrono::system_clock::now() + timeout);
+  if (!options_.token.empty()) context->AddMetadata(wire::kAuthorizationMetadata, "Bearer " + options_.token);
+  // A name outside the grammar is for the server to refuse; as metadata it might not even be sendable.
+  if (wire::IsValidName(graph)) context->AddMetadata(wire::kGraphMetadata, graph);
+}
+
+void Channel::Backoff(int attempt) const {
+  const std::chrono::milliseconds wait(std::min(200 << std::min(attempt - 1, 4), 3000));
+  if (options_.sleep) {
+    options_.sleep(wait);
+  } else {
+    std::this_thread::sleep_for(wait);
+  }
+}
+
+}  // namespace internal
+}  // namespace vicinal::client

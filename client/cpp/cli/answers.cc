@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing the server sends is believed: shapes must agree from piece to piece and among the matrices of one.
+#include "client/cpp/cli/answers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/output.h"
+#include "client/cpp/cli/tensors.h"
+#include "client/cpp/errors.h"
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/npy.h"
+#include "client/cpp/formats/status_macros.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+constexpr size_t kShownValues = 6;
+
+absl::Status Broken(const std::string& message) {
+  return CallError(absl::StatusCode::kInternal, absl::StrCat("the server's answer: ", message));
+}
+
+// Adds the rows of `tensor` (when it is there) to the matrix of that name, and tells how many they were (or that they
+// differ).
+absl::Status AddRows(const std::string& name, bool there, const v1::Tensor& tensor, Answer* answer, int64_t* rows) {
+  if (!there) return absl::OkStatus();
+  CLIENT_ASSIGN_OR_RETURN(Array piece, ToArray(tensor));
+  if (piece.shape.size() != 2) return Broken(absl::StrCat(name, " is no matrix"));
+  if (*rows >= 0 && piece.shape[0] != *rows) return Broken(absl::StrCat(name, " has another number of rows"));
+  *rows = piece.shape[0];
+  const auto [at, first] = answer->matrices.emplace(name, piece);
+  if (first) {
+    if (answer->rows != 0) return Broken(absl::StrCat(name, " was not in the first piece"));
+    return absl::OkStatus();
+  }
+  Array& whole = at->second;
+  if (whole.type != piece.type || whole.shape[1] != piece.shape[1]) {
+    return Broken(absl::StrCat(name, " changes its width from piece to piece"));
+  }
+  whole.shape[0] += piece.shape[0];
+  whole.data += piece.data;
+  return absl::OkStatus();
+}
+
+// Every matrix must have grown by the same rows.
+absl::Status EndPiece(int64_t rows, Answer* answer) {
+  answer->rows += std::max<int64_t>(rows, 0);
+  for (const auto& [name, matrix] : answer->matrices) {
+    if (matrix.shape[0] != answer->rows) return Broken(absl::StrCat(name, " is missing in a piece"));
+  }
+  return absl::OkStatus();
+}
+
+template <class Response>
+absl::Status AddClasses(const Response& piece, Answer* answer) {
+  int64_t rows = -1;
+  CLIENT_RETURN_IF_ERROR(AddRows("classes", piece.has_classes(), piece.classes(), answer, &rows));
+  CLIENT_RETURN_IF_ERROR(AddRows("scores", piece.has_scores(), piece.scores(), answer, &rows));
+  CLIENT_RETURN_IF_ERROR(AddRows("logits", piece.has_logits(), piece.logits(), answer, &rows));
+  CLIENT_RETURN_IF_ERROR(AddRows("probabilities", piece.has_probabilities(), piece.probabilities(), answer, &rows));
+  CLIENT_RETURN_IF_ERROR(EndPiece(rows, answer));
+  answer->served_by = piece.served_by();
+  if (piece.has_timing()) answer->timing = piece.timing();
+  const auto classes = answer->matrices.find("classes");
+  if (classes == answer->matrices.end() || classes->second.type != ElementType::kInt32 ||
+      classes->second.shape[1] < 1) {
+    return Broken("it holds no classes");
+  }
+  const auto scores = answer->matrices.find("scores");
+  if (scores == answer->matrices.end() || scores->second.shape != classes->second.shape) {
+    return Broken("classes and scores differ in shape");
+  }
+  return absl::OkStatus();
+}
+
+void PrintClasses(const Answer& answer, int64_t shown, Table* table,
+                  const std::function<std::string(int64_t)>& name_of) {
+  const Array& classes = answer.matrices.at("classes");
+  for (int64_t row = 0; row < shown; ++row) {
+    std::vector<std::string> cells = {name_of(row)};
+    const std::vector<float> ids = RowOf(classes, row), scores = RowOf(answer.matrices.at("scores"), row);
+    for (size_t k = 0; k < ids.size(); ++k) {
+      cells.push_back(absl::StrCat(static_cast<int64_t>(ids[k])));
+      cells.push_back(FormatFixed(scores[k], 4));
+    }
+    const auto logits = answer.matrices.find("logits");
+    if (logits != answer.matrices.end()) {
+      std::string text;
+      const std::vector<float> values = RowOf(logits->second, row);
+      for (size_t c = 0; c < values.size() && c < kShownValues; ++c) {
+        absl::StrAppend(&text, c == 0 ? "" : " ", FormatNumber(values[c]));
+      }
+      cells.push_back(text + (values.size() > kShownValues ? " ..." : ""));
+    }
+    table->Add(std::move(cells));
+  }
+}
+
+void PrintEmbeddings(const Answer& answer, int64_t shown, Table* table,
+                     const std::function<std::string(int64_t)>& name_of) {
+  for (int64_t row = 0; row < shown; ++row) {
+    std::vector<std::string> cells = {name_of(row)};
+    const std::vector<float> values = RowOf(answer.matrices.at("embeddings"), row);
+    for (size_t c = 0; c < values.size() && c < kShownValues; ++c) cells.push_back(FormatNumber(values[c]));
+    if (values.size() > kShownValues) cells.push_back("...");
+    table->Add(std::move(cells));
+  }
+}
+
+}  // namespace
+
+absl::Status Answer::Add(const v1::ClassifyResponse& piece) {
+  if (piece.first_row() != rows)
+    return Broken(absl::StrCat("a piece begins at row ", piece.first_row(), ", not at ", rows));
+  return AddClasses(piece, this);
+}
+
+absl::Status Answer::Add(const v1::ClassifyGraphsResponse& piece) { return AddClasses(piece, this); }
+
+absl::Status Answer::Add(const v1::EmbedResponse& piece) {
+  if (piece.first_row() != rows)
+    return Broken(absl::StrCat("a piece begins at row ", piece.first_row(), ", not at ", rows));
+  int64_t added = -1;
+  CLIENT_RETURN_IF_ERROR(AddRows("embeddings", piece.has_embeddings(), piece.embeddings(), this, &added));
+  CLIENT_RETURN_IF_ERROR(EndPiece(added, this));
+  if (matrices.empty()) return Broken("it holds no embeddings");
+  served_by = piece.served_by();
+  if (piece.has_timing()) timing = piece.timing();
+  return absl::OkStatus();
+}
+
+std::vector<float> RowOf(const Array& matrix, int64_t row) {
+  Array slice;
+  slice.type = matrix.type;
+  slice.shape = {matrix.shape[1]};
+  const int64_t bytes = matrix.shape[1] * SizeOf(matrix.type);
+  slice.data = matrix.data.substr(static_cast<size_t>(row * bytes), static_cast<size_t>(bytes));
+  return ToFloats(slice);
+}
+
+void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
+                 std::ostream& out) {
+  const int64_t shown = std::min(answer.rows, kShownRows);
+  std::vector<std::string> titles = {what};
+  const auto classes = answer.matrices.find("classes");
+  if (classes != answer.matrices.end()) {
+    for (int64_t k = 0; k < classes->second.shape[1]; ++k) {
+      const std::string suffix = k == 0 ? "" : absl::StrCat(" ", k + 1);
+      titles.push_back("class" + suffix);
+      titles.push_back("score" + suffix);
+    }
+    if (answer.matrices.count("logits") != 0) titles.push_back("logits");
+  } else {
+    const int64_t width = answer.matrices.at("embeddings").shape[1];
+    for (int64_t c = 0; c < width && c < static_cast<int64_t>(kShownValues); ++c)
+      titles.push_back(absl::StrCat("[", c, "]"));
+    if (width > static_cast<int64_t>(kShownValues)) titles.push_back(absl::StrCat("of ", width));
+  }
+  Table table(titles);
+  if (classes != answer.matrices.end()) {
+    PrintClasses(answer, shown, &table, name_of);
+  } else {
+    PrintEmbeddings(answer, shown, &table, name_of);
+  }
+  table.Print(out);
+  if (shown < answer.rows) out << "... " << answer.rows - shown << " more; --out FILE.npy keeps all\n";
+}
+
+Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels) {
+  Accuracy accuracy;
+  const Array& classes = answer.matrices.at("classes");
+  for (int64_t row = 0; row < answer.rows; ++row) {
+    if (labels[row] < 0) continue;
+    int32_t best;
+    std::memcpy(&best, classes.data.data() + row * classes.shape[1] * sizeof(int32_t), sizeof(best));
+    ++accuracy.counted;
+    if (best == labels[row]) ++accuracy.right;
+  }
+  return accuracy;
+}
+
+std::string ToString(const Accuracy& accuracy) {
+  const double share =
+      accuracy.counted == 0 ? 0 : static_cast<double>(accuracy.right) / static_cast<double>(accuracy.counted);
+  return absl::StrCat("accuracy ", FormatFixed(share, 4), " (", accuracy.right, "/", accuracy.counted, ")");
+}
+
+absl::Status CheckAnswerPath(const std::string& path) {
+  const std::string end = path.size() > 4 ? path.substr(path.size() - 4) : "";
+  if (end == ".npy" || end == ".npz") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--out ", path, ": the file's name must end in .npy or .npz"));
+}
+
+absl::Status WriteAnswer(const std::string& path, const Answer& answer, const std::string& main,
+                         const std::vector<int64_t>& nodes) {
+  const std::string_view npz(".npz");
+  if (path.size() <= npz.size() || path.compare(path.size() - npz.size(), npz.size(), npz) != 0) {
+    return WriteNpy(path, answer.matrices.at(main));
+  }
+  std::map<std::string, Array> arrays = answer.matrices;
+  if (!nodes.empty()) arrays["nodes"] = MakeArray(nodes, {static_cast<int64_t>(nodes.size())});
+  return WriteNpz(path, arrays);
+}
+
+Json ToJson(const Answer& answer) {
+  Json json = {{"served_by", ToJson(answer.served_by)}, {"timing", ToJson(answer.timing)}};
+  for (const auto& [name, matrix] : answer.matrices) {
+    Json rows = Json::array();
+    for (int64_t row = 0; row < answer.rows; ++row) {
+      Json values = Json::array();
+      for (const float value : RowOf(matrix, row)) {
+        if (matrix.type == ElementType::kInt32) {
+          values.push_back(static_cast<int64_t>(value));
+        } else {
+          values.push_back(value);
+        }
+      }
+      rows.push_back(std::move(values));
+    }
+    json[name] = std::move(rows);
+  }
+  return json;
+}
+
+Latency Summarise(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const auto rank = [&](double quantile) {  // the smallest value that at least this share does not exceed
+    const auto at = static_cast<int64_t>(std::ceil(quantile * static_cast<double>(seconds.size()))) - 1;
+    return seconds[static_cast<size_t>(std::max<int64_t>(at, 0))];
+  };
+  return {seconds.front(), rank(0.5), rank(0.99)};
+}
+
+}  // namespace vicinal::client::cli

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers of inference as the commands handle them: pieces of a stream put together, shown, compared with labels,
+// written to files.
+#ifndef VICINAL_CLIENT_CPP_CLI_ANSWERS_H_
+#define VICINAL_CLIENT_CPP_CLI_ANSWERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/cli/proto_json.h"
+#include "client/cpp/formats/array.h"
+#include "vicinal/v1/inference.pb.h"
+
+namespace vicinal::client::cli {
+
+// Matrices by name ("classes", "scores", "logits", "probabilities", "embeddings"), all with `rows` rows.
+struct Answer {
+  v1::ServedBy served_by;
+  v1::Timing timing;
+  int64_t rows = 0;
+  std::map<std::string, Array> matrices;
+
+  // Each adds a piece's rows at the end. INTERNAL when the piece does not fit what came before.
+  absl::Status Add(const v1::ClassifyResponse& piece);
+  absl::Status Add(const v1::EmbedResponse& piece);
+  absl::Status Add(const v1::ClassifyGraphsResponse& piece);
+};
+
+// Row r of a matrix, as numbers.
+std::vector<float> RowOf(const Array& matrix, int64_t row);
+
+// Rows that text shows; more are counted.
+inline constexpr int64_t kShownRows = 10;
+
+// A table of the first rows: class and probability for each of the top k, or the first values of an embedding.
+// `name_of` gives a row's first column, `what` its title ("node", "graph").
+void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
+                 std::ostream& out);
+
+// Share of rows whose first class is the label; rows with a label below 0 do not count.
+struct Accuracy {
+  int64_t right = 0;
+  int64_t counted = 0;
+};
+// `labels` has one entry a row.
+Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels);
+// "accuracy 0.7950 (795/1000)"
+std::string ToString(const Accuracy& accuracy);
+
+// Refuses, before the server is asked, a path that ends neither in .npy nor in .npz.
+absl::Status CheckAnswerPath(const std::string& path);
+
+// --out: an .npz gets every matrix; an .npy the one named `main`. `nodes` is added to an .npz when not empty.
+absl::Status WriteAnswer(const std::string& path, const Answer& answer, const std::string& main,
+                         const std::vector<int64_t>& nodes);
+
+// {"served_by", "timing", matrices as lists of rows}
+Json ToJson(const Answer& answer);
+
+// Times of calls as seen here, in seconds.
+struct Latency {
+  double least = 0;
+  double median = 0;
+  double p99 = 0;
+};
+// REQUIRES at least one.
+Latency Summarise(std::vector<double> seconds);
+
+}  // namespace vicinal::client::cli
+
+#endif  // VICINAL_CLIENT_CPP_CLI_ANSWERS_H_

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parsing in two steps: the command's words first (global options may stand before them), then everything else against
+// the command's own options. Nearness for suggestions is Levenshtein distance.
+#include "client/cpp/cli/arguments.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+constexpr size_t kHelpColumn = 34;
+
+absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+bool IsOption(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
+}
+
+bool IsHelp(const std::string& word) { return word == "--help" || word == "-h"; }
+
+// "--top-k=3" -> "top_k", "3".
+struct SplitOption {
+  std::string name;
+  std::string value;
+  bool has_value = false;
+};
+
+SplitOption Split(const std::string& word) {
+  SplitOption split;
+  const size_t begin = word.find_first_not_of('-');
+  if (begin == std::string::npos) return split;
+  const size_t equals = word.find('=', begin);
+  split.name = word.substr(begin, equals == std::string::npos ? equals : equals - begin);
+  std::replace(split.name.begin(), split.name.end(), '-', '_');
+  if (equals != std::string::npos) {
+    split.has_value = true;
+    split.value = word.substr(equals + 1);
+  }
+  return split;
+}
+
+const Option* FindOption(const std::vector<Option>& own, const std::vector<Option>& global, const std::string& name) {
+  for (const std::vector<Option>* options : {&own, &global}) {
+    for (const Option& option : *options) {
+      if (option.name == name) return &option;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status CheckValue(const Option& option, const std::string& value) {
+  int64_t integer;
+  double number;
+  if (option.kind == OptionKind::kInteger && !ParseInt(value, &integer)) {
+    return Usage(absl::StrCat("--", option.name, " needs a whole number, not '", value, "'"));
+  }
+  if (option.kind == OptionKind::kNumber && !ParseDouble(value, &number)) {
+    return Usage(absl::StrCat("--", option.name, " needs a number, not '", value, "'"));
+  }
+  if (!option.choices.empty() &&
+      std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
+    return Usage(
+        absl::StrCat("--", option.name, " is one of ", absl::StrJoin(option.choices, ", "), ", not '", value, "'"));
+  }
+  return absl::OkStatus();
+}
+
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& known, const std::string& prefix) {
+  const std::string nearest = Suggest(word, known);
+  return nearest.empty() ? "" : absl::StrCat("; did you mean ", prefix, nearest, "?");
+}
+
+std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vector<Option>& global) {
+  std::vector<std::string> names = {"help"};
+  for (const Option& option : own) names.push_back(option.name);
+  for (const Option& option : global) names.push_back(option.name);
+  return names;
+}
+
+void AppendOption(const Option& option, std::string* text) {
+  std::string left = absl::StrCat("  --", option.name, option.value_name.empty() ? "" : " ", option.value_name);
+  left.append(left.size() < kHelpColumn ? kHelpColumn - left.size() : 1, ' ');
+  const char* mark = option.required ? " (required)" : option.repeated ? " (may repeat)" : "";
+  absl::StrAppend(text, left, option.help, mark, "\n");
+}
+
+}  // namespace
+
+std::string Arguments::Text(std::string_view option, std::string_view otherwise) const {
+  const auto found = values_.find(option);
+  return found == values_.end() ? std::string(otherwise) : found->second.back();
+}
+
+int64_t Arguments::Integer(std::string_view option, int64_t otherwise) const {
+  int64_t value = otherwise;
+  if (Has(option)) ParseInt(Text(option), &value);
+  return value;
+}
+
+double Arguments::Number(std::string_view option, double otherwise) const {
+  double value = otherwise;
+  if (Has(option)) ParseDouble(Text(option), &value);
+  return value;
+}
+
+std::vector<std::string> Arguments::All(std::string_view option) const {
+  const auto found = values_.find(option);
+  return found == values_.end() ? std::vector<std::string>() : found->second;
+}
+
+absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector<Option>& global,
+                                         const std::vector<std::string>& words) {
+  Arguments arguments;
+  bool options_end = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (options_end || !IsOption(words[i])) {
+      arguments.positionals_.push_back(words[i]);
+      continue;
+    }
+    if (words[i] == "--") {
+      options_end = true;
+      continue;
+    }
+    SplitOption split = Split(words[i]);
+    const Option* option = FindOption(syntax.options, global, split.name);
+    if (option == nullptr) {
+      return Usage(absl::StrCat("'", syntax.command, "' has no option ", words[i].substr(0, words[i].find('=')),
+                                DidYouMean(split.name, NamesOf(syntax.options, global), "--")));
+    }
+    if (option->kind == OptionKind::kFlag) {
+      if (split.has_value) return Usage(absl::StrCat("--", option->name, " takes no value"));
+    } else if (!split.has_value) {
+      if (i + 1 == words.size()) return Usage(absl::StrCat("--", option->name, " needs a value: ", option->value_name));
+      split.value = words[++i];
+    }
+    CLIENT_RETURN_IF_ERROR(CheckValue(*option, split.value));
+    std::vector<std::string>& values = arguments.values_[option->name];
+    if (!values.empty() && !option->repeated) return Usage(absl::StrCat("--", option->name, " was given twice"));
+    values.push_back(split.value);
+  }
+  if (arguments.positionals_.size() < syntax.positionals.size()) {
+    return Usage(absl::StrCat("'", syntax.command, "' needs ", syntax.positionals[arguments.positionals_.size()]));
+  }
+  if (arguments.positionals_.size() > syntax.positionals.size()) {
+    return Usage(absl::StrCat("'", syntax.command, "' does not know what to do with '",
+                              arguments.positionals_[syntax.positionals.size()], "'"));
+  }
+  for (const Option& option : syntax.options) {
+    if (option.required && !arguments.Has(option.name)) {
+      return Usage(absl::StrCat("'", syntax.command, "' needs --", option.name, " ", option.value_name));
+    }
+  }
+  return arguments;
+}
+
+absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std::vector<Option>& global,
+                                  const std::vector<std::string>& words) {
+  Found found;
+  std::vector<std::string> known;
+  for (const Syntax& command : commands) known.push_back(command.command);
+  std::string name;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool command_open = found.index < 0;
+    if (IsHelp(words[i]) || (command_open && name.empty() && words[i] == "help")) {
+      found.help = true;
+    } else if (!command_open) {
+      found.rest.push_back(words[i]);
+    } else if (words[i] == "--version") {
+      found.version = true;
+    } else if (IsOption(words[i])) {
+      found.rest.push_back(words[i]);
+      const SplitOption split = Split(words[i]);
+      const Option* option = FindOption({}, global, split.name);
+      if (option == nullptr) return Usage(absl::StrCat("the command comes before ", words[i]));
+      if (option->kind != OptionKind::kFlag && !split.has_value && i + 1 < words.size())
+        found.rest.push_back(words[++i]);
+    } else {
+      name += (name.empty() ? "" : " ") + words[i];
+      const auto exact = std::find(known.begin(), known.end(), name);
+      if (exact != known.end()) {
+        found.index = static_cast<int>(exact - known.begin());
+        continue;
+      }
+      const bool prefix = std::any_of(known.begin(), known.end(),
+                                      [&](const std::string& command) { return command.rfind(name + " ", 0) == 0; });
+      if (!prefix) return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, known, "")));
+    }
+  }
+  if (found.index >= 0) return found;
+  found.group = name;
+  if (found.help || found.version) return found;
+  if (name.empty()) return Usage("a command is needed");
+  std::vector<std::string> members;
+  for (const std::string& command : known) {
+    if (command.rfind(name + " ", 0) == 0) members.push_back(command.substr(name.size() + 1));
+  }
+  return Usage(absl::StrCat("'", name, "' needs one of: ", absl::StrJoin(members, ", ")));
+}
+
+std::string HelpFor(const std::string& program, const Syntax& syntax, const std::vector<Option>& global) {
+  std::string text = absl::StrCat("Usage: ", program, " ", syntax.command);
+  for (const std::string& positional : syntax.positionals) absl::StrAppend(&text, " ", positional);
+  for (const Option& option : syntax.options) {
+    if (option.required) absl::StrAppend(&text, " --", option.name, " ", option.value_name);
+  }
+  absl::StrAppend(&text, " [options]\n\n", syntax.summary, "\n");
+  if (!syntax.options.empty()) absl::StrAppend(&text, "\nOptions:\n");
+  for (const Option& option : syntax.options) AppendOption(option, &text);
+  absl::StrAppend(&text, "\nOptions of every command:\n");
+  for (const Option& option : global) AppendOption(option, &text);
+  if (!syntax.details.empty()) absl::StrAppend(&text, "\n", syntax.details, "\n");
+  return text;
+}
+
+std::string Suggest(std::string_view word, const std::vector<std::string>& known) {
+  std::string nearest;
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    const size_t distance = Distance(word, candidate);
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace vicinal::client::cli

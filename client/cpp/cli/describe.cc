@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function a resource; what is zero or unset is left out where it would say nothing.
+#include "client/cpp/cli/describe.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cpp/cli/output.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+std::string OrderOf(const v1::Graph& graph) {
+  std::string asked = v1::Reorder_Name(graph.reorder());
+  const std::string prefix = "REORDER_";
+  if (asked.rfind(prefix, 0) == 0) asked = asked.substr(prefix.size());
+  return absl::StrCat(graph.order(), " (asked: ", absl::AsciiStrToLower(asked), ")");
+}
+
+}  // namespace
+
+std::string StateName(v1::Graph::State state) {
+  const std::string name = v1::Graph::State_Name(state);
+  const std::string prefix = "STATE_";
+  return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : name;
+}
+
+void PrintGraph(const v1::Graph& graph, std::ostream& out) {
+  out << "graph '" << graph.name() << "' version " << graph.version() << " is " << StateName(graph.state()) << ": "
+      << graph.node_count() << " nodes, " << graph.edge_count() << " edges"
+      << (graph.weighted() ? " with weights" : "");
+  if (graph.state() == v1::Graph::STATE_READY) {
+    out << ", order " << OrderOf(graph) << ", " << FormatBytes(graph.size_bytes()) << ", numerics revision "
+        << graph.numerics_revision();
+  }
+  out << '\n';
+  if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
+  if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
+  if (graph.stages_size() > 0) {
+    out << '\n';
+    Table stages({"stage", "time"});
+    double total = 0;
+    for (const v1::StageTime& stage : graph.stages()) {
+      stages.Add({stage.stage(), FormatSeconds(stage.seconds())});
+      total += stage.seconds();
+    }
+    stages.Add({"in all", FormatSeconds(total)});
+    stages.Print(out);
+  }
+  if (graph.has_profile()) {
+    out << '\n';
+    PrintProfile(graph, out);
+  }
+  if (graph.feature_sets_size() > 0) {
+    out << '\n';
+    PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
+  }
+}
+
+void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {
+  if (graphs.empty()) {
+    out << "no graphs\n";
+    return;
+  }
+  Table table({"graph", "version", "state", "nodes", "edges", "order", "memory", "feature sets"});
+  for (const v1::Graph& graph : graphs) {
+    std::vector<std::string> sets;
+    for (const v1::FeatureSet& set : graph.feature_sets()) sets.push_back(set.name());
+    table.Add({graph.name(), absl::StrCat(graph.version()), StateName(graph.state()), absl::StrCat(graph.node_count()),
+               absl::StrCat(graph.edge_count()), graph.order(), FormatBytes(graph.size_bytes()),
+               absl::StrJoin(sets, ", ")});
+  }
+  table.Print(out);
+}
+
+void PrintFeatureSets(const std::vector<v1::FeatureSet>& sets, std::ostream& out) {
+  if (sets.empty()) {
+    out << "no feature sets\n";
+    return;
+  }
+  Table table({"feature set", "version", "nodes", "features", "kept as", "entries", "memory"});
+  for (const v1::FeatureSet& set : sets) {
+    table.Add({set.name(), absl::StrCat(set.version()), absl::StrCat(set.node_count()),
+               absl::StrCat(set.feature_count()), set.sparse() ? "sparse" : "dense", absl::StrCat(set.entry_count()),
+               FormatBytes(set.size_bytes())});
+  }
+  table.Print(out);
+}
+
+void PrintModel(const v1::Model& model, std::ostream& out) {
+  out << "model '" << model.name() << "' version " << model.version() << ": " << model.feature_count()
+      << " features -> " << model.class_count() << " classes of " << (model.graph_level() ? "graphs" : "nodes")
+      << (model.multi_label() ? " (several labels)" : "") << ", " << model.parameter_count() << " weights, "
+      << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", reads edge weights" : "") << '\n';
+  if (model.reference_checked()) {
+    out << "reference met: largest difference " << FormatNumber(model.reference_error()) << '\n';
+  }
+  out << '\n';
+  Table layers({"layer", "type", "reads", "width", "locality", "arguments"});
+  for (const v1::Layer& layer : model.layers()) {
+    layers.Add({layer.name(), layer.type(), absl::StrJoin(layer.inputs(), ", "), absl::StrCat(layer.width()),
+                layer.locality(), Shorten(layer.arguments_json())});
+  }
+  layers.Print(out);
+  out << "\noutputs for embed: " << absl::StrJoin(model.outputs(), ", ") << '\n';
+}
+
+void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {
+  if (models.empty()) {
+    out << "no models\n";
+    return;
+  }
+  Table table({"model", "version", "features", "classes", "of", "weights", "memory"});
+  for (const v1::Model& model : models) {
+    table.Add({model.name(), absl::StrCat(model.version()), absl::StrCat(model.feature_count()),
+               absl::StrCat(model.class_count()), model.graph_level() ? "graphs" : "nodes",
+               absl::StrCat(model.parameter_count()), FormatBytes(model.size_bytes())});
+  }
+  table.Print(out);
+}
+
+std::string Served(const v1::ServedBy& served) {
+  std::string text;
+  if (!served.graph().empty()) absl::StrAppend(&text, served.graph(), " v", served.graph_version());
+  if (!served.feature_set().empty()) {
+    absl::StrAppend(&text, " (features ", served.feature_set(), " v", served.feature_set_version(), ")");
+  }
+  absl::StrAppend(&text, text.empty() ? "" : ", ", served.model(), " v", served.model_version());
+  if (!served.graph().empty()) absl::StrAppend(&text, ", numerics revision ", served.numerics_revision());
+  return text;
+}
+
+}  // namespace vicinal::client::cli

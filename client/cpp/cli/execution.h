@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a request is computed, where people want to say: the options that classify, embed, classify-graphs and explain
+// share.
+#ifndef VICINAL_CLIENT_CPP_CLI_EXECUTION_H_
+#define VICINAL_CLIENT_CPP_CLI_EXECUTION_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cpp/cli/arguments.h"
+#include "vicinal/v1/inference.pb.h"
+
+namespace vicinal::client::cli {
+
+// --kernel and --precision, and --receptive_field where a command asks for nodes.
+std::vector<Option> ExecutionOptionsOf(bool receptive_field);
+
+// What they said. INVALID_ARGUMENT: a --kernel without '=', or an operation named twice.
+absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution);
+
+}  // namespace vicinal::client::cli
+
+#endif  // VICINAL_CLIENT_CPP_CLI_EXECUTION_H_

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// `vicinal graph explain`: why the server does what it does with a graph and a model.
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/describe_tuning.h"
+#include "client/cpp/cli/execution.h"
+#include "client/cpp/cli/output.h"
+#include "client/cpp/formats/status_macros.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+// Steps that do the same kind of work share a record: it is shown once.
+void PrintTunedSteps(const v1::ExplainResponse& plan, std::ostream& out) {
+  std::vector<v1::TuningRecord> records;
+  std::set<std::string> seen;
+  for (const v1::PlanStep& step : plan.steps()) {
+    if (step.has_tuning() && seen.insert(step.tuning().key().SerializeAsString()).second)
+      records.push_back(step.tuning());
+  }
+  if (records.empty()) return;
+  out << "\ntuning:\n";
+  PrintTuning(records, /*candidates=*/true, out);
+}
+
+void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
+  out << "\nplan on " << plan.device() << " for " << Served(plan.served_by()) << '\n';
+  if (!plan.order().empty()) out << "order: " << plan.order() << '\n';
+  out << "scratch memory: " << FormatBytes(plan.scratch_bytes()) << "\n\n";
+  Table table(
+      {"step", "operation", "layers", "kernel", "locality", "bytes", "operations", "runs", "mean time", "what"});
+  for (int i = 0; i < plan.steps_size(); ++i) {
+    const v1::PlanStep& step = plan.steps(i);
+    table.Add({absl::StrCat(i), step.operation(), step.layers(), step.kernel().empty() ? "-" : step.kernel(),
+               step.locality(), FormatBytes(step.predicted_bytes()),
+               FormatNumber(static_cast<double>(step.predicted_operations())), absl::StrCat(step.run_count()),
+               step.run_count() == 0 ? "-" : FormatSeconds(step.mean_seconds()), step.description()});
+  }
+  table.Print(out);
+  bool title = false;
+  for (int i = 0; i < plan.steps_size(); ++i) {
+    for (const v1::Refusal& refusal : plan.steps(i).refusals()) {
+      if (!title) out << "\nkernels that refused:\n";
+      title = true;
+      out << "  step " << i << ": " << refusal.kernel() << ": " << refusal.reason() << '\n';
+    }
+  }
+  PrintTunedSteps(plan, out);
+  if (plan.decisions_size() > 0) out << "\ndecisions:\n";
+  for (const std::string& decision : plan.decisions()) out << "  " << decision << '\n';
+}
+
+absl::Status Explain(const Context& context) {
+  const Arguments& args = context.args;
+  CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(args.Positional(0)));
+  if (!args.Has("model")) {
+    if (context.json) {
+      context.PrintJson(Json{{"graph", ToJson(graph)}});
+    } else {
+      PrintGraph(graph, context.out);
+    }
+    return absl::OkStatus();
+  }
+  v1::ExplainRequest request;
+  request.mutable_target()->set_graph(args.Positional(0));
+  request.mutable_target()->set_model(args.Text("model"));
+  request.mutable_target()->set_feature_set(args.Text("feature_set"));
+  request.set_output(args.Text("output"));
+  CLIENT_RETURN_IF_ERROR(AddExecution(args, request.mutable_execution()));
+  CLIENT_ASSIGN_OR_RETURN(const v1::ExplainResponse plan, context.client.Explain(request));
+  if (context.json) {
+    context.PrintJson(Json{{"graph", ToJson(graph)}, {"plan", ToJson(plan)}});
+    return absl::OkStatus();
+  }
+  PrintGraph(graph, context.out);
+  PrintPlan(plan, context.out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command ExplainCommand() {
+  Syntax syntax = {"graph explain",
+                   {"NAME"},
+                   "Shows a graph's profile and order and, with --model, the plan: steps, kernels, tuning, refusals.",
+                   "",
+                   {{"model", OptionKind::kText, "MODEL", "the model to plan for"},
+                    {"feature_set", OptionKind::kText, "NAME", "feature set to plan with; default unless said"},
+                    {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; its end unless said"}}};
+  for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));
+  return {syntax, Explain};
+}
+
+}  // namespace vicinal::client::cli

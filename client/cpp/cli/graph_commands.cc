@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// `vicinal graph ...`: upload, list, get, delete. (explain is in explain_command.cc, tune in tune_command.cc.)
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/ids_file.h"
+#include "client/cpp/cli/output.h"
+#include "client/cpp/cli/tensors.h"
+#include "client/cpp/formats/status_macros.h"
+#include "proto/wire/names.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+GraphFileOptions FileOptions(const Arguments& args) {
+  GraphFileOptions options;
+  const std::string format = args.Text("format", "auto");
+  options.format = format == "npz"        ? GraphFormat::kNpz
+                   : format == "edgelist" ? GraphFormat::kEdgeList
+                   : format == "mtx"      ? GraphFormat::kMatrixMarket
+                                          : GraphFormat::kAuto;
+  options.features_path = args.Text("x");
+  options.ids_path = args.Text("ids");
+  if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
+  options.undirected = args.Has("undirected");
+  options.matrix_rows = args.Text("mtx_rows", "target") == "source" ? MatrixRows::kSource : MatrixRows::kTarget;
+  return options;
+}
+
+// The choices of --reorder, in the words of the server.
+const std::vector<std::string>& Orders() {
+  static const auto* const orders = new std::vector<std::string>{"auto", "none", "degree", "rcm", "community", "metis"};
+  return *orders;
+}
+
+v1::Reorder ParseReorder(const std::string& word) {
+  v1::Reorder reorder = v1::REORDER_UNSPECIFIED;
+  v1::Reorder_Parse("REORDER_" + absl::AsciiStrToUpper(word), &reorder);
+  return reorder;
+}
+
+v1::UploadGraphSpec MakeSpec(const Arguments& args, const GraphData& graph) {
+  v1::UploadGraphSpec spec;
+  spec.set_name(args.Text("name"));
+  spec.set_upload_id(args.Text("upload_id"));
+  spec.set_node_count(graph.node_count);
+  if (graph.features && graph.features->sparse) spec.set_feature_count(graph.features->columns);
+  spec.set_reorder(ParseReorder(args.Text("reorder", "auto")));
+  spec.set_replace(args.Has("replace") || args.Has("if_version"));
+  spec.set_if_version(args.Integer("if_version", 0));
+  return spec;
+}
+
+std::vector<UploadTensor> GraphTensors(const GraphData& graph) {
+  std::vector<UploadTensor> tensors = {ToUploadTensor("edge_index", graph.edge_index)};
+  if (graph.edge_weight) tensors.push_back(ToUploadTensor("edge_weight", *graph.edge_weight));
+  if (graph.features) {
+    for (UploadTensor& tensor : FeatureTensors(*graph.features)) tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void PrintFile(const Context& context, const GraphData& graph) {
+  context.out << context.args.Positional(0) << ": " << graph.node_count << " nodes, "
+              << graph.edge_index.element_count() / 2 << " edges" << (graph.edge_weight ? ", with weights" : "");
+  if (graph.features) {
+    context.out << ", features " << graph.features->rows << " x " << graph.features->columns
+                << (graph.features->sparse ? " (sparse)" : "");
+  }
+  context.out << '\n';
+  for (const std::string& note : graph.notes) context.out << "  note: " << note << '\n';
+}
+
+absl::Status Upload(const Context& context) {
+  const Arguments& args = context.args;
+  if (!wire::IsValidName(args.Text("name"))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--name '", args.Text("name"), "' does not match ", wire::kNameGrammar));
+  }
+  CLIENT_ASSIGN_OR_RETURN(const GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
+  if (!context.json) PrintFile(context, graph);
+  const std::string ids_path = args.Text("ids_out", DefaultIdsPath(args.Text("name")));
+  if (graph.ids) CLIENT_RETURN_IF_ERROR(CheckIdsPath(ids_path, !args.Has("ids_out")));
+
+  UploadOptions options;
+  ProgressBar bar(context.err, context.terminal);
+  options.progress = [&](const UploadProgress& progress) {
+    bar.Show(static_cast<double>(progress.sent_bytes) / static_cast<double>(std::max<int64_t>(progress.total_bytes, 1)),
+             absl::StrCat("uploading ", FormatBytes(progress.sent_bytes)));
+  };
+  options.watch = [&](const v1::Graph& state) { bar.Show(state.progress(), "preparing"); };
+  CLIENT_ASSIGN_OR_RETURN(const v1::Graph ready,
+                          context.client.UploadGraph(MakeSpec(args, graph), GraphTensors(graph), options));
+  bar.Clear();
+  if (graph.ids) CLIENT_RETURN_IF_ERROR(graph.ids->Save(ids_path, IdsHeader(ready)));
+  if (context.json) {
+    Json result = {{"graph", ToJson(ready)}, {"notes", graph.notes}};
+    if (graph.ids) result["ids_file"] = ids_path;
+    context.PrintJson(result);
+    return absl::OkStatus();
+  }
+  PrintGraph(ready, context.out);
+  if (graph.ids) {
+    context.out << "ids: the file's own ids are kept in " << ids_path
+                << "; classify and embed answer in them (--ids FILE when it lies elsewhere)\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status List(const Context& context) {
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Graph> graphs, context.client.ListGraphs());
+  if (context.json) {
+    Json list = Json::array();
+    for (const v1::Graph& graph : graphs) list.push_back(ToJson(graph));
+    context.PrintJson(Json{{"graphs", list}});
+    return absl::OkStatus();
+  }
+  PrintGraphs(graphs, context.out);
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Context& context) {
+  CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Positional(0)));
+  if (context.json) {
+    context.PrintJson(ToJson(graph));
+  } else {
+    PrintGraph(graph, context.out);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Delete(const Context& context) {
+  const std::string& name = context.args.Positional(0);
+  CLIENT_RETURN_IF_ERROR(context.client.DeleteGraph(name, context.args.Integer("if_version", 0)));
+  if (context.json) {
+    context.PrintJson(Json{{"deleted", name}});
+  } else {
+    context.out << "graph '" << name << "' is deleted\n";
+  }
+  return absl::OkStatus();
+}
+
+constexpr char kUploadDetails[] =
+    "FILE is an .npz (edge_index [2, E], optionally edge_weight, x or x_indptr/x_indices/x_data/x_shape), a text edge "
+    "list\n"
+    "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments) or a MatrixMarket "
+    "coordinate\n"
+    "file. Features become the graph's feature set 'default'.\n"
+    "\n"
+    "Edge lists may use ids of any kind. Ids that are exactly 0..N-1 stay (N is --num_nodes, or the rows of --x, or "
+    "the largest\n"
+    "plus one); others are mapped, numbers in ascending order, texts in order of first appearance, or in the order of "
+    "--ids.\n"
+    "The map is kept in GRAPH.ids.txt in the current folder, or in --ids_out FILE; classify and embed then speak those "
+    "ids.";
+
+Syntax UploadSyntax() {
+  return {
+      "graph upload",
+      {"FILE"},
+      "Uploads a graph, waits until it is prepared and shows what was found.",
+      kUploadDetails,
+      {{"name", OptionKind::kText, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
+       {"reorder", OptionKind::kText, "ORDER", "auto (unless said), none, degree, rcm, community or metis", Orders()},
+       {"replace", OptionKind::kFlag, "", "replace a graph of this name"},
+       {"if_version", OptionKind::kInteger, "V", "replace, but only version V"},
+       {"format",
+        OptionKind::kText,
+        "FORMAT",
+        "auto (unless said), npz, edgelist or mtx",
+        {"auto", "npz", "edgelist", "mtx"}},
+       {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), in place of the file's own"},
+       {"undirected", OptionKind::kFlag, "", "add the missing reverse edges, weights copied; duplicates stay"},
+       {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"},
+       {"mtx_rows",
+        OptionKind::kText,
+        "END",
+        "MatrixMarket: rows are target (unless said) or source",
+        {"target", "source"}},
+       {"ids", OptionKind::kText, "FILE", "edge list: the ids, one a line, in order of node (of the rows of --x)"},
+       {"ids_out", OptionKind::kText, "FILE", "where to keep the map of ids; GRAPH.ids.txt unless said"},
+       {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}};
+}
+
+}  // namespace
+
+std::vector<Command> GraphCommands() {
+  return {
+      {UploadSyntax(), Upload},
+      {{"graph list", {}, "Lists the graphs.", "", {}}, List},
+      {{"graph get", {"NAME"}, "Shows a graph: state, stages, profile, feature sets.", "", {}}, Get},
+      {{"graph delete",
+        {"NAME"},
+        "Deletes a graph and its feature sets.",
+        "",
+        {{"if_version", OptionKind::kInteger, "V", "only when the graph has this version"}}},
+       Delete},
+      ExplainCommand(),
+      TuneCommand(),
+  };
+}
+
+}  // namespace vicinal::client::cli

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header's text is its identity: it is compared whole, never parsed.
+#include "client/cpp/cli/ids_file.h"
+
+#include <google/protobuf/util/time_util.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/npy.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+#include "proto/wire/names.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+bool Exists(const std::string& path) {
+  struct stat about;
+  return stat(path.c_str(), &about) == 0;
+}
+
+bool EndsWith(const std::string& text, std::string_view end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+absl::StatusOr<int64_t> NodeOf(std::string_view word, const std::optional<IdMap>& ids) {
+  int64_t node;
+  if (ids) {
+    const std::optional<int64_t> known = ids->NodeOf(word);
+    if (known) return *known;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--nodes: '", std::string(word), "' is not among the ids of the graph"));
+  }
+  if (ParseInt(word, &node)) return node;
+  return absl::InvalidArgumentError(absl::StrCat("--nodes: '", std::string(word),
+                                                 "' is not a number; where the graph has ids of its own, --ids FILE "
+                                                 "names the map that 'graph upload' wrote"));
+}
+
+// Words between commas and line breaks; without a map between spaces, too (ids of one's own may hold spaces).
+absl::StatusOr<std::vector<int64_t>> ParseWords(std::string_view text, const std::optional<IdMap>& ids) {
+  std::vector<int64_t> nodes;
+  const std::string_view separators = ids ? ",\r\n" : ",\r\n \t";
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find_first_of(separators, at), text.size());
+    const std::string_view word = Trim(text.substr(at, end - at));
+    at = end + 1;
+    if (word.empty()) continue;
+    CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, ids));
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+// The map of --ids FILE. It may be of another version (the user forces it), but not of another graph.
+absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const std::string& graph) {
+  const std::string path = context.args.Text("ids");
+  CLIENT_ASSIGN_OR_RETURN(IdMap ids, IdMap::Load(path));
+  const std::string named = absl::StrCat("graph ", graph, ", ");
+  if (!ids.header().empty() && ids.header().compare(0, named.size(), named) != 0) {
+    return FileError(path, 0, absl::StrCat("is the map of another graph than '", graph, "': ", ids.header()));
+  }
+  CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
+  if (ids.size() != about.node_count()) {
+    return FileError(
+        path, 0,
+        absl::StrCat("holds ", ids.size(), " ids, but graph '", graph, "' has ", about.node_count(), " nodes"));
+  }
+  return std::optional<IdMap>(std::move(ids));
+}
+
+}  // namespace
+
+std::string DefaultIdsPath(const std::string& graph) { return graph + ".ids.txt"; }
+
+std::string IdsHeader(const v1::Graph& graph) {
+  return absl::StrCat("graph ", graph.name(), ", version ", graph.version(), ", created ",
+                      google::protobuf::util::TimeUtil::ToString(graph.create_time()), ", ", graph.node_count(),
+                      " nodes; line i of what follows (from 0) is node i");
+}
+
+absl::Status CheckIdsPath(const std::string& path, bool is_default) {
+  if (is_default && Exists(path)) {
+    CLIENT_ASSIGN_OR_RETURN(const std::string there, ReadFile(path));
+    if (std::string_view(there).substr(0, kIdMapHeader.size()) != kIdMapHeader) {
+      return FileError(path, 0, "is there and is no map of ids: say with --ids_out FILE where to keep the graph's ids");
+    }
+    return absl::OkStatus();
+  }
+  const bool there = Exists(path);
+  std::FILE* file = std::fopen(path.c_str(), "ab");
+  if (file == nullptr) return WriteFile(path, "");
+  std::fclose(file);
+  if (!there) std::remove(path.c_str());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph) {
+  if (context.args.Text("ids") == "none") return std::optional<IdMap>();
+  if (context.args.Has("ids")) return LoadForced(context, graph);
+  const std::string path = DefaultIdsPath(graph);
+  if (!wire::IsValidName(graph) || !Exists(path)) return std::optional<IdMap>();
+  CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
+  absl::StatusOr<IdMap> ids = IdMap::Load(path);
+  if (!ids.ok() || ids->header() != IdsHeader(about) || ids->size() != about.node_count()) {
+    // What --nodes names may be meant as ids or as row numbers: guessing would answer for other nodes.
+    if (context.args.Text("nodes", "all") != "all") {
+      return FileError(path, 0,
+                       "belongs to another version of the graph, so --nodes could mean its ids or row numbers: "
+                       "--ids FILE names the map to use, --ids none takes row numbers");
+    }
+    context.err << "note: " << path
+                << " belongs to another version of the graph and is not used; --ids FILE forces one\n";
+    return std::optional<IdMap>();
+  }
+  if (!context.json) context.err << "note: ids are those of " << path << '\n';
+  return std::optional<IdMap>(*std::move(ids));
+}
+
+std::string NodeName(const std::optional<IdMap>& ids, int64_t node) {
+  return ids && node >= 0 && node < ids->size() ? ids->IdOf(node) : absl::StrCat(node);
+}
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text,
+                                                               const std::optional<IdMap>& ids) {
+  if (text == "all") return std::optional<std::vector<int64_t>>();
+  std::vector<int64_t> nodes;
+  if (text.rfind('@', 0) != 0) {
+    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(text, ids));
+  } else if (EndsWith(text, ".npy")) {
+    CLIENT_ASSIGN_OR_RETURN(const Array array, ReadNpy(text.substr(1)));
+    CLIENT_ASSIGN_OR_RETURN(nodes, ToInts(array));
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(const std::string words, ReadFile(text.substr(1)));
+    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(SkipByteOrderMark(words), ids));
+  }
+  if (nodes.empty()) return absl::InvalidArgumentError("--nodes names no node");
+  return std::optional<std::vector<int64_t>>(std::move(nodes));
+}
+
+}  // namespace vicinal::client::cli

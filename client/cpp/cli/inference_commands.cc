@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// `vicinal classify` and `vicinal embed` on stored graphs.
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/answers.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/execution.h"
+#include "client/cpp/cli/ids_file.h"
+#include "client/cpp/cli/output.h"
+#include "client/cpp/cli/tensors.h"
+#include "client/cpp/formats/status_macros.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+// More nodes than this, or all, are asked for by a stream: their answer might not fit one message.
+constexpr size_t kUnaryNodes = 4096;
+
+// What classify and embed have in common.
+struct Query {
+  std::optional<IdMap> ids;
+  std::optional<std::vector<int64_t>> nodes;  // nullopt: all
+  v1::FeatureInput features;
+  bool has_features = false;
+
+  bool small() const { return nodes && nodes->size() <= kUnaryNodes; }
+};
+
+absl::StatusOr<Query> ReadQuery(const Context& context) {
+  const Arguments& args = context.args;
+  if (args.Has("out")) CLIENT_RETURN_IF_ERROR(CheckAnswerPath(args.Text("out")));
+  Query query;
+  CLIENT_ASSIGN_OR_RETURN(query.ids, FindIds(context, args.Text("graph")));
+  if (args.Has("mask")) {
+    if (args.Has("nodes")) return absl::InvalidArgumentError("--nodes and --mask exclude each other");
+    if (!args.Has("labels")) return absl::InvalidArgumentError("--mask names an array of --labels FILE.npz");
+    CLIENT_ASSIGN_OR_RETURN(query.nodes, ReadMask(args.Text("labels"), args.Text("mask")));
+    if (query.nodes->empty())
+      return absl::InvalidArgumentError(absl::StrCat("the mask '", args.Text("mask"), "' is empty"));
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(query.nodes, ParseNodes(args.Text("nodes", "all"), query.ids));
+  }
+  if (args.Has("features")) {
+    CLIENT_ASSIGN_OR_RETURN(const Features features, ReadFeatures(args.Text("features")));
+    query.features = ToFeatureInput(features);
+    query.has_features = true;
+  }
+  return query;
+}
+
+template <class Request>
+absl::Status FillRequest(const Arguments& args, const Query& query, Request* request) {
+  request->mutable_target()->set_graph(args.Text("graph"));
+  request->mutable_target()->set_model(args.Text("model"));
+  request->mutable_target()->set_feature_set(args.Text("feature_set"));
+  if (query.nodes) {
+    request->mutable_nodes()->mutable_ids()->Add(query.nodes->begin(), query.nodes->end());
+  } else {
+    request->mutable_nodes()->set_all(true);
+  }
+  if (query.has_features) *request->mutable_features() = query.features;
+  return AddExecution(args, request->mutable_execution());
+}
+
+// Calls --repeat times (once unless said) and keeps the last answer and every call's time. Latency is measured over an
+// open connection: an empty call opens it first.
+template <class Call>
+absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, std::vector<double>* seconds) {
+  const int64_t times = context.args.Integer("repeat", 1);
+  if (times < 1 || times > 1'000'000) return absl::InvalidArgumentError("--repeat must be between 1 and 1000000");
+  if (times > 1) CLIENT_RETURN_IF_ERROR(context.client.GetCapabilities().status());
+  Answer answer;
+  for (int64_t i = 0; i < times; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    CLIENT_ASSIGN_OR_RETURN(answer, call());
+    seconds->push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return answer;
+}
+
+void PrintTimes(const Answer& answer, const std::vector<double>& seconds, std::ostream& out) {
+  const v1::Timing& timing = answer.timing;
+  out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds.back()) << " as seen here, "
+      << FormatSeconds(timing.total_seconds()) << " on the server (queue " << FormatSeconds(timing.queue_seconds())
+      << ", plan " << FormatSeconds(timing.plan_seconds()) << ", execute " << FormatSeconds(timing.execute_seconds())
+      << ")\ncomputed: " << (timing.receptive_field() ? "the receptive field, " : "the full graph, ")
+      << timing.computed_node_count() << " nodes\n";
+  if (seconds.size() > 1) {
+    const Latency latency = Summarise(seconds);
+    out << "latency of " << seconds.size() << " calls: median " << FormatSeconds(latency.median) << ", 99 % "
+        << FormatSeconds(latency.p99) << ", least " << FormatSeconds(latency.least) << '\n';
+  }
+}
+
+// The nodes that the answer's rows are of.
+absl::StatusOr<std::vector<int64_t>> NodesOf(const Query& query, const Answer& answer) {
+  std::vector<int64_t> nodes(static_cast<size_t>(answer.rows));
+  std::iota(nodes.begin(), nodes.end(), int64_t{0});
+  if (query.nodes) nodes = *query.nodes;
+  if (static_cast<int64_t>(nodes.size()) != answer.rows) {
+    return absl::InternalError(absl::StrCat("the server answered ", answer.rows, " rows for ", nodes.size(), " nodes"));
+  }
+  return nodes;
+}
+
+absl::StatusOr<std::optional<Accuracy>> MeasureAccuracy(const Arguments& args, const Answer& answer,
+                                                        const std::vector<int64_t>& nodes) {
+  if (!args.Has("labels")) return std::optional<Accuracy>();
+  const std::string path = args.Text("labels");
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> all, ReadLabels(path, "y"));
+  std::vector<int64_t> labels;
+  for (const int64_t node : nodes) {
+    if (node < 0 || node >= static_cast<int64_t>(all.size())) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": y has ", all.size(), " labels, none for node ", node));
+    }
+    labels.push_back(all[static_cast<size_t>(node)]);
+  }
+  return std::optional<Accuracy>(Compare(answer, labels));
+}
+
+// Text or JSON, and --out.
+absl::Status Report(const Context& context, const Query& query, const Answer& answer, const std::string& main,
+                    const std::vector<double>& seconds) {
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> nodes, NodesOf(query, answer));
+  CLIENT_ASSIGN_OR_RETURN(const std::optional<Accuracy> accuracy, MeasureAccuracy(context.args, answer, nodes));
+  if (context.args.Has("out")) CLIENT_RETURN_IF_ERROR(WriteAnswer(context.args.Text("out"), answer, main, nodes));
+  const auto name_of = [&](int64_t row) { return NodeName(query.ids, nodes[static_cast<size_t>(row)]); };
+  if (!context.json) {
+    PrintAnswer(answer, "node", name_of, context.out);
+    PrintTimes(answer, seconds, context.out);
+    if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';
+    if (accuracy) context.out << ToString(*accuracy) << '\n';
+    return absl::OkStatus();
+  }
+  Json json = ToJson(answer);
+  json["nodes"] = Json::array();
+  for (int64_t row = 0; row < answer.rows; ++row) {
+    if (query.ids) {
+      json["nodes"].push_back(name_of(row));
+    } else {
+      json["nodes"].push_back(nodes[static_cast<size_t>(row)]);
+    }
+  }
+  json["round_trip_seconds"] = seconds;
+  if (accuracy) json["accuracy"] = Json{{"right", accuracy->right}, {"counted", accuracy->counted}};
+  context.PrintJson(json);
+  return absl::OkStatus();
+}
+
+absl::Status Classify(const Context& context) {
+  const Arguments& args = context.args;
+  CLIENT_ASSIGN_OR_RETURN(const Query query, ReadQuery(context));
+  v1::ClassifyRequest request;
+  CLIENT_RETURN_IF_ERROR(FillRequest(args, query, &request));
+  const int64_t top_k = args.Integer("top_k", 1);
+  if (top_k < std::numeric_limits<int32_t>::min() || top_k > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError("--top_k is out of range");
+  }
+  request.set_top_k(static_cast<int32_t>(top_k));
+  request.set_return_logits(args.Has("logits"));
+  request.set_return_probabilities(args.Has("probabilities"));
+  const auto call = [&]() -> absl::StatusOr<Answer> {
+    Answer answer;
+    if (query.small()) {
+      CLIENT_ASSIGN_OR_RETURN(const v1::ClassifyResponse response, context.client.Classify(request));
+      CLIENT_RETURN_IF_ERROR(answer.Add(response));
+    } else {
+      CLIENT_RETURN_IF_ERROR(
+          context.client.ClassifyStream(request, [&](const v1::ClassifyResponse& piece) { return answer.Add(piece); }));
+    }
+    return answer;
+  };
+  std::vector<double> seconds;
+  CLIENT_ASSIGN_OR_RETURN(const Answer answer, Repeat(context, call, &seconds));
+  const std::string main = args.Has("logits") ? "logits" : args.Has("probabilities") ? "probabilities" : "classes";
+  return Report(context, query, answer, main, seconds);
+}
+
+absl::Status Embed(const Context& context) {
+  CLIENT_ASSIGN_OR_RETURN(const Query query, ReadQuery(context));
+  v1::EmbedRequest request;
+  CLIENT_RETURN_IF_ERROR(FillRequest(context.args, query, &request));
+  request.set_output(context.args.Text("output"));
+  const auto call = [&]() -> absl::StatusOr<Answer> {
+    Answer answer;
+    if (query.small()) {
+      CLIENT_ASSIGN_OR_RETURN(const v1::EmbedResponse response, context.client.Embed(request));
+      CLIENT_RETURN_IF_ERROR(answer.Add(response));
+    } else {
+      CLIENT_RETURN_IF_ERROR(
+          context.client.EmbedStream(request, [&](const v1::EmbedResponse& piece) { return answer.Add(piece); }));
+    }
+    return answer;
+  };
+  std::vector<double> seconds;
+  CLIENT_ASSIGN_OR_RETURN(const Answer answer, Repeat(context, call, &seconds));
+  return Report(context, query, answer, "embeddings", seconds);
+}
+
+std::vector<Option> QueryOptions() {
+  std::vector<Option> options = {
+      {"graph", OptionKind::kText, "GRAPH", "the graph", {}, true},
+      {"model", OptionKind::kText, "MODEL", "the model", {}, true},
+      {"nodes", OptionKind::kText, "NODES", "all (unless said), 0,5,9, or @FILE with one a line (or an .npy)"},
+      {"ids", OptionKind::kText, "FILE",
+       "the map of the graph's own ids; GRAPH.ids.txt here is found by itself; none: row numbers"},
+      {"feature_set", OptionKind::kText, "NAME", "stored feature set; default unless said"},
+      {"features", OptionKind::kText, "FILE", "features of all nodes, for this request (.npz or .npy)"},
+      {"repeat", OptionKind::kInteger, "TIMES", "ask so often and show the latency"},
+      {"out", OptionKind::kText, "FILE", "keep all rows: FILE.npy the main matrix, FILE.npz every one"}};
+  for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) options.push_back(std::move(option));
+  return options;
+}
+
+}  // namespace
+
+std::vector<Command> InferenceCommands() {
+  std::vector<Option> classify = QueryOptions();
+  for (const Option& option : {
+           Option{"top_k", OptionKind::kInteger, "K", "classes for each node; 1 unless said"},
+           Option{"logits", OptionKind::kFlag, "", "the logits too (and into --out FILE.npy)"},
+           Option{"probabilities", OptionKind::kFlag, "", "all probabilities too (and into --out FILE.npy)"},
+           Option{"labels", OptionKind::kText, "FILE.npz", "compare with its y and print the accuracy"},
+           Option{"mask", OptionKind::kText, "NAME", "the nodes of this mask of --labels, in place of --nodes"},
+       }) {
+    classify.push_back(option);
+  }
+  std::vector<Option> embed = QueryOptions();
+  embed.push_back({"output", OptionKind::kText, "OUTPUT", "which output of the model ('model get' lists them)"});
+  return {
+      {{"classify", {}, "Classifies nodes of a stored graph.", "", classify}, Classify},
+      {{"embed", {}, "Computes embeddings of nodes of a stored graph.", "", embed}, Embed},
+      ClassifyGraphsCommand(),
+  };
+}
+
+}  // namespace vicinal::client::cli

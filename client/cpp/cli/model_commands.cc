@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// `vicinal model ...`: upload, list, get, delete.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/output.h"
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+UploadTensor FileTensor(const std::string& name, const std::string& bytes) {
+  return {name, v1::DATA_TYPE_UINT8, {static_cast<int64_t>(bytes.size())}, bytes};
+}
+
+absl::Status Upload(const Context& context) {
+  const Arguments& args = context.args;
+  for (const char* option : {"reference_graph", "reference_features", "tolerance"}) {
+    if (args.Has(option) && !args.Has("reference")) {
+      return absl::InvalidArgumentError(absl::StrCat("--", option, " goes with --reference FILE.safetensors"));
+    }
+  }
+  CLIENT_ASSIGN_OR_RETURN(const std::string architecture, ReadFile(args.Positional(0)));
+  if (!IsUtf8(architecture)) {
+    return FileError(args.Positional(0), 0,
+                     "is no text in UTF-8; the architecture is JSON, the weights go to --weights");
+  }
+  CLIENT_ASSIGN_OR_RETURN(const std::string weights, ReadFile(args.Text("weights")));
+  std::vector<UploadTensor> tensors = {FileTensor("weights", weights)};
+  v1::UploadModelSpec spec;
+  spec.set_name(args.Text("name"));
+  spec.set_upload_id(args.Text("upload_id"));
+  spec.set_architecture_json(architecture);
+  spec.set_replace(args.Has("replace") || args.Has("if_version"));
+  spec.set_if_version(args.Integer("if_version", 0));
+  std::string reference;
+  if (args.Has("reference")) {
+    CLIENT_ASSIGN_OR_RETURN(reference, ReadFile(args.Text("reference")));
+    tensors.push_back(FileTensor("reference", reference));
+    spec.mutable_reference()->set_graph(args.Text("reference_graph"));
+    spec.mutable_reference()->set_feature_set(args.Text("reference_features"));
+    spec.mutable_reference()->set_tolerance(args.Number("tolerance", 0));
+  }
+  ProgressBar bar(context.err, context.terminal);
+  UploadOptions options;
+  options.progress = [&](const UploadProgress& progress) {
+    bar.Show(static_cast<double>(progress.sent_bytes) / static_cast<double>(std::max<int64_t>(progress.total_bytes, 1)),
+             absl::StrCat("uploading ", FormatBytes(progress.sent_bytes)));
+  };
+  CLIENT_ASSIGN_OR_RETURN(const v1::Model model, context.client.UploadModel(spec, tensors, options));
+  bar.Clear();
+  if (context.json) {
+    context.PrintJson(ToJson(model));
+  } else {
+    PrintModel(model, context.out);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status List(const Context& context) {
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Model> models, context.client.ListModels());
+  if (!context.json) {
+    PrintModels(models, context.out);
+    return absl::OkStatus();
+  }
+  Json list = Json::array();
+  for (const v1::Model& model : models) list.push_back(ToJson(model));
+  context.PrintJson(Json{{"models", list}});
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Context& context) {
+  CLIENT_ASSIGN_OR_RETURN(const v1::Model model, context.client.GetModel(context.args.Positional(0)));
+  if (context.json) {
+    context.PrintJson(ToJson(model));
+  } else {
+    PrintModel(model, context.out);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Delete(const Context& context) {
+  const std::string& name = context.args.Positional(0);
+  CLIENT_RETURN_IF_ERROR(context.client.DeleteModel(name, context.args.Integer("if_version", 0)));
+  if (context.json) {
+    context.PrintJson(Json{{"deleted", name}});
+  } else {
+    context.out << "model '" << name << "' is deleted\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<Command> ModelCommands() {
+  return {
+      {{"model upload",
+        {"FILE.json"},
+        "Uploads a model: its architecture and its weights.",
+        "FILE.json lists the layers, or names a class of torch_geometric.nn.models with its arguments; the weights are "
+        "the\n"
+        "module's state_dict as safetensors. A reference holds expected logits: a model that misses them is refused.",
+        {{"weights", OptionKind::kText, "FILE.safetensors", "the weights", {}, true},
+         {"name", OptionKind::kText, "NAME", "name of the model: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
+         {"replace", OptionKind::kFlag, "", "replace a model of this name"},
+         {"if_version", OptionKind::kInteger, "V", "replace, but only version V"},
+         {"reference", OptionKind::kText, "FILE.safetensors", "expected logits to check the model against"},
+         {"reference_graph", OptionKind::kText, "GRAPH",
+          "the stored graph they belong to; the file holds one otherwise"},
+         {"reference_features", OptionKind::kText, "NAME", "that graph's feature set; default unless said"},
+         {"tolerance", OptionKind::kNumber, "T", "largest relative difference allowed; 1e-4 unless said"},
+         {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}},
+       Upload},
+      {{"model list", {}, "Lists the models.", "", {}}, List},
+      {{"model get", {"NAME"}, "Shows a model: layers, outputs, sizes.", "", {}}, Get},
+      {{"model delete",
+        {"NAME"},
+        "Deletes a model.",
+        "",
+        {{"if_version", OptionKind::kInteger, "V", "only when the model has this version"}}},
+       Delete},
+  };
+}
+
+}  // namespace vicinal::client::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What commands print for people: aligned tables, sizes and times with units, and a progress bar that shows on a
+// terminal only.
+#ifndef VICINAL_CLIENT_CPP_CLI_OUTPUT_H_
+#define VICINAL_CLIENT_CPP_CLI_OUTPUT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace vicinal::client::cli {
+
+// Columns as wide as their widest cell, two spaces between them; columns of numbers are aligned right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void Print(std::ostream& out) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string FormatBytes(int64_t bytes);     // "84.2 KiB"
+std::string FormatSeconds(double seconds);  // "1.25 ms"
+std::string FormatNumber(double value);     // six significant digits
+std::string FormatFixed(double value, int digits);
+std::string Shorten(const std::string& text);  // at most 60 bytes, then "...", for cells of a table
+std::string FormatShare(double share);         // "85.1 %"
+
+// "[#####.....]  45 %  uploading" on one line of a terminal, gone when the bar is. Prints nothing elsewhere.
+class ProgressBar {
+ public:
+  ProgressBar(std::ostream& err, bool terminal) : err_(err), terminal_(terminal) {}
+  ~ProgressBar() { Clear(); }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // `share` of 1; draws at most ten times a second.
+  void Show(double share, const std::string& label);
+  void Clear();
+
+ private:
+  std::ostream& err_;
+  const bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace vicinal::client::cli
+
+#endif  // VICINAL_CLIENT_CPP_CLI_OUTPUT_H_

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// From words to an exit code: find the command, check its arguments, connect, run, and say what went wrong.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/errors.h"
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/status_macros.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+constexpr char kProgram[] = "vicinal";
+
+constexpr char kAbout[] =
+    "Exit codes: 0 done; 1 the server refused (the message begins with gRPC's code); 2 wrong command line, or a file "
+    "here\n"
+    "that cannot be read or written; 3 the server is unreachable, busy, or did not answer in time; 4 not found.\n";
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  if (!IsCallError(status)) return kExitUsage;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitUnavailable;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    default:
+      return kExitRefused;
+  }
+}
+
+void PrintOverview(const std::string& group, std::ostream& out) {
+  out << "Usage: " << kProgram << (group.empty() ? "" : " " + group) << " COMMAND [options]\n\n"
+      << "Talks to a Vicinal server: graph neural network inference on graphs that it keeps.\n\nCommands:\n";
+  size_t width = 0;
+  for (const Command& command : Commands()) width = std::max(width, command.syntax.command.size());
+  for (const Command& command : Commands()) {
+    const std::string& name = command.syntax.command;
+    if (!group.empty() && name.rfind(group + " ", 0) != 0) continue;
+    out << "  " << name << std::string(width - name.size() + 2, ' ') << command.syntax.summary << '\n';
+  }
+  out << "\n'" << kProgram << " COMMAND --help' tells a command's options, '" << kProgram
+      << " --version' the program's version.\n"
+      << kAbout;
+}
+
+// Said anywhere before "--": errors of the command line itself heed it, too.
+bool WantsJson(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), end, "--json") != end;
+}
+
+void PrintVersion(bool json, std::ostream& out) {
+  if (json) {
+    out << Dump(Json{{"version", VICINAL_VERSION}}) << '\n';
+  } else {
+    out << kProgram << ' ' << VICINAL_VERSION << '\n';
+  }
+}
+
+void PrintError(const absl::Status& status, bool json, std::ostream& err) {
+  if (!json) {
+    err << kProgram << ": " << Describe(status) << '\n';
+    if (absl::IsUnauthenticated(status)) err << "  --token_file FILE names the file with the token\n";
+    return;
+  }
+  const ErrorDetails details = DetailsOf(status);
+  Json error = {{"code", CodeName(status.code())}, {"message", std::string(status.message())}};
+  if (!details.reason.empty()) error["reason"] = details.reason;
+  if (!details.metadata.empty()) error["metadata"] = details.metadata;
+  for (const auto& [field, description] : details.violations) {
+    error["fields"].push_back(Json{{"field", field}, {"description", description}});
+  }
+  if (!details.resource_name.empty()) {
+    error["resource"] = Json{{"type", details.resource_type}, {"name", details.resource_name}};
+  }
+  if (details.retry_after_seconds) error["retry_after_seconds"] = *details.retry_after_seconds;
+  err << Dump(Json{{"error", error}}) << '\n';
+}
+
+absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
+  ClientOptions options;
+  options.target = args.Text("server", options.target);
+  if (args.Has("token_file")) {
+    CLIENT_ASSIGN_OR_RETURN(options.token, ReadFile(args.Text("token_file")));
+    const size_t end = options.token.find_last_not_of(" \t\r\n");
+    options.token.erase(end == std::string::npos ? 0 : end + 1);
+    if (options.token.empty()) return FileError(args.Text("token_file"), 0, "holds no token");
+  }
+  const double timeout = args.Number("timeout", 60);
+  if (!(timeout > 0 && timeout < 1e6))
+    return absl::InvalidArgumentError("--timeout must be above 0 and below 1e6 seconds");
+  options.call_timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
+  return Client::Connect(options);
+}
+
+}  // namespace
+
+const std::vector<Option>& GlobalOptions() {
+  static const auto* const options = new std::vector<Option>{
+      {"server", OptionKind::kText, "HOST:PORT", "where the server listens; 127.0.0.1:8500 unless said"},
+      {"token_file", OptionKind::kText, "FILE", "file with the bearer token to send"},
+      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads excepted; 60 unless said"},
+      {"json", OptionKind::kFlag, "", "print one JSON document instead of text, errors too (on stderr)"},
+  };
+  return *options;
+}
+
+const std::vector<Command>& Commands() {
+  static const auto* const commands = [] {
+    auto* all = new std::vector<Command>;
+    for (auto part : {GraphCommands, FeaturesCommands, ModelCommands, InferenceCommands, StatusCommands}) {
+      for (Command& command : part()) all->push_back(std::move(command));
+    }
+    return all;
+  }();
+  return *commands;
+}
+
+int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
+  std::vector<Syntax> syntaxes;
+  for (const Command& command : Commands()) syntaxes.push_back(command.syntax);
+  const auto usage_error = [&](const absl::Status& status, const std::string& command) {
+    if (WantsJson(words)) {
+      PrintError(status, /*json=*/true, err);
+    } else {
+      err << kProgram << ": " << std::string(status.message()) << "\nTry '" << kProgram << command << " --help'.\n";
+    }
+    return kExitUsage;
+  };
+  const absl::StatusOr<Found> found = FindCommand(syntaxes, GlobalOptions(), words);
+  if (!found.ok()) return usage_error(found.status(), "");
+  if (found->version && !found->help) {
+    PrintVersion(WantsJson(words), out);
+    return kExitOk;
+  }
+  if (found->help && found->index < 0) {
+    PrintOverview(found->group, out);
+    return kExitOk;
+  }
+  const Command& command = Commands()[static_cast<size_t>(found->index)];
+  if (found->help) {
+    out << HelpFor(kProgram, command.syntax, GlobalOptions()) << '\n' << kAbout;
+    return kExitOk;
+  }
+  const absl::StatusOr<Arguments> args = ParseArguments(command.syntax, GlobalOptions(), found->rest);
+  if (!args.ok()) return usage_error(args.status(), " " + command.syntax.command);
+
+  absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(*args);
+  absl::Status status = client.status();
+  const bool json = args->Has("json");
+  if (status.ok()) status = command.run(Context{*args, out, err, terminal, **client, json});
+  out.flush();
+  if (status.ok() && !out) status = absl::InvalidArgumentError("the output could not be written");
+  if (!status.ok()) PrintError(status, json, err);
+  return ExitCodeOf(status);
+}
+
+}  // namespace vicinal::client::cli

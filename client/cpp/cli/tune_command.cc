@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// `vicinal graph tune`: measure a graph's kernels, force one, forget what was measured, or just look.
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/describe_tuning.h"
+#include "client/cpp/cli/output.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+std::vector<std::string> List(const Arguments& args, std::string_view option) {
+  if (!args.Has(option)) return {};
+  return absl::StrSplit(args.Text(option), ',', absl::SkipEmpty());
+}
+
+absl::StatusOr<std::vector<int64_t>> Integers(const Arguments& args, const std::string& option) {
+  std::vector<int64_t> values;
+  for (const std::string& word : List(args, option)) {
+    if (!ParseInt(word, &values.emplace_back())) {
+      return absl::InvalidArgumentError(absl::StrCat("--", option, " needs whole numbers, not '", word, "'"));
+    }
+  }
+  return values;
+}
+
+// "KERNEL" or "KERNEL:parameter=value,parameter=value".
+absl::Status ParseForce(const std::string& text, v1::ForcedKernel* force) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  force->set_kernel(parts.first);
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(parts.second, ',', absl::SkipEmpty()))) {
+    const std::pair<std::string, std::string> parameter = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    int64_t value = 0;
+    if (parameter.first.empty() || !ParseInt(parameter.second, &value) || value != static_cast<int32_t>(value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--force needs KERNEL or KERNEL:PARAMETER=VALUE,..., not '", text, "'"));
+    }
+    if (force->parameters().count(parameter.first) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--force names the parameter '", parameter.first, "' twice"));
+    }
+    (*force->mutable_parameters())[parameter.first] = static_cast<int32_t>(value);
+  }
+  if (parts.first.empty()) return absl::InvalidArgumentError("--force needs the name of a kernel");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::TuneGraphRequest> MakeRequest(const Arguments& args) {
+  v1::TuneGraphRequest request;
+  request.set_name(args.Positional(0));
+  request.set_operation(args.Text("operation"));
+  for (const std::string& kind : List(args, "kinds")) request.add_kinds(kind);
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> widths, Integers(args, "widths"));
+  CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> heads, Integers(args, "heads"));
+  request.mutable_widths()->Add(widths.begin(), widths.end());
+  request.mutable_heads()->Add(heads.begin(), heads.end());
+  for (const std::string& weights : List(args, "weights")) request.add_weights(weights);
+  if (args.Has("budget")) {
+    const double seconds = args.Number("budget", 0);
+    if (!(seconds > 0 && seconds <= 600)) {
+      return absl::InvalidArgumentError("--budget must be above 0 and at most 600 seconds");
+    }
+    const double whole = std::floor(seconds);
+    request.mutable_budget()->set_seconds(static_cast<int64_t>(whole));
+    request.mutable_budget()->set_nanos(static_cast<int32_t>(std::lround((seconds - whole) * 1e9) % 1'000'000'000));
+  }
+  request.set_reset(args.Has("reset"));
+  if (args.Has("force")) CLIENT_RETURN_IF_ERROR(ParseForce(args.Text("force"), request.mutable_force()));
+  request.set_no_wait(args.Has("no_wait"));
+  return request;
+}
+
+template <class Response>
+void Print(const Context& context, const Response& response) {
+  if (context.json) return context.PrintJson(ToJson(response));
+  context.out << "graph '" << response.name() << "' version " << response.version() << "\n\n";
+  PrintTuning({response.records().begin(), response.records().end()}, /*candidates=*/true, context.out);
+}
+
+absl::Status Tune(const Context& context) {
+  const Arguments& args = context.args;
+  if (args.Has("show")) {
+    for (const char* other :
+         {"operation", "kinds", "widths", "heads", "weights", "budget", "reset", "force", "no_wait"}) {
+      if (args.Has(other))
+        return absl::InvalidArgumentError(absl::StrCat("--show only looks: leave --", other, " out"));
+    }
+    CLIENT_ASSIGN_OR_RETURN(const v1::GetTuningResponse response, context.client.GetTuning(args.Positional(0)));
+    Print(context, response);
+    return absl::OkStatus();
+  }
+  if (args.Has("reset") && args.Has("force")) {
+    return absl::InvalidArgumentError("--reset and --force exclude each other");
+  }
+  CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphRequest request, MakeRequest(args));
+  CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphResponse response, context.client.TuneGraph(request));
+  Print(context, response);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command TuneCommand() {
+  return {
+      {"graph tune",
+       {"NAME"},
+       "Measures the kernels of a graph again, forces one, or forgets what was measured.",
+       "Without --operation and lists: all kinds of work that models have asked of the graph so far. Results never "
+       "change\n"
+       "by tuning, not even a bit. It needs the admin token where there is one; --show does not.",
+       {{"show", OptionKind::kFlag, "", "change nothing: what is known so far"},
+        {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
+        {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},
+        {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: of one head"},
+        {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; 1 unless said"},
+        {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; as models use them unless said"},
+        {"budget", OptionKind::kNumber, "SECONDS", "for each kind of work; the server's unless said"},
+        {"force", OptionKind::kText, "KERNEL[:P=V,...]", "take this kernel, with these parameters; measure nothing"},
+        {"reset", OptionKind::kFlag, "", "forget what was measured; the server's default serves"},
+        {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show tells"}}},
+      Tune};
+}
+
+}  // namespace vicinal::client::cli

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each method is its call; what they share is in channel.h (context, status) and upload.h (resumed uploads).
+#include "client/cpp/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/channel.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/health.h"
+#include "client/cpp/upload.h"
+#include "vicinal/v1/graph.grpc.pb.h"
+#include "vicinal/v1/inference.grpc.pb.h"
+#include "vicinal/v1/model.grpc.pb.h"
+#include "vicinal/v1/server.grpc.pb.h"
+
+namespace vicinal::client {
+
+using GraphStub = v1::GraphService::Stub;
+using ModelStub = v1::ModelService::Stub;
+using InferenceStub = v1::InferenceService::Stub;
+using ServerStub = v1::ServerService::Stub;
+
+struct Client::Impl {
+  explicit Impl(const ClientOptions& options)
+      : channel(options),
+        graphs(v1::GraphService::NewStub(channel.grpc())),
+        models(v1::ModelService::NewStub(channel.grpc())),
+        inference(v1::InferenceService::NewStub(channel.grpc())),
+        server(v1::ServerService::NewStub(channel.grpc())) {}
+
+  // The size to cut chunks to: the option, or the server's limit when that is smaller. A server that cannot be reached
+  // is reported here, before anything is read twice; one that does not tell its limits is taken at the option's word.
+  absl::StatusOr<int64_t> ChunkBytes() const {
+    const auto capabilities =
+        channel.Call(server.get(), &ServerStub::GetCapabilities, v1::GetCapabilitiesRequest(), std::string());
+    if (absl::IsUnavailable(capabilities.status())) return capabilities.status();
+    int64_t bytes = channel.options().chunk_bytes;
+    if (!capabilities.ok()) return bytes;
+    for (const v1::Limit& limit : capabilities->limits()) {
+      if (limit.name() == "max_chunk_bytes" && limit.value() > 0) bytes = std::min(bytes, limit.value());
+    }
+    return bytes;
+  }
+
+  template <class Request, class Response, class Spec, class Stub>
+  absl::StatusOr<Response> Upload(Stub* stub,
+                                  std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*,
+                                                                                               Response*),
+                                  Spec spec, const std::string& graph, const std::vector<UploadTensor>& tensors,
+                                  const UploadOptions& options) const {
+    const bool begun = !spec.upload_id().empty();
+    CLIENT_RETURN_IF_ERROR(internal::FillSpec(tensors, &spec));
+    CLIENT_ASSIGN_OR_RETURN(const int64_t chunk_bytes, ChunkBytes());
+    const auto open = [&](grpc::ClientContext* context, Response* response) {
+      return (stub->*method)(context, response);
+    };
+    const auto ask = [&](const std::string& upload_id) {
+      v1::GetUploadRequest request;
+      request.set_upload_id(upload_id);
+      return channel.Call(graphs.get(), &GraphStub::GetUpload, request, graph);
+    };
+    return internal::Upload<Request, Response, Spec>(channel, open, ask, graph, chunk_bytes, tensors, options)
+        .Run(spec, begun);
+  }
+
+  // Reads a server stream to its end, or to the first error of `piece`.
+  template <class Request, class Response, class Stub>
+  absl::Status Stream(Stub* stub,
+                      std::unique_ptr<grpc::ClientReader<Response>> (Stub::*method)(grpc::ClientContext*,
+                                                                                    const Request&),
+                      const Request& request, const std::string& graph, std::chrono::milliseconds timeout,
+                      const std::function<absl::Status(const Response&)>& piece) const {
+    grpc::ClientContext context;
+    channel.Prepare(&context, timeout, graph);
+    const auto reader = (stub->*method)(&context, request);
+    Response response;
+    while (reader->Read(&response)) {
+      const absl::Status status = piece(response);
+      if (!status.ok()) {
+        context.TryCancel();
+        reader->Finish();
+        return status;
+      }
+    }
+    return channel.Translate(reader->Finish());
+  }
+
+  const internal::Channel channel;
+  const std::unique_ptr<GraphStub> graphs;
+  const std::unique_ptr<ModelStub> models;
+  const std::unique_ptr<InferenceStub> inference;
+  const std::unique_ptr<ServerStub> server;
+};
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
+  if (options.target.empty()) return absl::InvalidArgumentError("the server's address is empty");
+  if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
+  for (const char c : options.token) {
+    if (c < 0x21 || c > 0x7e) {
+      return absl::InvalidArgumentError("the token holds a character that cannot be sent (a space or a line break?)");
+    }
+  }
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options)));
+}
+
+absl::StatusOr<v1::Graph> Client::UploadGraph(v1::UploadGraphSpec spec, const std::vector<UploadTensor>& tensors,
+                                              const UploadOptions& options) {
+  const std::string name = spec.name();
+  CLIENT_ASSIGN_OR_RETURN(v1::UploadGraphResponse response, impl_->Upload(impl_->graphs.get(), &GraphStub::UploadGraph,
+                                                                          std::move(spec), name, tensors, options));
+  if (!options.wait) return std::move(*response.mutable_graph());
+  CLIENT_ASSIGN_OR_RETURN(v1::Graph ready, WatchGraph(name, options.watch));
+  // A replace that failed leaves the older version READY: what was uploaded is not what serves.
+  if (ready.error_code() != 0 && ready.version() <= response.graph().version()) {
+    return CallError(static_cast<absl::StatusCode>(ready.error_code()),
+                     absl::StrCat("graph '", name, "' was not replaced, version ", ready.version(),
+                                  " goes on serving: ", ready.error_message()));
+  }
+  return ready;
+}
+
+absl::StatusOr<v1::FeatureSet> Client::UploadFeatures(v1::UploadFeaturesSpec spec,
+                                                      const std::vector<UploadTensor>& tensors,
+                                                      const UploadOptions& options) {
+  const std::string graph = spec.graph();
+  CLIENT_ASSIGN_OR_RETURN(
+      v1::UploadFeaturesResponse response,
+      impl_->Upload(impl_->graphs.get(), &GraphStub::UploadFeatures, std::move(spec), graph, tensors, options));
+  return std::move(*response.mutable_feature_set());
+}
+
+absl::StatusOr<v1::Model> Client::UploadModel(v1::UploadModelSpec spec, const std::vector<UploadTensor>& tensors,
+                                              const UploadOptions& options) {
+  CLIENT_ASSIGN_OR_RETURN(
+      v1::UploadModelResponse response,
+      impl_->Upload(impl_->models.get(), &ModelStub::UploadModel, std::move(spec), std::string(), tensors, options));
+  return std::move(*response.mutable_model());
+}
+
+absl::StatusOr<v1::Upload> Client::GetUpload(const std::string& upload_id) {
+  v1::GetUploadRequest request;
+  request.set_upload_id(upload_id);
+  return impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetUpload, request, std::string());
+}
+
+absl::StatusOr<v1::Graph> Client::GetGraph(const std::string& name) {
+  v1::GetGraphRequest request;
+  request.set_name(name);
+  return impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetGraph, request, name);
+}
+
+absl::StatusOr<std::vector<v1::Graph>> Client::ListGraphs() {
+  std::vector<v1::Graph> graphs;
+  v1::ListGraphsRequest request;
+  do {
+    CLIENT_ASSIGN_OR_RETURN(const v1::ListGraphsResponse response,
+                            impl_->channel.Call(impl_->graphs.get(), &GraphStub::ListGraphs, request, std::string()));
+    graphs.insert(graphs.end(), response.graphs().begin(), response.graphs().end());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return graphs;
+}
+
+absl::StatusOr<v1::Graph> Client::WatchGraph(const std::string& name,
+                                             const std::function<void(const v1::Graph&)>& on_change) {
+  v1::WatchGraphRequest request;
+  request.set_name(name);
+  v1::Graph last;
+  absl::Status status;
+  for (int attempt = 0; attempt < std::max(1, impl_->channel.options().upload_attempts); ++attempt) {
+    if (attempt > 0) impl_->channel.Backoff(attempt);
+    status = impl_->Stream<v1::WatchGraphRequest, v1::Graph>(impl_->graphs.get(), &GraphStub::WatchGraph, request, name,
+                                                             impl_->channel.options().upload_timeout,
+                                                             [&](const v1::Graph& graph) {
+                                                               last = graph;
+                                                               if (on_change) on_change(graph);
+                                                               return absl::OkStatus();
+                                                             });
+    if (!absl::IsUnavailable(status)) break;
+  }
+  if (!status.ok()) return status;
+  if (last.state() == v1::Graph::STATE_FAILED) {
+    return CallError(static_cast<absl::StatusCode>(last.error_code()),
+                     absl::StrCat("graph '", name, "' could not be prepared: ", last.error_message()));
+  }
+  if (last.state() != v1::Graph::STATE_READY) {
+    return CallError(absl::StatusCode::kInternal,
+                     absl::StrCat("the watch of graph '", name, "' ended before it was ready"));
+  }
+  return last;
+}
+
+absl::Status Client::DeleteGraph(const std::string& name, int64_t if_version) {
+  v1::DeleteGraphRequest request;
+  request.set_name(name);
+  request.set_if_version(if_version);
+  return impl_->channel.Call(impl_->graphs.get(), &GraphStub::DeleteGraph, request, name).status();
+}
+
+absl::StatusOr<std::vector<v1::FeatureSet>> Client::ListFeatures(const std::string& graph) {
+  v1::ListFeaturesRequest request;
+  request.set_graph(graph);
+  CLIENT_ASSIGN_OR_RETURN(const v1::ListFeaturesResponse response,
+                          impl_->channel.Call(impl_->graphs.get(), &GraphStub::ListFeatures, request, graph));
+  return std::vector<v1::FeatureSet>(response.feature_sets().begin(), response.feature_sets().end());
+}
+
+absl::Status Client::DeleteFeatures(const std::string& graph, const std::string& name) {
+  v1::DeleteFeaturesRequest request;
+  request.set_graph(graph);
+  request.set_name(name);
+  return impl_->channel.Call(impl_->graphs.get(), &GraphStub::DeleteFeatures, request, graph).status();
+}
+
+absl::StatusOr<v1::TuneGraphResponse> Client::TuneGraph(const v1::TuneGraphRequest& request) {
+  return impl_->channel.Call(impl_->graphs.get(), &GraphStub::TuneGraph, request, request.name(),
+                             impl_->channel.options().upload_timeout);
+}
+
+absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& name) {
+  v1::GetTuningRequest request;
+  request.set_name(name);
+  return impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetTuning, request, name);
+}
+
+absl::StatusOr<v1::Model> Client::GetModel(const std::string& name) {
+  v1::GetModelRequest request;
+  request.set_name(name);
+  return impl_->channel.Call(impl_->models.get(), &ModelStub::GetModel, request, std::string());
+}
+
+absl::StatusOr<std::vector<v1::Model>> Client::ListModels() {
+  std::vector<v1::Model> models;
+  v1::ListModelsRequest request;
+  do {
+    CLIENT_ASSIGN_OR_RETURN(const v1::ListModelsResponse response,
+                            impl_->channel.Call(impl_->models.get(), &ModelStub::ListModels, request, std::string()));
+    models.insert(models.end(), response.models().begin(), response.models().end());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return models;
+}
+
+absl::Status Client::DeleteModel(const std::string& name, int64_t if_version) {
+  v1::DeleteModelRequest request;
+  request.set_name(name);
+  request.set_if_version(if_version);
+  return impl_->channel.Call(impl_->models.get(), &ModelStub::DeleteModel, request, std::string()).status();
+}
+
+absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest& request) {
+  return impl_->channel.Call(impl_->inference.get(), &InferenceStub::Classify, request, request.target().graph());
+}
+
+absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request) {
+  return impl_->channel.Call(impl_->inference.get(), &InferenceStub::Embed, request, request.target().graph());
+}
+
+absl::StatusOr<v1::ClassifyGraphsResponse> Client::ClassifyGraphs(const v1::ClassifyGraphsRequest& request) {
+  return impl_->channel.Call(impl_->inference.get(), &InferenceStub::ClassifyGraphs, request, std::string());
+}
+
+absl::Status Client::ClassifyStream(const v1::ClassifyRequest& request,
+                                    const std::function<absl::Status(const v1::ClassifyResponse&)>& piece) {
+  return impl_->Stream(impl_->inference.get(), &InferenceStub::ClassifyStream, request, request.target().graph(),
+                       impl_->channel.options().call_timeout, piece);
+}
+
+absl::Status Client::EmbedStream(const v1::EmbedRequest& request,
+                                 const std::function<absl::Status(const v1::EmbedResponse&)>& piece) {
+  return impl_->Stream(impl_->inference.get(), &InferenceStub::EmbedStream, request, request.target().graph(),
+                       impl_->channel.options().call_timeout, piece);
+}
+
+absl::StatusOr<v1::Capabilities> Client::GetCapabilities() {
+  return impl_->channel.Call(impl_->server.get(), &ServerStub::GetCapabilities, v1::GetCapabilitiesRequest(),
+                             std::string());
+}
+
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
+  return impl_->channel.Call(impl_->server.get(), &ServerStub::Explain, request, request.target().graph());
+}
+
+absl::StatusOr<std::string> Client::CheckHealth(const std::string& service) {
+  return internal::CheckHealth(impl_->channel, service);
+}
+
+}  // namespace vicinal::client

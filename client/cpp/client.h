@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ client: everything the server can do, with uploads that survive a broken connection and errors that keep what
+// the server said. One Client is one channel; all methods may be called from several threads. Calls about a graph carry
+// its name in the metadata `vicinal-graph`, so that a proxy may route on it. Errors are the server's canonical codes
+// (errors.h has their details); UNAVAILABLE also means that the server cannot be reached.
+#ifndef VICINAL_CLIENT_CPP_CLIENT_H_
+#define VICINAL_CLIENT_CPP_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "vicinal/v1/graph.pb.h"
+#include "vicinal/v1/inference.pb.h"
+#include "vicinal/v1/model.pb.h"
+#include "vicinal/v1/server.pb.h"
+
+namespace vicinal::client {
+
+// Calls that change nothing are tried up to four times when the server is busy (UNAVAILABLE), as it asks for with its
+// pushback.
+extern const char kDefaultServiceConfig[];
+
+struct ClientOptions {
+  // HOST:PORT, or any address gRPC understands.
+  std::string target = "127.0.0.1:8500";
+  // Bearer token; empty: none is sent.
+  std::string token;
+  // Of a call that is no upload, no watch and no tuning; zero: none.
+  std::chrono::milliseconds call_timeout{60'000};
+  // Of one attempt of an upload, of a watch, and of TuneGraph; zero: none.
+  std::chrono::milliseconds upload_timeout{0};
+  // How often an upload whose stream breaks is gone on with; at least 1.
+  int upload_attempts = 5;
+  // Size of an upload's chunks; the server's own max_chunk_bytes, when smaller, is kept to.
+  int64_t chunk_bytes = 1 << 20;
+  // gRPC service config (JSON) with the retry policy; empty: no retries.
+  std::string service_config = kDefaultServiceConfig;
+  // Waits between attempts; tests put in their own. Empty: really sleeps.
+  std::function<void(std::chrono::milliseconds)> sleep;
+};
+
+// A tensor to upload. `data` is not owned and must have product(shape) * size(dtype) bytes, little-endian, row-major.
+struct UploadTensor {
+  std::string name;
+  v1::DataType dtype = v1::DATA_TYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;
+  std::string_view data;
+};
+
+struct UploadProgress {
+  // Bytes that were sent (or that the server had already), of how many.
+  int64_t sent_bytes = 0;
+  int64_t total_bytes = 0;
+};
+
+struct UploadOptions {
+  // Called on the calling thread, after every chunk.
+  std::function<void(const UploadProgress&)> progress;
+  // Graphs: called on the calling thread with each change of state or progress.
+  std::function<void(const v1::Graph&)> watch;
+  // Graphs: true waits until the graph is READY (or FAILED, or a replace failed and
+  // the older version goes on serving: then the call fails with its reason).
+  bool wait = true;
+};
+
+class Client {
+ public:
+  // Makes the channel; nothing is sent before the first call. INVALID_ARGUMENT: options that cannot be.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
+  ~Client();
+
+  // Uploads. The spec's `tensors` are filled in from `tensors`; its `upload_id`, when empty, with a random one,
+  // otherwise an upload begun under that id is gone on with. A stream that breaks (UNAVAILABLE, or ABORTED for a chunk)
+  // is resumed from the offsets the server has; a lost answer to finish is asked for again.
+  absl::StatusOr<v1::Graph> UploadGraph(v1::UploadGraphSpec spec, const std::vector<UploadTensor>& tensors,
+                                        const UploadOptions& options = {});
+  absl::StatusOr<v1::FeatureSet> UploadFeatures(v1::UploadFeaturesSpec spec, const std::vector<UploadTensor>& tensors,
+                                                const UploadOptions& options = {});
+  absl::StatusOr<v1::Model> UploadModel(v1::UploadModelSpec spec, const std::vector<UploadTensor>& tensors,
+                                        const UploadOptions& options = {});
+  absl::StatusOr<v1::Upload> GetUpload(const std::string& upload_id);
+
+  absl::StatusOr<v1::Graph> GetGraph(const std::string& name);
+  // All pages.
+  absl::StatusOr<std::vector<v1::Graph>> ListGraphs();
+  // Blocks until the graph is READY and returns it; FAILED is an error with the graph's own code and message.
+  absl::StatusOr<v1::Graph> WatchGraph(const std::string& name, const std::function<void(const v1::Graph&)>& on_change);
+  // Measures the graph's kernels again, forces one or resets; takes as long as the request's budgets, unless `no_wait`.
+  // Bounded by upload_timeout.
+  absl::StatusOr<v1::TuneGraphResponse> TuneGraph(const v1::TuneGraphRequest& request);
+  // What is known of the graph's kernels so far.
+  absl::StatusOr<v1::GetTuningResponse> GetTuning(const std::string& name);
+  // `if_version` 0: whatever the version.
+  absl::Status DeleteGraph(const std::string& name, int64_t if_version = 0);
+
+  absl::StatusOr<std::vector<v1::FeatureSet>> ListFeatures(const std::string& graph);
+  absl::Status DeleteFeatures(const std::string& graph, const std::string& name);
+
+  absl::StatusOr<v1::Model> GetModel(const std::string& name);
+  absl::StatusOr<std::vector<v1::Model>> ListModels();
+  absl::Status DeleteModel(const std::string& name, int64_t if_version = 0);
+
+  absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request);
+  absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request);
+  absl::StatusOr<v1::ClassifyGraphsResponse> ClassifyGraphs(const v1::ClassifyGraphsRequest& request);
+  // Each piece is handed to `piece` in order; an error from it ends the call and is returned.
+  absl::Status ClassifyStream(const v1::ClassifyRequest& request,
+                              const std::function<absl::Status(const v1::ClassifyResponse&)>& piece);
+  absl::Status EmbedStream(const v1::EmbedRequest& request,
+                           const std::function<absl::Status(const v1::EmbedResponse&)>& piece);
+
+  absl::StatusOr<v1::Capabilities> GetCapabilities();
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  // grpc.health.v1: "SERVING", "NOT_SERVING", "UNKNOWN" or "SERVICE_UNKNOWN"; `service` as the server names it
+  // ("liveness", "readiness", ...), empty for the whole server.
+  absl::StatusOr<std::string> CheckHealth(const std::string& service);
+
+ private:
+  struct Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace vicinal::client
+
+#endif  // VICINAL_CLIENT_CPP_CLIENT_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trailer grpc-status-details-bin holds a google.rpc.Status; its details are packed under google.rpc type URLs, of
+// which only the part after the slash counts. Unknown ones are passed over.
+#include "client/cpp/errors.h"
+
+#include <grpcpp/support/status.h>
+
+#include <string_view>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "vicinal/v1/error_details.pb.h"
+
+namespace vicinal::client {
+namespace {
+
+constexpr char kPayload[] = "vicinal.dev/call";
+
+// Reads `any` into `message` when it holds the google.rpc message of that name.
+template <class T>
+bool Unpack(const google::protobuf::Any& any, std::string_view name, T* message) {
+  const std::string_view url = any.type_url();
+  const size_t slash = url.rfind('/');
+  return slash != std::string_view::npos && url.substr(slash + 1) == name && message->ParseFromString(any.value());
+}
+
+void AddDetail(const google::protobuf::Any& any, ErrorDetails* details) {
+  v1::details::ErrorInfo info;
+  v1::details::BadRequest bad_request;
+  v1::details::ResourceInfo resource;
+  v1::details::RetryInfo retry;
+  if (Unpack(any, "google.rpc.ErrorInfo", &info)) {
+    details->reason = info.reason();
+    for (const auto& [key, value] : info.metadata()) details->metadata[key] = value;
+  } else if (Unpack(any, "google.rpc.BadRequest", &bad_request)) {
+    for (const auto& violation : bad_request.field_violations()) {
+      details->violations.emplace_back(violation.field(), violation.description());
+    }
+  } else if (Unpack(any, "google.rpc.ResourceInfo", &resource)) {
+    details->resource_type = resource.resource_type();
+    details->resource_name = resource.resource_name();
+  } else if (Unpack(any, "google.rpc.RetryInfo", &retry)) {
+    details->retry_after_seconds =
+        static_cast<double>(retry.retry_delay().seconds()) + retry.retry_delay().nanos() * 1e-9;
+  }
+}
+
+absl::Status WithPayload(absl::StatusCode code, const std::string& message, const std::string& details) {
+  absl::Status status(code, message);
+  status.SetPayload(kPayload, absl::Cord(details));
+  return status;
+}
+
+}  // namespace
+
+absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& target) {
+  if (status.ok()) return absl::OkStatus();
+  std::string message = status.error_message();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && message.find("connect") != std::string::npos) {
+    message = absl::StrCat("cannot reach the server at ", target, ": ", message);
+  }
+  return WithPayload(static_cast<absl::StatusCode>(status.error_code()), message, status.error_details());
+}
+
+absl::Status CallError(absl::StatusCode code, const std::string& message) { return WithPayload(code, message, ""); }
+
+absl::Status AddToMessage(const absl::Status& status, const std::string& addition) {
+  absl::Status longer(status.code(), absl::StrCat(status.message(), addition));
+  const auto payload = status.GetPayload(kPayload);
+  if (payload) longer.SetPayload(kPayload, *payload);
+  return longer;
+}
+
+bool IsCallError(const absl::Status& status) { return status.GetPayload(kPayload).has_value(); }
+
+ErrorDetails DetailsOf(const absl::Status& status) {
+  ErrorDetails details;
+  const auto payload = status.GetPayload(kPayload);
+  v1::details::Status message;
+  if (!payload || !message.ParseFromString(std::string(*payload))) return details;
+  for (const google::protobuf::Any& any : message.details()) AddDetail(any, &details);
+  return details;
+}
+
+std::string Describe(const absl::Status& status) {
+  const std::string message(status.message());
+  std::string text = IsCallError(status) ? absl::StrCat(CodeName(status.code()), ": ", message) : message;
+  const ErrorDetails details = DetailsOf(status);
+  if (!details.reason.empty() && details.reason != CodeName(status.code())) {
+    absl::StrAppend(&text, "\n  reason: ", details.reason);
+  }
+  for (const auto& [field, description] : details.violations) {
+    absl::StrAppend(&text, "\n  field: ", field);
+    if (message.find(description) == std::string::npos) absl::StrAppend(&text, ": ", description);
+  }
+  for (const auto& [key, value] : details.metadata) absl::StrAppend(&text, "\n  ", key, ": ", value);
+  if (details.retry_after_seconds) absl::StrAppend(&text, "\n  try again in: ", *details.retry_after_seconds, " s");
+  return text;
+}
+
+std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+
+}  // namespace vicinal::client

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass finds the layout (separator, columns, titles), one reads edges. Ids are read as numbers as long as they all
+// are; the first that is not starts the pass again with texts, which costs a hash look-up an id.
+#include "client/cpp/formats/edge_list.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+
+namespace vicinal::client {
+namespace {
+
+constexpr size_t kLongestShown = 40;
+
+// An id in a message: not longer than a line can bear.
+std::string Shown(std::string_view id) {
+  if (id.size() <= kLongestShown) return absl::StrCat("'", std::string(id), "'");
+  return absl::StrCat("'", std::string(id.substr(0, kLongestShown)), "...'");
+}
+
+bool IsComment(std::string_view line) {
+  const std::string_view trimmed = Trim(line);
+  return trimmed.empty() || trimmed.front() == '#' || trimmed.front() == '%';
+}
+
+struct Layout {
+  char separator = ' ';
+  size_t columns = 0;
+  int64_t title_line = 0;  // 0: none
+};
+
+bool IsTitle(std::string_view field, std::initializer_list<const char*> words) {
+  const std::string lower = absl::AsciiStrToLower(std::string(field));
+  return std::any_of(words.begin(), words.end(), [&](const char* word) { return lower == word; });
+}
+
+// A first line is titles when its words say so, or when its ids are no numbers and those of the next line are, or when
+// there is no number where a weight belongs.
+bool LooksLikeTitles(const std::vector<std::string_view>& first, const std::vector<std::string_view>& second) {
+  if (IsTitle(first[0], {"source", "src", "from", "from_node", "node1", "u", "id1"}) &&
+      IsTitle(first[1], {"target", "dst", "to", "to_node", "node2", "v", "id2", "dest", "destination"})) {
+    return true;
+  }
+  float weight;
+  if (first.size() == 3 && !ParseFloat(first[2], &weight)) {
+    return second.size() == 3 && ParseFloat(second[2], &weight);
+  }
+  int64_t number;
+  return second.size() == first.size() && !ParseInt(first[0], &number) && !ParseInt(first[1], &number) &&
+         ParseInt(second[0], &number) && ParseInt(second[1], &number);
+}
+
+absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path) {
+  LineReader lines(text);
+  std::string_view line;
+  std::vector<std::string_view> first, second;
+  Layout layout;
+  while (lines.Next(&line)) {
+    if (IsComment(line)) continue;
+    if (layout.columns != 0) {
+      SplitFields(line, layout.separator, &second);
+      break;
+    }
+    layout.separator = line.find(',') != std::string_view::npos ? ',' : ' ';
+    SplitFields(line, layout.separator, &first);
+    layout.columns = first.size();
+    layout.title_line = lines.number();
+    if (first.size() != 2 && first.size() != 3) {
+      return FileError(path, lines.number(),
+                       absl::StrCat(first.size(), first.size() == 1 ? " column" : " columns",
+                                    "; an edge is 'source target' or 'source target weight'"));
+    }
+  }
+  if (layout.columns == 0) return FileError(path, 0, "holds no edges");
+  if (!LooksLikeTitles(first, second)) layout.title_line = 0;
+  return layout;
+}
+
+// Calls visit(source, target) -> Status for each edge and collects the weights.
+template <class Visit>
+absl::Status ForEachEdge(std::string_view text, const std::string& path, const Layout& layout,
+                         std::vector<float>* weights, Visit visit) {
+  LineReader lines(text);
+  std::string_view line;
+  std::vector<std::string_view> fields;
+  while (lines.Next(&line)) {
+    if (lines.number() == layout.title_line || IsComment(line)) continue;
+    SplitFields(line, layout.separator, &fields);
+    if (fields.size() != layout.columns) {
+      return FileError(path, lines.number(),
+                       absl::StrCat(fields.size(), fields.size() == 1 ? " column" : " columns", ", the first edge has ",
+                                    layout.columns));
+    }
+    if (fields[0].empty() || fields[1].empty()) return FileError(path, lines.number(), "an id is empty");
+    if (layout.columns == 3) {
+      float weight;
+      if (!ParseFloat(fields[2], &weight)) {
+        return FileError(path, lines.number(), absl::StrCat("the weight ", Shown(fields[2]), " is not a number"));
+      }
+      if (!std::isfinite(weight)) return FileError(path, lines.number(), "the weight is not finite");
+      weights->push_back(weight);
+    }
+    CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[0], fields[1]));
+  }
+  return absl::OkStatus();
+}
+
+// Reads ids as numbers. `numeric` turns false at the first that is none.
+absl::Status ReadNumbers(std::string_view text, const std::string& path, const Layout& layout, Edges* edges,
+                         bool* numeric) {
+  *numeric = true;
+  const absl::Status status =
+      ForEachEdge(text, path, layout, &edges->weights, [&](int64_t, std::string_view source, std::string_view target) {
+        int64_t from, to;
+        if (!IsCanonicalInt(source, &from) || !IsCanonicalInt(target, &to)) {
+          *numeric = false;
+          return absl::CancelledError();
+        }
+        edges->sources.push_back(from);
+        edges->targets.push_back(to);
+        return absl::OkStatus();
+      });
+  return *numeric ? status : absl::OkStatus();
+}
+
+// Reads ids as texts, numbered in order of first appearance.
+absl::Status ReadTexts(std::string_view text, const std::string& path, const Layout& layout, EdgeFile* file) {
+  absl::flat_hash_map<absl::string_view, int64_t> nodes;
+  std::vector<std::string> ids;
+  const auto node_of = [&](std::string_view id) {
+    const auto [at, inserted] =
+        nodes.emplace(absl::string_view(id.data(), id.size()), static_cast<int64_t>(ids.size()));
+    if (inserted) ids.emplace_back(id);
+    return at->second;
+  };
+  CLIENT_RETURN_IF_ERROR(ForEachEdge(text, path, layout, &file->edges.weights,
+                                     [&](int64_t, std::string_view source, std::string_view target) {
+                                       file->edges.sources.push_back(node_of(source));
+                                       file->edges.targets.push_back(node_of(target));
+                                       return absl::OkStatus();
+                                     }));
+  file->node_count = static_cast<int64_t>(ids.size());
+  file->notes.push_back(absl::StrCat("the file's ids are texts: ", ids.size(),
+                                     " of them became nodes 0.. in order of first appearance (the first is ",
+                                     Shown(ids[0]), ")"));
+  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(ids)));
+  return absl::OkStatus();
+}
+
+// Every id of the file must be among the given ones.
+absl::Status ReadWithGivenIds(std::string_view text, const std::string& path, const Layout& layout, const IdMap& ids,
+                              EdgeFile* file) {
+  const auto add = [&](int64_t line, std::string_view id, std::vector<int64_t>* side) {
+    const std::optional<int64_t> node = ids.NodeOf(id);
+    if (!node) return FileError(path, line, absl::StrCat("the id ", Shown(id), " is not in the ids file"));
+    side->push_back(*node);
+    return absl::OkStatus();
+  };
+  CLIENT_RETURN_IF_ERROR(ForEachEdge(text, path, layout, &file->edges.weights,
+                                     [&](int64_t line, std::string_view source, std::string_view target) {
+                                       CLIENT_RETURN_IF_ERROR(add(line, source, &file->edges.sources));
+                                       return add(line, target, &file->edges.targets);
+                                     }));
+  file->node_count = ids.size();
+  file->ids = ids;
+  return absl::OkStatus();
+}
+
+// The distinct ids, ascending.
+std::vector<int64_t> DistinctIds(const Edges& edges) {
+  std::vector<int64_t> ids = edges.sources;
+  ids.insert(ids.end(), edges.targets.begin(), edges.targets.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+absl::Status MapNumbers(const std::vector<int64_t>& distinct, EdgeFile* file) {
+  const auto node_of = [&](int64_t id) {
+    return static_cast<int64_t>(std::lower_bound(distinct.begin(), distinct.end(), id) - distinct.begin());
+  };
+  for (int64_t& id : file->edges.sources) id = node_of(id);
+  for (int64_t& id : file->edges.targets) id = node_of(id);
+  std::vector<std::string> texts;
+  texts.reserve(distinct.size());
+  for (const int64_t id : distinct) texts.push_back(absl::StrCat(id));
+  file->node_count = static_cast<int64_t>(distinct.size());
+  file->notes.push_back(
+      absl::StrCat("the file's ids are not 0..N-1: ", distinct.size(), " ids from ", distinct.front(), " to ",
+                   distinct.back(), " became nodes 0..", distinct.size() - 1,
+                   " in ascending order (where they are numbers 0..N-1 of which some have no edge, say "
+                   "--num_nodes N)"));
+  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(texts)));
+  return absl::OkStatus();
+}
+
+// The line that an id outside 0..node_count-1 stands on, for the message.
+absl::Status OutOfRange(std::string_view text, const std::string& path, const Layout& layout, int64_t node_count) {
+  std::vector<float> weights;
+  return ForEachEdge(text, path, layout, &weights, [&](int64_t line, std::string_view source, std::string_view target) {
+    for (const std::string_view id : {source, target}) {
+      int64_t number;
+      if (IsCanonicalInt(id, &number) && number >= 0 && number < node_count) continue;
+      return FileError(path, line,
+                       absl::StrCat("the id ", Shown(id), " is not one of 0..", node_count - 1, " (--num_nodes ",
+                                    node_count, "); without --num_nodes ids of any kind are mapped"));
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<EdgeFile> ParseEdgeList(std::string_view text, const std::string& path, const EdgeListOptions& options) {
+  CLIENT_ASSIGN_OR_RETURN(const Layout layout, FindLayout(text, path));
+  EdgeFile file;
+  if (layout.title_line != 0)
+    file.notes.push_back(absl::StrCat("line ", layout.title_line, " was taken as column titles"));
+  if (options.ids != nullptr) {
+    CLIENT_RETURN_IF_ERROR(ReadWithGivenIds(text, path, layout, *options.ids, &file));
+    return file;
+  }
+  bool numeric;
+  CLIENT_RETURN_IF_ERROR(ReadNumbers(text, path, layout, &file.edges, &numeric));
+  if (numeric && file.edges.size() == 0) return FileError(path, 0, "holds no edges");
+  if (!numeric) {
+    if (options.node_count) return OutOfRange(text, path, layout, *options.node_count);
+    file.edges = Edges();
+    CLIENT_RETURN_IF_ERROR(ReadTexts(text, path, layout, &file));
+    return file;
+  }
+  const std::vector<int64_t> distinct = DistinctIds(file.edges);
+  const int64_t largest = distinct.back();
+  if (options.node_count) {
+    if (distinct.front() < 0 || largest >= *options.node_count) {
+      return OutOfRange(text, path, layout, *options.node_count);
+    }
+    file.node_count = *options.node_count;
+  } else if (distinct.front() >= 0 && options.feature_rows && largest < *options.feature_rows) {
+    file.node_count = *options.feature_rows;
+  } else if (distinct.front() == 0 && largest + 1 == static_cast<int64_t>(distinct.size())) {
+    file.node_count = largest + 1;
+  } else {
+    CLIENT_RETURN_IF_ERROR(MapNumbers(distinct, &file));
+  }
+  return file;
+}
+
+}  // namespace vicinal::client

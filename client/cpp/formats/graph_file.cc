@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per kind of graph file, then what all have in common: features beside it, reverse edges, packing.
+#include "client/cpp/formats/graph_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/formats/edge_list.h"
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+
+namespace vicinal::client {
+namespace {
+
+GraphFormat DetectFormat(std::string_view bytes) {
+  constexpr std::string_view kZip("PK\x03\x04", 4), kMatrixMarket("%%MatrixMarket");
+  if (bytes.substr(0, kZip.size()) == kZip) return GraphFormat::kNpz;
+  if (SkipByteOrderMark(bytes).substr(0, kMatrixMarket.size()) == kMatrixMarket) return GraphFormat::kMatrixMarket;
+  return GraphFormat::kEdgeList;
+}
+
+// Rows of the first array that tells N; -1 when none does.
+absl::StatusOr<int64_t> NodeCountOf(const Npz& npz, const std::optional<Features>& features) {
+  for (const char* name : {"y", "graph_id"}) {
+    if (!npz.Has(name)) continue;
+    CLIENT_ASSIGN_OR_RETURN(const Array array, npz.Read(name));
+    if (array.shape.size() == 1) return array.shape[0];
+  }
+  return features ? features->rows : -1;
+}
+
+absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, Edges* edges) {
+  CLIENT_ASSIGN_OR_RETURN(const Array array, npz.Read("edge_index"));
+  if (array.shape.size() != 2 || array.shape[0] != 2) {
+    const bool turned = array.shape.size() == 2 && array.shape[1] == 2;
+    return FileError(path, 0,
+                     absl::StrCat("edge_index has shape ", ShapeToString(array.shape), ", [2, E] is needed",
+                                  turned ? ": save edge_index.T" : ""));
+  }
+  absl::StatusOr<std::vector<int64_t>> values = ToInts(array);
+  if (!values.ok()) return FileError(path, 0, absl::StrCat("edge_index: ", values.status().message()));
+  *edges = UnpackEdgeIndex(*values);
+  if (!npz.Has("edge_weight")) return absl::OkStatus();
+  CLIENT_ASSIGN_OR_RETURN(const Array weight, npz.Read("edge_weight"));
+  if (weight.shape != std::vector<int64_t>{edges->size()}) {
+    return FileError(
+        path, 0,
+        absl::StrCat("edge_weight has shape ", ShapeToString(weight.shape), ", [", edges->size(), "] is needed"));
+  }
+  edges->weights = ToFloats(weight);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOptions& options,
+                                      std::optional<Features>* features) {
+  CLIENT_ASSIGN_OR_RETURN(const Npz npz, Npz::Open(path));
+  EdgeFile file;
+  CLIENT_RETURN_IF_ERROR(ReadEdgeIndex(npz, path, &file.edges));
+  absl::StatusOr<Features> own = ReadFeatures(npz, path);
+  if (own.ok() && !*features) *features = *std::move(own);
+  if (!own.ok() && !absl::IsNotFound(own.status())) return own.status();
+  CLIENT_ASSIGN_OR_RETURN(file.node_count, NodeCountOf(npz, *features));
+  if (options.node_count) {
+    file.node_count = *options.node_count;
+  } else if (file.node_count < 0) {
+    for (const std::vector<int64_t>* side : {&file.edges.sources, &file.edges.targets}) {
+      for (const int64_t node : *side) file.node_count = std::max(file.node_count, node + 1);
+    }
+    file.node_count = std::max<int64_t>(file.node_count, 0);
+    file.notes.push_back(absl::StrCat("the file does not say how many nodes there are; the largest id makes it ",
+                                      file.node_count, " (--num_nodes N says otherwise)"));
+  }
+  return file;
+}
+
+absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::string& text, GraphFormat format,
+                                       const GraphFileOptions& options, const std::optional<Features>& features) {
+  if (format == GraphFormat::kMatrixMarket) {
+    if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
+    CLIENT_ASSIGN_OR_RETURN(EdgeFile file, ParseMatrixMarket(text, path, options.matrix_rows));
+    if (options.node_count && *options.node_count != file.node_count) {
+      return FileError(
+          path, 0, absl::StrCat("the matrix has ", file.node_count, " rows, --num_nodes says ", *options.node_count));
+    }
+    return file;
+  }
+  EdgeListOptions list;
+  list.node_count = options.node_count;
+  if (features) list.feature_rows = features->rows;
+  std::optional<IdMap> ids;
+  if (!options.ids_path.empty()) {
+    CLIENT_ASSIGN_OR_RETURN(ids, IdMap::Load(options.ids_path));
+    list.ids = &*ids;
+  }
+  return ParseEdgeList(text, path, list);
+}
+
+}  // namespace
+
+absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFileOptions& options) {
+  GraphData graph;
+  if (!options.features_path.empty()) {
+    CLIENT_ASSIGN_OR_RETURN(graph.features, ReadFeatures(options.features_path));
+  }
+  std::string text;
+  GraphFormat format = options.format;
+  if (format != GraphFormat::kNpz) {
+    CLIENT_ASSIGN_OR_RETURN(text, ReadFile(path));
+    if (format == GraphFormat::kAuto) format = DetectFormat(text);
+  }
+  EdgeFile file;
+  if (format == GraphFormat::kNpz) {
+    if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
+    CLIENT_ASSIGN_OR_RETURN(file, ReadNpzGraph(path, options, &graph.features));
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(file, ReadTextGraph(path, text, format, options, graph.features));
+  }
+  if (graph.features && graph.features->rows != file.node_count) {
+    return FileError(
+        options.features_path.empty() ? path : options.features_path, 0,
+        absl::StrCat("the features have ", graph.features->rows, " rows, but the graph has ", file.node_count, " nodes",
+                     file.ids ? " (as many as there are ids; --ids FILE lists them in order of "
+                                "the rows, those without an edge too)"
+                              : ""));
+  }
+  graph.notes = std::move(file.notes);
+  if (options.undirected) {
+    const int64_t added = AddReverseEdges(&file.edges);
+    graph.notes.push_back(absl::StrCat("undirected: ", added, " reverse edges were added"));
+  }
+  graph.node_count = file.node_count;
+  graph.edge_index = PackEdgeIndex(file.edges, file.node_count);
+  if (!file.edges.weights.empty()) graph.edge_weight = MakeArray(file.edges.weights, {file.edges.size()});
+  graph.ids = std::move(file.ids);
+  return graph;
+}
+
+}  // namespace vicinal::client

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A user's own ids (numbers with gaps, strings) beside the nodes 0..N-1 that the server knows. It is kept in a text
+// file: one id a line, line i (from 0, not counting the header) is node i; the header, if there, is a first line "#
+// vicinal ids: ...". Memory: each id twice.
+#ifndef VICINAL_CLIENT_CPP_FORMATS_ID_MAP_H_
+#define VICINAL_CLIENT_CPP_FORMATS_ID_MAP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+
+namespace vicinal::client {
+
+inline constexpr std::string_view kIdMapHeader = "# vicinal ids: ";
+
+class IdMap {
+ public:
+  // Node i is ids[i]. INVALID_ARGUMENT: an id is empty, holds a line break, or stands twice.
+  static absl::StatusOr<IdMap> FromIds(std::vector<std::string> ids);
+  // Reads a file as Save writes it; lines may end with CR LF. Errors name the file and the line.
+  static absl::StatusOr<IdMap> Load(const std::string& path);
+
+  // Writes the ids; `header` becomes the first line after kIdMapHeader.
+  absl::Status Save(const std::string& path, std::string_view header) const;
+
+  int64_t size() const { return static_cast<int64_t>(ids_.size()); }
+  // REQUIRES 0 <= node < size().
+  const std::string& IdOf(int64_t node) const { return ids_[static_cast<size_t>(node)]; }
+  std::optional<int64_t> NodeOf(std::string_view id) const;
+  // What follows kIdMapHeader in the file it was loaded from; empty without a header.
+  const std::string& header() const { return header_; }
+
+ private:
+  std::vector<std::string> ids_;
+  absl::flat_hash_map<std::string, int64_t> nodes_;
+  std::string header_;
+};
+
+}  // namespace vicinal::client
+
+#endif  // VICINAL_CLIENT_CPP_FORMATS_ID_MAP_H_

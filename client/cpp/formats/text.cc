@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// from_chars throughout: it needs no terminator, knows no locale, and says where it stopped.
+#include "client/cpp/formats/text.h"
+
+#include <charconv>
+
+namespace vicinal::client {
+namespace {
+
+bool IsSpace(char c) { return c == ' ' || c == '\t'; }
+
+template <class T>
+bool ParseWhole(std::string_view field, T* value) {
+  if (!field.empty() && field.front() == '+') field.remove_prefix(1);
+  const char* end = field.data() + field.size();
+  const auto [stop, error] = std::from_chars(field.data(), end, *value);
+  return error == std::errc() && stop == end;
+}
+
+}  // namespace
+
+std::string_view SkipByteOrderMark(std::string_view text) {
+  constexpr std::string_view kMark("\xEF\xBB\xBF");
+  if (text.substr(0, kMark.size()) == kMark) text.remove_prefix(kMark.size());
+  return text;
+}
+
+bool LineReader::Next(std::string_view* line) {
+  if (rest_.empty()) return false;
+  ++number_;
+  const size_t end = rest_.find('\n');
+  *line = rest_.substr(0, end);
+  rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+  if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
+  return true;
+}
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+void SplitFields(std::string_view line, char separator, std::vector<std::string_view>* fields) {
+  fields->clear();
+  if (separator == ' ') {
+    for (size_t at = 0; at < line.size();) {
+      if (IsSpace(line[at])) {
+        ++at;
+        continue;
+      }
+      const size_t begin = at;
+      while (at < line.size() && !IsSpace(line[at])) ++at;
+      fields->push_back(line.substr(begin, at - begin));
+    }
+    return;
+  }
+  while (true) {
+    const size_t end = line.find(separator);
+    std::string_view field = Trim(line.substr(0, end));
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+    fields->push_back(field);
+    if (end == std::string_view::npos) return;
+    line.remove_prefix(end + 1);
+  }
+}
+
+bool ParseInt(std::string_view field, int64_t* value) { return ParseWhole(field, value); }
+bool ParseFloat(std::string_view field, float* value) { return ParseWhole(field, value); }
+bool ParseDouble(std::string_view field, double* value) { return ParseWhole(field, value); }
+
+bool IsCanonicalInt(std::string_view field, int64_t* value) {
+  if (field.empty() || field.front() == '+') return false;
+  const std::string_view digits = field.front() == '-' ? field.substr(1) : field;
+  if (digits.empty() || (digits.front() == '0' && field.size() > 1)) return false;
+  return ParseWhole(field, value);
+}
+
+bool IsUtf8(std::string_view text) {
+  constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};  // by number of continuation bytes
+  for (size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[at++]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+    if (lead < 0xC0 || lead > 0xF7 || text.size() - at < static_cast<size_t>(more)) return false;
+    uint32_t code = lead & (0x3F >> more);
+    for (int i = 0; i < more; ++i, ++at) {
+      const auto next = static_cast<unsigned char>(text[at]);
+      if ((next & 0xC0) != 0x80) return false;
+      code = code << 6 | (next & 0x3F);
+    }
+    if (code < kLeast[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
+  }
+  return true;
+}
+
+}  // namespace vicinal::client

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small pieces that the text readers share: lines with their numbers, fields, whole-field numbers. Views into the
+// caller's text, no copies.
+#ifndef VICINAL_CLIENT_CPP_FORMATS_TEXT_H_
+#define VICINAL_CLIENT_CPP_FORMATS_TEXT_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace vicinal::client {
+
+// The text without the UTF-8 byte order mark that some editors put at its start.
+std::string_view SkipByteOrderMark(std::string_view text);
+
+// Goes through a text line by line; line ends are LF or CR LF and are left out, and so is a byte order
+// mark at the start.
+class LineReader {
+ public:
+  explicit LineReader(std::string_view text) : rest_(SkipByteOrderMark(text)) {}
+  // False at the end.
+  bool Next(std::string_view* line);
+  // Of the line last given, counted from 1.
+  int64_t number() const { return number_; }
+
+ private:
+  std::string_view rest_;
+  int64_t number_ = 0;
+};
+
+// Without spaces and tabs at both ends.
+std::string_view Trim(std::string_view text);
+
+// Fields between runs of spaces and tabs (separator ' '), or between commas, each trimmed and freed of a pair of double
+// quotes. `fields` is emptied first.
+void SplitFields(std::string_view line, char separator, std::vector<std::string_view>* fields);
+
+// The whole field as a decimal integer or a number; false when it is none, is out of range, or something is left over.
+bool ParseInt(std::string_view field, int64_t* value);
+bool ParseFloat(std::string_view field, float* value);
+bool ParseDouble(std::string_view field, double* value);
+
+// True when the field is an integer written in the one usual way (no plus, no leading zeros), so that equal numbers are
+// equal texts.
+bool IsCanonicalInt(std::string_view field, int64_t* value);
+
+// True when the bytes are UTF-8 (no overlong forms, no surrogates).
+bool IsUtf8(std::string_view text);
+
+}  // namespace vicinal::client
+
+#endif  // VICINAL_CLIENT_CPP_FORMATS_TEXT_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chunked upload that graphs, feature sets and models share: send, and when the stream breaks ask how far it came
+// and go on from there. Templates over the three request types, which have the same four parts. Internal to the client
+// library.
+#ifndef VICINAL_CLIENT_CPP_UPLOAD_H_
+#define VICINAL_CLIENT_CPP_UPLOAD_H_
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/cpp/channel.h"
+#include "client/cpp/formats/status_macros.h"
+#include "proto/wire/crc32c.h"
+
+namespace vicinal::client::internal {
+
+// True when going on with the upload may succeed: the server went away, or a chunk was damaged or out of place.
+bool MayGoOn(const absl::Status& status);
+
+// A random id in the grammar of upload ids.
+std::string RandomUploadId();
+
+// Announces `tensors` in the spec and gives it an upload id when it has none. INVALID_ARGUMENT: data of a wrong size.
+template <class Spec>
+absl::Status FillSpec(const std::vector<UploadTensor>& tensors, Spec* spec);
+
+// Per tensor, how many bytes the server has.
+using Offsets = std::vector<int64_t>;
+// INVALID_ARGUMENT when the upload was begun with other tensors.
+absl::StatusOr<Offsets> OffsetsOf(const v1::Upload& upload, const std::vector<UploadTensor>& tensors);
+absl::Status CheckTensors(const std::vector<UploadTensor>& tensors);
+
+template <class Spec>
+absl::Status FillSpec(const std::vector<UploadTensor>& tensors, Spec* spec) {
+  CLIENT_RETURN_IF_ERROR(CheckTensors(tensors));
+  if (spec->upload_id().empty()) spec->set_upload_id(RandomUploadId());
+  spec->clear_tensors();
+  for (const UploadTensor& tensor : tensors) {
+    v1::TensorSpec* announced = spec->add_tensors();
+    announced->set_name(tensor.name);
+    announced->set_dtype(tensor.dtype);
+    for (const int64_t extent : tensor.shape) announced->add_shape(extent);
+  }
+  return absl::OkStatus();
+}
+
+template <class Request, class Response, class Spec>
+class Upload {
+ public:
+  using Writer = std::unique_ptr<grpc::ClientWriter<Request>>;
+  // Opens the stream (the stub's method).
+  using Open = std::function<Writer(grpc::ClientContext*, Response*)>;
+  using AskProgress = std::function<absl::StatusOr<v1::Upload>(const std::string& upload_id)>;
+
+  // All references must outlive the object. `chunk_bytes` > 0.
+  Upload(const Channel& channel, Open open, AskProgress ask, const std::string& graph, int64_t chunk_bytes,
+         const std::vector<UploadTensor>& tensors, const UploadOptions& options)
+      : channel_(channel),
+        open_(std::move(open)),
+        ask_(std::move(ask)),
+        graph_(graph),
+        chunk_bytes_(chunk_bytes),
+        tensors_(tensors),
+        options_(options) {
+    for (const UploadTensor& tensor : tensors_) total_bytes_ += static_cast<int64_t>(tensor.data.size());
+  }
+
+  // `begun`: an upload of the spec's id may already be there.
+  absl::StatusOr<Response> Run(const Spec& spec, bool begun) {
+    absl::Status last;
+    for (int attempt = 0; attempt < std::max(1, channel_.options().upload_attempts); ++attempt) {
+      if (attempt > 0) channel_.Backoff(attempt);
+      Response response;
+      last = Attempt(spec, begun || attempt > 0, /*ours=*/attempt > 0, &response);
+      if (last.ok()) return response;
+      if (!MayGoOn(last)) return last;
+    }
+    return AddToMessage(last,
+                        "; what arrived is kept: the upload may be gone on with under the id " + spec.upload_id());
+  }
+
+ private:
+  // `ours`: the upload of that id, if it is there, was begun by this object. One that is not may have another spec, so
+  // the server is told ours and refuses to go on when they differ.
+  absl::Status Attempt(const Spec& spec, bool begun, bool ours, Response* response) {
+    Request first;
+    Offsets offsets(tensors_.size(), 0);
+    if (begun) {
+      const absl::StatusOr<v1::Upload> upload = ask_(spec.upload_id());
+      if (!upload.ok() && !absl::IsNotFound(upload.status())) return upload.status();
+      if (upload.ok()) {
+        CLIENT_ASSIGN_OR_RETURN(offsets, OffsetsOf(*upload, tensors_));
+        // An upload of which nothing has arrived may be forgotten any moment: the spec begins it anew then.
+        const bool some = std::any_of(offsets.begin(), offsets.end(), [](int64_t offset) { return offset > 0; });
+        if (ours && some) first.set_resume_upload_id(spec.upload_id());
+      }
+    }
+    if (first.message_case() == Request::MESSAGE_NOT_SET) *first.mutable_spec() = spec;
+
+    grpc::ClientContext context;
+    channel_.Prepare(&context, channel_.options().upload_timeout, graph_);
+    const Writer writer = open_(&context, response);
+    // A write that fails means that the status is there already: Finish has the reason.
+    if (writer->Write(first) && SendChunks(writer.get(), offsets)) {
+      Request finish;
+      finish.mutable_finish();
+      writer->Write(finish);
+      writer->WritesDone();
+    }
+    return channel_.Translate(writer->Finish());
+  }
+
+  bool SendChunks(grpc::ClientWriter<Request>* writer, const Offsets& offsets) {
+    UploadProgress progress{0, total_bytes_};
+    for (const int64_t offset : offsets) progress.sent_bytes += offset;
+    Request request;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const UploadTensor& tensor = tensors_[i];
+      const auto size = static_cast<int64_t>(tensor.data.size());
+      for (int64_t offset = offsets[i]; offset < size;) {
+        const int64_t bytes = std::min(chunk_bytes_, size - offset);
+        v1::UploadChunk* chunk = request.mutable_chunk();
+        chunk->set_tensor(tensor.name);
+        chunk->set_offset_bytes(offset);
+        chunk->set_data(tensor.data.data() + offset, static_cast<size_t>(bytes));
+        chunk->set_crc32c(wire::Crc32c(tensor.data.data() + offset, static_cast<size_t>(bytes)));
+        if (!writer->Write(request)) return false;
+        offset += bytes;
+        progress.sent_bytes += bytes;
+        if (options_.progress) options_.progress(progress);
+      }
+    }
+    return true;
+  }
+
+  const Channel& channel_;
+  const Open open_;
+  const AskProgress ask_;
+  const std::string graph_;
+  const int64_t chunk_bytes_;
+  const std::vector<UploadTensor>& tensors_;
+  const UploadOptions& options_;
+  int64_t total_bytes_ = 0;
+};
+
+}  // namespace vicinal::client::internal
+
+#endif  // VICINAL_CLIENT_CPP_UPLOAD_H_
