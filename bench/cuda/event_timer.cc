@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/cuda/event_timer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace vicinal::bench {
+
+void MustBeOk(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::function<void(int)>& launch) {
+  std::vector<cudaEvent_t> events(2 * repeats);
+  for (cudaEvent_t& event : events) MustBeOk(cudaEventCreate(&event), "event");
+  for (int i = 0; i < warm_up; ++i) launch(i);
+  for (int i = 0; i < repeats; ++i) {
+    MustBeOk(cudaEventRecord(events[2 * i], stream), "event");
+    launch(i);
+    MustBeOk(cudaEventRecord(events[2 * i + 1], stream), "event");
+  }
+  MustBeOk(cudaStreamSynchronize(stream), "timed launches");
+  std::vector<double> us;
+  for (int i = 0; i < repeats; ++i) {
+    float ms = 0;
+    MustBeOk(cudaEventElapsedTime(&ms, events[2 * i], events[2 * i + 1]), "event");
+    us.push_back(1000.0 * ms);
+  }
+  for (cudaEvent_t event : events) cudaEventDestroy(event);
+  std::sort(us.begin(), us.end());
+  const auto at = [&](double q) { return us[static_cast<size_t>(q * static_cast<double>(us.size() - 1) + 0.5)]; };
+  return {at(0.5), at(0.1), at(0.9)};
+}
+
+}  // namespace vicinal::bench

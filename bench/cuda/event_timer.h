@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times launches with CUDA events: each launch between two events of its own, after warm-up, the median of all.
+// Launches are queued without waiting, so that the host's overhead hides behind the device's work.
+#ifndef VICINAL_BENCH_CUDA_EVENT_TIMER_H_
+#define VICINAL_BENCH_CUDA_EVENT_TIMER_H_
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <vector>
+
+namespace vicinal::bench {
+
+struct Timing {
+  double median_us = 0;
+  double p10_us = 0;
+  double p90_us = 0;
+};
+
+// `launch(i)` enqueues the i-th run on `stream`, with the i-th of rotating buffers. Ends the program on a CUDA error.
+Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::function<void(int)>& launch);
+
+// Ends the program with the error and `what`.
+void MustBeOk(cudaError_t error, const char* what);
+
+}  // namespace vicinal::bench
+
+#endif  // VICINAL_BENCH_CUDA_EVENT_TIMER_H_

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a query for a few nodes costs over their receptive field against the full graph: a GCN of two layers with 16
+// columns over random features, each request through the engine's door, from Submit to the answer. For every number of
+// nodes and in every round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the
+// same machine. Prints medians, the median of the ratios, and what `auto` chose and lost, as JSON.
+//   vicinal_bench_subsets GRAPH.npz [--rounds=N] [--threads=N] [--features=F] [--counts=1,10,100]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/formats/graph_file.h"
+#include "engine/engine.h"
+#include "tests/engine/model/safetensors_builder.h"
+
+ABSL_FLAG(int, rounds, 30, "Requests of each kind that are measured, each for other nodes.");
+ABSL_FLAG(int, threads, 0, "Threads of the engine; 0: one per core.");
+ABSL_FLAG(int64_t, features, 64, "Columns of the features.");
+ABSL_FLAG(std::string, counts, "1,10,100", "Numbers of nodes to ask for.");
+
+namespace vicinal::bench {
+namespace {
+
+constexpr int64_t kHidden = 16;
+
+std::vector<float> Draw(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> draw(-1.0f, 1.0f);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = draw(random);
+  return values;
+}
+
+ModelSource TwoLayers(int64_t features) {
+  ModelSource source;
+  source.name = "gcn";
+  source.architecture_json = absl::StrCat(R"({"format": "vicinal.model/1", "in_channels": )", features, R"(, "layers": [
+        {"name": "conv1", "type": "GCNConv", "args": {"in_channels": )",
+                                          features, R"(, "out_channels": 16}},
+        {"name": "act", "type": "ReLU"},
+        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": 16, "out_channels": 16}}]})");
+  source.weights_file = testing::SafetensorsBuilder()
+                            .Add("conv1.lin.weight", {kHidden, features}, Draw(kHidden * features, 1))
+                            .Add("conv1.bias", {kHidden}, Draw(kHidden, 2))
+                            .Add("conv2.lin.weight", {kHidden, kHidden}, Draw(kHidden * kHidden, 3))
+                            .Add("conv2.bias", {kHidden}, Draw(kHidden, 4))
+                            .Build();
+  return source;
+}
+
+HostTensor Ends(const client::Array& array) {
+  return {array.type == client::ElementType::kInt32 ? DataType::kInt32 : DataType::kInt64, array.shape, array.data};
+}
+
+// Waits until the graph serves.
+bool Prepare(Engine& engine, GraphSource source) {
+  const std::string name = source.name;
+  std::promise<void> ended;
+  bool told = false;
+  const auto look = [&] {
+    const auto status = engine.GetGraph(name);
+    if (told || (status.ok() && status->state == GraphState::kPreparing)) return;
+    told = true;
+    ended.set_value();
+  };
+  if (!engine.PutGraph(std::move(source)).ok()) return false;
+  auto watch = engine.WatchGraph(name, look);
+  if (!watch.ok()) return false;
+  if (engine.GetGraph(name)->state == GraphState::kPreparing) ended.get_future().wait();
+  watch->reset();
+  return engine.GetGraph(name)->state == GraphState::kReady;
+}
+
+struct Answer {
+  double seconds = 0.0;
+  InferenceResult result;
+};
+
+StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, ReceptiveField receptive_field) {
+  InferenceRequest request;
+  request.graph = "graph";
+  request.model = "gcn";
+  request.nodes.ids = ids;
+  request.receptive_field = receptive_field;
+  std::promise<StatusOr<InferenceResult>> answered;
+  const auto begin = std::chrono::steady_clock::now();
+  VICINAL_RETURN_IF_ERROR(engine.Submit(
+      std::move(request), [&](StatusOr<InferenceResult> result) { answered.set_value(std::move(result)); }));
+  StatusOr<InferenceResult> result = answered.get_future().get();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  VICINAL_RETURN_IF_ERROR(result.status());
+  return Answer{took.count(), *std::move(result)};
+}
+
+double Quantile(std::vector<double> values, double q) {
+  const auto place = values.begin() + static_cast<int64_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+// All that is measured for one number of nodes.
+struct Rounds {
+  std::vector<double> field_us, full_us, auto_us, ratios, regrets, computed_nodes;
+  int chose_field = 0;
+
+  // False when an answer differs: then no figure means anything.
+  bool Take(const Answer& field, const Answer& full, const Answer& chosen) {
+    field_us.push_back(field.seconds * 1e6);
+    full_us.push_back(full.seconds * 1e6);
+    auto_us.push_back(chosen.seconds * 1e6);
+    ratios.push_back(full.seconds / field.seconds);
+    regrets.push_back(chosen.seconds / std::min(field.seconds, full.seconds));
+    computed_nodes.push_back(static_cast<double>(field.result.computed_nodes));
+    chose_field += chosen.result.receptive_field ? 1 : 0;
+    const size_t bytes = full.result.values.size() * sizeof(float);
+    return std::memcmp(field.result.values.data(), full.result.values.data(), bytes) == 0 &&
+           std::memcmp(chosen.result.values.data(), full.result.values.data(), bytes) == 0;
+  }
+
+  nlohmann::ordered_json Json(int64_t count) const {
+    return {{"nodes", count},
+            {"computed_nodes_median", Quantile(computed_nodes, 0.5)},
+            {"computed_nodes_max", Quantile(computed_nodes, 1.0)},
+            {"field_us", {{"median", Quantile(field_us, 0.5)}, {"p90", Quantile(field_us, 0.9)}}},
+            {"full_us", {{"median", Quantile(full_us, 0.5)}, {"p90", Quantile(full_us, 0.9)}}},
+            {"auto_us", {{"median", Quantile(auto_us, 0.5)}, {"p90", Quantile(auto_us, 0.9)}}},
+            {"ratio_of_medians", Quantile(full_us, 0.5) / Quantile(field_us, 0.5)},
+            {"ratio", {{"median", Quantile(ratios, 0.5)}, {"p10", Quantile(ratios, 0.1)}}},
+            {"auto_chose_field", static_cast<double>(chose_field) / static_cast<double>(ratios.size())},
+            {"auto_over_best", {{"median", Quantile(regrets, 0.5)}, {"p90", Quantile(regrets, 0.9)}}}};
+  }
+};
+
+bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, Rounds* measured) {
+  std::mt19937_64 random(static_cast<uint64_t>(count));
+  for (int round = -2; round < rounds; ++round) {  // the first two warm up
+    std::vector<int64_t> ids(static_cast<size_t>(count));
+    for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(num_nodes));
+    const auto field = Ask(engine, ids, ReceptiveField::kAlways);
+    const auto full = Ask(engine, ids, ReceptiveField::kNever);
+    const auto chosen = Ask(engine, ids, ReceptiveField::kAuto);
+    if (!field.ok() || !full.ok() || !chosen.ok()) return false;
+    Rounds warm;
+    if (!(round < 0 ? warm : *measured).Take(*field, *full, *chosen)) return false;
+  }
+  return true;
+}
+
+int Main(const std::string& path) {
+  const auto graph = client::ReadGraphFile(path, {});
+  if (!graph.ok()) return std::fprintf(stderr, "%s\n", graph.status().ToString().c_str()), 1;
+  EngineOptions options;
+  options.device = "cpu";
+  options.num_threads = absl::GetFlag(FLAGS_threads);
+  options.tuning_budget = Nanoseconds::zero();  // nothing runs beside what is measured
+  auto engine = Engine::Create(options);
+  if (!engine.ok()) return std::fprintf(stderr, "%s\n", engine.status().ToString().c_str()), 1;
+  const int64_t features = absl::GetFlag(FLAGS_features), nodes = graph->node_count;
+  GraphSource source;
+  source.name = "graph";
+  source.node_count = nodes;
+  source.edge_index = Ends(graph->edge_index);
+  source.feature_count = features;
+  const std::vector<float> x = Draw(nodes * features, 5);
+  source.x = HostTensor{DataType::kFloat32,
+                        {nodes, features},
+                        std::string(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float))};
+  source.order = OrderKind::kNone;  // ids as the data set has them
+  if (!Prepare(**engine, std::move(source))) return std::fprintf(stderr, "the graph was not prepared\n"), 1;
+  if (const auto model = (*engine)->PutModel(TwoLayers(features), {}); !model.ok()) {
+    return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 1;
+  }
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+  std::stringstream counts(absl::GetFlag(FLAGS_counts));
+  for (std::string count; std::getline(counts, count, ',');) {
+    Rounds measured;
+    if (!Measure(**engine, std::stoll(count), nodes, absl::GetFlag(FLAGS_rounds), &measured)) {
+      return std::fprintf(stderr, "an answer failed or differs\n"), 1;
+    }
+    cases.push_back(measured.Json(std::stoll(count)));
+  }
+  const nlohmann::ordered_json json = {
+      {"bench", "subsets"},
+      {"what", absl::StrCat("GCN ", features, "-16-16 for some nodes: receptive field against the full graph")},
+      {"device", (*engine)->Devices()[0].description},
+      {"num_nodes", nodes},
+      {"num_edges", graph->edge_index.shape[1]},
+      {"rounds", absl::GetFlag(FLAGS_rounds)},
+      {"cases", cases}};
+  std::printf("%s\n", json.dump(1).c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace vicinal::bench
+
+int main(int argc, char** argv) {
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() != 2) return std::fprintf(stderr, "usage: vicinal_bench_subsets GRAPH.npz\n"), 2;
+  return vicinal::bench::Main(rest[1]);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our side of the comparison with peers (bench/compare_peers.py): a program that prepares, runs and times on command,
+// so that its samples and the peers' alternate within one run. It reads one JSON object a line from standard input and
+// answers each with one line: {"ok": true, ...} or {"ok": false, "error": "..."}. Between commands it sleeps.
+//   vicinal_bench_worker THREADS
+//
+//   {"op": "hello"}                                            -> device, instruction_set, threads
+//   {"op": "floors", "working_sets": [bytes, ...]}             -> copy, read: [bytes per second, ...]
+//   {"op": "graph", "file", "nodes", "features", "order"}      -> order, prepare_seconds
+//   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "result"}   prepares a cell, runs it once and writes
+//   its
+//   {"op": "forward", "architecture", "weights", "result"}                   result, raw float32, to the file `result`
+//   {"op": "time", "budget_ms", "most"}                        -> us: [microseconds of a run, ...], kernels
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "bench/measure.h"
+#include "bench/read_speed.h"
+#include "bench/worker_tasks.h"
+#include "engine/base/error.h"
+
+namespace vicinal::bench {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+class Worker {
+ public:
+  explicit Worker(int threads) : bench_(threads) {}
+
+  json Answer(const std::string& line) {
+    const json request = json::parse(line, nullptr, false);
+    if (request.is_discarded()) return {{"ok", false}, {"error", "not JSON"}};
+    StatusOr<json> answer = Do(request);
+    if (!answer.ok()) return {{"ok", false}, {"error", answer.status().ToString()}};
+    (*answer)["ok"] = true;
+    return *std::move(answer);
+  }
+
+ private:
+  StatusOr<json> Do(const json& request) {
+    const std::string op = request.value("op", "");
+    if (op == "hello") return Hello();
+    if (op == "floors") return Floors(request);
+    if (op == "graph") return Graph(request);
+    if (op == "aggregate") return Aggregate(request);
+    if (op == "forward") return Forward(request);
+    if (op == "time") return Time(request);
+    return InvalidArgument("UNKNOWN_OP", "op", absl::StrCat("there is no op '", op, "'"));
+  }
+
+  json Hello() const {
+    return {{"device", bench_.device->description()},
+            {"instruction_set", CpuInstructionSet()},
+            {"threads", bench_.threads}};
+  }
+
+  json Floors(const json& request) {
+    json read = json::array();
+    for (const json& bytes : request.at("working_sets")) {
+      read.push_back(ReadBytesPerSecond(*bench_.context->thread_pool(), bytes.get<size_t>(), 30));
+    }
+    return {{"copy", CopyBytesPerSecond(bench_.threads, 200)}, {"read", read}};
+  }
+
+  StatusOr<json> Graph(const json& request) {
+    task_ = nullptr;
+    graph_ = {};
+    const auto begin = SteadyClock::now();
+    VICINAL_ASSIGN_OR_RETURN(
+        graph_, LoadGraph(bench_, request.value("file", ""), request.value("nodes", int64_t{0}),
+                          request.value("features", int64_t{0}), request.value("order", std::string("auto"))));
+    return json{{"order", std::string(ToString(graph_.graph->parts().order))},
+                {"order_reason", graph_.graph->parts().order_reason},
+                {"prepare_seconds", SecondsSince(begin)}};
+  }
+
+  StatusOr<json> Aggregate(const json& request) {
+    if (graph_.graph == nullptr) return FailedPrecondition("NO_GRAPH", "send op graph first");
+    AggregateCell cell;
+    const std::string reduce = request.value("reduce", "");
+    cell.reduce = reduce == "max" ? Reduce::kMax : reduce == "mean" ? Reduce::kMean : Reduce::kSum;
+    cell.weighted = request.value("weighted", false);
+    cell.width = request.value("width", int64_t{1});
+    cell.kernel = request.value("kernel", "");
+    task_ = nullptr;  // before the next one takes memory
+    VICINAL_ASSIGN_OR_RETURN(task_, MakeAggregateTask(bench_, graph_.graph, cell));
+    return RunOnce(request);
+  }
+
+  StatusOr<json> Forward(const json& request) {
+    if (graph_.features == nullptr) return FailedPrecondition("NO_FEATURES", "send op graph with features first");
+    task_ = nullptr;
+    VICINAL_ASSIGN_OR_RETURN(
+        task_, MakeForwardTask(bench_, graph_, request.value("architecture", ""), request.value("weights", "")));
+    return RunOnce(request);
+  }
+
+  StatusOr<json> RunOnce(const json& request) {
+    VICINAL_RETURN_IF_ERROR(task_->Run());
+    const std::vector<float> result = task_->Result();
+    std::ofstream file(request.value("result", ""), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(result.data()),
+               static_cast<std::streamsize>(result.size() * sizeof(float)));
+    if (!file.flush()) return InvalidArgument("FILE_MISSING", "result", "cannot write the result");
+    return json{{"kernels", task_->Kernels()}};
+  }
+
+  // One run that does not count, then samples until the budget is used (at least one, at most `most`). A short task is
+  // repeated within a sample.
+  StatusOr<json> Time(const json& request) {
+    if (task_ == nullptr) return FailedPrecondition("NO_TASK", "send op aggregate or forward first");
+    const double budget = request.value("budget_ms", 10.0) * 1e-3;
+    const auto most = request.value("most", size_t{100});
+    auto begin = SteadyClock::now();
+    VICINAL_RETURN_IF_ERROR(task_->Run());
+    const double first = SecondsSince(begin);
+    const int repeats = first < 50e-6 ? static_cast<int>(50e-6 / (first + 1e-7)) + 1 : 1;
+    json us = json::array();
+    for (double used = 0; us.empty() || (used < budget && us.size() < most);) {
+      begin = SteadyClock::now();
+      for (int r = 0; r < repeats; ++r) VICINAL_RETURN_IF_ERROR(task_->Run());
+      const double seconds = SecondsSince(begin);
+      used += seconds;
+      us.push_back(seconds * 1e6 / repeats);
+    }
+    return json{{"us", us}, {"kernels", task_->Kernels()}};
+  }
+
+  Bench bench_;
+  PreparedUpload graph_;
+  std::unique_ptr<Task> task_;
+};
+
+}  // namespace
+}  // namespace vicinal::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2 || std::atoi(argv[1]) < 1) {
+    std::cerr << "usage: vicinal_bench_worker THREADS\n";
+    return 2;
+  }
+  vicinal::bench::Worker worker(std::atoi(argv[1]));
+  for (std::string line; std::getline(std::cin, line);) std::cout << worker.Answer(line).dump() << std::endl;
+  return 0;
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/worker_tasks.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "bench/pattern.h"
+#include "engine/base/clock.h"
+#include "engine/base/error.h"
+#include "engine/base/stats.h"
+#include "engine/model/model.h"
+#include "engine/model/safetensors.h"
+#include "engine/plan/plan.h"
+
+namespace vicinal::bench {
+namespace {
+
+StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return InvalidArgument("FILE_MISSING", "file", absl::StrCat("cannot read '", path, "'"));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::optional<HostTensor> TensorOf(const Safetensors& file, std::string_view name) {
+  const SafetensorsEntry* entry = file.Find(name);
+  if (entry == nullptr) return std::nullopt;
+  const DataType dtype = entry->dtype == "F32"   ? DataType::kFloat32
+                         : entry->dtype == "I32" ? DataType::kInt32
+                                                 : DataType::kInt64;
+  return HostTensor{dtype, entry->shape, std::string(entry->bytes)};
+}
+
+// The row of `permutation`'s execution order that holds the client's row.
+int64_t RowOf(const Permutation& permutation, int64_t client_row) {
+  return permutation.is_identity() ? client_row : permutation.ToNew(static_cast<NodeId>(client_row));
+}
+
+void CopyInClientOrder(ConstMatrixView from, const Permutation& permutation, float* to) {
+  for (int64_t i = 0; i < from.rows; ++i) {
+    const float* row = from.row(RowOf(permutation, i));
+    std::copy(row, row + from.cols, to + i * from.cols);
+  }
+}
+
+class AggregateTask final : public Task {
+ public:
+  AggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph) : bench_(bench), graph_(std::move(graph)) {}
+
+  Status Prepare(const AggregateCell& cell) {
+    AdjacencySpec spec;
+    spec.weighting = cell.weighted ? EdgeWeighting::kSent : EdgeWeighting::kNone;
+    VICINAL_ASSIGN_OR_RETURN(adjacency_, graph_->Adjacency(spec));
+    const CsrView adjacency = adjacency_->view();
+    args_.problem.reduce = cell.reduce;
+    args_.problem.weighted = cell.weighted;
+    args_.problem.rows = adjacency.rows;
+    args_.problem.cols = adjacency.cols;
+    args_.problem.edges = adjacency.nnz;
+    args_.problem.width = cell.width;
+    args_.adjacency = adjacency;
+    VICINAL_ASSIGN_OR_RETURN(args_.src, Matrix(&src_, adjacency.cols, cell.width));
+    VICINAL_ASSIGN_OR_RETURN(args_.dst, Matrix(&dst_, adjacency.rows, cell.width));
+    FillSource(cell.width);
+    VICINAL_RETURN_IF_ERROR(MakeCandidates(cell.kernel));
+    return ChooseFastest();
+  }
+
+  Status Run() override { return Run(candidates_[chosen_]); }
+
+  std::vector<float> Result() const override {
+    std::vector<float> result(static_cast<size_t>(args_.dst.rows * args_.dst.cols));
+    CopyInClientOrder(args_.dst, graph_->parts().permutation, result.data());
+    return result;
+  }
+
+  std::vector<std::string> Kernels() const override { return {NameOf(candidates_[chosen_])}; }
+
+ private:
+  // A kernel in one of its configurations.
+  struct Candidate {
+    const RegisteredKernel<AggregateKernel>* kernel;
+    KernelConfig config;
+    Buffer scratch;
+  };
+
+  Status Run(const Candidate& candidate) {
+    args_.config = candidate.config;
+    return candidate.kernel->Launch(*bench_.context, args_, candidate.scratch.data());
+  }
+
+  // All kernels that take the problem in all their configurations, but the reference; or those of the kernel `forced`.
+  Status MakeCandidates(const std::string& forced) {
+    for (const auto& entry : bench_.registry.aggregate.kernels()) {
+      const AggregateKernel& kernel = entry->kernel();
+      if (kernel.device() != DeviceKind::kCpu || !kernel.Refuses(args_.problem).empty()) continue;
+      if (forced.empty() ? kernel.name() == "reference" : kernel.name() != forced) continue;
+      for (const KernelConfig& config : kernel.Candidates(args_.problem)) {
+        VICINAL_ASSIGN_OR_RETURN(Buffer scratch,
+                                 bench_.device->Allocate(kernel.ScratchBytes(args_.problem, config, bench_.threads)));
+        candidates_.push_back({entry.get(), config, std::move(scratch)});
+      }
+    }
+    if (candidates_.empty()) return InvalidArgument("KERNEL_UNKNOWN", "kernel", "no kernel takes this problem");
+    return OkStatus();
+  }
+
+  // What a tuned graph would serve with: the candidate with the lowest median of kTrials runs, taken in turns.
+  Status ChooseFastest() {
+    constexpr size_t kTrials = 5;
+    std::vector<std::vector<double>> seconds(candidates_.size());
+    for (size_t trial = 0; candidates_.size() > 1 && trial < kTrials; ++trial) {
+      for (size_t i = 0; i < candidates_.size(); ++i) {
+        const MonotonicTime begin = Clock::Real().Now();
+        VICINAL_RETURN_IF_ERROR(Run(candidates_[i]));
+        seconds[i].push_back(SecondsBetween(begin, Clock::Real().Now()));
+      }
+    }
+    const auto median = [&](size_t i) {
+      std::sort(seconds[i].begin(), seconds[i].end());
+      return seconds[i][kTrials / 2];
+    };
+    for (size_t i = 1; i < candidates_.size(); ++i) {
+      if (median(i) < median(chosen_)) chosen_ = i;
+    }
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (i != chosen_) candidates_[i].scratch = Buffer();
+    }
+    return OkStatus();
+  }
+
+  // "simd_rows prefetch_edges=16 feature_tile=0"
+  static std::string NameOf(const Candidate& candidate) {
+    std::string name(candidate.kernel->kernel().name());
+    const std::vector<std::string_view> parameters = candidate.kernel->kernel().ParameterNames();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      absl::StrAppend(&name, " ", std::string(parameters[i]), "=", candidate.config.values[i]);
+    }
+    return name;
+  }
+
+  StatusOr<MatrixView> Matrix(Buffer* buffer, int64_t rows, int64_t cols) {
+    VICINAL_ASSIGN_OR_RETURN(*buffer, bench_.device->Allocate(static_cast<size_t>(rows * cols) * sizeof(float)));
+    return MatrixView{buffer->as<float>(), rows, cols, cols};
+  }
+
+  void FillSource(int64_t width) {
+    float* const src = src_.as<float>();
+    for (int64_t i = 0; i < graph_->num_nodes(); ++i) {
+      float* const row = src + RowOf(graph_->parts().permutation, i) * width;
+      for (int64_t c = 0; c < width; ++c) row[c] = Pattern(static_cast<uint64_t>(i * width + c));
+    }
+  }
+
+  Bench& bench_;
+  const std::shared_ptr<const PreparedGraph> graph_;
+  std::shared_ptr<const DeviceCsr> adjacency_;
+  Buffer src_, dst_;
+  AggregateArgs args_;
+  std::vector<Candidate> candidates_;
+  size_t chosen_ = 0;
+};
+
+class ForwardTask final : public Task {
+ public:
+  ForwardTask(Bench& bench, const PreparedUpload& graph) : bench_(bench), graph_(graph) {}
+
+  Status Prepare(const std::string& architecture_file, const std::string& weights_file) {
+    VICINAL_ASSIGN_OR_RETURN(const std::string architecture, ReadFile(architecture_file));
+    VICINAL_ASSIGN_OR_RETURN(const std::string weights, ReadFile(weights_file));
+    PlanRequest request;
+    VICINAL_ASSIGN_OR_RETURN(request.model, LoadModel(architecture, weights));
+    request.graph = graph_.graph;
+    request.features = FeatureShape::Of(*graph_.features);
+    request.output = request.model->FindOutput("logits")->value;
+    request.num_threads = bench_.threads;
+    VICINAL_ASSIGN_OR_RETURN(plan_, Plan::Build(request, bench_.registry, *bench_.device));
+    return OkStatus();
+  }
+
+  Status Run() override {
+    VICINAL_ASSIGN_OR_RETURN(const ConstMatrixView logits,
+                             plan_->Run(*bench_.context, *graph_.features, no_stop_, StatsSink::Null(), Clock::Real()));
+    result_.resize(static_cast<size_t>(logits.rows * logits.cols));
+    CopyInClientOrder(logits, graph_.graph->parts().permutation, result_.data());
+    return OkStatus();
+  }
+
+  std::vector<float> Result() const override { return result_; }
+
+  // With the mean time of each step, so that a slow cell can be looked into at once.
+  std::vector<std::string> Kernels() const override {
+    std::vector<std::string> kernels;
+    for (const PlanStepInfo& step : plan_->Steps()) {
+      const double us = step.run_count > 0 ? 1e6 * step.total_seconds / static_cast<double>(step.run_count) : 0.0;
+      kernels.push_back(absl::StrCat(step.operation, " ", step.description, ": ", step.kernel, ", ", us, " us"));
+    }
+    return kernels;
+  }
+
+ private:
+  Bench& bench_;
+  const PreparedUpload graph_;
+  const StopCheck no_stop_ = [] { return OkStatus(); };
+  std::shared_ptr<Plan> plan_;
+  std::vector<float> result_;
+};
+
+}  // namespace
+
+Bench::Bench(int num_threads)
+    : threads(num_threads), device(MakeCpuDevice(num_threads)), context(device->CreateContext()) {
+  RegisterCpuKernels(registry);
+}
+
+StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_t nodes, int64_t feature_count,
+                                   const std::string& order) {
+  VICINAL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file));
+  VICINAL_ASSIGN_OR_RETURN(const Safetensors tensors, Safetensors::Parse(bytes));
+  std::optional<HostTensor> edge_index = TensorOf(tensors, "edge_index");
+  if (!edge_index) return InvalidArgument("TENSOR_MISSING", "edge_index", absl::StrCat(file, " has no edge_index"));
+  GraphSource source;
+  source.name = "graph";
+  source.node_count = nodes;
+  source.feature_count = feature_count;
+  source.edge_index = *std::move(edge_index);
+  source.edge_weight = TensorOf(tensors, "edge_weight");
+  source.x = TensorOf(tensors, "x");
+  source.x_indptr = TensorOf(tensors, "x_indptr");
+  source.x_indices = TensorOf(tensors, "x_indices");
+  source.x_values = TensorOf(tensors, "x_values");
+  VICINAL_ASSIGN_OR_RETURN(source.order, ParseOrderKind(order));
+  PrepareContext context;
+  context.device = bench.device.get();
+  context.clock = &Clock::Real();
+  context.stats = &StatsSink::Null();
+  return PrepareGraph(std::move(source), 1, context);
+}
+
+StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
+                                                  const AggregateCell& cell) {
+  auto task = std::make_unique<AggregateTask>(bench, std::move(graph));
+  VICINAL_RETURN_IF_ERROR(task->Prepare(cell));
+  return task;
+}
+
+StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph,
+                                                const std::string& architecture_file, const std::string& weights_file) {
+  auto task = std::make_unique<ForwardTask>(bench, graph);
+  VICINAL_RETURN_IF_ERROR(task->Prepare(architecture_file, weights_file));
+  return task;
+}
+
+}  // namespace vicinal::bench

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What our side of the comparison with peers can be told to run: an aggregation by the kernel and configuration that
+// are fastest on it, and a model through a plan. Inputs are prepared once, as an upload prepares them; running is what
+// is timed.
+#ifndef VICINAL_BENCH_WORKER_TASKS_H_
+#define VICINAL_BENCH_WORKER_TASKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/device/device.h"
+#include "engine/kernels/registry.h"
+#include "engine/prepare/prepare.h"
+
+namespace vicinal::bench {
+
+// A device, the kernels, one context. Outlives the tasks.
+struct Bench {
+  explicit Bench(int threads);
+
+  int threads;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<DeviceContext> context;
+  KernelRegistry registry;
+};
+
+// Something that can be run again and again on the same inputs.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual Status Run() = 0;
+  // The last run's result, rows in the client's order, [rows * width].
+  virtual std::vector<float> Result() const = 0;
+  // Names of the kernels that ran.
+  virtual std::vector<std::string> Kernels() const = 0;
+};
+
+// Prepares a graph out of a safetensors file with `edge_index` int32 [2, E], optional `edge_weight` [E], and features
+// as `x`, or as `x_indptr`, `x_indices`, `x_values`. INVALID_ARGUMENT when the file is not there or not such a one.
+StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_t nodes, int64_t feature_count,
+                                   const std::string& order);
+
+// What to aggregate. The source rows are Pattern(nodes, width) of bench/pattern.h, in the client's order.
+struct AggregateCell {
+  Reduce reduce = Reduce::kSum;
+  bool weighted = false;  // with the graph's edge weights
+  int64_t width = 0;
+  std::string kernel;  // empty: the fastest of all, as tuning finds it
+};
+StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
+                                                  const AggregateCell& cell);
+
+// A forward pass over all nodes, the answer's rows put back into the client's order within the time.
+StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph,
+                                                const std::string& architecture_file, const std::string& weights_file);
+
+}  // namespace vicinal::bench
+
+#endif  // VICINAL_BENCH_WORKER_TASKS_H_
