@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces that fit and pieces that do not; accuracy, latency, files.
+#include "client/cpp/cli/answers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "client/cpp/formats/npy.h"
+#include "proto/wire/tensors.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::ClassifyResponse Piece(int64_t first, const std::vector<int32_t>& classes, int64_t k = 1) {
+  v1::ClassifyResponse piece;
+  const auto rows = static_cast<int64_t>(classes.size()) / k;
+  const std::vector<float> scores(classes.size(), 0.5f);
+  piece.set_first_row(first);
+  *piece.mutable_classes() = wire::MakeTensor(classes.data(), {rows, k});
+  *piece.mutable_scores() = wire::MakeTensor(scores.data(), {rows, k});
+  return piece;
+}
+
+TEST(AnswersTest, PiecesAreJoined) {
+  Answer answer;
+  ASSERT_TRUE(answer.Add(Piece(0, {1, 2, 3, 4}, 2)).ok());
+  ASSERT_TRUE(answer.Add(Piece(2, {5, 6}, 2)).ok());
+  EXPECT_EQ(answer.rows, 3);
+  EXPECT_EQ(answer.matrices.at("classes").shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(RowOf(answer.matrices.at("classes"), 2), (std::vector<float>{5, 6}));
+}
+
+TEST(AnswersTest, PiecesThatDoNotFitAreRefused) {
+  const auto add_second = [](const v1::ClassifyResponse& second) {
+    Answer answer;
+    EXPECT_TRUE(answer.Add(Piece(0, {1, 2})).ok());
+    return answer.Add(second);
+  };
+  EXPECT_TRUE(add_second(Piece(2, {3})).ok());
+  EXPECT_FALSE(add_second(Piece(1, {3})).ok());
+  EXPECT_FALSE(add_second(Piece(2, {3, 4}, 2)).ok());
+  v1::ClassifyResponse piece = Piece(2, {3});
+  piece.clear_scores();
+  EXPECT_FALSE(add_second(piece).ok());
+  piece = Piece(2, {3});
+  piece.mutable_classes()->set_data("x");
+  EXPECT_FALSE(add_second(piece).ok());
+  piece = Piece(2, {3});
+  piece.mutable_classes()->add_shape(1);
+  EXPECT_FALSE(add_second(piece).ok());
+  piece = Piece(2, {3});
+  *piece.mutable_logits() = piece.scores();
+  EXPECT_FALSE(add_second(piece).ok());
+  EXPECT_FALSE(Answer().Add(v1::ClassifyResponse()).ok());
+  EXPECT_FALSE(Answer().Add(v1::EmbedResponse()).ok());
+  piece = Piece(0, {3});
+  piece.mutable_classes()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  EXPECT_FALSE(Answer().Add(piece).ok());
+  piece = Piece(0, {});
+  piece.mutable_classes()->set_shape(1, 0);
+  EXPECT_FALSE(Answer().Add(piece).ok());
+}
+
+TEST(AnswersTest, AccuracyCountsLabelledRows) {
+  Answer answer;
+  ASSERT_TRUE(answer.Add(Piece(0, {1, 9, 2, 9, 3, 9, 0, 9}, 2)).ok());
+  const Accuracy accuracy = Compare(answer, {1, 0, -1, 0});
+  EXPECT_EQ(accuracy.right, 2);
+  EXPECT_EQ(accuracy.counted, 3);
+  EXPECT_EQ(ToString({795, 1000}), "accuracy 0.7950 (795/1000)");
+  EXPECT_EQ(ToString({0, 0}), "accuracy 0.0000 (0/0)");
+}
+
+TEST(AnswersTest, TextShowsTheFirstRows) {
+  Answer answer;
+  ASSERT_TRUE(answer.Add(Piece(0, std::vector<int32_t>(25, 4))).ok());
+  std::ostringstream out;
+  PrintAnswer(
+      answer, "node", [](int64_t row) { return "n" + std::to_string(row); }, out);
+  EXPECT_THAT(out.str(), HasSubstr("node  class   score\nn0        4  0.5000\n"));
+  EXPECT_THAT(out.str(), HasSubstr("... 15 more; --out FILE.npy keeps all\n"));
+}
+
+TEST(AnswersTest, FilesKeepAllRows) {
+  Answer answer;
+  ASSERT_TRUE(answer.Add(Piece(0, {1, 2, 3})).ok());
+  const std::string npy = ::testing::TempDir() + "/answers_test.npy", npz = ::testing::TempDir() + "/answers_test.npz";
+  ASSERT_TRUE(WriteAnswer(npy, answer, "classes", {}).ok());
+  EXPECT_EQ(ToInts(*ReadNpy(npy)).value(), (std::vector<int64_t>{1, 2, 3}));
+  ASSERT_TRUE(WriteAnswer(npz, answer, "classes", {7, 8, 9}).ok());
+  const auto back = Npz::Open(npz);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(ToInts(*back->Read("nodes")).value(), (std::vector<int64_t>{7, 8, 9}));
+  EXPECT_EQ(back->Read("scores")->shape, (std::vector<int64_t>{3, 1}));
+}
+
+TEST(AnswersTest, LatencyByRank) {
+  const Latency one = Summarise({3});
+  EXPECT_EQ(one.least, 3);
+  EXPECT_EQ(one.p99, 3);
+  std::vector<double> many;
+  for (int i = 200; i > 0; --i) many.push_back(i);
+  const Latency latency = Summarise(many);
+  EXPECT_EQ(latency.least, 1);
+  EXPECT_EQ(latency.median, 100);
+  EXPECT_EQ(latency.p99, 198);
+}
+
+}  // namespace
+}  // namespace vicinal::client::cli

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/cli/ids_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/npy.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using Nodes = std::vector<int64_t>;
+
+std::string Path(const std::string& name) { return ::testing::TempDir() + "/ids_file_test_" + name; }
+
+std::string Error(const std::string& text, const std::optional<IdMap>& ids) {
+  const auto nodes = ParseNodes(text, ids);
+  return nodes.ok() ? "it was parsed" : std::string(nodes.status().message());
+}
+
+TEST(ParseNodesTest, Numbers) {
+  EXPECT_EQ(*ParseNodes("all", std::nullopt), std::nullopt);
+  EXPECT_EQ(**ParseNodes("0,5, 9", std::nullopt), (Nodes{0, 5, 9}));
+  EXPECT_EQ(**ParseNodes("-1", std::nullopt), Nodes{-1});  // for the server to refuse
+  EXPECT_THAT(Error("0,x", std::nullopt), HasSubstr("'x' is not a number"));
+  EXPECT_THAT(Error(",", std::nullopt), HasSubstr("names no node"));
+}
+
+TEST(ParseNodesTest, Files) {
+  ASSERT_TRUE(WriteFile(Path("nodes.txt"), "3\r\n1 4\n\n1,5\n").ok());
+  EXPECT_EQ(**ParseNodes("@" + Path("nodes.txt"), std::nullopt), (Nodes{3, 1, 4, 1, 5}));
+  ASSERT_TRUE(WriteNpy(Path("nodes.npy"), MakeArray<int32_t>({2, 7}, {2})).ok());
+  EXPECT_EQ(**ParseNodes("@" + Path("nodes.npy"), std::nullopt), (Nodes{2, 7}));
+  EXPECT_THAT(Error("@/nonexistent", std::nullopt), HasSubstr("/nonexistent"));
+}
+
+TEST(ParseNodesTest, OwnIds) {
+  const std::optional<IdMap> ids = IdMap::FromIds({"New York", "7", "0"}).value();
+  EXPECT_EQ(**ParseNodes("New York,0", ids), (Nodes{0, 2}));
+  EXPECT_EQ(**ParseNodes("7", ids), Nodes{1});
+  EXPECT_THAT(Error("Boston", ids), HasSubstr("'Boston' is not among the ids"));
+  EXPECT_EQ(NodeName(ids, 1), "7");
+  EXPECT_EQ(NodeName(ids, 3), "3");
+  EXPECT_EQ(NodeName(std::nullopt, 3), "3");
+}
+
+TEST(IdsFileTest, NothingOfTheUsersIsOverwritten) {
+  const std::string path = Path("keep.txt");
+  ASSERT_TRUE(WriteFile(path, "my notes\n").ok());
+  EXPECT_THAT(std::string(CheckIdsPath(path, true).message()), HasSubstr("--ids_out"));
+  EXPECT_TRUE(CheckIdsPath(path, false).ok());
+  EXPECT_EQ(*ReadFile(path), "my notes\n");
+  ASSERT_TRUE(IdMap::FromIds({"a"})->Save(path, "older").ok());
+  EXPECT_TRUE(CheckIdsPath(path, true).ok());
+  EXPECT_FALSE(CheckIdsPath("/nonexistent/x", false).ok());
+  EXPECT_TRUE(CheckIdsPath(Path("new.txt"), false).ok());
+  EXPECT_FALSE(ReadFile(Path("new.txt")).ok());
+}
+
+}  // namespace
+}  // namespace vicinal::client::cli

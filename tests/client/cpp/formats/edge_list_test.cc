@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rule of ids case by case, the layouts people write, and files that are wrong: with their line.
+#include "client/cpp/formats/edge_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace vicinal::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+EdgeFile Parse(const std::string& text, const EdgeListOptions& options = {}) {
+  auto file = ParseEdgeList(text, "f.txt", options);
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? *std::move(file) : EdgeFile();
+}
+
+std::string Error(const std::string& text, const EdgeListOptions& options = {}) {
+  const auto file = ParseEdgeList(text, "f.txt", options);
+  if (file.ok()) return "it was read";
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(file.status().message());
+}
+
+TEST(EdgeListTest, PlainNumbersStay) {
+  const EdgeFile file = Parse("# a comment\n% another\n\n0 1\n1\t2\r\n 2  0 \n");
+  EXPECT_THAT(file.edges.sources, ElementsAre(0, 1, 2));
+  EXPECT_THAT(file.edges.targets, ElementsAre(1, 2, 0));
+  EXPECT_THAT(file.edges.weights, IsEmpty());
+  EXPECT_EQ(file.node_count, 3);
+  EXPECT_FALSE(file.ids);
+  EXPECT_THAT(file.notes, IsEmpty());
+}
+
+TEST(EdgeListTest, CommasAndWeights) {
+  const EdgeFile file = Parse("0,1,0.5\n1, 0 ,-2e3\n");
+  EXPECT_THAT(file.edges.sources, ElementsAre(0, 1));
+  EXPECT_THAT(file.edges.weights, ElementsAre(0.5f, -2000.0f));
+}
+
+TEST(EdgeListTest, NumbersWithGapsAreMappedInAscendingOrder) {
+  const EdgeFile file = Parse("100 7\n7 -3\n");
+  EXPECT_EQ(file.node_count, 3);
+  ASSERT_TRUE(file.ids);
+  EXPECT_EQ(file.ids->IdOf(0), "-3");
+  EXPECT_EQ(file.ids->IdOf(1), "7");
+  EXPECT_EQ(file.ids->IdOf(2), "100");
+  EXPECT_THAT(file.edges.sources, ElementsAre(2, 1));
+  EXPECT_THAT(file.edges.targets, ElementsAre(1, 0));
+  ASSERT_EQ(file.notes.size(), 1u);
+  EXPECT_THAT(file.notes[0], HasSubstr("--num_nodes"));
+}
+
+TEST(EdgeListTest, CountingFromOneIsMapped) {
+  const EdgeFile file = Parse("1 2\n2 3\n");
+  ASSERT_TRUE(file.ids);
+  EXPECT_EQ(file.ids->IdOf(0), "1");
+  EXPECT_THAT(file.edges.sources, ElementsAre(0, 1));
+}
+
+TEST(EdgeListTest, TextsAreMappedInOrderOfAppearance) {
+  const EdgeFile file = Parse("bob alice\nalice 7\n");
+  ASSERT_TRUE(file.ids);
+  EXPECT_EQ(file.node_count, 3);
+  EXPECT_EQ(file.ids->IdOf(0), "bob");
+  EXPECT_EQ(file.ids->IdOf(1), "alice");
+  EXPECT_EQ(file.ids->IdOf(2), "7");
+  EXPECT_THAT(file.edges.targets, ElementsAre(1, 2));
+}
+
+TEST(EdgeListTest, ATextAfterManyNumbersStartsAgain) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += std::to_string(i) + " " + std::to_string(i + 1) + " 1.5\n";
+  const EdgeFile file = Parse(text + "50 end 2\n");
+  EXPECT_EQ(file.edges.size(), 51);
+  EXPECT_EQ(file.edges.weights.size(), 51u);
+  EXPECT_EQ(file.node_count, 52);
+}
+
+TEST(EdgeListTest, LeadingZerosAreTexts) {
+  const EdgeFile file = Parse("0 01\n01 1\n");
+  ASSERT_TRUE(file.ids);
+  EXPECT_EQ(file.node_count, 3);
+}
+
+TEST(EdgeListTest, QuotesAndSpacesInCommaFiles) {
+  const EdgeFile file = Parse("\"New York\",Boston\nBoston , \"New York\"\n");
+  ASSERT_TRUE(file.ids);
+  EXPECT_EQ(file.node_count, 2);
+  EXPECT_EQ(file.ids->IdOf(0), "New York");
+}
+
+TEST(EdgeListTest, TitlesAreSkippedAndSaid) {
+  for (const char* text :
+       {"source,target\n0,1\n", "node_a node_b\n0 1\n", "from to w\n0 1 2\n", "a b weight\n0 1 2\n"}) {
+    const EdgeFile file = Parse(text);
+    EXPECT_THAT(file.edges.sources, ElementsAre(0)) << text;
+    ASSERT_EQ(file.notes.size(), 1u) << text;
+    EXPECT_THAT(file.notes[0], HasSubstr("line 1")) << text;
+  }
+  EXPECT_EQ(Parse("alice bob\nbob carol\n").edges.size(), 2);
+}
+
+TEST(EdgeListTest, NumberOfNodesMakesIdsNumbers) {
+  EdgeListOptions options;
+  options.node_count = 10;
+  EXPECT_EQ(Parse("3 5\n", options).node_count, 10);
+  EXPECT_FALSE(Parse("3 5\n", options).ids);
+  EXPECT_THAT(Error("0 1\n3 10\n", options), HasSubstr("f.txt:2: the id '10' is not one of 0..9"));
+  EXPECT_THAT(Error("0 -1\n", options), HasSubstr("'-1'"));
+  EXPECT_THAT(Error("0 1\n2 bob\n", options), HasSubstr("f.txt:2: the id 'bob'"));
+  EXPECT_THAT(Error("0 1\n02 1\n", options), HasSubstr("f.txt:2: the id '02'"));
+}
+
+TEST(EdgeListTest, RowsOfFeaturesTellTheNumberOfNodes) {
+  EdgeListOptions options;
+  options.feature_rows = 10;
+  const EdgeFile below = Parse("3 5\n", options);
+  EXPECT_EQ(below.node_count, 10);
+  EXPECT_FALSE(below.ids);
+  const EdgeFile above = Parse("3 10\n", options);
+  EXPECT_TRUE(above.ids);
+  EXPECT_EQ(above.node_count, 2);
+}
+
+TEST(EdgeListTest, GivenIdsSetTheOrderAndKeepIsolatedNodes) {
+  const auto ids = IdMap::FromIds({"c", "a", "lonely", "b"});
+  EdgeListOptions options;
+  options.ids = &*ids;
+  const EdgeFile file = Parse("a b\nb c\n", options);
+  EXPECT_EQ(file.node_count, 4);
+  EXPECT_THAT(file.edges.sources, ElementsAre(1, 3));
+  EXPECT_THAT(file.edges.targets, ElementsAre(3, 0));
+  EXPECT_THAT(Error("a b\nb d\n", options), HasSubstr("f.txt:2: the id 'd' is not in the ids file"));
+}
+
+TEST(EdgeListTest, ErrorsNameTheLine) {
+  EXPECT_THAT(Error(""), HasSubstr("holds no edges"));
+  EXPECT_THAT(Error("# only\n"), HasSubstr("holds no edges"));
+  EXPECT_THAT(Error("0\n"), HasSubstr("f.txt:1: 1 column"));
+  EXPECT_THAT(Error("0 1 2 3\n"), HasSubstr("f.txt:1: 4 columns"));
+  EXPECT_THAT(Error("0 1\n1 2 3\n"), HasSubstr("f.txt:2: 3 columns, the first edge has 2"));
+  EXPECT_THAT(Error("0 1\n1\n"), HasSubstr("f.txt:2: 1 column"));
+  EXPECT_THAT(Error("0 1 1\n1 2 x\n"), HasSubstr("f.txt:2: the weight 'x' is not a number"));
+  EXPECT_THAT(Error("0 1 nan\n"), HasSubstr("f.txt:1: the weight is not finite"));
+  EXPECT_THAT(Error("0 1 1\n0 1 inf\n"), HasSubstr("f.txt:2: the weight is not finite"));
+  EXPECT_THAT(Error("0,1\n,2\n"), HasSubstr("f.txt:2: an id is empty"));
+  EXPECT_THAT(Error("0 1\n1 99999999999999999999\n0 1 1\n"), HasSubstr("f.txt:3"));
+}
+
+TEST(EdgeListTest, AnyBytesAreHarmless) {
+  std::mt19937 random(11);
+  const std::string alphabet("0123456789 ,\t\n\r#%-.ab\"\0\xFF", 25);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += alphabet[random() % alphabet.size()];
+    const auto file = ParseEdgeList(text, "f.txt", {});
+    if (!file.ok()) continue;
+    ASSERT_EQ(file->edges.sources.size(), file->edges.targets.size());
+    for (const int64_t node : file->edges.sources) ASSERT_TRUE(node >= 0 && node < file->node_count);
+    for (const int64_t node : file->edges.targets) ASSERT_TRUE(node >= 0 && node < file->node_count);
+  }
+}
+
+TEST(EdgesTest, ReverseEdgesAreAddedOnce) {
+  Edges edges{{0, 1, 2, 3, 3}, {1, 0, 3, 3, 1}, {1, 2, 3, 4, 5}};
+  EXPECT_EQ(AddReverseEdges(&edges), 2);
+  EXPECT_THAT(edges.sources, ElementsAre(0, 1, 2, 3, 3, 3, 1));
+  EXPECT_THAT(edges.targets, ElementsAre(1, 0, 3, 3, 1, 2, 3));
+  EXPECT_THAT(edges.weights, ElementsAre(1, 2, 3, 4, 5, 3, 5));
+}
+
+TEST(EdgesTest, PackedAsNarrowAsTheNodesAllow) {
+  const Edges edges{{0, 1}, {1, 0}, {}};
+  EXPECT_EQ(PackEdgeIndex(edges, 2).type, ElementType::kInt32);
+  EXPECT_EQ(PackEdgeIndex(edges, (int64_t{1} << 31) + 1).type, ElementType::kInt64);
+  EXPECT_EQ(ToInts(PackEdgeIndex(edges, 2)).value(), (std::vector<int64_t>{0, 1, 1, 0}));
+}
+
+}  // namespace
+}  // namespace vicinal::client

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole files: the repository's data sets against the figures of their publication, the same small graph in every
+// format, and shapes that do not fit together.
+#include "client/cpp/formats/graph_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "client/cpp/formats/files.h"
+
+namespace vicinal::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Data(const std::string& name) { return std::string(VICINAL_TEST_DATA "/graphs/") + name; }
+
+std::string Temp(const std::string& name, const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/graph_file_test_" + name;
+  EXPECT_TRUE(WriteFile(path, text).ok());
+  return path;
+}
+
+std::string TempNpz(const std::string& name, const std::map<std::string, Array>& arrays) {
+  const std::string path = ::testing::TempDir() + "/graph_file_test_" + name;
+  EXPECT_TRUE(WriteNpz(path, arrays).ok());
+  return path;
+}
+
+std::string Error(const std::string& path, const GraphFileOptions& options = {}) {
+  const auto graph = ReadGraphFile(path, options);
+  return graph.ok() ? "it was read" : std::string(graph.status().message());
+}
+
+TEST(GraphFileTest, Cora) {
+  const auto graph = ReadGraphFile(Data("cora.npz"), {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node_count, 2708);
+  EXPECT_EQ(graph->edge_index.shape, (std::vector<int64_t>{2, 10556}));
+  EXPECT_EQ(graph->edge_index.type, ElementType::kInt32);
+  ASSERT_TRUE(graph->features);
+  EXPECT_TRUE(graph->features->sparse);
+  EXPECT_EQ(graph->features->columns, 1433);
+  EXPECT_EQ(graph->features->values.element_count(), 49216);
+  EXPECT_FALSE(graph->ids);
+  EXPECT_FALSE(graph->edge_weight);
+  EXPECT_EQ(ReadLabels(Data("cora.npz"), "y")->size(), 2708u);
+  EXPECT_EQ(ReadMask(Data("cora.npz"), "test_mask")->size(), 1000u);
+}
+
+TEST(GraphFileTest, DirectedHasWeightsAndDenseFeatures) {
+  const auto graph = ReadGraphFile(Data("directed.npz"), {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node_count, 6000);
+  ASSERT_TRUE(graph->edge_weight);
+  EXPECT_EQ(graph->edge_weight->element_count(), 33396);
+  ASSERT_TRUE(graph->features);
+  EXPECT_FALSE(graph->features->sparse);
+  EXPECT_EQ(graph->features->dense.shape, (std::vector<int64_t>{6000, 24}));
+}
+
+TEST(GraphFileTest, ProteinsIsABatchOfSmallGraphs) {
+  const auto batch = ReadGraphBatch(Data("proteins.npz"));
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(batch->ptr.size(), 1114u);
+  EXPECT_EQ(batch->ptr.back(), 43471);
+  EXPECT_EQ(batch->sources.size(), 162088u);
+  EXPECT_EQ(batch->features.columns, 4);
+  ASSERT_TRUE(batch->labels);
+  EXPECT_EQ(batch->labels->size(), 1113u);
+  EXPECT_THAT(std::string(ReadGraphBatch(Data("cora.npz")).status().message()), HasSubstr("graph_id"));
+}
+
+TEST(GraphFileTest, TheSameGraphInEveryFormat) {
+  const std::string npz = TempNpz("same.npz", {{"edge_index", MakeArray<int64_t>({0, 1, 2, 1, 2, 0}, {2, 3})},
+                                               {"edge_weight", MakeArray<float>({1, 2, 3}, {3})}});
+  const std::string list = Temp("same.txt", "0 1 1\n1 2 2\n2 0 3\n");
+  const std::string commas = Temp("same.csv", "source,target,weight\n0,1,1\n1,2,2\n2,0,3\n");
+  const std::string matrix =
+      Temp("same.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 3\n2 1 1\n3 2 2\n1 3 3\n");
+  for (const std::string& path : {npz, list, commas, matrix}) {
+    const auto graph = ReadGraphFile(path, {});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(graph->node_count, 3) << path;
+    EXPECT_EQ(ToInts(graph->edge_index).value(), (std::vector<int64_t>{0, 1, 2, 1, 2, 0})) << path;
+    EXPECT_EQ(ToFloats(*graph->edge_weight), (std::vector<float>{1, 2, 3})) << path;
+  }
+}
+
+TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
+  const std::string list = Temp("beside.txt", "0 1\n1 2\n");
+  GraphFileOptions options;
+  options.features_path = ::testing::TempDir() + "/graph_file_test_x.npy";
+  ASSERT_TRUE(WriteNpy(options.features_path, MakeArray<float>(std::vector<float>(10, 1), {5, 2})).ok());
+  const auto graph = ReadGraphFile(list, options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node_count, 5);
+  EXPECT_EQ(graph->features->columns, 2);
+  // Ids of one's own: rows must be as many as ids.
+  EXPECT_THAT(Error(Temp("names.txt", "a b\nb c\n"), options), HasSubstr("5 rows, but the graph has 3 nodes"));
+  options.ids_path = Temp("ids.txt", "c\nb\na\nd\ne\n");
+  const auto named = ReadGraphFile(Temp("names.txt", "a b\nb c\n"), options);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->node_count, 5);
+  EXPECT_EQ(ToInts(named->edge_index).value(), (std::vector<int64_t>{2, 1, 1, 0}));
+}
+
+TEST(GraphFileTest, FeaturesOfOtherTypesBecomeFloats) {
+  const std::string path = ::testing::TempDir() + "/graph_file_test_int.npy";
+  ASSERT_TRUE(WriteNpy(path, MakeArray<int32_t>({1, 2, 3, 4}, {2, 2})).ok());
+  const auto features = ReadFeatures(path);
+  ASSERT_TRUE(features.ok()) << features.status();
+  EXPECT_EQ(features->dense.type, ElementType::kFloat32);
+  EXPECT_EQ(ToFloats(features->dense), (std::vector<float>{1, 2, 3, 4}));
+  ASSERT_TRUE(WriteNpy(path, MakeArray<float>({1, 2}, {2})).ok());
+  EXPECT_THAT(std::string(ReadFeatures(path).status().message()), HasSubstr("[N, F] is needed"));
+}
+
+TEST(GraphFileTest, UndirectedAndNumberOfNodes) {
+  GraphFileOptions options;
+  options.undirected = true;
+  options.node_count = 4;
+  const auto graph = ReadGraphFile(Temp("undirected.txt", "0 1\n1 0\n1 2\n"), options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->node_count, 4);
+  EXPECT_EQ(ToInts(graph->edge_index).value(), (std::vector<int64_t>{0, 1, 1, 2, 1, 0, 2, 1}));
+  EXPECT_THAT(graph->notes, ElementsAre("undirected: 1 reverse edges were added"));
+}
+
+TEST(GraphFileTest, ShapesThatDoNotFit) {
+  const Array edges = MakeArray<int32_t>({0, 1, 1, 0}, {2, 2});
+  EXPECT_THAT(Error(TempNpz("a.npz", {{"x", MakeArray<float>({1}, {1, 1})}})), HasSubstr("edge_index"));
+  EXPECT_THAT(Error(TempNpz("b.npz", {{"edge_index", MakeArray<int32_t>({0, 1, 1, 0, 0, 0}, {3, 2})}})),
+              HasSubstr("save edge_index.T"));
+  EXPECT_THAT(Error(TempNpz("c.npz", {{"edge_index", MakeArray<float>({0, 1}, {2, 1})}})),
+              HasSubstr("integers are needed"));
+  EXPECT_THAT(Error(TempNpz("d.npz", {{"edge_index", edges}, {"edge_weight", MakeArray<float>({1}, {1})}})),
+              HasSubstr("edge_weight has shape [1], [2] is needed"));
+  EXPECT_THAT(Error(TempNpz("e.npz", {{"edge_index", edges},
+                                      {"x", MakeArray<float>({1, 2, 3}, {3, 1})},
+                                      {"y", MakeArray<int64_t>({0, 1}, {2})}})),
+              HasSubstr("3 rows, but the graph has 2 nodes"));
+  EXPECT_THAT(Error("/nonexistent"), HasSubstr("No such file"));
+}
+
+std::map<std::string, Array> Csr(std::vector<int64_t> indptr, std::vector<int32_t> indices,
+                                 std::vector<int64_t> shape) {
+  const auto entries = static_cast<int64_t>(indices.size());
+  return {{"x_indptr", MakeArray(indptr, {static_cast<int64_t>(indptr.size())})},
+          {"x_indices", MakeArray(indices, {entries})},
+          {"x_data", MakeArray(std::vector<float>(indices.size(), 1), {entries})},
+          {"x_shape", MakeArray(shape, {static_cast<int64_t>(shape.size())})}};
+}
+
+TEST(GraphFileTest, CsrThatDoesNotFit) {
+  const auto error = [](const std::map<std::string, Array>& arrays) {
+    const auto features = ReadFeatures(TempNpz("csr.npz", arrays));
+    return features.ok() ? "it was read" : std::string(features.status().message());
+  };
+  EXPECT_EQ(error(Csr({0, 1, 2}, {0, 3}, {2, 4})), "it was read");
+  EXPECT_THAT(error(Csr({0, 1}, {0}, {2, 4})), HasSubstr("x_indptr has 2 entries"));
+  EXPECT_THAT(error(Csr({0, 2, 1}, {0}, {2, 4})), HasSubstr("must rise"));
+  EXPECT_THAT(error(Csr({0, 1, 9}, {0, 1}, {2, 4})), HasSubstr("must rise"));
+  EXPECT_THAT(error(Csr({-1, 1, 2}, {0, 1}, {2, 4})), HasSubstr("must rise"));
+  EXPECT_THAT(error(Csr({0, 1, 2}, {0, 4}, {2, 4})), HasSubstr("x_indices holds 4"));
+  EXPECT_THAT(error(Csr({0, 1, 2}, {0, -1}, {2, 4})), HasSubstr("x_indices holds -1"));
+  EXPECT_THAT(error(Csr({0, 1, 2}, {0, 1}, {2})), HasSubstr("x_shape"));
+  EXPECT_THAT(error(Csr({}, {}, {-1, 4})), HasSubstr("x_shape"));
+  auto missing = Csr({0, 1, 2}, {0, 1}, {2, 4});
+  missing.erase("x_data");
+  EXPECT_THAT(error(missing), HasSubstr("no x_data"));
+}
+
+TEST(GraphFileTest, BatchesThatDoNotFit) {
+  const auto error = [](std::vector<int32_t> graph_id, std::vector<int32_t> edges) {
+    const auto nodes = static_cast<int64_t>(graph_id.size());
+    const auto batch = ReadGraphBatch(
+        TempNpz("batch.npz", {{"graph_id", MakeArray(graph_id, {nodes})},
+                              {"edge_index", MakeArray(edges, {2, static_cast<int64_t>(edges.size()) / 2})},
+                              {"x", MakeArray(std::vector<float>(graph_id.size(), 1), {nodes, 1})}}));
+    return batch.ok() ? ::testing::PrintToString(batch->ptr) : std::string(batch.status().message());
+  };
+  EXPECT_EQ(error({0, 0, 1}, {0, 1}), "{ 0, 2, 3 }");
+  EXPECT_EQ(error({0, 2}, {0, 0}), "{ 0, 1, 1, 2 }");
+  EXPECT_EQ(error({1, 1}, {0, 1}), "{ 0, 0, 2 }");
+  EXPECT_THAT(error({0, 1, 0}, {0, 0}), HasSubstr("graph_id of node 2 is 0"));
+  EXPECT_THAT(error({-1}, {0, 0}), HasSubstr("must ascend"));
+  EXPECT_THAT(error({0, 2000000000}, {0, 0}), HasSubstr("must ascend"));
+  EXPECT_THAT(error({0, 1}, {0, 1}), HasSubstr("joins graphs 0 and 1"));
+  EXPECT_THAT(error({0, 0}, {0, 5}), HasSubstr("outside"));
+}
+
+TEST(GraphFileTest, MasksAndLabelsOfAWrongKind) {
+  EXPECT_THAT(std::string(ReadMask(Data("cora.npz"), "y").status().message()), HasSubstr("not a mask"));
+  EXPECT_THAT(std::string(ReadLabels(Data("cora.npz"), "x_data").status().message()), HasSubstr("integers are needed"));
+  EXPECT_EQ(ReadMask(Data("cora.npz"), "no_mask").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace vicinal::client

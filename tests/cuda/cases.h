@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cases of each operation: every kernel of the backend that is registered for it.
+#ifndef VICINAL_TESTS_CUDA_CASES_H_
+#define VICINAL_TESTS_CUDA_CASES_H_
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tests/cuda/device_run.h"
+#include "tests/cuda/oracle.h"
+#include "tests/cuda/report.h"
+
+namespace vicinal::cuda_test {
+
+void RunDeviceCases(Gpu& gpu, Report& report);
+void RunAggregateCases(Gpu& gpu, Report& report);
+void RunAttentionCases(Gpu& gpu, Report& report);
+void RunUpdateCases(Gpu& gpu, Report& report);
+void RunRowwiseCases(Gpu& gpu, Report& report);
+
+// Bias, addend and activation on the device. The addend lies as dst does; `in_place`: it is dst.
+struct DeviceEpilogue {
+  DeviceArray<float> bias;
+  DeviceArray<float> row_scale;
+  Epilogue epilogue;
+
+  DeviceEpilogue(Gpu& gpu, const HostEpilogue& host, const MatrixView& addend)
+      : bias(*gpu.device, host.bias.empty() ? std::vector<float>(1, 0.0f) : host.bias),
+        row_scale(*gpu.device, host.row_scale.empty() ? std::vector<float>(1, 0.0f) : host.row_scale) {
+    epilogue.scale = host.scale;
+    if (!host.row_scale.empty()) epilogue.row_scale = row_scale.data();
+    if (!host.bias.empty()) epilogue.bias = bias.data();
+    if (!host.addend.values.empty()) epilogue.addend = addend;
+    epilogue.addend_scale = host.addend_scale;
+    epilogue.activation = host.activation;
+  }
+};
+
+// Runs a kernel once into a poisoned dst (or one that holds the addend, and is it) and returns what it holds. `problem`
+// is already in `args`.
+template <class K>
+HostMatrix RunOnce(Gpu& gpu, Report& report, const RegisteredKernel<K>& kernel, typename K::Args args,
+                   const HostEpilogue& host_epilogue, const MatrixLayout& layout, int64_t rows, int64_t cols) {
+  const bool in_place = !host_epilogue.addend.values.empty();
+  const HostMatrix before =
+      in_place ? host_epilogue.addend : FilledMatrix(rows, cols, std::numeric_limits<float>::quiet_NaN());
+  const DeviceMatrix dst(*gpu.device, before, layout, 12345.0f);
+  args.dst = dst.view();
+  const DeviceEpilogue epilogue(gpu, host_epilogue, dst.view());
+  args.epilogue = epilogue.epilogue;
+  const DeviceArray<float> scratch = Scratch(*gpu.device, kernel.kernel().ScratchBytes(args.problem, args.config, 1));
+  const std::string name(kernel.kernel().name());
+  MustBeOk(kernel.Launch(*gpu.context, args, scratch.data()), name);
+  MustBeOk(gpu.context->Synchronize(), name);
+  if (layout.padding > 0) report.CheckTrue(name, "floats around dst are untouched", dst.OutsideUntouched(*gpu.device));
+  return dst.Download(*gpu.device);
+}
+
+}  // namespace vicinal::cuda_test
+
+#endif  // VICINAL_TESTS_CUDA_CASES_H_

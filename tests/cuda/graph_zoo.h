@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small graphs that are awkward in one way each, and a few larger ones with hubs.
+#ifndef VICINAL_TESTS_CUDA_GRAPH_ZOO_H_
+#define VICINAL_TESTS_CUDA_GRAPH_ZOO_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/cuda/device_run.h"
+
+namespace vicinal::cuda_test {
+
+std::vector<HostGraph> GraphZoo();
+// `rows` rows of the given numbers of edges to random sources, duplicates and loops included.
+HostGraph RandomGraph(const std::string& name, int64_t cols, const std::vector<int64_t>& degrees, uint64_t seed);
+// The rows `rows` of `graph` as a graph of their own, over the same sources.
+HostGraph RowsOf(const HostGraph& graph, const std::vector<int64_t>& rows);
+
+}  // namespace vicinal::cuda_test
+
+#endif  // VICINAL_TESTS_CUDA_GRAPH_ZOO_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts cases per operation, compares against the oracle and prints what failed.
+#ifndef VICINAL_TESTS_CUDA_REPORT_H_
+#define VICINAL_TESTS_CUDA_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/device_run.h"
+
+namespace vicinal::cuda_test {
+
+class Report {
+ public:
+  // One case: `got` within the engine's exactness of `want` [rows * cols] (relative L2 error 2e-6, no row worse than
+  // 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit.
+  void Check(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& again,
+             const std::vector<double>& want);
+  // One case that two results are equal bit by bit.
+  void CheckSame(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& want);
+  void CheckTrue(const std::string& operation, const std::string& what, bool ok);
+  // Prints a line per operation; true when no case failed.
+  bool Summary() const;
+
+ private:
+  struct Count {
+    int64_t cases = 0;
+    int64_t failed = 0;
+    double worst = 0;  // relative L2 error
+  };
+  void Fail(const std::string& operation, const std::string& what, const std::string& why);
+  std::map<std::string, Count> counts_;
+};
+
+}  // namespace vicinal::cuda_test
+
+#endif  // VICINAL_TESTS_CUDA_REPORT_H_

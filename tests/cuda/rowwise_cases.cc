@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/cases.h"
+#include "tests/cuda/graph_zoo.h"
+
+namespace vicinal::cuda_test {
+namespace {
+
+constexpr double kEps = 1e-5;
+
+struct Case {
+  std::string name;
+  RowwiseKind kind;
+  Reduce reduce = Reduce::kSum;
+  HostMatrix a, b;
+  std::vector<float> scale, shift;
+  std::vector<int64_t> segments, index;
+  bool batched = false;
+  bool in_place = false;  // dst is a
+  int64_t rows = 0;       // of dst
+};
+
+double Affine(const Case& c, double x, int64_t col) {
+  return x * (c.scale.empty() ? 1.0 : c.scale[col]) + (c.shift.empty() ? 0.0 : c.shift[col]);
+}
+
+// Rows [begin, end) of a, standardised together.
+void Standardize(const Case& c, int64_t begin, int64_t end, bool eps_inside, std::vector<double>& out) {
+  const double count = static_cast<double>((end - begin) * c.a.cols);
+  double mean = 0, variance = 0;
+  for (int64_t i = begin * c.a.cols; i < end * c.a.cols; ++i) mean += c.a.values[i] / count;
+  for (int64_t i = begin * c.a.cols; i < end * c.a.cols; ++i) variance += std::pow(c.a.values[i] - mean, 2) / count;
+  const double divisor = eps_inside ? std::sqrt(variance + kEps) : std::sqrt(variance) + kEps;
+  for (int64_t i = begin * c.a.cols; i < end * c.a.cols; ++i) {
+    out[i] = Affine(c, (c.a.values[i] - mean) / divisor, i % c.a.cols);
+  }
+}
+
+double ReadoutOf(const Case& c, int64_t segment, int64_t col) {
+  const int64_t begin = c.segments[segment], end = c.segments[segment + 1];
+  double result = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const double x = c.a.at(i, col);
+    result = c.reduce == Reduce::kMax && i > begin ? std::max(result, x) : c.reduce == Reduce::kMax ? x : result + x;
+  }
+  return c.reduce == Reduce::kMean && end > begin ? result / static_cast<double>(end - begin) : result;
+}
+
+std::vector<double> Want(const Case& c) {
+  const int64_t cols = c.a.cols;
+  std::vector<double> out(c.rows * cols, 0.0);
+  if (c.kind == RowwiseKind::kGraphNorm) {
+    for (size_t s = 0; s + 1 < c.segments.size(); ++s) Standardize(c, c.segments[s], c.segments[s + 1], c.batched, out);
+    return out;
+  }
+  for (int64_t row = 0; row < c.rows; ++row) {
+    if (c.kind == RowwiseKind::kLayerNorm) Standardize(c, row, row + 1, true, out);
+    double norm = 0;
+    for (int64_t col = 0; c.kind == RowwiseKind::kNormalize && col < cols; ++col) norm += std::pow(c.a.at(row, col), 2);
+    for (int64_t col = 0; col < cols; ++col) {
+      double& x = out[row * cols + col];
+      if (c.kind == RowwiseKind::kAdd) x = Affine(c, c.a.at(row, col), col);
+      if (c.kind == RowwiseKind::kMax) x = std::max(c.a.at(row, col), c.b.at(row, col));
+      if (c.kind == RowwiseKind::kNormalize) x = c.a.at(row, col) / std::max(std::sqrt(norm), 1e-12);
+      if (c.kind == RowwiseKind::kGatherRows) x = c.a.at(c.index[row], col);
+      if (c.kind == RowwiseKind::kReadout) x = ReadoutOf(c, row, col);
+    }
+  }
+  return out;
+}
+
+// In place: RunOnce's dst cannot be a, so the launch is done here.
+HostMatrix RunInPlace(Gpu& gpu, const RegisteredKernel<RowwiseKernel>& kernel, RowwiseArgs args, const Case& c,
+                      const HostEpilogue& host_epilogue) {
+  const DeviceMatrix a(*gpu.device, c.a, {1, 2}, 7.0f);
+  args.a = a.view();
+  args.dst = a.view();
+  const DeviceEpilogue epilogue(gpu, host_epilogue, a.view());
+  args.epilogue = epilogue.epilogue;
+  const DeviceArray<float> scratch = Scratch(*gpu.device, kernel.kernel().ScratchBytes(args.problem, args.config, 1));
+  MustBeOk(kernel.Launch(*gpu.context, args, scratch.data()), c.name);
+  return a.Download(*gpu.device);
+}
+
+HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel, const Case& c,
+               const HostEpilogue& epilogue) {
+  const DeviceMatrix a(*gpu.device, c.a, {3, 1}, 1e30f), b(*gpu.device, c.b, {}, 1e30f);
+  const DeviceArray<float> scale(*gpu.device, c.scale), shift(*gpu.device, c.shift);
+  const DeviceArray<int64_t> segments(*gpu.device, c.segments), index(*gpu.device, c.index);
+  RowwiseArgs args;
+  args.problem = {c.kind, c.reduce, c.rows, c.a.cols};
+  args.a = a.view();
+  args.b = b.view();
+  if (!c.scale.empty()) args.scale = scale.data();
+  if (!c.shift.empty()) args.shift = shift.data();
+  args.batched = c.batched;
+  args.segments = segments.data();
+  args.num_segments = c.segments.empty() ? 0 : static_cast<int64_t>(c.segments.size()) - 1;
+  args.index = index.data();
+  if (c.in_place) return RunInPlace(gpu, kernel, args, c, epilogue);
+  return RunOnce(gpu, report, kernel, args, epilogue, {2, 3}, c.rows, c.a.cols);
+}
+
+std::vector<Case> Cases(int64_t rows, int64_t cols) {
+  const HostMatrix a = RandomMatrix(rows, cols, 61), b = RandomMatrix(rows, cols, 62);
+  const std::vector<float> scale = RandomVector(cols, 63), shift = RandomVector(cols, 64);
+  const std::vector<int64_t> whole = {0, rows}, parts = {0, 0, rows / 3, rows / 3 + 1, rows, rows};
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < 50; ++i) index.push_back(i * 7919 % rows);
+  std::vector<Case> cases;
+  for (bool in_place : {false, true}) {
+    cases.push_back({"copy", RowwiseKind::kAdd, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back({"affine", RowwiseKind::kAdd, Reduce::kSum, a, {}, scale, shift, {}, {}, false, in_place, rows});
+    cases.push_back({"max", RowwiseKind::kMax, Reduce::kSum, a, b, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back({"normalize", RowwiseKind::kNormalize, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back(
+        {"layer norm", RowwiseKind::kLayerNorm, Reduce::kSum, a, {}, scale, shift, {}, {}, false, in_place, rows});
+    for (const auto& segments : {whole, parts}) {
+      for (bool batched : {false, true}) {
+        cases.push_back({"graph norm",
+                         RowwiseKind::kGraphNorm,
+                         Reduce::kSum,
+                         a,
+                         {},
+                         scale,
+                         shift,
+                         segments,
+                         {},
+                         batched,
+                         in_place,
+                         rows});
+      }
+    }
+  }
+  cases.push_back({"gather", RowwiseKind::kGatherRows, Reduce::kSum, a, {}, {}, {}, {}, index, false, false, 50});
+  for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax}) {
+    cases.push_back({"readout", RowwiseKind::kReadout, reduce, a, {}, {}, {}, parts, {}, false, false, 5});
+  }
+  return cases;
+}
+
+bool TakesEpilogue(RowwiseKind kind) { return kind != RowwiseKind::kNormalize && kind != RowwiseKind::kGatherRows; }
+
+void SparseToDense(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
+  HostGraph sparse{"sparse", 60, 45, {0}, {}, {}};
+  for (int64_t row = 0; row < sparse.rows; ++row) {
+    for (int64_t col = row % 7; col < sparse.cols && row % 5 != 0; col += 1 + row % 11) {
+      sparse.col.push_back(static_cast<int32_t>(col));
+    }
+    sparse.row_ptr.push_back(sparse.edges());
+  }
+  sparse.value = RandomVector(sparse.edges(), 65);
+  const DeviceGraph device_sparse(*gpu.device, sparse);
+  for (bool weighted : {false, true}) {
+    RowwiseArgs args;
+    args.problem = {RowwiseKind::kSparseToDense, Reduce::kSum, sparse.rows, sparse.cols};
+    args.sparse = device_sparse.view(weighted);
+    const auto run = [&] { return RunOnce(gpu, report, kernel, args, {}, {1, 2}, sparse.rows, sparse.cols); };
+    const HostMatrix want = Dense(sparse, weighted);
+    report.CheckSame("rowwise " + std::string(kernel.kernel().name()), "sparse to dense", run(), want);
+  }
+}
+
+}  // namespace
+
+void RunRowwiseCases(Gpu& gpu, Report& report) {
+  for (const auto& kernel : gpu.registry.rowwise.kernels()) {
+    SparseToDense(gpu, report, *kernel);
+    for (const auto& shape : {std::pair<int64_t, int64_t>{1, 1}, {40, 3}, {333, 64}, {5000, 33}, {77, 602}}) {
+      for (const Case& c : Cases(shape.first, shape.second)) {
+        HostEpilogue epilogue;
+        if (TakesEpilogue(c.kind)) {
+          epilogue.bias = RandomVector(c.a.cols, 66);
+          epilogue.activation = {ActivationKind::kElu, 1.0f};
+          if (!c.in_place) epilogue.addend = RandomMatrix(c.rows, c.a.cols, 67);
+        }
+        const HostMatrix got = Run(gpu, report, *kernel, c, epilogue);
+        report.Check("rowwise " + std::string(kernel->kernel().name()),
+                     c.name + (c.in_place ? " in place, " : ", ") + std::to_string(shape.first) + " x " +
+                         std::to_string(shape.second),
+                     got, Run(gpu, report, *kernel, c, epilogue), WithEpilogue(Want(c), c.a.cols, epilogue));
+      }
+    }
+  }
+}
+
+}  // namespace vicinal::cuda_test

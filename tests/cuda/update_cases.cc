@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "tests/cuda/cases.h"
+#include "tests/cuda/graph_zoo.h"
+
+namespace vicinal::cuda_test {
+namespace {
+
+// W as `kernel` packs it, on the device.
+template <class K>
+DeviceArray<char> Packed(Gpu& gpu, const K& kernel, const HostMatrix& weight) {
+  std::vector<char> packed(kernel.PackedBytes(weight.rows, weight.cols));
+  std::vector<float> copy = weight.values;
+  kernel.Pack({copy.data(), weight.rows, weight.cols, weight.cols}, packed.data());
+  return DeviceArray<char>(*gpu.device, packed);
+}
+
+HostEpilogue FullEpilogue(int64_t rows, int64_t cols) {
+  HostEpilogue epilogue;
+  epilogue.bias = RandomVector(cols, 31);
+  epilogue.addend = RandomMatrix(rows, cols, 32);
+  epilogue.addend_scale = -0.75f;
+  epilogue.activation = {ActivationKind::kLeakyRelu, 0.3f};
+  return epilogue;
+}
+
+HostMatrix RunDense(Gpu& gpu, Report& report, const RegisteredKernel<DenseUpdateKernel>& kernel, const HostMatrix& src,
+                    const HostMatrix& weight, const MatrixLayout& layout, const HostEpilogue& epilogue) {
+  const DeviceMatrix device_src(*gpu.device, src, layout, 1e30f);
+  const DeviceArray<char> packed = Packed(gpu, kernel.kernel(), weight);
+  DenseUpdateArgs args;
+  args.problem = {src.rows, src.cols, weight.rows};
+  args.src = device_src.view();
+  args.weight = packed.data();
+  return RunOnce(gpu, report, kernel, args, epilogue, layout, src.rows, weight.rows);
+}
+
+void DenseCases(Gpu& gpu, Report& report) {
+  const int64_t shapes[][3] = {{1, 1, 1},    {5, 3, 2},     {127, 16, 16},    {129, 33, 17},    {300, 602, 41},
+                               {64, 64, 64}, {77, 500, 65}, {2708, 1433, 16}, {9000, 100, 130}, {10, 4000, 7}};
+  for (const auto& kernel : gpu.registry.dense_update.kernels()) {
+    const std::string name(kernel->kernel().name());
+    for (const auto& shape : shapes) {
+      const HostMatrix src = RandomMatrix(shape[0], shape[1], 33), weight = RandomMatrix(shape[2], shape[1], 34);
+      const std::vector<double> product = Product(src, weight);
+      for (const MatrixLayout& layout : {MatrixLayout{0, 0}, MatrixLayout{1, 3}}) {
+        for (bool full : {false, true}) {
+          const HostEpilogue epilogue = full ? FullEpilogue(shape[0], shape[2]) : HostEpilogue();
+          const std::string what = name + " " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " x " +
+                                   std::to_string(shape[2]);
+          const HostMatrix got = RunDense(gpu, report, *kernel, src, weight, layout, epilogue);
+          report.Check("dense_update " + name, what, got, RunDense(gpu, report, *kernel, src, weight, layout, epilogue),
+                       WithEpilogue(product, shape[2], epilogue));
+          if (full) continue;
+          // The last rows alone give the same bits, whatever tile is chosen for so few.
+          const int64_t few = std::min<int64_t>(3, src.rows);
+          const auto tail = [few](const HostMatrix& m) {
+            return HostMatrix{few, m.cols, std::vector<float>(m.values.end() - few * m.cols, m.values.end())};
+          };
+          report.CheckSame("dense_update few rows", what,
+                           RunDense(gpu, report, *kernel, tail(src), weight, layout, epilogue), tail(got));
+        }
+      }
+    }
+  }
+}
+
+// Sparse features: distinct columns per row, as the engine's validation guarantees.
+HostGraph SparseFeatures(int64_t rows, int64_t cols, int64_t most, uint64_t seed) {
+  HostGraph features;
+  features.name = std::to_string(rows) + " x " + std::to_string(cols);
+  features.rows = rows;
+  features.cols = cols;
+  features.row_ptr = {0};
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t count = std::min<int64_t>(cols, row % (most + 1));
+    for (int64_t i = 0; i < count; ++i) features.col.push_back(static_cast<int32_t>(i * cols / count));
+    features.row_ptr.push_back(features.edges());
+  }
+  features.value = RandomVector(features.edges(), seed);
+  return features;
+}
+
+void SparseCases(Gpu& gpu, Report& report) {
+  for (const auto& kernel : gpu.registry.sparse_update.kernels()) {
+    const std::string name(kernel->kernel().name());
+    for (const auto& shape : {std::pair<int64_t, int64_t>{37, 50}, {500, 1433}, {700, 5000}}) {
+      const HostGraph features = SparseFeatures(shape.first, shape.second, shape.second > 4000 ? 690 : 40, 41);
+      const DeviceGraph device_features(*gpu.device, features);
+      for (int64_t width : {1, 7, 16, 33, 64, 200}) {
+        const HostMatrix weight = RandomMatrix(width, shape.second, 42);
+        const DeviceArray<char> packed = Packed(gpu, kernel->kernel(), weight);
+        for (bool weighted : {false, true}) {
+          const HostEpilogue epilogue = weighted ? FullEpilogue(shape.first, width) : HostEpilogue();
+          SparseUpdateArgs args;
+          args.problem = {shape.first, shape.second, width, features.edges()};
+          args.src = device_features.view(weighted);
+          args.weight = packed.data();
+          const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, shape.first, width); };
+          report.Check("sparse_update " + name, features.name + " to " + std::to_string(width), run(), run(),
+                       WithEpilogue(Product(Dense(features, weighted), weight), width, epilogue));
+        }
+      }
+    }
+  }
+}
+
+void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
+  const HostGraph features = SparseFeatures(graph.cols, 90, 25, 51);
+  const DeviceGraph device_features(*gpu.device, features), device_graph(*gpu.device, graph);
+  for (const auto& kernel : gpu.registry.sparse_aggregate_update.kernels()) {
+    const std::string name(kernel->kernel().name());
+    for (int64_t width : {7, 40}) {
+      const HostMatrix weight = RandomMatrix(width, features.cols, 52);
+      const DeviceArray<char> packed = Packed(gpu, kernel->kernel(), weight);
+      for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax}) {
+        for (bool weighted : {false, true}) {
+          const float self_scale = graph.rows == graph.cols && weighted ? 1.5f : 0.0f;
+          const std::vector<double> reduced = Aggregate(graph, weighted, reduce, Dense(features, weighted), self_scale);
+          std::vector<double> want(graph.rows * width, 0.0);
+          for (int64_t row = 0; row < graph.rows; ++row) {
+            for (int64_t h = 0; h < width; ++h) {
+              for (int64_t f = 0; f < features.cols; ++f) {
+                want[row * width + h] += reduced[row * features.cols + f] * weight.at(h, f);
+              }
+            }
+          }
+          const HostEpilogue epilogue = weighted ? FullEpilogue(graph.rows, width) : HostEpilogue();
+          SparseAggregateUpdateArgs args;
+          args.problem = {reduce, weighted, graph.rows, graph.edges(), features.cols, width, features.edges()};
+          args.adjacency = device_graph.view(weighted);
+          args.src = device_features.view(weighted);
+          args.self_scale = self_scale;
+          args.weight = packed.data();
+          const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {0, 1}, graph.rows, width); };
+          report.Check("sparse_aggregate_update " + name, graph.name + ", " + std::string(ToString(reduce)), run(),
+                       run(), WithEpilogue(want, width, epilogue));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void RunUpdateCases(Gpu& gpu, Report& report) {
+  DenseCases(gpu, report);
+  SparseCases(gpu, report);
+  for (const HostGraph& graph : GraphZoo()) {
+    if (graph.edges() < 50'000) SparseAggregateCases(gpu, report, graph);
+  }
+}
+
+}  // namespace vicinal::cuda_test

@@ -1,0 +1,411 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tests/data/layers: small models of every layer type and argument, with PyTorch Geometric's answers in float64.
+
+Each model is declared once, as the list of layers (or ready-made class) that Vicinal reads; here the same declaration is
+carried out with PyTorch Geometric's own modules. Weights are drawn in float32 from a generator seeded by the model's
+name, so that running this again with the same versions gives the same files. Run by hand:
+
+    python3 tests/data/make_references.py
+
+needs torch and torch_geometric; what they were is written to tests/data/layers/README.md.
+"""
+
+import copy
+import hashlib
+import json
+import pathlib
+import shutil
+import struct
+
+import numpy as np
+import torch
+import torch_geometric
+import torch_geometric.nn as pyg
+
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = HERE / "layers"
+FEATURES = 12
+
+
+# --- graphs ---
+
+
+def weighted_graph():
+    """Directed, weighted, with loops, duplicate edges, isolated nodes and nodes without in-edges."""
+    rng = np.random.default_rng(1)
+    nodes, linked, edges = 120, 104, 520
+    sources, targets = rng.integers(0, linked, edges), rng.integers(8, linked, edges)
+    loops = rng.random(edges) < 0.06
+    targets[loops] = sources[loops]
+    again = rng.integers(0, edges, 50)
+    edge_index = np.stack([np.concatenate([sources, sources[again]]), np.concatenate([targets, targets[again]])])
+    return {
+        "edge_index": edge_index.astype(np.int64),
+        "edge_weight": rng.uniform(0.25, 2.0, edge_index.shape[1]).astype(np.float32),
+        "x": rng.normal(size=(nodes, FEATURES)).astype(np.float32),
+    }
+
+
+def graph_batch():
+    """Seven small graphs side by side."""
+    rng = np.random.default_rng(2)
+    sizes = [9, 1, 17, 30, 4, 22, 13]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    sources, targets = [], []
+    for start, size in zip(starts, sizes):
+        sources.append(start + rng.integers(0, size, 3 * size))
+        targets.append(start + rng.integers(0, size, 3 * size))
+    return {
+        "edge_index": np.stack([np.concatenate(sources), np.concatenate(targets)]).astype(np.int64),
+        "x": rng.normal(size=(starts[-1], FEATURES)).astype(np.float32),
+        "graph_id": np.repeat(np.arange(len(sizes)), sizes).astype(np.int64),
+    }
+
+
+# --- declarations carried out by PyTorch Geometric ---
+
+CONVS = {name: getattr(pyg, name) for name in (
+    "GCNConv", "SAGEConv", "GINConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP")}
+POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
+         "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
+         "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
+         "MinAggregation": pyg.MinAggregation()}
+TORCH = {"ReLU", "ELU", "LeakyReLU", "Sigmoid", "Tanh", "Dropout", "Identity"}
+
+
+def plain_module(layer, width):
+    """A module that works on each row by itself, and the width of what it gives."""
+    kind, args = layer["type"], dict(layer.get("args", {}))
+    if kind == "Linear":
+        out = args.pop("out_channels")
+        args.pop("in_channels", None)
+        return torch.nn.Linear(width, out, **args), out
+    if kind == "BatchNorm1d":
+        return torch.nn.BatchNorm1d(width, **args), width
+    if kind in ("BatchNorm", "LayerNorm"):
+        return getattr(pyg, kind)(width, **args), width
+    return getattr(torch.nn, kind)(**args), width
+
+
+def sequential(layers, width):
+    modules = []
+    for layer in layers:
+        module, width = plain_module(layer, width)
+        modules.append(module)
+    return torch.nn.Sequential(*modules), width
+
+
+class Net(torch.nn.Module):
+    """The layers of an explicit declaration, under their names."""
+
+    def __init__(self, declaration):
+        super().__init__()
+        self.layers = declaration["layers"]
+        widths = {"x": declaration["in_channels"]}
+        previous = "x"
+        for layer in self.layers:
+            layer.setdefault("inputs", [previous])
+            inputs = [widths[name] for name in layer["inputs"]]
+            module, widths[layer["name"]] = self.make(layer, inputs)
+            if module is not None:
+                self.add_module(layer["name"], module)
+            previous = layer["name"]
+
+    @staticmethod
+    def make(layer, inputs):
+        kind, args = layer["type"], dict(layer.get("args", {}))
+        if kind in CONVS:
+            args.pop("in_channels", None)
+            if kind == "APPNP":
+                return pyg.APPNP(**args), inputs[0]
+            if "nn" in args:
+                nn, out = sequential(args.pop("nn"), inputs[0] * (2 if kind == "EdgeConv" else 1))
+                return CONVS[kind](nn, **args), out
+            conv = CONVS[kind](inputs[0], **args)
+            return conv, args["out_channels"] * (args.get("heads", 1) if args.get("concat", True) else 1)
+        if kind == "JumpingKnowledge":
+            module = None if args["mode"] == "last" else pyg.JumpingKnowledge(args["mode"])
+            return module, sum(inputs) if args["mode"] == "cat" else inputs[0]
+        if kind in ("Add", "Normalize") or kind in POOLS:
+            return None, inputs[0]
+        return plain_module(layer, inputs[0])
+
+    def forward(self, data):
+        values = {"x": data["x"]}
+        for layer in self.layers:
+            values[layer["name"]] = self.run(layer, [values[name] for name in layer["inputs"]], data)
+        return values[self.layers[-1]["name"]]
+
+    def run(self, layer, inputs, data):
+        kind = layer["type"]
+        if kind in CONVS:
+            weight = [data["edge_weight"]] if layer.get("edge_weight") else []
+            return getattr(self, layer["name"])(inputs[0], data["edge_index"], *weight)
+        if kind == "JumpingKnowledge":
+            return inputs[-1] if layer["args"]["mode"] == "last" else getattr(self, layer["name"])(inputs)
+        if kind == "Add":
+            return sum(inputs[1:], inputs[0])
+        if kind == "Normalize":
+            return torch.nn.functional.normalize(inputs[0], dim=-1)
+        if kind in POOLS:
+            return POOLS[kind](inputs[0], data["batch"])
+        if kind == "LayerNorm":
+            return getattr(self, layer["name"])(inputs[0], data.get("batch"))
+        return getattr(self, layer["name"])(inputs[0])
+
+
+class ReadyMade(torch.nn.Module):
+    """torch_geometric.nn.models.NAME, called as BasicGNN is."""
+
+    def __init__(self, declaration):
+        super().__init__()
+        cls = getattr(torch_geometric.nn.models, declaration["class"].rsplit(".", 1)[-1])
+        self.gnn = cls(**declaration["kwargs"])
+        self.edge_weight = declaration.get("edge_weight", False)
+
+    def forward(self, data):
+        weight = {"edge_weight": data["edge_weight"]} if self.edge_weight else {}
+        return self.gnn(data["x"], data["edge_index"], **weight)
+
+    def state_dict(self):
+        return self.gnn.state_dict()
+
+
+def draw_weights(net, name):
+    """Every parameter and running statistic is random, so that none can be left out unnoticed."""
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+    rng = np.random.default_rng(seed)
+    with torch.no_grad():
+        for key, tensor in sorted(net.state_dict().items()):
+            shape = tuple(tensor.shape)
+            if key.endswith("num_batches_tracked"):
+                continue
+            if key.endswith("running_var"):
+                values = rng.uniform(0.5, 1.5, shape)
+            elif tensor.dim() == 2:
+                values = rng.normal(size=shape) / np.sqrt(shape[1])
+            elif "norm" in key and key.endswith("weight"):
+                values = rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
+            else:
+                values = rng.normal(size=shape) * 0.5
+            tensor.copy_(torch.from_numpy(values.astype(np.float32)))
+
+
+# --- files ---
+
+DTYPES = {torch.float32: "F32", torch.int64: "I64"}
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, tensor in sorted(tensors.items()):
+        raw = tensor.detach().contiguous().numpy().tobytes()
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def as_input(graph, dtype):
+    data = {"x": torch.from_numpy(graph["x"]).to(dtype), "edge_index": torch.from_numpy(graph["edge_index"])}
+    if "edge_weight" in graph:
+        data["edge_weight"] = torch.from_numpy(graph["edge_weight"]).to(dtype)
+    if "graph_id" in graph:
+        data["batch"] = torch.from_numpy(graph["graph_id"])
+    return data
+
+
+def as_text(declaration):
+    """A key on a line of its own, and a layer."""
+    lines = []
+    for key, value in declaration.items():
+        if key == "layers":
+            value = "[\n    " + ",\n    ".join(json.dumps(layer) for layer in value) + "\n  ]"
+        else:
+            value = json.dumps(value)
+        lines.append(f'  "{key}": {value}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_model(name, declaration, graph):
+    torch.manual_seed(0)
+    declaration = json.loads(json.dumps(declaration))
+    net = (ReadyMade if "class" in declaration else Net)(json.loads(json.dumps(declaration))).eval()
+    draw_weights(net, name)
+    weights = {key: tensor.clone() for key, tensor in net.state_dict().items()}
+    double_net = copy.deepcopy(net).double()  # before `net` runs: layers may cache what they propagated over
+    with torch.no_grad():
+        single = net(as_input(graph, torch.float32)).double()
+        answer = double_net(as_input(graph, torch.float64))
+    assert torch.isfinite(answer).all() and answer.abs().max() > 1e-3, name
+    declaration["pyg_float32_relative_error"] = float((single - answer).norm() / answer.norm())
+    (OUT / f"{name}.json").write_text(as_text(declaration))
+    write_safetensors(OUT / f"{name}.safetensors", weights)
+    output = "graph_logits" if declaration.get("task") == "graph" else "logits"
+    write_safetensors(OUT / f"{name}.reference.safetensors", {output: answer.float()})
+
+
+# --- the models ---
+
+
+def chain(*layers, **document):
+    """Layers one after the other; (type, args, more)."""
+    listed = []
+    for i, layer in enumerate(layers):
+        kind, args, more = (layer + ({}, {}))[:3] if isinstance(layer, tuple) else (layer, {}, {})
+        entry = {"name": more.pop("name", f"{'abcdefghijkl'[i]}"), "type": kind, **more}
+        if args:
+            entry["args"] = args
+        listed.append(entry)
+    return {"format": "vicinal.model/1", "in_channels": FEATURES, **document, "layers": listed}
+
+
+def weighted(kind, **args):
+    return (kind, args, {"edge_weight": True})
+
+
+def conv(kind, **args):
+    return (kind, args)
+
+
+def linear(out, **args):
+    return {"type": "Linear", "args": {"out_channels": out, **args}}
+
+
+def inner(kind, **args):
+    return {"type": kind, "args": args} if args else {"type": kind}
+
+
+def ready(name, document=None, **kwargs):
+    kwargs = {"in_channels": FEATURES, "hidden_channels": 8, "num_layers": 2, "out_channels": 5, **kwargs}
+    return {"class": f"torch_geometric.nn.models.{name}", "kwargs": kwargs, **(document or {})}
+
+
+RELU, ELU = ("ReLU",), ("ELU",)
+MLP = [linear(8), inner("ReLU"), linear(5)]
+
+NODE_MODELS = {
+    "gcn-weights": chain(weighted("GCNConv", out_channels=8), RELU, weighted("GCNConv", out_channels=5)),
+    "gcn-improved-weights": chain(weighted("GCNConv", out_channels=8, improved=True, cached=True), RELU,
+                                  weighted("GCNConv", out_channels=5, improved=True, bias=False)),
+    "gcn-improved": chain(conv("GCNConv", out_channels=5, improved=True)),
+    "gcn-noloops-weights": chain(weighted("GCNConv", out_channels=5, add_self_loops=False)),
+    "gcn-plain-weights": chain(weighted("GCNConv", out_channels=20, normalize=False), RELU,
+                               conv("GCNConv", out_channels=5, normalize=False, add_self_loops=False)),
+    "sage-min": chain(conv("SAGEConv", out_channels=8, aggr="min"), RELU, conv("SAGEConv", out_channels=5, aggr="min")),
+    "sage-add": chain(conv("SAGEConv", out_channels=5, aggr="add", root_weight=False)),
+    "sage-min-project": chain(conv("SAGEConv", out_channels=8, aggr="min", project=True, normalize=True), RELU,
+                              conv("SAGEConv", out_channels=5, bias=False, normalize=True)),
+    "gin-train-eps": chain(conv("GINConv", nn=MLP, train_eps=True, eps=0.3)),
+    "gin-norms": chain(conv("GINConv", nn=[linear(9), inner("BatchNorm1d"), inner("Tanh"), linear(8, bias=False),
+                                           inner("LayerNorm", mode="node")]), ELU, conv("GINConv", nn=MLP, eps=-0.5)),
+    "gat-residual": chain(conv("GATConv", out_channels=3, heads=3, residual=True), ELU,
+                          conv("GATConv", out_channels=5, heads=2, concat=False, residual=True)),
+    "gat-bare": chain(conv("GATConv", out_channels=4, heads=2, bias=False, negative_slope=0.01, dropout=0.5), ELU,
+                      conv("GATConv", out_channels=5, add_self_loops=False)),
+    "gatv2-residual": chain(conv("GATv2Conv", out_channels=3, heads=3, residual=True), ELU,
+                            conv("GATv2Conv", out_channels=5, heads=2, concat=False, residual=True, share_weights=True)),
+    "gatv2-bare": chain(conv("GATv2Conv", out_channels=4, heads=2, bias=False, negative_slope=0.01), ELU,
+                        conv("GATv2Conv", out_channels=5, add_self_loops=False, bias=False, share_weights=True)),
+    "transformer": chain(conv("TransformerConv", out_channels=4, heads=2), RELU, conv("TransformerConv", out_channels=5)),
+    "transformer-mean": chain(conv("TransformerConv", out_channels=5, heads=3, concat=False)),
+    "transformer-beta": chain(conv("TransformerConv", out_channels=3, heads=3, beta=True), ELU,
+                              conv("TransformerConv", out_channels=5, heads=2, concat=False, beta=True)),
+    "transformer-noroot": chain(conv("TransformerConv", out_channels=4, heads=2, root_weight=False), RELU,
+                                conv("TransformerConv", out_channels=5, root_weight=False, beta=True, bias=False)),
+    "transformer-nobias": chain(conv("TransformerConv", out_channels=3, heads=2, bias=False, beta=True, dropout=0.2)),
+    "edge-max": chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU, conv("EdgeConv", nn=MLP)),
+    "edge-mean": chain(conv("EdgeConv", aggr="mean", nn=MLP)),
+    "edge-add": chain(conv("EdgeConv", aggr="add", nn=[linear(8), inner("Tanh"), linear(5, bias=False)])),
+    "edge-min": chain(conv("EdgeConv", aggr="min", nn=[linear(8), inner("LeakyReLU", negative_slope=0.3), linear(5)])),
+    "edge-linear": chain(conv("EdgeConv", nn=[linear(9)]), RELU, conv("EdgeConv", aggr="mean", nn=[linear(5, bias=False)])),
+    "edge-activated": chain(conv("EdgeConv", nn=[linear(7), inner("Sigmoid")]), conv("EdgeConv", aggr="sum", nn=MLP)),
+    "edge-deep": chain(conv("EdgeConv", nn=[linear(10), inner("ELU"), linear(9), inner("Tanh"), linear(8), inner("ReLU"),
+                                            linear(7), inner("LeakyReLU"), linear(5)])),
+    "edge-norm": chain(conv("EdgeConv", nn=[linear(8), inner("BatchNorm1d"), inner("ReLU"), linear(8),
+                                            inner("BatchNorm"), inner("ReLU"), inner("Dropout"), linear(5)])),
+    "edge-norm-last": chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), inner("BatchNorm1d"), linear(5), inner("ReLU"),
+                                                 inner("BatchNorm1d", affine=False)])),
+    "edge-two-linears": chain(conv("EdgeConv", aggr="mean", nn=[linear(3), linear(8), inner("ReLU"), inner("Tanh"),
+                                                                linear(5)])),
+    "sg-weights": chain(weighted("SGConv", out_channels=20, K=3), RELU, weighted("SGConv", out_channels=5, K=2)),
+    "sg-one": chain(conv("SGConv", out_channels=5, bias=False, cached=True)),
+    "sg-zero": chain(conv("SGConv", out_channels=5, K=0)),
+    "sg-noloops": chain(conv("SGConv", out_channels=8, K=2, add_self_loops=False), RELU, conv("SGConv", out_channels=5, K=4)),
+    "appnp-weights": chain(("Linear", {"out_channels": 5}), weighted("APPNP", K=4, alpha=0.15)),
+    "appnp": chain(conv("APPNP", K=2, alpha=0.1, dropout=0.5, cached=True), ("Linear", {"out_channels": 5}), RELU,
+                   conv("APPNP", K=10, alpha=0.2)),
+    "appnp-plain": chain(("Linear", {"out_channels": 5}), conv("APPNP", K=2, alpha=0.3, normalize=False)),
+    "appnp-plain-weights": chain(weighted("APPNP", K=2, alpha=0.3, normalize=False, add_self_loops=True), ("ReLU",)),
+    "appnp-noloops": chain(conv("GCNConv", out_channels=5), weighted("APPNP", K=3, alpha=0.5, add_self_loops=False)),
+    "appnp-ends": chain(("Linear", {"out_channels": 5}), conv("APPNP", K=3, alpha=0.0), ("Tanh",),
+                        conv("APPNP", K=1, alpha=1.0), RELU, conv("APPNP", K=0, alpha=0.5), ("Tanh",)),
+    "activations": chain(("Linear", {"out_channels": 9}), ("LeakyReLU",), ("Linear", {"out_channels": 9}),
+                         ("ELU", {"alpha": 0.5}), ("Linear", {"out_channels": 9, "bias": False}), ("Sigmoid",),
+                         ("Linear", {"out_channels": 9}), ("Tanh",), ("Dropout", {"p": 0.5}), ("Identity",), ("ReLU",)),
+    "norms": chain(conv("SAGEConv", out_channels=8), ("LayerNorm", {"mode": "node"}), RELU, conv("SAGEConv", out_channels=7),
+                   ("BatchNorm", {"affine": False, "eps": 1e-3}), RELU, conv("SAGEConv", out_channels=6), ("LayerNorm",),
+                   ("BatchNorm1d",), ("Normalize",)),
+    "norms-plain": chain(conv("GCNConv", out_channels=8), ("LayerNorm", {"affine": False, "eps": 1e-2}), RELU,
+                         conv("GCNConv", out_channels=5), ("LayerNorm", {"mode": "node", "affine": False})),
+    "jumps": chain(conv("GCNConv", out_channels=6), RELU, conv("GATConv", out_channels=3, heads=2),
+                   ("JumpingKnowledge", {"mode": "max"}, {"inputs": ["b", "c", "a"]}),
+                   ("JumpingKnowledge", {"mode": "cat"}, {"inputs": ["d", "x", "a"]}),
+                   ("Linear", {"out_channels": 6}), ("JumpingKnowledge", {"mode": "last"}, {"inputs": ["c", "f"]}),
+                   ("Add", {}, {"inputs": ["g", "a", "d"]})),
+    "residuals": chain(("SAGEConv", {"out_channels": 12}), ("Add", {}, {"inputs": ["a", "x"]}), RELU,
+                       conv("TransformerConv", out_channels=6, heads=2), ("Add", {}, {"inputs": ["d", "b", "x"]}),
+                       conv("EdgeConv", nn=[linear(12), inner("ReLU"), linear(12)]), ("Add", {}, {"inputs": ["f", "e"]})),
+    "ready-gcn-act-first": ready("GCN", act_first=True, norm="batch_norm", act="leaky_relu",
+                                 act_kwargs={"negative_slope": 0.2}, num_layers=3),
+    "ready-gcn-norm-node": ready("GCN", {"edge_weight": True}, norm="LayerNorm", norm_kwargs={"mode": "node"}, jk="max",
+                                 act="ELU", act_kwargs={"alpha": 0.5}, improved=True, num_layers=3),
+    "ready-gcn-jk-last": ready("GCN", jk="last", act=None, norm="layer_norm", normalize=True),
+    "ready-sage": ready("GraphSAGE", aggr="min", normalize=True, project=True, jk="cat", norm="batch", act_first=True),
+    "ready-sage-hidden": ready("GraphSAGE", aggr="max", out_channels=None, dropout=0.5, act="tanh", root_weight=False),
+    "ready-gin": ready("GIN", train_eps=True, norm="layer_norm", norm_kwargs={"mode": "node"}, jk="cat", act="elu",
+                       act_kwargs={"alpha": 0.7}, num_layers=3),
+    "ready-gin-act-first": ready("GIN", norm="batch_norm", act_first=True, eps=0.2),
+    "ready-gat": ready("GAT", heads=4, residual=True, jk="max", negative_slope=0.1),
+    "ready-gat-v2": ready("GAT", v2=True, heads=2, concat=False, share_weights=True, norm="layer_norm", bias=False),
+    "ready-edgecnn": ready("EdgeCNN", aggr="mean", norm="batch_norm", jk="cat"),
+    "ready-edgecnn-act-first": ready("EdgeCNN", norm="batch_norm", act_first=True, act="elu"),
+}
+
+GRAPH_MODELS = {
+    f"pool-{pool.replace('global_', '').replace('_pool', '').lower()}": chain(
+        conv("GINConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU, ("LayerNorm",), (pool,),
+        ("Linear", {"out_channels": 3}), task="graph")
+    for pool in POOLS
+}
+GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
+                                  conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
+                                  ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-appnp"] = chain(conv("APPNP", K=3, alpha=0.1), conv("SGConv", out_channels=8, K=2), ("Tanh",),
+                                   ("global_add_pool",), ("Linear", {"out_channels": 3}), task="graph")
+
+README = """# Small models of every layer and argument
+
+Made by `tests/data/make_references.py` with torch {torch} and torch_geometric {pyg}; not written by hand. `NAME.json` is the
+architecture as Vicinal reads it, `NAME.safetensors` the module's `state_dict`, `NAME.reference.safetensors` what PyTorch
+Geometric answered in float64 from these float32 weights, stored as float32 (`logits`; `graph_logits` of models of graphs).
+Every parameter and running statistic is random. `dataset` names the graph in `../graphs`: `tiny` is directed and weighted,
+with loops, duplicates, isolated nodes and nodes without in-edges; `tiny_batch` is seven small graphs.
+"""
+
+
+def main():
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir()
+    for name, models, graph in (("tiny", NODE_MODELS, weighted_graph()), ("tiny_batch", GRAPH_MODELS, graph_batch())):
+        np.savez_compressed(HERE / "graphs" / f"{name}.npz", **graph)
+        for model, declaration in models.items():
+            write_model(model, {"name": model, "dataset": name, **declaration}, graph)
+    (OUT / "README.md").write_text(README.format(torch=torch.__version__, pyg=torch_geometric.__version__))
+
+
+if __name__ == "__main__":
+    main()

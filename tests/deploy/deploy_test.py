@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What deploy/ and docs/ say about the server is true of the server: flags, metrics, probes, methods."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+import grpc
+import yaml
+
+import promql
+from server_process import BIN, ServerProcess
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+DATA = os.path.join(ROOT, "tests", "data")
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def manifests():
+    """All Kubernetes objects of deploy/kubernetes/."""
+    documents = []
+    for path in sorted(glob.glob(os.path.join(ROOT, "deploy", "kubernetes", "*.yaml"))):
+        with open(path, encoding="utf-8") as file:
+            documents += [document for document in yaml.safe_load_all(file) if document]
+    return documents
+
+
+def server_flags():
+    """{flag: default} of the server's own flags, from its help."""
+    done = subprocess.run([os.path.join(BIN, "vicinal-server"), "--help"], capture_output=True, text=True, check=False)
+    return dict(re.findall(r"^\s+--([a-z0-9_]+) \(.*?default: \"?([^\";]*)\"?;", done.stdout, re.MULTILINE | re.DOTALL))
+
+
+def dashboard_queries():
+    """[(panel or variable, PromQL)] of the dashboard, with Grafana's variable for durations filled in."""
+    dashboard = json.loads(read("deploy/grafana/vicinal.json"))
+    queries = [(panel["title"], target["expr"].replace("$__rate_interval", "5m")) for panel in dashboard["panels"]
+               for target in panel.get("targets", [])]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()
+            queries.append((variable["name"], f"sum by ({label}) ({metric})"))
+    return queries
+
+
+def container():
+    """The server's container and its pod, in the StatefulSet."""
+    pod = next(m for m in manifests() if m["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+    return pod["containers"][0], pod
+
+
+def promtool(*arguments):
+    done = subprocess.run(["promtool", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+
+
+class FilesTest(unittest.TestCase):
+    """Needs no running server."""
+
+    def test_every_flag_that_is_written_down_exists(self):
+        known = set(server_flags())
+        self.assertIn("grpc_listen", known)
+        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/kubernetes/vicinal.yaml"]
+        for path in files:
+            used = set(re.findall(r"(?<![\w-])--([a-z]+_[a-z0-9_]+)", read(path)))
+            self.assertLessEqual(used, known, path)
+            self.assertTrue(used, path)
+
+    def test_operations_page_lists_exactly_the_flags_there_are(self):
+        documented = set(re.findall(r"^\| `--([a-z0-9_]+)` ", read("docs/operations.md"), re.MULTILINE))
+        self.assertEqual(documented, set(server_flags()))
+
+    def test_errors_page_lists_exactly_the_reasons_there_are(self):
+        # Reasons are the literals in UPPER_SNAKE_CASE; names of instruction sets and of element types look alike.
+        other = re.compile(r"AVX|F8_")
+        codes = {"INVALID_ARGUMENT", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "OUT_OF_RANGE",
+                 "DATA_LOSS"}
+        used = {"CANCELLED", "INTERNAL", "DRAINING"}
+        for folder in ("engine", "server"):
+            for path in glob.glob(f"{ROOT}/{folder}/**/*.[hc]*", recursive=True):
+                used |= set(re.findall(r'"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)"', read(os.path.relpath(path, ROOT))))
+        used = {reason for reason in used - codes if not other.match(reason)}
+        rows = re.findall(r"^\| (`[A-Z].*?) \|", read("docs/errors.md"), re.MULTILINE)
+        documented = {reason for row in rows for reason in re.findall(r"`([A-Z_0-9]+)`", row)}
+        self.assertEqual(documented, used)
+
+    def test_pod_waits_for_the_drain_and_runs_without_privileges(self):
+        server, pod = container()
+        arguments = dict(a.removeprefix("--").partition("=")[::2] for a in server["args"])
+        drain = sum(float(arguments[flag].removesuffix("s")) for flag in ("drain_delay", "drain_timeout"))
+        self.assertGreater(pod["terminationGracePeriodSeconds"], drain)
+        self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+        self.assertTrue(server["securityContext"]["readOnlyRootFilesystem"])
+        self.assertIn("admin_token_file", arguments)
+        limit = int(server["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
+        self.assertLess(int(arguments["memory_budget_bytes"]), limit)
+
+    def test_manifests_belong_together(self):
+        kinds = {}
+        for manifest in manifests():
+            kinds.setdefault(manifest["kind"], []).append(manifest)
+        self.assertEqual(set(kinds), {"ServiceAccount", "ConfigMap", "Service", "PodDisruptionBudget", "StatefulSet"})
+        labels = kinds["StatefulSet"][0]["spec"]["template"]["metadata"]["labels"]
+        for service in kinds["Service"]:
+            self.assertLessEqual(service["spec"]["selector"].items(), labels.items())
+        server, _ = container()
+        ports = {port["name"]: port["containerPort"] for port in server["ports"]}
+        for service in kinds["Service"]:
+            for port in service["spec"]["ports"]:
+                self.assertIn(port["targetPort"], ports)
+        for argument, port in (("grpc_listen", "grpc"), ("metrics_listen", "metrics")):
+            self.assertIn(f"--{argument}=0.0.0.0:{ports[port]}", server["args"])
+
+    def test_service_configs_name_methods_that_exist(self):
+        protos = "".join(read(os.path.relpath(p, ROOT)) for p in glob.glob(ROOT + "/proto/vicinal/v1/*.proto"))
+        config_map = next(m for m in manifests() if m["kind"] == "ConfigMap")
+        for text in (read("deploy/service_config.json"), config_map["data"]["service_config.json"]):
+            for entry in json.loads(text)["methodConfig"]:
+                for name in entry["name"]:
+                    service = name["service"].removeprefix("vicinal.v1.")
+                    self.assertRegex(protos, rf"service {service} \{{")
+                    if "method" in name:
+                        self.assertRegex(protos, rf"rpc {name['method']}\(")
+
+    def test_prometheus_files(self):
+        promtool("check", "config", "deploy/prometheus/prometheus.yml")
+        promtool("check", "rules", "deploy/prometheus/alerts.yml")
+        promtool("test", "rules", "tests/deploy/alerts_test.yml")
+
+    def test_dashboard_speaks_promql(self):
+        # promtool reads rules, not dashboards: each query becomes a rule.
+        rules = [{"record": f"query{i}", "expr": query} for i, (_, query) in enumerate(dashboard_queries())]
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+            file.flush()
+            promtool("check", "rules", file.name)
+        identifiers = [panel["id"] for panel in json.loads(read("deploy/grafana/vicinal.json"))["panels"]]
+        self.assertEqual(len(identifiers), len(set(identifiers)))
+
+
+class RunningServerTest(unittest.TestCase):
+    """One server that has done a bit of everything."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ServerProcess().__enter__()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        vicinal = cls.server.vicinal
+        vicinal("graph", "upload", f"{DATA}/graphs/cora.npz", "--name", "cora")
+        model = f"{DATA}/models/cora-gcn"
+        vicinal("model", "upload", f"{model}.json", "--weights", f"{model}.safetensors", "--name", "cora-gcn")
+        vicinal("classify", "--graph", "cora", "--model", "cora-gcn", "--nodes", "0,5,9")
+        vicinal("classify", "--graph", "cora", "--model", "nobody", "--nodes", "0", check=False)
+        cls.page = cls.server.scrape()
+        cls.samples = promql.exported(cls.page)
+
+    def check_queries(self, queries):
+        self.assertTrue(queries)
+        for where, query in queries:
+            self.assertEqual(promql.problems(query, self.samples), [], f"{where}: {query}")
+
+    def test_alerts_ask_for_what_is_exported(self):
+        rules = yaml.safe_load(read("deploy/prometheus/alerts.yml"))
+        self.check_queries([(rule["alert"], rule["expr"]) for group in rules["groups"] for rule in group["rules"]])
+
+    def test_dashboard_asks_for_what_is_exported(self):
+        self.check_queries(dashboard_queries())
+
+    def test_metrics_page_documents_exactly_what_is_exported(self):
+        documented = set(re.findall(r"^\| `([a-z0-9_]+)` ", read("docs/metrics.md"), re.MULTILINE))
+        ours = {name for name in promql.families(self.page) if name.startswith(("vicinal_", "process_"))}
+        self.assertEqual(documented, ours)
+
+    def test_probes_of_the_manifest_answer(self):
+        server, _ = container()
+        with grpc.insecure_channel(self.server.grpc) as channel:
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                name = server[probe]["grpc"]["service"].encode()
+                # HealthCheckRequest{service = 1}; HealthCheckResponse{status = 1}, SERVING is 1.
+                answer = check(b"\x0a" + bytes([len(name)]) + name, timeout=10)
+                self.assertEqual(answer, b"\x08\x01", probe)
+
+    def test_grpc_takes_the_service_config(self):
+        options = [("grpc.service_config", read("deploy/service_config.json"))]
+        with grpc.insecure_channel(self.server.grpc, options=options) as channel:
+            capabilities = channel.unary_unary("/vicinal.v1.ServerService/GetCapabilities")
+            self.assertTrue(capabilities(b"", timeout=10))
+
+
+if __name__ == "__main__":
+    unittest.main()

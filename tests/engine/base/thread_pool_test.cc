@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool under stress: each task once, exclusive thread numbers, callers that take turns, loops too short for a
+// worker to join.
+#include "engine/base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace vicinal {
+namespace {
+
+TEST(ThreadPool, EachTaskOnceWithThreadNumbersInRange) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    for (const int64_t tasks : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> seen(tasks);
+      std::atomic<bool> in_range{true};
+      pool.ParallelFor(tasks, [&](int64_t task, int thread) {
+        seen[task].fetch_add(1);
+        if (thread < 0 || thread >= threads) in_range = false;
+      });
+      for (const auto& count : seen) EXPECT_EQ(count.load(), 1);
+      EXPECT_TRUE(in_range);
+    }
+  }
+}
+
+TEST(ThreadPool, NegativeCountsAreNothing) {
+  ThreadPool pool(2);
+  pool.ParallelFor(-5, [](int64_t, int) { FAIL(); });
+}
+
+// Scratch per thread number is never used by two at once: plain counters, which the thread sanitizer watches.
+TEST(ThreadPool, AThreadNumberIsExclusive) {
+  ThreadPool pool(4);
+  struct alignas(64) Slot {
+    int64_t sum = 0;
+  };
+  std::vector<Slot> slots(4);
+  for (int round = 0; round < 200; ++round)
+    pool.ParallelFor(100, [&](int64_t task, int thread) { slots[thread].sum += task; });
+  EXPECT_EQ(
+      std::accumulate(slots.begin(), slots.end(), int64_t{0}, [](int64_t sum, const Slot& s) { return sum + s.sum; }),
+      200 * 4950);
+}
+
+// Loops that end before a worker wakes: it must not touch a loop that is over, whose body is gone.
+TEST(ThreadPool, ShortLoopsInQuickSuccession) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 20000; ++round) {
+    auto sum = std::make_unique<std::atomic<int>>(0);
+    const int tasks = 2 + round % 3;
+    pool.ParallelFor(tasks, [&, owned = sum.get()](int64_t, int) { owned->fetch_add(1); });
+    ASSERT_EQ(sum->load(), tasks);
+  }
+}
+
+TEST(ThreadPool, CallersTakeTurns) {
+  ThreadPool pool(3);
+  int64_t unguarded = 0;  // only ever written by the loop whose turn it is, by task 0 alone
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 300; ++round) {
+        pool.ParallelFor(5, [&](int64_t task, int) {
+          if (task == 0) ++unguarded;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(unguarded, 1200);
+}
+
+TEST(ThreadPool, MadeAndDestroyedAtOnce) {
+  for (int round = 0; round < 200; ++round) {
+    ThreadPool pool(4);
+    if (round % 2 == 0) pool.ParallelFor(4, [](int64_t, int) {});
+  }
+}
+
+}  // namespace
+}  // namespace vicinal

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor with jobs that wait for the test and a clock that moves when told.
+#include "engine/execute/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  // Submits a job that blocks until the returned promise is set; returns once it runs.
+  std::shared_ptr<std::promise<void>> Block() {
+    auto release = std::make_shared<std::promise<void>>();
+    std::promise<void> started;
+    EXPECT_TRUE(executor_
+                    ->Submit({},
+                             [&started, release](const Status&, DeviceContext&) {
+                               started.set_value();
+                               release->get_future().wait();
+                             })
+                    .ok());
+    started.get_future().wait();
+    return release;
+  }
+  // Submits a job whose admission arrives in the returned future.
+  std::future<Status> Queue(WorkLimits limits) {
+    auto admitted = std::make_shared<std::promise<Status>>();
+    EXPECT_TRUE(executor_
+                    ->Submit(std::move(limits),
+                             [admitted](const Status& status, DeviceContext&) { admitted->set_value(status); })
+                    .ok());
+    return admitted->get_future();
+  }
+
+  FakeClock clock_;
+  std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  std::unique_ptr<Executor> executor_ = std::make_unique<Executor>(*device_, Executor::Options{2, &clock_, nullptr});
+};
+
+TEST_F(ExecutorTest, RunsInOrderOnOneThread) {
+  std::vector<int> order;
+  auto release = Block();
+  std::promise<void> done;
+  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(1); }).ok());
+  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(2), done.set_value(); }).ok());
+  EXPECT_EQ(executor_->queue_depth(), 2);
+  release->set_value();
+  done.get_future().wait();
+  EXPECT_THAT(order, ::testing::ElementsAre(1, 2));
+}
+
+TEST_F(ExecutorTest, AFullQueueRefuses) {
+  auto release = Block();
+  auto first = Queue({}), second = Queue({});
+  const Status full = executor_->Submit({}, [](const Status&, DeviceContext&) { FAIL() << "was refused"; });
+  EXPECT_EQ(full.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(DetailOf(full)->reason, "QUEUE_FULL");
+  EXPECT_TRUE(DetailOf(full)->retry_after.has_value());
+  release->set_value();
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
+}
+
+TEST_F(ExecutorTest, ExpiredAndCancelledWorkDoesNotRun) {
+  auto release = Block();
+  auto cancel = std::make_shared<CancelToken>();
+  WorkLimits expires;
+  expires.deadline = clock_.Now() + std::chrono::seconds(1);
+  auto expired = Queue(expires);
+  auto cancelled = Queue({std::nullopt, cancel});
+  clock_.Advance(std::chrono::seconds(2));
+  cancel->Cancel();
+  release->set_value();
+  EXPECT_EQ(expired.get().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cancelled.get().code(), StatusCode::kCancelled);
+}
+
+TEST_F(ExecutorTest, ADeadlineAheadRuns) {
+  WorkLimits limits;
+  limits.deadline = clock_.Now() + std::chrono::seconds(1);
+  EXPECT_TRUE(Queue(limits).get().ok());
+}
+
+TEST_F(ExecutorTest, DrainFinishesWhatIsQueuedAndRefusesWhatComes) {
+  auto release = Block();
+  auto queued = Queue({});
+  EXPECT_FALSE(executor_->Drain(clock_.Now())) << "the deadline is now, and work is under way";
+  const Status refused = executor_->Submit({}, [](const Status&, DeviceContext&) { FAIL() << "was refused"; });
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(DetailOf(refused)->reason, "DRAINING");
+  release->set_value();
+  EXPECT_TRUE(executor_->Drain(clock_.Now() + std::chrono::hours(1)));
+  EXPECT_TRUE(queued.get().ok());
+}
+
+TEST_F(ExecutorTest, DestructionFinishesWhatIsQueued) {
+  auto release = Block();
+  auto queued = Queue({});
+  release->set_value();
+  executor_.reset();
+  EXPECT_TRUE(queued.get().ok());
+}
+
+// --- background work ---
+
+TEST_F(ExecutorTest, BackgroundWorkRunsWhenNoRequestWaits) {
+  std::vector<int> order;
+  auto release = Block();
+  std::promise<void> done;
+  executor_->SubmitBackground([&](const Status& admitted, DeviceContext&, const Lease& lease) {
+    EXPECT_TRUE(admitted.ok());
+    EXPECT_FALSE(lease.ShouldStop());
+    order.push_back(9), done.set_value();
+  });
+  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(1); }).ok());
+  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(2); }).ok());
+  EXPECT_EQ(executor_->queue_depth(), 2) << "background work is no request";
+  release->set_value();
+  done.get_future().wait();
+  EXPECT_THAT(order, ::testing::ElementsAre(1, 2, 9));
+}
+
+TEST_F(ExecutorTest, ALeaseHearsOfARequestThatComes) {
+  std::promise<void> leased, looked;
+  std::promise<void> ended;
+  bool before = true, after = false;
+  executor_->SubmitBackground([&](const Status&, DeviceContext&, const Lease& lease) {
+    before = lease.ShouldStop();
+    leased.set_value();
+    looked.get_future().wait();
+    after = lease.ShouldStop();
+  });
+  leased.get_future().wait();
+  auto request = Queue({});
+  looked.set_value();
+  EXPECT_TRUE(request.get().ok());
+  EXPECT_FALSE(before);
+  EXPECT_TRUE(after);
+  // The next lease begins anew.
+  executor_->SubmitBackground([&](const Status&, DeviceContext&, const Lease& lease) {
+    after = lease.ShouldStop();
+    ended.set_value();
+  });
+  ended.get_future().wait();
+  EXPECT_FALSE(after);
+}
+
+TEST_F(ExecutorTest, DrainRefusesBackgroundWorkButCallsIt) {
+  auto release = Block();
+  std::promise<Status> first, second;
+  executor_->SubmitBackground([&](const Status& admitted, DeviceContext&, const Lease&) { first.set_value(admitted); });
+  EXPECT_FALSE(executor_->Drain(clock_.Now()));
+  release->set_value();
+  EXPECT_TRUE(executor_->Drain(clock_.Now() + std::chrono::hours(1)));
+  EXPECT_EQ(first.get_future().get().code(), StatusCode::kUnavailable);
+  executor_->SubmitBackground(
+      [&](const Status& admitted, DeviceContext&, const Lease&) { second.set_value(admitted); });
+  const Status late = second.get_future().get();
+  EXPECT_EQ(DetailOf(late)->reason, "DRAINING");
+}
+
+TEST_F(ExecutorTest, ALeaseUnderWayHearsOfTheDrainWhichWaitsForIt) {
+  std::promise<void> leased;
+  executor_->SubmitBackground([&](const Status&, DeviceContext&, const Lease& lease) {
+    leased.set_value();
+    while (!lease.ShouldStop()) std::this_thread::yield();
+  });
+  leased.get_future().wait();
+  EXPECT_TRUE(executor_->Drain(clock_.Now() + std::chrono::hours(1)));
+}
+
+TEST_F(ExecutorTest, DestructionCallsBackgroundWorkThatWaits) {
+  auto release = Block();
+  auto told = std::make_shared<std::promise<Status>>();
+  executor_->SubmitBackground(
+      [told](const Status& admitted, DeviceContext&, const Lease&) { told->set_value(admitted); });
+  auto result = told->get_future();
+  std::thread destroyer([&] { executor_.reset(); });
+  release->set_value();
+  destroyer.join();
+  // Before or after it heard that it stops: but once, and not lost.
+  const Status status = result.get();
+  EXPECT_TRUE(status.ok() || status.code() == StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace vicinal

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// CSR against a comparison sort of the edges with their index.
+#include "engine/graph/csr.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "tests/engine/graph/graph_testing.h"
+
+namespace vicinal {
+namespace {
+
+using testing::MakeEdges;
+using testing::RandomEdges;
+
+// (target, source, index in the order sent) of each edge, with node v called name[v].
+using SortedEdges = std::vector<std::tuple<NodeId, NodeId, int64_t>>;
+
+SortedEdges SortByTarget(const EdgeList& edges, const std::vector<NodeId>& name) {
+  SortedEdges sorted;
+  for (int64_t e = 0; e < edges.num_edges(); ++e) sorted.emplace_back(name[edges.target[e]], name[edges.source[e]], e);
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+void ExpectHolds(const Csr& csr, const EdgeList& edges, const SortedEdges& sorted) {
+  ASSERT_EQ(csr.num_rows, edges.num_nodes);
+  ASSERT_EQ(csr.num_cols, edges.num_nodes);
+  ASSERT_EQ(csr.row_ptr.size(), edges.num_nodes + 1);
+  ASSERT_EQ(csr.nnz(), edges.num_edges());
+  ASSERT_EQ(csr.row_ptr.front(), 0);
+  ASSERT_EQ(csr.row_ptr.back(), edges.num_edges());
+  ASSERT_EQ(csr.value.empty(), !edges.weighted());
+  int64_t at = 0;
+  for (int64_t row = 0; row < csr.num_rows; ++row) {
+    for (; at < csr.row_ptr[row + 1]; ++at) {
+      const auto& [target, source, index] = sorted[at];
+      EXPECT_EQ(row, target);
+      EXPECT_EQ(csr.col[at], source);
+      if (edges.weighted()) {
+        EXPECT_EQ(csr.value[at], edges.weight[index]);
+      }
+    }
+  }
+}
+
+std::vector<NodeId> Identity(int64_t size) {
+  std::vector<NodeId> ids(size);
+  for (int64_t i = 0; i < size; ++i) ids[i] = static_cast<NodeId>(i);
+  return ids;
+}
+
+TEST(Csr, HoldsTheEdgesSortedStably) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
+    ExpectHolds(BuildCsrByTarget(edges), edges, SortByTarget(edges, Identity(edges.num_nodes)));
+  }
+}
+
+TEST(Csr, RenumbersRowsAndColumnsStably) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
+    const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, seed);
+    ExpectHolds(RenumberCsr(BuildCsrByTarget(edges), name), edges, SortByTarget(edges, name));
+  }
+}
+
+TEST(Csr, TransposesThePattern) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    EdgeList edges = RandomEdges(seed, false);
+    const Csr transposed = TransposePattern(BuildCsrByTarget(edges));
+    std::swap(edges.source, edges.target);
+    ExpectHolds(transposed, edges, SortByTarget(edges, Identity(edges.num_nodes)));
+  }
+}
+
+TEST(Csr, KnowsSymmetryOfPatterns) {
+  EXPECT_TRUE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {}))));
+  EXPECT_TRUE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 0}, {2, 2}}))));
+  EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 2}, {2, 0}}))));
+  EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(2, {{0, 1}, {0, 1}, {1, 0}}))));
+  int symmetric = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    const EdgeList edges = RandomEdges(seed, false);
+    SortedEdges forward = SortByTarget(edges, Identity(edges.num_nodes)), backward;
+    for (auto& [target, source, index] : forward) {
+      backward.emplace_back(source, target, 0);
+      index = 0;
+    }
+    std::sort(backward.begin(), backward.end());
+    EXPECT_EQ(IsPatternSymmetric(BuildCsrByTarget(edges)), forward == backward) << seed;
+    symmetric += forward == backward;
+  }
+  EXPECT_GT(symmetric, 10);
+  EXPECT_LT(symmetric, 390);
+}
+
+}  // namespace
+}  // namespace vicinal

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan over the receptive field of some nodes gives the bits that it gives over the full graph: every kind of layer,
+// every kernel forced in turn, dense and sparse features, all orders, one run after the other in the same memory.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "tests/engine/plan/field_testing.h"
+#include "tests/engine/plan/plan_testing.h"
+
+namespace vicinal::testing {
+namespace {
+
+AdjacencySpec Spec(SelfLoops loops, EdgeWeighting weighting) {
+  AdjacencySpec spec;
+  spec.loops = loops;
+  spec.weighting = weighting;
+  return spec;
+}
+
+ValueId Gcn(ModelMaker& maker, ValueId x, int64_t out, EdgeWeighting weighting) {
+  return maker.Bias(
+      maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, Spec(SelfLoops::kAddRemaining, weighting)));
+}
+ValueId Sage(ModelMaker& maker, ValueId x, int64_t out, Reduce reduce) {
+  return maker.Sum(maker.Linear(maker.Propagate(x, reduce), out, true), maker.Linear(x, out, false));
+}
+ValueId Gin(ModelMaker& maker, ValueId x, int64_t out) {
+  const ValueId hidden = maker.BatchNorm(maker.Linear(maker.Propagate(x, Reduce::kSum, {}, 1.25), out, true));
+  return maker.Linear(maker.Activate(hidden, ActivationKind::kRelu), out, true);
+}
+ValueId Relu(ModelMaker& maker, ValueId x) { return maker.Activate(x, ActivationKind::kRelu); }
+
+struct ModelCase {
+  const char* name;
+  bool weighted;
+  std::function<ValueId(ModelMaker&)> layers;
+};
+
+const std::vector<ModelCase>& Cases() {
+  static const auto& cases = *new std::vector<ModelCase>{
+      {"gcn", false,
+       [](ModelMaker& m) {
+         return Gcn(m, Relu(m, Gcn(m, 0, 16, EdgeWeighting::kGcnOnes)), 5, EdgeWeighting::kGcnOnes);
+       }},
+      {"gcn_weighted", true,
+       [](ModelMaker& m) {
+         return Gcn(m, Relu(m, Gcn(m, 0, 16, EdgeWeighting::kGcnSent)), 5, EdgeWeighting::kGcnSent);
+       }},
+      {"gcn_mixed_adjacencies", true,
+       [](ModelMaker& m) {
+         const ValueId one = Relu(m, Gcn(m, 0, 16, EdgeWeighting::kGcnSent));
+         const ValueId two = Relu(m, Sage(m, one, 20, Reduce::kMean));
+         return Gcn(m, m.Sum(two, m.Linear(one, 20, false)), 5, EdgeWeighting::kGcnOnes);
+       }},
+      {"sage_mean", false,
+       [](ModelMaker& m) { return Sage(m, Relu(m, Sage(m, 0, 24, Reduce::kMean)), 6, Reduce::kMean); }},
+      {"sage_max_on_features", false,
+       [](ModelMaker& m) { return m.Normalize(Sage(m, Relu(m, Sage(m, 0, 24, Reduce::kMax)), 6, Reduce::kMax)); }},
+      {"gin", false, [](ModelMaker& m) { return Gin(m, Relu(m, Gin(m, 0, 16)), 7); }},
+      {"gat", false,
+       [](ModelMaker& m) {
+         const ValueId one = m.Activate(m.Bias(m.Attention(m.Linear(0, 24, false), 3, true)), ActivationKind::kElu);
+         return m.Bias(m.Attention(m.Linear(one, 10, false), 2, false));
+       }},
+      {"gatv2", false,
+       [](ModelMaker& m) {
+         const ValueId one = Relu(m, m.AttentionV2(m.Linear(0, 24, true), m.Linear(0, 24, true), 3, true));
+         return m.AttentionV2(m.Linear(one, 10, true), m.Linear(one, 10, true), 2, false);
+       }},
+      {"jumping_knowledge", false,
+       [](ModelMaker& m) {
+         const ValueId one = Relu(m, Gcn(m, 0, 12, EdgeWeighting::kGcnOnes));
+         const ValueId two = Relu(m, Sage(m, one, 12, Reduce::kMax)), three = Relu(m, Gin(m, two, 12));
+         return m.Linear(m.Concat({m.Max({one, two, three}), one, three}), 4, true);
+       }},
+      {"chain", false,
+       [](ModelMaker& m) {
+         const ValueId hidden = m.LayerNorm(m.Linear(0, 20, true), true);
+         const ValueId far = m.Propagate(
+             m.Propagate(hidden, Reduce::kSum, Spec(SelfLoops::kAddRemaining, EdgeWeighting::kGcnOnes)), Reduce::kMean);
+         return m.Linear(m.Sum(m.Activate(far, ActivationKind::kTanh), hidden), 5, true);
+       }},
+      {"rows_alone", false, [](ModelMaker& m) { return m.Linear(Relu(m, m.Linear(0, 16, true)), 5, true); }},
+      {"features_themselves", false, [](ModelMaker& m) { return m.Propagate(0, Reduce::kMax); }},
+  };
+  return cases;
+}
+
+// A plan, its run over the full graph, and runs over fields to compare with it.
+class FieldRuns {
+ public:
+  FieldRuns(const PlanRequest& request, const FeatureMatrix& features) : features_(features) {
+    const auto plan = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    plan_ = *plan;
+    permutation_ = &request.graph->parts().permutation;
+    expected_ = RunPlan(*plan_, features, *request.graph, false);
+  }
+
+  void ExpectSameBits(const std::vector<int64_t>& ids, const std::string& what) {
+    PlanBench& bench = ThePlanBench();
+    const auto found = workspace_.finder.Find(plan_->field(), ids, *permutation_, FieldFinder::kNoLimit, 2);
+    ASSERT_TRUE(found.ok() && *found) << what;
+    const auto rows =
+        plan_->RunField(*bench.context, features_, &workspace_, nullptr, StatsSink::Null(), Clock::Real());
+    ASSERT_TRUE(rows.ok()) << what << rows.status();
+    for (const int64_t id : ids) {
+      const float* got = rows->row(workspace_.finder.RowOf(permutation_->ToNew(static_cast<NodeId>(id))));
+      ASSERT_EQ(0, std::memcmp(got, expected_.data() + id * rows->cols, rows->cols * sizeof(float)))
+          << what << ", node " << id;
+    }
+  }
+  void ExpectFullGraphSameBits(const PreparedGraph& graph, const std::string& what) {
+    EXPECT_EQ(RunPlan(*plan_, features_, graph, false), expected_) << what;
+  }
+  const Plan& plan() const { return *plan_; }
+
+ private:
+  const FeatureMatrix& features_;
+  std::shared_ptr<Plan> plan_;
+  const Permutation* permutation_;
+  std::vector<float> expected_;
+  TestAccount account_;
+  FieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
+};
+
+class FieldRunModels : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(FieldRunModels, SameBitsAsTheFullGraph) {
+  constexpr int64_t kNodes = 300, kCols = 24;
+  const ModelCase& test = Cases()[GetParam()];
+  ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
+  const auto model = maker.Done(test.layers(maker));
+  std::mt19937 random(static_cast<uint32_t>(GetParam()) + 7);
+  const EdgeList edges = RandomEdges(kNodes, 4 * kNodes, test.weighted, random);
+  const std::vector<double> x = RandomFeatures(kNodes, kCols, random);
+  std::vector<int64_t> everyone(kNodes);
+  std::iota(everyone.begin(), everyone.end(), 0);
+  for (const OrderKind order : {OrderKind::kNone, OrderKind::kRcm}) {
+    const auto graph = PrepareEdges(edges, order);
+    for (const bool sparse : {false, true}) {
+      const auto features = UploadFeatures(x, kCols, sparse, *graph);
+      std::vector<ForcedKernels> all_forced = {{}};
+      ThePlanBench().registry.ForEachOperation([&](const auto& operation) {
+        for (const auto& kernel : operation.kernels()) {
+          all_forced.push_back({{std::string(operation.operation()), std::string(kernel->kernel().name())}});
+        }
+      });
+      for (const ForcedKernels& forced : all_forced) {
+        const PlanRequest request = RequestFor(model, graph, *features, forced);
+        // A kernel that refuses the problem cannot be forced; plan_test.cc knows which these are.
+        if (!Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device).ok()) continue;
+        const std::string what =
+            absl::StrCat(test.name, sparse ? ", sparse" : ", dense", ", order ", static_cast<int>(order), ", ",
+                         forced.empty() ? "" : forced.begin()->first + "=" + forced.begin()->second);
+        FieldRuns runs(request, *features);
+        ASSERT_EQ(runs.plan().field().refusal, "") << what;
+        for (const size_t count : {1, 2, 9, 120}) {
+          std::vector<int64_t> ids;
+          while (ids.size() < count) ids.push_back(static_cast<int64_t>(random() % kNodes));
+          runs.ExpectSameBits(ids, what);
+        }
+        runs.ExpectSameBits({kNodes - 1, 3, 3, kNodes - 1}, what + ", repeated and isolated");
+        runs.ExpectFullGraphSameBits(*graph, what);
+        runs.ExpectSameBits(everyone, what + ", everyone");
+        runs.ExpectSameBits({5}, what + ", one after all");
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FieldRunModels, ::testing::Range(size_t{0}, Cases().size()),
+                         [](const auto& info) { return Cases()[info.param].name; });
+
+TEST(FieldRun, OtherFeaturesThanThePlanWasMadeWith) {
+  constexpr int64_t kNodes = 80, kCols = 12;
+  ModelMaker maker(kCols);
+  const auto model = maker.Done(Sage(maker, Relu(maker, Sage(maker, 0, 8, Reduce::kMax)), 3, Reduce::kMean));
+  std::mt19937 random(2);
+  const auto graph = PrepareEdges(RandomEdges(kNodes, 300, false, random), OrderKind::kRcm);
+  const auto sparse = UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, true, *graph);
+  const std::vector<double> full(kNodes * kCols, 0.5);
+  const auto more = UploadFeatures(full, kCols, true, *graph);
+  FieldRuns runs(RequestFor(model, graph, *sparse), *more);
+  runs.ExpectSameBits({1, 2, 3}, "more nonzeros");
+}
+
+TEST(FieldRun, StepsOverTheWholeGraphRefuseWithTheirName) {
+  std::mt19937 random(2);
+  const EdgeList edges = RandomEdges(40, 150, false, random);
+  const auto refusal = [&](const std::shared_ptr<const Model>& model, std::vector<int64_t> segments) {
+    const auto graph = PrepareEdges(edges, OrderKind::kNone, std::move(segments));
+    const auto features = UploadFeatures(RandomFeatures(40, 6, random), 6, false, *graph);
+    const auto plan = Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    const std::string why = (*plan)->field().refusal;
+    EXPECT_NE((*plan)->Decisions().back().find(why), std::string::npos) << "Explain tells";
+    return why;
+  };
+  ModelMaker maker(6);
+  const ValueId norm = maker.LayerNorm(maker.Linear(0, 4, true), false);
+  EXPECT_EQ(refusal(maker.Done(maker.Propagate(norm, Reduce::kMax)), {}), "l1 reads all nodes of the graph");
+  ModelMaker plain(6);
+  const auto model = plain.Done(plain.Propagate(plain.Linear(0, 4, true), Reduce::kSum));
+  EXPECT_EQ(refusal(model, {}), "");
+  EXPECT_EQ(refusal(model, {0, 40}), "batches of small graphs are computed whole");
+  ModelMaker pooled(6);
+  const auto readout = pooled.Done(pooled.Readout(pooled.Propagate(0, Reduce::kMax), Reduce::kMean));
+  EXPECT_EQ(refusal(readout, {}), "l1 reads all nodes of the graph");
+}
+
+TEST(FieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
+  std::mt19937 random(3);
+  const auto graph = PrepareEdges(RandomEdges(40, 150, false, random), OrderKind::kRcm);
+  const auto features = UploadFeatures(RandomFeatures(40, 6, random), 6, false, *graph);
+  ModelMaker maker(6);
+  const auto model = maker.Done(Gin(maker, Relu(maker, Gin(maker, 0, 8)), 4));
+  const auto plan = *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
+  const std::vector<float> expected = RunPlan(*plan, *features, *graph, false);
+  TestAccount account;
+  FieldWorkspace workspace(ThePlanBench().device.get(), &account);
+  ASSERT_TRUE(*workspace.finder.Find(plan->field(), {4, 7}, graph->parts().permutation, FieldFinder::kNoLimit, 1));
+  int asked = 0;
+  const StopCheck stop = [&asked] { return ++asked <= 2 ? OkStatus() : absl::CancelledError("gone"); };
+  const auto stopped =
+      plan->RunField(*ThePlanBench().context, *features, &workspace, stop, StatsSink::Null(), Clock::Real());
+  EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(RunPlan(*plan, *features, *graph, false), expected);
+  account.most = account.held;
+  std::vector<int64_t> everyone(40);
+  std::iota(everyone.begin(), everyone.end(), 0);
+  const auto refused =
+      workspace.finder.Find(plan->field(), everyone, graph->parts().permutation, FieldFinder::kNoLimit, 1);
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(RunPlan(*plan, *features, *graph, false), expected);
+}
+
+}  // namespace
+}  // namespace vicinal::testing

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans against the oracle: random models on random graphs, in every order, with every kernel forced in turn, dense and
+// sparse; and what a plan refuses, repeats, and stops for.
+#include "engine/plan/plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "tests/engine/plan/plan_testing.h"
+
+namespace vicinal::testing {
+namespace {
+
+ActivationKind AnyActivation(std::mt19937& random) {
+  constexpr ActivationKind kKinds[] = {ActivationKind::kNone, ActivationKind::kRelu,    ActivationKind::kElu,
+                                       ActivationKind::kTanh, ActivationKind::kSigmoid, ActivationKind::kLeakyRelu};
+  return kKinds[random() % 6];
+}
+
+Reduce AnyReduce(std::mt19937& random) { return static_cast<Reduce>(random() % 4); }
+
+// Loops of another weight than 1 are only added where edges have weights (GCNConv's `improved`).
+AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
+  AdjacencySpec spec;
+  spec.loops = static_cast<SelfLoops>(random() % 3);
+  constexpr EdgeWeighting kWeightings[] = {EdgeWeighting::kNone, EdgeWeighting::kGcnOnes, EdgeWeighting::kGcnSent,
+                                           EdgeWeighting::kSent};
+  spec.weighting = kWeightings[random() % (weighted ? 4 : 2)];
+  const bool sent = spec.weighting == EdgeWeighting::kGcnSent || spec.weighting == EdgeWeighting::kSent;
+  if (sent && spec.loops == SelfLoops::kAddRemaining && random() % 2) spec.loop_weight = 2.0f;
+  return spec;
+}
+
+// One layer of a kind drawn at random, on `x`.
+ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
+  std::mt19937& random = maker.random();
+  const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
+  switch (random() % 13) {
+    case 0:  // GCNConv
+      return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
+    case 1: {  // SAGEConv
+      const ValueId left = maker.Linear(maker.Propagate(x, AnyReduce(random)), out, true);
+      const ValueId sum = maker.Sum(left, maker.Linear(x, out, false));
+      return random() % 2 ? maker.Normalize(sum) : sum;
+    }
+    case 2: {  // GINConv
+      const ValueId sum = maker.Propagate(x, Reduce::kSum, {}, 1.3);
+      const ValueId hidden = maker.Activate(maker.BatchNorm(maker.Linear(sum, out, true)), ActivationKind::kRelu);
+      return maker.Linear(hidden, out, true);
+    }
+    case 3:
+      return maker.Bias(maker.Attention(maker.Linear(x, out, false), 2, random() % 2 == 0));
+    case 4:
+      return maker.AttentionV2(maker.Linear(x, out, true), maker.Linear(x, out, true), 2, random() % 2 == 0);
+    case 5:
+      return maker.LayerNorm(maker.Linear(x, out, true), random() % 2 == 0);
+    case 6: {  // residual around a product
+      const ValueId inner = maker.Activate(maker.Linear(x, maker.width(x), true), AnyActivation(random));
+      return maker.Sum(inner, x);
+    }
+    case 7: {  // jumping knowledge
+      const ValueId a = maker.Linear(x, out, true),
+                    b = maker.Activate(maker.Linear(a, out, true), ActivationKind::kRelu);
+      return random() % 2 ? maker.Max({a, b, a}) : maker.Concat({a, b, x});
+    }
+    case 8: {  // TransformerConv
+      const bool concat = random() % 2 == 0;
+      const ValueId key = maker.Linear(x, out, true), query = maker.Linear(x, out, true);
+      const ValueId value = maker.AttentionDot(maker.Linear(x, out, true), query, key, 2, concat);
+      const ValueId skip = maker.Linear(x, maker.width(value), true);
+      return random() % 2 ? maker.Gate(value, skip) : maker.Sum(value, skip);
+    }
+    case 9: {  // EdgeConv
+      std::vector<int64_t> widths;
+      std::vector<int> norms;
+      for (uint32_t layers = 1 + random() % 3; layers > 0; --layers) {
+        widths.push_back(3 + static_cast<int64_t>(random() % 20));
+        norms.push_back(static_cast<int>(random() % 4));
+      }
+      return maker.EdgeMlp(x, AnyReduce(random), widths, norms);
+    }
+    case 10: {  // APPNP
+      const AdjacencySpec adjacency = AnyAdjacency(weighted, random);
+      const ValueId start = maker.Linear(x, out, true);
+      ValueId value = start;
+      for (int k = 0; k < 3; ++k) value = maker.Mix(maker.Propagate(value, Reduce::kSum, adjacency), 0.8, start, 0.2);
+      return value;
+    }
+    case 11: {  // SGConv
+      const AdjacencySpec adjacency = AnyAdjacency(weighted, random);
+      return maker.Linear(maker.Propagate(maker.Propagate(x, Reduce::kSum, adjacency), Reduce::kSum, adjacency), out,
+                          true);
+    }
+    default:
+      return maker.Propagate(x, AnyReduce(random), AnyAdjacency(weighted, random));
+  }
+}
+
+std::shared_ptr<const Model> AnyModel(int64_t features, bool weighted, bool pooled, uint32_t seed) {
+  ModelMaker maker(features, seed);
+  ValueId x = 0;
+  const int layers = 1 + static_cast<int>(maker.random()() % 3);
+  for (int i = 0; i < layers; ++i) {
+    x = maker.Activate(AnyLayer(maker, x, weighted), AnyActivation(maker.random()));
+    if (maker.random()() % 4 == 0) x = maker.BatchNorm(x);
+  }
+  if (pooled) x = maker.Readout(x, AnyReduce(maker.random()));
+  return maker.Done(maker.Linear(x, 5, true));
+}
+
+// Whether a kernel that was forced does not do what the model needs.
+bool Refused(const Status& status) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->reason == "KERNEL_REFUSED";
+}
+
+class RandomModels : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomModels, EqualTheOracle) {
+  std::mt19937 random(static_cast<uint32_t>(GetParam()));
+  const bool weighted = random() % 2, pooled = random() % 4 == 0;
+  const int64_t nodes = 20 + static_cast<int64_t>(random() % 60), cols = 3 + static_cast<int64_t>(random() % 30);
+  EdgeList edges = RandomEdges(nodes, nodes * 4, weighted, random);
+  std::vector<int64_t> segments;
+  if (pooled) {
+    // Two graphs: edges that cross are drawn back into the first.
+    segments = {0, nodes / 2, nodes};
+    for (size_t e = 0; e < edges.source.size(); ++e) {
+      if ((edges.source[e] < nodes / 2) != (edges.target[e] < nodes / 2)) edges.source[e] = edges.target[e];
+    }
+  }
+  const auto model = AnyModel(cols, weighted, pooled, static_cast<uint32_t>(GetParam()));
+  const std::vector<double> x = RandomFeatures(nodes, cols, random);
+  const NamedOutput& output = *model->FindOutput("logits");
+  InterpreterInput input{&edges, &x, segments};
+  const auto expected = Interpret(*model, input, output.value);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+
+  for (const OrderKind order : {OrderKind::kNone, OrderKind::kDegree, OrderKind::kRcm}) {
+    if (pooled && order != OrderKind::kNone) continue;  // batches keep their order
+    const auto graph = PrepareEdges(edges, order, segments);
+    for (const bool sparse : {false, true}) {
+      const auto features = UploadFeatures(x, cols, sparse, *graph);
+      std::vector<ForcedKernels> all_forced = {{}};
+      ThePlanBench().registry.ForEachOperation([&](const auto& operation) {
+        for (const auto& kernel : operation.kernels()) {
+          all_forced.push_back({{std::string(operation.operation()), std::string(kernel->kernel().name())}});
+        }
+      });
+      if (order == OrderKind::kDegree) all_forced.resize(1);
+      for (const ForcedKernels& forced : all_forced) {
+        const std::string what =
+            absl::StrCat("seed ", GetParam(), ", order ", static_cast<int>(order), sparse ? ", sparse " : ", dense ",
+                         forced.empty() ? "" : forced.begin()->first + "=" + forced.begin()->second);
+        const PlanRequest request = RequestFor(model, graph, *features, forced);
+        const auto plan = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device);
+        if (!forced.empty() && Refused(plan.status())) continue;
+        ASSERT_TRUE(plan.ok()) << what << plan.status();
+        EXPECT_LE((*plan)->size_bytes(), Plan::BytesBound(request)) << what;
+        const std::vector<float> got = RunPlan(**plan, *features, *graph, pooled);
+        ExpectNear(got, *expected, output.width, what);
+        EXPECT_EQ(RunPlan(**plan, *features, *graph, pooled), got) << what;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomModels, ::testing::Range(0, 150));
+
+class PlanCases : public ::testing::Test {
+ protected:
+  PlanCases() {
+    ModelMaker maker(8);
+    const ValueId hidden =
+        maker.Activate(maker.Propagate(maker.Linear(0, 6, false), Reduce::kSum), ActivationKind::kRelu);
+    model_ = maker.Done(maker.Propagate(maker.Linear(hidden, 3, true), Reduce::kMean));
+    std::mt19937 random(1);
+    edges_ = RandomEdges(30, 90, false, random);
+    graph_ = PrepareEdges(edges_, OrderKind::kRcm);
+    x_ = RandomFeatures(30, 8, random);
+    features_ = UploadFeatures(x_, 8, false, *graph_);
+  }
+  StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request) {
+    return Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device);
+  }
+
+  std::shared_ptr<const Model> model_;
+  EdgeList edges_;
+  std::shared_ptr<const PreparedGraph> graph_;
+  std::vector<double> x_;
+  std::shared_ptr<const FeatureMatrix> features_;
+};
+
+TEST_F(PlanCases, RefusesWhatCannotBe) {
+  const auto refused = [&](const PlanRequest& request, StatusCode code, const std::string& reason) {
+    const auto plan = Build(request);
+    EXPECT_EQ(plan.status().code(), code) << plan.status();
+    ASSERT_TRUE(DetailOf(plan.status()).has_value());
+    EXPECT_EQ(DetailOf(plan.status())->reason, reason);
+  };
+  PlanRequest request = RequestFor(model_, graph_, *features_);
+  request.features.cols = 9;
+  refused(request, StatusCode::kFailedPrecondition, "FEATURE_WIDTH");
+  refused(RequestFor(model_, graph_, *features_, {{"aggregat", "reference"}}), StatusCode::kInvalidArgument,
+          "OPERATION_UNKNOWN");
+  refused(RequestFor(model_, graph_, *features_, {{"aggregate", "magic"}}), StatusCode::kInvalidArgument,
+          "KERNEL_UNKNOWN");
+  ModelMaker maker(8);
+  AdjacencySpec sent;
+  sent.weighting = EdgeWeighting::kSent;
+  const auto weighted = maker.Done(maker.Propagate(0, Reduce::kSum, sent));
+  refused(RequestFor(weighted, graph_, *features_), StatusCode::kFailedPrecondition, "EDGE_WEIGHT_MISSING");
+}
+
+TEST_F(PlanCases, StopsBetweenSteps) {
+  const auto plan = Build(RequestFor(model_, graph_, *features_));
+  ASSERT_TRUE(plan.ok());
+  ASSERT_GE((*plan)->Steps().size(), 3u);
+  int asked = 0;
+  const StopCheck stop = [&asked] { return ++asked <= 2 ? OkStatus() : absl::CancelledError("gone"); };
+  const auto stopped = (*plan)->Run(*ThePlanBench().context, *features_, stop, StatsSink::Null(), Clock::Real());
+  EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ((*plan)->Steps()[1].run_count, 1);
+  EXPECT_EQ((*plan)->Steps()[2].run_count, 0);
+  // And runs as ever afterwards.
+  InterpreterInput input{&edges_, &x_, {}};
+  ExpectNear(RunPlan(**plan, *features_, *graph_, false), *Interpret(*model_, input, model_->outputs[0].value), 3,
+             "after a stop");
+}
+
+TEST_F(PlanCases, TellsItsStepsAndTimesThem) {
+  class Recorder final : public StatsSink {
+   public:
+    void StageSeconds(std::string_view, double) override {}
+    void PhaseSeconds(std::string_view phase, double) override { phases.emplace_back(phase); }
+    void QueueDepth(int64_t) override {}
+    void ExecutorBusySeconds(double) override {}
+    std::vector<std::string> phases;
+  };
+  const auto plan = Build(RequestFor(model_, graph_, *features_));
+  ASSERT_TRUE(plan.ok());
+  Recorder recorder;
+  ASSERT_TRUE((*plan)->Run(*ThePlanBench().context, *features_, nullptr, recorder, Clock::Real()).ok());
+  const std::vector<PlanStepInfo> steps = (*plan)->Steps();
+  ASSERT_EQ(recorder.phases.size(), steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].operation, recorder.phases[i]);
+    EXPECT_EQ(steps[i].run_count, 1);
+    EXPECT_GT(steps[i].predicted_bytes, 0);
+    EXPECT_GT(steps[i].predicted_operations, 0);
+    EXPECT_FALSE(steps[i].kernel.empty());
+    EXPECT_FALSE(steps[i].layers.empty());
+    EXPECT_EQ(steps[i].locality, steps[i].operation == "aggregate" ? Locality::kNeighbourhood : Locality::kNode);
+  }
+  EXPECT_EQ(steps[0].operation, "dense_update");
+  EXPECT_EQ(steps[0].description, "[30, 6] = x [30, 8] * W^T [8, 6]");
+}
+
+TEST_F(PlanCases, RunsOtherCountsOfNonzerosThanItWasMadeWith) {
+  const auto sparse = UploadFeatures(x_, 8, true, *graph_);
+  const auto plan = Build(RequestFor(model_, graph_, *sparse));
+  ASSERT_TRUE(plan.ok());
+  std::vector<double> full(x_.size(), 0.5);
+  const auto more = UploadFeatures(full, 8, true, *graph_);
+  InterpreterInput input{&edges_, &full, {}};
+  ExpectNear(RunPlan(**plan, *more, *graph_, false), *Interpret(*model_, input, model_->outputs[0].value), 3,
+             "more nonzeros");
+}
+
+}  // namespace
+}  // namespace vicinal::testing

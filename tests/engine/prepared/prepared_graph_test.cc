@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uploads keep what they are given; adjacencies are derived once, shared by specs that mean the same, and named in the
+// client's ids when they cannot be.
+#include "engine/prepared/prepared_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/graph/adjacency.h"
+#include "engine/graph/generators.h"
+#include "tests/engine/graph/graph_testing.h"
+
+namespace vicinal {
+namespace {
+
+using testing::MakeEdges;
+
+class PreparedGraphTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<PreparedGraph> Make(const EdgeList& edges, std::vector<NodeId> new_of_old = {}) {
+    PreparedGraph::Parts parts;
+    parts.csr = BuildCsrByTarget(edges);
+    parts.permutation = Permutation::Identity(edges.num_nodes);
+    if (!new_of_old.empty()) {
+      parts.csr = RenumberCsr(parts.csr, new_of_old);
+      parts.permutation = Permutation::FromNewOfOld(std::move(new_of_old));
+    }
+    return std::make_shared<PreparedGraph>(std::move(parts), device_.get());
+  }
+
+  std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+};
+
+void ExpectEqual(const CsrView& view, const Csr& csr) {
+  ASSERT_EQ(view.rows, csr.num_rows);
+  ASSERT_EQ(view.cols, csr.num_cols);
+  ASSERT_EQ(view.nnz, csr.nnz());
+  EXPECT_EQ(std::vector<EdgeId>(view.row_ptr, view.row_ptr + view.rows + 1), csr.row_ptr);
+  EXPECT_EQ(std::vector<NodeId>(view.col, view.col + view.nnz), csr.col);
+  ASSERT_EQ(view.value == nullptr, csr.value.empty());
+  if (view.value != nullptr) {
+    EXPECT_EQ(std::vector<float>(view.value, view.value + view.nnz), csr.value);
+  }
+}
+
+TEST_F(PreparedGraphTest, UploadsCsr) {
+  for (const EdgeList& edges : {UniformGraph(50, 200, 1), MakeEdges(3, {}), MakeEdges(2, {{0, 1}, {1, 0}}, {2, 3})}) {
+    const Csr csr = BuildCsrByTarget(edges);
+    const auto uploaded = DeviceCsr::Upload(csr, *device_);
+    ASSERT_TRUE(uploaded.ok()) << uploaded.status();
+    ExpectEqual((*uploaded)->view(), csr);
+    EXPECT_EQ((*uploaded)->size_bytes(), csr.size_bytes());
+  }
+}
+
+TEST_F(PreparedGraphTest, UploadsFeatures) {
+  HostFeatures dense;
+  dense.rows = 2;
+  dense.cols = 3;
+  dense.dense = {1, 2, 3, 4, 5, 6};
+  const auto matrix = FeatureMatrix::Upload(dense, *device_);
+  ASSERT_TRUE(matrix.ok());
+  EXPECT_FALSE((*matrix)->sparse());
+  EXPECT_EQ((*matrix)->entries(), 6);
+  EXPECT_EQ((*matrix)->size_bytes(), 24);
+  const ConstMatrixView view = (*matrix)->dense();
+  EXPECT_EQ(view.rows, 2);
+  EXPECT_EQ(view.cols, 3);
+  EXPECT_EQ(view.row(1)[2], 6.0f);
+
+  HostFeatures sparse;
+  sparse.sparse = true;
+  sparse.rows = sparse.csr.num_rows = 2;
+  sparse.cols = sparse.csr.num_cols = 9;
+  sparse.csr.row_ptr = {0, 1, 3};
+  sparse.csr.col = {8, 0, 4};
+  sparse.csr.value = {1, 2, 3};
+  const auto sparse_matrix = FeatureMatrix::Upload(sparse, *device_);
+  ASSERT_TRUE(sparse_matrix.ok());
+  EXPECT_TRUE((*sparse_matrix)->sparse());
+  EXPECT_EQ((*sparse_matrix)->entries(), 3);
+  EXPECT_EQ((*sparse_matrix)->rows(), 2);
+  EXPECT_EQ((*sparse_matrix)->cols(), 9);
+  ExpectEqual((*sparse_matrix)->csr(), sparse.csr);
+}
+
+TEST_F(PreparedGraphTest, DerivesOnceAndSharesWhatMeansTheSame) {
+  const auto graph = Make(UniformGraph(40, 100, 2));
+  const int64_t bare = graph->size_bytes();
+  const AdjacencySpec ones = {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnOnes};
+  const auto first = graph->Adjacency(ones);
+  ASSERT_TRUE(first.ok());
+  ExpectEqual((*first)->view(), *BuildAdjacency(graph->parts().csr, ones));
+  EXPECT_EQ(graph->size_bytes(), bare + (*first)->size_bytes());
+  EXPECT_EQ(*graph->Adjacency(ones), *first);
+  EXPECT_EQ(*graph->Adjacency({SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kGcnSent}), *first);
+  EXPECT_EQ(*graph->Adjacency({SelfLoops::kReplace, 1.0f, EdgeWeighting::kGcnOnes}), *first);
+  EXPECT_NE(*graph->Adjacency({SelfLoops::kAsSent, 1.0f, EdgeWeighting::kGcnOnes}), *first);
+  EXPECT_NE(*graph->Adjacency({SelfLoops::kReplace, 1.0f, EdgeWeighting::kNone}), *first);
+}
+
+TEST_F(PreparedGraphTest, WeightedGraphsKeepTheirSpecsApart) {
+  const auto graph = Make(MakeEdges(3, {{0, 1}, {1, 1}, {1, 2}}, {2, 3, 4}));
+  const auto sent = graph->Adjacency({SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kGcnSent});
+  const auto ones = graph->Adjacency({SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kGcnOnes});
+  ASSERT_TRUE(sent.ok() && ones.ok());
+  EXPECT_NE(*sent, *ones);
+  EXPECT_TRUE(graph->weighted());
+  ExpectEqual((*graph->Adjacency({SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent}))->view(), graph->parts().csr);
+}
+
+TEST_F(PreparedGraphTest, RefusalsNameTheClientsIdsAndAreNotKept) {
+  const auto graph = Make(MakeEdges(3, {{0, 1}, {1, 2}}, {-5, 1}), {2, 0, 1});  // node 1 is called 0 inside
+  const AdjacencySpec gcn = {SelfLoops::kAsSent, 1.0f, EdgeWeighting::kGcnSent};
+  for (int i = 0; i < 2; ++i) {
+    const Status refused = graph->Adjacency(gcn).status();
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+    EXPECT_NE(refused.message().find("node 1 weigh -5"), absl::string_view::npos) << refused;
+  }
+  const auto unweighted = Make(MakeEdges(2, {{0, 1}}));
+  EXPECT_EQ(DetailOf(unweighted->Adjacency({SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent}).status())->reason,
+            "EDGE_WEIGHT_MISSING");
+}
+
+TEST_F(PreparedGraphTest, ThreadsGetTheSameAdjacency) {
+  const auto graph = Make(UniformGraph(2000, 20000, 4));
+  std::vector<std::shared_ptr<const DeviceCsr>> found(8);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (const SelfLoops loops : {SelfLoops::kAsSent, SelfLoops::kReplace}) {
+        auto adjacency = graph->Adjacency({loops, 1.0f, EdgeWeighting::kGcnOnes});
+        if (adjacency.ok()) found[i] = *std::move(adjacency);
+        graph->size_bytes();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_NE(found[0], nullptr);
+  for (const auto& adjacency : found) EXPECT_EQ(adjacency, found[0]);
+}
+
+}  // namespace
+}  // namespace vicinal

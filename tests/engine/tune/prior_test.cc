@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prior's directions, not its numbers: the measurement decides.
+#include "engine/tune/prior.h"
+
+#include <gtest/gtest.h>
+
+namespace vicinal {
+namespace {
+
+TuningKey Sum(int64_t width, EdgeWeights weights = EdgeWeights::kNone) {
+  TuningKey key;
+  key.operation = "aggregate";
+  key.kind = "sum";
+  key.width = width;
+  key.weights = weights;
+  return key;
+}
+
+WorkShape Shape(int64_t nodes, int64_t edges) {
+  WorkShape shape;
+  shape.rows = shape.cols = nodes;
+  shape.edges = edges;
+  return shape;
+}
+
+double Predict(const TuningKey& key, const WorkShape& shape, const std::vector<NamedParameter>& parameters = {}) {
+  return PredictSeconds(key, shape, "simd_rows", parameters);
+}
+
+TEST(PriorTest, MoreWorkTakesLonger) {
+  const WorkShape shape = Shape(100'000, 1'000'000);
+  EXPECT_GT(Predict(Sum(64), shape), 1.5 * Predict(Sum(16), shape));
+  EXPECT_GT(Predict(Sum(64), Shape(100'000, 2'000'000)), 1.5 * Predict(Sum(64), shape));
+  EXPECT_GT(Predict(Sum(64, EdgeWeights::kPerEdge), shape), Predict(Sum(64), shape));
+  EXPECT_GT(PredictSeconds(Sum(64), shape, "reference", {}), 4 * Predict(Sum(64), shape));
+}
+
+TEST(PriorTest, ThreadsShareTheWork) {
+  WorkShape shape = Shape(100'000, 1'000'000);
+  const double alone = Predict(Sum(64), shape);
+  shape.num_threads = 4;
+  EXPECT_DOUBLE_EQ(Predict(Sum(64), shape), alone / 4);
+}
+
+TEST(PriorTest, NarrowRowsMoveFewerBytes) {
+  TuningKey narrow = Sum(256);
+  narrow.storage = Storage::kBfloat16;
+  const WorkShape shape = Shape(1'000'000, 10'000'000);
+  EXPECT_LT(Predict(narrow, shape), 0.8 * Predict(Sum(256), shape));
+}
+
+// Rows of 512 columns of 100,000 sources do not fit any cache, tiles of 64 of them do: what tiling is for. Where all
+// fits anyhow, tiles only read the indices again.
+TEST(PriorTest, TilesPayWhereTheyMakeRowsFit) {
+  EXPECT_LT(Predict(Sum(512), Shape(100'000, 3'000'000), {{"tile_columns", 64}}),
+            Predict(Sum(512), Shape(100'000, 3'000'000)));
+  EXPECT_GT(Predict(Sum(512), Shape(400, 3'000'000), {{"tile_columns", 64}}), Predict(Sum(512), Shape(400, 3'000'000)));
+}
+
+TEST(PriorTest, TheProfilesReuseCounts) {
+  WorkShape shape = Shape(1'000'000, 10'000'000);
+  const double at_random = Predict(Sum(128), shape);
+  shape.reuse = [](int64_t) { return CacheShares{0.9, 0.95}; };
+  EXPECT_LT(Predict(Sum(128), shape), 0.7 * at_random);
+}
+
+TEST(PriorTest, ParametersItDoesNotKnowChangeNothing) {
+  const WorkShape shape = Shape(1000, 10'000);
+  EXPECT_EQ(Predict(Sum(32), shape, {{"colour", 7}}), Predict(Sum(32), shape));
+}
+
+TEST(PriorTest, NothingToDoTakesNoTimeAndIsFinite) { EXPECT_EQ(Predict(Sum(16), Shape(0, 0)), 0.0); }
+
+}  // namespace
+}  // namespace vicinal

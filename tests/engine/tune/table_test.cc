@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tune/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vicinal {
+namespace {
+
+TuningWork Work(int64_t width, std::string kind = "sum") {
+  TuningWork work;
+  work.key.operation = "aggregate";
+  work.key.kind = std::move(kind);
+  work.key.width = width;
+  return work;
+}
+
+TuningRecord Tuned(const TuningKey& key, const std::string& kernel, int32_t parameter = 0) {
+  TuningRecord record;
+  record.key = key;
+  record.state = TuningState::kTuned;
+  TuningCandidate candidate;
+  candidate.setting.kernel = kernel;
+  candidate.setting.config.values[0] = parameter;
+  record.candidates = {candidate};
+  record.used_seconds = 0.5;
+  return record;
+}
+
+TEST(TuningTableTest, KnowsNothingAtFirst) {
+  const TuningTable table;
+  EXPECT_FALSE(table.Find(Work(16).key).has_value());
+  EXPECT_FALSE(table.Record(Work(16).key).has_value());
+  EXPECT_FALSE(table.MostWanted().has_value());
+  EXPECT_TRUE(table.Records().empty());
+  EXPECT_EQ(table.revision(), 0);
+}
+
+TEST(TuningTableTest, NotingAKeyTwiceCountsItsUsesTogether) {
+  TuningTable table;
+  TuningTable::Uses* const first = table.Note(Work(16));
+  EXPECT_EQ(table.Note(Work(16)), first);
+  EXPECT_NE(table.Note(Work(32)), first);
+  first->fetch_add(3);
+  EXPECT_EQ(table.Record(Work(16).key)->uses, 3);
+  EXPECT_EQ(table.Records().size(), 2);
+  EXPECT_EQ(table.revision(), 0) << "a noted key changes no plan";
+}
+
+TEST(TuningTableTest, TheMostUsedIsWantedFirstAndNoneTwice) {
+  TuningTable table;
+  table.Note(Work(16))->fetch_add(1);
+  table.Note(Work(32))->fetch_add(5);
+  ASSERT_TRUE(table.MostWanted().has_value());
+  EXPECT_EQ(table.MostWanted()->key.width, 32);
+  table.Put(Tuned(Work(32).key, "a"));
+  EXPECT_EQ(table.MostWanted()->key.width, 16);
+  table.Reset(Work(16).key);
+  EXPECT_FALSE(table.MostWanted().has_value()) << "what was reset stays at the default";
+}
+
+TEST(TuningTableTest, TheRevisionFollowsTheChoice) {
+  TuningTable table;
+  const TuningKey key = Work(16).key;
+  table.Note(Work(16));
+  EXPECT_TRUE(table.Put(Tuned(key, "a")));
+  EXPECT_EQ(table.revision(), 1);
+  EXPECT_EQ(table.Find(key)->kernel, "a");
+  EXPECT_FALSE(table.Put(Tuned(key, "a"))) << "the same choice again";
+  EXPECT_EQ(table.revision(), 1);
+  EXPECT_TRUE(table.Put(Tuned(key, "a", 7))) << "another configuration";
+  EXPECT_TRUE(table.Reset(key));
+  EXPECT_FALSE(table.Find(key).has_value());
+  EXPECT_EQ(table.revision(), 3);
+  EXPECT_DOUBLE_EQ(table.used_seconds(), 1.5);
+}
+
+TEST(TuningTableTest, ARunThatWasOvertakenIsNotWritten) {
+  TuningTable table;
+  const TuningKey key = Work(16).key;
+  table.Note(Work(16));
+  table.SetState(key, TuningState::kRunning);
+  TuningRecord forced = Tuned(key, "forced");
+  forced.state = TuningState::kForced;
+  EXPECT_TRUE(table.Put(forced));
+  EXPECT_FALSE(table.PutIfRunning(Tuned(key, "measured")));
+  EXPECT_EQ(table.Find(key)->kernel, "forced");
+  EXPECT_EQ(table.Record(key)->state, TuningState::kForced);
+  table.SetState(key, TuningState::kRunning);
+  EXPECT_TRUE(table.PutIfRunning(Tuned(key, "measured")));
+  EXPECT_EQ(table.Find(key)->kernel, "measured");
+}
+
+TEST(TuningTableTest, KeysThatDifferInAnythingAreApart) {
+  TuningTable table;
+  TuningWork work = Work(16);
+  table.Note(work);
+  work.key.weights = EdgeWeights::kPerEdge;
+  table.Note(work);
+  work.key.storage = Storage::kBfloat16;
+  table.Note(work);
+  table.Note(Work(16, "max"));
+  EXPECT_EQ(table.Records().size(), 4);
+  EXPECT_EQ(Describe(work.key), "aggregate sum, width 16, per_edge weights, bfloat16");
+}
+
+}  // namespace
+}  // namespace vicinal

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trials with the real kernels and with kernels made up for the purpose.
+#include "engine/tune/trial.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/graph/csr.h"
+#include "engine/graph/generators.h"
+
+namespace vicinal {
+namespace {
+
+// Counts its runs; keeps what it was given last.
+class ScriptedKernel final : public AggregateKernel {
+ public:
+  ScriptedKernel(std::string name, std::vector<KernelConfig> candidates, std::string refusal = {},
+                 DeviceKind device = DeviceKind::kCpu)
+      : name_(std::move(name)), candidates_(std::move(candidates)), refusal_(std::move(refusal)), device_(device) {}
+  std::string_view name() const override { return name_; }
+  DeviceKind device() const override { return device_; }
+  Refusal Refuses(const AggregateProblem&) const override { return refusal_; }
+  std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "prefetch_edges"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return candidates_; }
+  size_t ScratchBytes(const AggregateProblem&, const KernelConfig& config, int threads) const override {
+    return 1000 * threads + config.values[0];
+  }
+  Status Run(DeviceContext&, const AggregateArgs& args, void* scratch) const override {
+    last = args;
+    static_cast<char*>(scratch)[ScratchBytes(args.problem, args.config, 2) - 1] = 1;
+    return OkStatus();
+  }
+  mutable AggregateArgs last;
+
+ private:
+  const std::string name_;
+  const std::vector<KernelConfig> candidates_;
+  const std::string refusal_;
+  const DeviceKind device_;
+};
+
+class TrialTest : public ::testing::Test {
+ protected:
+  TrialInput Input(const std::string& operation, const std::string& kind, int64_t width) {
+    TrialInput input;
+    input.key.operation = operation;
+    input.key.kind = kind;
+    input.key.width = width;
+    input.adjacency = csr_.view();
+    input.device = device_.get();
+    input.shape.rows = csr_.num_rows;
+    input.shape.cols = csr_.num_cols;
+    input.shape.edges = csr_.nnz();
+    input.shape.num_threads = 2;
+    input.registry = &registry_;
+    return input;
+  }
+  const ScriptedKernel& Add(std::unique_ptr<ScriptedKernel> kernel) {
+    const ScriptedKernel& added = *kernel;
+    registry_.aggregate.Add(std::move(kernel));
+    return added;
+  }
+
+  std::unique_ptr<Device> device_ = MakeCpuDevice(2);
+  std::unique_ptr<DeviceContext> context_ = device_->CreateContext();
+  KernelRegistry registry_;
+  Csr csr_ = BuildCsrByTarget(UniformGraph(300, 3000, 5));
+};
+
+TEST_F(TrialTest, TheDefaultIsFirstThenByPredictionThenThePruned) {
+  Add(std::make_unique<ScriptedKernel>("other_device", std::vector<KernelConfig>{{}}, "", DeviceKind::kCuda));
+  Add(std::make_unique<ScriptedKernel>("picky", std::vector<KernelConfig>{{}}, "only on Sundays"));
+  Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{{16}}, {}, {{64}}}));
+  Add(std::make_unique<ScriptedKernel>("tiles", std::vector<KernelConfig>{{{1}}}));
+  Add(std::make_unique<ScriptedKernel>("reference", std::vector<KernelConfig>{{}}));
+  auto trial = Trial::Make(Input("aggregate", "mean", 128));
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  const auto& candidates = (*trial)->candidates();
+  ASSERT_EQ(candidates.size(), 4);
+  EXPECT_EQ(candidates[0].setting, (KernelSetting{"rows", {{16}}}))
+      << "the first configuration of the first that takes it";
+  EXPECT_EQ(candidates[0].parameters, (std::vector<NamedParameter>{{"tile_columns", 16}, {"prefetch_edges", 0}}));
+  EXPECT_LE(candidates[1].predicted_seconds, candidates[2].predicted_seconds);
+  EXPECT_EQ(candidates[3].setting.kernel, "tiles") << "a pass for each column is predicted to be slow";
+  EXPECT_EQ(candidates[3].outcome, CandidateOutcome::kPruned);
+  EXPECT_EQ((*trial)->num_to_run(), 3);
+  ASSERT_EQ((*trial)->refused().size(), 2) << "the reference is no candidate beside others";
+  EXPECT_EQ((*trial)->refused()[0].kernel, "picky");
+  EXPECT_EQ((*trial)->refused()[0].reason, "only on Sundays");
+}
+
+TEST_F(TrialTest, RunsTakeTurnsOnTheMatricesAndAreNoLaunches) {
+  const ScriptedKernel& kernel = Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{}, {{8}}}));
+  TrialInput input = Input("aggregate", "sum", 33);
+  input.key.weights = EdgeWeights::kPerSource;
+  auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  ASSERT_TRUE((*trial)->Run(1, 0, *context_).ok());
+  const AggregateArgs first = kernel.last;
+  EXPECT_EQ(first.config.values[0], 8);
+  EXPECT_TRUE(first.problem.weighted);
+  EXPECT_NE(first.src_scale, nullptr);
+  EXPECT_EQ(first.src.rows, 300);
+  EXPECT_EQ(first.src.cols, 33);
+  EXPECT_EQ(first.src.stride % 16, 0) << "as a plan lays matrices out";
+  ASSERT_TRUE((*trial)->Run(1, 1, *context_).ok());
+  EXPECT_NE(kernel.last.src.data, first.src.data);
+  EXPECT_EQ(kernel.last.src.row(7)[5], first.src.row(7)[5]) << "the same values in each";
+  EXPECT_EQ(registry_.aggregate.kernels()[0]->launches(), 0);
+}
+
+TEST_F(TrialTest, AtMostSoManyAreRun) {
+  std::vector<KernelConfig> many;
+  for (int i = 0; i < 40; ++i) many.push_back({{0, i}});
+  Add(std::make_unique<ScriptedKernel>("rows", many));
+  auto trial = Trial::Make(Input("aggregate", "sum", 64));
+  ASSERT_TRUE(trial.ok());
+  EXPECT_EQ((*trial)->num_to_run(), kMaxCandidates);
+  EXPECT_EQ((*trial)->candidates().size(), 40);
+}
+
+TEST_F(TrialTest, WhereNoKernelTakesItTheReasonsAreTold) {
+  Add(std::make_unique<ScriptedKernel>("picky", std::vector<KernelConfig>{{}}, "only on Sundays"));
+  const auto trial = Trial::Make(Input("aggregate", "sum", 64));
+  EXPECT_EQ(trial.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(trial.status().message()), ::testing::HasSubstr("picky: only on Sundays"));
+}
+
+// The real kernels run on what a trial gives them, for every kind of work that plans ask for.
+TEST_F(TrialTest, RealKernelsRun) {
+  RegisterCpuKernels(registry_);
+  std::vector<TrialInput> inputs;
+  for (const char* kind : {"sum", "mean", "max", "min"}) inputs.push_back(Input("aggregate", kind, 40));
+  for (const char* kind : {"gat", "gatv2", "dot"}) {
+    inputs.push_back(Input("attention", kind, 8));
+    inputs.back().key.heads = 3;
+    inputs.push_back(inputs.back());
+    inputs.back().key.concat = false;
+  }
+  inputs.push_back(Input("aggregate", "sum", 24));
+  inputs.back().key.storage = Storage::kBfloat16;
+  inputs.push_back(Input("aggregate", "sum", 24));
+  inputs.back().key.weights = EdgeWeights::kPerSource;
+  int ran = 0;
+  for (const TrialInput& input : inputs) {
+    const auto trial = Trial::Make(input);
+    ASSERT_TRUE(trial.ok()) << Describe(input.key) << ": " << trial.status();
+    for (int64_t c = 0; c < (*trial)->num_to_run(); ++c, ++ran) {
+      EXPECT_TRUE((*trial)->Run(c, c, *context_).ok()) << Describe(input.key);
+    }
+  }
+  EXPECT_GE(ran, static_cast<int>(inputs.size()));
+}
+
+TEST_F(TrialTest, TheBoundHolds) {
+  RegisterCpuKernels(registry_);
+  for (const char* kind : {"gat", "gatv2", "dot"}) {
+    TrialInput input = Input("attention", kind, 16);
+    input.key.heads = 5;
+    const int64_t before = device_->allocated_bytes();
+    const auto trial = Trial::Make(input);
+    ASSERT_TRUE(trial.ok());
+    // Three turns of small matrices, and the kernels' scratch.
+    constexpr int64_t kScratch = 1 << 20;
+    EXPECT_LE(device_->allocated_bytes() - before, 3 * Trial::BytesBound(input.key, 300, 300) + kScratch);
+  }
+}
+
+}  // namespace
+}  // namespace vicinal

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tune/work.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TuningWorkTest, ProblemsAndKeysAgreeBothWays) {
+  AggregateProblem aggregate;
+  aggregate.reduce = Reduce::kMean;
+  aggregate.weighted = true;
+  aggregate.rows = 3, aggregate.cols = 4, aggregate.edges = 5;
+  aggregate.width = 6;
+  aggregate.storage = Storage::kFloat16;
+  const TuningKey key = KeyOf(aggregate, EdgeWeights::kPerSource);
+  EXPECT_EQ(Describe(key), "aggregate mean, width 6, per_source weights, float16");
+  EXPECT_EQ(KeyOf(AggregateProblemOf(key, 3, 4, 5), key.weights), key);
+  EXPECT_TRUE(AggregateProblemOf(key, 3, 4, 5).weighted);
+
+  const AttentionProblem attention = {AttentionKind::kGatV2, 3, 4, 5, 2, 8, false};
+  const TuningKey heads = KeyOf(attention, EdgeWeights::kNone);
+  EXPECT_EQ(Describe(heads), "attention gatv2, 2 x width 8 averaged");
+  EXPECT_EQ(KeyOf(AttentionProblemOf(heads, 3, 4, 5), heads.weights), heads);
+}
+
+TEST(TuningWorkTest, Words) {
+  EXPECT_TRUE(IsKindOf("aggregate", "min"));
+  EXPECT_FALSE(IsKindOf("aggregate", "gat"));
+  EXPECT_TRUE(IsKindOf("attention", "dot"));
+  EXPECT_FALSE(IsKindOf("attention", ""));
+  EXPECT_EQ(KindsOf("aggregate"), "sum, mean, max, min");
+  EXPECT_EQ(KindsOf("attention"), "gat, gatv2, dot");
+  EXPECT_EQ(EdgeWeightsNamed("per_edge"), EdgeWeights::kPerEdge);
+  EXPECT_FALSE(EdgeWeightsNamed("heavy").has_value());
+}
+
+class NamedCandidateTest : public ::testing::Test {
+ protected:
+  NamedCandidateTest() { RegisterCpuKernels(registry_); }
+  StatusOr<TuningCandidate> Name(const std::string& kernel, const std::map<std::string, int32_t>& parameters,
+                                 Storage storage = Storage::kFloat32) {
+    AggregateProblem problem;
+    problem.width = 64;
+    problem.storage = storage;
+    return NamedCandidate(registry_, DeviceKind::kCpu, KeyOf(problem, EdgeWeights::kNone), 10, 10, 20, kernel,
+                          parameters);
+  }
+  KernelRegistry registry_;
+};
+
+TEST_F(NamedCandidateTest, ParametersByName) {
+  const auto candidate = Name("simd_rows", {{"tile_columns", 32}});
+  ASSERT_TRUE(candidate.ok()) << candidate.status();
+  EXPECT_EQ(candidate->setting.kernel, "simd_rows");
+  EXPECT_THAT(candidate->parameters, ::testing::Contains(NamedParameter{"tile_columns", 32}));
+  EXPECT_THAT(candidate->setting.config.values, ::testing::Contains(32));
+}
+
+TEST_F(NamedCandidateTest, UnknownNamesAreRefusedWithTheList) {
+  const auto kernel = Name("warp_rows", {});
+  EXPECT_EQ(DetailOf(kernel.status())->reason, "KERNEL_UNKNOWN");
+  EXPECT_THAT(std::string(kernel.status().message()), HasSubstr("simd_rows"));
+  const auto parameter = Name("simd_rows", {{"tile_colums", 32}});
+  EXPECT_EQ(DetailOf(parameter.status())->reason, "PARAMETER_UNKNOWN");
+  EXPECT_EQ(DetailOf(parameter.status())->field, "force.parameters['tile_colums']");
+  EXPECT_THAT(std::string(parameter.status().message()), HasSubstr("tile_columns"));
+  const auto reference = Name("reference", {});
+  EXPECT_EQ(DetailOf(reference.status())->reason, "KERNEL_REFUSED");
+}
+
+TEST_F(NamedCandidateTest, ValuesOutOfRangeAreRefused) {
+  for (const int32_t value : {-2, (1 << 20) + 1}) {
+    const auto candidate = Name("simd_rows", {{"tile_columns", value}});
+    EXPECT_EQ(candidate.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(DetailOf(candidate.status())->reason, "PARAMETER_RANGE") << value;
+  }
+}
+
+}  // namespace
+}  // namespace vicinal

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a request is computed, over a socket: receptive fields, precision, tuning. Whatever is said about it, float32
+// answers keep their bits.
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/fixture.h"
+
+namespace vicinal::testing {
+namespace {
+
+using absl::StatusCode;
+
+class TuningTest : public IntegrationTest {
+ protected:
+  void SetUp() override {
+    StartServer({"--tuning_budget=0s"});
+    UploadTinyGraph();
+    UploadTinyModel();
+  }
+  void TearDown() override {
+    ExpectServes();
+    IntegrationTest::TearDown();
+  }
+  // The answer for node 0 of the path: two layers reach nodes 0, 1 and 2.
+  absl::StatusOr<v1::ClassifyResponse> Ask(const v1::ExecutionOptions& execution) {
+    auto request = TinyRequest();
+    request.mutable_nodes()->clear_ids();
+    request.mutable_nodes()->add_ids(0);
+    request.set_return_logits(true);
+    *request.mutable_execution() = execution;
+    return client_->Classify(request);
+  }
+  std::string Logits(const v1::ExecutionOptions& execution = {}) {
+    const auto reply = Ask(execution);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? reply->logits().data() : std::string();
+  }
+  static v1::TuneGraphRequest Widths(std::vector<int64_t> widths) {
+    v1::TuneGraphRequest request;
+    request.set_name("path");
+    for (const int64_t width : widths) request.add_widths(width);
+    request.mutable_budget()->set_nanos(10'000'000);
+    return request;
+  }
+};
+
+TEST_F(TuningTest, AReceptiveFieldHasTheBitsOfTheFullGraph) {
+  v1::ExecutionOptions execution;
+  execution.set_receptive_field(v1::RECEPTIVE_FIELD_NEVER);
+  const auto full = Ask(execution);
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_FALSE(full->timing().receptive_field());
+  EXPECT_EQ(full->timing().computed_node_count(), 5);
+  execution.set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
+  const auto field = Ask(execution);
+  ASSERT_TRUE(field.ok()) << field.status();
+  EXPECT_TRUE(field->timing().receptive_field());
+  EXPECT_EQ(field->timing().computed_node_count(), 3);
+  EXPECT_EQ(field->logits().data(), full->logits().data());
+  EXPECT_EQ(Logits(), full->logits().data());
+  const auto page = server_->Scrape();
+  ASSERT_TRUE(page.ok());
+  EXPECT_NE(page->find("vicinal_computed_nodes_total{computed=\"receptive_field\"}"), std::string::npos);
+}
+
+TEST_F(TuningTest, LowerPrecisionIsNearAndOnlyWhereAskedFor) {
+  const std::string exact = Logits();
+  for (const v1::Precision precision : {v1::PRECISION_BFLOAT16, v1::PRECISION_FLOAT16}) {
+    v1::ExecutionOptions execution;
+    execution.set_precision(precision);
+    const std::string rounded = Logits(execution);
+    ASSERT_EQ(rounded.size(), exact.size());
+    for (size_t at = 0; at < exact.size(); at += sizeof(float)) {
+      float expected = 0.0f, got = 0.0f;
+      std::memcpy(&expected, exact.data() + at, sizeof(float));
+      std::memcpy(&got, rounded.data() + at, sizeof(float));
+      // Values near 1 whose gathered rows have 8 bits of significand, twice.
+      EXPECT_NEAR(got, expected, 0.05);
+    }
+  }
+  v1::ExecutionOptions execution;
+  execution.set_precision(v1::PRECISION_FLOAT32);
+  EXPECT_EQ(Logits(execution), exact);
+}
+
+TEST_F(TuningTest, TuningForcingAndResettingKeepTheBits) {
+  const std::string before = Logits();
+  const auto tuned = client_->TuneGraph(Widths({2, 4}));
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_EQ(tuned->name(), "path");
+  EXPECT_EQ(tuned->version(), client_->GetGraph("path")->version());
+  EXPECT_EQ(Logits(), before);
+  auto reset = Widths({2, 4});
+  reset.clear_budget();
+  reset.set_reset(true);
+  EXPECT_TRUE(client_->TuneGraph(reset).ok());
+  EXPECT_EQ(Logits(), before);
+  const auto known = client_->GetTuning("path");
+  ASSERT_TRUE(known.ok()) << known.status();
+  for (const v1::TuningRecord& record : known->records()) EXPECT_EQ(record.state(), v1::TuningRecord::STATE_DEFAULT);
+}
+
+TEST_F(TuningTest, WhatCannotBeTunedIsNamed) {
+  auto request = Widths({16});
+  request.set_name("unknown");
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kNotFound, "unknown");
+  ExpectError(client_->GetTuning("unknown").status(), StatusCode::kNotFound, "unknown");
+  ExpectError(client_->GetTuning("No Good").status(), StatusCode::kInvalidArgument, "BAD_NAME");
+  request = Widths({16});
+  request.set_version(-1);
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, "version");
+  request = Widths({16});
+  request.mutable_budget()->set_seconds(100000);
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, "10 minutes");
+  const std::pair<const char*, void (*)(v1::TuneGraphRequest&)> cases[] = {
+      {"BAD_WIDTH", [](v1::TuneGraphRequest& r) { r.add_widths(0); }},
+      {"KIND_UNKNOWN", [](v1::TuneGraphRequest& r) { r.add_kinds("median"); }},
+      {"WEIGHTS_UNKNOWN", [](v1::TuneGraphRequest& r) { r.add_weights("heavy"); }},
+      {"HEADS_UNEXPECTED", [](v1::TuneGraphRequest& r) { r.add_heads(2); }},
+      {"KERNEL_UNKNOWN", [](v1::TuneGraphRequest& r) { r.mutable_force()->set_kernel("no_such_kernel"); }},
+      {"RESET_AND_FORCE",
+       [](v1::TuneGraphRequest& r) { r.set_reset(true), r.mutable_force()->set_kernel("reference"); }},
+  };
+  for (const auto& [reason, spoil] : cases) {
+    request = Widths({16});
+    spoil(request);
+    ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, reason);
+  }
+  request = Widths({16});
+  request.mutable_force();
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, "force.kernel");
+}
+
+TEST_F(TuningTest, KernelsTellTheirParameters) {
+  const auto capabilities = client_->GetCapabilities();
+  ASSERT_TRUE(capabilities.ok());
+  bool some = false;
+  for (const v1::KernelInfo& kernel : capabilities->kernels()) {
+    some = some || kernel.parameters_size() > 0;
+    for (const std::string& parameter : kernel.parameters()) EXPECT_FALSE(parameter.empty()) << kernel.name();
+  }
+  EXPECT_TRUE(some);
+}
+
+}  // namespace
+}  // namespace vicinal::testing

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the include rule of the tree: who may include whom, and where foreign libraries may show.
+
+The ladder is in CONTRIBUTING.md; this file is its exact form. It reads #include lines only, knows nothing of CMake, and
+needs no build: well under a second for the whole tree.
+
+  check_layers.py [ROOT]      exit status 1 and one line per violation: FILE:LINE: what and why
+"""
+
+import os
+import re
+import sys
+
+SOURCE_SUFFIXES = (".h", ".cc", ".cuh", ".cu")
+SOURCE_FOLDERS = ("engine", "server", "client", "proto", "bench", "tests")
+
+# Engine folder -> engine folders it may include, besides itself. An entry lists all of them, so that each line can be
+# read alone; `check_ladder` refuses a table with a cycle.
+BASE = {"base"}
+DEVICE = BASE | {"device"}
+GRAPH = DEVICE | {"graph"}
+PREPARED = GRAPH | {"reorder", "profile", "kernels", "tune", "prepared"}
+ENGINE_LADDER = {
+    "base": set(),
+    "device": BASE,
+    "graph": DEVICE,
+    "reorder": GRAPH,
+    "profile": GRAPH,
+    "kernels": GRAPH,
+    "cuda": GRAPH | {"kernels"},  # the backend: a library of its own, which nobody includes
+    "tune": GRAPH | {"kernels"},
+    "prepared": PREPARED - {"prepared"},
+    "model": BASE,
+    "store": PREPARED | {"model"},
+    "prepare": PREPARED | {"model", "store"},
+    "plan": PREPARED | {"model"},
+    "execute": PREPARED | {"model", "plan"},
+}
+
+# Foreign headers: pattern of the include -> (pattern of the files that may have it, why).
+FOREIGN = [
+    (r"^(grpc|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$",
+     r"^(server/(services/|rpc|server\.(h|cc)$|errors|health|security|main\.cc$)|client/|bench/|tests/)",
+     "gRPC stops at the thin services; handlers and the engine are free of it"),
+    (r"^google/protobuf/|\.pb\.h$", r"^(proto|server|client|bench|tests)/",
+     "protobuf messages never enter the engine"),
+    (r"^prometheus/", r"^(server/metrics|tests/server/metrics)",
+     "Prometheus stops at server/metrics; the engine reports through engine/base/stats.h"),
+    (r"^absl/flags/", r"^(server/(main\.cc$|flags)|client/cpp/cli/|bench/|tests/)",
+     "flags are read in main and passed on as options"),
+    (r"^(cuda|cublas|cusparse|cudnn|nccl|nvrtc|curand|cusolver|cub/|thrust/|mma\.h$)|\.cuh$", r"(^|/)cuda/",
+     "CUDA lives under */cuda/ only: every other header compiles with plain g++"),
+    (r"^absl/synchronization/", r"^$",
+     "locks are engine/base/mutex.h: the thread sanitizer does not see into Debian's Abseil"),
+]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
+GETENV_ALLOWED = re.compile(r"^(server/main\.cc|client/cpp/cli/|tests/|bench/)")
+
+
+def check_ladder(ladder):
+    """The table itself must name known folders only and have no cycle."""
+    for folder, allowed in ladder.items():
+        for other in allowed:
+            if other not in ladder:
+                raise ValueError(f"{folder}: unknown folder {other}")
+            if folder == other or folder in ladder[other]:
+                raise ValueError(f"{folder} and {other} may include each other")
+            if not ladder[other] <= allowed:
+                raise ValueError(f"{folder} may include {other}, but not all that {other} may")
+
+
+def engine_folder(path):
+    """'engine/graph/csr.h' -> 'graph'; the door and its implementation, 'engine/engine.h' -> ''; others -> None."""
+    parts = path.split("/")
+    if parts[0] != "engine":
+        return None
+    return parts[1] if len(parts) > 2 else ""
+
+
+def from_engine(path, include):
+    target = engine_folder(include)
+    if target is None:
+        return "the engine includes only engine/"
+    folder = engine_folder(path)
+    if folder == "":
+        return None  # engine.h and engine.cc put everything together
+    if folder not in ENGINE_LADDER:
+        return f"engine/{folder}/ is not on the ladder (add it to ENGINE_LADDER and to CONTRIBUTING.md)"
+    if target == "":
+        return "engine/engine.h is the door for the outside, not for the engine's own folders"
+    if target != folder and target not in ENGINE_LADDER[folder]:
+        return f"engine/{folder}/ may not include engine/{target}/"
+    return None
+
+
+def from_server(_path, include):
+    if include.startswith(("server/", "proto/", "vicinal/")):
+        return None
+    if include == "engine/engine.h" or include.startswith("engine/base/"):
+        return None
+    return "the server includes engine/engine.h and engine/base/ only, server/ and proto/"
+
+
+def from_client(_path, include):
+    if include.startswith(("client/", "proto/", "vicinal/")):
+        return None
+    return "the client includes client/ and proto/ only"
+
+
+def from_proto(_path, include):
+    if include.startswith(("proto/", "vicinal/")):
+        return None
+    return "proto/ includes proto/ only"
+
+
+RULES = {"engine": from_engine, "server": from_server, "client": from_client, "proto": from_proto}
+OUR_FOLDERS = ("engine/", "server/", "client/", "proto/", "bench/", "tests/", "vicinal/")
+
+
+def check_include(path, quote, include):
+    """What is wrong with `path` including `include`, or None."""
+    for pattern, allowed, why in FOREIGN:
+        if re.search(pattern, include) and not re.search(allowed, path):
+            return why
+    if include.startswith(OUR_FOLDERS):
+        rule = RULES.get(path.split("/")[0])
+        return rule(path, include) if rule else None
+    # Quotes are for this tree, and for libraries that are spelled so; a bare name would hide which folder it is from.
+    if quote == '"' and "/" not in include:
+        return "give the path from the repository's root"
+    return None
+
+
+def check_file(root, path):
+    violations = []
+    if path.endswith((".cu", ".cuh")) and "cuda" not in path.split("/")[:-1]:
+        violations.append(f"{path}:1: CUDA sources live under */cuda/ only")
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            match = INCLUDE.match(line)
+            if match:
+                problem = check_include(path, match.group(1), match.group(2))
+                if problem:
+                    violations.append(f"{path}:{number}: {match.group(2)}: {problem}")
+            elif GETENV.search(line.split("//")[0]) and not GETENV_ALLOWED.search(path):
+                violations.append(f"{path}:{number}: getenv: the environment is read in main only")
+    return violations
+
+
+def source_files(root):
+    for top in SOURCE_FOLDERS:
+        for folder, subfolders, names in os.walk(os.path.join(root, top)):
+            subfolders[:] = sorted(s for s in subfolders if not s.startswith((".", "build")))
+            for name in sorted(names):
+                if name.endswith(SOURCE_SUFFIXES):
+                    yield os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
+
+
+def check_tree(root):
+    """(number of files read, violations)."""
+    check_ladder(ENGINE_LADDER)
+    count, violations = 0, []
+    for path in source_files(root):
+        count += 1
+        violations += check_file(root, path)
+    return count, violations
+
+
+def main(arguments):
+    default_root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    root = arguments[1] if len(arguments) > 1 else default_root
+    count, violations = check_tree(root)
+    for violation in violations:
+        print(violation)
+    if count == 0:
+        print(f"no sources under {root}")
+        return 1
+    print(f"{count} files, {len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

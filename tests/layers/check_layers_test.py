@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that check_layers.py finds planted violations, and passes what is allowed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import check_layers
+
+FORBIDDEN = [
+    # Down the ladder only.
+    ("engine/graph/csr.h", '#include "engine/kernels/kernel.h"', "may not include engine/kernels/"),
+    ("engine/base/error.h", '#include "engine/device/device.h"', "may not include engine/device/"),
+    ("engine/reorder/order.h", '#include "engine/profile/graph_profile.h"', "may not include engine/profile/"),
+    ("engine/model/load.cc", '#include "engine/kernels/registry.h"', "may not include engine/kernels/"),
+    ("engine/kernels/cpu/simd.cc", '#include "engine/model/model.h"', "may not include engine/model/"),
+    ("engine/prepare/prepare.cc", '#include "engine/plan/plan.h"', "may not include engine/plan/"),
+    ("engine/plan/plan.cc", '#include "engine/execute/executor.h"', "may not include engine/execute/"),
+    ("engine/plan/plan.cc", '#include "engine/engine.h"', "the door"),
+    ("engine/novel/thing.cc", '#include "engine/base/check.h"', "not on the ladder"),
+    # Sides.
+    ("engine/base/log.cc", '#include "server/metrics.h"', "only engine/"),
+    ("server/handlers/classify.cc", '#include "engine/plan/plan.h"', "engine/engine.h"),
+    ("client/cpp/client.cc", '#include "engine/base/error.h"', "client/ and proto/"),
+    ("client/cpp/client.cc", '#include "server/errors.h"', "client/ and proto/"),
+    ("proto/wire/names.cc", '#include "engine/base/check.h"', "proto/ only"),
+    # Foreign libraries.
+    ("engine/engine.cc", "#include <grpcpp/grpcpp.h>", "gRPC stops"),
+    ("server/handlers/classify.cc", "#include <grpcpp/grpcpp.h>", "gRPC stops"),
+    ("server/handlers/classify.cc", '#include "vicinal/v1/inference.grpc.pb.h"', "gRPC stops"),
+    ("engine/model/load.cc", '#include "vicinal/v1/model.pb.h"', "protobuf"),
+    ("engine/model/load.cc", "#include <google/protobuf/message.h>", "protobuf"),
+    ("server/handlers/classify.cc", "#include <prometheus/counter.h>", "Prometheus"),
+    ("engine/execute/executor.cc", '#include "absl/flags/flag.h"', "flags"),
+    ("server/handlers/classify.cc", '#include "absl/flags/flag.h"', "flags"),
+    ("engine/kernels/kernel.h", "#include <cuda_runtime.h>", "CUDA"),
+    ("engine/kernels/cpu/simd.cc", '#include "engine/kernels/cuda/rows.cuh"', "CUDA"),
+    ("engine/kernels/rows.cu", "", "CUDA sources"),
+    ("engine/store/graph_store.cc", '#include "absl/synchronization/mutex.h"', "locks"),
+    ("engine/kernels/kernel.cc", 'const char* home = getenv("HOME");', "environment"),
+    ("engine/graph/csr.cc", '#include "csr.h"', "repository's root"),
+]
+
+ALLOWED = [
+    ("engine/graph/csr.cc", '#include "engine/base/error.h"'),
+    ("engine/graph/csr.cc", "#include <vector>"),
+    ("engine/store/model_store.cc", '#include "engine/model/model.h"'),
+    ("engine/plan/plan.cc", '#include "engine/prepared/prepared_graph.h"'),
+    ("engine/engine.cc", '#include "engine/execute/executor.h"'),
+    ("engine/kernels/cuda/rows.cu", '#include "engine/kernels/cuda/rows.cuh"'),
+    ("engine/kernels/cuda/rows.cu", "#include <cuda_runtime.h>"),
+    ("server/handlers/classify.cc", '#include "engine/engine.h"'),
+    ("server/handlers/classify.cc", '#include "vicinal/v1/inference.pb.h"'),
+    ("server/services/inference_service.cc", "#include <grpcpp/grpcpp.h>"),
+    ("server/metrics.cc", "#include <prometheus/counter.h>"),
+    ("server/main.cc", '#include "absl/flags/flag.h"'),
+    ("client/cpp/client.cc", "#include <grpcpp/grpcpp.h>"),
+    ("client/cpp/cli/main.cc", 'const char* token = getenv("VICINAL_TOKEN");'),
+    ("engine/graph/csr.cc", "// getenv() is not for here"),
+    ("tests/server/end_to_end_test.cc", '#include "engine/plan/plan.h"'),
+]
+
+
+class CheckLayersTest(unittest.TestCase):
+    def check(self, path, line):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, os.path.dirname(path)))
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write("// A file.\n" + line + "\n")
+            count, violations = check_layers.check_tree(root)
+            self.assertEqual(count, 1)
+            return violations
+
+    def test_planted_violations_are_found(self):
+        for path, line, expected in FORBIDDEN:
+            with self.subTest(path=path, line=line):
+                violations = self.check(path, line)
+                self.assertEqual(len(violations), 1, violations)
+                self.assertIn(expected, violations[0])
+                self.assertTrue(violations[0].startswith(path + ":"))
+
+    def test_what_is_allowed_passes(self):
+        for path, line in ALLOWED:
+            with self.subTest(path=path, line=line):
+                self.assertEqual(self.check(path, line), [])
+
+    def test_every_engine_folder_is_on_the_ladder(self):
+        engine = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "engine")
+        folders = {name for name in os.listdir(engine) if os.path.isdir(os.path.join(engine, name))}
+        self.assertLessEqual(folders, set(check_layers.ENGINE_LADDER))
+
+    def test_a_ladder_with_a_cycle_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "each other"):
+            check_layers.check_ladder({"a": {"b"}, "b": {"a"}})
+
+    def test_the_program_fails_on_a_violation_and_on_an_empty_tree(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_layers.py")
+        with tempfile.TemporaryDirectory() as root:
+            empty = subprocess.run([sys.executable, script, root], capture_output=True, text=True, check=False)
+            self.assertEqual(empty.returncode, 1)
+            os.makedirs(os.path.join(root, "engine", "base"))
+            with open(os.path.join(root, "engine", "base", "a.h"), "w", encoding="utf-8") as file:
+                file.write('#include "engine/graph/csr.h"\n')
+            planted = subprocess.run([sys.executable, script, root], capture_output=True, text=True, check=False)
+            self.assertEqual(planted.returncode, 1)
+            self.assertIn("engine/base/a.h:1:", planted.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python example of client/python against a real server, with stubs generated from proto/ here and now."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "deploy"))
+from server_process import ServerProcess  # noqa: E402  (its folder is only known now)
+
+GRAPH = os.path.join(ROOT, "tests", "data", "graphs", "cora.npz")
+MODEL = os.path.join(ROOT, "tests", "data", "models", "cora-gcn")
+
+
+class ExampleTest(unittest.TestCase):
+    def run_example(self, server, *arguments):
+        stubs = server.path("stubs")
+        subprocess.run([os.path.join(ROOT, "client", "python", "generate_stubs.sh"), stubs], check=True)
+        command = [sys.executable, os.path.join(ROOT, "client", "python", "example.py"), "--stubs", stubs,
+                   "--server", server.grpc, "--graph", GRAPH, "--model", MODEL + ".json",
+                   "--weights", MODEL + ".safetensors", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def test_classifies_cora_as_pytorch_geometric_does(self):
+        with ServerProcess() as server:
+            done = self.run_example(server)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("accuracy 0.7950 (795/1000)", done.stdout)
+
+    def test_a_token_opens_admin_methods_and_its_absence_does_not(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        token = os.path.join(folder.name, "token")
+        with open(token, "w", encoding="ascii") as file:
+            file.write("a-token-of-the-test\n")
+        with ServerProcess(f"--admin_token_file={token}") as server:
+            refused = self.run_example(server)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn("UNAUTHENTICATED", refused.stderr)
+            done = self.run_example(server, "--token_file", token)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

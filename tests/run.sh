@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what the tests need, builds, runs everything, and closes with the count of tests on a line of its own.
+#   tests/run.sh                 all stages: release, asan, tsan
+#   tests/run.sh --fast          the release build, tests labelled `fast` only: what to run before each commit
+#   tests/run.sh --stage NAME    one stage; may be repeated
+#   tests/run.sh --no-install    takes the packages as they are
+# Stages (docs/testing.md says what each is for):
+#   release  what is shipped: all tests, each header alone, layers, format, manifests, the Python example
+#   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
+#   tsan     thread sanitizer: tests labelled `tsan`, which the engine's fast tests are by themselves
+# Exit status: 0 when at least one test ran and none failed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly ALL_STAGES=(release asan tsan)
+jobs="$(nproc)"
+readonly jobs
+
+# A leak is a failure, too.
+export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:check_initialization_order=1"
+export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp"
+
+stages=()
+fast=false
+install=true
+passed=0
+failed=0
+skipped=0
+
+usage() {
+  sed -n '3,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+}
+
+parse_arguments() {
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --fast) fast=true; stages=(release) ;;
+      --stage)
+        [[ $# -ge 2 && " ${ALL_STAGES[*]} " == *" $2 "* ]] || { echo "run.sh: --stage needs one of: ${ALL_STAGES[*]}" >&2; exit 2; }
+        stages+=("$2")
+        shift
+        ;;
+      --no-install) install=false ;;
+      --help | -h) usage; exit 0 ;;
+      *) echo "run.sh: unknown argument '$1'; see --help" >&2; exit 2 ;;
+    esac
+    shift
+  done
+  [[ ${#stages[@]} -gt 0 ]] || stages=("${ALL_STAGES[@]}")
+}
+
+# Runs a command with its output in a log; shows the log's end when it fails.
+logged() {
+  local log="$1"
+  shift
+  mkdir -p "$(dirname "$log")"
+  if ! "$@" >"$log" 2>&1; then
+    grep -E -A3 'error:|FAILED:' "$log" | tail -n 60 >&2 || true
+    tail -n 20 "$log" >&2
+    echo "run.sh: failed: $* (all of it: $log)" >&2
+    return 1
+  fi
+}
+
+# build PRESET TARGET...
+build() {
+  local preset="$1"
+  shift
+  logged "build/$preset/configure.log" cmake --preset "$preset" &&
+    logged "build/$preset/build.log" cmake --build "build/$preset" -j "$jobs" --target "$@"
+}
+
+# The number that ctest's own report gives for an attribute of the suite.
+reported() {
+  local value
+  value="$(grep -o -m1 "[[:space:]]$2=\"[0-9]*\"" "$1" | tr -dc '0-9')"
+  echo "${value:-0}"
+}
+
+# test PRESET CTEST_ARGUMENT...: runs ctest, shows what did not pass, adds up.
+run_tests() {
+  local preset="$1" report="$PWD/build/$1/tests.xml" log="build/$1/tests.log"
+  shift
+  rm -f "$report"
+  ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error --output-junit "$report" "$@" >"$log" 2>&1 ||
+    grep -Ev '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )' "$log" || true
+  if [[ ! -f "$report" ]]; then
+    tail -n 20 "$log"
+    failed=$((failed + 1))
+    return
+  fi
+  local all bad skip
+  all="$(reported "$report" tests)"
+  bad="$(reported "$report" failures)"
+  skip=$(($(reported "$report" skipped) + $(reported "$report" disabled)))
+  echo "  $preset: $all tests, $bad failed, $skip skipped"
+  passed=$((passed + all - bad - skip))
+  failed=$((failed + bad))
+  skipped=$((skipped + skip))
+}
+
+stage_release() {
+  build release all vicinal_headers || return 1
+  if $fast; then
+    run_tests release -L '^fast$'
+  else
+    run_tests release
+  fi
+}
+
+# `slow` tests run the same code for longer (every model with every order and kernel), too long with sanitizers; the
+# release stage runs them. `static` ones look at sources and files only.
+stage_asan() {
+  build asan all || return 1
+  run_tests asan -LE '^(slow|static)$'
+}
+
+# Debian's gRPC and protobuf are not instrumented: over gRPC a correct program gives false reports. So only what is free of
+# gRPC is built here.
+stage_tsan() {
+  build tsan vicinal_tests_tsan || return 1
+  run_tests tsan -L '^tsan$'
+}
+
+main() {
+  parse_arguments "$@"
+  if $install; then
+    deploy/packages.sh test
+  fi
+  local stage begin
+  for stage in "${stages[@]}"; do
+    begin=$SECONDS
+    echo "== $stage"
+    if ! "stage_$stage"; then
+      echo "  $stage: could not be built" >&2
+      failed=$((failed + 1))
+    fi
+    echo "  $stage: $((SECONDS - begin)) s"
+  done
+  echo
+  if [[ $skipped -gt 0 ]]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+  else
+    echo "$passed passed, $failed failed"
+  fi
+  [[ $failed == 0 && $passed -gt 0 ]]
+}
+
+main "$@"

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/call.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace vicinal::server {
+namespace {
+
+TEST(CallTest, TraceIds) {
+  const std::string id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  EXPECT_EQ(TraceIdOf("00-" + id + "-00f067aa0ba902b7-01"), id);
+  EXPECT_EQ(TraceIdOf("01-" + id + "-00f067aa0ba902b7-01-more"), id);  // a later version may have more fields
+  for (const std::string& bad :
+       {std::string(), "00-" + id + "-00f067aa0ba902b7-01-more", "ff-" + id + "-00f067aa0ba902b7-01",
+        "00-" + std::string(32, '0') + "-00f067aa0ba902b7-01", "00-" + std::string(32, 'G') + "-00f067aa0ba902b7-01",
+        std::string(55, '-')}) {
+    EXPECT_EQ(TraceIdOf(bad), "") << bad;
+  }
+}
+
+TEST(CallTest, RequestIds) {
+  EXPECT_TRUE(IsUsableRequestId("req-1"));
+  EXPECT_FALSE(IsUsableRequestId(""));
+  EXPECT_FALSE(IsUsableRequestId("a b"));
+  EXPECT_FALSE(IsUsableRequestId(std::string(129, 'a')));
+  std::set<std::string> ids;
+  for (int i = 0; i < 1000; ++i) ids.insert(NewRequestId());
+  EXPECT_EQ(ids.size(), 1000u);
+  EXPECT_EQ(ids.begin()->size(), 16u);
+}
+
+TEST(CallTest, RoutingMetadataMustAgree) {
+  Call call;
+  EXPECT_TRUE(call.CheckGraph("g").ok());
+  call.routed_graph = "g";
+  EXPECT_TRUE(call.CheckGraph("g").ok());
+  EXPECT_EQ(call.CheckGraph("h").code(), StatusCode::kInvalidArgument);
+}
+
+TEST(CallTest, RoutingMetadataThatDiffersIsRefusedWhicheverCameFirst) {
+  Call call;
+  call.RouteTo("g");
+  call.RouteTo("g");
+  EXPECT_TRUE(call.CheckGraph("g").ok());
+  call.RouteTo("h");
+  EXPECT_EQ(call.CheckGraph("g").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(call.CheckGraph("h").code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace vicinal::server

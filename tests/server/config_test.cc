@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace vicinal::server {
+namespace {
+
+TEST(ConfigTest, DefaultsAreSound) { EXPECT_TRUE(CheckConfig(Config()).ok()) << CheckConfig(Config()); }
+
+TEST(ConfigTest, FaultsNameTheirFlag) {
+  const std::pair<const char*, std::function<void(Config&)>> cases[] = {
+      {"grpc_listen", [](Config& c) { c.grpc_listen = "8500"; }},
+      {"grpc_listen", [](Config& c) { c.grpc_listen = ":8500"; }},
+      {"grpc_listen", [](Config& c) { c.grpc_listen = "host:99999"; }},
+      {"grpc_listen", [](Config& c) { c.grpc_listen = "::1:8500"; }},
+      {"metrics_listen", [](Config& c) { c.metrics_listen = "nonsense"; }},
+      {"threads", [](Config& c) { c.threads = -1; }},
+      {"max_chunk_bytes", [](Config& c) { c.limits.max_chunk_bytes = 33 << 20; }},
+      {"max_chunk_bytes", [](Config& c) { c.limits.max_message_bytes = 1 << 20, c.limits.max_chunk_bytes = 1 << 20; }},
+      {"max_nodes", [](Config& c) { c.limits.max_nodes = int64_t{1} << 31; }},
+      {"upload_ttl", [](Config& c) { c.limits.upload_ttl = std::chrono::milliseconds(0); }},
+      {"tuning_budget", [](Config& c) { c.tuning_budget = std::chrono::milliseconds(-1); }},
+      {"tuning_budget", [](Config& c) { c.tuning_budget = std::chrono::hours(2); }},
+      {"max_tuning_per_graph", [](Config& c) { c.max_tuning_per_graph = std::chrono::milliseconds(-1); }},
+      {"drain_timeout", [](Config& c) { c.drain_timeout = std::chrono::milliseconds(-1); }},
+      {"grpc_listen", [](Config& c) { c.admin_token = "x", c.grpc_listen = "0.0.0.0:1"; }},
+      {"infer_token_file", [](Config& c) { c.infer_token = "x"; }},
+  };
+  for (const auto& [flag, spoil] : cases) {
+    Config config;
+    spoil(config);
+    const Status status = CheckConfig(config);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << flag;
+    EXPECT_NE(std::string(status.message()).find(std::string("--") + flag), std::string::npos) << status;
+  }
+}
+
+TEST(ConfigTest, TokensInPlainText) {
+  Config config;
+  config.admin_token = "x";
+  for (const char* loopback : {"127.0.0.1:0", "localhost:0", "[::1]:0", "127.3.2.1:0"}) {
+    config.grpc_listen = loopback;
+    EXPECT_TRUE(CheckConfig(config).ok()) << loopback;
+  }
+  config.grpc_listen = "0.0.0.0:0";
+  config.allow_plaintext_tokens = true;
+  EXPECT_TRUE(CheckConfig(config).ok());
+}
+
+}  // namespace
+}  // namespace vicinal::server

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine that keeps names and answers inference with rows that can be recognised: row i of the result holds id_i *
+// 10 + column. What it was given last is kept for tests to look at. Thread-safe where the handlers' tests use threads.
+#ifndef VICINAL_TESTS_SERVER_FAKE_ENGINE_H_
+#define VICINAL_TESTS_SERVER_FAKE_ENGINE_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/engine.h"
+
+namespace vicinal::testing {
+
+class FakeEngine : public Engine {
+ public:
+  static constexpr int64_t kNodes = 100;
+  static constexpr int64_t kClasses = 4;
+
+  FakeEngine() {
+    auto model = std::make_shared<Model>();
+    model->feature_count = 3;
+    model->class_count = kClasses;
+    model->outputs = {{"logits", 2, kClasses}, {"last_conv_input", 1, 16}};
+    auto stored = std::make_shared<StoredModel>();
+    stored->name = "m";
+    stored->version = 1;
+    stored->model = model;
+    models_["m"] = stored;
+    GraphStatus graph;
+    graph.name = "g";
+    graph.state = GraphState::kReady;
+    graph.node_count = kNodes;
+    graphs_["g"] = graph;
+  }
+
+  StatusOr<GraphStatus> PutGraph(GraphSource source) override {
+    MutexLock lock(&mutex_);
+    ++puts;
+    if (!fail_put.ok()) return fail_put;
+    GraphStatus status;
+    status.name = source.name;
+    status.node_count = source.node_count;
+    last_graph = std::move(source);
+    graphs_[status.name] = status;
+    return status;
+  }
+  StatusOr<GraphStatus> GetGraph(const std::string& name) const override {
+    MutexLock lock(&mutex_);
+    const auto found = graphs_.find(name);
+    if (found == graphs_.end()) return NotFound("graph", name);
+    return found->second;
+  }
+  std::vector<GraphStatus> ListGraphs() const override {
+    MutexLock lock(&mutex_);
+    std::vector<GraphStatus> all;
+    for (const auto& [name, status] : graphs_) all.push_back(status);
+    return all;
+  }
+  Status DeleteGraph(const std::string& name, int64_t) override {
+    MutexLock lock(&mutex_);
+    return graphs_.erase(name) > 0 ? OkStatus() : NotFound("graph", name);
+  }
+  StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override {
+    VICINAL_RETURN_IF_ERROR(request.limits.Check(Clock::Real()));
+    MutexLock lock(&mutex_);
+    last_tuning = request;
+    return TuningReport{request.graph, 7, {tuning}};
+  }
+  StatusOr<TuningReport> GetTuning(const std::string& graph) const override {
+    if (graph != "g") return NotFound("graph", graph);
+    return TuningReport{graph, 7, {tuning, tuning}};
+  }
+  StatusOr<std::unique_ptr<GraphStore::Subscription>> WatchGraph(const std::string& name,
+                                                                 std::function<void()>) override {
+    return NotFound("graph", name);
+  }
+  StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&, bool,
+                                         int64_t) override {
+    MutexLock lock(&mutex_);
+    ++puts;
+    if (!fail_put.ok()) return fail_put;
+    auto set = std::make_shared<FeatureSet>();
+    set->graph = graph;
+    set->name = name;
+    set->version = puts;
+    return FeatureSetHandle(set);
+  }
+  Status DeleteFeatures(const std::string&, const std::string& name) override { return NotFound("feature set", name); }
+  StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits&) override {
+    return NotFound("model", source.name);
+  }
+  StatusOr<ModelHandle> GetModel(const std::string& name) const override {
+    MutexLock lock(&mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) return NotFound("model", name);
+    return found->second;
+  }
+  std::vector<ModelHandle> ListModels() const override { return {}; }
+  Status DeleteModel(const std::string& name, int64_t) override { return NotFound("model", name); }
+
+  Status Submit(InferenceRequest request, InferenceCallback done) override {
+    if (!refuse_submit.ok()) return refuse_submit;
+    if (const Status stop = request.limits.Check(Clock::Real()); !stop.ok()) {
+      done(stop);
+      return OkStatus();
+    }
+    std::vector<int64_t> ids = request.nodes.ids;
+    for (int64_t i = 0; request.nodes.all && i < kNodes; ++i) ids.push_back(i);
+    InferenceResult result;
+    result.served_by.graph = request.graph;
+    result.served_by.model = request.model;
+    result.rows = static_cast<int64_t>(ids.size());
+    result.receptive_field = request.receptive_field == ReceptiveField::kAlways;
+    result.computed_nodes = result.receptive_field ? result.rows : kNodes;
+    result.width = request.output == "logits" ? kClasses : 16;
+    for (const int64_t id : ids) {
+      for (int64_t c = 0; c < result.width; ++c) result.values.push_back(static_cast<float>(id * 10 + c));
+    }
+    {
+      MutexLock lock(&mutex_);
+      last_request = std::move(request);
+    }
+    done(std::move(result));
+    return OkStatus();
+  }
+  // One row for each graph of the batch, as Submit's.
+  Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) override {
+    InferenceRequest rows;
+    rows.model = request.model;
+    rows.output = "logits";
+    rows.precision = request.precision;
+    for (int64_t i = 0; i + 1 < request.ptr.shape[0]; ++i) rows.nodes.ids.push_back(i);
+    return Submit(std::move(rows), std::move(done));
+  }
+  StatusOr<Explanation> Explain(const InferenceRequest& request) override { return NotFound("graph", request.graph); }
+
+  std::vector<DeviceInfo> Devices() const override { return {{"cpu", "a fake"}}; }
+  std::vector<KernelStatus> Kernels() const override {
+    return {{"aggregate", "reference", "cpu", 5, {"feature_tile"}}};
+  }
+  MemoryUse Memory() const override { return memory; }
+  int64_t queue_depth() const override { return 0; }
+  bool Drain(MonotonicTime) override { return true; }
+
+  Status fail_put, refuse_submit;
+  MemoryUse memory;
+  int puts = 0;
+  std::optional<GraphSource> last_graph;
+  std::optional<InferenceRequest> last_request;
+  std::optional<TuneGraphRequest> last_tuning;
+  TuningRecord tuning;  // what TuneGraph and GetTuning answer
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, GraphStatus> graphs_;
+  std::map<std::string, ModelHandle> models_;
+};
+
+}  // namespace vicinal::testing
+
+#endif  // VICINAL_TESTS_SERVER_FAKE_ENGINE_H_

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/handlers/graph_handler.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/wire/crc32c.h"
+#include "tests/server/fake_engine.h"
+
+namespace vicinal::server {
+namespace {
+
+using ::vicinal::testing::FakeEngine;
+
+class GraphHandlerTest : public ::testing::Test {
+ protected:
+  GraphHandlerTest() : metrics_({}), uploads_({}), handler_(engine_, uploads_, metrics_, limits_) {}
+
+  static v1::UploadGraphRequest Spec(const std::string& name, bool replace = false) {
+    v1::UploadGraphRequest request;
+    v1::UploadGraphSpec* spec = request.mutable_spec();
+    spec->set_name(name);
+    spec->set_upload_id("upload-of-" + name);
+    spec->set_node_count(3);
+    spec->set_replace(replace);
+    v1::TensorSpec* tensor = spec->add_tensors();
+    tensor->set_name("edge_index");
+    tensor->set_dtype(v1::DATA_TYPE_INT32);
+    tensor->add_shape(2);
+    tensor->add_shape(1);
+    return request;
+  }
+  static v1::UploadGraphRequest Chunk() {
+    v1::UploadGraphRequest request;
+    v1::UploadChunk* chunk = request.mutable_chunk();
+    chunk->set_tensor("edge_index");
+    chunk->set_data(std::string("\0\0\0\0\1\0\0\0", 8));
+    chunk->set_crc32c(wire::Crc32c(chunk->data().data(), 8));
+    return request;
+  }
+  static v1::UploadGraphRequest Finish() {
+    v1::UploadGraphRequest request;
+    request.mutable_finish();
+    return request;
+  }
+  // All of it, on a new stream.
+  Status Upload(const v1::UploadGraphRequest& spec, v1::UploadGraphResponse* response) {
+    const auto stream = handler_.UploadGraph(call_);
+    VICINAL_RETURN_IF_ERROR(stream->Take(spec).status());
+    VICINAL_RETURN_IF_ERROR(stream->Take(Chunk()).status());
+    VICINAL_RETURN_IF_ERROR(stream->Take(Finish()).status());
+    return stream->Finish(call_, response);
+  }
+
+  Limits limits_;
+  FakeEngine engine_;
+  Metrics metrics_;
+  UploadStore uploads_;
+  GraphHandler handler_;
+  Call call_;
+};
+
+TEST_F(GraphHandlerTest, HandsTheGraphToTheEngineOnce) {
+  v1::UploadGraphResponse first, second;
+  ASSERT_TRUE(Upload(Spec("new"), &first).ok());
+  ASSERT_TRUE(Upload(Spec("new"), &second).ok());
+  EXPECT_EQ(engine_.puts, 1);
+  EXPECT_EQ(engine_.last_graph->edge_index.bytes.size(), 8u);
+  EXPECT_EQ(first.graph().SerializeAsString(), second.graph().SerializeAsString());
+  EXPECT_EQ(first.upload().state(), v1::Upload::STATE_FINISHED);
+}
+
+TEST_F(GraphHandlerTest, ABusyEngineMeansToSendAgain) {
+  engine_.fail_put = Unavailable("TOO_MANY", "busy", std::chrono::milliseconds(10));
+  v1::UploadGraphResponse response;
+  EXPECT_EQ(Upload(Spec("new"), &response).code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(uploads_.Knows("upload-of-new"));
+  engine_.fail_put = OkStatus();
+  EXPECT_TRUE(Upload(Spec("new"), &response).ok());
+}
+
+TEST_F(GraphHandlerTest, TakenNamesAreRefusedAtTheFirstMessage) {
+  v1::UploadGraphResponse response;
+  EXPECT_EQ(Upload(Spec("g"), &response).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(engine_.puts, 0);
+  EXPECT_TRUE(Upload(Spec("g", /*replace=*/true), &response).ok());
+  call_.routed_graph = "elsewhere";
+  EXPECT_EQ(Upload(Spec("fresh"), &response).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(GraphHandlerTest, ListsInPages) {
+  v1::UploadGraphResponse response;
+  ASSERT_TRUE(Upload(Spec("another"), &response).ok());
+  v1::ListGraphsRequest request;
+  request.set_page_size(1);
+  v1::ListGraphsResponse page;
+  ASSERT_TRUE(handler_.ListGraphs(call_, request, &page).ok());
+  ASSERT_EQ(page.graphs_size(), 1);
+  EXPECT_EQ(page.graphs(0).name(), "another");
+  request.set_page_token(page.next_page_token());
+  page.Clear();
+  ASSERT_TRUE(handler_.ListGraphs(call_, request, &page).ok());
+  EXPECT_EQ(page.graphs(0).name(), "g");
+  EXPECT_TRUE(page.next_page_token().empty());
+}
+
+TEST_F(GraphHandlerTest, AStreamThatEndsBeforeAnythingCameLeavesNothing) {
+  auto chunk = Chunk();
+  chunk.mutable_chunk()->set_tensor("nobody");
+  {
+    const auto stream = handler_.UploadGraph(call_);
+    ASSERT_TRUE(stream->Take(Spec("new")).ok());
+    EXPECT_TRUE(uploads_.Knows("upload-of-new"));
+    EXPECT_EQ(stream->Take(chunk).status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(uploads_.Knows("upload-of-new"));
+  v1::UploadGraphResponse response;
+  const auto stream = handler_.UploadGraph(call_);
+  ASSERT_TRUE(stream->Take(Spec("new")).ok());
+  ASSERT_TRUE(stream->End(&response).ok());
+  EXPECT_EQ(response.upload().state(), v1::Upload::STATE_UPLOADING);
+  stream->Leave();
+  EXPECT_EQ(uploads_.open_uploads(), 0);
+}
+
+TEST_F(GraphHandlerTest, AnOrderThatCannotBeMadeIsRefusedAtTheFirstMessage) {
+  auto spec = Spec("new");
+  spec.mutable_spec()->set_reorder(static_cast<v1::Reorder>(99));
+  v1::UploadGraphResponse response;
+  EXPECT_EQ(Upload(spec, &response).code(), StatusCode::kInvalidArgument);
+  spec.mutable_spec()->set_reorder(v1::REORDER_METIS);
+  const Status status = Upload(spec, &response);
+  if (IsAvailable(OrderKind::kMetis)) {
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(engine_.last_graph->order, OrderKind::kMetis);
+  } else {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(DetailOf(status)->reason, "METIS_MISSING");
+  }
+  auto community = Spec("another");
+  community.mutable_spec()->set_reorder(v1::REORDER_COMMUNITY);
+  ASSERT_TRUE(Upload(community, &response).ok());
+  EXPECT_EQ(engine_.last_graph->order, OrderKind::kCommunity);
+}
+
+TEST_F(GraphHandlerTest, TuningIsHandedOnWithItsLimits) {
+  v1::TuneGraphRequest request;
+  request.set_name("g");
+  request.set_version(3);
+  request.set_operation("attention");
+  request.add_kinds("gat");
+  request.add_widths(16);
+  request.add_widths(64);
+  request.add_heads(8);
+  request.mutable_budget()->set_seconds(2);
+  request.mutable_budget()->set_nanos(500'000'000);
+  request.mutable_force()->set_kernel("simd_rows");
+  (*request.mutable_force()->mutable_parameters())["feature_tile"] = 64;
+  request.set_no_wait(true);
+  call_.limits.deadline = Clock::Real().Now() + std::chrono::hours(1);
+  engine_.tuning.key.operation = "attention";
+  v1::TuneGraphResponse response;
+  ASSERT_TRUE(handler_.TuneGraph(call_, request, &response).ok());
+  const TuneGraphRequest& given = *engine_.last_tuning;
+  EXPECT_EQ(given.graph, "g");
+  EXPECT_EQ(given.graph_version, 3);
+  EXPECT_EQ(given.kinds, std::vector<std::string>{"gat"});
+  EXPECT_EQ(given.widths, (std::vector<int64_t>{16, 64}));
+  EXPECT_EQ(given.heads, std::vector<int64_t>{8});
+  EXPECT_EQ(given.budget, std::chrono::milliseconds(2500));
+  EXPECT_EQ(given.force->kernel, "simd_rows");
+  EXPECT_EQ(given.force->parameters.at("feature_tile"), 64);
+  EXPECT_FALSE(given.wait);
+  EXPECT_EQ(given.limits.deadline, call_.limits.deadline);
+  EXPECT_EQ(call_.graph, "g");
+  EXPECT_EQ(response.name(), "g");
+  EXPECT_EQ(response.version(), 7);
+  ASSERT_EQ(response.records_size(), 1);
+  EXPECT_EQ(response.records(0).key().operation(), "attention");
+}
+
+TEST_F(GraphHandlerTest, TuningRequestsThatMakeNoSense) {
+  v1::TuneGraphResponse response;
+  const auto tune = [&](const std::function<void(v1::TuneGraphRequest&)>& spoil) {
+    v1::TuneGraphRequest request;
+    request.set_name("g");
+    spoil(request);
+    return handler_.TuneGraph(call_, request, &response);
+  };
+  const std::pair<const char*, std::function<void(v1::TuneGraphRequest&)>> cases[] = {
+      {"name", [](v1::TuneGraphRequest& r) { r.set_name("No Good"); }},
+      {"version", [](v1::TuneGraphRequest& r) { r.set_version(-1); }},
+      {"budget", [](v1::TuneGraphRequest& r) { r.mutable_budget(); }},
+      {"budget", [](v1::TuneGraphRequest& r) { r.mutable_budget()->set_seconds(-1); }},
+      {"budget", [](v1::TuneGraphRequest& r) { r.mutable_budget()->set_seconds(601); }},
+      {"budget", [](v1::TuneGraphRequest& r) { r.mutable_budget()->set_seconds(INT64_MAX); }},
+      {"budget", [](v1::TuneGraphRequest& r) { r.mutable_budget()->set_nanos(-5); }},
+      {"budget", [](v1::TuneGraphRequest& r) { r.mutable_budget()->set_nanos(1'000'000'000); }},
+      {"force.kernel", [](v1::TuneGraphRequest& r) { r.mutable_force(); }},
+  };
+  for (const auto& [field, spoil] : cases) {
+    const Status status = tune(spoil);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << field;
+    ASSERT_TRUE(DetailOf(status).has_value());
+    EXPECT_EQ(DetailOf(status)->field, field);
+  }
+  EXPECT_FALSE(engine_.last_tuning.has_value());
+  call_.routed_graph = "elsewhere";
+  EXPECT_EQ(tune([](v1::TuneGraphRequest&) {}).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(GraphHandlerTest, TuningMayBeLookedAt) {
+  v1::GetTuningRequest request;
+  v1::GetTuningResponse response;
+  EXPECT_EQ(handler_.GetTuning(call_, request, &response).code(), StatusCode::kInvalidArgument);
+  request.set_name("unknown");
+  EXPECT_EQ(handler_.GetTuning(call_, request, &response).code(), StatusCode::kNotFound);
+  request.set_name("g");
+  ASSERT_TRUE(handler_.GetTuning(call_, request, &response).ok());
+  EXPECT_EQ(response.records_size(), 2);
+}
+
+TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {
+  v1::UploadFeaturesRequest request;
+  request.mutable_spec()->set_graph("g");
+  request.mutable_spec()->set_name("f");
+  request.mutable_spec()->set_upload_id("upload-of-f");
+  v1::TensorSpec* tensor = request.mutable_spec()->add_tensors();
+  tensor->set_name("x");
+  tensor->set_dtype(v1::DATA_TYPE_FLOAT32);
+  tensor->add_shape(FakeEngine::kNodes);
+  tensor->add_shape(2);
+  // The fake's graph is READY in name only: no version serves.
+  EXPECT_EQ(handler_.UploadFeatures(call_)->Take(request).status().code(), StatusCode::kFailedPrecondition);
+  request.mutable_spec()->set_graph("unknown");
+  EXPECT_EQ(handler_.UploadFeatures(call_)->Take(request).status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace vicinal::server

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/handlers/inference_handler.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "tests/server/fake_engine.h"
+
+namespace vicinal::server {
+namespace {
+
+using ::vicinal::testing::FakeEngine;
+
+class InferenceHandlerTest : public ::testing::Test {
+ protected:
+  InferenceHandlerTest() : metrics_({}), workers_(2, 10), handler_(engine_, metrics_, workers_, limits_, &clock_) {
+    call_.method = Method::kClassify;
+    request_.mutable_target()->set_graph("g");
+    request_.mutable_target()->set_model("m");
+    request_.mutable_nodes()->add_ids(7);
+    request_.mutable_nodes()->add_ids(3);
+  }
+  Status Classify() {
+    Status outcome = Internal("done was not called");
+    handler_.Classify(call_, request_, &response_, [&](const Status& status) { outcome = status; });
+    return outcome;
+  }
+
+  Limits limits_;
+  FakeClock clock_;
+  FakeEngine engine_;
+  Metrics metrics_;
+  Workers workers_;
+  InferenceHandler handler_;
+  Call call_;
+  v1::ClassifyRequest request_;
+  v1::ClassifyResponse response_;
+};
+
+TEST_F(InferenceHandlerTest, EncodesWhatWasAskedFor) {
+  request_.set_top_k(2);
+  request_.set_return_logits(true);
+  ASSERT_TRUE(Classify().ok()) << Classify();
+  int32_t classes[4];
+  ASSERT_EQ(response_.classes().data().size(), sizeof(classes));
+  std::memcpy(classes, response_.classes().data().data(), sizeof(classes));
+  EXPECT_EQ(classes[0], 3);  // the fake's last column is the largest
+  EXPECT_EQ(classes[1], 2);
+  float logits[8];
+  ASSERT_EQ(response_.logits().data().size(), sizeof(logits));
+  std::memcpy(logits, response_.logits().data().data(), sizeof(logits));
+  EXPECT_EQ(logits[0], 70.0f);
+  EXPECT_EQ(logits[4], 30.0f);
+  EXPECT_FALSE(response_.has_probabilities());
+  EXPECT_EQ(response_.served_by().graph(), "g");
+  EXPECT_EQ(call_.graph, "g");
+  EXPECT_EQ(call_.model, "m");
+}
+
+TEST_F(InferenceHandlerTest, RefusesBeforeTheEngineIsAsked) {
+  call_.routed_graph = "other";
+  EXPECT_EQ(Classify().code(), StatusCode::kInvalidArgument);
+  call_.routed_graph.clear();
+  request_.set_top_k(FakeEngine::kClasses + 1);
+  EXPECT_EQ(Classify().code(), StatusCode::kInvalidArgument);
+  request_.set_top_k(1);
+  limits_.max_response_bytes = 15;
+  EXPECT_EQ(DetailOf(Classify())->metadata.at("limit"), "max_response_bytes");
+  limits_.max_request_nodes = 1;
+  EXPECT_EQ(DetailOf(Classify())->metadata.at("limit"), "max_request_nodes");
+  EXPECT_FALSE(engine_.last_request.has_value());
+}
+
+TEST_F(InferenceHandlerTest, EngineRefusalsAndLimitsReachTheCaller) {
+  engine_.refuse_submit = Unavailable("QUEUE_FULL", "full", std::chrono::milliseconds(20));
+  EXPECT_EQ(Classify().code(), StatusCode::kUnavailable);
+  engine_.refuse_submit = OkStatus();
+  auto cancel = std::make_shared<CancelToken>();
+  cancel->Cancel();
+  call_.limits.cancel = cancel;
+  EXPECT_EQ(Classify().code(), StatusCode::kCancelled);
+}
+
+TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAuto);
+  EXPECT_EQ(engine_.last_request->precision, Storage::kFloat32);
+  EXPECT_FALSE(response_.timing().receptive_field());
+  EXPECT_EQ(response_.timing().computed_node_count(), FakeEngine::kNodes);
+  request_.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
+  request_.mutable_execution()->set_precision(v1::PRECISION_BFLOAT16);
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAlways);
+  EXPECT_EQ(engine_.last_request->precision, Storage::kBfloat16);
+  EXPECT_TRUE(response_.timing().receptive_field());
+  EXPECT_EQ(response_.timing().computed_node_count(), 2);
+  EXPECT_NE(metrics_.Text().find("vicinal_computed_nodes_total{computed=\"receptive_field\"} 2"), std::string::npos);
+  request_.mutable_execution()->set_receptive_field(static_cast<v1::ReceptiveField>(99));
+  EXPECT_EQ(DetailOf(Classify())->field, "execution.receptive_field");
+  request_.mutable_execution()->clear_receptive_field();
+  request_.mutable_execution()->set_precision(static_cast<v1::Precision>(99));
+  EXPECT_EQ(DetailOf(Classify())->field, "execution.precision");
+}
+
+TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
+  v1::ClassifyGraphsRequest request;
+  request.set_model("m");
+  const std::vector<int64_t> ptr = {0, 1, 1, 3};
+  v1::Tensor* tensor = request.mutable_graphs()->mutable_ptr();
+  tensor->set_dtype(v1::DATA_TYPE_INT64);
+  tensor->add_shape(4);
+  tensor->set_data(reinterpret_cast<const char*>(ptr.data()), ptr.size() * 8);
+  request.mutable_graphs()->mutable_edge_index()->set_dtype(v1::DATA_TYPE_INT64);
+  request.mutable_graphs()->mutable_features()->mutable_dense()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_execution()->set_precision(v1::PRECISION_FLOAT16);
+  v1::ClassifyGraphsResponse response;
+  Status outcome;
+  const auto classify = [&] {
+    outcome = Internal("done was not called");
+    handler_.ClassifyGraphs(call_, request, &response, [&](const Status& status) { outcome = status; });
+    return outcome;
+  };
+  ASSERT_TRUE(classify().ok()) << outcome;
+  EXPECT_EQ(response.classes().shape(0), 3);
+  EXPECT_EQ(engine_.last_request->precision, Storage::kFloat16);
+  limits_.max_response_bytes = 8;
+  EXPECT_EQ(DetailOf(classify())->metadata.at("limit"), "max_response_bytes");
+  request.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
+  EXPECT_EQ(DetailOf(classify())->field, "execution.receptive_field");
+}
+
+TEST_F(InferenceHandlerTest, PiecesJoinToTheWhole) {
+  limits_.max_response_bytes = 100;  // 6 rows of 16 bytes
+  v1::EmbedRequest request;
+  *request.mutable_target() = request_.target();
+  request.mutable_nodes()->set_all(true);
+  request.set_output("logits");
+  std::unique_ptr<Pieces<v1::EmbedResponse>> pieces;
+  handler_.EmbedStream(call_, request, [&](auto made) { pieces = *std::move(made); });
+  ASSERT_NE(pieces, nullptr);
+  std::string bytes;
+  bool last = false;
+  int count = 0;
+  while (!last) {
+    v1::EmbedResponse piece;
+    last = pieces->Next(&piece);
+    EXPECT_EQ(piece.first_row() * 16, static_cast<int64_t>(bytes.size()));
+    EXPECT_EQ(piece.has_timing(), last);
+    bytes += piece.embeddings().data();
+    ++count;
+  }
+  EXPECT_EQ(bytes.size(), static_cast<size_t>(FakeEngine::kNodes * FakeEngine::kClasses * 4));
+  EXPECT_EQ(count, 17);
+}
+
+TEST_F(InferenceHandlerTest, StressManyCallers) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < 200; ++i) {
+        Call call;
+        call.method = Method::kClassify;
+        v1::ClassifyRequest request = request_;
+        request.mutable_nodes()->clear_ids();
+        // Some large enough to be encoded by the workers.
+        for (int n = 0; n < (i % 50 == 0 ? 5000 : 3); ++n) request.mutable_nodes()->add_ids((t + n) % 100);
+        v1::ClassifyResponse response;
+        std::atomic<bool> done{false};
+        handler_.Classify(call, request, &response, [&](const Status& status) {
+          EXPECT_TRUE(status.ok()) << status;
+          done = true;
+        });
+        while (!done) std::this_thread::yield();
+        EXPECT_EQ(response.classes().shape(0), request.nodes().ids_size());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace vicinal::server

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/metrics/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace vicinal::server {
+namespace {
+
+Metrics::Options WithLabels(int64_t names) {
+  Metrics::Options options;
+  options.max_label_names = names;
+  options.version = "1.2.3";
+  options.instruction_set = "TEST";
+  return options;
+}
+
+void ExpectLine(const Metrics& metrics, const std::string& line) {
+  EXPECT_NE(metrics.Text().find(line), std::string::npos) << line << "\nis not in\n" << metrics.Text();
+}
+
+TEST(MetricsTest, CallsAreCountedByMethodAndCode) {
+  Metrics metrics(WithLabels(5));
+  metrics.BeginCall(Method::kClassify);
+  metrics.BeginCall(Method::kClassify);
+  metrics.EndCall(Method::kClassify, StatusCode::kNotFound, 0.0002, "g", "m");
+  ExpectLine(metrics, "vicinal_requests_in_flight{method=\"vicinal.v1.InferenceService/Classify\"} 1");
+  ExpectLine(metrics, "vicinal_requests_total{code=\"NOT_FOUND\",method=\"vicinal.v1.InferenceService/Classify\"} 1");
+  // Not answered: its names are no labels.
+  ExpectLine(metrics,
+             "vicinal_request_duration_seconds_count{graph=\"\",method=\"vicinal.v1.InferenceService/"
+             "Classify\",model=\"\"} 1");
+  metrics.EndCall(Method::kClassify, StatusCode::kOk, 0.0002, "g", "m");
+  ExpectLine(metrics,
+             "vicinal_request_duration_seconds_bucket{graph=\"g\",method=\"vicinal.v1.InferenceService/"
+             "Classify\",model=\"m\",le=\"0.0003\"} 1");
+  ExpectLine(metrics,
+             "vicinal_request_duration_seconds_bucket{graph=\"g\",method=\"vicinal.v1.InferenceService/"
+             "Classify\",model=\"m\",le=\"0.0001\"} 0");
+}
+
+TEST(MetricsTest, NamesBeyondTheBoundAreOther) {
+  Metrics metrics(WithLabels(2));
+  for (const char* graph : {"a", "b", "c", "d", "a"}) {
+    metrics.BeginCall(Method::kEmbed);
+    metrics.EndCall(Method::kEmbed, StatusCode::kOk, 1.0, graph, "m");
+  }
+  ExpectLine(metrics, "_count{graph=\"a\",method=\"vicinal.v1.InferenceService/Embed\",model=\"m\"} 2");
+  ExpectLine(metrics, "_count{graph=\"other\",method=\"vicinal.v1.InferenceService/Embed\",model=\"m\"} 2");
+  EXPECT_EQ(metrics.Text().find("graph=\"c\""), std::string::npos);
+}
+
+TEST(MetricsTest, TheRest) {
+  Metrics metrics(WithLabels(2));
+  metrics.SetDevice("cpu");
+  metrics.UploadBytes("features", 7);
+  metrics.ResultRows(Method::kClassify, 3);
+  metrics.StageSeconds("csr", 0.5);
+  metrics.PhaseSeconds("aggregate", 0.5);
+  metrics.PhaseSeconds("something new", 0.5);
+  metrics.ExecutorBusySeconds(1.5);
+  metrics.Computed(/*receptive_field=*/true, 12);
+  metrics.Computed(/*receptive_field=*/true, 3);
+  metrics.Computed(/*receptive_field=*/false, 100);
+  metrics.TuningRun("changed", 0.25, 40, 3);
+  metrics.TuningRun("kept", 0.5, 10, 0);
+  metrics.TuningRun("something new", 0.0, 0, 0);
+  metrics.SetSource([] {
+    StateSnapshot state;
+    state.graphs = 4;
+    state.ready = true;
+    state.upload_bytes = 11;
+    state.launches = {{"aggregate", "simd_rows", "cpu", 9}};
+    return state;
+  });
+  for (const char* line :
+       {"vicinal_upload_bytes_total{kind=\"features\"} 7",
+        "vicinal_result_rows_total{method=\"vicinal.v1.InferenceService/Classify\"} 3",
+        "vicinal_graph_stage_duration_seconds_sum{stage=\"csr\"} 0.5",
+        "vicinal_phase_duration_seconds_sum{phase=\"aggregate\"} 0.5",
+        "vicinal_phase_duration_seconds_sum{phase=\"other\"} 0.5",
+        "vicinal_executor_busy_seconds_total 1.5",
+        "vicinal_results_total{computed=\"receptive_field\"} 2",
+        "vicinal_results_total{computed=\"full_graph\"} 1",
+        "vicinal_computed_nodes_total{computed=\"receptive_field\"} 15",
+        "vicinal_computed_nodes_total{computed=\"full_graph\"} 100",
+        "vicinal_tuning_runs_total{outcome=\"changed\"} 1",
+        "vicinal_tuning_runs_total{outcome=\"kept\"} 1",
+        "vicinal_tuning_runs_total{outcome=\"other\"} 1",
+        "vicinal_tuning_seconds_total 0.75",
+        "vicinal_tuning_samples_total{result=\"counted\"} 47",
+        "vicinal_tuning_samples_total{result=\"dropped\"} 3",
+        "vicinal_graphs 4",
+        "vicinal_ready 1",
+        "vicinal_memory_bytes{kind=\"uploads\"} 11",
+        "vicinal_kernel_launches_total{operation=\"aggregate\",kernel=\"simd_rows\",device=\"cpu\"} 9",
+        "vicinal_build_info{version=\"1.2.3\",device=\"cpu\",instruction_set=\"TEST\"} 1",
+        "process_resident_memory_bytes "}) {
+    ExpectLine(metrics, line);
+  }
+}
+
+TEST(MetricsTest, StressCallsWhileScraped) {
+  Metrics metrics(WithLabels(10));
+  std::atomic<bool> stop{false};
+  std::thread scraper([&] {
+    while (!stop) EXPECT_FALSE(metrics.Text().empty());
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&metrics, t] {
+      for (int i = 0; i < 500; ++i) {
+        const auto method = static_cast<Method>(i % kMethodCount);
+        metrics.BeginCall(method);
+        metrics.PhaseSeconds("queue", 0.001);
+        metrics.ResultRows(method, 1);
+        metrics.EndCall(method, static_cast<StatusCode>(i % 17), 0.001, "g" + std::to_string(i % 20),
+                        "m" + std::to_string(t));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  scraper.join();
+  ExpectLine(metrics, "vicinal_phase_duration_seconds_count{phase=\"queue\"} 2000");
+}
+
+}  // namespace
+}  // namespace vicinal::server

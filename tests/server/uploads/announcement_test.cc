@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only direct calls can show; the rest goes over a socket (tests/integration/bad_graph_test.cc).
+#include "server/uploads/announcement.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+namespace {
+
+v1::UploadGraphSpec Spec() {
+  v1::UploadGraphSpec spec;
+  spec.set_name("g");
+  spec.set_upload_id("upload-1");
+  spec.set_node_count(5);
+  return spec;
+}
+
+void Add(v1::UploadGraphSpec* spec, const char* name, v1::DataType type, std::vector<int64_t> shape) {
+  v1::TensorSpec* tensor = spec->add_tensors();
+  tensor->set_name(name);
+  tensor->set_dtype(type);
+  for (const int64_t extent : shape) tensor->add_shape(extent);
+}
+
+TEST(AnnouncementTest, SizesAreCounted) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  Add(&spec, "x", v1::DATA_TYPE_FLOAT16, {5, 3});
+  const auto announcement = Announce(spec, Limits());
+  ASSERT_TRUE(announcement.ok()) << announcement.status();
+  EXPECT_EQ(announcement->size_bytes(), 2 * 7 * 4 + 5 * 3 * 2);
+}
+
+TEST(AnnouncementTest, ExtentsThatOverflowAreRefused) {
+  for (const int64_t extent : {INT64_MAX, INT64_MAX / 2, int64_t{1} << 61, int64_t{-1}}) {
+    auto spec = Spec();
+    Add(&spec, "edge_index", v1::DATA_TYPE_INT64, {2, extent});
+    EXPECT_EQ(Announce(spec, Limits()).status().code(), StatusCode::kInvalidArgument) << extent;
+  }
+  // A sum that would overflow: each is refused by itself.
+  v1::UploadModelSpec model;
+  model.set_name("m");
+  model.set_upload_id("upload-1");
+  for (const char* name : {"weights", "reference"}) {
+    v1::TensorSpec* tensor = model.add_tensors();
+    tensor->set_name(name);
+    tensor->set_dtype(v1::DATA_TYPE_UINT8);
+    tensor->add_shape(INT64_MAX / 16);
+  }
+  EXPECT_EQ(DetailOf(Announce(model, Limits()).status())->metadata.at("limit"), "max_upload_bytes");
+}
+
+TEST(AnnouncementTest, ModelReferences) {
+  v1::UploadModelSpec model;
+  model.set_name("m");
+  model.set_upload_id("upload-1");
+  v1::TensorSpec* tensor = model.add_tensors();
+  tensor->set_name("weights");
+  tensor->set_dtype(v1::DATA_TYPE_UINT8);
+  tensor->add_shape(8);
+  EXPECT_TRUE(Announce(model, Limits()).ok());
+  model.mutable_reference()->set_graph("g");
+  EXPECT_FALSE(Announce(model, Limits()).ok());  // described, but no tensor
+  tensor = model.add_tensors();
+  tensor->set_name("reference");
+  tensor->set_dtype(v1::DATA_TYPE_UINT8);
+  tensor->add_shape(8);
+  EXPECT_TRUE(Announce(model, Limits()).ok());
+  model.mutable_reference()->set_tolerance(-1.0);
+  EXPECT_FALSE(Announce(model, Limits()).ok());
+}
+
+TEST(AnnouncementTest, IfVersionNeedsReplace) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  spec.set_if_version(3);
+  EXPECT_FALSE(Announce(spec, Limits()).ok());
+  spec.set_replace(true);
+  EXPECT_TRUE(Announce(spec, Limits()).ok());
+}
+
+}  // namespace
+}  // namespace vicinal::server
