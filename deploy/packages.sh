@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The one place that lists the Debian 12 packages Vicinal needs, by purpose:
+#   deploy/packages.sh build     to compile server and client
+#   deploy/packages.sh test      to run the tests as well (tests/run.sh)
+#   deploy/packages.sh runtime   to run binaries that were built elsewhere (Dockerfile)
+#   deploy/packages.sh list PURPOSE   prints the names and installs nothing
+# Installs what is missing with apt-get, quietly; when nothing is missing it does nothing and needs no network.
+set -euo pipefail
+
+# g++, CMake and Ninja build; ccache makes the second build short. prometheus-cpp's own CMake files look for curl and
+# civetweb, which its -dev package brings along.
+build_packages=(
+  g++ cmake ninja-build ccache pkg-config
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
+  prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev
+)
+# GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; formatter and
+# linter of scripts.
+test_packages=(
+  libgtest-dev libgmock-dev
+  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
+  clang-format-14 shellcheck git
+)
+runtime_packages=(
+  libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5
+)
+
+packages_for() {
+  case "$1" in
+    build) printf '%s\n' "${build_packages[@]}" ;;
+    test) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" ;;
+    runtime) printf '%s\n' "${runtime_packages[@]}" ;;
+    *)
+      echo "packages.sh: purpose must be build, test or runtime, not '$1'" >&2
+      return 2
+      ;;
+  esac
+}
+
+is_installed() {
+  [[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
+}
+
+# Runs a command as root, with sudo where that is needed and there.
+as_root() {
+  if [[ "$(id -u)" == 0 ]]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "packages.sh: must be root to run: $*" >&2
+    return 1
+  fi
+}
+
+# apt-get's own chatter only matters when it fails.
+apt_quietly() {
+  local log
+  log="$(mktemp)"
+  if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 \
+    -o Acquire::Retries=3 "$@" >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    echo "packages.sh: apt-get $* failed" >&2
+    return 1
+  fi
+  rm -f "$log"
+}
+
+install_packages() {
+  local package missing=()
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  [[ ${#missing[@]} == 0 ]] && return
+  echo "installing ${#missing[@]} packages: ${missing[*]}"
+  apt_quietly update
+  apt_quietly install --no-install-recommends "${missing[@]}"
+}
+
+# promtool checks the Prometheus files. It comes in the package `prometheus`, whose installation would also start a
+# server on this machine; so only the tool is taken out of it.
+install_promtool() {
+  command -v promtool >/dev/null && return
+  echo "installing promtool"
+  local folder
+  folder="$(mktemp -d)"
+  chmod 755 "$folder"
+  apt_quietly update
+  (cd "$folder" && apt-get -q download prometheus >apt.log 2>&1) || { cat "$folder/apt.log" >&2; return 1; }
+  dpkg -x "$folder"/prometheus_*.deb "$folder/tree"
+  as_root install -m 755 "$folder/tree/usr/bin/promtool" /usr/local/bin/promtool
+  rm -rf "$folder"
+}
+
+main() {
+  if [[ "${1:-}" == list && $# == 2 ]]; then
+    packages_for "$2"
+    return
+  fi
+  [[ $# == 1 ]] || { echo "usage: deploy/packages.sh [list] build|test|runtime" >&2; return 2; }
+  if ! command -v apt-get >/dev/null; then
+    echo "packages.sh: this is not Debian (no apt-get); install the equivalents of: $(packages_for "$1" | tr '\n' ' ')" >&2
+    return 1
+  fi
+  local names
+  names="$(packages_for "$1")"
+  # shellcheck disable=SC2086  # one argument per name is meant
+  install_packages $names
+  if [[ "$1" == test ]]; then
+    install_promtool
+  fi
+}
+
+main "$@"
