@@ -4,7 +4,13 @@
 #ifndef VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 #define VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// A sanitizer multiplies the compile time of every set (minutes for each file), and its tests run the machine's best one
+// only: the widest vectors and the portable base are enough.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3_DL)
+#else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#endif
 
 // Complete unrolling, so that arrays of vectors live in registers.
 #if defined(__clang__)
