@@ -17,18 +17,27 @@ namespace vicinal::internal::HWY_NAMESPACE {
 
 using GatherPassFunction = void (*)(const GatherJob&, const ColumnPasses&, int64_t, int64_t, int64_t);
 
+template <Reduce kReduce, Storage kStorage>
+GatherPassFunction AggregatePassOf(Weights weights) {
+  if (weights == Weights::kNone) return &GatherPass<GatherKind<kReduce, Weights::kNone, true, kStorage>>;
+  if constexpr (kReduce == Reduce::kSum) {
+    if (weights == Weights::kSource) return &GatherPass<GatherKind<kReduce, Weights::kSource, true, kStorage>>;
+  }
+  return &GatherPass<GatherKind<kReduce, Weights::kEdge, true, kStorage>>;
+}
+
 template <Storage kStorage>
-GatherPassFunction AggregatePassOf(Reduce reduce, bool weighted) {
+GatherPassFunction AggregatePassOf(const GatherJob& job, Reduce reduce) {
+  const Weights weights = job.weight == nullptr  ? Weights::kNone
+                          : job.weight_of_source ? Weights::kSource
+                                                 : Weights::kEdge;
   switch (reduce) {
     case Reduce::kMax:
-      return weighted ? &GatherPass<GatherKind<Reduce::kMax, true, true, kStorage>>
-                      : &GatherPass<GatherKind<Reduce::kMax, false, true, kStorage>>;
+      return AggregatePassOf<Reduce::kMax, kStorage>(weights);
     case Reduce::kMin:
-      return weighted ? &GatherPass<GatherKind<Reduce::kMin, true, true, kStorage>>
-                      : &GatherPass<GatherKind<Reduce::kMin, false, true, kStorage>>;
+      return AggregatePassOf<Reduce::kMin, kStorage>(weights);
     default:
-      return weighted ? &GatherPass<GatherKind<Reduce::kSum, true, true, kStorage>>
-                      : &GatherPass<GatherKind<Reduce::kSum, false, true, kStorage>>;
+      return AggregatePassOf<Reduce::kSum, kStorage>(weights);
   }
 }
 
@@ -36,7 +45,7 @@ template <Storage kStorage>
 void AggregateRows(const AggregateArgs& args, ThreadPool* pool) {
   const GatherJob job = MakeAggregateJob(args);
   const ColumnPasses columns(args.dst.cols, DivideUp(args.config.values[kTileColumns], kLanes));
-  const GatherPassFunction gather = AggregatePassOf<kStorage>(args.problem.reduce, job.weight != nullptr);
+  const GatherPassFunction gather = AggregatePassOf<kStorage>(job, args.problem.reduce);
   const int64_t wanted_rows = args.config.values[kPanelRows], panel_rows = wanted_rows == 0 ? 32 : wanted_rows;
   RowWork work = {job.row_ptr, args.dst.rows};
   if (panel_rows < 0 || columns.passes == 1) {

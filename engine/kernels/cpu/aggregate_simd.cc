@@ -40,7 +40,7 @@ void Aggregate(const AggregateArgs& args, ThreadPool* pool) { AggregateRows<Stor
 
 void GatherJobRows(const GatherJob& job, Reduce reduce, int64_t begin, int64_t end) {
   const ColumnPasses columns(job.dst.cols, 0);
-  const GatherPassFunction gather = AggregatePassOf<Storage::kFloat32>(reduce, job.weight != nullptr);
+  const GatherPassFunction gather = AggregatePassOf<Storage::kFloat32>(job, reduce);
   for (int64_t pass = 0; pass < columns.passes; ++pass) gather(job, columns, pass, begin, end);
 }
 

@@ -35,12 +35,15 @@ inline constexpr int64_t kBlockEdges = 256;
 // not made for this: few instances.
 inline constexpr int kMaxVectors = kLanes >= 16 ? 8 : kLanes == 8 ? 6 : kLanes == 4 ? 4 : 2;
 
-// What is gathered: the reduce (kMean is kSum and GatherJob::mean), weights or none, rows named by col or consecutive,
-// and how rows are stored.
-template <Reduce kReduceKind, bool kHasWeights, bool kHasCol, Storage kStored = Storage::kFloat32>
+// Whose the weights are. Of maxima and minima there is no instance for kSource: kEdge asks the job.
+enum class Weights { kNone, kEdge, kSource };
+
+// What is gathered: the reduce (kMean is kSum and GatherJob::mean), weights, rows named by col or consecutive, and how
+// rows are stored.
+template <Reduce kReduceKind, Weights kWeightsOf, bool kHasCol, Storage kStored = Storage::kFloat32>
 struct GatherKind {
   static constexpr Reduce kReduce = kReduceKind;
-  static constexpr bool kWeighted = kHasWeights;
+  static constexpr Weights kWeights = kWeightsOf;
   static constexpr bool kIndexed = kHasCol;
   static constexpr Storage kStorage = kStored;
 };
@@ -63,7 +66,8 @@ class RowGatherer {
         last_edge_(job.row_ptr[0] + job.num_edges - 1),
         first_col_(first_col),
         last_count_(kFull ? kLanes : last_count),
-        last_mask_(hn::FirstN(Floats(), static_cast<size_t>(last_count_))) {}
+        last_mask_(hn::FirstN(Floats(), static_cast<size_t>(last_count_))),
+        plain_(IsPlain(job)) {}
 
   // Reduces edges [begin, end), at most a block of them, into acc.
   HWY_INLINE void ReduceBlock(int64_t begin, int64_t end, VF* acc) const {
@@ -73,10 +77,9 @@ class RowGatherer {
     if (begin < end) {
       int64_t edge = begin;
       for (; edge + 2 < end; edge += 2) TakePair(edge, acc, odd);
-      // The last one or two without a branch, which would often be foretold wrongly.
       if (ahead_ > 0) PrefetchPair(edge);
       Take(edge, acc);
-      TakeIf(edge + 1 < end, Smaller(edge + 1, end - 1), odd);
+      if (edge + 1 < end) Take(edge + 1, odd);
     }
     JoinAll(acc, odd);
   }
@@ -96,10 +99,30 @@ class RowGatherer {
 
   // What follows the reduce of row i's `degree` edges, up to the store.
   HWY_INLINE void StoreRow(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
-    if (degree == 0) {
+    if (!kSums && degree == 0) {
       VICINAL_UNROLL
       for (int v = 0; v < N; ++v) acc[v] = hn::Zero(Floats());
     }
+    if (!plain_) Complete(job, i, degree, acc);
+    float* dst = job.dst.row(i) + first_col_;
+    if (kFull && job.stream) {
+      VICINAL_UNROLL
+      for (int v = 0; v < N; ++v) hn::Stream(acc[v], Floats(), dst + v * kLanes);
+      return;
+    }
+    VICINAL_UNROLL
+    for (int v = 0; v < N; ++v) StoreSome(acc[v], dst + v * kLanes, kFull || v + 1 < N ? kLanes : last_count_);
+  }
+
+ private:
+  // Whether a row is its reduce and nothing more.
+  static bool IsPlain(const GatherJob& job) {
+    const Epilogue& e = job.epilogue;
+    return !job.mean && job.self_scale == 0 && e.scale == 1.0f && e.row_scale == nullptr && e.bias == nullptr &&
+           e.addend.empty() && e.activation.kind == ActivationKind::kNone;
+  }
+
+  HWY_INLINE void Complete(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
     if (kSums && job.mean && degree > 1) {
       const VF share = hn::Set(Floats(), 1.0f / static_cast<float>(degree));
       VICINAL_UNROLL
@@ -112,17 +135,8 @@ class RowGatherer {
       for (int v = 0; v < N; ++v) acc[v] = hn::MulAdd(self_scale, LoadColumns(row, v), acc[v]);
     }
     FinishRow<N>(acc, job.epilogue, i, first_col_, last_count_);
-    float* dst = job.dst.row(i) + first_col_;
-    if (kFull && job.stream) {
-      VICINAL_UNROLL
-      for (int v = 0; v < N; ++v) hn::Stream(acc[v], Floats(), dst + v * kLanes);
-      return;
-    }
-    VICINAL_UNROLL
-    for (int v = 0; v < N; ++v) StoreSome(acc[v], dst + v * kLanes, kFull || v + 1 < N ? kLanes : last_count_);
   }
 
- private:
   static const Element* FirstRow(const GatherJob& job) {
     if constexpr (Kind::kStorage == Storage::kFloat32) {
       return job.src.data;
@@ -132,6 +146,12 @@ class RowGatherer {
   }
 
   HWY_INLINE int64_t SourceOf(int64_t edge) const { return Kind::kIndexed ? col_[edge] : edge; }
+
+  // Maxima and minima with weights are rare: one instance asks at each edge.
+  HWY_INLINE int64_t WeightOf(int64_t edge, int64_t source) const {
+    if constexpr (kSums) return Kind::kWeights == Weights::kSource ? source : edge;
+    return edge ^ ((edge ^ source) & source_mask_);
+  }
 
   HWY_INLINE VF LoadColumns(const Element* row, int v) const {
     return kFull || v + 1 < N ? Rows::Load(row + v * kLanes)
@@ -146,8 +166,8 @@ class RowGatherer {
   HWY_INLINE void Take(int64_t edge, VF* acc) const {
     const int64_t source = SourceOf(edge);
     const Element* row = src_ + source * stride_;
-    if constexpr (Kind::kWeighted) {
-      const VF weight = hn::Set(Floats(), weight_[edge ^ ((edge ^ source) & source_mask_)]);
+    if constexpr (Kind::kWeights != Weights::kNone) {
+      const VF weight = hn::Set(Floats(), weight_[WeightOf(edge, source)]);
       VICINAL_UNROLL
       for (int v = 0; v < N; ++v) {
         const VF x = LoadColumns(row, v);
@@ -157,17 +177,6 @@ class RowGatherer {
       VICINAL_UNROLL
       for (int v = 0; v < N; ++v) acc[v] = Join(acc[v], LoadColumns(row, v));
     }
-  }
-
-  // Leaves acc as it is unless `wanted`.
-  HWY_INLINE void TakeIf(bool wanted, int64_t edge, VF* acc) const {
-    VF joined[N];
-    VICINAL_UNROLL
-    for (int v = 0; v < N; ++v) joined[v] = acc[v];
-    Take(edge, joined);
-    const hn::Mask<Floats> mask = hn::FirstN(Floats(), wanted ? static_cast<size_t>(kLanes) : 0);
-    VICINAL_UNROLL
-    for (int v = 0; v < N; ++v) acc[v] = hn::IfThenElse(mask, joined[v], acc[v]);
   }
 
   HWY_INLINE void TakePair(int64_t edge, VF* even, VF* odd) const {
@@ -211,6 +220,7 @@ class RowGatherer {
   const int64_t first_col_;    // of the N vectors
   const int64_t last_count_;   // columns of the last vector
   const hn::Mask<Floats> last_mask_;
+  const bool plain_;
 };
 
 template <int N, bool kFull, class Kind>

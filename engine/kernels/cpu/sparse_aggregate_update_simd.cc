@@ -127,7 +127,7 @@ void MultiplyTouched(const SparseAggregateUpdateArgs& args, const SparseAccumula
   job.epilogue = args.epilogue;
   if (!job.epilogue.addend.empty()) job.epilogue.addend.data = args.epilogue.addend.row(i);
   job.num_edges = row.touched;
-  GatherRows<GatherKind<Reduce::kSum, true, true>>(job, 0, 1);
+  GatherRows<GatherKind<Reduce::kSum, Weights::kEdge, true>>(job, 0, 1);
 }
 
 }  // namespace vicinal::internal::HWY_NAMESPACE

@@ -41,8 +41,8 @@ void SparseUpdate(const SparseUpdateArgs& args, ThreadPool* pool) {
   const bool weighted = job.weight != nullptr;
   const double vectors = static_cast<double>(DivideUp(args.dst.cols, kLanes));
   ForRows(pool, {job.row_ptr, args.dst.rows, 0.4 + 0.3 * vectors, 5 + vectors}, [&](int64_t begin, int64_t end, int) {
-    weighted ? GatherRows<GatherKind<Reduce::kSum, true, true>>(job, begin, end)
-             : GatherRows<GatherKind<Reduce::kSum, false, true>>(job, begin, end);
+    weighted ? GatherRows<GatherKind<Reduce::kSum, Weights::kEdge, true>>(job, begin, end)
+             : GatherRows<GatherKind<Reduce::kSum, Weights::kNone, true>>(job, begin, end);
   });
 }
 
