@@ -6,14 +6,16 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 namespace vicinal {
 
 // One caller at a time runs a loop; the calling thread works too. A pool of one thread has no workers.
 class ThreadPool {
  public:
-  // `num_threads` >= 1 counts the caller.
-  explicit ThreadPool(int num_threads);
+  // `num_threads` >= 1 counts the caller. `cores`, one per thread or empty: processors that the threads have to
+  // themselves. Each worker then keeps to one of them, never to the one that the caller is on when a loop begins.
+  explicit ThreadPool(int num_threads, const std::vector<int>& cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

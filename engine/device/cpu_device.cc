@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -25,19 +27,36 @@ constexpr size_t kAlignment = 64;
 
 // From this size on buffers lie on pages of 2 MiB where the system has them: gathered rows would otherwise miss the
 // address cache at every edge (measured: bench/kernels, aggregate uniform).
-constexpr size_t kHugeFrom = size_t{4} << 20;
+constexpr size_t kHugeFrom = size_t{1} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // No process of today's 64-bit systems can address more; asking the allocator for it would be our bug.
 constexpr size_t kMostBytes = size_t{1} << 47;
 
-// Cores that the scheduler lets this process use: in a container fewer than the machine has.
-int UsableCores() {
+// Cores that the scheduler lets this process use: in a container fewer than the machine has. Empty where it does not
+// say.
+std::vector<int> UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
-  const unsigned cores = std::thread::hardware_concurrency();
-  return cores > 0 ? static_cast<int>(cores) : 1;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+int DefaultThreads() {
+  const size_t cores = UsableCores().size();
+  return cores > 0 ? static_cast<int>(cores) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// A thread for each core: then threads keep to theirs. Fewer threads than cores may have been asked for because others
+// use the rest, and who knows which.
+std::vector<int> CoresFor(int num_threads) {
+  std::vector<int> cores = UsableCores();
+  if (cores.size() != static_cast<size_t>(num_threads)) cores.clear();
+  return cores;
 }
 
 // The processor's own name, where the system tells it.
@@ -65,7 +84,7 @@ void* AllocateAligned(size_t bytes) {
 
 class CpuContext final : public DeviceContext {
  public:
-  CpuContext(Device& device, int num_threads) : device_(device), pool_(num_threads) {}
+  CpuContext(Device& device, int num_threads) : device_(device), pool_(num_threads, CoresFor(num_threads)) {}
   Device& device() override { return device_; }
   ThreadPool* thread_pool() override { return &pool_; }
   Status Synchronize() override { return OkStatus(); }
@@ -77,7 +96,7 @@ class CpuContext final : public DeviceContext {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(int num_threads) : num_threads_(num_threads > 0 ? num_threads : UsableCores()) {}
+  explicit CpuDevice(int num_threads) : num_threads_(num_threads > 0 ? num_threads : DefaultThreads()) {}
   ~CpuDevice() override { VICINAL_DCHECK(allocated_.load() == 0); }
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }

@@ -4,6 +4,7 @@
 #include "engine/base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <memory>
@@ -34,6 +35,49 @@ TEST(ThreadPool, EachTaskOnceWithThreadNumbersInRange) {
 TEST(ThreadPool, NegativeCountsAreNothing) {
   ThreadPool pool(2);
   pool.ParallelFor(-5, [](int64_t, int) { FAIL(); });
+}
+
+std::vector<int> CoresOfThisThread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+// Cores that the worker of a pool of two may use, asked for in a loop that both threads are in.
+std::vector<int> CoresOfWorker(ThreadPool& pool) {
+  std::atomic<int> inside{0};
+  std::vector<int> cores;
+  pool.ParallelFor(2, [&](int64_t, int thread) {
+    inside.fetch_add(1);
+    while (inside.load() < 2) std::this_thread::yield();
+    if (thread == 1) cores = CoresOfThisThread();
+  });
+  return cores;
+}
+
+TEST(ThreadPool, AWorkerLeavesTheCallersCore) {
+  const std::vector<int> all = CoresOfThisThread();
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  ThreadPool pool(2, {all[0], all[1]});
+  std::thread caller([&] {
+    for (const int turn : {0, 1, 1, 0}) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(all[turn], &set);
+      ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+      EXPECT_EQ(CoresOfWorker(pool), std::vector<int>{all[1 - turn]});
+    }
+  });
+  caller.join();
+}
+
+TEST(ThreadPool, WithoutCoresAWorkerMayGoAnywhere) {
+  ThreadPool pool(2);
+  EXPECT_EQ(CoresOfWorker(pool), CoresOfThisThread());
 }
 
 // Scratch per thread number is never used by two at once: plain counters, which the thread sanitizer watches.
