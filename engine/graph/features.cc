@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feature matrices out of their tensors, dense or CSR, and their rows in another order. Invariant: HostFeatures that
-// are returned hold finite values and, when sparse, a CSR with unique ascending columns. O(entries).
+// are returned hold finite values and, when sparse, a CSR with unique ascending columns, without values where all
+// are 1. O(entries).
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -117,6 +118,12 @@ Status CheckSparseShapes(const FeatureTensors& tensors, int64_t expected_rows, c
                                       " has ", tensors.indices->shape[0], "; they must be equal"));
 }
 
+// Bags of words are often all ones; without values a product with them reads half as much.
+void DropOnes(Csr* csr) {
+  const auto is_one = [](float value) { return value == 1.0f; };
+  if (std::all_of(csr->value.begin(), csr->value.end(), is_one)) csr->value = {};
+}
+
 StatusOr<HostFeatures> AssembleSparse(const FeatureTensors& tensors, int64_t expected_rows, const Names& names) {
   VICINAL_RETURN_IF_ERROR(CheckSparseShapes(tensors, expected_rows, names));
   const int64_t nnz = tensors.indices->shape[0];
@@ -133,6 +140,7 @@ StatusOr<HostFeatures> AssembleSparse(const FeatureTensors& tensors, int64_t exp
   VICINAL_RETURN_IF_ERROR(CheckColumns(features.csr, names));
   VICINAL_ASSIGN_OR_RETURN(features.csr.value, ToFloats(*tensors.values, names.values));
   VICINAL_RETURN_IF_ERROR(CheckFinite(features.csr.value.data(), nnz, 0, names.values));
+  DropOnes(&features.csr);
   return features;
 }
 
@@ -180,7 +188,7 @@ HostFeatures PermuteRows(const HostFeatures& features, const std::vector<NodeId>
   for (int64_t row = 0; row < csr.num_rows; ++row) {
     const int64_t begin = csr.row_ptr[row], count = csr.row_ptr[row + 1] - begin, to = out.csr.row_ptr[new_of_old[row]];
     std::copy_n(csr.col.begin() + begin, count, out.csr.col.begin() + to);
-    std::copy_n(csr.value.begin() + begin, count, out.csr.value.begin() + to);
+    if (!csr.value.empty()) std::copy_n(csr.value.begin() + begin, count, out.csr.value.begin() + to);
   }
   return out;
 }

@@ -93,6 +93,19 @@ TEST(AssembleFeatures, TakesCsr) {
   EXPECT_TRUE(empty.Assemble().ok());
 }
 
+TEST(AssembleFeatures, NeedsNoValuesWhereAllAreOne) {
+  SparseTensors ones;
+  ones.values = FloatTensor({3}, {1, 1, 1});
+  const auto features = ones.Assemble();
+  ASSERT_TRUE(features.ok()) << features.status();
+  EXPECT_EQ(features->csr.col, (std::vector<NodeId>{1, 3, 0}));
+  EXPECT_TRUE(features->csr.value.empty());
+  const HostFeatures moved = PermuteRows(*features, {2, 1, 0});
+  EXPECT_EQ(moved.csr.row_ptr, (std::vector<EdgeId>{0, 1, 1, 3}));
+  EXPECT_EQ(moved.csr.col, (std::vector<NodeId>{0, 1, 3}));
+  EXPECT_TRUE(moved.csr.value.empty());
+}
+
 TEST(AssembleFeatures, NamesTheFaultOfIndptr) {
   const auto with = [](HostTensor indptr, int64_t rows = 3) {
     SparseTensors tensors;
