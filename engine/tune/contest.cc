@@ -11,7 +11,7 @@
 namespace vicinal {
 namespace {
 
-constexpr int kHopelessRounds = 3;
+constexpr size_t kHopelessRounds = 3;
 // Too few rounds for an interval are enough for a winner that saved so much in each of them: a spike, which hits one
 // run in ten, would have had to hit the default every time.
 constexpr size_t kPlainRounds = 3;
@@ -113,17 +113,13 @@ int Contest::Leader() const {
 
 void Contest::Eliminate() {
   const int leader = Leader();
-  const double leading = StandingOf(leader).median_seconds;
   for (int c = 0; c < count_; ++c) {
     if (c == leader || !in_play_[c]) continue;
     if (rounds() >= options_.min_rounds) {
       if (ClearlySlower(c, leader)) in_play_[c] = false;
-    } else if (rounds() >= kHopelessRounds) {
-      double best = std::numeric_limits<double>::infinity();
-      int64_t samples = 0;
-      for (const Round& round : rounds_)
-        if (round[c] > 0.0) best = std::min(best, round[c]), ++samples;
-      if (samples >= kHopelessRounds && best > options_.hopeless * leading) in_play_[c] = false;
+    } else {
+      const std::vector<double> ratios = Ratios(c, leader);
+      if (ratios.size() >= kHopelessRounds && ratios.front() > options_.hopeless) in_play_[c] = false;
     }
   }
   settled_ = Settled(leader);

@@ -23,9 +23,9 @@ struct ContestOptions {
   int min_rounds = 6;
   // Candidates whose times differ by less than this factor are as good as each other.
   double same = 1.02;
-  // Dropped after three rounds when even the best of its samples is this many times the leader's median: a spike may
-  // hit a run, or two, but hardly three.
-  double hopeless = 3.0;
+  // Dropped after three rounds when in each of them it took at least this many times the leader's time: a spike may hit
+  // a run, or two, but hardly three. Where runs are long, that leaves the budget to those that may win.
+  double hopeless = 1.3;
   // Chance of error allowed on each side of an interval. 0.02 needs 6 rounds that agree.
   double error = 0.02;
   // For dropping a candidate where the ratios scatter by more than `noisy` (quartiles apart / median): in a disturbed
