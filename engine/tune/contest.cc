@@ -96,6 +96,11 @@ bool Contest::ClearlySlower(int candidate, int leader) const {
   return IntervalOfMedian(ratios, noisy ? options_.noisy_error : options_.error).low > 1.0;
 }
 
+bool Contest::Hopeless(int candidate, int leader) const {
+  const std::vector<double> ratios = Ratios(candidate, leader);
+  return ratios.size() >= kHopelessRounds && ratios.front() > options_.hopeless;
+}
+
 // Of those in play, the one that no other beats by median ratio; ties and cycles go to the lowest median time.
 int Contest::Leader() const {
   int leader = -1;
@@ -113,14 +118,13 @@ int Contest::Leader() const {
 
 void Contest::Eliminate() {
   const int leader = Leader();
+  const bool early = rounds() < options_.min_rounds;
+  int64_t left = std::count(in_play_.begin(), in_play_.end(), true);
   for (int c = 0; c < count_; ++c) {
-    if (c == leader || !in_play_[c]) continue;
-    if (rounds() >= options_.min_rounds) {
-      if (ClearlySlower(c, leader)) in_play_[c] = false;
-    } else {
-      const std::vector<double> ratios = Ratios(c, leader);
-      if (ratios.size() >= kHopelessRounds && ratios.front() > options_.hopeless) in_play_[c] = false;
-    }
+    if (c == leader || !in_play_[c] || (early && left <= 2)) continue;
+    if (early ? !Hopeless(c, leader) : !ClearlySlower(c, leader)) continue;
+    in_play_[c] = false;
+    --left;
   }
   settled_ = Settled(leader);
 }

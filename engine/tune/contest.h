@@ -24,8 +24,8 @@ struct ContestOptions {
   // Candidates whose times differ by less than this factor are as good as each other.
   double same = 1.02;
   // Dropped after three rounds when in each of them it took at least this many times the leader's time: a spike may hit
-  // a run, or two, but hardly three. Where runs are long, that leaves the budget to those that may win.
-  double hopeless = 1.3;
+  // a run, or two, but hardly three. Where runs are long, that leaves the budget to those that may win, two at least.
+  double hopeless = 2.0;
   // Chance of error allowed on each side of an interval. 0.02 needs 6 rounds that agree.
   double error = 0.02;
   // For dropping a candidate where the ratios scatter by more than `noisy` (quartiles apart / median): in a disturbed
@@ -80,6 +80,7 @@ class Contest {
   // Ratios of a's time to b's in the rounds where both have one, sorted.
   std::vector<double> Ratios(int a, int b) const;
   bool ClearlySlower(int candidate, int leader) const;
+  bool Hopeless(int candidate, int leader) const;
   int Leader() const;
   void Eliminate();
   bool Settled(int leader) const;

@@ -205,9 +205,10 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
   job.mean = args.problem.reduce == Reduce::kMean;
   job.dst = args.dst;
   job.epilogue = args.epilogue;
-  const auto gather = args.problem.reduce == Reduce::kMax   ? &GatherRows<GatherKind<Reduce::kMax, Weights::kNone, false>>
-                      : args.problem.reduce == Reduce::kMin ? &GatherRows<GatherKind<Reduce::kMin, Weights::kNone, false>>
-                                                            : &GatherRows<GatherKind<Reduce::kSum, Weights::kNone, false>>;
+  const auto gather = args.problem.reduce == Reduce::kMax ? &GatherRows<GatherKind<Reduce::kMax, Weights::kNone, false>>
+                      : args.problem.reduce == Reduce::kMin
+                          ? &GatherRows<GatherKind<Reduce::kMin, Weights::kNone, false>>
+                          : &GatherRows<GatherKind<Reduce::kSum, Weights::kNone, false>>;
   const double vectors = static_cast<double>(DivideUp(args.dst.cols, kLanes));
   ForRows(pool, {args.segments, args.num_segments, 0.5 * vectors, 10},
           [&](int64_t begin, int64_t end, int) { gather(job, begin, end); });
