@@ -130,10 +130,13 @@ struct Loss {
   int64_t best = 0;
 };
 
-// Median over every second round, from `first` on, of the time of `a` / the time of `b`.
-double RatioOf(const std::vector<std::vector<double>>& times, int64_t a, int64_t b, size_t first) {
+// Median over the rounds of a half of the time of `a` / the time of `b`. Pairs of rounds, which run in opposite orders,
+// belong to the halves in turn.
+double RatioOf(const std::vector<std::vector<double>>& times, int64_t a, int64_t b, size_t half) {
   std::vector<double> ratios;
-  for (size_t round = first; round < times[a].size(); round += 2) ratios.push_back(times[a][round] / times[b][round]);
+  for (size_t round = 0; round < times[a].size(); ++round) {
+    if (round / 2 % 2 == half) ratios.push_back(times[a][round] / times[b][round]);
+  }
   return Median(ratios);
 }
 
