@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/execute/awaited.h"
 #include "engine/tune/sample_rows.h"
 
 namespace vicinal {
@@ -154,20 +155,11 @@ class TuningService::Session {
   }
 
   StatusOr<RunSample> RunInLease(int candidate) {
-    Mutex mutex;
-    CondVar came;
-    bool finished = false;
-    StatusOr<RunSample> outcome = Internal("not run");
+    Awaited<StatusOr<RunSample>> outcome;
     executor_.SubmitBackground([&](const Status& admitted, DeviceContext& context, const Lease& lease) {
-      StatusOr<RunSample> sample = admitted.ok() ? MeasureOne(candidate, context, lease) : admitted;
-      MutexLock lock(&mutex);
-      outcome = std::move(sample);
-      finished = true;
-      came.NotifyOne();
+      outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
     });
-    MutexLock lock(&mutex);
-    while (!finished) came.Wait(&mutex);
-    return outcome;
+    return outcome.Take();
   }
 
   // On the executor's thread.
