@@ -190,6 +190,20 @@ TEST(FieldRun, OtherFeaturesThanThePlanWasMadeWith) {
   runs.ExpectSameBits({1, 2, 3}, "more nonzeros");
 }
 
+TEST(FieldRun, IsCountedApartFromRunsOverTheFullGraph) {
+  std::mt19937 random(3);
+  const auto graph = PrepareEdges(RandomEdges(40, 150, false, random), OrderKind::kRcm);
+  const auto features = UploadFeatures(RandomFeatures(40, 6, random), 6, false, *graph);
+  ModelMaker maker(6);
+  const auto model = maker.Done(Gin(maker, Relu(maker, Gin(maker, 0, 8)), 4));
+  FieldRuns runs(RequestFor(model, graph, *features), *features);
+  for (const int64_t node : {3, 17, 39}) runs.ExpectSameBits({node}, "one node");
+  for (const PlanStepInfo& step : runs.plan().Steps()) {
+    EXPECT_EQ(step.run_count, 1) << step.description;
+    EXPECT_EQ(step.field_run_count, 3) << step.description;
+  }
+}
+
 TEST(FieldRun, StepsOverTheWholeGraphRefuseWithTheirName) {
   std::mt19937 random(2);
   const EdgeList edges = RandomEdges(40, 150, false, random);
