@@ -43,8 +43,8 @@ void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
   out << "\nplan on " << plan.device() << " for " << Served(plan.served_by()) << '\n';
   if (!plan.order().empty()) out << "order: " << plan.order() << '\n';
   out << "scratch memory: " << FormatBytes(plan.scratch_bytes()) << "\n\n";
-  Table table(
-      {"step", "operation", "layers", "kernel", "locality", "bytes", "operations", "runs", "mean time", "what"});
+  Table table({"step", "operation", "layers", "kernel", "locality", "bytes", "operations", "runs (+ fields)",
+               "mean time", "what"});
   for (int i = 0; i < plan.steps_size(); ++i) {
     const v1::PlanStep& step = plan.steps(i);
     table.Add({absl::StrCat(i), step.operation(), step.layers(), step.kernel().empty() ? "-" : step.kernel(),
