@@ -212,7 +212,10 @@ TuningService::Parts EngineImpl::TuningParts() {
 
 Status EngineImpl::ForceSetting(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                                 const ForcedConfiguration& forced) {
-  if (forced.kernel.empty()) return InvalidArgument("KERNEL_MISSING", "force.kernel", "name the kernel to force");
+  if (forced.kernel.empty()) {
+    return InvalidArgument("KERNEL_MISSING", "force.kernel",
+                           "force needs the name of a kernel; GetCapabilities lists them");
+  }
   std::vector<TuningRecord> records;
   for (const TuningWork& work : works) {
     VICINAL_ASSIGN_OR_RETURN(TuningCandidate candidate,

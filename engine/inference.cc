@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/execute/awaited.h"
 
 namespace vicinal {
 namespace {
@@ -41,19 +42,10 @@ Status InferenceSpine::Submit(InferenceJob job, InferenceCallback done) {
 }
 
 StatusOr<InferenceResult> InferenceSpine::RunAndWait(InferenceJob job) {
-  Mutex mutex;
-  CondVar came;
-  bool finished = false;
-  StatusOr<InferenceResult> outcome = Internal("not run");
-  VICINAL_RETURN_IF_ERROR(Submit(std::move(job), [&](StatusOr<InferenceResult> result) {
-    MutexLock lock(&mutex);
-    outcome = std::move(result);
-    finished = true;
-    came.NotifyOne();
-  }));
-  MutexLock lock(&mutex);
-  while (!finished) came.Wait(&mutex);
-  return outcome;
+  Awaited<StatusOr<InferenceResult>> outcome;
+  VICINAL_RETURN_IF_ERROR(
+      Submit(std::move(job), [&outcome](StatusOr<InferenceResult> result) { outcome.Set(std::move(result)); }));
+  return outcome.Take();
 }
 
 StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job) {

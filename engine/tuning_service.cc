@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a key: the adjacency and matrices are made (on this service's thread), candidates run in rounds (each run
-// in a lease), the contest judges, the record is written. A key that is forced or reset meanwhile keeps what it was
-// given.
+// in a lease), the contest judges, the record is written. A key that is forced or reset meanwhile, be it that it waits
+// or that it is measured, keeps what it was given.
 #include "engine/tuning_service.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/execute/awaited.h"
 #include "engine/tune/sample_rows.h"
 
 namespace vicinal {
@@ -51,6 +52,10 @@ WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_
 Status Stopped() {
   return Unavailable("DRAINING", "this server is shutting down and tunes no more; retry on another",
                      std::chrono::seconds(1));
+}
+
+Status OutOfMemory() {
+  return ResourceExhausted("OUT_OF_MEMORY", "no memory left to tune with", std::chrono::seconds(1));
 }
 
 }  // namespace
@@ -104,7 +109,8 @@ class TuningService::Session {
     if (predicted > kMaxRunSeconds) {
       share_ = kMaxRunSeconds / predicted;
       VICINAL_ASSIGN_OR_RETURN(sampled_, SampleRows(whole, share_, *parts_.device));
-      share_ = static_cast<double>(sampled_.view.nnz) / static_cast<double>(whole.nnz);
+      // Blocks of rows that nobody has edges into say nothing about their share.
+      if (sampled_.view.nnz > 0) share_ = static_cast<double>(sampled_.view.nnz) / static_cast<double>(whole.nnz);
       input.adjacency = sampled_.view;
       input.shape.rows = sampled_.view.rows;
       input.shape.edges = sampled_.view.nnz;
@@ -154,24 +160,15 @@ class TuningService::Session {
   }
 
   StatusOr<RunSample> RunInLease(int candidate) {
-    Mutex mutex;
-    CondVar came;
-    bool finished = false;
-    StatusOr<RunSample> outcome = Internal("not run");
+    Awaited<StatusOr<RunSample>> outcome;
     executor_.SubmitBackground([&](const Status& admitted, DeviceContext& context, const Lease& lease) {
-      StatusOr<RunSample> sample = admitted.ok() ? MeasureOne(candidate, context, lease) : admitted;
-      MutexLock lock(&mutex);
-      outcome = std::move(sample);
-      finished = true;
-      came.NotifyOne();
+      outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
     });
-    MutexLock lock(&mutex);
-    while (!finished) came.Wait(&mutex);
-    return outcome;
+    return outcome.Take();
   }
 
-  // On the executor's thread.
-  StatusOr<RunSample> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) {
+  // On the executor's thread, which nothing may be thrown through.
+  StatusOr<RunSample> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
     const auto run = [&] {
       for (int64_t r = 0; r < repeats_; ++r) {
         VICINAL_RETURN_IF_ERROR(trial_->Run(candidate, contest_->rounds() + r, context));
@@ -183,6 +180,8 @@ class TuningService::Session {
                              parts_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
     sample.disturbed = sample.disturbed || lease.ShouldStop();
     return sample;
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
   }
 
   void Judge() {
@@ -287,7 +286,7 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
     if (stopping_) return Stopped();
     for (const TuningWork& work : works) {
       jobs.push_back(std::make_shared<Job>(Job{graph, work, budget, true, false}));
-      graph->tuning().SetState(work.key, TuningState::kQueued);
+      graph->tuning().Queue(work.key);
       ordered_.push_back(jobs.back());
     }
   }
@@ -349,13 +348,13 @@ void TuningService::Loop() {
 void TuningService::Tune(const Job& job) {
   TuningTable& table = job.graph->tuning();
   const TuningKey& key = job.work.key;
-  table.SetState(key, TuningState::kRunning);
+  if (!table.Begin(key)) return;
   Session session(parts_, executor_, *this, job);
   StatusOr<TuningRecord> record = Internal("not run");
   try {
     record = session.Run();
   } catch (const std::bad_alloc&) {
-    record = ResourceExhausted("OUT_OF_MEMORY", "no memory left to tune with", std::chrono::seconds(1));
+    record = OutOfMemory();
   }
   if (!record.ok()) {
     TuningRecord given_up;

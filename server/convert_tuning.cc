@@ -18,7 +18,7 @@ StatusOr<Nanoseconds> BudgetOf(const google::protobuf::Duration& budget) {
   const Nanoseconds time = (seconds_fit ? std::chrono::seconds(budget.seconds()) : std::chrono::seconds(-1)) + nanos;
   const bool nanos_fit = nanos.count() >= 0 && nanos < std::chrono::seconds(1);
   if (seconds_fit && nanos_fit && time > Nanoseconds::zero() && time <= kMaxBudget) return time;
-  return InvalidArgument("BAD_TUNING", "budget", "the budget must be above 0 and at most 10 minutes");
+  return InvalidArgument("BAD_BUDGET", "budget", "the budget must be above 0 and at most 10 minutes");
 }
 
 v1::Precision PrecisionOf(Storage storage) {
@@ -117,10 +117,6 @@ StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request) {
   }
   out.reset = request.reset();
   if (request.has_force()) {
-    if (request.force().kernel().empty()) {
-      return InvalidArgument("BAD_TUNING", "force.kernel",
-                             "force needs the name of a kernel; GetCapabilities lists them");
-    }
     out.force = ForcedConfiguration{request.force().kernel(),
                                     {request.force().parameters().begin(), request.force().parameters().end()}};
   }

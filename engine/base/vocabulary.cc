@@ -47,6 +47,18 @@ std::string_view ToString(ActivationKind kind) {
   return "unknown";
 }
 
+std::string_view ToString(Storage storage) {
+  switch (storage) {
+    case Storage::kFloat32:
+      return "float32";
+    case Storage::kBfloat16:
+      return "bfloat16";
+    case Storage::kFloat16:
+      return "float16";
+  }
+  return "unknown";
+}
+
 std::string_view ToString(Locality locality) {
   switch (locality) {
     case Locality::kNode:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words that models and kernels share, so that neither needs to see the other: how messages are reduced, which
-// adjacency a layer propagates over, which activation follows.
+// adjacency a layer propagates over, which activation follows, how gathered rows are stored.
 #ifndef VICINAL_ENGINE_BASE_VOCABULARY_H_
 #define VICINAL_ENGINE_BASE_VOCABULARY_H_
 
@@ -31,6 +31,9 @@ struct Activation {
 
   friend bool operator==(const Activation&, const Activation&) = default;
 };
+
+// How the rows that are gathered along edges are stored; sums are float32 always.
+enum class Storage { kFloat32, kBfloat16, kFloat16 };
 
 // What is done about edges from a node to itself before propagating.
 enum class SelfLoops {
@@ -68,6 +71,7 @@ enum class Locality {
 std::string_view ToString(Reduce reduce);            // "sum", "mean", "max", "min"
 std::string_view ToString(AttentionKind kind);       // "gat", "gatv2", "dot"
 std::string_view ToString(ActivationKind kind);      // "none", "relu", ...
+std::string_view ToString(Storage storage);          // "float32", "bfloat16", "float16"
 std::string_view ToString(Locality locality);        // "node", "neighbourhood", "graph"
 std::string_view ToString(SelfLoops loops);          // "as_sent", "add_remaining", "replace"
 std::string_view ToString(EdgeWeighting weighting);  // "none", "sent", "gcn_sent", "gcn_ones"

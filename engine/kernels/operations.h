@@ -23,9 +23,6 @@ struct KernelConfig {
   friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
 };
 
-// How the rows that are gathered are stored; sums are float32 always.
-enum class Storage { kFloat32, kBfloat16, kFloat16 };
-
 // Fused into the store of every operation's result:
 // dst[i] = activation(scale * row_scale[i] * result[i] + bias + addend_scale * addend[i]).
 struct Epilogue {

@@ -9,6 +9,7 @@
 #include <string>
 #include <variant>
 
+#include "engine/base/clock.h"
 #include "engine/kernels/registry.h"
 #include "engine/plan/plan.h"
 #include "engine/tune/table.h"
@@ -21,14 +22,27 @@ struct Bound {
   typename K::Args args;
 };
 
+// How often a launch ran and how long that took.
+struct RunTimes {
+  std::atomic<int64_t> runs{0};
+  std::atomic<int64_t> nanoseconds{0};
+
+  void Add(Nanoseconds spent) {
+    runs.fetch_add(1, std::memory_order_relaxed);
+    nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
+  }
+  int64_t count() const { return runs.load(std::memory_order_relaxed); }
+  double seconds() const { return static_cast<double>(nanoseconds.load(std::memory_order_relaxed)) * 1e-9; }
+};
+
 struct Launch {
   std::variant<Bound<AggregateKernel>, Bound<AttentionKernel>, Bound<DenseUpdateKernel>, Bound<SparseUpdateKernel>,
                Bound<SparseAggregateUpdateKernel>, Bound<RowwiseKernel>, Bound<MessageReduceKernel>>
       bound;
   void* scratch = nullptr;
-  PlanStepInfo info;  // all but run_count and total_seconds
-  std::atomic<int64_t> runs{0};
-  std::atomic<int64_t> nanoseconds{0};
+  PlanStepInfo info;                  // all but counts and times of runs
+  RunTimes full;                      // over the full graph
+  RunTimes in_fields;                 // over receptive fields
   TuningTable::Uses* uses = nullptr;  // counts runs for the graph's tuning; null for operations that are not tuned
 
   Status Run(DeviceContext& context) const {

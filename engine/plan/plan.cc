@@ -26,11 +26,7 @@ class PlanImpl final : public Plan {
     VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
     if (subset_.bound()) subset_.Unbind();
     SetFeatures(features);
-    const auto count = [](internal::Launch& launch, Nanoseconds spent) {
-      launch.runs.fetch_add(1, std::memory_order_relaxed);
-      launch.nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
-    };
-    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, count));
+    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::full));
     return built_.result;
   }
 
@@ -42,7 +38,7 @@ class PlanImpl final : public Plan {
     const MonotonicTime begin = clock.Now();
     VICINAL_RETURN_IF_ERROR(subset_.Bind(features, work, context.thread_pool()));
     stats.PhaseSeconds("field_features", SecondsBetween(begin, clock.Now()));
-    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, [](internal::Launch&, Nanoseconds) {}));
+    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::in_fields));
     ConstMatrixView result = built_.result;
     result.rows = work->finder.rows(0);
     return result;
@@ -52,8 +48,10 @@ class PlanImpl final : public Plan {
     std::vector<PlanStepInfo> steps;
     for (const auto& launch : built_.launches) {
       PlanStepInfo info = launch->info;
-      info.run_count = launch->runs.load(std::memory_order_relaxed);
-      info.total_seconds = static_cast<double>(launch->nanoseconds.load(std::memory_order_relaxed)) * 1e-9;
+      info.run_count = launch->full.count();
+      info.total_seconds = launch->full.seconds();
+      info.field_run_count = launch->in_fields.count();
+      info.field_total_seconds = launch->in_fields.seconds();
       steps.push_back(std::move(info));
     }
     return steps;
@@ -64,16 +62,15 @@ class PlanImpl final : public Plan {
   int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes; }
 
  private:
-  // Calls count(launch, time it took) after each.
-  template <class Count>
+  // Counts each run in the launch's `times`.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
-                     const Count& count) {
+                     internal::RunTimes internal::Launch::*times) {
     for (const auto& launch : built_.launches) {
       if (stop) VICINAL_RETURN_IF_ERROR(stop());
       const MonotonicTime begin = clock.Now();
       VICINAL_RETURN_IF_ERROR(launch->Run(context));
       const Nanoseconds spent = clock.Now() - begin;
-      count(*launch, spent);
+      ((*launch).*times).Add(spent);
       stats.PhaseSeconds(launch->info.operation, std::chrono::duration<double>(spent).count());
     }
     return context.Synchronize();

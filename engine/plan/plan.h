@@ -73,8 +73,11 @@ struct PlanStepInfo {
   bool tuned = false;                   // kernel and parameters are what the graph's tuning table says
   int64_t predicted_bytes = 0;
   int64_t predicted_operations = 0;
-  int64_t run_count = 0;
+  int64_t run_count = 0;  // over the full graph
   double total_seconds = 0.0;
+  // Over receptive fields: apart, because what one takes depends on its field, and predicted_* are of the full graph.
+  int64_t field_run_count = 0;
+  double field_total_seconds = 0.0;
 };
 
 // Asked between steps; a status that is not OK (cancelled, deadline) stops the run and is returned.
@@ -102,7 +105,7 @@ class Plan {
   virtual const FieldShape& field() const = 0;
   // As Run, for the field that `work->finder` found last with field(): row i of the result is its node i, for the nodes
   // that were asked for; the same bits as theirs in Run's result. Does not allocate once `work` is large enough; errors
-  // of its account too. Reports the gathering of features as phase "field_features". Steps() does not count such runs.
+  // of its account too. Reports the gathering of features as phase "field_features".
   virtual StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features,
                                              FieldWorkspace* work, const StopCheck& stop, StatsSink& stats,
                                              const Clock& clock) = 0;

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "engine/base/vocabulary.h"
-#include "engine/kernels/operations.h"
 #include "engine/model/step.h"
 
 namespace vicinal::internal {

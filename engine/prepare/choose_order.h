@@ -53,8 +53,9 @@ struct ChosenOrder {
 //    reach (each row missed once). Less than kWorthwhileGain between them, or kEnoughInside of the edges inside the
 //    window: kept.
 // 3. community and rcm are computed; degree, too, where in-degrees scatter by more than their mean. (metis is not: it
-//    is serial, and there for those who ask.) Candidates whose estimated cost is not at least kPromisingGain below that
-//    as sent are dropped; none left: kept.
+//    is serial, and there for those who ask.) Nothing cheaper tells whether that will pay: of two graphs that are
+//    equally local by window and estimate, one gains 13 % and one nothing (docs/tuning.md, Orders). Candidates whose
+//    estimated cost is not at least kPromisingGain below that as sent are dropped; none left: kept.
 // 4. The order as sent and the best kMostMeasured candidates are measured. The fastest is taken if it gains
 //    kWorthwhileGain, else the order as sent is kept: a renumbered graph costs a permutation of the features of every
 //    upload and of the rows of every answer, and 5 % is about what a measurement on a busy machine can tell.

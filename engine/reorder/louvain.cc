@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/reorder/cuthill_mckee.h"
 #include "engine/reorder/parallel.h"
 
 namespace vicinal::internal {
@@ -84,7 +85,7 @@ class WeightsByCommunity {
     uint32_t weight = 0;
   };
 
-  // Empties it and makes room for `most` communities.
+  // Empties it and makes room for `most` communities, fewer than 2^31.
   void Clear(int64_t most) {
     for (size_t i = 0; i < size_; ++i) slots_[used_[i]] = Slot();
     size_ = 0;
@@ -94,7 +95,7 @@ class WeightsByCommunity {
       slots_.resize(size_t{1} << bits);
       used_.resize(size_t{1} << bits);
     }
-    mask_ = (1u << bits) - 1;
+    mask_ = static_cast<uint32_t>((uint64_t{1} << bits) - 1);  // bits may be 32
     shift_ = 32 - bits;
   }
   void Add(NodeId community, uint32_t weight) {
@@ -228,7 +229,7 @@ class Mover {
   // would give. Its own where no other is better.
   NodeId BestCommunity(NodeId v, WeightsByCommunity* weights) const {
     const EdgeId begin = level_.row_ptr[v], end = level_.row_ptr[v + 1];
-    weights->Clear(end - begin);
+    weights->Clear(std::min(end - begin, level_.num_nodes()));  // a hub's edges may all be duplicates
     for (EdgeId e = begin; e < end; ++e) {
       if (level_.col[e] != v) weights->Add(community_[level_.col[e]], level_.WeightOf(e));
     }
@@ -270,7 +271,7 @@ class Mover {
   std::vector<char> active_;
   std::vector<int64_t> batch_begin_;
   std::vector<NodeId> drawn_, best_;
-  mutable std::vector<WeightsByCommunity> tables_;
+  std::vector<WeightsByCommunity> tables_;  // of each thread
 };
 
 // Labels renamed to 0, 1, ... in the order of the label; how many there are.
@@ -283,28 +284,11 @@ int64_t Compact(std::vector<NodeId>* label) {
   return count;
 }
 
-// Nodes grouped by label: those of label c are member[begin[c] .. begin[c + 1]), ascending.
-struct Groups {
-  std::vector<int64_t> begin;
-  std::vector<NodeId> member;
-};
-
-Groups GroupBy(const std::vector<NodeId>& label, int64_t count) {
-  Groups groups;
-  groups.begin.assign(count + 1, 0);
-  for (const NodeId c : label) ++groups.begin[c + 1];
-  std::partial_sum(groups.begin.begin(), groups.begin.end(), groups.begin.begin());
-  groups.member.resize(label.size());
-  std::vector<int64_t> next(groups.begin.begin(), groups.begin.end() - 1);
-  for (size_t v = 0; v < label.size(); ++v) groups.member[next[label[v]]++] = static_cast<NodeId>(v);
-  return groups;
-}
-
 // The level whose nodes are the communities of `level`.
 class Contraction {
  public:
   Contraction(const Level& level, const std::vector<NodeId>& parent, int64_t count, ThreadPool* pool)
-      : level_(level), parent_(parent), count_(count), pool_(pool), groups_(GroupBy(parent, count)) {}
+      : level_(level), count_(count), pool_(pool), groups_(PartsFrom(parent, count)) {}
 
   std::unique_ptr<OwnedLevel> Run() {
     // A part's rows are summed into a piece of its own; the pieces are then laid end to end.
@@ -359,16 +343,15 @@ class Contraction {
     for (int64_t i = groups_.begin[c]; i < groups_.begin[c + 1]; ++i) {
       const NodeId v = groups_.member[i];
       for (EdgeId e = level_.row_ptr[v]; e < level_.row_ptr[v + 1]; ++e) {
-        weights->Add(parent_[level_.col[e]], level_.WeightOf(e));
+        weights->Add(groups_.part_of[level_.col[e]], level_.WeightOf(e));
       }
     }
   }
 
   const Level& level_;
-  const std::vector<NodeId>& parent_;
   const int64_t count_;
   ThreadPool* const pool_;
-  const Groups groups_;
+  const Parts groups_;
 };
 
 // Of the communities that are the nodes of `level`.
@@ -413,7 +396,7 @@ Dendrogram FindDendrogram(const UndirectedGraph& graph, ThreadPool* pool) {
     const int64_t count = Compact(&parent);
     if (depth > 0 && static_cast<double>(count) > kWorthwhileShrink * static_cast<double>(before)) break;
     owned = Contraction(level, parent, count, pool).Run();
-    level = owned->view;
+    level = std::move(owned->view);
     dendrogram.parent.push_back(std::move(parent));
   }
   dendrogram.communities = MakeCommunities(dendrogram.parent, level);

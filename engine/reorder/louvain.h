@@ -24,8 +24,9 @@ struct Dendrogram {
 // The same result whatever `pool` (null: the calling thread alone). Large levels move in parallel, in batches of nodes
 // drawn by a hash of their number that see each other's communities as they were before the batch, as in deterministic
 // parallel partitioners (Gottesbueren and Hamann 2022); small ones move one node after the other. Only nodes with a
-// neighbour that moved are looked at again (Ozaki, Tezuka and Inaba 2016). A few passes over the entries; 13 bytes per
-// node and 12 per entry of the second level's graph.
+// neighbour that moved are looked at again (Ozaki, Tezuka and Inaba 2016). A few passes over the entries. At most 48
+// bytes per node and 16 per entry of the second level's graph, while it is made; and in each thread a hash table of 24
+// to 48 bytes per neighbour of the node that has the most of them.
 // REQUIRES: fewer than 2^32 entries.
 Dendrogram FindDendrogram(const UndirectedGraph& graph, ThreadPool* pool);
 

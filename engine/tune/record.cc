@@ -17,18 +17,6 @@ std::string_view ToString(EdgeWeights weights) {
   return "";
 }
 
-std::string_view ToString(Storage storage) {
-  switch (storage) {
-    case Storage::kFloat32:
-      return "float32";
-    case Storage::kBfloat16:
-      return "bfloat16";
-    case Storage::kFloat16:
-      return "float16";
-  }
-  return "";
-}
-
 std::string_view ToString(CandidateOutcome outcome) {
   switch (outcome) {
     case CandidateOutcome::kWaiting:

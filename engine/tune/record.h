@@ -110,7 +110,6 @@ struct TuningRecord {
 };
 
 std::string_view ToString(EdgeWeights weights);       // "none", "per_edge", "per_source"
-std::string_view ToString(Storage storage);           // "float32", "bfloat16", "float16"
 std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "eliminated", "measured", "chosen"
 std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed"
 // "aggregate sum, width 64, per_edge weights"; for messages and logs.

@@ -71,11 +71,23 @@ std::optional<TuningWork> TuningTable::MostWanted() const {
   return best != nullptr ? std::optional<TuningWork>(best->work) : std::nullopt;
 }
 
-void TuningTable::SetState(const TuningKey& key, TuningState state) {
+void TuningTable::Queue(const TuningKey& key) {
   MutexLock lock(&mutex_);
   Entry* entry = FindEntry(key);
   VICINAL_CHECK(entry != nullptr);
-  entry->record.state = state;
+  // What is under way is written only if it is still kRunning at its end.
+  if (entry->record.state != TuningState::kRunning) entry->record.state = TuningState::kQueued;
+}
+
+bool TuningTable::Begin(const TuningKey& key) {
+  MutexLock lock(&mutex_);
+  Entry* entry = FindEntry(key);
+  VICINAL_CHECK(entry != nullptr);
+  const TuningState state = entry->record.state;
+  const bool reset = state == TuningState::kDefault && entry->tried;
+  if (state == TuningState::kForced || reset) return false;
+  entry->record.state = TuningState::kRunning;
+  return true;
 }
 
 bool TuningTable::Replace(Entry* entry, TuningRecord record) {

@@ -48,8 +48,10 @@ class TuningTable {
   // Of the keys in state kDefault that were never tried, the one used most.
   std::optional<TuningWork> MostWanted() const;
 
-  // Sets the state of a known key, and leaves its choice as it is.
-  void SetState(const TuningKey& key, TuningState state);
+  // A known key waits for its turn to be measured: kQueued, unless it is measured right now. Its choice stays as it is.
+  void Queue(const TuningKey& key);
+  // Its turn comes: kRunning. False, and nothing changes, where it was forced or reset while it waited.
+  bool Begin(const TuningKey& key);
   // Replaces the record of a known key (but its uses). True when plans built from now on take something else.
   bool Put(TuningRecord record);
   // The same, unless the key left the state kRunning meanwhile because it was forced or reset: then nothing changes.

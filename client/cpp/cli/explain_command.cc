@@ -29,18 +29,28 @@ void PrintTunedSteps(const v1::ExplainResponse& plan, std::ostream& out) {
   PrintTuning(records, /*candidates=*/true, out);
 }
 
+// Those over the full graph, and behind a plus sign those over receptive fields.
+std::string Runs(int64_t full, int64_t fields) {
+  return fields == 0 ? absl::StrCat(full) : absl::StrCat(full, " + ", fields);
+}
+
+std::string MeanTime(const v1::PlanStep& step) {
+  const std::string full = step.run_count() == 0 ? "-" : FormatSeconds(step.mean_seconds());
+  return step.field_run_count() == 0 ? full : absl::StrCat(full, " + ", FormatSeconds(step.field_mean_seconds()));
+}
+
 void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
   out << "\nplan on " << plan.device() << " for " << Served(plan.served_by()) << '\n';
   if (!plan.order().empty()) out << "order: " << plan.order() << '\n';
   out << "scratch memory: " << FormatBytes(plan.scratch_bytes()) << "\n\n";
-  Table table(
-      {"step", "operation", "layers", "kernel", "locality", "bytes", "operations", "runs", "mean time", "what"});
+  Table table({"step", "operation", "layers", "kernel", "locality", "bytes", "operations", "runs (+ fields)",
+               "mean time", "what"});
   for (int i = 0; i < plan.steps_size(); ++i) {
     const v1::PlanStep& step = plan.steps(i);
     table.Add({absl::StrCat(i), step.operation(), step.layers(), step.kernel().empty() ? "-" : step.kernel(),
                step.locality(), FormatBytes(step.predicted_bytes()),
-               FormatNumber(static_cast<double>(step.predicted_operations())), absl::StrCat(step.run_count()),
-               step.run_count() == 0 ? "-" : FormatSeconds(step.mean_seconds()), step.description()});
+               FormatNumber(static_cast<double>(step.predicted_operations())),
+               Runs(step.run_count(), step.field_run_count()), MeanTime(step), step.description()});
   }
   table.Print(out);
   bool title = false;

@@ -276,6 +276,41 @@ TEST_F(TuningTest, ForcedAndForgotten) {
   EXPECT_EQ(Answer(), before);
 }
 
+TEST_F(TuningTest, WhatIsForcedWhileItWaitsStaysForced) {
+  std::promise<void> started, go_on;
+  std::atomic<bool> told{false};
+  Make(
+      [&, times = OneIsTwiceAsFast()](const TuningKey& key, const KernelSetting& setting) {
+        if (!told.exchange(true)) {
+          started.set_value();
+          go_on.get_future().wait();
+        }
+        return times(key, setting);
+      },
+      Nanoseconds::zero());
+  TuneGraphRequest order = Request({8, 16});
+  order.kinds = {"mean"};
+  order.wait = false;
+  ASSERT_TRUE(engine_->TuneGraph(order).ok());
+  started.get_future().wait();
+  TuneGraphRequest force = Request({16});
+  force.kinds = {"mean"};
+  force.force = ForcedConfiguration{"simd_rows", {{"prefetch_edges", 5}}};
+  ASSERT_TRUE(engine_->TuneGraph(force).ok());
+  go_on.set_value();
+  TuneGraphRequest next = Request({32});
+  next.kinds = {"mean"};
+  ASSERT_TRUE(engine_->TuneGraph(next).ok());  // after what was ordered before it
+  const auto report = engine_->GetTuning("g");
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->records.size(), 3);
+  for (const TuningRecord& record : report->records) {
+    EXPECT_EQ(record.state, record.key.width == 16 ? TuningState::kForced : TuningState::kTuned)
+        << Describe(record.key);
+  }
+  engine_.reset();  // the meter reads what lies here
+}
+
 // Whatever kernel and configuration serve, the bits are those of the default.
 TEST_F(TuningTest, EveryCandidateGivesTheSameBits) {
   Make(OneIsTwiceAsFast(), Nanoseconds::zero());

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Edges out of tensors: what is fine comes out as sent, each fault is named.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "engine/base/error.h"
 #include "engine/graph/validate.h"
 #include "tests/engine/graph/graph_testing.h"
 
@@ -13,17 +11,10 @@ namespace vicinal {
 namespace {
 
 using testing::Bytes;
+using testing::ExpectRefused;
 using testing::FloatTensor;
-using ::testing::HasSubstr;
 using testing::Int32Tensor;
 using testing::Int64Tensor;
-
-void ExpectRefused(const StatusOr<EdgeList>& result, const std::string& field, const std::string& message) {
-  ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(DetailOf(result.status())->field, field);
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr(message));
-}
 
 StatusOr<EdgeList> Assemble(int64_t num_nodes, const HostTensor& edge_index) {
   return AssembleEdges(num_nodes, edge_index.view(), std::nullopt);

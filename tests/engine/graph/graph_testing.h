@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests of graphs share: graphs by hand and at random (loops, duplicates and isolated nodes on purpose), tensors
-// as a client would send them, and a dense matrix of lists that is built without any of the engine's code.
+// as a client would send them, and what is expected where they are refused.
 #ifndef VICINAL_TESTS_ENGINE_GRAPH_GRAPH_TESTING_H_
 #define VICINAL_TESTS_ENGINE_GRAPH_GRAPH_TESTING_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
@@ -11,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
+#include "engine/base/status.h"
 #include "engine/base/tensor.h"
 #include "engine/graph/edge_list.h"
 
@@ -74,6 +79,16 @@ inline HostTensor EdgeTensor(const EdgeList& edges) {
   std::vector<int32_t> ids = edges.source;
   ids.insert(ids.end(), edges.target.begin(), edges.target.end());
   return Int32Tensor({2, edges.num_edges()}, ids);
+}
+
+// What a client sent is INVALID_ARGUMENT, for `field`, with a message that has `message` in it.
+template <class T>
+void ExpectRefused(const StatusOr<T>& result, const std::string& field, const std::string& message) {
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(DetailOf(result.status()).has_value()) << result.status();
+  EXPECT_EQ(DetailOf(result.status())->field, field);
+  EXPECT_THAT(std::string(result.status().message()), ::testing::HasSubstr(message));
 }
 
 }  // namespace vicinal::testing

@@ -8,12 +8,14 @@
 
 #include "engine/base/error.h"
 #include "engine/model/model.h"
+#include "tests/engine/model/model_testing.h"
 #include "tests/engine/model/safetensors_builder.h"
 
 namespace vicinal {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::ExpectRefused;
 using ::testing::HasSubstr;
 using testing::SafetensorsBuilder;
 
@@ -33,16 +35,6 @@ std::shared_ptr<const Model> Load(const std::string& architecture, const Safeten
   auto model = LoadModel(architecture, weights.Build());
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *model : nullptr;
-}
-
-void ExpectRefused(const std::string& architecture, const std::string& reason, const std::string& field,
-                   const std::string& message) {
-  SCOPED_TRACE(architecture);
-  const auto model = LoadModel(architecture, SafetensorsBuilder().Build());
-  ASSERT_FALSE(model.ok());
-  EXPECT_EQ(DetailOf(model.status())->reason, reason);
-  EXPECT_EQ(DetailOf(model.status())->field, field);
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr(message));
 }
 
 SafetensorsBuilder GcnWeights() { return SafetensorsBuilder().AddRamp("c.lin.weight", {2, 3}).AddRamp("c.bias", {2}); }

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/model/model.h"
+#include "tests/engine/model/model_testing.h"
 #include "tests/engine/model/safetensors_builder.h"
 
 namespace vicinal {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::ExpectRefused;
 using testing::SafetensorsBuilder;
 
 constexpr char kGcn[] = R"({
@@ -41,19 +41,6 @@ std::string Layers(const std::string& layers, const std::string& more = "") {
   return R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [)" + layers + "]" + more + "}";
 }
 
-// Loading fails with `reason`, `field` and a message that holds `message`.
-void ExpectRefused(const std::string& architecture, const std::string& weights, const std::string& reason,
-                   const std::string& field, const std::string& message) {
-  SCOPED_TRACE(architecture);
-  const auto model = LoadModel(architecture, weights);
-  ASSERT_FALSE(model.ok());
-  EXPECT_EQ(model.status().code(), StatusCode::kInvalidArgument);
-  const auto detail = DetailOf(model.status());
-  ASSERT_TRUE(detail.has_value());
-  EXPECT_EQ(detail->reason, reason);
-  EXPECT_EQ(detail->field, field);
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr(message));
-}
 void ExpectBadLayers(const std::string& layers, const std::string& field, const std::string& message) {
   ExpectRefused(Layers(layers), GcnWeights().Build(), "BAD_ARCHITECTURE", field, message);
 }

@@ -11,14 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/model/model.h"
+#include "tests/engine/model/model_testing.h"
 #include "tests/engine/model/safetensors_builder.h"
 
 namespace vicinal {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::ExpectRefused;
 using ::testing::HasSubstr;
 using testing::SafetensorsBuilder;
 
@@ -47,16 +48,6 @@ SafetensorsBuilder Gcn(int64_t last_width) {
       .AddRamp("convs.0.bias", {4})
       .AddRamp("convs.1.lin.weight", {last_width, 4})
       .AddRamp("convs.1.bias", {last_width});
-}
-
-void ExpectRefused(const std::string& architecture, const std::string& reason, const std::string& field,
-                   const std::string& message) {
-  SCOPED_TRACE(architecture);
-  const auto model = LoadModel(architecture, SafetensorsBuilder().Build());
-  ASSERT_FALSE(model.ok());
-  EXPECT_EQ(DetailOf(model.status())->reason, reason);
-  EXPECT_EQ(DetailOf(model.status())->field, field);
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr(message));
 }
 
 TEST(ReadyMadeTest, EveryModelOfTheTestDataLoads) {

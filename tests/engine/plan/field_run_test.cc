@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/tune/work.h"
 #include "tests/engine/plan/field_testing.h"
 #include "tests/engine/plan/plan_testing.h"
 
@@ -119,6 +121,7 @@ class FieldRuns {
     EXPECT_EQ(RunPlan(*plan_, features_, graph, false), expected_) << what;
   }
   const Plan& plan() const { return *plan_; }
+  const std::vector<float>& over_the_full_graph() const { return expected_; }
 
  private:
   const FeatureMatrix& features_;
@@ -174,6 +177,80 @@ TEST_P(FieldRunModels, SameBitsAsTheFullGraph) {
   }
 }
 
+// What tuning could choose for `key`: every candidate of every kernel that it may take, and configurations that only a
+// larger graph would try: 16 for each parameter alone, and for all.
+std::vector<KernelSetting> ChoicesOf(const TuningKey& key, const PreparedGraph& graph) {
+  std::vector<KernelSetting> choices;
+  WithProblem(ThePlanBench().registry, key, graph.num_nodes(), graph.num_nodes(), graph.num_edges(),
+              [&choices](const auto& operation, const auto& problem) {
+                for (const auto& entry : operation.kernels()) {
+                  const auto& kernel = entry->kernel();
+                  if (kernel.name() == kReferenceKernel || !kernel.Refuses(problem).empty()) continue;
+                  std::vector<KernelConfig> configs = kernel.Candidates(problem);
+                  KernelConfig all;
+                  for (size_t p = 0; p < kernel.ParameterNames().size(); ++p) {
+                    KernelConfig one;
+                    one.values[p] = all.values[p] = 16;
+                    configs.push_back(one);
+                  }
+                  configs.push_back(all);
+                  for (const KernelConfig& config : configs) choices.push_back({std::string(kernel.name()), config});
+                }
+              });
+  return choices;
+}
+
+void Choose(const TuningKey& key, const KernelSetting& setting, const PreparedGraph& graph) {
+  TuningRecord record;
+  record.key = key;
+  record.state = TuningState::kForced;
+  record.candidates.resize(1);
+  record.candidates[0].setting = setting;
+  graph.tuning().Put(std::move(record));
+}
+
+TEST_P(FieldRunModels, SameBitsWhateverIsTuned) {
+  constexpr int64_t kNodes = 300, kCols = 24;
+  const ModelCase& test = Cases()[GetParam()];
+  ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
+  const auto model = maker.Done(test.layers(maker));
+  std::mt19937 random(static_cast<uint32_t>(GetParam()) + 11);
+  const auto graph = PrepareEdges(RandomEdges(kNodes, 4 * kNodes, test.weighted, random), OrderKind::kRcm);
+  const std::vector<double> x = RandomFeatures(kNodes, kCols, random);
+  for (const bool sparse : {false, true}) {
+    const auto features = UploadFeatures(x, kCols, sparse, *graph);
+    const PlanRequest request = RequestFor(model, graph, *features);
+    for (const TuningRecord& record : graph->tuning().Records()) graph->tuning().Reset(record.key);
+    const FieldRuns untuned(request, *features);
+    std::vector<std::pair<TuningKey, std::vector<KernelSetting>>> work;
+    size_t most = 0;
+    for (const PlanStepInfo& step : untuned.plan().Steps()) {
+      EXPECT_FALSE(step.tuned);
+      if (!step.tuning_key.has_value()) continue;
+      work.emplace_back(*step.tuning_key, ChoicesOf(*step.tuning_key, *graph));
+      ASSERT_GT(work.back().second.size(), 1u) << Describe(*step.tuning_key);
+      most = std::max(most, work.back().second.size());
+    }
+    for (size_t turn = 0; turn < most; ++turn) {
+      std::string what = absl::StrCat(test.name, sparse ? ", sparse" : ", dense");
+      for (const auto& [key, choices] : work) {
+        const KernelSetting& setting = choices[turn % choices.size()];
+        Choose(key, setting, *graph);
+        absl::StrAppend(&what, ", ", setting.kernel, " ", absl::StrJoin(setting.config.values, "/"));
+      }
+      FieldRuns tuned(request, *features);
+      for (const PlanStepInfo& step : tuned.plan().Steps()) EXPECT_EQ(step.tuned, step.tuning_key.has_value()) << what;
+      EXPECT_EQ(tuned.over_the_full_graph(), untuned.over_the_full_graph()) << what;
+      for (const size_t count : {1, 9, 120}) {
+        std::vector<int64_t> ids;
+        while (ids.size() < count) ids.push_back(static_cast<int64_t>(random() % kNodes));
+        tuned.ExpectSameBits(ids, what);
+      }
+      tuned.ExpectFullGraphSameBits(*graph, what);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, FieldRunModels, ::testing::Range(size_t{0}, Cases().size()),
                          [](const auto& info) { return Cases()[info.param].name; });
 
@@ -188,6 +265,20 @@ TEST(FieldRun, OtherFeaturesThanThePlanWasMadeWith) {
   const auto more = UploadFeatures(full, kCols, true, *graph);
   FieldRuns runs(RequestFor(model, graph, *sparse), *more);
   runs.ExpectSameBits({1, 2, 3}, "more nonzeros");
+}
+
+TEST(FieldRun, IsCountedApartFromRunsOverTheFullGraph) {
+  std::mt19937 random(3);
+  const auto graph = PrepareEdges(RandomEdges(40, 150, false, random), OrderKind::kRcm);
+  const auto features = UploadFeatures(RandomFeatures(40, 6, random), 6, false, *graph);
+  ModelMaker maker(6);
+  const auto model = maker.Done(Gin(maker, Relu(maker, Gin(maker, 0, 8)), 4));
+  FieldRuns runs(RequestFor(model, graph, *features), *features);
+  for (const int64_t node : {3, 17, 39}) runs.ExpectSameBits({node}, "one node");
+  for (const PlanStepInfo& step : runs.plan().Steps()) {
+    EXPECT_EQ(step.run_count, 1) << step.description;
+    EXPECT_EQ(step.field_run_count, 3) << step.description;
+  }
 }
 
 TEST(FieldRun, StepsOverTheWholeGraphRefuseWithTheirName) {

@@ -166,6 +166,43 @@ TEST_P(RandomModels, EqualTheOracle) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomModels, ::testing::Range(0, 150));
 
+// The two products that EdgeConv's first layer is split into are rounded at their own size (docs/layers.md): that
+// bounds what an offset common to all features costs.
+TEST(EdgeConv, AnOffsetCostsTheRoundingOfTwoProductsAndNoMore) {
+  constexpr int64_t kNodes = 60, kCols = 16, kOut = 12;
+  std::mt19937 random(5);
+  const EdgeList edges = RandomEdges(kNodes, 4 * kNodes, false, random);
+  const auto graph = PrepareEdges(edges, OrderKind::kRcm);
+  for (const float offset : {0.0f, 1e4f}) {
+    std::uniform_real_distribution<float> draw(offset - 2.0f, offset + 2.0f);
+    std::vector<double> x(kNodes * kCols);
+    for (double& value : x) value = draw(random);
+    const auto features = UploadFeatures(x, kCols, false, *graph);
+    ModelMaker maker(kCols);
+    const auto model = maker.Done(maker.EdgeMlp(0, Reduce::kMax, {kOut}, {3}));
+    const auto plan =
+        *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
+    const std::vector<float> got = RunPlan(*plan, *features, *graph, false);
+    const InterpreterInput input{&edges, &x, {}};
+    const std::vector<double> expected = *Interpret(*model, input, model->outputs[0].value);
+    ASSERT_EQ(got.size(), expected.size());
+    const auto& nn = std::get<EdgeMlpStep>(model->steps[0].op).nn;
+    const std::vector<float>& weight = std::get<LinearStep>(nn[0]).weight->values;  // [kOut, 2 * kCols]
+    for (int64_t h = 0; h < kOut; ++h) {
+      double products = 1.0;  // the bias
+      for (int64_t f = 0; f < kCols; ++f) {
+        const double a = weight[h * 2 * kCols + f], b = weight[h * 2 * kCols + kCols + f];
+        products += (std::abs(a - b) + std::abs(b)) * (offset + 2.0);
+      }
+      // Each term is rounded when its weight is, when it is multiplied and added, and once more when both are added.
+      const double bound = products * static_cast<double>(kCols + 4) * 0x1p-24;
+      for (int64_t v = 0; v < kNodes; ++v) {
+        EXPECT_NEAR(got[v * kOut + h], expected[v * kOut + h], bound) << offset << ", node " << v;
+      }
+    }
+  }
+}
+
 class PlanCases : public ::testing::Test {
  protected:
   PlanCases() {

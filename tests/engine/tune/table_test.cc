@@ -27,6 +27,12 @@ TuningRecord Tuned(const TuningKey& key, const std::string& kernel, int32_t para
   return record;
 }
 
+TuningRecord Forced(const TuningKey& key) {
+  TuningRecord record = Tuned(key, "forced");
+  record.state = TuningState::kForced;
+  return record;
+}
+
 TEST(TuningTableTest, KnowsNothingAtFirst) {
   const TuningTable table;
   EXPECT_FALSE(table.Find(Work(16).key).has_value());
@@ -79,16 +85,45 @@ TEST(TuningTableTest, ARunThatWasOvertakenIsNotWritten) {
   TuningTable table;
   const TuningKey key = Work(16).key;
   table.Note(Work(16));
-  table.SetState(key, TuningState::kRunning);
-  TuningRecord forced = Tuned(key, "forced");
-  forced.state = TuningState::kForced;
-  EXPECT_TRUE(table.Put(forced));
+  ASSERT_TRUE(table.Begin(key));
+  EXPECT_TRUE(table.Put(Forced(key)));
   EXPECT_FALSE(table.PutIfRunning(Tuned(key, "measured")));
   EXPECT_EQ(table.Find(key)->kernel, "forced");
   EXPECT_EQ(table.Record(key)->state, TuningState::kForced);
-  table.SetState(key, TuningState::kRunning);
+  table.Queue(key);
+  ASSERT_TRUE(table.Begin(key)) << "asked for again";
   EXPECT_TRUE(table.PutIfRunning(Tuned(key, "measured")));
   EXPECT_EQ(table.Find(key)->kernel, "measured");
+}
+
+TEST(TuningTableTest, WhatIsForcedOrResetWhileItWaitsIsNotMeasured) {
+  TuningTable table;
+  const TuningKey key = Work(16).key;
+  table.Note(Work(16));
+  table.Queue(key);
+  EXPECT_EQ(table.Record(key)->state, TuningState::kQueued);
+  table.Put(Forced(key));
+  EXPECT_FALSE(table.Begin(key));
+  EXPECT_EQ(table.Record(key)->state, TuningState::kForced);
+  EXPECT_EQ(table.Find(key)->kernel, "forced");
+  table.Queue(key);
+  EXPECT_EQ(table.Find(key)->kernel, "forced") << "serves until another is found";
+  table.Reset(key);
+  EXPECT_FALSE(table.Begin(key));
+  EXPECT_EQ(table.Record(key)->state, TuningState::kDefault);
+}
+
+TEST(TuningTableTest, WhatIsAskedForAgainWhileItIsMeasuredIsWrittenAndMeasuredAgain) {
+  TuningTable table;
+  const TuningKey key = Work(16).key;
+  table.Note(Work(16));
+  ASSERT_TRUE(table.Begin(key)) << "in the background, which does not queue";
+  table.Queue(key);
+  EXPECT_EQ(table.Record(key)->state, TuningState::kRunning);
+  EXPECT_TRUE(table.PutIfRunning(Tuned(key, "first")));
+  ASSERT_TRUE(table.Begin(key));
+  EXPECT_TRUE(table.PutIfRunning(Tuned(key, "second")));
+  EXPECT_EQ(table.Find(key)->kernel, "second");
 }
 
 TEST(TuningTableTest, KeysThatDifferInAnythingAreApart) {

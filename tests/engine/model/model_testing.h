@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of models share: what is expected of a document that is refused.
+#ifndef VICINAL_TESTS_ENGINE_MODEL_MODEL_TESTING_H_
+#define VICINAL_TESTS_ENGINE_MODEL_MODEL_TESTING_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/base/error.h"
+#include "engine/model/model.h"
+#include "tests/engine/model/safetensors_builder.h"
+
+namespace vicinal::testing {
+
+// Loading is INVALID_ARGUMENT, with `reason`, `field` and a message that has `message` in it.
+inline void ExpectRefused(const std::string& architecture, const std::string& weights, const std::string& reason,
+                          const std::string& field, const std::string& message) {
+  SCOPED_TRACE(architecture);
+  const auto model = LoadModel(architecture, weights);
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), StatusCode::kInvalidArgument);
+  const auto detail = DetailOf(model.status());
+  ASSERT_TRUE(detail.has_value()) << model.status();
+  EXPECT_EQ(detail->reason, reason);
+  EXPECT_EQ(detail->field, field);
+  EXPECT_THAT(std::string(model.status().message()), ::testing::HasSubstr(message));
+}
+// The same before any tensor is read: the file has none.
+inline void ExpectRefused(const std::string& architecture, const std::string& reason, const std::string& field,
+                          const std::string& message) {
+  ExpectRefused(architecture, SafetensorsBuilder().Build(), reason, field, message);
+}
+
+}  // namespace vicinal::testing
+
+#endif  // VICINAL_TESTS_ENGINE_MODEL_MODEL_TESTING_H_
