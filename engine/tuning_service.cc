@@ -20,12 +20,14 @@ namespace vicinal {
 namespace {
 
 // Shorter runs are repeated within a sample, so that the clock's grain and the start of a loop do not matter.
-constexpr double kShortestSample = 200e-6;
+constexpr double kShortestSample = 100e-6;
 constexpr int64_t kMaxRepeats = 32;
 // A disturbed sample is tried again so often before the round goes on without it.
 constexpr int kTries = 8;
 // Background tuning of a graph whose runs are long may take so many rounds, whatever the budget.
 constexpr double kRoundsAtLeast = 10.0;
+// Rounds before anyone is dropped, where half of the budget has time for them.
+constexpr double kPatientRounds = 20.0;
 
 double Seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -119,18 +121,19 @@ class TuningService::Session {
     record_.candidates = trial_->candidates();
     record_.refused = trial_->refused();
     dropped_of_.assign(record_.candidates.size(), 0);
-    contest_.emplace(static_cast<int>(trial_->num_to_run()));
+    contest_.emplace(num_to_run());
     return OkStatus();
   }
 
   Status Measure() {
-    if (trial_->num_to_run() == 1) return OkStatus();
+    if (num_to_run() == 1) return OkStatus();
     // One run to warm up, which also says how often a run is to be repeated and what rounds will cost.
     VICINAL_ASSIGN_OR_RETURN(const std::optional<double> first, Sample(0));
     const double run = std::max(first.value_or(kShortestSample), 1e-9);
     repeats_ = std::clamp<int64_t>(static_cast<int64_t>(kShortestSample / run) + 1, 1, kMaxRepeats);
     double budget = record_.budget_seconds;
-    if (!job_.ordered) budget = std::max(budget, kRoundsAtLeast * run * static_cast<double>(trial_->num_to_run()));
+    if (!job_.ordered) budget = std::max(budget, kRoundsAtLeast * run * num_to_run());
+    contest_.emplace(num_to_run(), RulesFor(budget, run * static_cast<double>(repeats_)));
     while (used_ < budget) {
       const std::vector<int> order = contest_->NextRound();
       if (order.empty()) return OkStatus();
@@ -142,6 +145,17 @@ class TuningService::Session {
       contest_->AddRound(seconds);
     }
     return OkStatus();
+  }
+
+  int num_to_run() const { return static_cast<int>(trial_->num_to_run()); }
+
+  // A dozen candidates are a dozen chances to take a run of luck for the truth. Where samples are short there is time
+  // to look longer before anyone leaves.
+  ContestOptions RulesFor(double budget, double sample) const {
+    ContestOptions rules;
+    const double rounds = 0.5 * budget / (sample * num_to_run());
+    rules.min_rounds = static_cast<int>(std::clamp<double>(rounds, rules.min_rounds, kPatientRounds));
+    return rules;
   }
 
   // Time of one run of a candidate; nothing when every try was disturbed.
@@ -186,7 +200,7 @@ class TuningService::Session {
 
   void Judge() {
     const Contest::Verdict verdict = contest_->Judge();
-    for (int c = 0; c < static_cast<int>(trial_->num_to_run()); ++c) {
+    for (int c = 0; c < num_to_run(); ++c) {
       const Contest::Standing standing = contest_->StandingOf(c);
       TuningCandidate& candidate = record_.candidates[c];
       candidate.measured_seconds = standing.median_seconds / share_;
@@ -211,7 +225,7 @@ class TuningService::Session {
 
   std::string Note(const Contest::Verdict& verdict) const {
     std::string note;
-    if (trial_->num_to_run() == 1) {
+    if (num_to_run() == 1) {
       note = "one candidate only: nothing to measure";
     } else if (verdict.kept) {
       note = "the default stays: what was faster was so within the noise only";

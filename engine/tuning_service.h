@@ -30,7 +30,7 @@
 
 namespace vicinal {
 
-inline constexpr double kMaxRunSeconds = 0.1;
+inline constexpr double kMaxRunSeconds = 0.05;
 
 // Thread-safe.
 class TuningService {

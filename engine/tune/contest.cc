@@ -16,6 +16,8 @@ constexpr size_t kHopelessRounds = 3;
 // run in ten, would have had to hit the default every time.
 constexpr size_t kPlainRounds = 3;
 constexpr double kPlainGain = 0.85;
+// After so many rounds the median is the best guess there is, even where noise leaves a doubt.
+constexpr size_t kManyRounds = 20;
 
 // REQUIRES: sorted, not empty. Between two values where the quantile lies between them.
 double Quantile(const std::vector<double>& sorted, double q) {
@@ -162,7 +164,8 @@ Contest::Verdict Contest::Judge() const {
   const MedianInterval ratio = IntervalOfMedian(ratios, options_.error);
   // Where runs are long the budget may end before an interval has bounds.
   const bool plain = rounds() < options_.min_rounds && ratios.size() >= kPlainRounds && ratios.back() < kPlainGain;
-  if (in_play_[0] && !(ratio.high < 1.0) && !plain) {
+  const bool likely = ratios.size() >= kManyRounds && ratio.median < 1.0 / options_.same;
+  if (in_play_[0] && !(ratio.high < 1.0) && !plain && !likely) {
     verdict.kept = true;
     return verdict;
   }

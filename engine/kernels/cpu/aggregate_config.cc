@@ -9,13 +9,14 @@
 namespace vicinal::internal {
 namespace {
 
-// What caches hold comes soon enough by itself, and each prefetch would take the place of a load.
-constexpr int64_t kPrefetchFrom = int64_t{10} << 20;
+// What the second cache holds comes soon enough by itself, and each prefetch would take the place of a load. Where
+// every row is read by many edges the caches keep those that matter, and three times as much counts as held.
+constexpr int64_t kPrefetchFrom = int64_t{1} << 20;
+constexpr int64_t kManyEdges = 24;
 // Results beyond this are stored past the caches: that saves reading each line before it is written, a third of the
-// traffic, and leaves the caches to what is gathered. Alone, that pays from 2 MiB on (a candidate from there); but who
-// reads the result next would rather find it in the last level.
+// traffic, and leaves the caches to what is gathered. Alone, that pays from 2 MiB on; but who reads the result next
+// would rather find it in the last level.
 constexpr int64_t kStreamFrom = int64_t{4} << 20;
-constexpr int64_t kMayStreamFrom = int64_t{2} << 20;
 
 int64_t SourceRowBytes(const AggregateProblem& problem) {
   return problem.width * (problem.storage == Storage::kFloat32 ? 4 : 2);
@@ -24,8 +25,9 @@ int64_t SourceRowBytes(const AggregateProblem& problem) {
 // Edges ahead; wide rows bring enough lines each.
 int64_t DefaultPrefetch(const AggregateProblem& problem) {
   const int64_t row_bytes = SourceRowBytes(problem);
-  if (problem.cols * row_bytes <= kPrefetchFrom) return 0;
-  return row_bytes <= 256 ? 16 : 6;
+  const bool many = problem.edges >= kManyEdges * problem.cols;
+  if (problem.cols * row_bytes <= (many ? 3 : 1) * kPrefetchFrom) return 0;
+  return row_bytes <= 1024 ? 16 : 8;
 }
 
 // Whether dst is made of whole cache lines, which streaming stores need to be worth it.
@@ -63,17 +65,16 @@ GatherJob MakeAggregateJob(const AggregateArgs& args) {
 
 std::vector<KernelConfig> AggregateCandidates(const AggregateProblem& problem) {
   const int64_t bytes = problem.cols * SourceRowBytes(problem), result = problem.rows * problem.width * 4;
+  const int64_t usual = DefaultPrefetch(problem);
   std::vector<KernelConfig> candidates = {{}};
   if (bytes > kNearCacheBytes) {
-    if (DefaultPrefetch(problem) > 0) candidates.push_back({{-1}});
-    for (const int32_t ahead : {4, 8, 16, 32}) candidates.push_back({{ahead}});
+    if (usual > 0) candidates.push_back({{-1}});
+    for (const int32_t ahead : {8, 16, 32}) {
+      if (ahead != usual) candidates.push_back({{ahead}});
+    }
   }
   if (problem.width > 128) candidates.push_back({{0, 0, -1}});
-  if (result > kStreamFrom) {
-    candidates.push_back({{0, 0, 0, -1}});
-  } else if (result > kMayStreamFrom) {
-    for (const int32_t ahead : {-1, 6, 16}) candidates.push_back({{ahead, 0, 0, 1}});
-  }
+  if (result > kStreamFrom) candidates.push_back({{0, 0, 0, -1}});
   return candidates;
 }
 

@@ -211,7 +211,8 @@ class TiledAggregate final : public AggregateKernel {
     AggregateProblem problem = args.problem;
     problem.rows = args.dst.rows, problem.cols = args.src.rows, problem.width = args.dst.cols;
     const Tiling tiling(problem, args.config, threads);
-    const GatherJob job = MakeAggregateJob(args);
+    GatherJob job = MakeAggregateJob(args);
+    job.prefetch_ahead = 0;  // packed sources are near
     const RowWork work = {job.row_ptr, args.dst.rows, 1, 8};
     const auto run = [&](int64_t task, int thread) {
       const int64_t tile = task / tiling.groups, group = task % tiling.groups;
