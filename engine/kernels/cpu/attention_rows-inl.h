@@ -270,7 +270,7 @@ class AttentionRows {
         lane = 0;
       }
     }
-    // The last scores: whatever the rubbish in the other lanes sums to falls into the slack.
+    // The last scores: the lanes of no score are cleared, and their sums fall into the slack.
     if (lane == 0) return;
     for (int64_t l = lane * kLanes; l < kLanes * kLanes; ++l) partial[l] = 0;
     hn::StoreU(hn::Mul(scale, SumsOfVectors(partial)), d, raw);

@@ -40,8 +40,9 @@ struct RowWork {
 };
 
 // A worker that watches for work (thread_pool.cc) joins within a microsecond, one that sleeps 5 to 50 later, and the
-// caller waits for neither. So less work than the first stays on the calling thread, and tasks are not made smaller than
-// the second: an aggregation of 26 us takes 0.8 of its time on two threads, one of 45 us 0.6 (two cores of an EPYC).
+// caller waits for neither. So less work than the first stays on the calling thread, and tasks are not made smaller
+// than the second: an aggregation of 26 us takes 0.8 of its time on two threads, one of 45 us 0.6 (two cores of an
+// EPYC).
 inline constexpr double kAloneNs = 12'000;
 inline constexpr double kTaskNs = 10'000;
 
