@@ -36,7 +36,7 @@
 namespace vicinal {
 
 struct EngineOptions {
-  int num_threads = 0;              // for kernels; 0: one per core this process may use
+  int num_threads = 0;              // for kernels; 0: device.h, MakeCpuDevice
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
   std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
   int64_t memory_budget_bytes = 0;  // graphs, features, models, plans and work under way; 0: no bound

@@ -35,7 +35,7 @@ ABSL_FLAG(std::string, ready_file, "",
 ABSL_FLAG(std::string, device, "auto", "Where models run: auto, cpu, or cuda:N.");
 ABSL_FLAG(std::string, backend_path, "",
           "Shared library of the device backend; empty looks beside the engine's own library.");
-ABSL_FLAG(int, threads, 0, "Threads of the kernels; 0: one per core.");
+ABSL_FLAG(int, threads, 0, "Threads of the kernels; 0: one per core, or as many as the container's CPU limit.");
 ABSL_FLAG(absl::Duration, tuning_budget, absl::Milliseconds(500),
           "Time for measuring kernels of each kind of work on a graph, in the background while no request waits; 0: "
           "only when TuneGraph asks.");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/device/cpu_quota.h"
 #include "engine/device/device.h"
 
 namespace vicinal {
@@ -46,9 +48,12 @@ std::vector<int> UsableCores() {
   return cores;
 }
 
+// One per core, or as many as the container's limit keeps busy.
 int DefaultThreads() {
-  const size_t cores = UsableCores().size();
-  return cores > 0 ? static_cast<int>(cores) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int threads = static_cast<int>(UsableCores().size());
+  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const double quota = CpuQuota();
+  return quota > 0 ? std::min(threads, static_cast<int>(std::ceil(quota))) : threads;
 }
 
 // A thread for each core: then threads keep to theirs. Fewer threads than cores may have been asked for because others

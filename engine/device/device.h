@@ -71,8 +71,8 @@ class Device {
   virtual void Free(void* data, size_t bytes) = 0;
 };
 
-// The CPU with `num_threads` threads for kernels (0: one per core that this process may use). Each context has a pool
-// of its own.
+// The CPU with `num_threads` threads for kernels (0: one per core that this process may use, or as many as its CPU
+// quota). Each context has a pool of its own.
 std::unique_ptr<Device> MakeCpuDevice(int num_threads);
 
 }  // namespace vicinal
