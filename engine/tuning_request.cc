@@ -2,6 +2,7 @@
 #include "engine/tuning_request.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,14 @@ Status CheckAtLeastOne(const std::vector<int64_t>& values, const std::string& fi
   return OkStatus();
 }
 
+// In the order of their first places.
+template <class T>
+std::vector<T> OnceEach(std::vector<T> values) {
+  std::set<T> seen;
+  std::erase_if(values, [&](const T& value) { return !seen.insert(value).second; });
+  return values;
+}
+
 // What a request lists, with defaults filled in.
 struct Lists {
   std::string operation;
@@ -67,22 +76,24 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request) {
     return InvalidArgument("WIDTHS_MISSING", "widths",
                            "name the widths to tune for, or name nothing to tune what was asked for so far");
   }
-  lists.widths = request.widths;
-  VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(lists.widths, "widths"));
+  VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.widths, "widths"));
   if (!lists.attention() && !request.heads.empty()) {
     return InvalidArgument("HEADS_UNEXPECTED", "heads", "only attention has heads; leave it empty");
   }
-  lists.heads = OrDefault(request.heads, {1});
-  VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(lists.heads, "heads"));
+  VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.heads, "heads"));
   if (lists.attention() && !request.weights.empty()) {
     return InvalidArgument("WEIGHTS_UNEXPECTED", "weights", "attention takes no edge weights; leave it empty");
   }
-  lists.weights = request.weights;
-  for (size_t i = 0; i < lists.weights.size(); ++i) {
-    if (EdgeWeightsNamed(lists.weights[i]).has_value()) continue;
-    return InvalidArgument("WEIGHTS_UNKNOWN", absl::StrCat("weights[", i, "]"),
-                           absl::StrCat("'", lists.weights[i], "' is unknown; there are: none, per_edge, per_source"));
+  for (size_t i = 0; i < request.weights.size(); ++i) {
+    if (EdgeWeightsNamed(request.weights[i]).has_value()) continue;
+    return InvalidArgument(
+        "WEIGHTS_UNKNOWN", absl::StrCat("weights[", i, "]"),
+        absl::StrCat("'", request.weights[i], "' is unknown; there are: none, per_edge, per_source"));
   }
+  lists.kinds = OnceEach(std::move(lists.kinds));
+  lists.widths = OnceEach(request.widths);
+  lists.heads = OnceEach(OrDefault(request.heads, {1}));
+  lists.weights = OnceEach(request.weights);
   return lists;
 }
 
@@ -113,11 +124,33 @@ std::vector<EdgeWeights> WeightsOf(const Lists& lists, const std::string& kind, 
   return weights;
 }
 
+// Before anything is built from them: a short request may name very many.
+Status CheckCombinations(const Lists& lists, bool graph_weighted) {
+  int64_t kinds = 0;
+  for (const std::string& kind : lists.kinds) kinds += WeightsOf(lists, kind, graph_weighted).size();
+  const double count = static_cast<double>(kinds) * static_cast<double>(lists.widths.size() * lists.heads.size());
+  if (count <= kMaxTuningWorks) return OkStatus();
+  return InvalidArgument(
+      "TOO_MANY_COMBINATIONS", "widths",
+      absl::StrCat("these are ", count, " combinations; ask for at most ", kMaxTuningWorks, " at once"));
+}
+
+Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table) {
+  const auto is_new = [&](const TuningWork& work) { return !table.Record(work.key).has_value(); };
+  const int64_t more = std::count_if(works.begin(), works.end(), is_new);
+  const int64_t known = static_cast<int64_t>(table.Works().size());
+  if (more == 0 || known + more <= kMaxTuningKeys) return OkStatus();
+  return FailedPrecondition("TUNING_TABLE_FULL",
+                            absl::StrCat("this version of the graph knows ", known, " kinds of work and may know ",
+                                         kMaxTuningKeys, "; upload the graph again to begin anew"));
+}
+
 }  // namespace
 
 StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph) {
   if (NamesNothing(request)) return graph.tuning().Works();
   VICINAL_ASSIGN_OR_RETURN(const Lists lists, ListsOf(request));
+  VICINAL_RETURN_IF_ERROR(CheckCombinations(lists, graph.weighted()));
   std::vector<TuningWork> works;
   TuningWork work;
   work.key.operation = lists.operation;
@@ -130,7 +163,7 @@ StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const
         for (const int64_t heads : lists.heads) {
           work.key.width = width;
           work.key.heads = heads;
-          if (width * heads > kMaxTuningColumns) {
+          if (width > kMaxTuningColumns / heads) {
             return InvalidArgument(
                 "BAD_WIDTH", "heads",
                 absl::StrCat("heads times width is at most ", kMaxTuningColumns, "; this is ", heads, " x ", width));
@@ -140,11 +173,7 @@ StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const
       }
     }
   }
-  if (static_cast<int64_t>(works.size()) > kMaxTuningWorks) {
-    return InvalidArgument(
-        "TOO_MANY_COMBINATIONS", "widths",
-        absl::StrCat("these are ", works.size(), " combinations; ask for at most ", kMaxTuningWorks, " at once"));
-  }
+  VICINAL_RETURN_IF_ERROR(CheckRoom(works, graph.tuning()));
   return works;
 }
 

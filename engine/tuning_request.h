@@ -16,6 +16,8 @@ namespace vicinal {
 inline constexpr int64_t kMaxTuningColumns = 65'536;
 // Combinations that one request may ask for.
 inline constexpr int64_t kMaxTuningWorks = 256;
+// Kinds of work that requests may make a graph's table know.
+inline constexpr int64_t kMaxTuningKeys = 1024;
 
 // The works that `request` names, or those that `graph`'s table knows where it names none. Errors as Engine::TuneGraph.
 StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph);

@@ -26,6 +26,8 @@ constexpr int64_t kMaxRepeats = 32;
 constexpr int kTries = 8;
 // Background tuning of a graph whose runs are long may take so many rounds, whatever the budget.
 constexpr double kRoundsAtLeast = 10.0;
+// Ordered works; all share one thread.
+constexpr size_t kMostWaiting = 2048;
 // Rounds before anyone is dropped, where half of the budget has time for them.
 constexpr double kPatientRounds = 20.0;
 
@@ -215,12 +217,32 @@ class TuningService::Session {
       record_.candidates[c].predicted_seconds /= share_;
       record_.candidates[c].dropped_samples = dropped_of_[c];
     }
+    record_.used_seconds = used_;
+    if (num_to_run() > 1 && !AnyCompared()) {
+      record_.state = TuningState::kFailed;
+      record_.note = NothingMeasured();
+      return;
+    }
     record_.chosen = verdict.winner;
     record_.candidates[verdict.winner].outcome = CandidateOutcome::kChosen;
     record_.gain = verdict.gain;
-    record_.used_seconds = used_;
     record_.state = TuningState::kTuned;
     record_.note = Note(verdict);
+  }
+
+  // Whether any candidate has met the default in a round.
+  bool AnyCompared() const {
+    for (int c = 1; c < num_to_run(); ++c) {
+      if (contest_->StandingOf(c).ratio > 0.0) return true;
+    }
+    return false;
+  }
+
+  std::string NothingMeasured() const {
+    return dropped_ > 0
+               ? absl::StrCat("not measured: ", dropped_, " of ", samples_,
+                              " runs were disturbed by requests or by other programs; tune again in quieter times")
+               : "not measured: the budget ended before each candidate had run once; tune again with a larger one";
   }
 
   std::string Note(const Contest::Verdict& verdict) const {
@@ -298,6 +320,12 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
   {
     MutexLock lock(&mutex_);
     if (stopping_) return Stopped();
+    if (ordered_.size() + works.size() > kMostWaiting) {
+      return ResourceExhausted("TUNING_QUEUE_FULL",
+                               absl::StrCat(ordered_.size(), " measurements wait already; at most ", kMostWaiting,
+                                            " may; ask again when some are done (GetTuning tells)"),
+                               std::chrono::seconds(10));
+    }
     for (const TuningWork& work : works) {
       jobs.push_back(std::make_shared<Job>(Job{graph, work, budget, true, false}));
       graph->tuning().Queue(work.key);
@@ -362,7 +390,7 @@ void TuningService::Loop() {
 void TuningService::Tune(const Job& job) {
   TuningTable& table = job.graph->tuning();
   const TuningKey& key = job.work.key;
-  if (!table.Begin(key)) return;
+  if (!parts_.is_current(*job.graph) || !table.Begin(key)) return;
   Session session(parts_, executor_, *this, job);
   StatusOr<TuningRecord> record = Internal("not run");
   try {

@@ -2,6 +2,7 @@
 // 16-bit storage of gathered rows: a rounding step before each aggregation. Attention keeps float32: its scores would
 // lose what the softmax amplifies.
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,10 +34,11 @@ Program NarrowGathers(Program program, Storage storage) {
     nodes.push_back(std::move(node));
   }
   program.nodes = std::move(nodes);
-  if (!narrowed.empty()) {
-    program.decisions.push_back(storage == Storage::kBfloat16 ? "gathered rows are rounded to bfloat16, as asked for"
-                                                              : "gathered rows are rounded to float16, as asked for");
-  }
+  const std::string name(ToString(storage));
+  program.decisions.push_back(narrowed.empty()
+                                  ? "nothing is rounded to " + name +
+                                        ", though it was asked for: attention and networks on edges keep float32"
+                                  : "gathered rows are rounded to " + name + ", as asked for");
   return program;
 }
 

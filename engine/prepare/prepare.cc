@@ -105,6 +105,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   parts.version = version;
   parts.requested_order = source.order;
   parts.order = order.kind;
+  parts.numerics_revision = NumericsRevision(order.kind);
   parts.order_reason = std::move(order.reason);
   parts.csr = std::move(csr);
   parts.permutation = std::move(order.permutation);

@@ -24,6 +24,13 @@
 
 namespace vicinal {
 
+// Of a graph that is evaluated in that order. Raise kEvaluation whenever a release adds the terms of a row in another
+// order; an order of nodes is an order of a row's terms, too.
+constexpr int64_t NumericsRevision(OrderKind order) {
+  constexpr int64_t kEvaluation = 1;
+  return 100 * kEvaluation + static_cast<int64_t>(order);
+}
+
 struct StageTime {
   std::string stage;
   double seconds = 0.0;
@@ -80,7 +87,7 @@ class PreparedGraph {
   struct Parts {
     std::string name;
     int64_t version = 0;
-    int64_t numerics_revision = 1;
+    int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;
     std::string order_reason;  // why this order, for people

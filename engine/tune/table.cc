@@ -90,12 +90,19 @@ bool TuningTable::Begin(const TuningKey& key) {
   return true;
 }
 
+// What plans would be built with: the choice, unless it is the default, with which those that ask before tuning are
+// built, too.
+std::optional<KernelSetting> TuningTable::ServingOf(const TuningRecord& record) {
+  const bool is_default = record.state != TuningState::kForced && record.chosen == 0;
+  return is_default ? std::nullopt : ChoiceOf(record);
+}
+
 bool TuningTable::Replace(Entry* entry, TuningRecord record) {
-  const std::optional<KernelSetting> before = ChoiceOf(entry->record);
+  const std::optional<KernelSetting> before = ServingOf(entry->record);
   used_seconds_ += record.used_seconds;
   entry->record = std::move(record);
   entry->tried = true;
-  const bool changed = ChoiceOf(entry->record) != before;
+  const bool changed = ServingOf(entry->record) != before;
   if (changed) revision_.fetch_add(1, std::memory_order_release);
   return changed;
 }

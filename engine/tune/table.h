@@ -72,6 +72,7 @@ class TuningTable {
 
   Entry* FindEntry(const TuningKey& key) const VICINAL_REQUIRES(mutex_);
   static std::optional<KernelSetting> ChoiceOf(const TuningRecord& record);
+  static std::optional<KernelSetting> ServingOf(const TuningRecord& record);
   static TuningRecord Snapshot(const Entry& entry);
   bool Replace(Entry* entry, TuningRecord record) VICINAL_REQUIRES(mutex_);
 

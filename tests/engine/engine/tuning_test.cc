@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -276,6 +277,25 @@ TEST_F(TuningTest, ForcedAndForgotten) {
   EXPECT_EQ(Answer(), before);
 }
 
+TEST_F(TuningTest, WhatIsNamedTwiceIsMeantOnceAndATableHasAnEnd) {
+  Make(OneIsTwiceAsFast(), Nanoseconds::zero());
+  TuneGraphRequest force = Request();
+  force.kinds = {"mean", "mean"};
+  force.widths.assign(20'000, 8);
+  force.force = ForcedConfiguration{"simd_rows", {}};
+  const auto once = engine_->TuneGraph(force);
+  ASSERT_TRUE(once.ok()) << once.status();
+  EXPECT_EQ(once->records.size(), 1);
+  StatusOr<TuningReport> last = once;
+  for (int64_t first = 100; first < 2'000 && last.ok(); first += 200) {
+    force.widths.resize(200);
+    std::iota(force.widths.begin(), force.widths.end(), first);
+    last = engine_->TuneGraph(force);
+  }
+  EXPECT_EQ(last.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(DetailOf(last.status())->reason, "TUNING_TABLE_FULL");
+}
+
 TEST_F(TuningTest, WhatIsForcedWhileItWaitsStaysForced) {
   std::promise<void> started, go_on;
   std::atomic<bool> told{false};
@@ -348,7 +368,8 @@ TEST_F(TuningTest, BadInputNamesItsField) {
       {"HEADS_UNEXPECTED", "heads", [](auto* r) { r->heads = {2}; }},
       {"WEIGHTS_UNKNOWN", "weights[0]", [](auto* r) { r->weights = {"heavy"}; }},
       {"WEIGHTS_UNEXPECTED", "weights", [](auto* r) { r->operation = "attention", r->weights = {"none"}; }},
-      {"TOO_MANY_COMBINATIONS", "widths", [](auto* r) { r->widths.assign(300, 8); }},
+      {"TOO_MANY_COMBINATIONS", "widths",
+       [](auto* r) { r->widths.resize(300), std::iota(r->widths.begin(), r->widths.end(), 1); }},
       {"BAD_BUDGET", "budget", [](auto* r) { r->budget = std::chrono::seconds(-1); }},
       {"RESET_AND_FORCE", "reset",
        [](auto* r) {

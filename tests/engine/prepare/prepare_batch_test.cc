@@ -48,7 +48,7 @@ TEST_F(PrepareBatchTest, KeepsTheOrder) {
   EXPECT_EQ(parts.csr.value, (std::vector<float>{1, 4, 3, 2}));
   EXPECT_TRUE(parts.permutation.is_identity());
   EXPECT_EQ(parts.order, OrderKind::kNone);
-  EXPECT_EQ(parts.numerics_revision, 1);
+  EXPECT_EQ(parts.numerics_revision, NumericsRevision(OrderKind::kNone));
   EXPECT_EQ(parts.profile.num_edges, 4);
   EXPECT_TRUE((*graph)->Adjacency({SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnSent}).ok());
 }

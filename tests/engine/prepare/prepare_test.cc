@@ -115,7 +115,7 @@ TEST_F(PrepareTest, FillsTheParts) {
   const PreparedGraph::Parts& parts = upload->graph->parts();
   EXPECT_EQ(parts.name, "g");
   EXPECT_EQ(parts.version, 7);
-  EXPECT_EQ(parts.numerics_revision, 1);
+  EXPECT_EQ(parts.numerics_revision, NumericsRevision(parts.order));
   EXPECT_EQ(parts.requested_order, OrderKind::kAuto);
   EXPECT_TRUE(parts.order == OrderKind::kRcm || parts.order == OrderKind::kCommunity);
   EXPECT_THAT(parts.order_reason, HasSubstr("rcm"));

@@ -19,10 +19,12 @@ TuningRecord Tuned(const TuningKey& key, const std::string& kernel, int32_t para
   TuningRecord record;
   record.key = key;
   record.state = TuningState::kTuned;
-  TuningCandidate candidate;
+  TuningCandidate usual, candidate;
+  usual.setting.kernel = "default";
   candidate.setting.kernel = kernel;
   candidate.setting.config.values[0] = parameter;
-  record.candidates = {candidate};
+  record.candidates = {usual, candidate};
+  record.chosen = 1;
   record.used_seconds = 0.5;
   return record;
 }
@@ -63,6 +65,17 @@ TEST(TuningTableTest, TheMostUsedIsWantedFirstAndNoneTwice) {
   EXPECT_EQ(table.MostWanted()->key.width, 16);
   table.Reset(Work(16).key);
   EXPECT_FALSE(table.MostWanted().has_value()) << "what was reset stays at the default";
+}
+
+TEST(TuningTableTest, ADefaultThatWasMeasuredIsNoChange) {
+  TuningTable table;
+  TuningRecord record = Tuned(Work(16).key, "a");
+  record.chosen = 0;
+  table.Note(Work(16));
+  EXPECT_FALSE(table.Put(record)) << "plans were built with it already";
+  EXPECT_EQ(table.revision(), 0);
+  EXPECT_TRUE(table.Put(Forced(Work(16).key)));
+  EXPECT_TRUE(table.Put(record));
 }
 
 TEST(TuningTableTest, TheRevisionFollowsTheChoice) {
