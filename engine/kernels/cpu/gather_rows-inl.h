@@ -32,8 +32,8 @@ namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int64_t kBlockEdges = 256;
 // Two chains of that many vectors and what is loaded fit 32 or 16 registers. Narrow vectors are for machines that are
-// not made for this: few instances.
-inline constexpr int kMaxVectors = kLanes >= 16 ? 8 : kLanes == 8 ? 6 : kLanes == 4 ? 4 : 2;
+// not made for this, and sanitizers compile for minutes: few instances.
+inline constexpr int kMaxVectors = VICINAL_SANITIZED ? 3 : kLanes >= 16 ? 8 : kLanes == 8 ? 6 : kLanes == 4 ? 4 : 2;
 
 // Whose the weights are. Of maxima and minima there is no instance for kSource: kEdge asks the job.
 enum class Weights { kNone, kEdge, kSource };

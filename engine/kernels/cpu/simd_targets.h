@@ -5,10 +5,12 @@
 #define VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VICINAL_SANITIZED 1
 // A sanitizer multiplies the compile time of every set (minutes for each file), and its tests run the machine's best
 // one only: the widest vectors and the portable base are enough.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3_DL)
 #else
+#define VICINAL_SANITIZED 0
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #endif
 
