@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/drain.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -48,6 +49,26 @@ bool Drain::Wait(MonotonicTime deadline) {
     if (!wake_.WaitUntil(&mutex_, deadline)) return in_flight_.load() == 0;
   }
   return in_flight_.load() == 0;
+}
+
+void Drain::Linger(std::chrono::milliseconds quiet, MonotonicTime deadline) {
+  MutexLock lock(&mutex_);
+  while (!hurry_) {
+    const int64_t seen = refused_;
+    const MonotonicTime until = std::min<MonotonicTime>(deadline, std::chrono::steady_clock::now() + quiet);
+    while (refused_ == seen && !hurry_) {
+      if (!wake_.WaitUntil(&mutex_, until)) {
+        if (refused_ == seen || until == deadline) return;
+        break;
+      }
+    }
+  }
+}
+
+void Drain::CountRefused() {
+  MutexLock lock(&mutex_);
+  ++refused_;
+  wake_.NotifyAll();
 }
 
 bool Drain::Delay(MonotonicTime deadline) {

@@ -4,6 +4,7 @@
 #define VICINAL_SERVER_DRAIN_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,7 +21,9 @@ class Drain {
   // A call begins. False once draining: it must be refused (and still leave).
   bool Enter() {
     in_flight_.fetch_add(1);
-    return !draining_.load();
+    if (!draining_.load()) return true;
+    CountRefused();
+    return false;
   }
   void Leave();
 
@@ -37,17 +40,22 @@ class Drain {
   void Begin();
   // Waits until no call is under way; false when `deadline` came first, or Hurry was called.
   bool Wait(MonotonicTime deadline);
+  // Waits until no call has been refused for `quiet`, until `deadline` or until Hurry is called.
+  void Linger(std::chrono::milliseconds quiet, MonotonicTime deadline);
   // Waits for `deadline`; false when Hurry was called.
   bool Delay(MonotonicTime deadline);
   // Ends all waits, now and later.
   void Hurry();
 
  private:
+  void CountRefused();
+
   std::atomic<int64_t> in_flight_{0};
   std::atomic<bool> draining_{false};
   Mutex mutex_;
   CondVar wake_;
   bool hurry_ VICINAL_GUARDED_BY(mutex_) = false;
+  int64_t refused_ VICINAL_GUARDED_BY(mutex_) = 0;
   Mutex streams_mutex_;  // held while `end` functions run
   int64_t next_stream_ VICINAL_GUARDED_BY(streams_mutex_) = 1;
   std::map<int64_t, std::function<void()>> streams_ VICINAL_GUARDED_BY(streams_mutex_);

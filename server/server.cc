@@ -38,6 +38,13 @@ constexpr int64_t kHardMessageFactor = 2;
 // After calls under way have ended: time for their last bytes to leave, and for health watchers to be told.
 constexpr std::chrono::seconds kLastBytes{2};
 
+// gRPC ends a call that arrives once its shutdown has begun, before its client has read of that, with CANCELLED. A
+// client that calls again as soon as it is answered falls into that gap whenever its answer is the last one, the more
+// so when the answer is large. So the server goes on refusing calls itself, with UNAVAILABLE, until none has come for
+// kQuiet: those clients then wait as the refusal says, or go elsewhere. At most kLinger, for those that do neither.
+constexpr std::chrono::milliseconds kQuiet{200};
+constexpr std::chrono::seconds kLinger{2};
+
 EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics* metrics, Logger* log) {
   EngineOptions options;
   options.num_threads = config.threads;
@@ -265,6 +272,7 @@ bool Server::Stop() {
     impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
     impl_->drain.Begin();
     clean = impl_->drain.Wait(std::chrono::steady_clock::now() + impl_->config.drain_timeout);
+    impl_->drain.Linger(kQuiet, std::chrono::steady_clock::now() + kLinger);
     impl_->grpc->Shutdown(std::chrono::system_clock::now() + kLastBytes);
     impl_->grpc->Wait();
   }

@@ -10,6 +10,7 @@
 
 #include "tests/integration/fixture.h"
 #include "vicinal/v1/graph.grpc.pb.h"
+#include "vicinal/v1/inference.grpc.pb.h"
 #include "vicinal/v1/server.grpc.pb.h"
 
 namespace vicinal::testing {
@@ -251,6 +252,49 @@ TEST_F(LifecycleTest, StopsCleanlyWithOpenStreams) {
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
   server_ = nullptr;
+}
+
+// A client that asks for large answers one after another: its next call arrives just when nothing else is under way.
+TEST_F(LifecycleTest, RefusesStreamsUntilItsConnectionsAreTold) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--drain_timeout=300s", "--tuning_budget=0"}));
+  constexpr int64_t kNodes = 200'000;
+  v1::UploadGraphSpec spec;
+  spec.set_name("path");
+  spec.set_node_count(kNodes);
+  const OwnedTensor edges = Ints("edge_index", {2, 1}, {0, 1});
+  const OwnedTensor x = Floats("x", {kNodes, 3}, std::vector<float>(kNodes * 3, 1.0f));
+  ASSERT_TRUE(client_->UploadGraph(spec, {edges.view(), x.view()}).ok());
+  UploadTinyModel();
+  v1::ClassifyRequest request;
+  request.mutable_target()->set_graph("path");
+  request.mutable_target()->set_model("tiny");
+  request.mutable_nodes()->set_all(true);
+  request.set_return_probabilities(true);
+  const auto stub =
+      v1::InferenceService::NewStub(grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext held_context;
+  const auto held = stub->ClassifyStream(&held_context, request);
+  v1::ClassifyResponse piece;
+  ASSERT_TRUE(held->Read(&piece));
+  // What is not read of this answer holds the drain open.
+  server_->Signal(SIGTERM);
+  while (client_->GetGraph("path").ok()) {
+  }
+  const auto again = [&] {
+    grpc::ClientContext context;
+    const auto reader = stub->ClassifyStream(&context, request);
+    EXPECT_FALSE(reader->Read(&piece));
+    return reader->Finish();
+  };
+  const grpc::Status during = again();
+  EXPECT_EQ(during.error_code(), grpc::StatusCode::UNAVAILABLE) << during.error_message();
+  EXPECT_NE(during.error_details().find("DRAINING"), std::string::npos) << during.error_message();
+  int64_t rows = piece.classes().shape(0);
+  while (held->Read(&piece)) rows += piece.classes().shape(0);
+  EXPECT_TRUE(held->Finish().ok());
+  EXPECT_EQ(rows, kNodes);
+  const grpc::Status after = again();
+  EXPECT_EQ(after.error_code(), grpc::StatusCode::UNAVAILABLE) << after.error_message();
 }
 
 TEST_F(LifecycleTest, DrainDelayKeepsServingAndASecondSignalEndsIt) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,27 @@ TEST(DrainTest, HurryEndsWaits) {
   hurrier.join();
   drain.Begin();
   EXPECT_FALSE(drain.Wait(Late()));
+}
+
+TEST(DrainTest, LingersWhileCallsAreRefused) {
+  Drain drain;
+  drain.Begin();
+  drain.Linger(std::chrono::milliseconds(1), Late());  // none comes
+  drain.Linger(kLong, Soon());
+  // One that never gives up: the deadline ends it.
+  std::atomic<bool> over{false};
+  std::thread caller([&] {
+    while (!over) {
+      EXPECT_FALSE(drain.Enter());
+      drain.Leave();
+    }
+  });
+  drain.Linger(std::chrono::minutes(1), std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+  std::thread hurrier([&] { drain.Hurry(); });
+  drain.Linger(kLong, Late());
+  hurrier.join();
+  over = true;
+  caller.join();
 }
 
 TEST(DrainTest, StressManyCallsWhileItBegins) {

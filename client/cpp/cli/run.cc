@@ -2,6 +2,7 @@
 // From words to an exit code: find the command, check its arguments, connect, run, and say what went wrong.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -96,7 +97,8 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
   const double timeout = args.Number("timeout", 60);
   if (!(timeout > 0 && timeout < 1e6))
     return absl::InvalidArgumentError("--timeout must be above 0 and below 1e6 seconds");
-  options.call_timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
+  // Rounded up: 0 would mean no timeout.
+  options.call_timeout = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(timeout * 1000)));
   return Client::Connect(options);
 }
 

@@ -68,6 +68,8 @@ TEST_F(InferenceHandlerTest, RefusesBeforeTheEngineIsAsked) {
   request_.set_top_k(1);
   limits_.max_response_bytes = 15;
   EXPECT_EQ(DetailOf(Classify())->metadata.at("limit"), "max_response_bytes");
+  EXPECT_NE(Classify().message().find(" bytes, over this server's limit of 15 bytes"), std::string::npos) << Classify();
+  EXPECT_NE(Classify().message().find("ClassifyStream"), std::string::npos) << Classify();
   limits_.max_request_nodes = 1;
   EXPECT_EQ(DetailOf(Classify())->metadata.at("limit"), "max_request_nodes");
   EXPECT_FALSE(engine_.last_request.has_value());

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program as a script sees it: words in, text or JSON and an exit code out, against a fake server. Each test works
 // in a folder of its own, as the map of ids is kept in the current one.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -55,6 +58,23 @@ class RunTest : public ::testing::Test {
   FakeServer server_;
   std::ostringstream out_, err_;
 };
+
+TEST_F(RunTest, ATimeoutUnderAMillisecondIsStillOne) {
+  // Takes connections and never says a word.
+  const int mute = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(mute, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(mute, 8), 0);
+  ASSERT_EQ(getsockname(mute, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string target = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  EXPECT_EQ(cli::Run({"graph", "list", "--timeout", "0.0001", "--server", target}, out_, err_, false),
+            kExitUnavailable);
+  EXPECT_THAT(err(), HasSubstr("DEADLINE_EXCEEDED"));
+  close(mute);
+}
 
 TEST_F(RunTest, UsageErrorsAreTwo) {
   EXPECT_EQ(Vicinal("graph lst"), kExitUsage);
