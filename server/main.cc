@@ -93,8 +93,12 @@ namespace {
 
 constexpr int kBadFlags = 2;
 
+// Away from zero: the little that was asked for must not become 0, which often means something else.
 std::chrono::milliseconds Ms(absl::Duration duration) {
-  return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
+  const absl::Duration unit = absl::Milliseconds(1);
+  const absl::Duration whole =
+      duration < absl::ZeroDuration() ? absl::Floor(duration, unit) : absl::Ceil(duration, unit);
+  return std::chrono::milliseconds(absl::ToInt64Milliseconds(whole));
 }
 
 // What this process may use: the machine's memory, or its control group's limit where that is smaller (containers).
