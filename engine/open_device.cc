@@ -13,6 +13,7 @@
 namespace vicinal {
 namespace {
 
+constexpr std::string_view kDeviceMissing = "DEVICE_MISSING";
 constexpr char kCudaPrefix[] = "cuda:";
 constexpr char kBackendFile[] = "libvicinal_cuda.so";
 
@@ -31,9 +32,13 @@ StatusOr<OpenedDevice> OpenBackendDevice(const std::string& path, int ordinal, K
   VICINAL_ASSIGN_OR_RETURN(opened.backend, Backend::Load(path));
   const BackendTable& table = opened.backend->table();
   const int count = table.device_count();
-  if (ordinal >= count) {
+  if (count == 0) {
     return FailedPrecondition(
-        "DEVICE_MISSING", absl::StrCat("there is no device ", table.name, ":", ordinal, "; the backend sees ", count));
+        kDeviceMissing, absl::StrCat("the backend '", table.name, "' sees no device on this machine; use cpu or auto"));
+  }
+  if (ordinal >= count) {
+    return FailedPrecondition(kDeviceMissing, absl::StrCat("there is no device ", table.name, ":", ordinal,
+                                                           "; the backend sees ", count, ", counted from 0"));
   }
   VICINAL_ASSIGN_OR_RETURN(opened.device, table.open_device(ordinal));
   table.register_kernels(registry);
@@ -56,7 +61,9 @@ StatusOr<OpenedDevice> OpenDevice(const std::string& name, const std::string& ba
     if (backend_path.empty() && access(path.c_str(), F_OK) != 0) return cpu();  // an installation without a backend
     StatusOr<OpenedDevice> opened = OpenBackendDevice(path, 0, registry);
     if (opened.ok()) return opened;
-    logger.Log(LogLevel::kWarning, "no device backend, running on the CPU",
+    // A machine without a device is as good as any; a backend that cannot be loaded is not what was installed for.
+    const bool expected = DetailOf(opened.status())->reason == kDeviceMissing;
+    logger.Log(expected ? LogLevel::kInfo : LogLevel::kWarning, "no device backend, running on the CPU",
                {{"reason", std::string(opened.status().message())}});
     return cpu();
   }

@@ -132,8 +132,13 @@ Status CheckConfig(const Config& config) {
   if (config.max_tuning_per_graph.count() < 0 || config.max_tuning_per_graph > 24 * kMaxTuning) {
     return BadFlag("max_tuning_per_graph", "must be within 0..24h");
   }
-  if (config.drain_delay.count() < 0) return BadFlag("drain_delay", "must not be negative");
-  if (config.drain_timeout.count() < 0) return BadFlag("drain_timeout", "must not be negative");
+  constexpr std::chrono::milliseconds kMaxDrain = std::chrono::hours(24);
+  if (config.drain_delay.count() < 0 || config.drain_delay > kMaxDrain) {
+    return BadFlag("drain_delay", "must be within 0..24h");
+  }
+  if (config.drain_timeout.count() < 0 || config.drain_timeout > kMaxDrain) {
+    return BadFlag("drain_timeout", "must be within 0..24h");
+  }
   if (config.max_connection_age.count() < 0 || config.max_connection_age_grace.count() < 0) {
     return BadFlag("max_connection_age", "must not be negative");
   }

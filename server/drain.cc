@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "server/out_of_memory.h"
 
 namespace vicinal::server {
 
@@ -17,8 +18,10 @@ void Drain::Leave() {
 }
 
 Status Drain::Refusal() {
-  return Unavailable("DRAINING", "the server is stopping; try again, another replica may answer",
-                     std::chrono::milliseconds(1000));
+  return OrOutOfMemory([] {
+    return Unavailable("DRAINING", "the server is stopping; try again, another replica may answer",
+                       std::chrono::milliseconds(1000));
+  });
 }
 
 int64_t Drain::OnDrain(std::function<void()> end) {

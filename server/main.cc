@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vicinal-server: flags to Config, signals to Stop. The only place of the server that reads flags. Signals are blocked
-// in every thread and taken here with sigwait, so that no library's handler ever runs one.
+// in every thread and taken with sigwait (server/stop.h), so that no library's handler ever runs one.
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,7 +9,6 @@
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -24,6 +23,7 @@
 #include "server/handlers/server_handler.h"
 #include "server/json_log.h"
 #include "server/server.h"
+#include "server/stop.h"
 
 ABSL_FLAG(std::string, grpc_listen, "127.0.0.1:8500",
           "Address of the API, HOST:PORT; port 0 takes any free one. Plain text: listen on a network only where "
@@ -93,8 +93,12 @@ namespace {
 
 constexpr int kBadFlags = 2;
 
+// Away from zero: the little that was asked for must not become 0, which often means something else.
 std::chrono::milliseconds Ms(absl::Duration duration) {
-  return std::chrono::milliseconds(absl::ToInt64Milliseconds(duration));
+  const absl::Duration unit = absl::Milliseconds(1);
+  const absl::Duration whole =
+      duration < absl::ZeroDuration() ? absl::Floor(duration, unit) : absl::Ceil(duration, unit);
+  return std::chrono::milliseconds(absl::ToInt64Milliseconds(whole));
 }
 
 // What this process may use: the machine's memory, or its control group's limit where that is smaller (containers).
@@ -201,25 +205,12 @@ int Fail(const Status& status, int code) {
   return code;
 }
 
-// Blocks what ends a server, and the signal by which the stopping thread tells that it is done.
-sigset_t BlockSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  return signals;
-}
-
-int Take(const sigset_t& signals) {
-  int signal = 0;
-  while (sigwait(&signals, &signal) != 0 || signal == SIGHUP) {
-  }
-  return signal;
-}
+// What a stop may take beyond the drain delay and timeout: last bytes, threads that finish what they have begun.
+constexpr std::chrono::seconds kStopGrace{10};
 
 int Main(int argc, char** argv) {
   const sigset_t signals = BlockSignals();
+  ::signal(SIGPIPE, SIG_IGN);
   ParseFlags(argc, argv);
   StatusOr<Config> config = ConfigFromFlags();
   if (!config.ok()) return Fail(config.status(), kBadFlags);
@@ -227,17 +218,11 @@ int Main(int argc, char** argv) {
   StatusOr<std::unique_ptr<Server>> server = Server::Start(*config);
   if (!server.ok()) return Fail(server.status(), 1);
 
-  while (Take(signals) == SIGUSR2) {
-  }
-  const pthread_t main_thread = pthread_self();
-  std::thread stopper([&] {
-    (*server)->Stop();
-    pthread_kill(main_thread, SIGUSR2);
-  });
-  // A second signal: no more waiting.
-  while (Take(signals) != SIGUSR2) (*server)->Hurry();
-  stopper.join();
-  return 0;
+  AwaitStopSignal(signals);
+  JsonLog log(STDERR_FILENO, config->log_level, &Clock::Real());
+  const StopPlan plan = {[&] { (*server)->Stop(); }, [&] { (*server)->Hurry(); },
+                         config->drain_delay + config->drain_timeout + kStopGrace, kStopGrace};
+  return StopOrExit(plan, signals, log);
 }
 
 }  // namespace

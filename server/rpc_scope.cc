@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "proto/wire/names.h"
 #include "server/errors.h"
+#include "server/out_of_memory.h"
 
 namespace vicinal::server {
 namespace {
@@ -31,11 +32,11 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
   }
   core_.metrics.BeginCall(method);
   const bool open = core_.drain.Enter();
-  ReadMetadata();
+  admitted_ = OrOutOfMemory([&] { return ReadMetadata(); });
   if (!open) admitted_ = Drain::Refusal();
 }
 
-void RpcScope::ReadMetadata() {
+Status RpcScope::ReadMetadata() {
   std::string_view authorization;
   for (const auto& [key, value] : context_->client_metadata()) {
     const std::string_view name = Std(key);
@@ -50,7 +51,7 @@ void RpcScope::ReadMetadata() {
     }
   }
   if (call_.request_id.empty()) call_.request_id = NewRequestId();
-  admitted_ = core_.auth.Check(authorization, InfoOf(call_.method).role);
+  return core_.auth.Check(authorization, InfoOf(call_.method).role);
 }
 
 Status RpcScope::CheckSize(size_t bytes) const {
@@ -59,16 +60,29 @@ Status RpcScope::CheckSize(size_t bytes) const {
 }
 
 Status RpcScope::WhyCancelled() const {
-  ErrorDetail detail;
-  if (call_.limits.deadline && core_.clock.Now() >= *call_.limits.deadline) {
-    detail.reason = "DEADLINE_EXCEEDED";
-    return MakeError(StatusCode::kDeadlineExceeded, "the deadline passed", detail);
-  }
-  detail.reason = "CANCELLED";
-  return MakeError(StatusCode::kCancelled, "the client went away", detail);
+  return OrOutOfMemory([this] {
+    ErrorDetail detail;
+    if (call_.limits.deadline && core_.clock.Now() >= *call_.limits.deadline) {
+      detail.reason = "DEADLINE_EXCEEDED";
+      return MakeError(StatusCode::kDeadlineExceeded, "the deadline passed", detail);
+    }
+    detail.reason = "CANCELLED";
+    return MakeError(StatusCode::kCancelled, "the client went away", detail);
+  });
 }
 
 grpc::Status RpcScope::Finish(const Status& status) {
+  grpc::Status converted(grpc::StatusCode::RESOURCE_EXHAUSTED, "");
+  try {
+    converted = Report(status);
+  } catch (const std::bad_alloc&) {
+    // Not even memory for an error's details: the bare code, so that the call ends all the same.
+  }
+  core_.drain.Leave();
+  return converted;
+}
+
+grpc::Status RpcScope::Report(const Status& status) {
   const double seconds = SecondsBetween(call_.begin, core_.clock.Now());
   core_.metrics.EndCall(call_.method, status.code(), seconds, call_.graph, call_.model);
   LogEnd(status, seconds);
@@ -78,9 +92,7 @@ grpc::Status RpcScope::Finish(const Status& status) {
       context_->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback->count()));
     }
   }
-  grpc::Status converted = ToGrpc(status);
-  core_.drain.Leave();
-  return converted;
+  return ToGrpc(status);
 }
 
 void RpcScope::LogEnd(const Status& status, double seconds) const {

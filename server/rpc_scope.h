@@ -38,11 +38,13 @@ class RpcScope {
   // CANCELLED or DEADLINE_EXCEEDED, whichever it was.
   Status WhyCancelled() const;
 
-  // Ends the call; exactly once.
+  // Ends the call; exactly once. Never throws: without memory for more, RESOURCE_EXHAUSTED and no details.
   grpc::Status Finish(const Status& status);
 
  private:
-  void ReadMetadata();
+  // Whether the call may go on.
+  Status ReadMetadata();
+  grpc::Status Report(const Status& status);
   void LogEnd(const Status& status, double seconds) const;
 
   Core& core_;

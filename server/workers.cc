@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/workers.h"
 
+#include <new>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -51,7 +52,11 @@ void Workers::Run() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    job();
+    try {
+      job();
+    } catch (const std::bad_alloc&) {
+      // Jobs answer for themselves; whatever else failed, the thread stays for the others.
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads for what may take long and must not hold up gRPC's threads: finishing uploads, explaining plans, encoding
-// large replies. The queue is bounded; what does not fit is refused, and the caller says UNAVAILABLE.
+// large replies. The queue is bounded; what does not fit is refused, and the caller says UNAVAILABLE. A job that runs
+// out of memory ends; its thread goes on.
 #ifndef VICINAL_SERVER_WORKERS_H_
 #define VICINAL_SERVER_WORKERS_H_
 

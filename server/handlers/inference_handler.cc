@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "server/convert.h"
 #include "server/handlers/encode_result.h"
+#include "server/out_of_memory.h"
 
 namespace vicinal::server {
 namespace {
@@ -181,19 +182,28 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
 }
 
 InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail) {
-  return [this, &call, use = std::move(use), fail = std::move(fail)](StatusOr<InferenceResult> result) {
+  // On the executor's thread or a worker: an answer that finds no memory must fail here, or nobody hears of it.
+  const auto encode = [this, use = std::move(use), fail](InferenceResult value) {
+    const MonotonicTime begin = clock_.Now();
+    const Status encoded = OrOutOfMemory([&] {
+      use(std::move(value));
+      return OkStatus();
+    });
+    if (!encoded.ok()) return fail(encoded);
+    metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
+  };
+  return [this, &call, encode, fail = std::move(fail)](StatusOr<InferenceResult> result) {
     if (!result.ok()) return fail(result.status());
     metrics_.ResultRows(call.method, result->rows);
     metrics_.Computed(result->receptive_field, result->computed_nodes);
-    const auto timed = [this](const std::function<void(InferenceResult)>& encode, InferenceResult value) {
-      const MonotonicTime begin = clock_.Now();
-      encode(std::move(value));
-      metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
-    };
-    if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return timed(use, *std::move(result));
-    // Shared, because std::function must be copyable.
-    auto value = std::make_shared<InferenceResult>(*std::move(result));
-    workers_.PostAdmitted([timed, use, value] { timed(use, std::move(*value)); });
+    if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return encode(*std::move(result));
+    const Status posted = OrOutOfMemory([&] {
+      // Shared, because std::function must be copyable.
+      auto value = std::make_shared<InferenceResult>(*std::move(result));
+      workers_.PostAdmitted([encode, value] { encode(std::move(*value)); });
+      return OkStatus();
+    });
+    if (!posted.ok()) fail(posted);
   };
 }
 

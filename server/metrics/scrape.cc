@@ -127,10 +127,12 @@ StatusOr<int> Scrape::Serve(const std::string& host, int port,
         std::vector<std::string>{"listening_ports", address, "num_threads", "8", "request_timeout_ms", "2000"});
     for (const auto& part : parts) exposer_->RegisterCollectable(part);
     return exposer_->GetListeningPorts().at(0);
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {  // its text does not say why
     exposer_.reset();
-    return FailedPrecondition("CANNOT_LISTEN",
-                              absl::StrCat("--metrics_listen: cannot listen on ", address, ": ", error.what()));
+    return FailedPrecondition(
+        "CANNOT_LISTEN",
+        absl::StrCat("--metrics_listen: cannot listen on ", address,
+                     "; is the port taken? Name another address, or an empty one to serve no metrics"));
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shapes of calls: a reply at once, a reply later, a result in pieces, an upload. Each reactor owns its RpcScope
 // and itself; gRPC calls OnDone last. Nothing here starts an operation while it holds a lock.
+// What runs out of memory ends the call with RESOURCE_EXHAUSTED: gRPC would swallow the exception, and the call never
+// end.
 #ifndef VICINAL_SERVER_SERVICES_REACTORS_H_
 #define VICINAL_SERVER_SERVICES_REACTORS_H_
 
@@ -12,6 +14,7 @@
 
 #include "server/handlers/pieces.h"
 #include "server/handlers/upload_stream.h"
+#include "server/out_of_memory.h"
 #include "server/rpc_scope.h"
 
 namespace vicinal::server {
@@ -21,25 +24,31 @@ template <class Request, class Handle>
 grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* context, Method method,
                                  const Request& request, Handle&& handle) {
   RpcScope scope(core, context, method);
-  Status status = scope.admitted();
-  if (status.ok()) status = scope.CheckSize(request.ByteSizeLong());
-  if (status.ok()) status = handle(scope.call());
+  const Status status = OrOutOfMemory([&]() -> Status {
+    VICINAL_RETURN_IF_ERROR(scope.admitted());
+    VICINAL_RETURN_IF_ERROR(scope.CheckSize(request.ByteSizeLong()));
+    return handle(scope.call());
+  });
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(scope.Finish(status));
   return reactor;
 }
 
-// `start(call, done)` calls `done(status)` once, now or later, on any thread.
+// `start(call, done)` calls `done(status)` once, now or later, on any thread. It may run out of memory (throw) only
+// while nobody else has `done`.
 class LaterReactor final : public grpc::ServerUnaryReactor {
  public:
   LaterReactor(Core& core, grpc::CallbackServerContext* context, Method method) : scope_(core, context, method) {}
 
   template <class Request, class Start>
   void Run(const Request& request, Start&& start) {
-    Status status = scope_.admitted();
-    if (status.ok()) status = scope_.CheckSize(request.ByteSizeLong());
-    if (!status.ok()) return Complete(status);
-    start(scope_.call(), [this](const Status& outcome) { Complete(outcome); });
+    const Status status = OrOutOfMemory([&]() -> Status {
+      VICINAL_RETURN_IF_ERROR(scope_.admitted());
+      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request.ByteSizeLong()));
+      start(scope_.call(), [this](const Status& outcome) { Complete(outcome); });
+      return OkStatus();
+    });
+    if (!status.ok()) Complete(status);
   }
   void OnCancel() override { scope_.Cancel(); }
   void OnDone() override { delete this; }
@@ -58,7 +67,8 @@ grpc::ServerUnaryReactor* AnswerLater(Core& core, grpc::CallbackServerContext* c
   return reactor;
 }
 
-// `start(call, done)` calls `done(StatusOr<pieces>)` once. The next piece is made when the one before has left.
+// `start(call, done)` calls `done(StatusOr<pieces>)` once, and throws as above. The next piece is made when the one
+// before has left.
 template <class Response>
 class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
  public:
@@ -67,14 +77,17 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
 
   template <class Request, class Start>
   void Run(const Request& request, Start&& start) {
-    Status status = scope_.admitted();
-    if (status.ok()) status = scope_.CheckSize(request.ByteSizeLong());
-    if (!status.ok()) return Complete(status);
-    start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
-      if (!pieces.ok()) return Complete(pieces.status());
-      pieces_ = *std::move(pieces);
-      WriteNext();
+    const Status status = OrOutOfMemory([&]() -> Status {
+      VICINAL_RETURN_IF_ERROR(scope_.admitted());
+      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request.ByteSizeLong()));
+      start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
+        if (!pieces.ok()) return Complete(pieces.status());
+        pieces_ = *std::move(pieces);
+        WriteNext();
+      });
+      return OkStatus();
     });
+    if (!status.ok()) Complete(status);
   }
   void OnWriteDone(bool ok) override {
     if (!ok) return Complete(scope_.WhyCancelled());
@@ -86,9 +99,12 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
 
  private:
   void WriteNext() {
-    const Status status = scope_.call().limits.Check(core_.clock);
+    const Status status = OrOutOfMemory([&]() -> Status {
+      VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
+      last_ = pieces_->Next(&response_);
+      return OkStatus();
+    });
     if (!status.ok()) return Complete(status);
-    last_ = pieces_->Next(&response_);
     this->StartWrite(&response_);
   }
   void Complete(const Status& status) { this->Finish(scope_.Finish(status)); }
@@ -121,16 +137,21 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   // `open(call)` makes the stream.
   template <class Open>
   void Run(Open&& open) {
-    if (!scope_.admitted().ok()) return Complete(scope_.admitted());
-    stream_ = open(scope_.call());
-    drain_id_ = core_.drain.OnDrain([this] { EndForDrain(); });
+    const Status status = OrOutOfMemory([&]() -> Status {
+      VICINAL_RETURN_IF_ERROR(scope_.admitted());
+      stream_ = open(scope_.call());
+      drain_id_ = core_.drain.OnDrain([this] { EndForDrain(); });
+      return OkStatus();
+    });
+    if (!status.ok()) return Complete(status);
     this->StartRead(&request_);
   }
   void OnReadDone(bool ok) override {
-    if (!ok) return End(context_->IsCancelled() ? scope_.WhyCancelled() : stream_->End(response_));
-    const Status size = scope_.CheckSize(request_.ByteSizeLong());
-    if (!size.ok()) return End(size);
-    const StatusOr<UploadNext> next = stream_->Take(request_);
+    if (!ok) return End(OrOutOfMemory([&] { return Close(); }));
+    const StatusOr<UploadNext> next = OrOutOfMemory([&]() -> StatusOr<UploadNext> {
+      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request_.ByteSizeLong()));
+      return stream_->Take(request_);
+    });
     if (!next.ok()) return End(next.status());
     {
       MutexLock lock(&mutex_);
@@ -138,7 +159,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
       finishing_ = *next == UploadNext::kFinish;
     }
     if (*next == UploadNext::kRead) return this->StartRead(&request_);
-    const Status posted = core_.workers.Post([this] { End(stream_->Finish(scope_.call(), response_)); });
+    const Status posted = OrOutOfMemory([this] { return core_.workers.Post([this] { End(Conclude()); }); });
     if (!posted.ok()) End(posted);
   }
   void OnCancel() override { scope_.Cancel(); }
@@ -151,6 +172,11 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
 
  private:
+  // The client says no more.
+  Status Close() { return context_->IsCancelled() ? scope_.WhyCancelled() : stream_->End(response_); }
+  Status Conclude() {
+    return OrOutOfMemory([this] { return stream_->Finish(scope_.call(), response_); });
+  }
   // By whoever works on the stream: nobody else does.
   void End(const Status& status) {
     stream_->Leave();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/services/tune_reactor.h"
 
+#include "server/out_of_memory.h"
+
 namespace vicinal::server {
 
 TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
@@ -10,15 +12,13 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
       handler_(handler),
       request_(request),
       response_(response) {
-  Status status = scope_.admitted();
-  if (status.ok()) status = scope_.CheckSize(request.ByteSizeLong());
-  if (!status.ok()) {
-    Complete(status);
-    return;
-  }
-  // Only notes it: the worker ends the call. So Complete may wait for a notice that is being given.
-  drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
-  const Status posted = core_.tuners.Post([this] { Complete(Tune()); });
+  const Status posted = OrOutOfMemory([&]() -> Status {
+    VICINAL_RETURN_IF_ERROR(scope_.admitted());
+    VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request.ByteSizeLong()));
+    // Only notes it: the worker ends the call. So Complete may wait for a notice that is being given.
+    drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
+    return core_.tuners.Post([this] { Complete(OrOutOfMemory([this] { return Tune(); })); });
+  });
   if (!posted.ok()) Complete(posted);
 }
 

@@ -3,22 +3,23 @@
 
 #include <utility>
 
+#include "server/out_of_memory.h"
+
 namespace vicinal::server {
 
 WatchReactor::WatchReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
                            const v1::WatchGraphRequest& request)
     : core_(core), scope_(core, context, Method::kWatchGraph), handler_(handler), name_(request.name()) {
-  if (!scope_.admitted().ok()) {
-    End(scope_.admitted());
+  const Status status = OrOutOfMemory([&]() -> Status {
+    VICINAL_RETURN_IF_ERROR(scope_.admitted());
+    VICINAL_ASSIGN_OR_RETURN(subscription_, handler_.Watch(scope_.call(), request, [this] { Pump(); }));
+    drain_id_ = core_.drain.OnDrain([this] { End(Drain::Refusal()); });
+    return OkStatus();
+  });
+  if (!status.ok()) {
+    End(status);
     return;
   }
-  auto subscription = handler_.Watch(scope_.call(), request, [this] { Pump(); });
-  if (!subscription.ok()) {
-    End(subscription.status());
-    return;
-  }
-  subscription_ = *std::move(subscription);
-  drain_id_ = core_.drain.OnDrain([this] { End(Drain::Refusal()); });
   Pump();
 }
 
@@ -34,8 +35,12 @@ void WatchReactor::Pump() {
       MutexLock lock(&mutex_);
       changed_ = false;
     }
-    StatusOr<GraphHandler::Sight> sight = handler_.Look(name_);
-    std::string bytes = sight.ok() ? sight->graph.SerializeAsString() : std::string();
+    std::string bytes;
+    StatusOr<GraphHandler::Sight> sight = OrOutOfMemory([&] {
+      StatusOr<GraphHandler::Sight> seen = handler_.Look(name_);
+      if (seen.ok()) bytes = seen->graph.SerializeAsString();
+      return seen;
+    });
     if (sight.ok() && bytes != sent_) {
       graph_ = std::move(sight->graph);
       sent_ = std::move(bytes);

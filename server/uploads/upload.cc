@@ -145,22 +145,27 @@ bool UploadStore::Upload::BeginFinish(int64_t lease, const WorkLimits& limits, c
   return true;
 }
 
-UploadStore::Upload::State UploadStore::Upload::EndFinish(const StatusOr<std::string>& answer, bool keep,
-                                                          MonotonicTime now) {
+void UploadStore::Upload::EndFinish(StatusOr<std::string> answer, MonotonicTime now) {
   MutexLock lock(&mutex_);
   last_used_ = now;
-  if (keep) {
-    answer_ = answer;
-    state_ = State::kFinished;
-    FreeContent();
-  } else if (content_.taken) {
-    state_ = State::kDropped;
-    FreeContent();
-  } else {
-    state_ = State::kOpen;
-  }
+  answer_ = std::move(answer);
+  state_ = State::kFinished;
+  FreeContent();
+  finished_.NotifyAll();
+}
+
+UploadStore::Upload::State UploadStore::Upload::GiveUpFinish(MonotonicTime now) {
+  MutexLock lock(&mutex_);
+  last_used_ = now;
+  state_ = content_.taken ? State::kDropped : State::kOpen;
+  if (state_ == State::kDropped) FreeContent();
   finished_.NotifyAll();
   return state_;
+}
+
+StatusOr<std::string> UploadStore::Upload::answer() const {
+  MutexLock lock(&mutex_);
+  return answer_;
 }
 
 void UploadStore::Upload::Drop() {

@@ -30,12 +30,15 @@ class UploadStore::Upload {
   StatusOr<int64_t> Append(int64_t lease, const v1::UploadChunk& chunk, int64_t max_chunk_bytes, MonotonicTime now,
                            const std::function<Status(int64_t)>& fits);
 
-  // True: the caller must run `make` on content() and call EndFinish. False: `*answer` is the answer.
+  // True: the caller must run `make` on content() and call EndFinish or GiveUpFinish. False: `*answer` is the answer.
   bool BeginFinish(int64_t lease, const WorkLimits& limits, const Clock& clock, StatusOr<std::string>* answer);
-  // `keep`: the answer is kept and the content freed. Otherwise the upload is open again, or dropped when content was
-  // taken. Returns the state it came to.
-  State EndFinish(const StatusOr<std::string>& answer, bool keep, MonotonicTime now);
-  // REQUIRES: between BeginFinish and EndFinish.
+  // The answer is kept and the content freed. Neither of the two ends needs memory.
+  void EndFinish(StatusOr<std::string> answer, MonotonicTime now);
+  // The upload is open again, or dropped when content was taken. Returns the state it came to.
+  State GiveUpFinish(MonotonicTime now);
+  // REQUIRES: after EndFinish.
+  StatusOr<std::string> answer() const;
+  // REQUIRES: between BeginFinish and its end.
   UploadContent& content() { return content_; }
 
   void Drop();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/out_of_memory.h"
 #include "server/uploads/upload.h"
 
 namespace vicinal::server {
@@ -134,12 +135,16 @@ StatusOr<int64_t> UploadStore::Append(const Hold& hold, const v1::UploadChunk& c
 StatusOr<std::string> UploadStore::Finish(const Hold& hold, const WorkLimits& limits, const Make& make) {
   StatusOr<std::string> answer = std::string();
   if (!hold.upload->BeginFinish(hold.lease, limits, clock_, &answer)) return answer;
-  return Conclude(*hold.upload, make(hold.upload->content()));
+  return Conclude(*hold.upload, OrOutOfMemory([&] { return make(hold.upload->content()); }));
 }
 
 StatusOr<std::string> UploadStore::Conclude(Upload& upload, StatusOr<std::string> answer) {
-  const bool keep = answer.ok() || !MayGoAway(answer.status().code());
-  if (upload.EndFinish(answer, keep, clock_.Now()) == Upload::State::kDropped) Forget(upload.id());
+  if (answer.ok() || !MayGoAway(answer.status().code())) {
+    // First the state, then what needs memory: the answer's copy.
+    upload.EndFinish(std::move(answer), clock_.Now());
+    return upload.answer();
+  }
+  if (upload.GiveUpFinish(clock_.Now()) == Upload::State::kDropped) Forget(upload.id());
   return answer;
 }
 

@@ -70,7 +70,7 @@ class UploadStore {
   // Finishes: calls `make` with the content, once however many streams say finish, and keeps its answer (or its error)
   // until the upload expires. Errors that may go away (UNAVAILABLE, RESOURCE_EXHAUSTED, CANCELLED,
   // DEADLINE_EXCEEDED) are not kept: the upload stays open if `make` took nothing out of the content, and is forgotten
-  // otherwise. INVALID_ARGUMENT: tensors are not complete.
+  // otherwise; a `make` that runs out of memory counts among them. INVALID_ARGUMENT: tensors are not complete.
   using Make = std::function<StatusOr<std::string>(UploadContent& content)>;
   StatusOr<std::string> Finish(const Hold& hold, const WorkLimits& limits, const Make& make);
 

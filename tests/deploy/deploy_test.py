@@ -98,7 +98,7 @@ class FilesTest(unittest.TestCase):
         server, pod = container()
         arguments = dict(a.removeprefix("--").partition("=")[::2] for a in server["args"])
         drain = sum(float(arguments[flag].removesuffix("s")) for flag in ("drain_delay", "drain_timeout"))
-        self.assertGreater(pod["terminationGracePeriodSeconds"], drain)
+        self.assertGreater(pod["terminationGracePeriodSeconds"], drain + 10)
         self.assertTrue(pod["securityContext"]["runAsNonRoot"])
         self.assertTrue(server["securityContext"]["readOnlyRootFilesystem"])
         self.assertIn("admin_token_file", arguments)

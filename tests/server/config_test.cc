@@ -26,6 +26,9 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"tuning_budget", [](Config& c) { c.tuning_budget = std::chrono::hours(2); }},
       {"max_tuning_per_graph", [](Config& c) { c.max_tuning_per_graph = std::chrono::milliseconds(-1); }},
       {"drain_timeout", [](Config& c) { c.drain_timeout = std::chrono::milliseconds(-1); }},
+      {"drain_timeout", [](Config& c) { c.drain_timeout = std::chrono::milliseconds::max(); }},
+      {"drain_delay", [](Config& c) { c.drain_delay = std::chrono::milliseconds(-1); }},
+      {"drain_delay", [](Config& c) { c.drain_delay = std::chrono::hours(25); }},
       {"grpc_listen", [](Config& c) { c.admin_token = "x", c.grpc_listen = "0.0.0.0:1"; }},
       {"infer_token_file", [](Config& c) { c.infer_token = "x"; }},
   };

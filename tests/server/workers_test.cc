@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 
 namespace vicinal::server {
 namespace {
@@ -15,6 +16,16 @@ TEST(WorkersTest, RunsAllThatWasTakenBeforeItEnds) {
     for (int i = 0; i < 500; ++i) EXPECT_TRUE(workers.Post([&] { ++done; }).ok());
   }
   EXPECT_EQ(done, 500);
+}
+
+TEST(WorkersTest, AJobWithoutMemoryDoesNotTakeTheThreadWithIt) {
+  std::atomic<int> done{0};
+  {
+    Workers workers(1, 2);
+    EXPECT_TRUE(workers.Post([] { throw std::bad_alloc(); }).ok());
+    workers.PostAdmitted([&] { ++done; });
+  }
+  EXPECT_EQ(done, 1);
 }
 
 TEST(WorkersTest, RefusesWhatDoesNotFitButNotWhatIsAdmitted) {

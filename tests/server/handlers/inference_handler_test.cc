@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "tests/server/fake_engine.h"
@@ -73,6 +74,29 @@ TEST_F(InferenceHandlerTest, RefusesBeforeTheEngineIsAsked) {
   limits_.max_request_nodes = 1;
   EXPECT_EQ(DetailOf(Classify())->metadata.at("limit"), "max_request_nodes");
   EXPECT_FALSE(engine_.last_request.has_value());
+}
+
+// Memory that ends at the second look at the time, which is in the middle of encoding.
+class ThrowingClock final : public Clock {
+ public:
+  MonotonicTime Now() const override {
+    if (++looks_ == 2) throw std::bad_alloc();
+    return MonotonicTime();
+  }
+  WallTime WallNow() const override { return WallTime(); }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+TEST_F(InferenceHandlerTest, AnAnswerWithoutMemoryFails) {
+  const ThrowingClock clock;
+  InferenceHandler handler(engine_, metrics_, workers_, limits_, &clock);
+  std::vector<Status> outcomes;
+  handler.Classify(call_, request_, &response_, [&](const Status& status) { outcomes.push_back(status); });
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(DetailOf(outcomes[0])->reason, "OUT_OF_MEMORY");
 }
 
 TEST_F(InferenceHandlerTest, EngineRefusalsAndLimitsReachTheCaller) {

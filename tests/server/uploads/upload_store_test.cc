@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -205,6 +206,24 @@ TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
                }).ok());
   EXPECT_FALSE(store().Knows("upload-2"));
   EXPECT_EQ(store().held_bytes(), 0);
+}
+
+TEST_F(UploadStoreTest, AFinishWithoutMemoryIsOverAndMayBeTriedAgain) {
+  const auto hold = *store().Begin(Announced("upload-1", 1), Fine);
+  ASSERT_TRUE(store().Append(hold, Chunk(0, "x")).ok());
+  const Status failed = Finish(hold, [](UploadContent&) -> StatusOr<std::string> { throw std::bad_alloc(); }).status();
+  EXPECT_EQ(failed.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(DetailOf(failed)->reason, "OUT_OF_MEMORY");
+  EXPECT_EQ(store().Get("upload-1")->state(), v1::Upload::STATE_UPLOADING);
+  // Nothing was taken out: the next finish works. This one takes it out before memory ends.
+  const auto take = [](UploadContent& content) -> StatusOr<std::string> {
+    content.Take("t");
+    throw std::bad_alloc();
+  };
+  EXPECT_EQ(Finish(hold, take).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(store().Knows("upload-1"));
+  EXPECT_EQ(store().held_bytes(), 0);
+  EXPECT_EQ(store().open_uploads(), 0);
 }
 
 TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an allocation that fails becomes an answer. gRPC swallows what a reactor throws and then waits for its end for
+// ever, so each boundary (reactors, deliveries, finishing uploads) runs its work through OrOutOfMemory.
+#ifndef VICINAL_SERVER_OUT_OF_MEMORY_H_
+#define VICINAL_SERVER_OUT_OF_MEMORY_H_
+
+#include <chrono>
+#include <new>
+
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+
+// Never throws: without memory for its words, the bare code.
+inline Status OutOfMemory() {
+  try {
+    return ResourceExhausted("OUT_OF_MEMORY", "this server has no memory left for the request; retry later",
+                             std::chrono::seconds(1));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "");
+  }
+}
+
+// What `work()` gives, a Status or a StatusOr; RESOURCE_EXHAUSTED when it runs out of memory.
+template <class Work>
+auto OrOutOfMemory(Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_OUT_OF_MEMORY_H_
