@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/with_field.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/reference_check.h"
 #include "engine/execute/selection.h"
@@ -300,7 +301,9 @@ StatusOr<double> EngineImpl::CheckModel(const std::shared_ptr<const Model>& mode
     return InvalidArgument("BAD_REFERENCE", "reference.tolerance",
                            "the tolerance must be at least 0 and below 1; 0 means 1e-4");
   }
-  VICINAL_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Parse(reference.file));
+  const StatusOr<Safetensors> parsed = Safetensors::Parse(reference.file);
+  if (!parsed.ok()) return WithField(parsed.status(), "reference");
+  const Safetensors& file = *parsed;
   VICINAL_ASSIGN_OR_RETURN(const ReferenceAnswers answers, ReadReferenceAnswers(file, *model));
   InlineGraph graph;
   if (reference.graph.empty()) {

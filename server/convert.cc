@@ -86,7 +86,7 @@ StatusOr<OrderKind> FromProto(v1::Reorder reorder) {
                                       "order '",
                                       std::string(ToString(kind)), "'; ask for another: GetCapabilities lists them"));
   }
-  return InvalidArgument("BAD_UPLOAD", "spec.reorder",
+  return InvalidArgument("UNKNOWN_ORDER", "spec.reorder",
                          "the order is not known; GetCapabilities lists the ones there are");
 }
 

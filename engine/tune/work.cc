@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/with_field.h"
 
 namespace vicinal {
 namespace {
@@ -110,7 +111,8 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
                                          const std::map<std::string, int32_t>& parameters) {
   return WithProblem(
       registry, key, rows, cols, edges, [&](const auto& operation, const auto& problem) -> StatusOr<TuningCandidate> {
-        VICINAL_ASSIGN_OR_RETURN(const auto choice, operation.Choose(problem, device, kernel));
+        auto choice = operation.Choose(problem, device, kernel);
+        if (!choice.ok()) return WithField(choice.status(), "force.kernel");
         if (kernel == kReferenceKernel) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
                                  "the reference rounds differently from the others, and a graph's answers do not "
@@ -119,9 +121,9 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         TuningCandidate candidate;
         candidate.setting.kernel = kernel;
         for (const auto& [name, value] : parameters) {
-          VICINAL_RETURN_IF_ERROR(SetParameter(choice.kernel->kernel(), name, value, &candidate.setting.config));
+          VICINAL_RETURN_IF_ERROR(SetParameter(choice->kernel->kernel(), name, value, &candidate.setting.config));
         }
-        candidate.parameters = NameParameters(choice.kernel->kernel(), candidate.setting.config);
+        candidate.parameters = NameParameters(choice->kernel->kernel(), candidate.setting.config);
         return candidate;
       });
 }

@@ -208,8 +208,8 @@ StatusOr<Announcement> Announce(const v1::UploadModelSpec& spec, const Limits& l
     if (!described.graph().empty()) VICINAL_RETURN_IF_ERROR(CheckName(described.graph(), "spec.reference.graph"));
     if (!described.feature_set().empty())
       VICINAL_RETURN_IF_ERROR(CheckName(described.feature_set(), "spec.reference.feature_set"));
-    if (!(described.tolerance() >= 0.0 && described.tolerance() <= 1.0)) {
-      return Bad("spec.reference.tolerance", "the tolerance must be within 0..1");
+    if (!(described.tolerance() >= 0.0 && described.tolerance() < 1.0)) {
+      return Bad("spec.reference.tolerance", "the tolerance must be at least 0 and below 1; 0 means 1e-4");
     }
   }
   return Finish(UploadKind::kModel, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table), limits);

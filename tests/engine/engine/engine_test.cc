@@ -280,7 +280,9 @@ TEST_F(EngineTest, ReferencesAreHeld) {
 
   source.name = "bad";
   source.reference->file = "not safetensors";
-  ExpectError(engine_->PutModel(source, {}).status(), StatusCode::kInvalidArgument, "BAD_SAFETENSORS");
+  const Status broken = engine_->PutModel(source, {}).status();
+  ExpectError(broken, StatusCode::kInvalidArgument, "BAD_SAFETENSORS");
+  EXPECT_EQ(DetailOf(broken)->field, "reference");
   source.reference->file = SafetensorsBuilder().Add("logits", {2, 3}, {0, 0, 0, 0, 0, 0}).Build();
   ExpectError(engine_->PutModel(source, {}).status(), StatusCode::kInvalidArgument, "BAD_REFERENCE");
   source.reference->graph = "g";

@@ -376,7 +376,7 @@ TEST_F(TuningTest, BadInputNamesItsField) {
          r->reset = true, r->force = ForcedConfiguration{"simd_rows", {}};
        }},
       {"KERNEL_MISSING", "force.kernel", [](auto* r) { r->force = ForcedConfiguration{}; }},
-      {"KERNEL_UNKNOWN", "execution.kernels[aggregate]",
+      {"KERNEL_UNKNOWN", "force.kernel",
        [](auto* r) {
          r->force = ForcedConfiguration{"warp", {}};
        }},

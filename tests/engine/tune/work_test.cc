@@ -65,6 +65,7 @@ TEST_F(NamedCandidateTest, ParametersByName) {
 TEST_F(NamedCandidateTest, UnknownNamesAreRefusedWithTheList) {
   const auto kernel = Name("warp_rows", {});
   EXPECT_EQ(DetailOf(kernel.status())->reason, "KERNEL_UNKNOWN");
+  EXPECT_EQ(DetailOf(kernel.status())->field, "force.kernel");
   EXPECT_THAT(std::string(kernel.status().message()), HasSubstr("simd_rows"));
   const auto parameter = Name("simd_rows", {{"tile_colums", 32}});
   EXPECT_EQ(DetailOf(parameter.status())->reason, "PARAMETER_UNKNOWN");

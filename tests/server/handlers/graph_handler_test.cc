@@ -131,7 +131,9 @@ TEST_F(GraphHandlerTest, AnOrderThatCannotBeMadeIsRefusedAtTheFirstMessage) {
   auto spec = Spec("new");
   spec.mutable_spec()->set_reorder(static_cast<v1::Reorder>(99));
   v1::UploadGraphResponse response;
-  EXPECT_EQ(Upload(spec, &response).code(), StatusCode::kInvalidArgument);
+  const Status unknown = Upload(spec, &response);
+  EXPECT_EQ(unknown.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DetailOf(unknown)->reason, "UNKNOWN_ORDER");
   spec.mutable_spec()->set_reorder(v1::REORDER_METIS);
   const Status status = Upload(spec, &response);
   if (IsAvailable(OrderKind::kMetis)) {

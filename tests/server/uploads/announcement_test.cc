@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/base/error.h"
 
 namespace vicinal::server {
@@ -68,8 +70,12 @@ TEST(AnnouncementTest, ModelReferences) {
   tensor->set_dtype(v1::DATA_TYPE_UINT8);
   tensor->add_shape(8);
   EXPECT_TRUE(Announce(model, Limits()).ok());
-  model.mutable_reference()->set_tolerance(-1.0);
-  EXPECT_FALSE(Announce(model, Limits()).ok());
+  for (const double tolerance : {-1.0, 1.0, static_cast<double>(NAN)}) {
+    model.mutable_reference()->set_tolerance(tolerance);
+    EXPECT_FALSE(Announce(model, Limits()).ok()) << tolerance;
+  }
+  model.mutable_reference()->set_tolerance(0.999);
+  EXPECT_TRUE(Announce(model, Limits()).ok());
 }
 
 TEST(AnnouncementTest, IfVersionNeedsReplace) {
