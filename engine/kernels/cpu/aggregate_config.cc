@@ -13,6 +13,8 @@ namespace {
 // every row is read by many edges the caches keep those that matter, and three times as much counts as held.
 constexpr int64_t kPrefetchFrom = int64_t{1} << 20;
 constexpr int64_t kManyEdges = 24;
+// From here on rows come from beyond the last level, which takes twice as long.
+constexpr int64_t kFarFrom = int64_t{16} << 20;
 // Results beyond this are stored past the caches: that saves reading each line before it is written, a third of the
 // traffic, and leaves the caches to what is gathered. Alone, that pays from 2 MiB on; but who reads the result next
 // would rather find it in the last level.
@@ -26,8 +28,9 @@ int64_t SourceRowBytes(const AggregateProblem& problem) {
 int64_t DefaultPrefetch(const AggregateProblem& problem) {
   const int64_t row_bytes = SourceRowBytes(problem);
   const bool many = problem.edges >= kManyEdges * problem.cols;
-  if (problem.cols * row_bytes <= (many ? 3 : 1) * kPrefetchFrom) return 0;
-  return row_bytes <= 1024 ? 16 : 8;
+  const int64_t bytes = problem.cols * row_bytes;
+  if (bytes <= (many ? 3 : 1) * kPrefetchFrom) return 0;
+  return (row_bytes <= 1024 ? 16 : 8) * (bytes > kFarFrom ? 2 : 1);
 }
 
 // Whether dst is made of whole cache lines, which streaming stores need to be worth it.
