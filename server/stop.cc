@@ -30,6 +30,15 @@ int TakeUntil(const sigset_t& signals, SteadyClock::time_point deadline) {
   }
 }
 
+// Takes back a signal that was sent to this thread and not waited for any more, before anyone unblocks it.
+void Forget(int signal) {
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  const timespec now = {};
+  (void)sigtimedwait(&only, nullptr, &now);
+}
+
 }  // namespace
 
 sigset_t BlockSignals() {
@@ -68,6 +77,7 @@ int StopOrExit(const StopPlan& plan, const sigset_t& signals, Logger& log) {
     deadline = std::min(deadline, SteadyClock::now() + plan.grace);
   }
   stopper.join();
+  Forget(kDone);
   return 0;
 }
 
