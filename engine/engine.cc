@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/with_field.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/reference_check.h"
@@ -27,11 +28,6 @@
 
 namespace vicinal {
 namespace {
-
-Status OutOfMemory() {
-  return ResourceExhausted("OUT_OF_MEMORY", "this server has no memory left for the request; retry later",
-                           std::chrono::seconds(1));
-}
 
 class EngineImpl final : public Engine {
  public:

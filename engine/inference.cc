@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/inference.h"
 
-#include <new>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/execute/awaited.h"
 
 namespace vicinal {
@@ -30,14 +30,7 @@ Status InferenceSpine::Submit(InferenceJob job, InferenceCallback done) {
   auto pending = std::make_shared<Pending>(Pending{std::move(job), std::move(done), parts_.clock->Now()});
   return executor_.Submit(pending->job.limits, [this, pending](const Status& admitted, DeviceContext& context) {
     if (!admitted.ok()) return pending->done(admitted);
-    StatusOr<InferenceResult> result = Internal("not run");
-    try {
-      result = Run(pending->job, pending->submitted, context);
-    } catch (const std::bad_alloc&) {
-      result = ResourceExhausted("OUT_OF_MEMORY", "this server has no memory left for the request; retry later",
-                                 std::chrono::seconds(1));
-    }
-    pending->done(std::move(result));
+    pending->done(OrOutOfMemory([&] { return Run(pending->job, pending->submitted, context); }));
   });
 }
 

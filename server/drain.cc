@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "server/out_of_memory.h"
+#include "engine/base/out_of_memory.h"
 
 namespace vicinal::server {
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
 #include "proto/wire/names.h"
 #include "server/errors.h"
-#include "server/out_of_memory.h"
 
 namespace vicinal::server {
 namespace {

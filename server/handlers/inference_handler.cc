@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
 #include "server/convert.h"
 #include "server/handlers/encode_result.h"
-#include "server/out_of_memory.h"
 
 namespace vicinal::server {
 namespace {

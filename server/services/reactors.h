@@ -12,9 +12,9 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/out_of_memory.h"
 #include "server/handlers/pieces.h"
 #include "server/handlers/upload_stream.h"
-#include "server/out_of_memory.h"
 #include "server/rpc_scope.h"
 
 namespace vicinal::server {

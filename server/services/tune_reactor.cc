@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/services/tune_reactor.h"
 
-#include "server/out_of_memory.h"
+#include "engine/base/out_of_memory.h"
 
 namespace vicinal::server {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "server/out_of_memory.h"
+#include "engine/base/out_of_memory.h"
 
 namespace vicinal::server {
 

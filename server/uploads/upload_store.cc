@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "server/out_of_memory.h"
+#include "engine/base/out_of_memory.h"
 #include "server/uploads/upload.h"
 
 namespace vicinal::server {

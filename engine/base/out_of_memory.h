@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an allocation that fails becomes an answer. gRPC swallows what a reactor throws and then waits for its end for
-// ever, so each boundary (reactors, deliveries, finishing uploads) runs its work through OrOutOfMemory.
-#ifndef VICINAL_SERVER_OUT_OF_MEMORY_H_
-#define VICINAL_SERVER_OUT_OF_MEMORY_H_
+// Where an allocation that fails becomes an answer: at the engine's face, and at the server's boundaries. gRPC swallows
+// what a reactor throws and then waits for its end for ever, so each of those (reactors, deliveries, finishing uploads)
+// runs its work through OrOutOfMemory.
+#ifndef VICINAL_ENGINE_BASE_OUT_OF_MEMORY_H_
+#define VICINAL_ENGINE_BASE_OUT_OF_MEMORY_H_
 
 #include <chrono>
 #include <new>
 
 #include "engine/base/error.h"
 
-namespace vicinal::server {
+namespace vicinal {
 
 // Never throws: without memory for its words, the bare code.
 inline Status OutOfMemory() {
@@ -31,6 +32,6 @@ auto OrOutOfMemory(Work&& work) -> decltype(work()) {
   }
 }
 
-}  // namespace vicinal::server
+}  // namespace vicinal
 
-#endif  // VICINAL_SERVER_OUT_OF_MEMORY_H_
+#endif  // VICINAL_ENGINE_BASE_OUT_OF_MEMORY_H_
