@@ -2,6 +2,8 @@
 // balanced_rows and row_cache as kernels of the operation aggregate, and balanced_rows as sparse_update: features in
 // CSR form times W^T is an aggregation of W^T's rows with the features as weights.
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/balanced_rows.h"
@@ -47,19 +49,26 @@ class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
 
 class RowCacheKernel final : public CudaKernel<AggregateKernel> {
  public:
-  RowCacheKernel(std::string name, const RowCacheConfig& config) : CudaKernel(std::move(name)), config_(config) {}
+  RowCacheKernel() : CudaKernel("row_cache") {}
   Refusal Refuses(const AggregateProblem& problem) const override {
-    if (Refusal kind = RefusesKind(problem); !kind.empty()) return kind;
+    if (problem.storage != Storage::kFloat32) return "only float32 rows";
     return RefusesSize(problem.rows, problem.edges, problem.width);
   }
+  std::vector<std::string_view> ParameterNames() const override { return {"cf"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
+    std::vector<KernelConfig> candidates = {KernelConfig()};
+    const int standard = RowCacheCoarsening(problem.width, 0);
+    for (const int coarsening : {1, 2, 4}) {
+      if (problem.width > 32 && coarsening != standard) candidates.push_back({{coarsening}});
+    }
+    return candidates;
+  }
+  int64_t Evaluation(const AggregateProblem&, const KernelConfig&) const override { return kRowCacheEvaluation; }
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void*) const override {
-    return LaunchRowCache(args, config_, target);
+    return LaunchRowCache(args, {RowCacheCoarsening(args.problem.width, args.config.values[0])}, target);
   }
-
- private:
-  const RowCacheConfig config_;
 };
 
 class SparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
@@ -93,9 +102,7 @@ class SparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
 std::unique_ptr<const AggregateKernel> MakeBalancedRows(std::string name, const BalancedRowsConfig& config) {
   return std::make_unique<BalancedRowsKernel>(std::move(name), config);
 }
-std::unique_ptr<const AggregateKernel> MakeRowCache(std::string name, const RowCacheConfig& config) {
-  return std::make_unique<RowCacheKernel>(std::move(name), config);
-}
+std::unique_ptr<const AggregateKernel> MakeRowCache() { return std::make_unique<RowCacheKernel>(); }
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate() { return std::make_unique<SparseUpdate>(); }
 
 }  // namespace vicinal::cuda
