@@ -19,7 +19,7 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kDefaultTheta = 40, kLeastTheta = 5, kMostTheta = 1000;
+constexpr int kDefaultTheta = 80, kLeastTheta = 5, kMostTheta = 1000;
 
 int ThetaOf(const KernelConfig& config) {
   return config.values[0] > 0 ? std::clamp(config.values[0], kLeastTheta, kMostTheta) : kDefaultTheta;
@@ -39,7 +39,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
     return {};
   }
   std::vector<std::string_view> ParameterNames() const override { return {"theta"}; }
-  std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{20}}, {{80}}, {{160}}}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{40}}, {{160}}}; }
   // The rest is added as neighbor_group does.
   int64_t Evaluation(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
