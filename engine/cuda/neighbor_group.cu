@@ -107,30 +107,47 @@ __device__ inline float BatchOf(const float (&x)[kBatch], const float (&weight)[
   }
 }
 
-// Adds the group's edges to `sums`. `first` is the lane's first column, its packs lie `step` columns apart.
+// Sources and weights of the next edges of a group; -1 and 0 beyond its end.
+template <bool kWeighted>
+struct Edges {
+  int32_t source[kBatch];
+  float weight[kBatch];
+
+  __device__ void Load(const Params& params, const NeighborGroup& group, int base) {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int64_t edge = group.begin + base + i;
+      source[i] = base + i < group.size ? __ldg(params.adjacency.col + edge) : -1;
+      weight[i] = 0.0f;
+      if (kWeighted && source[i] >= 0) weight[i] = EdgeWeight(params.adjacency, params.src_scale, edge, source[i]);
+    }
+  }
+};
+
+// Adds the group's edges to `sums`. `first` is the lane's first column, its packs lie `step` columns apart. Sources are
+// read a batch ahead of their rows.
 template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
 __device__ inline void SumGroup(const Params& params, const NeighborGroup& group, int64_t first, int step,
                                 Sums<kVec, kPacks>& sums) {
-  const int32_t* col = params.adjacency.col + group.begin;
+  Edges<kWeighted> edges;
+  edges.Load(params, group, 0);
   for (int base = 0; base < group.size; base += kBatch) {
     const int count = min(group.size - base, kBatch);
     Sums<kVec, kPacks> rows[kBatch];
     float weight[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const int32_t source = i < count ? __ldg(col + base + i) : -1;
-      weight[i] = kWeighted && i < count
-                      ? EdgeWeight(params.adjacency, params.src_scale, group.begin + base + i, source)
-                      : (kWeighted ? 0.0f : 1.0f);
+      weight[i] = edges.weight[i];
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
         const int64_t column = first + p * step;
         rows[i].pack[p] = Pack<kVec>::Filled(0.0f);
-        if (source >= 0 && column < params.dst.cols) {
-          rows[i].pack[p] = LoadReadOnly<kVec>(params.src.data + source * params.src.stride + column);
+        if (edges.source[i] >= 0 && column < params.dst.cols) {
+          rows[i].pack[p] = LoadReadOnly<kVec>(params.src.data + edges.source[i] * params.src.stride + column);
         }
       }
     }
+    edges.Load(params, group, base + kBatch);
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
