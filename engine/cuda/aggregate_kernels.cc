@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// balanced_rows and row_cache as kernels of the operation aggregate, and balanced_rows as sparse_update: features in
-// CSR form times W^T is an aggregation of W^T's rows with the features as weights.
+// balanced_rows, dense_tiles and row_cache as kernels of the operation aggregate, and balanced_rows as sparse_update:
+// features in CSR form times W^T is an aggregation of W^T's rows with the features as weights.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,12 +20,6 @@ namespace {
 Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
   if (width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width);
   if (rows >= kMaxItems || edges / 32 >= kMaxItems) return "only graphs of fewer than 2^31 rows and 2^36 edges";
-  return {};
-}
-
-Refusal RefusesKind(const AggregateProblem& problem) {
-  if (problem.storage != Storage::kFloat32) return "only float32 rows";
-  if (problem.reduce == Reduce::kMin) return "only sum, mean and max";
   return {};
 }
 
@@ -81,8 +75,7 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
     return {{}, {{kDenseEdges / 2}}, {{kDenseEdges * 2}}};
   }
   int64_t Evaluation(const AggregateProblem&, const KernelConfig& config) const override {
-    constexpr int64_t kFamily = 0x7d1e0000;
-    return kFamily + Threshold(config);
+    return kDenseTilesEvaluation + Threshold(config);
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     return absl::StrCat("tiles of ", Threshold(config));
@@ -117,19 +110,26 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
 
 class RowCacheKernel final : public CudaKernel<AggregateKernel> {
  public:
-  RowCacheKernel(std::string name, const RowCacheConfig& config) : CudaKernel(std::move(name)), config_(config) {}
+  RowCacheKernel() : CudaKernel("row_cache") {}
   Refusal Refuses(const AggregateProblem& problem) const override {
-    if (Refusal kind = RefusesKind(problem); !kind.empty()) return kind;
+    if (problem.storage != Storage::kFloat32) return "only float32 rows";
     return RefusesSize(problem.rows, problem.edges, problem.width);
   }
+  std::vector<std::string_view> ParameterNames() const override { return {"cf"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
+    std::vector<KernelConfig> candidates = {KernelConfig()};
+    const int standard = RowCacheCoarsening(problem.width, 0);
+    for (const int coarsening : {1, 2, 4}) {
+      if (problem.width > 32 && coarsening != standard) candidates.push_back({{coarsening}});
+    }
+    return candidates;
+  }
+  int64_t Evaluation(const AggregateProblem&, const KernelConfig&) const override { return kRowCacheEvaluation; }
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void*) const override {
-    return LaunchRowCache(args, config_, target);
+    return LaunchRowCache(args, {RowCacheCoarsening(args.problem.width, args.config.values[0])}, target);
   }
-
- private:
-  const RowCacheConfig config_;
 };
 
 class SparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
@@ -161,9 +161,7 @@ class SparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
 
 std::unique_ptr<const AggregateKernel> MakeBalancedRows() { return std::make_unique<BalancedRowsKernel>(); }
 std::unique_ptr<const AggregateKernel> MakeDenseTiles() { return std::make_unique<DenseTilesKernel>(); }
-std::unique_ptr<const AggregateKernel> MakeRowCache(std::string name, const RowCacheConfig& config) {
-  return std::make_unique<RowCacheKernel>(std::move(name), config);
-}
+std::unique_ptr<const AggregateKernel> MakeRowCache() { return std::make_unique<RowCacheKernel>(); }
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate() { return std::make_unique<SparseUpdate>(); }
 
 }  // namespace vicinal::cuda

@@ -9,10 +9,12 @@ namespace vicinal::cuda {
 void RegisterCudaKernels(KernelRegistry& registry) {
   registry.aggregate.Add(MakeBalancedRows());
   registry.aggregate.Add(MakeDenseTiles());
-  registry.aggregate.Add(MakeRowCache("row_cache", {}));
-  for (int coarsening : {1, 2, 4}) {
-    registry.aggregate.Add(MakeRowCache("row_cache_cf" + std::to_string(coarsening), {coarsening}));
-  }
+  registry.aggregate.Add(MakeRowCache());
+  // Published families and the vendor's library, to be measured on a graph and forced.
+  registry.aggregate.Add(MakeNeighborGroup());
+  registry.aggregate.Add(MakePartitionDual());
+  registry.aggregate.Add(MakeCusparse());
+  registry.aggregate.Add(MakeNeighborGroupAtomics());
   registry.attention.Add(MakeFusedAttention());
   registry.attention.Add(MakePlainAttention());
   registry.dense_update.Add(MakeDenseUpdate());

@@ -52,8 +52,12 @@ class Kernel {
     (void)problem, (void)config;
     return 0;
   }
-  // False: bits may differ from run to run. Such a kernel is taken only where a request forces it.
-  virtual bool deterministic() const { return true; }
+  // False: bits may differ from run to run. Such a kernel is taken only where a request forces it, such a configuration
+  // is not measured.
+  virtual bool deterministic(const KernelConfig& config) const {
+    (void)config;
+    return true;
+  }
 
   // Name of the structure that a run needs beside the adjacency; empty: none. It tells all that the structure depends
   // on but the adjacency: problems and configurations with the same name share one.

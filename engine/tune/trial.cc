@@ -162,11 +162,12 @@ class TrialOf final : public Trial {
         refused_.push_back({std::string(kernel.name()), "rounds differently from the others"});
         continue;
       }
-      if (!kernel.deterministic()) {
+      if (!kernel.deterministic(KernelConfig())) {
         refused_.push_back({std::string(kernel.name()), "its bits may differ from run to run"});
         continue;
       }
       for (const KernelConfig& config : kernel.Candidates(problem)) {
+        if (!kernel.deterministic(config)) continue;
         TuningCandidate candidate;
         candidate.setting = {std::string(kernel.name()), config};
         candidate.parameters = NameParameters(kernel, config);
@@ -265,11 +266,11 @@ int64_t Trial::LayoutBytesBound(const TrialInput& input) {
                        std::vector<int64_t> bounds;
                        for (const auto& entry : operation.kernels()) {
                          const auto& kernel = entry->kernel();
-                         if (kernel.device() != input.device->kind() || !kernel.deterministic()) continue;
+                         if (kernel.device() != input.device->kind()) continue;
                          if (!kernel.Refuses(problem).empty()) continue;
                          std::set<std::string> names;
                          for (const KernelConfig& config : kernel.Candidates(problem)) {
-                           names.insert(kernel.LayoutName(problem, config));
+                           if (kernel.deterministic(config)) names.insert(kernel.LayoutName(problem, config));
                          }
                          names.erase(std::string());
                          bounds.insert(bounds.end(), names.size(),
