@@ -18,6 +18,8 @@ std::unique_ptr<const AggregateKernel> MakeBalancedRows(std::string name, const 
 std::unique_ptr<const AggregateKernel> MakeRowCache(std::string name, const RowCacheConfig& config);
 std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();
+std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm();
+std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm();
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate();
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate();
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate();
