@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of fused attention, and averages heads. The plain kernel below takes what the fused one cannot:
-// heads of GATv2 too wide for registers. It reads each edge three times per head and column of 32 (scores twice, values
-// once) and does not cut long rows.
+// Lays out a launch of fused attention, and averages heads.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
 #include "engine/cuda/attention.cuh"
 
 namespace vicinal::cuda {
 namespace {
 
-constexpr int64_t kLongRow = 8;
 constexpr int kThreads = 128;
+constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor holds
 
 // dst = epilogue(mean over heads), thread per element.
 __global__ void __launch_bounds__(kThreads)
@@ -21,99 +23,126 @@ __global__ void __launch_bounds__(kThreads)
   dst.data[row * dst.stride + col] = ApplyEpilogue(epilogue, __fdiv_rn(sum, static_cast<float>(heads)), row, col);
 }
 
-__device__ float PlainScore(const AttentionArgs& args, int64_t row, int64_t source, int64_t head) {
-  if (args.problem.kind == AttentionKind::kGat) {
-    return LeakyRelu(args.score_src.data[source * args.score_src.stride + head] +
-                         args.score_dst.data[row * args.score_dst.stride + head],
-                     args.negative_slope);
-  }
-  float score = 0.0f;
-  for (int64_t c = threadIdx.x % 32; c < args.problem.head_width; c += 32) {
-    const int64_t col = head * args.problem.head_width + c;
-    const float x = args.value.data[source * args.value.stride + col] + args.query.data[row * args.query.stride + col];
-    score = fmaf(args.att[col], LeakyRelu(x, args.negative_slope), score);
-  }
-  for (int distance = 16; distance > 0; distance /= 2) score += __shfl_xor_sync(0xffffffffu, score, distance);
-  return score;
+template <class View>
+bool InPacks(const View& view) {
+  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.stride % 4 == 0;
 }
 
-// The softmax-weighted sum of one head in the column `c` of this lane; lanes beyond the head's width come along for the
-// scores.
-__device__ float PlainHead(const AttentionArgs& args, int64_t row, int64_t head, int64_t c) {
-  constexpr int64_t kFold = 256;  // edges, so that rounding hardly grows with the length of a row
-  SoftmaxState<1, 1> state, part;
-  state.Clear();
-  part.Clear();
-  const int64_t begin = args.adjacency.row_ptr[row], end = args.adjacency.row_ptr[row + 1];
-  for (int64_t e = begin; e < end; ++e) {
-    const int64_t source = args.adjacency.col[e];
-    const float score = PlainScore(args, row, source, head);
-    Pack<1> x[1] = {{0.0f}};
-    if (c < args.problem.head_width) {
-      x[0].v[0] = args.value.data[source * args.value.stride + head * args.problem.head_width + c];
-    }
-    part.Add(score, x);
-    if (e + 1 < end && (e - begin) % kFold != kFold - 1) continue;
-    state.Merge(part);
-    part.Clear();
+// 4 where every matrix can be read 16 bytes at a time and no pack has columns of two heads. What a pack of GAT's values
+// reads beyond a row's last column lies before the next row and is not used.
+int PackOf(const AttentionArgs& args) {
+  const AttentionProblem& problem = args.problem;
+  const bool whole_heads = problem.head_width % 4 == 0;
+  if (!InPacks(args.value)) return 1;
+  if (problem.kind == AttentionKind::kGat) {
+    return whole_heads || (problem.heads == 1 && args.value.stride >= (problem.head_width + 3) / 4 * 4) ? 4 : 1;
   }
-  return state.denominator > 0.0f ? __fdiv_rn(state.sum[0].v[0], state.denominator) : 0.0f;
+  if (!whole_heads || !InPacks(args.query)) return 1;
+  if (problem.kind == AttentionKind::kDot) return InPacks(args.key) ? 4 : 1;
+  return reinterpret_cast<uintptr_t>(args.att) % 16 == 0 ? 4 : 1;
 }
 
-__global__ void __launch_bounds__(kThreads) PlainAttention(const AttentionArgs args) {
-  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
-  if (row >= args.dst.rows) return;
-  const int64_t heads = args.problem.heads, width = args.problem.head_width;
-  for (int64_t c0 = 0; c0 < width; c0 += 32) {
-    const int64_t c = c0 + threadIdx.x % 32;
-    float sum = 0.0f;
-    for (int64_t head = 0; head < heads; ++head) {
-      const float x = PlainHead(args, row, head, c);
-      const int64_t col = head * width + c;
-      if (args.problem.concat && c < width) {
-        args.dst.data[row * args.dst.stride + col] = ApplyEpilogue(args.epilogue, x, row, col);
-      }
-      sum += x;
-    }
-    if (args.problem.concat || c >= width) continue;
-    args.dst.data[row * args.dst.stride + c] =
-        ApplyEpilogue(args.epilogue, __fdiv_rn(sum, static_cast<float>(heads)), row, c);
+int Log2Of(int64_t x) {
+  int power = 0;
+  while (int64_t{1} << power < x) ++power;
+  return power;
+}
+
+int DefaultTile(const AttentionProblem& problem, int vec) {
+  const int64_t columns = problem.heads * problem.head_width;
+  // Heads of one to three columns would fill shared memory with shares.
+  if (vec == 1) return columns <= 32 || problem.head_width < 4 ? 32 : 128;
+  return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
+}
+
+// Short rows are worked on side by side, as long as there are enough of them to fill the device.
+int DefaultRowLanes(const AttentionProblem& problem, const LaunchTarget& target) {
+  const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
+  const int lanes = degree >= 24 ? 32 : degree >= 6 ? 16 : 8;
+  return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
+}
+
+// Most heads that a tile of `tile` columns touches.
+int TileHeads(const AttentionProblem& problem, int64_t tile) {
+  const int64_t width = problem.head_width;
+  const bool even = tile % width == 0 || width % tile == 0;
+  return static_cast<int>(std::min(problem.heads, even ? std::max<int64_t>(tile / width, 1) : (tile - 1) / width + 2));
+}
+
+// The shape nearest to what is wished for, tile before lanes of a row before packs, among those whose blocks need no
+// more shared memory than any block may have.
+AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
+  const auto wish = [&args](int at, int otherwise) {
+    return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
+  };
+  const int tile = wish(kTileColumns, DefaultTile(args.problem, vec));
+  const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, target));
+  const int packs = wish(kPacks, 2);
+  const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
+  const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
+  constexpr size_t kShared = 48 << 10;
+  const auto distance = [&](const AttentionShape& shape) {
+    const int tile_heads = TileHeads(args.problem, shape.lanes * shape.packs * vec);
+    const bool fits = SharedBytes(tile_heads, kAttentionThreads / shape.row_lanes()) <= kShared;
+    return (fits ? 0 : 10'000) + 100 * std::abs(Log2Of(shape.lanes * shape.packs * vec) - Log2Of(tile)) +
+           10 * std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes)) + std::abs(shape.packs - packs);
+  };
+  return *std::min_element(shapes, shapes + count,
+                           [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
+}
+
+bool FitsGathered(const ConstMatrixView& view) { return view.stride < int64_t{1} << 30; }
+
+GatheredRows Gathered(const ConstMatrixView& view) {
+  return {view.data, static_cast<uint32_t>(view.stride * static_cast<int64_t>(sizeof(float)))};
+}
+
+const ConstMatrixView& ScoredBy(const AttentionArgs& args) {
+  switch (args.problem.kind) {
+    case AttentionKind::kGat:
+      return args.score_src;
+    case AttentionKind::kGatV2:
+      return args.value;
+    case AttentionKind::kDot:
+      return args.key;
   }
+  return args.value;
 }
 
-}  // namespace
-
-cudaError_t LaunchPlainAttention(const AttentionArgs& args, const LaunchTarget& target) {
-  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const unsigned blocks = static_cast<unsigned>((args.dst.rows * 32 + kThreads - 1) / kThreads);
-  PlainAttention<<<blocks, kThreads, 0, target.stream>>>(args);
-  return cudaGetLastError();
+bool IsPlain(const Epilogue& epilogue) {
+  return epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.bias == nullptr &&
+         epilogue.addend.data == nullptr && epilogue.activation.kind == ActivationKind::kNone;
 }
 
-cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& target, void* scratch) {
-  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShape& shape, const LaunchTarget& target,
+                         void* scratch) {
   const AttentionProblem& problem = args.problem;
   const AttentionScratch layout(problem);
-  const bool aligned = reinterpret_cast<uintptr_t>(args.value.data) % 16 == 0 && args.value.stride % 4 == 0;
-  const int vec = aligned && problem.head_width % 4 == 0 ? 4 : 1;
   AttentionParams params;
   params.adjacency = args.adjacency;
-  params.value = args.value;
-  params.score_src = args.score_src;
+  params.value = Gathered(args.value);
+  params.scored = Gathered(ScoredBy(args));
   params.score_dst = args.score_dst;
   params.query = args.query;
   params.att = args.att;
   params.negative_slope = args.negative_slope;
+  params.factors = FactorsOf(args);
   params.dst = args.dst;
   params.epilogue = args.epilogue;
   params.heads = static_cast<int>(problem.heads);
   params.head_width = static_cast<int>(problem.head_width);
-  const int64_t head_packs = problem.head_width / vec;
-  const int packs = problem.kind == AttentionKind::kGatV2 && head_packs > 32 ? 4 : 1;
-  params.lanes_per_head = static_cast<int>(NextPowerOfTwo((head_packs + packs - 1) / packs));
-  params.lanes = problem.heads * (problem.kind == AttentionKind::kGat ? head_packs : params.lanes_per_head);
+  params.lanes_per_head = std::min(1 << Log2Of((problem.head_width + vec - 1) / vec), kMaxLanesPerHead);
+  params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
+  // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
+  // count their edges.
+  const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
+  params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, 4)) : 1;
+  params.plain = IsPlain(args.epilogue);
+  params.vector_store = vec == 4 && InPacks(args.dst);
   char* bytes = static_cast<char*>(scratch);
-  params.heads_out = problem.concat ? nullptr : reinterpret_cast<float*>(bytes + layout.heads_offset);
+  params.heads_out =
+      problem.concat || problem.heads == 1 ? nullptr : reinterpret_cast<float*>(bytes + layout.heads_offset);
   params.cells = layout.pieces.cells;
   params.partial_stride = layout.pieces.stride;
   params.sum_floats = layout.sum_floats;
@@ -121,14 +150,39 @@ cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& 
   params.tickets = target.tickets;
   if (layout.pieces.tickets > 0) {
     params.tickets = reinterpret_cast<int*>(params.partials + params.cells * params.partial_stride);
-    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.pieces.tickets * sizeof(int), target.stream);
+  }
+  return params;
+}
+
+}  // namespace
+
+ScoreFactors FactorsOf(const AttentionArgs& args) {
+  switch (args.problem.kind) {
+    case AttentionKind::kGat:
+      return ScoreFactors(1.0, args.negative_slope);
+    case AttentionKind::kGatV2:
+      return ScoreFactors(1.0, 1.0);
+    case AttentionKind::kDot:
+      return ScoreFactors(args.score_scale, args.score_scale);
+  }
+  return ScoreFactors();
+}
+
+cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& target, void* scratch) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  if (!FitsGathered(args.value) || !FitsGathered(ScoredBy(args))) return LaunchPlainAttention(args, target);
+  const int vec = PackOf(args);
+  const AttentionShape shape = ChooseShape(args, vec, target);
+  const AttentionParams params = ParamsOf(args, vec, shape, target, scratch);
+  if (const int64_t tickets = AttentionScratch(args.problem).pieces.tickets; tickets > 0) {
+    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
-  const bool long_rows = problem.edges >= kLongRow * problem.rows;
-  const cudaError_t error = problem.kind == AttentionKind::kGat
-                                ? LaunchGat(params, vec, long_rows, target.stream)
-                                : LaunchGatV2(params, vec, packs, long_rows, target.stream);
-  if (error != cudaSuccess || problem.concat) return error;
+  const auto launch = args.problem.kind == AttentionKind::kGat     ? &LaunchGat
+                      : args.problem.kind == AttentionKind::kGatV2 ? &LaunchGatV2
+                                                                   : &LaunchDot;
+  const cudaError_t error = launch(params, vec, shape, target.stream);
+  if (error != cudaSuccess || params.heads_out == nullptr) return error;
   const unsigned blocks = static_cast<unsigned>((args.dst.rows * args.dst.cols + kThreads - 1) / kThreads);
   MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.heads_out, params.heads, args.dst, args.epilogue);
   return cudaGetLastError();

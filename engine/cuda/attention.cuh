@@ -1,308 +1,381 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_rows: attention with scores, softmax and weighted sum in one pass over a row's edges; nothing of the size of
-// the edges is stored.
+// fused_rows: attention with scores, softmax and weighted sum in one go over a row's edges; nothing of the size of the
+// edges is stored.
 //
-// Idea. As in balanced_rows, a group of lanes takes a row (or a piece of a long one) and a tile of columns. Each lane
-// holds columns of one head and follows that head's softmax by itself (softmax_state.cuh): lanes of a head compute the
-// same score, which costs less than to pass it around (GAT: two loads and an exponential). For GATv2 the lanes of a
-// head add up their parts of the score by shuffles; there a head begins at a lane that is a multiple of its lanes,
-// rounded up to a power of two. Order of evaluation: edge j goes to state j mod 4, states are merged (0, 2), (1, 3),
-// then both; pieces of long rows are merged as if they were edges. Equal bits for all layouts and in every subset of
-// rows; no float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the stores. Heads
-// that are averaged are stored one by one first and averaged by a second small kernel.
+// Idea. A row (or a piece of a long one) and a tile of columns belong to a few lanes, which take its edges 32 at a
+// time. First the scores of the batch, one lane per edge and head (attention_scores.cuh), so that an exponential is
+// taken once and not in every lane; they go through shared memory, 16 bytes of it being the shares of four edges. Then
+// the rows themselves: a lane holds packs of columns and loads four edges' packs before it uses the first; where a row
+// needs few lanes, several groups of them take its edges in turn, or the lanes of a warp take several rows. Source ids
+// are read once, side by side, a batch ahead. Sums are relative to a power of two (softmax_state.cuh), which is raised
+// when a batch brings a higher score: one test per batch, no second pass over the edges.
+//
+// Order of evaluation: edge j of a row goes to chain j mod 4, chains are added (0, 2), (1, 3), then both; pieces of
+// long rows are added as if they were edges. Equal bits for all shapes, at every run and in every subset of rows; no
+// float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the stores; dot products
+// gather keys too, and GATv2 gathers its values twice, the second time mostly from the L1 cache. Heads that are
+// averaged are stored one by one first and averaged by a second small kernel.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_CUH_
 
-#include <cstdint>
+#include <iterator>
 
-#include "engine/cuda/attention.h"
-#include "engine/cuda/epilogue.cuh"
-#include "engine/cuda/row_pieces.cuh"
-#include "engine/cuda/softmax_state.cuh"
+#include "engine/cuda/attention_scores.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int kAttentionThreads = 128;
-inline constexpr int kStates = 4;
-
-template <AttentionKind kKind_, int kVec_, int kLanes_, int kGroups_, int kPacks_>
-struct AttentionLayout {
-  static constexpr AttentionKind kKind = kKind_;
-  static constexpr int kVec = kVec_, kLanes = kLanes_, kGroups = kGroups_, kPacks = kPacks_;
-  static constexpr int kRowLanes = kLanes * kGroups;
-  static constexpr int kRowsPerBlock = kAttentionThreads / kRowLanes;
-  static constexpr int kHeld = kStates / kGroups;  // states per lane
-  using State = SoftmaxState<kVec, kPacks>;
-};
-
-struct AttentionParams {
-  CsrView adjacency;
-  ConstMatrixView value, score_src, score_dst, query;
-  const float* att;
-  float negative_slope;
-  MatrixView dst;
-  Epilogue epilogue;
-  int heads, head_width;
-  int lanes_per_head;  // GATv2
-  int64_t lanes;       // of a row, over all tiles
-  float* heads_out;    // [R, K*C] where heads are averaged, else null
-  int64_t cells, partial_stride, sum_floats;
-  float* partials;
-  int* tickets;
-};
-
-// What a lane is responsible for.
+// Sums of shares, and of shares times rows.
 template <class Layout>
-struct LaneWork {
-  int64_t lane;  // over all tiles
-  int head;
-  int first;  // column of its first pack, within the head
-  int step;   // to its next pack
-  bool active;
+struct RowSums {
+  float total[Layout::kHeld][Layout::kPacks];
+  Pack<Layout::kVec> sum[Layout::kHeld][Layout::kPacks];
 
-  __device__ explicit LaneWork(const AttentionParams& params) {
-    lane = int64_t{blockIdx.y} * Layout::kLanes + threadIdx.x % Layout::kLanes;
-    if constexpr (Layout::kKind == AttentionKind::kGat) {
-      const int64_t col = lane * Layout::kVec;
-      head = static_cast<int>(col / params.head_width);
-      first = static_cast<int>(col % params.head_width);
-      step = 0;
-    } else {
-      head = static_cast<int>(lane / params.lanes_per_head);
-      first = static_cast<int>(lane % params.lanes_per_head) * Layout::kVec;
-      step = params.lanes_per_head * Layout::kVec;
-    }
-    active = head < params.heads;
-  }
-
-  __device__ bool Has(int pack, const AttentionParams& params) const {
-    return active && first + pack * step < params.head_width;
-  }
-  __device__ int64_t Column(int pack, const AttentionParams& params) const {
-    return int64_t{head} * params.head_width + first + pack * step;
-  }
-};
-
-__device__ inline float LeakyRelu(float x, float slope) { return x < 0.0f ? slope * x : x; }
-
-// The row's side of the scores.
-template <class Layout>
-struct RowScore {
-  float dst_score;
-  Pack<Layout::kVec> query[Layout::kPacks], att[Layout::kPacks];
-
-  __device__ RowScore(const AttentionParams& params, const LaneWork<Layout>& work, int64_t row) {
-    dst_score = 0.0f;
-    if (row < 0) row = 0;
-    if constexpr (Layout::kKind == AttentionKind::kGat) {
-      if (work.active) dst_score = params.score_dst.data[row * params.score_dst.stride + work.head];
-    } else {
+  __device__ void Clear() {
+#pragma unroll
+    for (int h = 0; h < Layout::kHeld; ++h) {
 #pragma unroll
       for (int p = 0; p < Layout::kPacks; ++p) {
-#pragma unroll
-        for (int v = 0; v < Layout::kVec; ++v) {
-          const bool has = work.Has(p, params);
-          const int64_t col = has ? work.Column(p, params) + v : 0;
-          query[p].v[v] = has ? params.query.data[row * params.query.stride + col] : 0.0f;
-          att[p].v[v] = has ? params.att[col] : 0.0f;
-        }
+        total[h][p] = 0.0f;
+        sum[h][p] = Pack<Layout::kVec>::Filled(0.0f);
       }
     }
   }
+  __device__ void Scale(int pack, float factor) {
+#pragma unroll
+    for (int h = 0; h < Layout::kHeld; ++h) {
+      total[h][pack] *= factor;
+#pragma unroll
+      for (int v = 0; v < Layout::kVec; ++v) sum[h][pack].v[v] *= factor;
+    }
+  }
+  __device__ void Add(int held, int pack, float share, const Pack<Layout::kVec>& x) {
+    total[held][pack] += share;
+#pragma unroll
+    for (int v = 0; v < Layout::kVec; ++v) sum[held][pack].v[v] = fmaf(share, x.v[v], sum[held][pack].v[v]);
+  }
+  // All chains, in chain 0 of every lane that has the column.
+  __device__ void MergeChains(unsigned mask) {
+#pragma unroll
+    for (int p = 0; p < Layout::kPacks; ++p) {
+      total[0][p] = Merge([&](int h) { return total[h][p]; }, mask);
+#pragma unroll
+      for (int v = 0; v < Layout::kVec; ++v) sum[0][p].v[v] = Merge([&](int h) { return sum[h][p].v[v]; }, mask);
+    }
+  }
 
-  // Lanes of a head end with the same score. GATv2: called by all lanes of `mask`.
-  __device__ float Of(const AttentionParams& params, float src_score, const Pack<Layout::kVec> (&x)[Layout::kPacks],
-                      unsigned mask) const {
-    if constexpr (Layout::kKind == AttentionKind::kGat) {
-      return LeakyRelu(src_score + dst_score, params.negative_slope);
+ private:
+  template <class Chain>
+  __device__ static float Merge(const Chain& chain, unsigned mask) {
+    if constexpr (Layout::kGroups == 1) {
+      return __fadd_rn(__fadd_rn(chain(0), chain(2)), __fadd_rn(chain(1), chain(3)));
+    } else if constexpr (Layout::kGroups == 2) {
+      const float mine = __fadd_rn(chain(0), chain(1));
+      return __fadd_rn(mine, __shfl_xor_sync(mask, mine, Layout::kLanes));
     } else {
-      float score = 0.0f;
-#pragma unroll
-      for (int p = 0; p < Layout::kPacks; ++p) {
-#pragma unroll
-        for (int v = 0; v < Layout::kVec; ++v) {
-          score = fmaf(att[p].v[v], LeakyRelu(x[p].v[v] + query[p].v[v], params.negative_slope), score);
-        }
-      }
-      for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
-        score += __shfl_xor_sync(mask, score, distance);
-      }
-      return score;
+      const float mine = chain(0);
+      const float even_or_odd = __fadd_rn(mine, __shfl_xor_sync(mask, mine, 2 * Layout::kLanes));
+      return __fadd_rn(even_or_odd, __shfl_xor_sync(mask, even_or_odd, Layout::kLanes));
     }
   }
 };
 
-// Merges the states of the lane, then those of the groups, in the order (0, 2), (1, 3), both.
-template <class Layout>
-__device__ inline typename Layout::State MergeStates(typename Layout::State (&state)[Layout::kHeld], unsigned mask) {
-  typename Layout::State result = state[0];
-  if constexpr (Layout::kGroups == 1) {
-    result.Merge(state[2]);
-    state[1].Merge(state[3]);
-    result.Merge(state[1]);
-  } else if constexpr (Layout::kGroups == 2) {
-    result.Merge(state[1]);
-    result.Merge(result.FromLane(mask, Layout::kLanes));
-  } else {
-    result.Merge(result.FromLane(mask, 2 * Layout::kLanes));
-    result.Merge(result.FromLane(mask, Layout::kLanes));
+// Four edges of this lane's group, from the batch's edge `first` on. kWhole: all of them are there.
+template <class Layout, bool kWhole>
+__device__ inline void GatherStep(const AttentionParams& params, const TileWork<Layout>& work,
+                                  const GroupMemory& memory, int first, int edges, RowSums<Layout>& sums) {
+  const int at = work.group * (kAttentionBatch / Layout::kGroups) + first / Layout::kGroups;
+  const int4 four = *reinterpret_cast<const int4*>(memory.columns + at);
+  const int32_t source[4] = {four.x, four.y, four.z, four.w};
+  Pack<Layout::kVec> x[4][Layout::kPacks];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const bool there = kWhole || first + i * Layout::kGroups + work.group < edges;
+#pragma unroll
+    for (int p = 0; p < Layout::kPacks; ++p) {
+      x[i][p] = Pack<Layout::kVec>::Filled(0.0f);
+      if (there && work.has[p]) x[i][p] = LoadReadOnly<Layout::kVec>(params.value.row(source[i]) + work.column[p]);
+    }
   }
-  return result;
+#pragma unroll
+  for (int p = 0; p < Layout::kPacks; ++p) {
+    const float4 shares = *reinterpret_cast<const float4*>(memory.shares + work.head[p] * kShareStride + at);
+    const float share[4] = {shares.x, shares.y, shares.z, shares.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums.Add(i % Layout::kHeld, p, share[i], x[i][p]);
+  }
+}
+
+// Attends over `count` edges of the stream from `begin` on; called by a whole warp, `most` being the largest count in
+// it. `own` is GAT's score of the row for head `lane` of the tile.
+template <class Layout>
+__device__ inline void AttendEdges(const AttentionParams& params, const TileWork<Layout>& work,
+                                   const GroupMemory& memory, SourceStream<Layout>& sources, int64_t row, int begin,
+                                   int count, int most, float own, RowSums<Layout>& sums) {
+  sums.Clear();
+  if (sources.at != begin) sources.Load(begin, work.lane);
+  for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
+#pragma unroll 1
+  for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
+    const int edges = max(min(count - done, kAttentionBatch), 0), most_edges = min(most - done, kAttentionBatch);
+    int32_t source[Layout::kSlots];
+#pragma unroll
+    for (int slot = 0; slot < Layout::kSlots; ++slot) {
+      source[slot] = sources.held[slot];
+      memory.columns[Layout::Position(slot * Layout::kRowLanes + work.lane)] = source[slot];
+    }
+    if (edges > 0) sources.Load(begin + done + edges, work.lane);
+    if constexpr (Layout::kKind == AttentionKind::kGat) {
+      if (work.heads == 1) {
+        GatherScoresOfOneHead<Layout>(params, work, memory, source, edges);
+      } else {
+        __syncwarp();
+        GatherScores<Layout>(params, work, memory, edges, most_edges);
+      }
+      if (batch == 0) {
+        if (work.lane < work.heads) memory.target[work.lane] = own;
+        for (int head = work.lane + Layout::kRowLanes; head < work.heads && count > 0; head += Layout::kRowLanes) {
+          memory.target[head] = params.score_dst.data[row * params.score_dst.stride + work.first_head + head];
+        }
+      }
+    } else {
+      __syncwarp();
+      MultiplyScores<Layout>(params, work, memory, row, edges, most_edges);
+    }
+    __syncwarp();
+    const bool raised = ShareBatch<Layout>(params, work, memory, batch, edges, most_edges);
+    __syncwarp();
+    if (raised && batch > 0) {
+      const float* before = memory.shift + batch % 2 * params.tile_heads;
+      const float* after = memory.shift + (batch + 1) % 2 * params.tile_heads;
+#pragma unroll
+      for (int p = 0; p < Layout::kPacks; ++p) {
+        sums.Scale(p, PowerOfTwo(before[work.head[p]] - after[work.head[p]]));
+      }
+    }
+    int first = 0;
+    if constexpr (Layout::kRowLanes == 32) {
+#pragma unroll 1
+      for (; first + Layout::kStep <= edges; first += Layout::kStep) {
+        GatherStep<Layout, true>(params, work, memory, first, edges, sums);
+      }
+    }
+#pragma unroll 1
+    for (; first < most_edges; first += Layout::kStep) {
+      GatherStep<Layout, false>(params, work, memory, first, edges, sums);
+    }
+    __syncwarp();
+  }
 }
 
 template <class Layout>
-__device__ inline typename Layout::State AttendEdges(const AttentionParams& params, const LaneWork<Layout>& work,
-                                                     const RowPiece& piece, unsigned mask) {
-  constexpr int kGroups = Layout::kGroups, kBatch = 4;
-  const RowScore<Layout> row_score(params, work, piece.row);
-  typename Layout::State state[Layout::kHeld];
-#pragma unroll
-  for (int s = 0; s < Layout::kHeld; ++s) state[s].Clear();
-  const int group = threadIdx.x % Layout::kRowLanes / Layout::kLanes;
-  // The count of rounds is that of the row, the same for all its lanes: GATv2 shuffles among them.
-  for (int64_t base = piece.begin; base < piece.end; base += kBatch * kGroups) {
-    Pack<Layout::kVec> x[kBatch][Layout::kPacks];
-    float src_score[kBatch];
-    int64_t source[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int64_t edge = base + group + i * kGroups;
-      source[i] = edge < piece.end ? __ldg(params.adjacency.col + edge) : -1;
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      src_score[i] = 0.0f;
-      if (Layout::kKind == AttentionKind::kGat && source[i] >= 0 && work.active) {
-        src_score[i] = __ldg(params.score_src.data + source[i] * params.score_src.stride + work.head);
-      }
-#pragma unroll
-      for (int p = 0; p < Layout::kPacks; ++p) {
-        x[i][p] = Pack<Layout::kVec>::Filled(0.0f);
-        if (source[i] < 0 || !work.Has(p, params)) continue;
-        x[i][p] =
-            LoadReadOnly<Layout::kVec>(params.value.data + source[i] * params.value.stride + work.Column(p, params));
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const float score = row_score.Of(params, src_score[i], x[i], mask);
-      if (source[i] >= 0) state[i % Layout::kHeld].Add(score, x[i]);
-    }
-  }
-  return MergeStates<Layout>(state, mask);
-}
-
-template <class Layout>
-__device__ inline void StorePartial(const AttentionParams& params, const LaneWork<Layout>& work, int64_t cell,
-                                    const typename Layout::State& state) {
-  if (!work.active) return;
+__device__ inline void StorePartial(const AttentionParams& params, const TileWork<Layout>& work,
+                                    const GroupMemory& memory, int count, int64_t cell, const RowSums<Layout>& sums) {
   float* partial = params.partials + cell * params.partial_stride;
+  const int batches = (count + kAttentionBatch - 1) / kAttentionBatch;
+  const float* shift = memory.shift + batches % 2 * params.tile_heads;
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
-    if (work.Has(p, params)) StorePack<Layout::kVec>(partial + work.Column(p, params), state.sum[p]);
+    if (!work.has[p]) continue;
+    StorePack<Layout::kVec>(partial + work.column[p], sums.sum[0][p]);
+    // By all lanes of the head, and by all tiles that touch it: they hold the same.
+    float* of_head = partial + params.sum_floats + 2 * (work.first_head + work.head[p]);
+    of_head[0] = shift[work.head[p]];
+    of_head[1] = sums.total[0][p];
   }
-  partial[params.sum_floats + 2 * work.lane] = state.shift;
-  partial[params.sum_floats + 2 * work.lane + 1] = state.denominator;
 }
 
+// The sums of a row's pieces, relative to the largest of their shifts.
 template <class Layout>
-__device__ inline typename Layout::State MergePieces(const AttentionParams& params, const LaneWork<Layout>& work,
-                                                     const RowPiece& piece, unsigned mask) {
-  typename Layout::State state[Layout::kHeld];
+__device__ inline void MergePieces(const AttentionParams& params, const TileWork<Layout>& work, const RowPiece& piece,
+                                   RowSums<Layout>& sums) {
+  const float* partials = params.partials + piece.first_cell * params.partial_stride;
+  const int64_t step = piece.cell_step * params.partial_stride;
+  sums.Clear();
 #pragma unroll
-  for (int s = 0; s < Layout::kHeld; ++s) state[s].Clear();
-  const int group = threadIdx.x % Layout::kRowLanes / Layout::kLanes;
-  for (int64_t base = 0; base < piece.pieces; base += kStates) {
+  for (int p = 0; p < Layout::kPacks; ++p) {
+    if (!work.has[p]) continue;
+    const float* of_head = partials + params.sum_floats + 2 * (work.first_head + work.head[p]);
+    float shift = kNoScore;
+    for (int64_t i = 0; i < piece.pieces; ++i) shift = fmaxf(shift, __ldcg(of_head + i * step));
+    for (int64_t base = 0; base < piece.pieces; base += kChains) {
 #pragma unroll
-    for (int s = 0; s < Layout::kHeld; ++s) {
-      const int64_t number = base + group + s * Layout::kGroups;
-      if (number >= piece.pieces || !work.active) continue;
-      const float* partial = params.partials + (piece.first_cell + number * piece.cell_step) * params.partial_stride;
-      typename Layout::State part;
-      part.shift = __ldcg(partial + params.sum_floats + 2 * work.lane);
-      part.denominator = __ldcg(partial + params.sum_floats + 2 * work.lane + 1);
+      for (int held = 0; held < Layout::kHeld; ++held) {
+        const int64_t i = base + work.group + held * Layout::kGroups;
+        if (i >= piece.pieces) continue;
+        const float factor = PowerOfTwo(__ldcg(of_head + i * step) - shift);
+        const Pack<Layout::kVec> part = LoadCoherent<Layout::kVec>(partials + i * step + work.column[p]);
+        sums.total[held][p] = fmaf(factor, __ldcg(of_head + i * step + 1), sums.total[held][p]);
 #pragma unroll
-      for (int p = 0; p < Layout::kPacks; ++p) {
-        part.sum[p] = Pack<Layout::kVec>::Filled(0.0f);
-        if (work.Has(p, params)) part.sum[p] = LoadCoherent<Layout::kVec>(partial + work.Column(p, params));
+        for (int v = 0; v < Layout::kVec; ++v) {
+          sums.sum[held][p].v[v] = fmaf(factor, part.v[v], sums.sum[held][p].v[v]);
+        }
       }
-      state[s].Merge(part);
     }
   }
-  return MergeStates<Layout>(state, mask);
+}
+
+// Not inlined: few plans have one here, and its registers would be everybody's.
+template <int kVec>
+__device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
+  const int columns = params->heads * params->head_width;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (column + v < columns) out.v[v] = ApplyEpilogue(params->epilogue, out.v[v], row, column + v);
+  }
+  return out;
 }
 
 template <class Layout>
-__device__ inline void StoreAttended(const AttentionParams& params, const LaneWork<Layout>& work, int64_t row,
-                                     const typename Layout::State& state) {
+__device__ inline void StoreAttended(const AttentionParams& params, const TileWork<Layout>& work, int64_t row,
+                                     const RowSums<Layout>& sums) {
+  const int columns = params.heads * params.head_width;
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
-    if (!work.Has(p, params)) continue;
-    const int64_t first = work.Column(p, params);
+    if (!work.has[p]) continue;
+    const float total = sums.total[0][p], inverse = total != 0.0f ? __frcp_rn(total) : 0.0f;
+    Pack<Layout::kVec> out = sums.sum[0][p];
+    const bool averaged = params.heads_out != nullptr;
+#pragma unroll
+    for (int v = 0; v < Layout::kVec; ++v) out.v[v] *= inverse;
+    if (!averaged && !params.plain) out = FinishPack<Layout::kVec>(&params, row, work.column[p], out);
+    float* dst = averaged ? params.heads_out + row * columns : params.dst.data + row * params.dst.stride;
+    if ((averaged || params.vector_store) && work.column[p] + Layout::kVec <= columns) {
+      StorePack<Layout::kVec>(dst + work.column[p], out);
+      continue;
+    }
 #pragma unroll
     for (int v = 0; v < Layout::kVec; ++v) {
-      const int64_t col = first + v;
-      const float x = state.denominator > 0.0f ? __fdiv_rn(state.sum[p].v[v], state.denominator) : state.sum[p].v[v];
-      if (params.heads_out != nullptr) {
-        params.heads_out[row * params.heads * params.head_width + col] = x;
-      } else {
-        params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
-      }
+      if (work.column[p] + v < columns) dst[work.column[p] + v] = out.v[v];
     }
   }
 }
 
+// A piece of a long row.
 template <class Layout>
-__global__ void __launch_bounds__(kAttentionThreads) FusedAttention(const AttentionParams params) {
-  const int64_t item = int64_t{blockIdx.x} * Layout::kRowsPerBlock + threadIdx.x / Layout::kRowLanes;
+__device__ inline void AttendCell(const AttentionParams& params, const TileWork<Layout>& work,
+                                  const GroupMemory& memory, int64_t cell) {
+  constexpr int kRowLanes = Layout::kRowLanes;
   const CsrView& adjacency = params.adjacency;
   RowPiece piece;
-  if (item < params.cells) {
-    piece = FindPiece<Layout::kRowLanes>(adjacency.row_ptr, adjacency.rows, kAttentionUnit, item);
-  } else if (item - params.cells < adjacency.rows) {
-    piece = WholeRow(adjacency.row_ptr, params.cells > 0 ? kAttentionUnit : 0, item - params.cells);
+  if (cell < params.cells) piece = FindPiece<kRowLanes>(adjacency.row_ptr, adjacency.rows, kAttentionUnit, cell);
+  const int count = piece.row < 0 ? 0 : static_cast<int>(piece.end - piece.begin);
+  const int most = kRowLanes == 32 ? count : __reduce_max_sync(0xffffffffu, count);
+  float own = 0.0f;
+  if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
+    own = params.score_dst.data[piece.row * params.score_dst.stride + work.first_head + work.lane];
   }
-  const bool first_group = threadIdx.x % Layout::kRowLanes < Layout::kLanes;
-  const unsigned mask = GroupMask<Layout::kRowLanes>();
+  SourceStream<Layout> sources{adjacency.col + piece.begin, count};
+  RowSums<Layout> sums;
+  AttendEdges<Layout>(params, work, memory, sources, piece.row, 0, count, most, own, sums);
+  sums.MergeChains(0xffffffffu);
   if (piece.row < 0) return;
-  const LaneWork<Layout> work(params);
-  typename Layout::State state = AttendEdges<Layout>(params, work, piece, mask);
+  const unsigned mask = GroupMask<kRowLanes>();
   if (piece.split()) {
-    if (first_group) StorePartial<Layout>(params, work, piece.cell, state);
+    if (work.group == 0) StorePartial<Layout>(params, work, memory, count, piece.cell, sums);
     int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
-    if (!ArrivesLast(ticket, piece.pieces, mask, threadIdx.x % Layout::kRowLanes == 0)) return;
-    state = MergePieces<Layout>(params, work, piece, mask);
+    if (!ArrivesLast(ticket, piece.pieces, mask, work.lane == 0)) return;
+    MergePieces<Layout>(params, work, piece, sums);
+    sums.MergeChains(mask);
   }
-  if (first_group) StoreAttended<Layout>(params, work, piece.row, state);
+  if (work.group == 0) StoreAttended<Layout>(params, work, piece.row, sums);
 }
+
+// Neighbouring rows, without those that are cut. What the next one needs is on its way while one is worked on.
+template <class Layout>
+__device__ inline void AttendRows(const AttentionParams& params, const TileWork<Layout>& work,
+                                  const GroupMemory& memory, int64_t first) {
+  const CsrView& adjacency = params.adjacency;
+  const int64_t last = min(first + params.rows_per_group, adjacency.rows);
+  const bool has_own = Layout::kKind == AttentionKind::kGat && work.lane < work.heads;
+  const float* score_dst = params.score_dst.data + work.first_head + work.lane;
+  const int64_t* row_ptr = adjacency.row_ptr + first;
+  SourceStream<Layout> sources{adjacency.col, 0};
+  int64_t base = 0, next_end = 0;
+  float next_own = 0.0f;
+  if (first < last) {
+    base = __ldg(row_ptr);
+    next_end = __ldg(row_ptr + 1);
+    sources = {adjacency.col + base, static_cast<int>(__ldg(row_ptr + (last - first)) - base)};
+    if (has_own) next_own = __ldg(score_dst + first * params.score_dst.stride);
+  }
+  int begin = 0;
+#pragma unroll 1
+  for (int i = 0; i < params.rows_per_group; ++i) {
+    const int64_t row = first + i;
+    const float own = next_own;
+    const int end = static_cast<int>(min(next_end - base, int64_t{INT32_MAX}));
+    if (row + 1 < last) {
+      next_end = __ldg(row_ptr + i + 2);
+      if (has_own) next_own = __ldg(score_dst + (row + 1) * params.score_dst.stride);
+    }
+    const bool whole = row < last && (params.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
+    const int count = whole ? end - begin : 0;
+    const int most = Layout::kRowLanes == 32 ? count : __reduce_max_sync(0xffffffffu, count);
+    RowSums<Layout> sums;
+    AttendEdges<Layout>(params, work, memory, sources, row, begin, count, most, own, sums);
+    sums.MergeChains(0xffffffffu);
+    if (whole && work.group == 0) StoreAttended<Layout>(params, work, row, sums);
+    begin = end;
+  }
+}
+
+template <class Layout>
+__global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
+    FusedAttention(const __grid_constant__ AttentionParams params) {
+  extern __shared__ float4 shared[];
+  const int in_block = static_cast<int>(threadIdx.x) / Layout::kRowLanes;
+  const TileWork<Layout> work(params);
+  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.tile_heads),
+                           params.tile_heads);
+  // Pieces of long rows first; a block has either those or rows.
+  const int64_t cell_blocks = (params.cells + Layout::kRowsPerBlock - 1) / Layout::kRowsPerBlock;
+  if (blockIdx.x < cell_blocks) {
+    AttendCell<Layout>(params, work, memory, int64_t{blockIdx.x} * Layout::kRowsPerBlock + in_block);
+    return;
+  }
+  const int64_t item = (blockIdx.x - cell_blocks) * Layout::kRowsPerBlock + in_block;
+  AttendRows<Layout>(params, work, memory, item * params.rows_per_group);
+}
+
+// One per kind, in files of their own: they compile side by side. `shape` is one of kWideShapes where vec is 4, of
+// kNarrowShapes where it is 1.
+cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
+cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
+cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 
 template <class Layout>
 cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t stream) {
-  const int64_t items = params.cells + params.adjacency.rows;
-  const dim3 grid(static_cast<unsigned>((items + Layout::kRowsPerBlock - 1) / Layout::kRowsPerBlock),
-                  static_cast<unsigned>((params.lanes + Layout::kLanes - 1) / Layout::kLanes));
-  FusedAttention<Layout><<<grid, kAttentionThreads, 0, stream>>>(params);
+  constexpr int64_t kRows = Layout::kRowsPerBlock;
+  const int64_t groups = (params.adjacency.rows + params.rows_per_group - 1) / params.rows_per_group;
+  const int64_t columns = int64_t{params.heads} * params.head_width;
+  const dim3 grid(static_cast<unsigned>((params.cells + kRows - 1) / kRows + (groups + kRows - 1) / kRows),
+                  static_cast<unsigned>((columns + Layout::kTile - 1) / Layout::kTile));
+  FusedAttention<Layout>
+      <<<grid, kAttentionThreads, SharedBytes(params.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
   return cudaGetLastError();
 }
 
-// One kind and pack width each, in files of their own: they compile side by side. `packs`: 1, or 4 for GATv2 heads of
-// more than 32 columns that cannot be read 4 at a time.
-template <AttentionKind kKind, int kVec>
-cudaError_t LaunchAttentionLanes(const AttentionParams& params, int packs, bool long_rows, cudaStream_t stream) {
-  if constexpr (kKind == AttentionKind::kGatV2 && kVec == 1) {
-    if (packs > 1) return LaunchAttentionLayout<AttentionLayout<kKind, kVec, 32, 1, 4>>(params, stream);
+// The layout of `shape`, by its place in the list.
+template <AttentionKind kKind, int kVec, int kAt = 0>
+cudaError_t LaunchAttentionShape(const AttentionParams& params, const AttentionShape& shape, cudaStream_t stream) {
+  constexpr int kShapes = static_cast<int>(kVec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes));
+  if constexpr (kAt < kShapes) {
+    constexpr AttentionShape kShape = kVec == 4 ? kWideShapes[kAt] : kNarrowShapes[kAt % std::size(kNarrowShapes)];
+    if (shape.lanes == kShape.lanes && shape.groups == kShape.groups && shape.packs == kShape.packs) {
+      using Layout = AttentionLayout<kKind, kVec, kShape.lanes, kShape.groups, kShape.packs>;
+      return LaunchAttentionLayout<Layout>(params, stream);
+    }
+    return LaunchAttentionShape<kKind, kVec, kAt + 1>(params, shape, stream);
   }
-  if (params.lanes > 16) return LaunchAttentionLayout<AttentionLayout<kKind, kVec, 32, 1, 1>>(params, stream);
-  if (params.lanes > 8) {
-    return long_rows ? LaunchAttentionLayout<AttentionLayout<kKind, kVec, 16, 2, 1>>(params, stream)
-                     : LaunchAttentionLayout<AttentionLayout<kKind, kVec, 16, 1, 1>>(params, stream);
-  }
-  return long_rows ? LaunchAttentionLayout<AttentionLayout<kKind, kVec, 8, 4, 1>>(params, stream)
-                   : LaunchAttentionLayout<AttentionLayout<kKind, kVec, 8, 1, 1>>(params, stream);
+  return cudaErrorInvalidValue;
 }
 
-cudaError_t LaunchGat(const AttentionParams& params, int vec, bool long_rows, cudaStream_t stream);
-cudaError_t LaunchGatV2(const AttentionParams& params, int vec, int packs, bool long_rows, cudaStream_t stream);
+template <AttentionKind kKind>
+cudaError_t LaunchAttentionKind(const AttentionParams& params, int vec, const AttentionShape& shape,
+                                cudaStream_t stream) {
+  return vec == 4 ? LaunchAttentionShape<kKind, 4>(params, shape, stream)
+                  : LaunchAttentionShape<kKind, 1>(params, shape, stream);
+}
 
 }  // namespace vicinal::cuda
 

@@ -10,43 +10,56 @@
 
 #include "engine/cuda/launch.h"
 #include "engine/cuda/row_pieces.h"
+#include "engine/cuda/softmax_state.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
 
-// Widest GATv2 head that the fused kernel holds in registers, in floats.
-inline constexpr int64_t kMaxFusedHead = 128;
-
 // The unit that long rows are cut by (row_pieces.h).
 inline constexpr int64_t kAttentionUnit = 128;
 
-inline int64_t NextPowerOfTwo(int64_t x) {
-  int64_t power = 1;
-  while (power < x) power *= 2;
-  return power;
-}
+// How lanes share work: `lanes` side by side cover a tile of columns, `packs` packs of 1 or 4 floats each; `groups` of
+// them take a row's edges in turn.
+struct AttentionShape {
+  int lanes;
+  int groups;
+  int packs;
 
-// Scratch: partial results of long rows (sums, and for each of the lanes of a row its shift and its denominator), then
-// the heads before their mean.
+  constexpr int row_lanes() const { return lanes * groups; }
+};
+// Where rows can be read 16 bytes at a time.
+inline constexpr AttentionShape kWideShapes[] = {
+    {8, 1, 1}, {8, 4, 1}, {8, 1, 2}, {16, 1, 1}, {16, 2, 1}, {8, 4, 2}, {16, 1, 2}, {32, 1, 1}, {16, 2, 2}, {32, 1, 2},
+};
+// Where they cannot.
+inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
+inline constexpr int kNarrowestTile = 32;  // columns
+
+// Scratch: partial results of long rows (sums, and for each head its shift and its denominator), then the heads before
+// their mean.
 struct AttentionScratch {
-  int64_t max_lanes;   // lanes a row may need
   int64_t sum_floats;  // sums of a cell, before its shifts and denominators
   PieceScratch pieces;
   size_t heads_offset;
   size_t bytes;
 
   explicit AttentionScratch(const AttentionProblem& problem)
-      : max_lanes(problem.heads * NextPowerOfTwo(problem.head_width)),
-        sum_floats((problem.heads * problem.head_width + 3) / 4 * 4),
-        pieces(problem.edges, kAttentionUnit, sum_floats + 2 * max_lanes, (max_lanes + 31) / 32),
+      : sum_floats((problem.heads * problem.head_width + 3) / 4 * 4),
+        pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads,
+               (problem.heads * problem.head_width + kNarrowestTile - 1) / kNarrowestTile),
         heads_offset((pieces.bytes() + 63) / 64 * 64),
         bytes(heads_offset +
               (problem.concat ? 0 : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
 };
 
-// REQUIRES: kGat, or head_width <= kMaxFusedHead. scratch: AttentionScratch(args.problem).bytes.
+// Configurations of fused_rows: columns per tile, lanes that share a row, packs per lane; 0: as the graph suggests.
+inline constexpr int kTileColumns = 0, kRowLanes = 1, kPacks = 2;
+
+ScoreFactors FactorsOf(const AttentionArgs& args);
+
+// scratch: AttentionScratch(args.problem).bytes.
 cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& target, void* scratch);
-// No limits, no scratch.
+// No scratch.
 cudaError_t LaunchPlainAttention(const AttentionArgs& args, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

@@ -4,9 +4,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchGat(const AttentionParams& params, int vec, bool long_rows, cudaStream_t stream) {
-  if (vec == 4) return LaunchAttentionLanes<AttentionKind::kGat, 4>(params, 1, long_rows, stream);
-  return LaunchAttentionLanes<AttentionKind::kGat, 1>(params, 1, long_rows, stream);
+cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream) {
+  return LaunchAttentionKind<AttentionKind::kGat>(params, vec, shape, stream);
 }
 
 }  // namespace vicinal::cuda

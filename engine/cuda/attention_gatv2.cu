@@ -4,9 +4,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchGatV2(const AttentionParams& params, int vec, int packs, bool long_rows, cudaStream_t stream) {
-  if (vec == 4) return LaunchAttentionLanes<AttentionKind::kGatV2, 4>(params, packs, long_rows, stream);
-  return LaunchAttentionLanes<AttentionKind::kGatV2, 1>(params, packs, long_rows, stream);
+cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream) {
+  return LaunchAttentionKind<AttentionKind::kGatV2>(params, vec, shape, stream);
 }
 
 }  // namespace vicinal::cuda

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_rows and plain_rows as kernels of the operation attention.
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/attention.h"
@@ -11,7 +13,6 @@ namespace vicinal::cuda {
 namespace {
 
 Refusal RefusesSize(const AttentionProblem& problem) {
-  if (problem.kind == AttentionKind::kDot) return "only GAT's and GATv2's scores";
   if (problem.heads * problem.head_width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth);
   if (problem.rows >= kMaxItems || problem.edges / kAttentionUnit >= kMaxItems)
     return "only graphs of fewer than 2^31 rows and 2^38 edges";
@@ -21,12 +22,20 @@ Refusal RefusesSize(const AttentionProblem& problem) {
 class FusedAttention final : public CudaKernel<AttentionKernel> {
  public:
   FusedAttention() : CudaKernel("fused_rows") {}
-  Refusal Refuses(const AttentionProblem& problem) const override {
-    if (problem.kind == AttentionKind::kGatV2 && problem.head_width > kMaxFusedHead) {
-      return absl::StrCat("only GATv2 heads of up to ", kMaxFusedHead, " columns; this has ", problem.head_width);
+  Refusal Refuses(const AttentionProblem& problem) const override { return RefusesSize(problem); }
+
+  std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes", "packs"}; }
+  // Narrower tiles than the row where their part of the sources fits the caches better; more or fewer lanes to a row.
+  std::vector<KernelConfig> Candidates(const AttentionProblem& problem) const override {
+    std::vector<KernelConfig> candidates = {KernelConfig()};
+    const int64_t columns = problem.heads * problem.head_width;
+    for (const int32_t row_lanes : {8, 16, 32}) candidates.push_back({{0, row_lanes}});
+    for (const int32_t tile : {64, 128}) {
+      if (columns > tile) candidates.push_back({{tile, 32}});
     }
-    return RefusesSize(problem);
+    return candidates;
   }
+
   size_t ScratchBytes(const AttentionProblem& problem, const KernelConfig&, int) const override {
     return AttentionScratch(problem).bytes;
   }

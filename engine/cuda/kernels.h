@@ -29,6 +29,8 @@ std::unique_ptr<const AggregateKernel> MakePartitionDual();
 std::unique_ptr<const AggregateKernel> MakeCusparse();
 std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();
+std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm();
+std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm();
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate();
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate();
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate();

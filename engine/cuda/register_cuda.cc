@@ -17,6 +17,8 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   registry.aggregate.Add(MakeNeighborGroupAtomics());
   registry.attention.Add(MakeFusedAttention());
   registry.attention.Add(MakePlainAttention());
+  registry.message_reduce.Add(MakeTemplateSpmm());
+  registry.edge_scores.Add(MakeTemplateSddmm());
   registry.dense_update.Add(MakeDenseUpdate());
   registry.sparse_update.Add(MakeSparseUpdate());
   registry.sparse_aggregate_update.Add(MakeSparseAggregateUpdate());

@@ -2,7 +2,11 @@
 // Row-wise work, bound by memory: element kinds take a thread per element, row kinds a warp per row, readouts a block
 // per segment and 32 columns, graph norms two passes (moments in fixed parts, then elements). Sums are in double
 // precision and in fixed order: an H200 does them at half the rate of float32, which memory hides. dst may be `a`:
-// every element is read by the thread that stores it, after whatever else needs it has been read.
+// every element is read by the thread that stores it, after whatever else needs it has been read. Rounding to 16 bits
+// takes four elements at a time where memory lies so.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -90,6 +94,49 @@ __global__ void __launch_bounds__(kThreads) SparseToDenseRows(const RowwiseArgs 
   }
 }
 
+__global__ void __launch_bounds__(kThreads) GateRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  const int64_t width = args.dst.cols;
+  double score = 0;
+  for (int64_t col = threadIdx.x % 32; col < width; col += 32) {
+    const double a = At(args.a, row, col), b = At(args.b, row, col);
+    score += args.scale[col] * a + args.scale[width + col] * b + args.scale[2 * width + col] * (a - b);
+  }
+  const double gate = 1.0 / (1.0 + exp(-WarpSum(score)));
+  for (int64_t col = threadIdx.x % 32; col < width; col += 32) {
+    const double a = At(args.a, row, col), b = At(args.b, row, col);
+    args.dst.data[row * args.dst.stride + col] = static_cast<float>(gate * b + (1.0 - gate) * a);
+  }
+}
+
+// The nearest 16-bit number, of two equally near ones the even one.
+template <Storage kStorage>
+__device__ uint16_t Rounded(float x) {
+  if constexpr (kStorage == Storage::kBfloat16) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  } else {
+    return __half_as_ushort(__float2half_rn(x));
+  }
+}
+
+template <Storage kStorage, int kVec>
+__global__ void __launch_bounds__(kThreads) Narrow(const RowwiseArgs args) {
+  const int64_t across = (args.dst16.cols + kVec - 1) / kVec;
+  const int64_t pack = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (pack >= args.dst16.rows * across) return;
+  const int64_t row = pack / across, col = pack % across * kVec;
+  const float* a = args.a.data + row * args.a.stride + col;
+  uint16_t* dst = args.dst16.data + row * args.dst16.stride + col;
+  if constexpr (kVec == 1) {
+    *dst = Rounded<kStorage>(*a);
+  } else {
+    const float4 x = *reinterpret_cast<const float4*>(a);
+    *reinterpret_cast<ushort4*>(dst) =
+        make_ushort4(Rounded<kStorage>(x.x), Rounded<kStorage>(x.y), Rounded<kStorage>(x.z), Rounded<kStorage>(x.w));
+  }
+}
+
 // Sum of `x` over the block, in every thread; the order depends on the block's size alone.
 __device__ double BlockSum(double x) {
   __shared__ double warps[kThreads / 32];
@@ -164,11 +211,13 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   const int64_t segment = blockIdx.x, col = int64_t{blockIdx.y} * kAcross + threadIdx.x % kAcross;
   const int down = threadIdx.x / kAcross;
   const int64_t begin = args.segments[segment], end = args.segments[segment + 1];
-  const bool max = args.problem.reduce == Reduce::kMax;
+  // Minima are maxima of negated elements.
+  const bool max = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
+  const double sign = args.problem.reduce == Reduce::kMin ? -1.0 : 1.0;
   double part = max ? -INFINITY : 0.0;
   if (col < args.dst.cols) {
     for (int64_t row = begin + down; row < end; row += kDown) {
-      const double x = At(args.a, row, col);
+      const double x = sign * At(args.a, row, col);
       part = max ? fmax(part, x) : part + x;
     }
   }
@@ -177,12 +226,25 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   if (down != 0 || col >= args.dst.cols) return;
   double result = parts[0][threadIdx.x];
   for (int d = 1; d < kDown; ++d) result = max ? fmax(result, parts[d][threadIdx.x]) : result + parts[d][threadIdx.x];
-  if (begin == end) result = 0;
+  result = begin == end ? 0 : sign * result;
   if (args.problem.reduce == Reduce::kMean && end > begin) result /= static_cast<double>(end - begin);
   StoreElement(args, segment, col, static_cast<float>(result));
 }
 
 unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>((work + per_block - 1) / per_block); }
+
+template <Storage kStorage>
+void LaunchNarrow(const RowwiseArgs& args, cudaStream_t stream) {
+  const bool packs = args.dst16.cols % 4 == 0 && args.a.stride % 4 == 0 && args.dst16.stride % 4 == 0 &&
+                     reinterpret_cast<uintptr_t>(args.a.data) % 16 == 0 &&
+                     reinterpret_cast<uintptr_t>(args.dst16.data) % 8 == 0;
+  const int64_t elements = args.dst16.rows * args.dst16.cols;
+  if (packs) {
+    Narrow<kStorage, 4><<<Blocks(elements / 4, kThreads), kThreads, 0, stream>>>(args);
+  } else {
+    Narrow<kStorage, 1><<<Blocks(elements, kThreads), kThreads, 0, stream>>>(args);
+  }
+}
 
 void LaunchGraphNorm(const RowwiseArgs& args, const LaunchTarget& target, double* moments) {
   for (int64_t first = 0; first < args.num_segments; first += kMomentSegments) {
@@ -199,6 +261,12 @@ void LaunchGraphNorm(const RowwiseArgs& args, const LaunchTarget& target, double
 }  // namespace
 
 cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, void* scratch) {
+  if (args.problem.kind == RowwiseKind::kNarrow) {
+    if (args.dst16.rows == 0 || args.dst16.cols == 0) return cudaSuccess;
+    args.problem.storage == Storage::kBfloat16 ? LaunchNarrow<Storage::kBfloat16>(args, target.stream)
+                                               : LaunchNarrow<Storage::kFloat16>(args, target.stream);
+    return cudaGetLastError();
+  }
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const unsigned row_blocks = Blocks(args.dst.rows, kThreads / 32);
   switch (args.problem.kind) {
@@ -218,6 +286,11 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
       break;
     case RowwiseKind::kSparseToDense:
       SparseToDenseRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kGate:
+      GateRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kNarrow:  // above: it has no dst
       break;
     case RowwiseKind::kReadout:
       if (args.num_segments == 0) break;

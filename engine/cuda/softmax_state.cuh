@@ -1,72 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// A softmax-weighted sum on the way (online softmax: Milakov and Gimelshein 2018): after any edges, sum = sum of
-// exp(score - shift) * x and denominator = sum of exp(score - shift), with shift the largest score so far. One
-// exponential per edge. Two states can be merged; the merge rounds the same way whichever of the two comes first, so
-// lanes that merge with each other agree.
+// Softmax in powers of two. The exponential of a score is kept as share * 2^whole, share near 1 and `whole` a whole
+// number, and sums are kept relative to 2^shift, the largest `whole` so far. So raising the shift multiplies sums by a
+// power of two, which rounds nothing: sums do not depend on when the shift was raised, and may be merged in any layout.
+// (Online softmax: Milakov and Gimelshein 2018, with a shift that is no power of two.) Scores and their logarithms are
+// carried in two floats each: a score of 80 rounded to one float would cost five digits of what it is the exponent of.
 #ifndef VICINAL_ENGINE_CUDA_SOFTMAX_STATE_CUH_
 #define VICINAL_ENGINE_CUDA_SOFTMAX_STATE_CUH_
 
-#include "engine/cuda/pack.cuh"
+#include "engine/cuda/softmax_state.h"
 
 namespace vicinal::cuda {
 
-// Lower than any score, and finite: two empty states merge to an empty one, not to NaN.
+// Lower than any score's `whole`, and finite.
 inline constexpr float kNoScore = -3.0e38f;
 
-template <int kVec, int kPacks>
-struct SoftmaxState {
-  float shift;
-  float denominator;
-  Pack<kVec> sum[kPacks];
-
-  __device__ void Clear() {
-    shift = kNoScore;
-    denominator = 0.0f;
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) sum[p] = Pack<kVec>::Filled(0.0f);
-  }
-
-  __device__ void Add(float score, const Pack<kVec> (&x)[kPacks]) {
-    const float difference = score - shift;
-    const float small = expf(-fabsf(difference));
-    const bool larger = difference > 0.0f;
-    const float keep = larger ? small : 1.0f, share = larger ? 1.0f : small;
-    shift = larger ? score : shift;
-    denominator = fmaf(denominator, keep, share);
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-#pragma unroll
-      for (int v = 0; v < kVec; ++v) sum[p].v[v] = fmaf(share, x[p].v[v], sum[p].v[v] * keep);
-    }
-  }
-
-  __device__ void Merge(const SoftmaxState& other) {
-    const float top = fmaxf(shift, other.shift);
-    const float mine = expf(shift - top), theirs = expf(other.shift - top);
-    shift = top;
-    denominator = __fadd_rn(__fmul_rn(denominator, mine), __fmul_rn(other.denominator, theirs));
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-#pragma unroll
-      for (int v = 0; v < kVec; ++v) {
-        sum[p].v[v] = __fadd_rn(__fmul_rn(sum[p].v[v], mine), __fmul_rn(other.sum[p].v[v], theirs));
-      }
-    }
-  }
-
-  // The state of the lane `distance` away.
-  __device__ SoftmaxState FromLane(unsigned mask, int distance) const {
-    SoftmaxState other;
-    other.shift = __shfl_xor_sync(mask, shift, distance);
-    other.denominator = __shfl_xor_sync(mask, denominator, distance);
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-#pragma unroll
-      for (int v = 0; v < kVec; ++v) other.sum[p].v[v] = __shfl_xor_sync(mask, sum[p].v[v], distance);
-    }
-    return other;
-  }
+struct Exponential {
+  float share;  // between 0.7 and 1.5
+  float whole;
 };
+
+// exp(factor * (a + b)), factor by the sign of a + b. One instruction of the special function unit. NaN gives a share
+// of NaN.
+__device__ inline Exponential ExponentialOf(float a, float b, const ScoreFactors& factors) {
+  constexpr float kLargest = 2.0e38f;  // times log2(e) still finite
+  const float sum = __fadd_rn(a, b);
+  const float b_part = __fsub_rn(sum, a);
+  const float sum_low = __fadd_rn(__fsub_rn(a, __fsub_rn(sum, b_part)), __fsub_rn(b, b_part));
+  const float score = fminf(fmaxf(sum, -kLargest), kLargest);
+  const float factor = score < 0.0f ? factors.below : factors.above;
+  const float factor_low = score < 0.0f ? factors.below_low : factors.above_low;
+  const float power = __fmul_rn(score, factor);
+  const float power_low = __fadd_rn(fmaf(score, factor, -power), fmaf(score, factor_low, sum_low * factor));
+  const float nearest = rintf(power);
+  const float rest = __fadd_rn(__fsub_rn(power, nearest), power_low);
+  const float carry = rintf(rest);
+  Exponential result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result.share) : "f"(__fsub_rn(rest, carry)));
+  result.whole = __fadd_rn(nearest, carry);
+  return result;
+}
+
+// 2^whole for a whole number of at most 0; 0 where that is no normal float.
+__device__ inline float PowerOfTwo(float whole) {
+  return whole < -126.0f ? 0.0f : __int_as_float((static_cast<int>(whole) + 127) << 23);
+}
+
+// The largest x among neighbouring groups of kLanes lanes, in each of them; called by the whole warp. Without NaN.
+template <int kLanes>
+__device__ inline float LargestOf(float x) {
+  if constexpr (kLanes == 32) {
+    const int bits = __float_as_int(x);
+    const int largest = __reduce_max_sync(0xffffffffu, bits ^ (bits >> 31 & 0x7fffffff));
+    return __int_as_float(largest ^ (largest >> 31 & 0x7fffffff));
+  } else {
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, distance));
+    }
+    return x;
+  }
+}
 
 }  // namespace vicinal::cuda
 

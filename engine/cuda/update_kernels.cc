@@ -44,8 +44,8 @@ class Rowwise final : public CudaKernel<RowwiseKernel> {
  public:
   Rowwise() : CudaKernel("elements") {}
   Refusal Refuses(const RowwiseProblem& problem) const override {
-    if (problem.kind == RowwiseKind::kGate || problem.kind == RowwiseKind::kNarrow)
-      return "no gates and no 16-bit rows";
+    if (problem.kind == RowwiseKind::kNarrow && problem.storage == Storage::kFloat32)
+      return "narrows to bfloat16 or float16 only";
     return RefusesWidth(problem.width);
   }
   size_t ScratchBytes(const RowwiseProblem& problem, const KernelConfig&, int) const override {

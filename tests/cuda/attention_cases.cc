@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,16 +10,29 @@
 namespace vicinal::cuda_test {
 namespace {
 
+constexpr AttentionKind kKinds[] = {AttentionKind::kGat, AttentionKind::kGatV2, AttentionKind::kDot};
+// {tile_columns, row_lanes, packs} of fused_rows: all its shapes.
+constexpr KernelConfig kShapes[] = {{{32, 8, 1}},  {{32, 32, 1}},  {{64, 8, 2}},   {{64, 16, 1}},  {{64, 32, 1}},
+                                    {{64, 32, 2}}, {{128, 16, 2}}, {{128, 32, 1}}, {{128, 32, 2}}, {{256, 32, 2}}};
+
 struct Case {
   const HostGraph& graph;
   HostAttention attention;
   MatrixLayout layout;
   HostEpilogue epilogue;
+  KernelConfig config = {};
 
+  int64_t columns() const { return attention.concat ? attention.heads * attention.head_width : attention.head_width; }
+  AttentionProblem problem() const {
+    return {attention.kind,  graph.rows,           graph.cols,      graph.edges(),
+            attention.heads, attention.head_width, attention.concat};
+  }
   std::string Name(std::string_view kernel) const {
-    const HostAttention& a = attention;
-    return std::string(kernel) + ", " + graph.name + (a.kind == AttentionKind::kGat ? ", GAT " : ", GATv2 ") +
-           std::to_string(a.heads) + " x " + std::to_string(a.head_width) + (a.concat ? "" : ", mean of heads");
+    std::string name = std::string(kernel) + ", " + graph.name + ", " + std::string(ToString(attention.kind)) + " " +
+                       std::to_string(attention.heads) + " x " + std::to_string(attention.head_width) +
+                       (attention.concat ? "" : ", mean of heads");
+    for (const int32_t value : config.values) name += value > 0 ? ", " + std::to_string(value) : "";
+    return name;
   }
 };
 
@@ -29,9 +44,14 @@ HostAttention MakeAttention(const HostGraph& graph, AttentionKind kind, int64_t 
     a.score_src = RandomMatrix(graph.cols, heads, 22);
     a.score_dst = RandomMatrix(graph.rows, heads, 23);
     for (float& x : a.score_src.values) x *= scale;
-  } else {
-    a.query = RandomMatrix(graph.rows, heads * head_width, 24);
+    return a;
+  }
+  a.query = RandomMatrix(graph.rows, heads * head_width, 24);
+  if (kind == AttentionKind::kGatV2) {
     a.att = RandomVector(heads * head_width, 25);
+  } else {
+    a.key = RandomMatrix(graph.cols, heads * head_width, 28);
+    a.score_scale = 1.0f / std::sqrt(static_cast<float>(head_width));
   }
   return a;
 }
@@ -39,63 +59,123 @@ HostAttention MakeAttention(const HostGraph& graph, AttentionKind kind, int64_t 
 HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<AttentionKernel>& kernel, const Case& c) {
   const HostAttention& a = c.attention;
   const DeviceGraph graph(*gpu.device, c.graph);
-  const DeviceMatrix value(*gpu.device, a.value, c.layout, 1e30f);
+  // What lies between rows may be read with them, but not used.
+  const float poison = std::numeric_limits<float>::quiet_NaN();
+  const DeviceMatrix value(*gpu.device, a.value, c.layout, poison);
   const DeviceMatrix score_src(*gpu.device, a.score_src, c.layout, 1e30f);
   const DeviceMatrix score_dst(*gpu.device, a.score_dst, {}, 1e30f);
-  const DeviceMatrix query(*gpu.device, a.query, c.layout, 1e30f);
+  const DeviceMatrix query(*gpu.device, a.query, c.layout, poison);
+  const DeviceMatrix key(*gpu.device, a.key, c.layout, poison);
   const DeviceArray<float> att(*gpu.device, a.att);
   AttentionArgs args;
-  args.problem = {a.kind, c.graph.rows, c.graph.cols, c.graph.edges(), a.heads, a.head_width, a.concat};
+  args.problem = c.problem();
+  args.config = c.config;
   args.adjacency = graph.view(false);
   args.value = value.view();
   args.score_src = score_src.view();
   args.score_dst = score_dst.view();
   args.query = query.view();
+  args.key = key.view();
   args.att = att.data();
   args.negative_slope = a.negative_slope;
-  return RunOnce(gpu, report, kernel, args, c.epilogue, c.layout, c.graph.rows,
-                 a.concat ? a.heads * a.head_width : a.head_width);
+  args.score_scale = a.score_scale;
+  return RunOnce(gpu, report, kernel, args, c.epilogue, c.layout, c.graph.rows, c.columns());
 }
 
-void RunAll(Gpu& gpu, Report& report, const Case& c) {
-  const int64_t cols = c.attention.concat ? c.attention.heads * c.attention.head_width : c.attention.head_width;
-  const std::vector<double> want = WithEpilogue(Attend(c.graph, c.attention), cols, c.epilogue);
-  const AttentionProblem problem{c.attention.kind,  c.graph.rows,           c.graph.cols,      c.graph.edges(),
-                                 c.attention.heads, c.attention.head_width, c.attention.concat};
+// Against the oracle, and, where asked for, the same bits in all shapes.
+void RunAll(Gpu& gpu, Report& report, Case c, bool all_shapes) {
+  const std::vector<double> want = WithEpilogue(Attend(c.graph, c.attention), c.columns(), c.epilogue);
   for (const auto& kernel : gpu.registry.attention.kernels()) {
-    if (!kernel->kernel().Refuses(problem).empty()) continue;
+    if (!kernel->kernel().Refuses(c.problem()).empty()) continue;
     const std::string name(kernel->kernel().name());
-    report.Check("attention " + name, c.Name(name), Run(gpu, report, *kernel, c), Run(gpu, report, *kernel, c), want);
+    c.config = {};
+    const HostMatrix got = Run(gpu, report, *kernel, c);
+    report.Check("attention " + name, c.Name(name), got, Run(gpu, report, *kernel, c), want);
+    if (!all_shapes || kernel->kernel().ParameterNames().empty()) continue;
+    for (const KernelConfig& config : kShapes) {
+      c.config = config;
+      report.CheckSame("attention in all shapes", c.Name(name), Run(gpu, report, *kernel, c), got);
+    }
   }
 }
 
-constexpr int64_t kShapes[][2] = {{1, 1},  {1, 7},  {8, 8},   {1, 16}, {3, 5},
-                                  {2, 41}, {4, 64}, {1, 128}, {3, 12}, {1, 200}};
+HostMatrix RowsOf(const HostMatrix& matrix, const std::vector<int64_t>& rows) {
+  HostMatrix picked{static_cast<int64_t>(rows.size()), matrix.cols, {}};
+  for (int64_t row : rows) {
+    for (int64_t c = 0; c < matrix.cols; ++c) picked.values.push_back(matrix.at(row, c));
+  }
+  return picked;
+}
 
-void SubsetCases(Gpu& gpu, Report& report, const HostGraph& graph) {
-  std::vector<int64_t> rows;
+// Some rows as a receptive field has them: a graph of their own, in another order, its sources renumbered, so that
+// columns do not ascend.
+void SubsetCases(Gpu& gpu, Report& report, const HostGraph& graph, AttentionKind kind, int64_t heads, int64_t width) {
+  std::vector<int64_t> rows, sources;
   for (int64_t row = graph.rows - 1; row >= 0; row -= 3) rows.push_back(row);
-  const HostGraph part = RowsOf(graph, rows);
-  for (AttentionKind kind : {AttentionKind::kGat, AttentionKind::kGatV2}) {
-    const HostAttention whole = MakeAttention(graph, kind, 8, 8, true, 1.0f);
-    HostAttention some = whole;
-    for (HostMatrix HostAttention::*matrix : {&HostAttention::score_dst, &HostAttention::query}) {
-      HostMatrix picked{part.rows, (whole.*matrix).cols, {}};
-      if ((whole.*matrix).values.empty()) continue;
-      for (int64_t row : rows) {
-        for (int64_t c = 0; c < picked.cols; ++c) picked.values.push_back((whole.*matrix).at(row, c));
-      }
-      some.*matrix = picked;
-    }
-    for (const auto& kernel : gpu.registry.attention.kernels()) {
-      const HostMatrix all = Run(gpu, report, *kernel, {graph, whole, {}, {}});
-      const HostMatrix got = Run(gpu, report, *kernel, {part, some, {}, {}});
-      HostMatrix want{part.rows, all.cols, {}};
-      for (int64_t row : rows) {
-        for (int64_t c = 0; c < all.cols; ++c) want.values.push_back(all.at(row, c));
-      }
-      report.CheckSame("attention in a subset of rows", std::string(kernel->kernel().name()) + ", " + graph.name, got,
+  for (int64_t source = graph.cols - 1; source >= 0; --source) sources.push_back(source);
+  HostGraph part = RowsOf(graph, rows);
+  for (int32_t& col : part.col) col = static_cast<int32_t>(graph.cols - 1 - col);
+  const HostAttention whole = MakeAttention(graph, kind, heads, width, true, 30.0f);
+  HostAttention some = whole;
+  for (HostMatrix HostAttention::*matrix : {&HostAttention::score_dst, &HostAttention::query}) {
+    if (!(whole.*matrix).values.empty()) some.*matrix = RowsOf(whole.*matrix, rows);
+  }
+  for (HostMatrix HostAttention::*matrix : {&HostAttention::value, &HostAttention::score_src, &HostAttention::key}) {
+    if (!(whole.*matrix).values.empty()) some.*matrix = RowsOf(whole.*matrix, sources);
+  }
+  for (const auto& kernel : gpu.registry.attention.kernels()) {
+    const HostMatrix want = RowsOf(Run(gpu, report, *kernel, {graph, whole, {}, {}}), rows);
+    for (const KernelConfig& config : {KernelConfig(), KernelConfig{{0, 8}}, KernelConfig{{64, 32}}}) {
+      const Case c{part, some, {}, {}, config};
+      report.CheckSame("attention in a subset of rows", c.Name(kernel->kernel().name()), Run(gpu, report, *kernel, c),
                        want);
+    }
+  }
+}
+
+// Scores far apart, far below zero, far above: the largest decide, and nothing overflows.
+void SpreadCases(Gpu& gpu, Report& report, const HostGraph& graph) {
+  for (const auto& [heads, width] : {std::pair<int64_t, int64_t>{1, 64}, {8, 8}, {3, 5}, {1, 7}}) {
+    HostAttention a = MakeAttention(graph, AttentionKind::kGat, heads, width, true, 80.0f);
+    RunAll(gpu, report, {graph, a, {}, {}}, true);
+    for (float size : {-1e30f, -3e4f, 1e30f}) {
+      a.score_src = FilledMatrix(graph.cols, heads, size);
+      for (size_t i = 0; i < a.score_src.values.size(); i += 3) a.score_src.values[i] *= 1.25f;
+      RunAll(gpu, report, {graph, a, {}, {}}, true);
+    }
+  }
+  // Quarters, so that sums of products are exact and only the softmax is asked.
+  HostAttention dot = MakeAttention(graph, AttentionKind::kDot, 2, 64, true, 1.0f);
+  for (HostMatrix* matrix : {&dot.query, &dot.key}) {
+    for (float& x : matrix->values) x = std::round(12.0f * x) / 4.0f;
+  }
+  RunAll(gpu, report, {graph, dot, {}, {}}, true);
+}
+
+constexpr int64_t kSizes[][2] = {{1, 1},  {1, 7},   {8, 8},  {1, 16},  {3, 5},   {2, 41}, {4, 64},
+                                 {1, 41}, {1, 128}, {3, 12}, {1, 200}, {1, 300}, {40, 2}, {5, 16}};
+
+void SizeCases(Gpu& gpu, Report& report, const HostGraph& graph, int* turn) {
+  // The plain kernel walks a hub edge by edge: few sizes for the large one, which the fused kernel cuts all the same.
+  const bool large = graph.edges() > 50'000;
+  for (const auto& size : kSizes) {
+    if (large && (size[0] * size[1] > 64 || size[1] == 1)) continue;
+    for (AttentionKind kind : kKinds) {
+      for (bool concat : {true, false}) {
+        const float scale = *turn % 3 == 0 ? 30.0f : 1.0f;
+        // As it comes, at odd addresses, with gaps, and with rows of whole cache lines as in plans.
+        const MatrixLayout layout = *turn % 4 == 1   ? MatrixLayout{1, 3}
+                                    : *turn % 4 == 2 ? MatrixLayout{4, 4}
+                                                     : MatrixLayout{};
+        Case c{graph, MakeAttention(graph, kind, size[0], size[1], concat, scale), layout, {}};
+        if (*turn % 2 == 0) {
+          c.epilogue.bias = RandomVector(c.columns(), 26);
+          c.epilogue.addend = RandomMatrix(graph.rows, c.columns(), 27);
+          c.epilogue.activation = {ActivationKind::kElu, 1.0f};
+        }
+        RunAll(gpu, report, c, *turn % 5 == 0);
+        ++*turn;
+      }
     }
   }
 }
@@ -104,30 +184,20 @@ void SubsetCases(Gpu& gpu, Report& report, const HostGraph& graph) {
 
 void RunAttentionCases(Gpu& gpu, Report& report) {
   int turn = 0;
-  for (const HostGraph& graph : GraphZoo()) {
-    // The plain kernel walks a hub edge by edge: one shape for the large one, which the fused kernel cuts all the same.
-    const bool large = graph.edges() > 50'000;
-    for (const auto& shape : kShapes) {
-      if (large && (shape[0] * shape[1] > 64 || shape[1] == 1)) continue;
-      for (AttentionKind kind : {AttentionKind::kGat, AttentionKind::kGatV2}) {
-        for (bool concat : {true, false}) {
-          const float scale = turn % 3 == 0 ? 30.0f : 1.0f;
-          const MatrixLayout layout = turn % 4 == 1   ? MatrixLayout{1, 3}
-                                      : turn % 4 == 2 ? MatrixLayout{4, 4}
-                                                      : MatrixLayout{};
-          Case c{graph, MakeAttention(graph, kind, shape[0], shape[1], concat, scale), layout, {}};
-          if (turn % 2 == 0) {
-            const int64_t cols = concat ? shape[0] * shape[1] : shape[1];
-            c.epilogue.bias = RandomVector(cols, 26);
-            c.epilogue.addend = RandomMatrix(graph.rows, cols, 27);
-            c.epilogue.activation = {ActivationKind::kElu, 1.0f};
-          }
-          RunAll(gpu, report, c);
-          ++turn;
-        }
-      }
+  std::vector<HostGraph> graphs = GraphZoo();
+  // Around the batches that scores are made in, and the lengths at which rows are cut.
+  graphs.push_back(RandomGraph("batch borders", 500,
+                               {0,  1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17,  31,  32,  33, 0,
+                                63, 64, 65, 96, 97, 99, 127, 128, 129, 255, 256, 257, 384, 385, 1,  600},
+                               8));
+  for (const HostGraph& graph : graphs) {
+    SizeCases(gpu, report, graph, &turn);
+    if (graph.edges() > 50'000) continue;
+    for (AttentionKind kind : kKinds) {
+      SubsetCases(gpu, report, graph, kind, 8, 8);
+      SubsetCases(gpu, report, graph, kind, 1, 64);
     }
-    if (!large) SubsetCases(gpu, report, graph);
+    SpreadCases(gpu, report, graph);
   }
 }
 

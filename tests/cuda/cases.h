@@ -16,6 +16,8 @@ namespace vicinal::cuda_test {
 void RunDeviceCases(Gpu& gpu, Report& report);
 void RunAggregateCases(Gpu& gpu, Report& report);
 void RunAttentionCases(Gpu& gpu, Report& report);
+void RunMessageCases(Gpu& gpu, Report& report);
+void RunEdgeScoreCases(Gpu& gpu, Report& report);
 void RunUpdateCases(Gpu& gpu, Report& report);
 void RunRowwiseCases(Gpu& gpu, Report& report);
 

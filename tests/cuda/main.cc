@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
-//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|update|rowwise ...]      exit status 77: no GPU
-//   here, nothing tested
+//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|message|edge|update|rowwise ...]
+// Exit status 77: no GPU here, nothing tested.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -40,6 +40,8 @@ int Main(const std::string& library, const std::vector<std::string>& wanted) {
   if (want("rowwise")) RunRowwiseCases(gpu, report);
   if (want("update")) RunUpdateCases(gpu, report);
   if (want("attention")) RunAttentionCases(gpu, report);
+  if (want("message")) RunMessageCases(gpu, report);
+  if (want("edge")) RunEdgeScoreCases(gpu, report);
   if (want("aggregate")) RunAggregateCases(gpu, report);
   const bool ok = report.Summary();
   gpu.context.reset();

@@ -7,6 +7,27 @@
 namespace vicinal::cuda_test {
 namespace {
 
+double Leaky(double x, double slope) { return std::max(x, 0.0) + slope * std::min(x, 0.0); }
+
+double Score(const HostAttention& a, int64_t target, int64_t source, int64_t head) {
+  if (a.kind == AttentionKind::kGat) {
+    return Leaky(static_cast<double>(a.score_src.at(source, head)) + a.score_dst.at(target, head), a.negative_slope);
+  }
+  double score = 0;
+  for (int64_t c = 0; c < a.head_width; ++c) {
+    const int64_t col = head * a.head_width + c;
+    if (a.kind == AttentionKind::kDot) {
+      score += static_cast<double>(a.score_scale) * a.query.at(target, col) * a.key.at(source, col);
+      continue;
+    }
+    score +=
+        a.att[col] * Leaky(static_cast<double>(a.value.at(source, col)) + a.query.at(target, col), a.negative_slope);
+  }
+  return score;
+}
+
+}  // namespace
+
 double Activated(const Activation& activation, double x) {
   switch (activation.kind) {
     case ActivationKind::kNone:
@@ -24,23 +45,6 @@ double Activated(const Activation& activation, double x) {
   }
   return x;
 }
-
-double Leaky(double x, double slope) { return std::max(x, 0.0) + slope * std::min(x, 0.0); }
-
-double Score(const HostAttention& a, int64_t target, int64_t source, int64_t head) {
-  if (a.kind == AttentionKind::kGat) {
-    return Leaky(static_cast<double>(a.score_src.at(source, head)) + a.score_dst.at(target, head), a.negative_slope);
-  }
-  double score = 0;
-  for (int64_t c = 0; c < a.head_width; ++c) {
-    const int64_t col = head * a.head_width + c;
-    score +=
-        a.att[col] * Leaky(static_cast<double>(a.value.at(source, col)) + a.query.at(target, col), a.negative_slope);
-  }
-  return score;
-}
-
-}  // namespace
 
 std::vector<double> WithEpilogue(std::vector<double> result, int64_t cols, const HostEpilogue& epilogue) {
   for (size_t i = 0; i < result.size(); ++i) {

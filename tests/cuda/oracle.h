@@ -22,6 +22,7 @@ struct HostEpilogue {
   Activation activation;
 };
 
+double Activated(const Activation& activation, double x);
 std::vector<double> WithEpilogue(std::vector<double> result, int64_t cols, const HostEpilogue& epilogue);
 
 std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce reduce, const HostMatrix& src,
@@ -35,6 +36,8 @@ struct HostAttention {
   HostMatrix value, score_src, score_dst, query;
   std::vector<float> att;
   float negative_slope = 0.2f;
+  HostMatrix key;
+  float score_scale = 1.0f;
 };
 std::vector<double> Attend(const HostGraph& graph, const HostAttention& attention);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,11 @@ double ReadoutOf(const Case& c, int64_t segment, int64_t col) {
   double result = 0;
   for (int64_t i = begin; i < end; ++i) {
     const double x = c.a.at(i, col);
-    result = c.reduce == Reduce::kMax && i > begin ? std::max(result, x) : c.reduce == Reduce::kMax ? x : result + x;
+    if (c.reduce == Reduce::kMax || c.reduce == Reduce::kMin) {
+      result = i == begin ? x : c.reduce == Reduce::kMax ? std::max(result, x) : std::min(result, x);
+    } else {
+      result += x;
+    }
   }
   return c.reduce == Reduce::kMean && end > begin ? result / static_cast<double>(end - begin) : result;
 }
@@ -59,6 +65,11 @@ std::vector<double> Want(const Case& c) {
   }
   for (int64_t row = 0; row < c.rows; ++row) {
     if (c.kind == RowwiseKind::kLayerNorm) Standardize(c, row, row + 1, true, out);
+    double score = 0;
+    for (int64_t col = 0; c.kind == RowwiseKind::kGate && col < cols; ++col) {
+      const double a = c.a.at(row, col), b = c.b.at(row, col);
+      score += c.scale[col] * a + c.scale[cols + col] * b + c.scale[2 * cols + col] * (a - b);
+    }
     double norm = 0;
     for (int64_t col = 0; c.kind == RowwiseKind::kNormalize && col < cols; ++col) norm += std::pow(c.a.at(row, col), 2);
     for (int64_t col = 0; col < cols; ++col) {
@@ -68,6 +79,10 @@ std::vector<double> Want(const Case& c) {
       if (c.kind == RowwiseKind::kNormalize) x = c.a.at(row, col) / std::max(std::sqrt(norm), 1e-12);
       if (c.kind == RowwiseKind::kGatherRows) x = c.a.at(c.index[row], col);
       if (c.kind == RowwiseKind::kReadout) x = ReadoutOf(c, row, col);
+      if (c.kind == RowwiseKind::kGate) {
+        const double gate = 1.0 / (1.0 + std::exp(-score));
+        x = gate * c.b.at(row, col) + (1.0 - gate) * c.a.at(row, col);
+      }
     }
   }
   return out;
@@ -116,6 +131,18 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
     cases.push_back({"copy", RowwiseKind::kAdd, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
     cases.push_back({"affine", RowwiseKind::kAdd, Reduce::kSum, a, {}, scale, shift, {}, {}, false, in_place, rows});
     cases.push_back({"max", RowwiseKind::kMax, Reduce::kSum, a, b, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back({"gate",
+                     RowwiseKind::kGate,
+                     Reduce::kSum,
+                     a,
+                     b,
+                     RandomVector(3 * cols, 68),
+                     {},
+                     {},
+                     {},
+                     false,
+                     in_place,
+                     rows});
     cases.push_back({"normalize", RowwiseKind::kNormalize, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
     cases.push_back(
         {"layer norm", RowwiseKind::kLayerNorm, Reduce::kSum, a, {}, scale, shift, {}, {}, false, in_place, rows});
@@ -137,13 +164,79 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
     }
   }
   cases.push_back({"gather", RowwiseKind::kGatherRows, Reduce::kSum, a, {}, {}, {}, {}, index, false, false, 50});
-  for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax}) {
+  for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
     cases.push_back({"readout", RowwiseKind::kReadout, reduce, a, {}, {}, {}, parts, {}, false, false, 5});
   }
   return cases;
 }
 
-bool TakesEpilogue(RowwiseKind kind) { return kind != RowwiseKind::kNormalize && kind != RowwiseKind::kGatherRows; }
+bool TakesEpilogue(RowwiseKind kind) {
+  return kind != RowwiseKind::kNormalize && kind != RowwiseKind::kGatherRows && kind != RowwiseKind::kGate;
+}
+
+// The nearest number of `digits` binary digits behind the first whose unit in the last place is at least `smallest`; of
+// two equally near ones the even one. By another way than the kernel's: in double precision, to whole multiples.
+double Nearest(double x, int digits, double smallest) {
+  if (x == 0) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const double unit = std::max(std::ldexp(1.0, exponent - 1 - digits), smallest);
+  return std::nearbyint(x / unit) * unit;
+}
+
+double FromBits(Storage storage, uint16_t bits) {
+  const int digits = storage == Storage::kBfloat16 ? 7 : 10, bias = storage == Storage::kBfloat16 ? 127 : 15;
+  const int field = bits >> digits & (2 * bias + 1), rest = bits & ((1 << digits) - 1);
+  const double size = field == 2 * bias + 1 ? (rest == 0 ? HUGE_VAL : std::nan(""))
+                      : field == 0          ? std::ldexp(rest, 1 - bias - digits)
+                                            : std::ldexp((1 << digits) + rest, field - bias - digits);
+  return bits >> 15 != 0 ? -size : size;
+}
+
+// Ordinary numbers, ties in both directions, the smallest and the largest, in every layout.
+void NarrowCases(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
+  for (const Storage storage : {Storage::kBfloat16, Storage::kFloat16}) {
+    const bool bfloat16 = storage == Storage::kBfloat16;
+    const int digits = bfloat16 ? 7 : 10;
+    for (const auto& [rows, cols, gap] :
+         {std::array<int64_t, 3>{1, 1, 0}, {37, 64, 0}, {37, 64, 8}, {50, 33, 3}, {9, 20, 1}}) {
+      HostMatrix a = RandomMatrix(rows, cols, 69);
+      for (int64_t i = 0; i < rows * cols; ++i) {
+        float& x = a.values[i];
+        if (i % 5 == 1) {
+          const double tie = 1.0 + std::ldexp(static_cast<double>(i) + 0.5, -digits);
+          x = static_cast<float>(i % 2 == 0 ? tie : -tie);
+        } else if (i % 7 == 2) {
+          x *= bfloat16 ? 1e-38f : 1e-6f;
+        } else if (i % 11 == 3) {
+          x *= bfloat16 ? 1e38f : 6e4f;
+        } else if (i % 13 == 4) {
+          x = 0.0f;
+        }
+      }
+      const DeviceMatrix device_a(*gpu.device, a, {0, gap}, 1e30f);
+      const int64_t stride = cols + gap;
+      const DeviceArray<uint16_t> dst(*gpu.device, std::vector<uint16_t>(rows * stride, 0x7fff));
+      RowwiseArgs args;
+      args.problem = {RowwiseKind::kNarrow, Reduce::kSum, rows, cols, storage};
+      args.a = device_a.view();
+      args.dst16 = {dst.data(), rows, cols, stride};
+      MustBeOk(kernel.Launch(*gpu.context, args, nullptr), "narrow");
+      const std::vector<uint16_t> got = dst.Download(*gpu.device);
+      bool ok = true;
+      for (int64_t i = 0; i < rows * stride; ++i) {
+        if (i % stride >= cols) {
+          ok = ok && got[i] == 0x7fff;
+          continue;
+        }
+        const double x = a.at(i / stride, i % stride);
+        ok = ok && FromBits(storage, got[i]) == Nearest(x, digits, std::ldexp(1.0, bfloat16 ? -133 : -24));
+      }
+      report.CheckTrue("rowwise narrow",
+                       std::string(ToString(storage)) + ", " + std::to_string(rows) + " x " + std::to_string(cols), ok);
+    }
+  }
+}
 
 void SparseToDense(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
   HostGraph sparse{"sparse", 60, 45, {0}, {}, {}};
@@ -170,6 +263,7 @@ void SparseToDense(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKerne
 void RunRowwiseCases(Gpu& gpu, Report& report) {
   for (const auto& kernel : gpu.registry.rowwise.kernels()) {
     SparseToDense(gpu, report, *kernel);
+    NarrowCases(gpu, report, *kernel);
     for (const auto& shape : {std::pair<int64_t, int64_t>{1, 1}, {40, 3}, {333, 64}, {5000, 33}, {77, 602}}) {
       for (const Case& c : Cases(shape.first, shape.second)) {
         HostEpilogue epilogue;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// template_sddmm: FeatGraph's generalised SDDMM (Hu et al., SC'20, section III): a number per edge and head, the
+// product of u and v, or a whole message per edge.
+//
+// Idea. As FeatGraph does on a GPU: lanes side by side along the features (feature-parallel threads), and for products
+// a tree reduction over them, here by shuffles. A group of lanes takes 32 neighbouring edges, however many rows they
+// belong to, so work is even without any preparation; the target's part stays in registers until the row changes, which
+// in most graphs halves the bytes. Four edges' source rows are loaded before the first is used. Heads are done as many
+// at a time as there are lanes for; a head begins at a lane that is a multiple of its lanes, rounded up to a power of
+// two. Each result depends on its own edge alone, in one order of evaluation. Moves edges * (4 + 4 * width) bytes of
+// gather and edges * 4 * heads (or width) of stores.
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/edge_scores.h"
+#include "engine/cuda/message.cuh"
+#include "engine/cuda/row_pieces.cuh"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kAtOnce = 4;
+
+struct Params {
+  CsrView adjacency;
+  ConstMatrixView src, target;
+  MatrixView dst;
+  Message message;
+  int heads, head_width;
+  int lanes_per_head;
+};
+
+// The edges of a group of lanes.
+template <int kLanes>
+struct EdgeWork {
+  int lane;
+  int64_t base;        // row_ptr[0]
+  int64_t begin, end;  // as col counts them
+  int64_t row, row_end;
+
+  __device__ explicit EdgeWork(const Params& params) {
+    lane = static_cast<int>(threadIdx.x) % kLanes;
+    const int64_t* row_ptr = params.adjacency.row_ptr;
+    const int64_t group = int64_t{blockIdx.x} * (kThreads / kLanes) + threadIdx.x / kLanes;
+    base = __ldg(row_ptr);
+    begin = base + group * kScoreEdges;
+    end = min(begin + kScoreEdges, __ldg(row_ptr + params.adjacency.rows));
+    row = begin < end ? RowOfEdge<kLanes>(row_ptr, params.adjacency.rows, begin) : 0;
+    row_end = __ldg(row_ptr + row + 1);
+  }
+};
+
+// A head's columns that a lane has: kPacks packs, lanes_per_head packs apart.
+template <int kVec, int kLanes, int kPacks>
+struct HeadPart {
+  int first, step;  // columns within the head
+  bool has_head;
+  int64_t column;  // of the head's first
+
+  __device__ bool Has(const Params& params, int pack) const {
+    return has_head && first + pack * step < params.head_width;
+  }
+  __device__ void Load(const Params& params, const float* row, Pack<kVec> (&x)[kPacks]) const {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      x[p] = Pack<kVec>::Filled(0.0f);
+      if (Has(params, p)) x[p] = LoadReadOnly<kVec>(row + column + first + p * step);
+    }
+  }
+};
+
+// Products of a group's edges, for as many heads as it has lanes for, and a part of their columns.
+template <int kVec, int kLanes, int kPacks>
+__device__ inline void MultiplyEdges(const Params& params, EdgeWork<kLanes> work,
+                                     const HeadPart<kVec, kLanes, kPacks>& part, int head, bool adds) {
+  const unsigned mask = GroupMask<kLanes>();
+  const bool writes = part.has_head && work.lane % params.lanes_per_head == 0;
+  Pack<kVec> v[kPacks];
+  part.Load(params, params.target.data + work.row * params.target.stride, v);
+  for (int64_t first = work.begin; first < work.end; first += kAtOnce) {
+    Pack<kVec> u[kAtOnce][kPacks];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t source = __ldg(params.adjacency.col + min(first + i, work.end - 1));
+      part.Load(params, params.src.data + source * params.src.stride, u[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t edge = first + i;
+      if (edge >= work.end) break;
+      if (edge >= work.row_end) {
+        while (edge >= work.row_end) work.row_end = __ldg(params.adjacency.row_ptr + ++work.row + 1);
+        part.Load(params, params.target.data + work.row * params.target.stride, v);
+      }
+      float score = 0.0f;
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+        for (int x = 0; x < kVec; ++x) score = fmaf(u[i][p].v[x], v[p].v[x], score);
+      }
+      for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
+        score += __shfl_xor_sync(mask, score, distance);
+      }
+      if (!writes) continue;
+      float* dst = params.dst.data + (edge - work.base) * params.dst.stride + head;
+      *dst = adds ? *dst + score : score;
+    }
+  }
+}
+
+template <int kVec, int kLanes, int kPacks>
+__global__ void __launch_bounds__(kThreads) EdgeProducts(const __grid_constant__ Params params) {
+  const EdgeWork<kLanes> work(params);
+  if (work.begin >= work.end) return;
+  const int at_once = kLanes / params.lanes_per_head;
+  for (int head0 = 0; head0 < params.heads; head0 += at_once) {
+    const int head = head0 + work.lane / params.lanes_per_head;
+    HeadPart<kVec, kLanes, kPacks> part;
+    part.step = params.lanes_per_head * kVec;
+    part.has_head = head < params.heads;
+    part.column = int64_t{head} * params.head_width;
+    for (int c0 = 0; c0 < params.head_width; c0 += kPacks * part.step) {
+      part.first = c0 + work.lane % params.lanes_per_head * kVec;
+      MultiplyEdges<kVec, kLanes, kPacks>(params, work, part, head, c0 > 0);
+    }
+  }
+}
+
+// Whole messages: dst[e] = message(u, v).
+template <int kVec, int kLanes>
+__global__ void __launch_bounds__(kThreads) EdgeMessages(const __grid_constant__ Params params) {
+  const EdgeWork<kLanes> start(params);
+  for (int64_t c = start.lane * kVec; c < params.dst.cols; c += kLanes * kVec) {
+    EdgeWork<kLanes> work = start;
+    const float* target = params.target.data + c;
+    TargetTerms<kVec> terms;
+    if (work.begin < work.end) terms = {params.message, target + work.row * params.target.stride};
+    for (int64_t first = work.begin; first < work.end; first += kAtOnce) {
+      Pack<kVec> u[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int64_t source = __ldg(params.adjacency.col + min(first + i, work.end - 1));
+        u[i] = LoadReadOnly<kVec>(params.src.data + source * params.src.stride + c);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int64_t edge = first + i;
+        if (edge >= work.end) break;
+        if (edge >= work.row_end) {
+          while (edge >= work.row_end) work.row_end = __ldg(params.adjacency.row_ptr + ++work.row + 1);
+          terms = {params.message, target + work.row * params.target.stride};
+        }
+        Pack<kVec> out;
+#pragma unroll
+        for (int v = 0; v < kVec; ++v) out.v[v] = terms.Of(u[i].v[v], v);
+        StorePack<kVec>(params.dst.data + (edge - work.base) * params.dst.stride + c, out);
+      }
+    }
+  }
+}
+
+template <int kLanes>
+unsigned Blocks(int64_t edges) {
+  constexpr int64_t kEdges = kThreads / kLanes * kScoreEdges;
+  return static_cast<unsigned>((edges + kEdges - 1) / kEdges);
+}
+
+template <int kVec>
+void LaunchMessages(const Params& params, int64_t edges, cudaStream_t stream) {
+  if (params.dst.cols <= 8 * kVec) {
+    EdgeMessages<kVec, 8><<<Blocks<8>(edges), kThreads, 0, stream>>>(params);
+  } else {
+    EdgeMessages<kVec, 32><<<Blocks<32>(edges), kThreads, 0, stream>>>(params);
+  }
+}
+
+template <int kVec>
+void LaunchProducts(Params params, int64_t edges, cudaStream_t stream) {
+  const int packs = (params.head_width + kVec - 1) / kVec;
+  const int64_t all = int64_t{packs} * params.heads;
+  const int lanes = all <= 8 ? 8 : all <= 16 ? 16 : 32;
+  params.lanes_per_head = 1;
+  while (params.lanes_per_head < packs && params.lanes_per_head < lanes) params.lanes_per_head *= 2;
+  if (packs > 32) {
+    EdgeProducts<kVec, 32, 4><<<Blocks<32>(edges), kThreads, 0, stream>>>(params);
+  } else if (lanes == 32) {
+    EdgeProducts<kVec, 32, 1><<<Blocks<32>(edges), kThreads, 0, stream>>>(params);
+  } else if (lanes == 16) {
+    EdgeProducts<kVec, 16, 1><<<Blocks<16>(edges), kThreads, 0, stream>>>(params);
+  } else {
+    EdgeProducts<kVec, 8, 1><<<Blocks<8>(edges), kThreads, 0, stream>>>(params);
+  }
+}
+
+template <class View>
+bool InPacks(const View& view) {
+  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.stride % 4 == 0;
+}
+
+}  // namespace
+
+cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, const LaunchTarget& target) {
+  const EdgeScoresProblem& problem = args.problem;
+  if (problem.edges == 0 || args.dst.cols == 0) return cudaSuccess;
+  Params params{args.adjacency, args.src, args.target, args.dst, problem.message, 1, 0, 1};
+  const bool reads_target = problem.dot || problem.message != Message::kSource;
+  const bool packs = InPacks(args.src) && (!reads_target || InPacks(args.target));
+  if (problem.dot) {
+    params.heads = static_cast<int>(problem.heads);
+    params.head_width = static_cast<int>(problem.width / problem.heads);
+    packs&& params.head_width % 4 == 0 ? LaunchProducts<4>(params, problem.edges, target.stream)
+                                       : LaunchProducts<1>(params, problem.edges, target.stream);
+  } else {
+    packs&& InPacks(args.dst) && problem.width % 4 == 0 ? LaunchMessages<4>(params, problem.edges, target.stream)
+                                                        : LaunchMessages<1>(params, problem.edges, target.stream);
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace vicinal::cuda

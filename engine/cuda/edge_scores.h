@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher of generalised sampled products (edge_scores.cu), free of device code.
+#ifndef VICINAL_ENGINE_CUDA_EDGE_SCORES_H_
+#define VICINAL_ENGINE_CUDA_EDGE_SCORES_H_
+
+#include <cuda_runtime_api.h>
+
+#include "engine/cuda/launch.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+inline constexpr int kScoreEdges = 32;  // neighbouring edges of a group of lanes
+
+cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, const LaunchTarget& target);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_EDGE_SCORES_H_

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// FeatGraph's templates as kernels: template_spmm of the operation message_reduce, template_sddmm of edge_scores.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cuda/cuda_kernel.h"
+#include "engine/cuda/edge_scores.h"
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/message_reduce.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// What blocks count in 32 bits.
+Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
+  if (width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width);
+  if (rows >= kMaxItems || edges / kScoreEdges >= kMaxItems)
+    return "only graphs of fewer than 2^31 rows and 2^36 edges";
+  return {};
+}
+
+class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
+ public:
+  TemplateSpmm() : CudaWeightedKernel("template_spmm") {}
+  Refusal Refuses(const MessageReduceProblem& problem) const override {
+    if (problem.num_layers > 0 && EdgeTile(problem).Bytes(kSmallEdgeTile) > kSmallTileBytes) {
+      return absl::StrCat("only networks of which ", kSmallEdgeTile, " edges' messages fit ", kSmallTileBytes,
+                          " bytes, before and after their widest layers; these need ",
+                          EdgeTile(problem).Bytes(kSmallEdgeTile));
+    }
+    return RefusesSize(problem.rows, problem.edges, problem.width);
+  }
+  size_t ScratchBytes(const MessageReduceProblem& problem, const KernelConfig&, int) const override {
+    return MessageScratch(problem).bytes();
+  }
+
+ protected:
+  cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return args.problem.num_layers > 0 ? LaunchEdgeNetwork(args, target, scratch)
+                                       : LaunchMessageRows(args, target, scratch);
+  }
+};
+
+class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
+ public:
+  TemplateSddmm() : CudaKernel("template_sddmm") {}
+  Refusal Refuses(const EdgeScoresProblem& problem) const override {
+    return RefusesSize(problem.rows, problem.edges, problem.width);
+  }
+
+ protected:
+  cudaError_t Launch(const EdgeScoresArgs& args, const LaunchTarget& target, void*) const override {
+    return LaunchEdgeScores(args, target);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm() { return std::make_unique<TemplateSpmm>(); }
+std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm() { return std::make_unique<TemplateSddmm>(); }
+
+}  // namespace vicinal::cuda
