@@ -19,6 +19,7 @@ std::unique_ptr<const AggregateKernel> MakeRowCache(std::string name, const RowC
 std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate();
+std::unique_ptr<const SparseUpdateKernel> MakeWarpRows();
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate();
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate();
 std::unique_ptr<const RowwiseKernel> MakeRowwise();

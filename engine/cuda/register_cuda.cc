@@ -19,6 +19,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   registry.attention.Add(MakeFusedAttention());
   registry.attention.Add(MakePlainAttention());
   registry.dense_update.Add(MakeDenseUpdate());
+  registry.sparse_update.Add(MakeWarpRows());
   registry.sparse_update.Add(MakeSparseUpdate());
   registry.sparse_aggregate_update.Add(MakeSparseAggregateUpdate());
   registry.rowwise.Add(MakeRowwise());
