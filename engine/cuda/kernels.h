@@ -32,6 +32,7 @@ std::unique_ptr<const AttentionKernel> MakePlainAttention();
 std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm();
 std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm();
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate();
+std::unique_ptr<const SparseUpdateKernel> MakeWarpRows();
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate();
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate();
 std::unique_ptr<const RowwiseKernel> MakeRowwise();

@@ -20,6 +20,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   registry.message_reduce.Add(MakeTemplateSpmm());
   registry.edge_scores.Add(MakeTemplateSddmm());
   registry.dense_update.Add(MakeDenseUpdate());
+  registry.sparse_update.Add(MakeWarpRows());
   registry.sparse_update.Add(MakeSparseUpdate());
   registry.sparse_aggregate_update.Add(MakeSparseAggregateUpdate());
   registry.rowwise.Add(MakeRowwise());
