@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 namespace vicinal::bench {
 
@@ -13,7 +14,7 @@ void MustBeOk(cudaError_t error, const char* what) {
   std::exit(1);
 }
 
-Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::function<void(int)>& launch) {
+Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launcher& launch) {
   std::vector<cudaEvent_t> events(2 * repeats);
   for (cudaEvent_t& event : events) MustBeOk(cudaEventCreate(&event), "event");
   for (int i = 0; i < warm_up; ++i) launch(i);
@@ -32,7 +33,15 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::fu
   for (cudaEvent_t event : events) cudaEventDestroy(event);
   std::sort(us.begin(), us.end());
   const auto at = [&](double q) { return us[static_cast<size_t>(q * static_cast<double>(us.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9)};
+  return {at(0.5), at(0.1), at(0.9), repeats};
+}
+
+Timing TimeBriefly(cudaStream_t stream, const Launcher& launch) { return TimeLaunches(stream, 1, 3, launch); }
+
+Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us) {
+  constexpr double kLeast = 5, kMost = 30;
+  const double fit = budget_us / std::max(before.median_us, 0.1);
+  return TimeLaunches(stream, fit < kMost ? 1 : 3, static_cast<int>(std::clamp(fit, kLeast, kMost)), launch);
 }
 
 }  // namespace vicinal::bench

@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
-#include <vector>
 
 namespace vicinal::bench {
 
@@ -15,10 +14,19 @@ struct Timing {
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
+  int samples = 0;
 };
 
-// `launch(i)` enqueues the i-th run on `stream`, with the i-th of rotating buffers. Ends the program on a CUDA error.
-Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::function<void(int)>& launch);
+// Enqueues the i-th run, with the i-th of rotating buffers.
+using Launcher = std::function<void(int i)>;
+
+// Ends the program on a CUDA error.
+Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launcher& launch);
+
+// A few runs, to tell what is worth more.
+Timing TimeBriefly(cudaStream_t stream, const Launcher& launch);
+// 30 runs, or as many as fit `budget_us` by what they took before, but at least 5.
+Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us);
 
 // Ends the program with the error and `what`.
 void MustBeOk(cudaError_t error, const char* what);
