@@ -14,7 +14,8 @@ Json ToJson(const Timing& timing) {
   return {{"median_us", timing.median_us},
           {"p10_us", timing.p10_us},
           {"p90_us", timing.p90_us},
-          {"samples", timing.samples}};
+          {"samples", timing.samples},
+          {"host_us", timing.host_us}};
 }
 
 Json ToJson(const std::vector<PeerRun>& runs) {

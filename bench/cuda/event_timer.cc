@@ -2,11 +2,24 @@
 #include "bench/cuda/event_timer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
+#include "bench/cuda/delay.h"
+
 namespace vicinal::bench {
+namespace {
+
+// Long enough for the host to queue so many launches, two events each; what takes it longer is long on the device, too.
+int64_t DelayFor(int repeats) {
+  constexpr int64_t kNanosecondsOfLaunch = 40'000;
+  return kNanosecondsOfLaunch * repeats;
+}
+
+}  // namespace
 
 void MustBeOk(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -18,11 +31,15 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launche
   std::vector<cudaEvent_t> events(2 * repeats);
   for (cudaEvent_t& event : events) MustBeOk(cudaEventCreate(&event), "event");
   for (int i = 0; i < warm_up; ++i) launch(i);
+  MustBeOk(cudaStreamSynchronize(stream), "warm-up");
+  LaunchDelay(DelayFor(repeats), stream);
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     MustBeOk(cudaEventRecord(events[2 * i], stream), "event");
     launch(i);
     MustBeOk(cudaEventRecord(events[2 * i + 1], stream), "event");
   }
+  const std::chrono::duration<double, std::micro> queued = std::chrono::steady_clock::now() - begin;
   MustBeOk(cudaStreamSynchronize(stream), "timed launches");
   std::vector<double> us;
   for (int i = 0; i < repeats; ++i) {
@@ -33,7 +50,7 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launche
   for (cudaEvent_t event : events) cudaEventDestroy(event);
   std::sort(us.begin(), us.end());
   const auto at = [&](double q) { return us[static_cast<size_t>(q * static_cast<double>(us.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9), repeats};
+  return {at(0.5), at(0.1), at(0.9), repeats, queued.count() / repeats};
 }
 
 Timing TimeBriefly(cudaStream_t stream, const Launcher& launch) { return TimeLaunches(stream, 1, 3, launch); }

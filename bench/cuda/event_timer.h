@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times launches with CUDA events: each launch between two events of its own, after warm-up, the median of all.
-// Launches are queued without waiting, so that the host's overhead hides behind the device's work.
+// Times launches with CUDA events: each launch between two events of its own, after warm-up, the median of all. They
+// are queued behind a kernel that waits until all are, so that what is timed is the device's work: a kernel of a few
+// microseconds ends before the host has launched the next, and the events would tell the host's time.
 #ifndef VICINAL_BENCH_CUDA_EVENT_TIMER_H_
 #define VICINAL_BENCH_CUDA_EVENT_TIMER_H_
 
@@ -15,6 +16,7 @@ struct Timing {
   double p10_us = 0;
   double p90_us = 0;
   int samples = 0;
+  double host_us = 0;  // that the host takes to launch one
 };
 
 // Enqueues the i-th run, with the i-th of rotating buffers.

@@ -141,7 +141,7 @@ int Summarise(const std::vector<std::string>& paths) {
   std::vector<Json> cells;
   for (const std::string& path : paths) {
     const Json document = Json::parse(std::ifstream(path), nullptr, false);
-    if (document.is_discarded() || !document.contains("cells")) {
+    if (document.is_discarded() || !document.contains("l2_read_bytes_per_second")) {
       std::fprintf(stderr, "%s holds no results\n", path.c_str());
       return 2;
     }

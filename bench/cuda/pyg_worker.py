@@ -9,6 +9,7 @@ never ends must not take the comparison along."""
 
 import gc
 import json
+import os
 import statistics
 import sys
 import time
@@ -121,7 +122,8 @@ class Worker:
         self.tasks[name] = task
         return {"us": us}
 
-    def capture(self, task):
+    @staticmethod
+    def capture(task):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -131,7 +133,11 @@ class Worker:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             result = task()
-        return graph.replay, result
+
+        def replay(_keeps=task):  # what the graph reads lives with the model, not in the graph
+            graph.replay()
+
+        return replay, result
 
     def op_time(self, request):
         """One run that does not count; then runs that are waited for, then runs that are queued, until each has used the
@@ -181,6 +187,15 @@ class Worker:
         if self.on_gpu:
             torch.cuda.empty_cache()
 
+    def still_usable(self):
+        """After a failure: gives memory back; False where no call reaches the device any more."""
+        try:
+            self.free()
+            self.wait()
+        except RuntimeError:
+            return False
+        return True
+
     def do(self, request):
         with torch.inference_mode():
             return getattr(self, "op_" + request["op"])(request)
@@ -195,9 +210,10 @@ def main():
             answer = {"ok": True, **worker.do(json.loads(line))}
         except Exception as error:  # any failure of a form is an answer, not the end of the run
             answer = {"ok": False, "error": f"{type(error).__name__}: {str(error)[:300]}"}
-            error = None
-            worker.free()
+        usable = answer["ok"] or worker.still_usable()
         print(json.dumps(answer), file=answers, flush=True)
+        if not usable:
+            os._exit(1)  # the device is lost to this process, and nothing is to be tidied up with it
 
 
 if __name__ == "__main__":

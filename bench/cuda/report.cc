@@ -65,13 +65,13 @@ void CompleteKernel(const Json& cell, Json* kernel) {
 std::string Line(const Json& cell, const Json& kernel) {
   return Format(
       "%-34s %-44s %10.1f us [%.1f - %.1f] %7.0f GB/s | x cuSPARSE %s | x its sum %s | x listed %s | %.1f x "
-      "DRAM floor, %.2f x gather floor%s%s\n",
+      "DRAM floor, %.2f x gather floor, launched in %.1f us%s%s\n",
       Title(cell).c_str(), NameOf(kernel).c_str(), kernel.at("median_us").get<double>(),
       kernel.at("p10_us").get<double>(), kernel.at("p90_us").get<double>(), kernel.at("gather_gbps").get<double>(),
       Ratio(Get(kernel, "times_cusparse")).c_str(), Ratio(Get(kernel, "times_sum")).c_str(),
       Ratio(Get(kernel, "times_listed")).c_str(), kernel.at("over_dram_floor").get<double>(),
-      kernel.at("over_gather_floor").get<double>(), kernel.at("right").get<bool>() ? "" : " WRONG",
-      kernel.at("first_choice").get<bool>() ? " *" : "");
+      kernel.at("over_gather_floor").get<double>(), Get(kernel, "host_us").value_or(0.0),
+      kernel.at("right").get<bool>() ? "" : " WRONG", kernel.at("first_choice").get<bool>() ? " *" : "");
 }
 
 // Logarithms gathered for a geometric mean, and the least.
@@ -149,9 +149,16 @@ std::string WorstTable(const std::vector<Json>& cells, const char* ratio, const 
   return text;
 }
 
-// What must not be overlooked: kernels that gave a wrong result or failed, and cells that no kernel took.
+// Whether a kernel was run at all.
+bool Ran(const Json& cell) {
+  const Json& kernels = cell.at("kernels");
+  return std::any_of(kernels.begin(), kernels.end(), [](const Json& kernel) { return !kernel.contains("refused"); });
+}
+
+// What must not be overlooked: kernels that gave a wrong result or failed, and operations that no kernel takes.
 std::string Faults(const std::vector<Json>& cells) {
   std::string text;
+  std::map<std::string, int> refused;
   for (const Json& cell : cells) {
     for (const Json& kernel : cell.at("kernels")) {
       if (kernel.contains("failed")) {
@@ -161,9 +168,17 @@ std::string Faults(const std::vector<Json>& cells) {
                 Format(" is wrong, relative error %.1e\n", Get(kernel, "relative_error").value_or(INFINITY));
       }
     }
-    if (!cell.contains("best")) text += Title(cell) + ": no kernel has a right result\n";
+    if (!Ran(cell)) {
+      ++refused[cell.at("operation").get<std::string>()];
+    } else if (!cell.contains("best")) {
+      text += Title(cell) + ": no kernel has a right result\n";
+    }
   }
-  return text.empty() ? "" : "\nFAULTS:\n" + text;
+  if (!text.empty()) text = "\nFAULTS:\n" + text;
+  for (const auto& [operation, count] : refused) {
+    text += Format("\nNo kernel takes %s: %d cells left out.", operation.c_str(), count);
+  }
+  return refused.empty() ? text : text + "\n";
 }
 
 }  // namespace
@@ -188,7 +203,7 @@ std::string Lines(const Json& cell) {
   std::string text;
   for (const Json& kernel : cell.at("kernels")) {
     const std::string name = kernel.at("kernel");
-    if (kernel.contains("refused")) {
+    if (kernel.contains("refused") && !Ran(cell)) {
       text += Format("%-34s %s refuses: %s\n", Title(cell).c_str(), name.c_str(),
                      kernel.at("refused").get<std::string>().c_str());
     }

@@ -52,12 +52,14 @@ TEST(CudaReportTest, WrongResultsWinNothingAndAreNamed) {
               HasSubstr("no kernel has a right result"));
 }
 
-TEST(CudaReportTest, RefusalsAndFailuresAreKept) {
+TEST(CudaReportTest, RefusalsAndFailuresAreTold) {
   Json failed = {{"kernel", "k"}, {"parameters", "tile=32"}, {"first_choice", true}, {"failed", "no memory"}};
   const Json refused = {{"kernel", "other"}, {"refused", "only sums"}};
-  const Json cell = Cell("g", 20.0, {failed, refused, Kernel("right", 10.0, false)});
-  EXPECT_THAT(Summary({cell}), HasSubstr("g sum 64: k tile=32 failed: no memory"));
-  EXPECT_THAT(Lines(cell), HasSubstr("other refuses: only sums"));
+  EXPECT_THAT(Summary({Cell("g", 20.0, {failed, refused, Kernel("right", 10.0, false)})}),
+              HasSubstr("g sum 64: k tile=32 failed: no memory"));
+  const Json nobody = Cell("g", 20.0, {refused});
+  EXPECT_THAT(Lines(nobody), HasSubstr("other refuses: only sums"));
+  EXPECT_THAT(Summary({nobody}), HasSubstr("No kernel takes sum: 1 cells left out."));
 }
 
 TEST(CudaReportTest, MeansAreGeometricWithTheLowestCell) {
