@@ -60,6 +60,7 @@ class PlanImpl final : public Plan {
   const std::vector<std::string>& Decisions() const override { return built_.decisions; }
   int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
   int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes; }
+  int64_t evaluation() const override { return built_.evaluation; }
 
  private:
   // Counts each run in the launch's `times`.

@@ -115,6 +115,9 @@ class Plan {
   virtual const std::vector<std::string>& Decisions() const = 0;  // what the rewriter decided, in sentences
   virtual int64_t scratch_bytes() const = 0;
   virtual int64_t size_bytes() const = 0;  // scratch and packed weights
+  // Tells the order in which the terms of rows are added, as a number of 32 bits: plans of one model, graph and kind of
+  // processor with equal numbers give equal bits. 0: the order that the device's kernels have in common.
+  virtual int64_t evaluation() const { return 0; }
 };
 
 }  // namespace vicinal

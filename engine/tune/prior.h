@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/device/device.h"
 #include "engine/tune/record.h"
 
 namespace vicinal {
@@ -34,6 +35,7 @@ struct WorkShape {
   int64_t cols = 0;   // S
   int64_t edges = 0;  // E
   int num_threads = 1;
+  DeviceKind device = DeviceKind::kCpu;
   // Reuse of gathered rows of that many bytes, from the graph's profile. Empty: as of edges drawn at random.
   std::function<CacheShares(int64_t row_bytes)> reuse;
 };

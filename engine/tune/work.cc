@@ -118,6 +118,11 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
                                  "the reference rounds differently from the others, and a graph's answers do not "
                                  "change by tuning; force it for single requests instead");
         }
+        if (!choice->kernel->kernel().deterministic()) {
+          return InvalidArgument("KERNEL_REFUSED", "force.kernel",
+                                 "its bits may differ from run to run, and a graph's answers do not; force it for "
+                                 "single requests instead");
+        }
         TuningCandidate candidate;
         candidate.setting.kernel = kernel;
         for (const auto& [name, value] : parameters) {
