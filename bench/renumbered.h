@@ -2,7 +2,9 @@
 #ifndef VICINAL_BENCH_RENUMBERED_H_
 #define VICINAL_BENCH_RENUMBERED_H_
 
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "bench/binary_graph.h"
 #include "engine/base/status.h"
@@ -10,9 +12,14 @@
 
 namespace vicinal::bench {
 
+struct RenumberedGraph {
+  BinaryGraph graph;
+  std::vector<int64_t> blocks;  // as PreparedGraph::Parts has them: borders of communities, for the order "community"
+};
+
 // The graph with its nodes in one of the engine's orders: "none", "degree", "rcm", "community", "metis".
 // INVALID_ARGUMENT for another name; FAILED_PRECONDITION where the order cannot be had.
-StatusOr<BinaryGraph> Renumbered(const BinaryGraph& graph, std::string_view order, ThreadPool& pool);
+StatusOr<RenumberedGraph> Renumbered(const BinaryGraph& graph, std::string_view order, ThreadPool& pool);
 
 }  // namespace vicinal::bench
 

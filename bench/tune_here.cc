@@ -18,12 +18,14 @@ Status Tune(Bench& bench, const PreparedGraph& graph, const TuningWork& work) {
   TrialInput input;
   input.key = work.key;
   input.adjacency = adjacency->view();
+  input.blocks = graph.parts().blocks;
   input.device = bench.device;
   input.registry = &bench.registry;
   input.shape.rows = input.adjacency.rows;
   input.shape.cols = input.adjacency.cols;
   input.shape.edges = input.adjacency.nnz;
   input.shape.num_threads = bench.threads;
+  input.shape.device = bench.device->kind();
   VICINAL_ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Make(input));
   const int count = static_cast<int>(trial->num_to_run());
   for (int candidate = 0; candidate < count; ++candidate) {

@@ -78,7 +78,11 @@ Json CellBench::TimeKernel(const Contestant& contestant, const Workload& workloa
   Json result = {{"kernel", contestant.kernel},
                  {"parameters", contestant.parameters},
                  {"first_choice", contestant.first_choice},
-                 {"scratch_bytes", contestant.scratch_bytes}};
+                 {"deterministic", contestant.deterministic},
+                 {"evaluation", contestant.evaluation},
+                 {"scratch_bytes", contestant.scratch_bytes},
+                 {"layout_bytes", contestant.layout_bytes},
+                 {"layout_seconds", contestant.layout_seconds}};
   const Buffer scratch = gpu_.Allocate(contestant.scratch_bytes);
   gpu_.Poison(scratch.data(), contestant.scratch_bytes);
   gpu_.Poison(workload.result(0), workload.result_bytes());
@@ -128,7 +132,7 @@ Json CellBench::Run(const Operation& operation, int64_t width) {
     cell["listed_us"] = *share * sum_us;
   }
   cell["kernels"] = Json::array();
-  const Entrants entrants = workload.Kernels();
+  const Entrants entrants = workload.Kernels([this](const std::string& kernel) { return Wanted(kernel); });
   for (const KernelRefusal& refusal : entrants.refusals) {
     cell["kernels"].push_back({{"kernel", refusal.kernel}, {"refused", refusal.reason}});
   }
@@ -136,7 +140,7 @@ Json CellBench::Run(const Operation& operation, int64_t width) {
   std::string last;
   for (const Contestant& contestant : entrants.contestants) {
     const bool default_configuration = std::exchange(last, contestant.kernel) != contestant.kernel;
-    if (!Wanted(contestant.kernel) || (!options_.all_configurations && !default_configuration)) continue;
+    if (!options_.all_configurations && !default_configuration) continue;
     cell["kernels"].push_back(TimeKernel(contestant, workload, rows, &best_us));
   }
   return cell;

@@ -2,6 +2,7 @@
 #include "bench/cuda/device_graph.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -9,8 +10,12 @@
 
 namespace vicinal::bench {
 
-DeviceGraph::DeviceGraph(Gpu& gpu, std::string name, std::string order, BinaryGraph graph)
-    : name_(std::move(name)), order_(std::move(order)), host_(std::move(graph)), factors_(host_.nodes) {
+DeviceGraph::DeviceGraph(Gpu& gpu, std::string name, std::string order, RenumberedGraph graph)
+    : name_(std::move(name)),
+      order_(std::move(order)),
+      host_(std::move(graph.graph)),
+      blocks_(std::move(graph.blocks)),
+      factors_(host_.nodes) {
   for (int64_t row = 0; row < host_.nodes; ++row) {
     factors_[row] = 1.0f / std::sqrt(static_cast<float>(host_.row_ptr[row + 1] - host_.row_ptr[row] + 1));
   }
@@ -28,6 +33,21 @@ CsrView DeviceGraph::view(bool weighted) const {
 }
 
 PeerMatrix DeviceGraph::peer() const { return {nodes(), edges(), narrow_.as<int32_t>(), col_.as<int32_t>()}; }
+
+StatusOr<DeviceGraph::Layout> DeviceGraph::FindLayout(Gpu& gpu, bool weighted, const std::string& kernel,
+                                                      const std::string& name, const LayoutMaker& make) const {
+  constexpr int64_t kMostBytes = int64_t{24} << 30;
+  const std::tuple key = {weighted, kernel, name};
+  if (const auto found = layouts_.find(key); found != layouts_.end()) return found->second;
+  int64_t bytes = 0;
+  for (const auto& [known, layout] : layouts_) bytes += layout.layout->size_bytes();
+  if (bytes > kMostBytes) layouts_.clear();
+  LayoutSource source(view(weighted), blocks_, gpu.device());
+  const auto begin = std::chrono::steady_clock::now();
+  VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, make(source));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  return layouts_[key] = {std::move(layout), spent.count()};
+}
 
 Buffer DeviceGraph::PeerValues(Gpu& gpu, const Operation& operation) const {
   if (operation.weights == Weights::kPerEdge) {

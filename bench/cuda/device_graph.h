@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph under measurement: on the host, where sampled rows are checked, and on the device in both forms, 64-bit row
-// offsets for us and 32-bit ones for cuSPARSE.
+// offsets for us and 32-bit ones for cuSPARSE; and what kernels prepare from it, once.
 #ifndef VICINAL_BENCH_CUDA_DEVICE_GRAPH_H_
 #define VICINAL_BENCH_CUDA_DEVICE_GRAPH_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bench/binary_graph.h"
 #include "bench/cuda/cusparse_peer.h"
 #include "bench/cuda/gpu.h"
 #include "bench/cuda/operations.h"
+#include "bench/renumbered.h"
 #include "engine/device/views.h"
+#include "engine/kernels/adjacency_layout.h"
 
 namespace vicinal::bench {
 
@@ -22,7 +27,7 @@ inline constexpr uint64_t kSourceNumbers = 0, kEdgeNumbers = uint64_t{1} << 40, 
 
 class DeviceGraph {
  public:
-  DeviceGraph(Gpu& gpu, std::string name, std::string order, BinaryGraph graph);
+  DeviceGraph(Gpu& gpu, std::string name, std::string order, RenumberedGraph graph);
 
   const std::string& name() const { return name_; }
   const std::string& order() const { return order_; }  // "as_sent", "rcm", ...
@@ -35,13 +40,23 @@ class DeviceGraph {
   CsrView view(bool weighted) const;
   const float* device_factors() const { return device_factors_.as<float>(); }
   PeerMatrix peer() const;
+  // What `kernel` works on beside the adjacency, made by `make` and kept under its name (Kernel::LayoutName). All go
+  // when they hold more than the device should spare; whoever needs one holds it.
+  struct Layout {
+    AdjacencyLayoutRef layout;
+    double seconds = 0;  // that it took to make
+  };
+  StatusOr<Layout> FindLayout(Gpu& gpu, bool weighted, const std::string& kernel, const std::string& name,
+                              const LayoutMaker& make) const;
   // The values that make cuSPARSE's sum the same as the operation, in the operation's storage.
   Buffer PeerValues(Gpu& gpu, const Operation& operation) const;
 
  private:
   std::string name_, order_;
   BinaryGraph host_;
+  std::vector<int64_t> blocks_;
   std::vector<float> factors_;
+  mutable std::map<std::tuple<bool, std::string, std::string>, Layout> layouts_;
   Buffer offsets_, narrow_, col_, value_, device_factors_;
 };
 

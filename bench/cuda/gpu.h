@@ -32,6 +32,7 @@ class Gpu {
   explicit Gpu(const std::string& backend_path);
 
   const KernelRegistry& registry() const { return registry_; }
+  Device& device() { return *device_; }
   DeviceContext& context() { return *context_; }
   std::string description() const { return device_->description(); }
   cudaStream_t stream() const;

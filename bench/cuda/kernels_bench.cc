@@ -87,7 +87,6 @@ class Run {
     const BinaryGraph graph = Must(ReadBinaryGraph(path), path);
     for (const std::string& order : absl::GetFlag(FLAGS_orders)) {
       if (!Cells(Renumber(path, graph, order))) return false;
-      Save();
     }
     return true;
   }
@@ -105,7 +104,7 @@ class Run {
   DeviceGraph Renumber(const std::string& path, const BinaryGraph& graph, const std::string& order) {
     const auto begin = SteadyClock::now();
     ThreadPool pool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-    BinaryGraph renumbered = Must(Renumbered(graph, order, pool), order);
+    RenumberedGraph renumbered = Must(Renumbered(graph, order, pool), order);
     if (order != "none") std::printf("%s in the order %s: %.1f s\n", path.c_str(), order.c_str(), SecondsSince(begin));
     return DeviceGraph(gpu_, BaseName(path), order, std::move(renumbered));
   }
@@ -122,6 +121,7 @@ class Run {
         std::fflush(stdout);
         document_["cells"].push_back(std::move(cell));
       }
+      Save();  // an error of the device ends the program, and must not take along what was measured
     }
     return true;
   }

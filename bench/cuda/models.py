@@ -44,7 +44,13 @@ def parse_arguments():
     parser.add_argument("--hang-seconds", type=float, default=120, help="without an answer for so long: ended")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds; status 3 when cells were left over")
     parser.add_argument("--json", help="results, written after every cell")
-    return parser.parse_args()
+    options = parser.parse_args()
+    names = options.names.split(",")
+    for name in [name for name in names if name not in model_cells.WIDTHS]:
+        print(f"{name}: left out, it has no listed widths of features and classes", file=sys.stderr)
+        names.remove(name)
+    options.names = ",".join(names)
+    return options
 
 
 class PatientProcess(workers.Process):
@@ -73,10 +79,20 @@ class PatientProcess(workers.Process):
 class Comparison:
     def __init__(self, options, scratch):
         self.options, self.scratch = options, scratch
+        self.ours = self.pyg = None
+        self.about = self.start()
+
+    def start(self):
         threads = str(os.cpu_count() or 1)
-        self.ours = PatientProcess([options.worker, threads, options.device], 600)
-        self.pyg = None
-        self.about = {"ours": self.ours.ask("hello"), "peers": self.start_pyg()}
+        self.ours = PatientProcess([self.options.worker, threads, self.options.device], 600)
+        return {"ours": self.ours.ask("hello"), "peers": self.start_pyg()}
+
+    def restart(self):
+        """Both processes anew, after an error of which nobody knows what it left behind."""
+        for process in (self.ours, self.pyg):
+            process.process.kill()
+            process.process.wait()
+        self.start()
 
     def start_pyg(self):
         command = [sys.executable, "-m", "bench.cuda.pyg_worker", self.options.device]
@@ -90,9 +106,9 @@ class Comparison:
             self.pyg.ask("graph", **self.request)
 
     def close(self):
-        self.ours.close()
-        if self.pyg.alive:
-            self.pyg.close()
+        for process in (self.ours, self.pyg):
+            if process.alive:
+                process.close()
 
     def load(self, name):
         file = os.path.join(self.options.graphs, name + ".bin")
@@ -204,24 +220,23 @@ def run(options, scratch, document):
     document["about"] = comparison.about
     try:
         for graph in options.names.split(","):
-            if time.monotonic() > deadline:
-                return False
-            document["graphs"][graph] = about = comparison.load(graph)
-            print(f"{graph}: order {about['order']}, prepared in {about['prepare_seconds']:.1f} s", flush=True)
+            about = None
             for model in options.models.split(","):
                 if time.monotonic() > deadline:
                     return False
                 try:
-                    cell = comparison.cell(graph, about, model)
+                    if about is None:
+                        document["graphs"][graph] = about = comparison.load(graph)
+                        print(f"{graph}: order {about['order']}, prepared in {about['prepare_seconds']:.1f} s", flush=True)
+                    document["cells"].append(comparison.cell(graph, about, model))
                 except workers.WorkerError as error:
                     document["failed"].append({"graph": graph, "model": model, "error": str(error)})
                     print(f"{graph} {model}: {error}", file=sys.stderr)
-                    if not comparison.ours.alive:
-                        raise
+                    comparison.restart()
+                    about = None
                     continue
-                document["cells"].append(cell)
                 save(options.json, document)
-                print(model_cells.line(cell), flush=True)
+                print(model_cells.line(document["cells"][-1]), flush=True)
     finally:
         comparison.close()
     return True

@@ -98,15 +98,13 @@ class Worker:
             name: torch.from_numpy(array.copy()) for name, array in exchange.read_safetensors(request["weights"]).items()
         }
         kind = self.architecture.get("class", "GAT").rsplit(".", 1)[-1]
-        forms = ["edge_index"]
+        forms = ["edge_index", "CSR"]  # PyG refuses CSR where it has none: the maximum, GAT
         if kind == "GCN":
-            forms += ["edge_index, cached"]
-        if kind != "GAT" and self.architecture["kwargs"].get("aggr") != "max":
-            forms += ["CSR"] + (["CSR, cached"] if kind == "GCN" else [])
+            forms += ["edge_index, cached", "CSR, cached"]
         return {"peers": forms + ([form + ", CUDA graph" for form in forms] if self.on_gpu else [])}
 
     def op_make(self, request):
-        """Prepares a form, runs it once, writes its result, and times one more run."""
+        """Prepares a form, runs it once, writes its result, and times a few more runs."""
         name = request["peer"]
         model = make_model(self.architecture, **({"cached": True} if "cached" in name else {})).to(self.device)
         model.load_state_dict({n: t.to(self.device) for n, t in self.weights.items()}, strict=False)
@@ -118,6 +116,8 @@ class Worker:
             task()
         self.wait()
         us = self.timed(task)
+        if us < 1e5:  # a first run may be disturbed, and what is slow in it is not run again
+            us = min([us] + [self.timed(task) for _ in range(4)])
         result.detach().float().cpu().contiguous().numpy().tofile(request["result"])
         self.tasks[name] = task
         return {"us": us}

@@ -191,7 +191,7 @@ void Complete(Json* cell) {
     if (!kernel.contains("median_us")) continue;
     CompleteKernel(*cell, &kernel);
     if (kernel.at("first_choice").get<bool>()) (*cell)["first"] = i;
-    if (!kernel.at("right").get<bool>()) continue;
+    if (!kernel.at("right").get<bool>() || !kernel.value("deterministic", true)) continue;
     if (!best || kernel.at("median_us") < kernels[*best].at("median_us")) best = i;
   }
   if (best) (*cell)["best"] = *best;

@@ -10,8 +10,10 @@
 
 namespace vicinal::bench {
 
-// Completes a cell in place: the ratios of each kernel that ran (above 1: we are faster), and which is the best right
-// one ("best", an index into "kernels") and what a plan takes untuned ("first").
+// Completes a cell in place: the ratios of each kernel that ran (above 1: we are faster), and which is the best
+// ("best", an index into "kernels") of those that are right and give the same bits at every run, and what a plan takes
+// untuned
+// ("first").
 //   times_cusparse    cuSPARSE's best time for the same result by ours
 //   times_sum         where cuSPARSE has no such operation, or float32 rows are compared with 16-bit ones: its
 //                     weighted float32 sum's time by ours

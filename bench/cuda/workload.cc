@@ -2,6 +2,7 @@
 #include "bench/cuda/workload.h"
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "bench/cuda/numbers.h"
@@ -21,25 +22,64 @@ std::string Parameters(const K& kernel, const KernelConfig& config) {
   return text;
 }
 
-// `args_of(set)`: arguments of a run. Every kernel that does not refuse, in all its configurations.
+// What a configuration needs beside the adjacency, if it needs anything.
+template <class K>
+StatusOr<DeviceGraph::Layout> LayoutOf(Gpu& gpu, const DeviceGraph& graph, const K& kernel,
+                                       const typename K::Args& args, const KernelConfig& config) {
+  const std::string name = kernel.LayoutName(args.problem, config);
+  if (name.empty()) return DeviceGraph::Layout();
+  return graph.FindLayout(gpu, args.adjacency.value != nullptr, std::string(kernel.name()), name,
+                          [&](LayoutSource& source) { return kernel.MakeLayout(args.problem, config, source); });
+}
+
+// One configuration; `args` are those of the first set.
 template <class K, class ArgsOf>
-Entrants Enter(Gpu& gpu, const OperationKernels<K>& kernels, const ArgsOf& args_of) {
+Contestant Enlist(Gpu& gpu, const RegisteredKernel<K>& entry, const typename K::Args& args, const KernelConfig& config,
+                  const DeviceGraph::Layout& layout, const ArgsOf& args_of) {
+  const K& kernel = entry.kernel();
+  Contestant contestant;
+  contestant.kernel = std::string(kernel.name());
+  contestant.parameters = Parameters(kernel, config);
+  contestant.deterministic = kernel.deterministic();
+  contestant.evaluation = kernel.Evaluation(args.problem, config);
+  contestant.scratch_bytes = kernel.ScratchBytes(args.problem, config, 1);
+  if (layout.layout != nullptr) contestant.layout_bytes = layout.layout->size_bytes();
+  contestant.layout_seconds = layout.seconds;
+  contestant.launch = [&gpu, &entry, args_of, config, structure = layout.layout](int set, void* scratch) {
+    auto run = args_of(set);
+    run.config = config;
+    if constexpr (requires { run.layout; }) run.layout = structure.get();
+    return entry.Launch(gpu.context(), run, scratch);
+  };
+  return contestant;
+}
+
+// `args_of(set)`: arguments of a run. Every kernel that is wanted and does not refuse, in all its configurations.
+template <class K, class ArgsOf>
+Entrants Enter(Gpu& gpu, const DeviceGraph& graph, const OperationKernels<K>& kernels,
+               const std::function<bool(const std::string&)>& wanted, const ArgsOf& args_of) {
   Entrants entrants;
-  const typename K::Problem problem = args_of(0).problem;
+  const typename K::Args args = args_of(0);
+  bool first = true;
   for (const auto& entry : kernels.kernels()) {
     const K& kernel = entry->kernel();
-    if (Refusal reason = kernel.Refuses(problem); !reason.empty()) {
-      entrants.refusals.push_back({std::string(kernel.name()), std::move(reason)});
+    const std::string name(kernel.name());
+    if (Refusal reason = kernel.Refuses(args.problem); !reason.empty()) {
+      entrants.refusals.push_back({name, std::move(reason)});
       continue;
     }
-    for (const KernelConfig& config : kernel.Candidates(problem)) {
-      const auto launch = [&gpu, args_of, config, entry = entry.get()](int set, void* scratch) {
-        auto args = args_of(set);
-        args.config = config;
-        return entry->Launch(gpu.context(), args, scratch);
-      };
-      entrants.contestants.push_back({std::string(kernel.name()), Parameters(kernel, config),
-                                      entrants.contestants.empty(), kernel.ScratchBytes(problem, config, 1), launch});
+    const bool first_kernel = std::exchange(first, false);
+    if (!wanted(name)) continue;
+    bool default_configuration = true;
+    for (const KernelConfig& config : kernel.Candidates(args.problem)) {
+      const bool first_choice = first_kernel && std::exchange(default_configuration, false);
+      const StatusOr<DeviceGraph::Layout> layout = LayoutOf(gpu, graph, kernel, args, config);
+      if (!layout.ok()) {
+        entrants.refusals.push_back({name, std::string(layout.status().message())});
+        continue;
+      }
+      entrants.contestants.push_back(Enlist(gpu, *entry, args, config, *layout, args_of));
+      entrants.contestants.back().first_choice = first_choice;
     }
   }
   return entrants;
@@ -128,15 +168,15 @@ EdgeScoresArgs Workload::EdgeProducts(int set) const {
   return args;
 }
 
-Entrants Workload::Kernels() const {
+Entrants Workload::Kernels(const std::function<bool(const std::string&)>& wanted) const {
   const KernelRegistry& registry = gpu_.registry();
   switch (operation_.family) {
     case Family::kAggregate:
-      return Enter(gpu_, registry.aggregate, [this](int set) { return Aggregate(set); });
+      return Enter(gpu_, graph_, registry.aggregate, wanted, [this](int set) { return Aggregate(set); });
     case Family::kAttention:
-      return Enter(gpu_, registry.attention, [this](int set) { return Attend(set); });
+      return Enter(gpu_, graph_, registry.attention, wanted, [this](int set) { return Attend(set); });
     case Family::kEdgeScores:
-      return Enter(gpu_, registry.edge_scores, [this](int set) { return EdgeProducts(set); });
+      return Enter(gpu_, graph_, registry.edge_scores, wanted, [this](int set) { return EdgeProducts(set); });
   }
   return {};
 }

@@ -23,13 +23,17 @@ struct Contestant {
   std::string kernel;
   std::string parameters;     // "tile=64 rows=2"; empty: none, or all zero
   bool first_choice = false;  // what a plan takes before anything is tuned
+  bool deterministic = true;  // else nobody takes it who does not force it
+  int64_t evaluation = 0;     // Kernel::Evaluation
   size_t scratch_bytes = 0;
+  int64_t layout_bytes = 0;  // of what it prepared from the graph
+  double layout_seconds = 0;
   std::function<Status(int set, void* scratch)> launch;
 };
 
 struct Entrants {
   std::vector<Contestant> contestants;
-  std::vector<KernelRefusal> refusals;
+  std::vector<KernelRefusal> refusals;  // of problems, and of graphs that no structure is to be made of
 };
 
 // Bytes of an operation, by which times are judged.
@@ -43,8 +47,8 @@ class Workload {
   // REQUIRES: operation.heads divides width.
   Workload(Gpu& gpu, const DeviceGraph& graph, const Operation& operation, int64_t width);
 
-  // Kernels of the backend, in its order. Outlives nothing: the workload must stay.
-  Entrants Kernels() const;
+  // Kernels of the backend that `wanted` wants, in its order. The workload must outlive what is returned.
+  Entrants Kernels(const std::function<bool(const std::string& kernel)>& wanted) const;
   Traffic traffic() const;
   // [nodes * width], or [edges] for edge scores.
   float* result(int set) const { return result_[set].as<float>(); }

@@ -73,7 +73,7 @@ TEST(BinaryGraphTest, ReadsWhatWasWrittenAndRefusesTheRest) {
 TEST(RenumberedTest, KeepsTheGraphAndItsDegrees) {
   ThreadPool pool(2);
   const BinaryGraph graph = *MakePublishedGraph("cora", pool);
-  EXPECT_EQ(Checksum(*Renumbered(graph, "none", pool)), Checksum(graph));
+  EXPECT_EQ(Checksum(Renumbered(graph, "none", pool)->graph), Checksum(graph));
   const auto degrees = [](const BinaryGraph& g) {
     std::vector<int32_t> all;
     for (int64_t row = 0; row < g.nodes; ++row) all.push_back(g.row_ptr[row + 1] - g.row_ptr[row]);
@@ -81,10 +81,18 @@ TEST(RenumberedTest, KeepsTheGraphAndItsDegrees) {
     return all;
   };
   for (const char* order : {"rcm", "community", "degree"}) {
-    const StatusOr<BinaryGraph> renumbered = Renumbered(graph, order, pool);
+    const StatusOr<RenumberedGraph> renumbered = Renumbered(graph, order, pool);
     ASSERT_TRUE(renumbered.ok()) << renumbered.status();
-    EXPECT_EQ(degrees(*renumbered), degrees(graph)) << order;
-    EXPECT_NE(Checksum(*renumbered), Checksum(graph)) << order;
+    EXPECT_EQ(degrees(renumbered->graph), degrees(graph)) << order;
+    EXPECT_NE(Checksum(renumbered->graph), Checksum(graph)) << order;
+    if (std::string(order) != "community") {
+      EXPECT_TRUE(renumbered->blocks.empty()) << order;
+      continue;
+    }
+    EXPECT_EQ(renumbered->blocks.front(), 0);
+    EXPECT_EQ(renumbered->blocks.back(), graph.nodes);
+    EXPECT_GT(renumbered->blocks.size(), 2u);
+    EXPECT_LT(renumbered->blocks.size(), graph.nodes / 2);
   }
   EXPECT_FALSE(Renumbered(graph, "auto", pool).ok());
   EXPECT_FALSE(Renumbered(graph, "backwards", pool).ok());
