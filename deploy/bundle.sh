@@ -39,7 +39,9 @@ parse_arguments() {
   done
 }
 
+# The conformance program is configured with the tests.
 build_all() {
+  deploy/packages.sh test
   cmake --preset bundle >/dev/null
   cmake --build --preset bundle
   build=build/bundle

@@ -25,8 +25,10 @@ using Launcher = std::function<void(int i)>;
 // Ends the program on a CUDA error.
 Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launcher& launch);
 
-// A few runs, to tell what is worth more.
-Timing TimeBriefly(cudaStream_t stream, const Launcher& launch);
+// A first run; it may include the loading of code.
+Timing TimeOnce(cudaStream_t stream, const Launcher& launch);
+// A few runs, to tell what is worth more; the first run alone where that took many times `best_us` (0: there is none).
+Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& first, double best_us);
 // 30 runs, or as many as fit `budget_us` by what they took before, but at least 5.
 Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us);
 

@@ -2,7 +2,7 @@
 // Aggregation and attention of the CUDA backend: every kernel in every configuration, beside the best algorithm of
 // cuSPARSE in the same run, at all widths. CUDA events, medians of 30 after warm-up, three rotating sets of buffers;
 // each result is checked on sampled rows before it counts. bench/README.md says what the columns mean.
-//   vicinal_bench_cuda --backend=libvicinal_cuda.so --json=OUT.json GRAPH.bin ...
+//   vicinal_bench_cuda --backend=libvicinal_cuda.so --json=OUT.json GRAPH.bin[:WIDTHS] ...
 //     [--widths=16,32] [--operations=sum,max] [--orders=none,rcm] [--kernels=balanced_rows,tile*] [--defaults_only]
 //     [--budget_ms=60] [--stop_after=SECONDS]        exit status 3: the time was up before all was measured
 //   vicinal_bench_cuda --summarise EARLIER.json ...  summary of earlier runs
@@ -20,6 +20,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "bench/binary_graph.h"
 #include "bench/cuda/cell.h"
 #include "bench/cuda/device_graph.h"
@@ -57,11 +58,11 @@ std::string BaseName(const std::string& path) {
   return path.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
-std::vector<int64_t> Widths() {
+std::vector<int64_t> ParseWidths(const Words& words) {
   std::vector<int64_t> widths;
-  for (const std::string& word : absl::GetFlag(FLAGS_widths)) {
+  for (const std::string& word : words) {
     if (!absl::SimpleAtoi(word, &widths.emplace_back()) || widths.back() < 1) {
-      std::fprintf(stderr, "--widths: '%s' is no width\n", word.c_str());
+      std::fprintf(stderr, "'%s' is no width\n", word.c_str());
       std::exit(2);
     }
   }
@@ -82,11 +83,16 @@ class Run {
                 gpu_.description().c_str(), speed_.copy * 1e-12, speed_.l2_read * 1e-12);
   }
 
-  // All operations and widths on one graph in each order. False when the time is up.
-  bool Graph(const std::string& path) {
+  // All operations and widths on one graph, "FILE.bin" or "FILE.bin:WIDTHS", in each order. False when the time is up.
+  bool Graph(const std::string& argument) {
+    const size_t colon = argument.rfind(':');
+    const std::string path = argument.substr(0, colon);
+    const Words words = colon == std::string::npos ? absl::GetFlag(FLAGS_widths)
+                                                   : Words(absl::StrSplit(argument.substr(colon + 1), ','));
+    const std::vector<int64_t> widths = ParseWidths(words);
     const BinaryGraph graph = Must(ReadBinaryGraph(path), path);
     for (const std::string& order : absl::GetFlag(FLAGS_orders)) {
-      if (!Cells(Renumber(path, graph, order))) return false;
+      if (!Cells(Renumber(path, graph, order), widths)) return false;
     }
     return true;
   }
@@ -109,9 +115,9 @@ class Run {
     return DeviceGraph(gpu_, BaseName(path), order, std::move(renumbered));
   }
 
-  bool Cells(const DeviceGraph& graph) {
+  bool Cells(const DeviceGraph& graph, const std::vector<int64_t>& widths) {
     CellBench bench(gpu_, graph, speed_, cell_options_);
-    for (const int64_t width : widths_) {
+    for (const int64_t width : widths) {
       for (const Operation& operation : operations_) {
         if (width % operation.heads != 0) continue;
         if (SecondsSince(begin_) > stop_after_) return false;
@@ -129,7 +135,6 @@ class Run {
   const SteadyClock::time_point begin_ = SteadyClock::now();
   const double stop_after_ = absl::GetFlag(FLAGS_stop_after) > 0 ? absl::GetFlag(FLAGS_stop_after)
                                                                  : std::numeric_limits<double>::infinity();
-  const std::vector<int64_t> widths_ = Widths();
   const std::vector<Operation> operations_ = Must(FindOperations(absl::GetFlag(FLAGS_operations)), "--operations");
   Gpu gpu_;
   const DeviceSpeed speed_;
