@@ -38,8 +38,12 @@ struct Case {
 
 HostAttention MakeAttention(const HostGraph& graph, AttentionKind kind, int64_t heads, int64_t head_width, bool concat,
                             float scale) {
-  HostAttention a{kind, heads, head_width, concat, RandomMatrix(graph.cols, heads * head_width, 21),
-                  {},   {},    {},         {},     0.2f};
+  HostAttention a;
+  a.kind = kind;
+  a.heads = heads;
+  a.head_width = head_width;
+  a.concat = concat;
+  a.value = RandomMatrix(graph.cols, heads * head_width, 21);
   if (kind == AttentionKind::kGat) {
     a.score_src = RandomMatrix(graph.cols, heads, 22);
     a.score_dst = RandomMatrix(graph.rows, heads, 23);
