@@ -7,14 +7,14 @@
 #include <memory>
 #include <string>
 
-#include "engine/cuda/balanced_rows.h"
 #include "engine/cuda/row_cache.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 
-std::unique_ptr<const AggregateKernel> MakeBalancedRows(std::string name, const BalancedRowsConfig& config);
+std::unique_ptr<const AggregateKernel> MakeBalancedRows();
+std::unique_ptr<const AggregateKernel> MakeDenseTiles();
 std::unique_ptr<const AggregateKernel> MakeRowCache(std::string name, const RowCacheConfig& config);
 std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();

@@ -7,11 +7,8 @@
 namespace vicinal::cuda {
 
 void RegisterCudaKernels(KernelRegistry& registry) {
-  registry.aggregate.Add(MakeBalancedRows("balanced_rows", {}));
-  // The same with a fixed width of column tiles, to be measured and forced; all give equal bits.
-  for (int tile : {32, 64, 128, 256}) {
-    registry.aggregate.Add(MakeBalancedRows("balanced_rows_" + std::to_string(tile), {tile, true}));
-  }
+  registry.aggregate.Add(MakeBalancedRows());
+  registry.aggregate.Add(MakeDenseTiles());
   registry.aggregate.Add(MakeRowCache("row_cache", {}));
   for (int coarsening : {1, 2, 4}) {
     registry.aggregate.Add(MakeRowCache("row_cache_cf" + std::to_string(coarsening), {coarsening}));

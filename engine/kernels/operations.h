@@ -46,6 +46,7 @@ struct AggregateProblem {
   int64_t edges = 0;
   int64_t width = 0;                    // D
   Storage storage = Storage::kFloat32;  // of src
+  bool source_scaled = false;           // weighted by src_scale: the adjacency has no values
 };
 struct AggregateArgs {
   AggregateProblem problem;

@@ -183,6 +183,7 @@ Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) 
   const EdgeWeights weights = adjacency.value != nullptr ? EdgeWeights::kPerEdge
                               : src_scale != nullptr     ? EdgeWeights::kPerSource
                                                          : EdgeWeights::kNone;
+  problem.source_scaled = weights == EdgeWeights::kPerSource;
   const TuningWork work = {KeyOf(problem, weights), node.adjacency};
   VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.aggregate, problem, step, launch, &work));
   bound->args.adjacency = adjacency;

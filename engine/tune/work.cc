@@ -82,6 +82,7 @@ AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t 
   AggregateProblem problem;
   problem.reduce = *reduce;
   problem.weighted = key.weights != EdgeWeights::kNone;
+  problem.source_scaled = key.weights == EdgeWeights::kPerSource;
   problem.rows = rows;
   problem.cols = cols;
   problem.edges = edges;
