@@ -122,6 +122,7 @@ AggregateArgs Workload::Aggregate(int set) const {
   AggregateArgs args;
   args.problem.reduce = operation_.reduce;
   args.problem.weighted = operation_.weights != Weights::kNone;
+  args.problem.source_scaled = operation_.weights == Weights::kRankOne;
   args.problem.rows = args.problem.cols = graph_.nodes();
   args.problem.edges = graph_.edges();
   args.problem.width = width_;
