@@ -47,7 +47,7 @@ class Kernel {
   }
   // The order in which the terms of a row are added, as a number of at most 32 bits: equal numbers mean equal bits. 0
   // is the order that a device's kernels have in common. A plan with any other publishes a numerics revision of its
-  // own.
+  // own. (The plain references round in their own way and do not say so: only requests that force them run them.)
   virtual int64_t Evaluation(const Problem& problem, const KernelConfig& config) const {
     (void)problem, (void)config;
     return 0;

@@ -28,6 +28,8 @@ namespace vicinal {
 inline constexpr double kPruneFactor = 3.0;
 // At most so many are run.
 inline constexpr int64_t kMaxCandidates = 12;
+// On a GPU there are more families, and their runs are short.
+inline constexpr int64_t kMaxGpuCandidates = 24;
 
 struct TrialInput {
   TuningKey key;

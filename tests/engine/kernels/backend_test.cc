@@ -46,7 +46,9 @@ TEST(BackendTest, AGoodOneSharesTheRegistry) {
 }
 
 TEST(BackendTest, WrongOnesAreRefusedWithTheReason) {
-  ExpectRefused("wrong_version", "BACKEND_REFUSED", "interface version 3, this engine speaks 2");
+  ExpectRefused("wrong_version", "BACKEND_REFUSED",
+                "interface version " + std::to_string(kBackendInterfaceVersion + 1) + ", this engine speaks " +
+                    std::to_string(kBackendInterfaceVersion));
   ExpectRefused("wrong_build", "BACKEND_REFUSED", "0.0.0 of another compiler");
   ExpectRefused("empty_entry", "BACKEND_REFUSED", "empty entries");
   ExpectRefused("no_symbol", "BACKEND_NOT_LOADED", kBackendEntrySymbol);
