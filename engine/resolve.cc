@@ -78,11 +78,10 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
                                            " columns, but the rows sent have ", sent.cols));
   }
   VICINAL_RETURN_IF_ERROR(budget_.Admit(stored.size_bytes() + sent.size_bytes(), "replacing rows of features"));
-  VICINAL_ASSIGN_OR_RETURN(const HostFeatures all, Download(stored, device_));
   std::vector<int64_t> positions = features.rows;
   for (int64_t& position : positions)
     position = permutation.is_identity() ? position : permutation.ToNew(static_cast<NodeId>(position));
-  return FeatureMatrix::Upload(ReplaceRows(all, sent, positions), device_);
+  return WithRows(stored, sent, positions, device_);
 }
 
 StatusOr<InferenceJob> RequestResolver::Resolve(InferenceRequest request) const {

@@ -40,7 +40,7 @@ Contestant Enlist(Gpu& gpu, const RegisteredKernel<K>& entry, const typename K::
   Contestant contestant;
   contestant.kernel = std::string(kernel.name());
   contestant.parameters = Parameters(kernel, config);
-  contestant.deterministic = kernel.deterministic();
+  contestant.deterministic = kernel.deterministic(config);
   contestant.evaluation = kernel.Evaluation(args.problem, config);
   contestant.scratch_bytes = kernel.ScratchBytes(args.problem, config, 1);
   if (layout.layout != nullptr) contestant.layout_bytes = layout.layout->size_bytes();

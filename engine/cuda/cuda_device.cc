@@ -165,6 +165,16 @@ Status CudaDevice::CopyToHost(void* host, const void* src, size_t bytes) {
   return OkStatus();
 }
 
+Status CudaDevice::CopyOnDevice(void* dst, const void* src, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(AwaitContexts());
+  VICINAL_RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the device"));
+  return CudaStatus(cudaStreamSynchronize(stream_), "copying on the device");
+}
+
 std::unique_ptr<DeviceContext> CudaDevice::CreateContext() { return std::make_unique<CudaContext>(*this); }
 
 // A sticky error comes back from every call: any will do.

@@ -75,6 +75,7 @@ class CudaDevice final : public Device {
   StatusOr<Buffer> Allocate(size_t bytes) override;
   Status CopyFromHost(void* dst, const void* host, size_t bytes) override;
   Status CopyToHost(void* host, const void* src, size_t bytes) override;
+  Status CopyOnDevice(void* dst, const void* src, size_t bytes) override;
   std::unique_ptr<DeviceContext> CreateContext() override;
   Status Health() override;
   int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }

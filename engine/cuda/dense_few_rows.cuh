@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for few rows, where latency is all that counts.
+// The kernels of dense_update for few rows, where latency is all that counts, and for few inputs.
 //
-// Idea. A block makes 8 rows and kCols columns; its warps share out the inputs, kFoldInputs at a time, and their sums
-// are added in order: the same chain for every element as in dense_tiles.cuh, evaluated in parallel. A warp reads its
-// weights straight from memory (the L2 cache holds them), 16 inputs on their way at once, and its rows' inputs through
-// shared memory.
+// Few rows. A block makes 8 rows and kCols columns; its warps share out the inputs, kFoldInputs at a time, and their
+// sums are added in order: the same chain for every element as in dense_tiles.cuh, evaluated in parallel. A warp reads
+// its weights straight from memory (the L2 cache holds them), 16 inputs on their way at once, and its rows' inputs
+// through shared memory.
+//
+// Few inputs and columns: a thread per element, with nothing in between.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_FEW_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_FEW_ROWS_CUH_
 
@@ -39,16 +41,22 @@ __global__ void __launch_bounds__(32 * kFewRowsWarps) DenseFewRows(const __grid_
 #pragma unroll
       for (int k = lane; k < kFoldInputs; k += 32) {
         const bool inside = row0 + r < params.dst.rows && k < count;
-        inputs[warp][r][k] = inside ? __ldg(params.src.data + (row0 + r) * params.src.stride + k0 + k) : 0.0f;
+        const float* from = inside ? params.src.data + (row0 + r) * params.src.stride + k0 + k : params.src.data;
+        CopyAsync<4>(&inputs[warp][r][k], from, inside ? 4 : 0);
       }
     }
-    __syncwarp();
+    CommitCopies();
     float sum[kThreadRows] = {};
     for (int k = 0; k < count; k += kAhead) {
       float w[kAhead];
+      // Beyond the last input the last one's weight stands in, and is multiplied by zero.
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        w[i] = k + i < count ? __ldg(weight + (k0 + k + i) * params.weight_stride) : 0.0f;
+        w[i] = __ldg(weight + min(k0 + k + i, params.in_width - 1) * params.weight_stride);
+      }
+      if (k == 0) {
+        AwaitCopies<0>();
+        __syncwarp();
       }
 #pragma unroll
       for (int i = 0; i < kAhead; i += 4) {
@@ -78,6 +86,32 @@ __global__ void __launch_bounds__(32 * kFewRowsWarps) DenseFewRows(const __grid_
     params.dst.data[row * params.dst.stride + col] =
         ApplyEpilogue(params.epilogue, totals[e / kCols][e % kCols], row, col);
   }
+}
+
+// kCols lanes side by side make a row. REQUIRES: in_width <= kFoldInputs, one fold.
+template <int kCols>
+__global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ DenseParams params) {
+  constexpr int kAhead = 16;
+  const int64_t row = int64_t{blockIdx.x} * (128 / kCols) + threadIdx.x / kCols;
+  const int64_t col = threadIdx.x % kCols;
+  if (row >= params.dst.rows || col >= params.dst.cols) return;
+  const float* src = params.src.data + row * params.src.stride;
+  const float* weight = params.weight + col;
+  const int count = static_cast<int>(params.in_width);
+  float sum = 0.0f;
+  for (int k = 0; k < count; k += kAhead) {
+    float a[kAhead], w[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const bool inside = k + i < count;
+      a[i] = inside ? __ldg(src + k + i) : 0.0f;
+      w[i] = inside ? __ldg(weight + (k + i) * params.weight_stride) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
+  }
+  // The fold's addition to a total of zero, for its sign.
+  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, 0.0f + sum, row, col);
 }
 
 }  // namespace vicinal::cuda

@@ -6,7 +6,8 @@
 // its rows at once, which costs no more than a transposed panel would and needs no transposing. Rows are padded by 16
 // bytes, so the row lanes of a warp meet in no bank. Every element of dst is the same chain whatever the tile: fused
 // multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total, which
-// keeps rounding low for wide inputs.
+// keeps rounding low for wide inputs. Blocks stay and take tile after tile: the next tile's first panels travel while
+// the last ones of this are multiplied and stored, which matters where there are few inputs.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
 
@@ -29,6 +30,7 @@ struct DenseParams {
   MatrixView dst;
   Epilogue epilogue;
   bool vector_store;  // packs of 4 columns of dst are aligned
+  bool light;         // the epilogue is at most a bias and a ReLU
 };
 
 // Four neighbouring columns of a row: epilogue and store. Not inlined: it would be there 16 times.
@@ -68,12 +70,14 @@ struct DenseTile {
 template <class T, int kVec>
 class PanelCopies {
  public:
-  __device__ PanelCopies(const DenseParams& params, int64_t row0, int64_t col0)
-      : params_(params),
-        row_from_(params.src.data + (row0 + Row()) * params.src.stride + RowInput()),
-        rows_(static_cast<int>(min(params.dst.rows - row0 - Row(), int64_t{T::kRows}))),
-        col_from_(params.weight + ColInput() * params.weight_stride + col0 + Col()),
-        inside_cols_(col0 + Col() < params.weight_stride) {}
+  __device__ explicit PanelCopies(const DenseParams& params) : params_(params) {}
+
+  __device__ void MoveTo(int64_t row0, int64_t col0) {
+    row_from_ = params_.src.data + (row0 + Row()) * params_.src.stride + RowInput();
+    rows_ = static_cast<int>(min(params_.dst.rows - row0 - Row(), int64_t{T::kRows}));
+    col_from_ = params_.weight + ColInput() * params_.weight_stride + col0 + Col();
+    inside_cols_ = col0 + Col() < params_.weight_stride;
+  }
 
   // Inputs [k0, k0 + kDepth) of the tile's rows and of the weights' columns; zeros outside.
   __device__ void Start(int k0, typename T::Panel* panel) const {
@@ -87,6 +91,7 @@ class PanelCopies {
     }
 #pragma unroll
     for (int i = 0; i < T::kDepth; i += kInputsAtOnce) {
+      if (i + ColInput() >= T::kDepth) break;
       const bool inside = inside_cols_ && k0 + i + ColInput() < in_width;
       const float* from = inside ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
       CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside ? 16 : 0);
@@ -96,7 +101,7 @@ class PanelCopies {
  private:
   static constexpr int kRowCopies = T::kDepth / kVec, kColCopies = T::kCols / 4;
   static constexpr int kRowsAtOnce = T::kThreads / kRowCopies, kInputsAtOnce = T::kThreads / kColCopies;
-  static_assert(T::kRows % kRowsAtOnce == 0 && T::kDepth % kInputsAtOnce == 0);
+  static_assert(T::kRows % kRowsAtOnce == 0);
 
   __device__ static int Row() { return static_cast<int>(threadIdx.x) / kRowCopies; }
   __device__ static int RowInput() { return static_cast<int>(threadIdx.x) % kRowCopies * kVec; }
@@ -104,10 +109,10 @@ class PanelCopies {
   __device__ static int Col() { return static_cast<int>(threadIdx.x) % kColCopies * 4; }
 
   const DenseParams& params_;
-  const float* const row_from_;
-  const int rows_;  // of this thread, beginning at its first
-  const float* const col_from_;
-  const bool inside_cols_;
+  const float* row_from_;
+  int rows_;  // of this thread, beginning at its first
+  const float* col_from_;
+  bool inside_cols_;
 };
 
 // Adds a panel's products. This thread's rows are kRowLanes apart, its packs of 4 columns 4 * kColLanes.
@@ -135,55 +140,92 @@ __device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row,
   }
 }
 
+// Epilogue and store of this thread's elements of the tile at (row0, col0).
+template <class T>
+__device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_t col0,
+                                 const float (&total)[T::kThreadRows][T::kThreadCols]) {
+#pragma unroll
+  for (int j = 0; j < T::kThreadCols; j += 4) {
+    const int64_t col = col0 + j * T::kColLanes;
+    if (col >= params.dst.cols) break;
+    const bool light = params.light && params.vector_store && col + 4 <= params.dst.cols;
+    Pack<4> bias = Pack<4>::Filled(0.0f);
+    if (light && params.epilogue.bias != nullptr) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) bias.v[v] = __ldg(params.epilogue.bias + col + v);
+    }
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) {
+      const int64_t row = row0 + i * T::kRowLanes;
+      if (row >= params.dst.rows) break;
+      Pack<4> x = {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]};
+      if (!light) {
+        StoreColumns(&params, row, col, x);
+        continue;
+      }
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        x.v[v] += bias.v[v];
+        if (params.epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+      }
+      StorePack<4>(params.dst.data + row * params.dst.stride + col, x);
+    }
+  }
+}
+
 template <class T, int kVec>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __grid_constant__ DenseParams params) {
   __shared__ typename T::Panel stages[T::kStages];
   // Tiles side by side run together: they read the same rows.
-  const int64_t across = (params.dst.cols + T::kCols - 1) / T::kCols;
-  const int64_t row0 = blockIdx.x / across * T::kRows, col0 = blockIdx.x % across * T::kCols;
+  const unsigned across = static_cast<unsigned>((params.dst.cols + T::kCols - 1) / T::kCols);
+  const unsigned tiles = static_cast<unsigned>((params.dst.rows + T::kRows - 1) / T::kRows) * across;
+  const auto row_of = [across](unsigned tile) { return int64_t{tile / across} * T::kRows; };
+  const auto col_of = [across](unsigned tile) { return int64_t{tile % across} * T::kCols; };
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int my_row = warp * T::kWarpRows + lane / T::kColLanes, my_col = lane % T::kColLanes * 4;
   const int panels = static_cast<int>((params.in_width + T::kDepth - 1) / T::kDepth);
-  const PanelCopies<T, kVec> copies(params, row0, col0);
-  float total[T::kThreadRows][T::kThreadCols] = {}, sum[T::kThreadRows][T::kThreadCols] = {};
-#pragma unroll
-  for (int p = 0; p < T::kStages - 1; ++p) {
-    if (p < panels) copies.Start(p * T::kDepth, &stages[p]);
+
+  PanelCopies<T, kVec> copies(params);
+  unsigned ahead_tile = blockIdx.x;
+  int ahead_panel = 0;
+  copies.MoveTo(row_of(ahead_tile), col_of(ahead_tile));
+  const auto start_next = [&](int stage) {
+    if (ahead_tile < tiles) {
+      copies.Start(ahead_panel * T::kDepth, &stages[stage]);
+      if (++ahead_panel == panels) {
+        ahead_panel = 0;
+        ahead_tile += gridDim.x;
+        copies.MoveTo(row_of(ahead_tile), col_of(ahead_tile));
+      }
+    }
     CommitCopies();
-  }
+  };
+#pragma unroll
+  for (int stage = 0; stage < T::kStages - 1; ++stage) start_next(stage);
+
   int now = 0, next = T::kStages - 1;
-  for (int panel = 0; panel < panels; ++panel) {
-    AwaitCopies<T::kStages - 2>();
-    // All see this panel, and none still reads the one that is overwritten next.
-    __syncthreads();
-    const int ahead = panel + T::kStages - 1;
-    if (ahead < panels) copies.Start(ahead * T::kDepth, &stages[next]);
-    CommitCopies();
-    MultiplyPanel<T>(stages[now], my_row, my_col, sum);
-    now = now + 1 == T::kStages ? 0 : now + 1;
-    next = next + 1 == T::kStages ? 0 : next + 1;
-    constexpr int kPanels = kFoldInputs / T::kDepth;
-    if (panel % kPanels != kPanels - 1 && panel != panels - 1) continue;
+  for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    float total[T::kThreadRows][T::kThreadCols] = {}, sum[T::kThreadRows][T::kThreadCols] = {};
+    for (int panel = 0; panel < panels; ++panel) {
+      AwaitCopies<T::kStages - 2>();
+      // All see this panel, and none still reads the one that is overwritten next.
+      __syncthreads();
+      start_next(next);
+      MultiplyPanel<T>(stages[now], my_row, my_col, sum);
+      now = now + 1 == T::kStages ? 0 : now + 1;
+      next = next + 1 == T::kStages ? 0 : next + 1;
+      constexpr int kPanels = kFoldInputs / T::kDepth;
+      if (panel % kPanels != kPanels - 1 && panel != panels - 1) continue;
 #pragma unroll
-    for (int i = 0; i < T::kThreadRows; ++i) {
+      for (int i = 0; i < T::kThreadRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < T::kThreadCols; ++j) {
-        total[i][j] += sum[i][j];
-        sum[i][j] = 0.0f;
+        for (int j = 0; j < T::kThreadCols; ++j) {
+          total[i][j] += sum[i][j];
+          sum[i][j] = 0.0f;
+        }
       }
     }
-  }
-#pragma unroll
-  for (int i = 0; i < T::kThreadRows; ++i) {
-    const int64_t row = row0 + my_row + i * T::kRowLanes;
-    if (row >= params.dst.rows) break;
-#pragma unroll
-    for (int j = 0; j < T::kThreadCols; j += 4) {
-      const int64_t col = col0 + my_col + j * T::kColLanes;
-      if (col < params.dst.cols) {
-        StoreColumns(&params, row, col, {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
-      }
-    }
+    StoreTile<T>(params, row_of(tile) + my_row, col_of(tile) + my_col, total);
   }
 }
 

@@ -49,20 +49,17 @@ __device__ inline Pack<kVec> LoadCoherent(const float* p) {
   return pack;
 }
 
-// From shared memory.
+// From shared memory, 2 or 4 at once.
 template <int kVec>
 __device__ inline Pack<kVec> LoadShared(const float* p) {
-  Pack<kVec> pack;
+  static_assert(kVec == 2 || kVec == 4);
   if constexpr (kVec == 4) {
-    const float4 x = *reinterpret_cast<const float4*>(p);
-    pack = {x.x, x.y, x.z, x.w};
-  } else if constexpr (kVec == 2) {
-    const float2 x = *reinterpret_cast<const float2*>(p);
-    pack = {x.x, x.y};
+    const float4& x = *reinterpret_cast<const float4*>(p);
+    return {x.x, x.y, x.z, x.w};
   } else {
-    pack = {*p};
+    const float2& x = *reinterpret_cast<const float2*>(p);
+    return {x.x, x.y};
   }
-  return pack;
 }
 
 template <int kVec>

@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
   Pack<4> sum = Pack<4>::Filled(0.0f);
   for (int64_t first = begin; first < end; first += 32) {
     const int count = static_cast<int>(min(end - first, int64_t{32}));
+    // Beyond the last entry the first feature stands in, times zero.
     int32_t feature = 0;
     float value = 0.0f;
     if (lane < count) {
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
         const int entry = (i + j) * kGroups + group;
         const int64_t f = __shfl_sync(kAll, feature, entry);
         x[j] = __shfl_sync(kAll, value, entry);
-        w[j] = entry < count ? LoadReadOnly<4>(weight + f * params.weight_stride) : Pack<4>::Filled(0.0f);
+        w[j] = LoadReadOnly<4>(weight + f * params.weight_stride);
       }
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) {

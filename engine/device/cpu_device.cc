@@ -138,6 +138,11 @@ class CpuDevice final : public Device {
     return OkStatus();
   }
 
+  Status CopyOnDevice(void* dst, const void* src, size_t bytes) override {
+    if (bytes > 0) std::memcpy(dst, src, bytes);
+    return OkStatus();
+  }
+
   std::unique_ptr<DeviceContext> CreateContext() override { return std::make_unique<CpuContext>(*this, num_threads_); }
   int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }
 

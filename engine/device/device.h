@@ -96,6 +96,8 @@ class Device {
   virtual StatusOr<Buffer> Allocate(size_t bytes) = 0;
   virtual Status CopyFromHost(void* dst, const void* host, size_t bytes) = 0;
   virtual Status CopyToHost(void* host, const void* src, size_t bytes) = 0;
+  // From memory of this device to other memory of it.
+  virtual Status CopyOnDevice(void* dst, const void* src, size_t bytes) = 0;
   virtual std::unique_ptr<DeviceContext> CreateContext() = 0;
   // INTERNAL (reason DEVICE_LOST) once this process can use the device no more; only a new process can. OK otherwise.
   virtual Status Health() { return OkStatus(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/selection.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <unordered_set>
@@ -84,6 +85,23 @@ StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutatio
   std::vector<float> out(static_cast<size_t>(rows * matrix.cols));
   VICINAL_RETURN_IF_ERROR(context.CopyRowsToHost(out.data(), matrix, positions.data(), rows));
   return out;
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& stored, const HostFeatures& rows,
+                                                        const std::vector<int64_t>& positions, Device& device) {
+  // Each row is a copy of its own, which on a GPU costs as much as a quarter of a megabyte of the whole.
+  constexpr int64_t kBytesPerRow = 256 << 10;
+  const bool few = device.kind() == DeviceKind::kCpu ||
+                   static_cast<int64_t>(positions.size()) * kBytesPerRow <= std::max(stored.size_bytes(), kBytesPerRow);
+  if (!stored.sparse() && few) {
+    std::vector<float> dense(positions.size() * static_cast<size_t>(stored.cols()));
+    for (size_t i = 0; i < positions.size(); ++i) {
+      DenseRow(rows, static_cast<int64_t>(i), dense.data() + i * stored.cols());
+    }
+    return FeatureMatrix::CopyWithRows(stored, dense, positions, device);
+  }
+  VICINAL_ASSIGN_OR_RETURN(const HostFeatures all, Download(stored, device));
+  return FeatureMatrix::Upload(ReplaceRows(all, rows, positions), device);
 }
 
 StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device) {

@@ -4,6 +4,7 @@
 #define VICINAL_ENGINE_EXECUTE_SELECTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,11 @@ Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field);
 // with `ids` null all in order of the client's ids. No other rows leave the device.
 StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
                                         const std::vector<int64_t>* ids, DeviceContext& context);
+
+// `stored` with row positions[i] replaced by row i of `rows`, on the device. REQUIRES: equal widths, positions
+// distinct.
+StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& stored, const HostFeatures& rows,
+                                                        const std::vector<int64_t>& positions, Device& device);
 
 // A copy of `features` on the host.
 StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device);

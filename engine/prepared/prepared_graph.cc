@@ -56,6 +56,27 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::Upload(const HostF
   return result;
 }
 
+StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const FeatureMatrix& stored,
+                                                                           const std::vector<float>& rows,
+                                                                           const std::vector<int64_t>& positions,
+                                                                           Device& device) {
+  VICINAL_CHECK(!stored.sparse_);
+  auto result = std::make_shared<FeatureMatrix>();
+  result->rows_ = stored.rows_;
+  result->cols_ = stored.cols_;
+  result->size_bytes_ = stored.size_bytes_;
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, device.Allocate(stored.buffer_.bytes()));
+  VICINAL_RETURN_IF_ERROR(device.CopyOnDevice(result->buffer_.data(), stored.buffer_.data(), stored.buffer_.bytes()));
+  float* const data = result->buffer_.as<float>();
+  const size_t row_bytes = static_cast<size_t>(stored.cols_) * sizeof(float);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    VICINAL_RETURN_IF_ERROR(
+        device.CopyFromHost(data + positions[i] * stored.cols_, rows.data() + i * stored.cols_, row_bytes));
+  }
+  result->dense_ = {data, stored.rows_, stored.cols_, stored.cols_};
+  return result;
+}
+
 PreparedGraph::PreparedGraph(Parts parts, Device* device) : parts_(std::move(parts)), device_(device) {
   VICINAL_CHECK(device_ != nullptr && parts_.permutation.size() == parts_.csr.num_rows);
 }

@@ -71,6 +71,12 @@ class FeatureMatrix {
  public:
   // `features` rows are in execution order already.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> Upload(const HostFeatures& features, Device& device);
+  // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Nothing but those rows travels.
+  // REQUIRES: `stored` is dense.
+  static StatusOr<std::shared_ptr<const FeatureMatrix>> CopyWithRows(const FeatureMatrix& stored,
+                                                                     const std::vector<float>& rows,
+                                                                     const std::vector<int64_t>& positions,
+                                                                     Device& device);
   bool sparse() const { return sparse_; }
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }

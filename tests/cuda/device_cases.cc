@@ -156,6 +156,9 @@ void RunDeviceCases(Gpu& gpu, Report& report) {
     const DeviceArray<char> array(device, sent);
     report.CheckTrue("device", "bytes are counted", device.allocated_bytes() == before + static_cast<int64_t>(bytes));
     report.CheckTrue("device", "what is sent comes back", array.Download(device) == sent);
+    const DeviceArray<char> copy(device, std::vector<char>(bytes));
+    MustBeOk(device.CopyOnDevice(copy.data(), array.data(), bytes), "copy on the device");
+    report.CheckTrue("device", "a copy on the device", copy.Download(device) == sent);
     report.CheckTrue("device", "aligned to 64 bytes", reinterpret_cast<uintptr_t>(array.data()) % 64 == 0);
   }
   report.CheckTrue("device", "freed bytes are counted", device.allocated_bytes() == before);

@@ -47,6 +47,12 @@ TEST_F(StopTest, AStuckStopEndsTheProcess) {
               ::testing::ExitedWithCode(kStuckExit), "\"level\":\"error\".*stuck while stopping");
 }
 
+TEST_F(StopTest, AStuckStopEndsWithTheCodeItWasGiven) {
+  std::latch never(1);
+  EXPECT_EXIT(StopOrExit({[&] { never.wait(); }, [] {}, kNone, kLong, kDeviceLostExit}, signals_, log_),
+              ::testing::ExitedWithCode(kDeviceLostExit), "stuck while stopping");
+}
+
 TEST_F(StopTest, AStuckStopEndsTheProcessSoonerWhenHurried) {
   std::latch never(1);
   const StopPlan plan = {[&] { never.wait(); }, [] {}, kLong, kNone};

@@ -51,6 +51,47 @@ TEST(CpuDevice, AllocatesAlignedAndCounts) {
   EXPECT_EQ(device->allocated_bytes(), 0);
 }
 
+TEST(CpuDevice, PicksRowsInAnyOrder) {
+  auto device = MakeCpuDevice(1);
+  auto context = device->CreateContext();
+  const std::vector<float> values = {0, 1, -1, 10, 11, -1, 20, 21, -1};
+  const ConstMatrixView matrix = {values.data(), 3, 2, 3};
+  const std::vector<int64_t> rows = {2, 0, 2};
+  std::vector<float> out(6);
+  ASSERT_TRUE(context->CopyRowsToHost(out.data(), matrix, rows.data(), 3).ok());
+  EXPECT_EQ(out, (std::vector<float>{20, 21, 0, 1, 20, 21}));
+  EXPECT_TRUE(context->CopyRowsToHost(nullptr, {nullptr, 3, 0, 0}, rows.data(), 3).ok());
+  EXPECT_TRUE(context->CopyRowsToHost(nullptr, matrix, nullptr, 0).ok());
+}
+
+TEST(CpuDevice, LaunchesRunAtOnceSoNothingIsRecorded) {
+  auto device = MakeCpuDevice(1);
+  auto context = device->CreateContext();
+  EXPECT_TRUE(device->Health().ok());
+  EXPECT_FALSE(context->launches_only());
+  int launched = 0;
+  const auto recording = context->Record([&launched] {
+    ++launched;
+    return OkStatus();
+  });
+  ASSERT_FALSE(recording.ok());
+  EXPECT_EQ(DetailOf(recording.status())->reason, kCannotRecordReason);
+  EXPECT_EQ(launched, 0);
+  EXPECT_FALSE(context->MakeTimer(2).ok());
+}
+
+TEST(CpuDevice, CopiesOnTheDevice) {
+  auto device = MakeCpuDevice(1);
+  auto from = device->Allocate(100), to = device->Allocate(100);
+  ASSERT_TRUE(from.ok() && to.ok());
+  std::memset(from->data(), 0x5A, 100);
+  std::memset(to->data(), 0, 100);
+  ASSERT_TRUE(device->CopyOnDevice(to->data(), from->data(), 99).ok());
+  EXPECT_EQ(std::memcmp(to->data(), from->data(), 99), 0);
+  EXPECT_EQ(to->as<char>()[99], 0);
+  EXPECT_TRUE(device->CopyOnDevice(nullptr, nullptr, 0).ok());
+}
+
 TEST(CpuDevice, NothingIsAllocatedForNothing) {
   auto device = MakeCpuDevice(1);
   auto buffer = device->Allocate(0);

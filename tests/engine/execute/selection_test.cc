@@ -74,6 +74,30 @@ TEST(Selection, ReplacesRowsInEveryForm) {
   EXPECT_THAT(from_sparse.csr.value, ElementsAre(2, 3, 4, 5, 6));
 }
 
+TEST(Selection, RowsAreReplacedInMemoryOfTheDevice) {
+  auto device = MakeCpuDevice(1);
+  const HostFeatures dense = Dense({1, 2, 3, 4, 5, 6}, 3);
+  const HostFeatures sparse = Sparse({0, 1, 1, 3}, {1, 0, 1}, {2, 5, 6}, 2);
+  for (const HostFeatures& stored : {dense, sparse}) {
+    for (const HostFeatures& rows : {Dense({7, 8, 0, 10}, 2), Sparse({0, 2, 3}, {0, 1, 1}, {7, 8, 10}, 2)}) {
+      const auto uploaded = FeatureMatrix::Upload(stored, *device);
+      ASSERT_TRUE(uploaded.ok());
+      const auto replaced = WithRows(**uploaded, rows, {2, 0}, *device);
+      ASSERT_TRUE(replaced.ok());
+      const HostFeatures want = ReplaceRows(stored, rows, {2, 0});
+      const auto got = Download(**replaced, *device);
+      ASSERT_TRUE(got.ok());
+      EXPECT_EQ(got->dense, want.dense);
+      EXPECT_EQ(got->csr.row_ptr, want.csr.row_ptr);
+      EXPECT_EQ(got->csr.col, want.csr.col);
+      EXPECT_EQ(got->csr.value, want.csr.value);
+      EXPECT_EQ((*replaced)->size_bytes(), got->size_bytes());
+      // What was stored is as it was.
+      EXPECT_EQ(Download(**uploaded, *device)->dense, stored.dense);
+    }
+  }
+}
+
 TEST(Selection, DownloadGivesBackWhatWasUploaded) {
   auto device = MakeCpuDevice(1);
   const HostFeatures sparse = Sparse({0, 1, 1, 3}, {1, 0, 1}, {2, 5, 6}, 2);

@@ -71,6 +71,10 @@ class LosingDevice final : public vicinal::Device {
     VICINAL_RETURN_IF_ERROR(::Health());
     return cpu_->CopyToHost(host, src, bytes);
   }
+  vicinal::Status CopyOnDevice(void* dst, const void* src, size_t bytes) override {
+    VICINAL_RETURN_IF_ERROR(::Health());
+    return cpu_->CopyOnDevice(dst, src, bytes);
+  }
   std::unique_ptr<vicinal::DeviceContext> CreateContext() override {
     return std::make_unique<LosingContext>(*this, cpu_->CreateContext());
   }
