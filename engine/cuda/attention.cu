@@ -56,9 +56,9 @@ int DefaultTile(const AttentionProblem& problem, int vec) {
 }
 
 // Short rows are worked on side by side, as long as there are enough of them to fill the device.
-int DefaultRowLanes(const AttentionProblem& problem, const LaunchTarget& target) {
+int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
-  const int lanes = degree >= 24 ? 32 : degree >= 6 ? 16 : 8;
+  const int lanes = degree >= 16 || (degree >= 6 && tile > 64) ? 32 : degree >= 6 || tile > 64 ? 16 : 8;
   return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
 }
 
@@ -76,8 +76,8 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
     return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
   };
   const int tile = wish(kTileColumns, DefaultTile(args.problem, vec));
-  const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, target));
-  const int packs = wish(kPacks, 2);
+  const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, tile, target));
+  const int packs = wish(kPacks, 1);
   const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
   const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
   constexpr size_t kShared = 48 << 10;
@@ -131,13 +131,17 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   params.epilogue = args.epilogue;
   params.heads = static_cast<int>(problem.heads);
   params.head_width = static_cast<int>(problem.head_width);
-  params.lanes_per_head = std::min(1 << Log2Of((problem.head_width + vec - 1) / vec), kMaxLanesPerHead);
+  const int64_t score_packs = (problem.head_width + vec * kScorePacks - 1) / (vec * kScorePacks);
+  params.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
   params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
   // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
   // count their edges.
   const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
   params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, 4)) : 1;
+  const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
+  params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);
   params.plain = IsPlain(args.epilogue);
   params.vector_store = vec == 4 && InPacks(args.dst);
   char* bytes = static_cast<char*>(scratch);
