@@ -2,14 +2,15 @@
 // Our side of the comparison with peers (bench/compare_peers.py): a program that prepares, runs and times on command,
 // so that its samples and the peers' alternate within one run. It reads one JSON object a line from standard input and
 // answers each with one line: {"ok": true, ...} or {"ok": false, "error": "..."}. Between commands it sleeps.
-//   vicinal_bench_worker THREADS
+//   vicinal_bench_worker THREADS [DEVICE]      DEVICE: cpu (if left out), cuda:0
 //
 //   {"op": "hello"}                                            -> device, instruction_set, threads
 //   {"op": "floors", "working_sets": [bytes, ...]}             -> copy, read: [bytes per second, ...]
 //   {"op": "graph", "file", "nodes", "features", "order"}      -> order, prepare_seconds
+//   {"op": "binary_graph", "file", "features", "order"}        the same
 //   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "result"}   prepares a cell, runs it once and writes
 //   its
-//   {"op": "forward", "architecture", "weights", "result"}                   result, raw float32, to the file `result`
+//   {"op": "forward", "architecture", "weights", "tune", "result"}           result, raw float32, to the file `result`
 //   {"op": "time", "budget_ms", "most"}                        -> us: [microseconds of a run, ...], kernels
 #include <chrono>
 #include <cstdlib>
@@ -37,7 +38,7 @@ double SecondsSince(SteadyClock::time_point begin) {
 
 class Worker {
  public:
-  explicit Worker(int threads) : bench_(threads) {}
+  explicit Worker(std::unique_ptr<Bench> bench) : owned_(std::move(bench)), bench_(*owned_) {}
 
   json Answer(const std::string& line) {
     const json request = json::parse(line, nullptr, false);
@@ -53,7 +54,7 @@ class Worker {
     const std::string op = request.value("op", "");
     if (op == "hello") return Hello();
     if (op == "floors") return Floors(request);
-    if (op == "graph") return Graph(request);
+    if (op == "graph" || op == "binary_graph") return Graph(request);
     if (op == "aggregate") return Aggregate(request);
     if (op == "forward") return Forward(request);
     if (op == "time") return Time(request);
@@ -66,21 +67,26 @@ class Worker {
             {"threads", bench_.threads}};
   }
 
-  json Floors(const json& request) {
+  StatusOr<json> Floors(const json& request) {
+    if (!bench_.on_cpu()) return FailedPrecondition("NOT_ON_THIS_DEVICE", "floors are those of the CPU");
     json read = json::array();
     for (const json& bytes : request.at("working_sets")) {
       read.push_back(ReadBytesPerSecond(*bench_.context->thread_pool(), bytes.get<size_t>(), 30));
     }
-    return {{"copy", CopyBytesPerSecond(bench_.threads, 200)}, {"read", read}};
+    return json{{"copy", CopyBytesPerSecond(bench_.threads, 200)}, {"read", read}};
   }
 
   StatusOr<json> Graph(const json& request) {
     task_ = nullptr;
     graph_ = {};
     const auto begin = SteadyClock::now();
-    VICINAL_ASSIGN_OR_RETURN(
-        graph_, LoadGraph(bench_, request.value("file", ""), request.value("nodes", int64_t{0}),
-                          request.value("features", int64_t{0}), request.value("order", std::string("auto"))));
+    const std::string file = request.value("file", ""), order = request.value("order", "auto");
+    const int64_t features = request.value("features", int64_t{0});
+    if (request.value("op", "") == "binary_graph") {
+      VICINAL_ASSIGN_OR_RETURN(graph_, LoadBinaryGraph(bench_, file, features, order));
+    } else {
+      VICINAL_ASSIGN_OR_RETURN(graph_, LoadGraph(bench_, file, request.value("nodes", int64_t{0}), features, order));
+    }
     return json{{"order", std::string(ToString(graph_.graph->parts().order))},
                 {"order_reason", graph_.graph->parts().order_reason},
                 {"prepare_seconds", SecondsSince(begin)}};
@@ -88,6 +94,7 @@ class Worker {
 
   StatusOr<json> Aggregate(const json& request) {
     if (graph_.graph == nullptr) return FailedPrecondition("NO_GRAPH", "send op graph first");
+    if (!bench_.on_cpu()) return FailedPrecondition("NOT_ON_THIS_DEVICE", "aggregations are run on the CPU only");
     AggregateCell cell;
     const std::string reduce = request.value("reduce", "");
     cell.reduce = reduce == "max" ? Reduce::kMax : reduce == "mean" ? Reduce::kMean : Reduce::kSum;
@@ -102,14 +109,15 @@ class Worker {
   StatusOr<json> Forward(const json& request) {
     if (graph_.features == nullptr) return FailedPrecondition("NO_FEATURES", "send op graph with features first");
     task_ = nullptr;
-    VICINAL_ASSIGN_OR_RETURN(
-        task_, MakeForwardTask(bench_, graph_, request.value("architecture", ""), request.value("weights", "")));
+    const ForwardCell cell = {request.value("architecture", ""), request.value("weights", ""),
+                              request.value("tune", false)};
+    VICINAL_ASSIGN_OR_RETURN(task_, MakeForwardTask(bench_, graph_, cell));
     return RunOnce(request);
   }
 
   StatusOr<json> RunOnce(const json& request) {
     VICINAL_RETURN_IF_ERROR(task_->Run());
-    const std::vector<float> result = task_->Result();
+    VICINAL_ASSIGN_OR_RETURN(const std::vector<float> result, task_->Result());
     std::ofstream file(request.value("result", ""), std::ios::binary);
     file.write(reinterpret_cast<const char*>(result.data()),
                static_cast<std::streamsize>(result.size() * sizeof(float)));
@@ -138,7 +146,8 @@ class Worker {
     return json{{"us", us}, {"kernels", task_->Kernels()}};
   }
 
-  Bench bench_;
+  const std::unique_ptr<Bench> owned_;
+  Bench& bench_;
   PreparedUpload graph_;
   std::unique_ptr<Task> task_;
 };
@@ -147,11 +156,16 @@ class Worker {
 }  // namespace vicinal::bench
 
 int main(int argc, char** argv) {
-  if (argc != 2 || std::atoi(argv[1]) < 1) {
-    std::cerr << "usage: vicinal_bench_worker THREADS\n";
+  if (argc < 2 || argc > 3 || std::atoi(argv[1]) < 1) {
+    std::cerr << "usage: vicinal_bench_worker THREADS [DEVICE]\n";
     return 2;
   }
-  vicinal::bench::Worker worker(std::atoi(argv[1]));
+  auto bench = vicinal::bench::Bench::Open(std::atoi(argv[1]), argc == 3 ? argv[2] : "cpu");
+  if (!bench.ok()) {
+    std::cerr << bench.status().message() << "\n";
+    return 1;
+  }
+  vicinal::bench::Worker worker(*std::move(bench));
   for (std::string line; std::getline(std::cin, line);) std::cout << worker.Answer(line).dump() << std::endl;
   return 0;
 }

@@ -8,13 +8,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/binary_graph.h"
 #include "bench/pattern.h"
+#include "bench/tune_here.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/stats.h"
 #include "engine/model/model.h"
 #include "engine/model/safetensors.h"
 #include "engine/plan/plan.h"
+#include "engine/prepare/measure_orders.h"
+#include "engine/profile/host_caches.h"
 
 namespace vicinal::bench {
 namespace {
@@ -46,6 +50,38 @@ void CopyInClientOrder(ConstMatrixView from, const Permutation& permutation, flo
   }
 }
 
+StatusOr<PreparedUpload> Prepare(Bench& bench, GraphSource source) {
+  ThreadPool pool(bench.threads);
+  PrepareContext context;
+  context.device = bench.device;
+  context.clock = &Clock::Real();
+  context.stats = &StatsSink::Null();
+  // As the server does; on the CPU the order is to be the same on every machine, so it is not measured.
+  if (!bench.on_cpu()) {
+    context.choose = {HostCaches(), &pool, MakeOrderMeasurer(bench.registry, *bench.context, Clock::Real())};
+  }
+  return PrepareGraph(std::move(source), 1, context);
+}
+
+// Sources, then targets.
+HostTensor EdgesOf(const BinaryGraph& graph) {
+  HostTensor ends{DataType::kInt32, {2, graph.edges()}, std::string(static_cast<size_t>(8 * graph.edges()), '\0')};
+  auto* const source = reinterpret_cast<int32_t*>(ends.bytes.data());
+  int32_t* const target = source + graph.edges();
+  std::copy(graph.col.begin(), graph.col.end(), source);
+  for (int64_t row = 0; row < graph.nodes; ++row) {
+    std::fill(target + graph.row_ptr[row], target + graph.row_ptr[row + 1], static_cast<int32_t>(row));
+  }
+  return ends;
+}
+
+HostTensor PatternTensor(int64_t rows, int64_t cols) {
+  HostTensor tensor{DataType::kFloat32, {rows, cols}, std::string(static_cast<size_t>(4 * rows * cols), '\0')};
+  auto* const values = reinterpret_cast<float*>(tensor.bytes.data());
+  for (int64_t i = 0; i < rows * cols; ++i) values[i] = Pattern(static_cast<uint64_t>(i));
+  return tensor;
+}
+
 class AggregateTask final : public Task {
  public:
   AggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph) : bench_(bench), graph_(std::move(graph)) {}
@@ -71,7 +107,7 @@ class AggregateTask final : public Task {
 
   Status Run() override { return Run(candidates_[chosen_]); }
 
-  std::vector<float> Result() const override {
+  StatusOr<std::vector<float>> Result() const override {
     std::vector<float> result(static_cast<size_t>(args_.dst.rows * args_.dst.cols));
     CopyInClientOrder(args_.dst, graph_->parts().permutation, result.data());
     return result;
@@ -168,9 +204,9 @@ class ForwardTask final : public Task {
  public:
   ForwardTask(Bench& bench, const PreparedUpload& graph) : bench_(bench), graph_(graph) {}
 
-  Status Prepare(const std::string& architecture_file, const std::string& weights_file) {
-    VICINAL_ASSIGN_OR_RETURN(const std::string architecture, ReadFile(architecture_file));
-    VICINAL_ASSIGN_OR_RETURN(const std::string weights, ReadFile(weights_file));
+  Status Prepare(const ForwardCell& cell) {
+    VICINAL_ASSIGN_OR_RETURN(const std::string architecture, ReadFile(cell.architecture_file));
+    VICINAL_ASSIGN_OR_RETURN(const std::string weights, ReadFile(cell.weights_file));
     PlanRequest request;
     VICINAL_ASSIGN_OR_RETURN(request.model, LoadModel(architecture, weights));
     request.graph = graph_.graph;
@@ -178,18 +214,32 @@ class ForwardTask final : public Task {
     request.output = request.model->FindOutput("logits")->value;
     request.num_threads = bench_.threads;
     VICINAL_ASSIGN_OR_RETURN(plan_, Plan::Build(request, bench_.registry, *bench_.device));
+    if (!cell.tune) return OkStatus();
+    plan_ = nullptr;  // it has told the graph which work it needs
+    VICINAL_RETURN_IF_ERROR(TuneHere(bench_, *graph_.graph));
+    request.tuning_revision = graph_.graph->tuning().revision();
+    VICINAL_ASSIGN_OR_RETURN(plan_, Plan::Build(request, bench_.registry, *bench_.device));
     return OkStatus();
   }
 
   Status Run() override {
-    VICINAL_ASSIGN_OR_RETURN(const ConstMatrixView logits,
+    VICINAL_ASSIGN_OR_RETURN(logits_,
                              plan_->Run(*bench_.context, *graph_.features, no_stop_, StatsSink::Null(), Clock::Real()));
-    result_.resize(static_cast<size_t>(logits.rows * logits.cols));
-    CopyInClientOrder(logits, graph_.graph->parts().permutation, result_.data());
+    if (!bench_.on_cpu()) return OkStatus();
+    result_.resize(static_cast<size_t>(logits_.rows * logits_.cols));
+    CopyInClientOrder(logits_, graph_.graph->parts().permutation, result_.data());
     return OkStatus();
   }
 
-  std::vector<float> Result() const override { return result_; }
+  StatusOr<std::vector<float>> Result() const override {
+    if (bench_.on_cpu()) return result_;
+    const auto all = static_cast<size_t>((logits_.rows - 1) * logits_.stride + logits_.cols);
+    std::vector<float> host(all), result(static_cast<size_t>(logits_.rows * logits_.cols));
+    VICINAL_RETURN_IF_ERROR(bench_.device->CopyToHost(host.data(), logits_.data, all * sizeof(float)));
+    CopyInClientOrder({host.data(), logits_.rows, logits_.cols, logits_.stride}, graph_.graph->parts().permutation,
+                      result.data());
+    return result;
+  }
 
   // With the mean time of each step, so that a slow cell can be looked into at once.
   std::vector<std::string> Kernels() const override {
@@ -206,14 +256,19 @@ class ForwardTask final : public Task {
   const PreparedUpload graph_;
   const StopCheck no_stop_ = [] { return OkStatus(); };
   std::shared_ptr<Plan> plan_;
+  ConstMatrixView logits_;
   std::vector<float> result_;
 };
 
 }  // namespace
 
-Bench::Bench(int num_threads)
-    : threads(num_threads), device(MakeCpuDevice(num_threads)), context(device->CreateContext()) {
-  RegisterCpuKernels(registry);
+StatusOr<std::unique_ptr<Bench>> Bench::Open(int threads, const std::string& device) {
+  auto bench = std::make_unique<Bench>();
+  bench->threads = threads;
+  VICINAL_ASSIGN_OR_RETURN(bench->opened, OpenDevice(device, "", threads, bench->registry, Logger::Null()));
+  bench->device = bench->opened.device.get();
+  bench->context = bench->device->CreateContext();
+  return bench;
 }
 
 StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_t nodes, int64_t feature_count,
@@ -233,11 +288,20 @@ StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_
   source.x_indices = TensorOf(tensors, "x_indices");
   source.x_values = TensorOf(tensors, "x_values");
   VICINAL_ASSIGN_OR_RETURN(source.order, ParseOrderKind(order));
-  PrepareContext context;
-  context.device = bench.device.get();
-  context.clock = &Clock::Real();
-  context.stats = &StatsSink::Null();
-  return PrepareGraph(std::move(source), 1, context);
+  return Prepare(bench, std::move(source));
+}
+
+StatusOr<PreparedUpload> LoadBinaryGraph(Bench& bench, const std::string& file, int64_t feature_count,
+                                         const std::string& order) {
+  VICINAL_ASSIGN_OR_RETURN(const BinaryGraph graph, ReadBinaryGraph(file));
+  GraphSource source;
+  source.name = "graph";
+  source.node_count = graph.nodes;
+  source.feature_count = feature_count;
+  source.edge_index = EdgesOf(graph);
+  source.x = PatternTensor(graph.nodes, feature_count);
+  VICINAL_ASSIGN_OR_RETURN(source.order, ParseOrderKind(order));
+  return Prepare(bench, std::move(source));
 }
 
 StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
@@ -247,10 +311,9 @@ StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<
   return task;
 }
 
-StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph,
-                                                const std::string& architecture_file, const std::string& weights_file) {
+StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph, const ForwardCell& cell) {
   auto task = std::make_unique<ForwardTask>(bench, graph);
-  VICINAL_RETURN_IF_ERROR(task->Prepare(architecture_file, weights_file));
+  VICINAL_RETURN_IF_ERROR(task->Prepare(cell));
   return task;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What our side of the comparison with peers can be told to run: an aggregation by the kernel and configuration that
-// are fastest on it, and a model through a plan. Inputs are prepared once, as an upload prepares them; running is what
-// is timed.
+// are fastest on it (on the CPU), and a model through a plan. Inputs are prepared once, as an upload prepares them;
+// running is what is timed.
 #ifndef VICINAL_BENCH_WORKER_TASKS_H_
 #define VICINAL_BENCH_WORKER_TASKS_H_
 
@@ -13,18 +13,22 @@
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
+#include "engine/open_device.h"
 #include "engine/prepare/prepare.h"
 
 namespace vicinal::bench {
 
 // A device, the kernels, one context. Outlives the tasks.
 struct Bench {
-  explicit Bench(int threads);
+  // `device` as EngineOptions has it: "cpu", "cuda:0".
+  static StatusOr<std::unique_ptr<Bench>> Open(int threads, const std::string& device);
+  bool on_cpu() const { return device->kind() == DeviceKind::kCpu; }
 
-  int threads;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<DeviceContext> context;
+  int threads = 1;
   KernelRegistry registry;
+  OpenedDevice opened;
+  Device* device = nullptr;
+  std::unique_ptr<DeviceContext> context;
 };
 
 // Something that can be run again and again on the same inputs.
@@ -33,7 +37,7 @@ class Task {
   virtual ~Task() = default;
   virtual Status Run() = 0;
   // The last run's result, rows in the client's order, [rows * width].
-  virtual std::vector<float> Result() const = 0;
+  virtual StatusOr<std::vector<float>> Result() const = 0;
   // Names of the kernels that ran.
   virtual std::vector<std::string> Kernels() const = 0;
 };
@@ -42,6 +46,9 @@ class Task {
 // as `x`, or as `x_indptr`, `x_indices`, `x_values`. INVALID_ARGUMENT when the file is not there or not such a one.
 StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_t nodes, int64_t feature_count,
                                    const std::string& order);
+// The same out of a binary graph (bench/binary_graph.h); its features are Pattern(nodes, feature_count).
+StatusOr<PreparedUpload> LoadBinaryGraph(Bench& bench, const std::string& file, int64_t feature_count,
+                                         const std::string& order);
 
 // What to aggregate. The source rows are Pattern(nodes, width) of bench/pattern.h, in the client's order.
 struct AggregateCell {
@@ -53,9 +60,14 @@ struct AggregateCell {
 StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
                                                   const AggregateCell& cell);
 
-// A forward pass over all nodes, the answer's rows put back into the client's order within the time.
-StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph,
-                                                const std::string& architecture_file, const std::string& weights_file);
+// A forward pass over all nodes. On the CPU the answer's rows are put back into the client's order within the time; on
+// a GPU they stay where the plan leaves them, on the device, as the peers' do. `tune`: kernels are measured on the
+// graph first, as a server does in the background.
+struct ForwardCell {
+  std::string architecture_file, weights_file;
+  bool tune = false;
+};
+StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph, const ForwardCell& cell);
 
 }  // namespace vicinal::bench
 

@@ -92,6 +92,7 @@ class EngineImpl final : public Engine {
             plans_.size_bytes() + budget_.reserved_bytes(), options_.memory_budget_bytes};
   }
   int64_t queue_depth() const override { return inference_.executor().queue_depth(); }
+  Status Health() override { return device_.Health(); }
   bool Drain(MonotonicTime deadline) override { return inference_.executor().Drain(deadline); }
 
  private:

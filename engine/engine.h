@@ -256,6 +256,8 @@ class Engine {
   virtual std::vector<KernelStatus> Kernels() const = 0;
   virtual MemoryUse Memory() const = 0;
   virtual int64_t queue_depth() const = 0;
+  // As Device::Health: not OK once nothing that needs the device will succeed in this process.
+  virtual Status Health() { return OkStatus(); }
 
   // Refuses new inference, lets what is queued finish; false when `deadline` came first.
   virtual bool Drain(MonotonicTime deadline) = 0;

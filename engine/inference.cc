@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/execute/awaited.h"
+#include "engine/plan/layout_bytes.h"
 
 namespace vicinal {
 namespace {
@@ -48,7 +49,8 @@ StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job)
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = executor_.num_threads();
-  VICINAL_RETURN_IF_ERROR(parts_.budget->Admit(Plan::BytesBound(request), "running this model on this graph"));
+  const int64_t bound = Plan::BytesBound(request) + LayoutBytesBound(request, *parts_.registry, parts_.device->kind());
+  VICINAL_RETURN_IF_ERROR(parts_.budget->Admit(bound, "running this model on this graph"));
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device));
   if (!job.keep_plan) return plan;
   if (parts_.on_plan) parts_.on_plan(request.graph);
@@ -81,6 +83,8 @@ StatusOr<InferenceResult> InferenceSpine::Run(const InferenceJob& job, Monotonic
   }
   VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
   result.served_by = job.served_by;
+  int64_t& revision = result.served_by.numerics_revision;
+  if (revision != 0) revision = NumericsRevision(revision, plan->evaluation());
   result.multi_label = job.plan.model->multi_label;
   result.timing = {SecondsBetween(submitted, taken_up), SecondsBetween(taken_up, planned),
                    SecondsBetween(planned, executed)};

@@ -40,12 +40,13 @@ CacheShares ReuseOf(const LocalityProfile& locality, int64_t row_bytes) {
   return {locality.reuse[i].l2, locality.reuse[i].llc};
 }
 
-WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_threads) {
+WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_threads, DeviceKind device) {
   WorkShape shape;
   shape.rows = adjacency.rows;
   shape.cols = adjacency.cols;
   shape.edges = adjacency.nnz;
   shape.num_threads = num_threads;
+  shape.device = device;
   const LocalityProfile& locality = graph.parts().profile.after;
   const bool known = std::any_of(locality.reuse.begin(), locality.reuse.end(),
                                  [](const ReuseEstimate& r) { return r.l2 > 0.0 || r.llc > 0.0; });
@@ -101,14 +102,15 @@ class TuningService::Session {
   Status Prepare() {
     VICINAL_ASSIGN_OR_RETURN(adjacency_, job_.graph->Adjacency(job_.work.adjacency));
     const CsrView whole = adjacency_->view();
-    VICINAL_RETURN_IF_ERROR(
-        parts_.budget->Admit(Trial::BytesBound(job_.work.key, whole.rows, whole.cols), "tuning this graph"));
     TrialInput input;
     input.key = job_.work.key;
     input.adjacency = whole;
+    input.blocks = job_.graph->parts().blocks;
     input.device = parts_.device;
     input.registry = parts_.registry;
-    input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads());
+    const int64_t bound = Trial::BytesBound(input.key, whole.rows, whole.cols) + Trial::LayoutBytesBound(input);
+    VICINAL_RETURN_IF_ERROR(parts_.budget->Admit(bound, "tuning this graph"));
+    input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads(), parts_.device->kind());
     const double predicted = PredictSeconds(input.key, input.shape, {}, {});
     if (predicted > kMaxRunSeconds) {
       share_ = kMaxRunSeconds / predicted;
@@ -116,6 +118,7 @@ class TuningService::Session {
       // Blocks of rows that nobody has edges into say nothing about their share.
       if (sampled_.view.nnz > 0) share_ = static_cast<double>(sampled_.view.nnz) / static_cast<double>(whole.nnz);
       input.adjacency = sampled_.view;
+      input.blocks = {};  // they are of all rows
       input.shape.rows = sampled_.view.rows;
       input.shape.edges = sampled_.view.nnz;
     }

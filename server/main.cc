@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -215,14 +216,22 @@ int Main(int argc, char** argv) {
   StatusOr<Config> config = ConfigFromFlags();
   if (!config.ok()) return Fail(config.status(), kBadFlags);
   if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags);
-  StatusOr<std::unique_ptr<Server>> server = Server::Start(*config);
+  std::atomic<bool> device_lost{false};
+  const auto on_device_lost = [&device_lost] {
+    device_lost.store(true);
+    kill(getpid(), SIGTERM);
+  };
+  StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, {}, on_device_lost);
   if (!server.ok()) return Fail(server.status(), 1);
 
   AwaitStopSignal(signals);
   JsonLog log(STDERR_FILENO, config->log_level, &Clock::Real());
+  const int code = device_lost.load() ? kDeviceLostExit : 0;
   const StopPlan plan = {[&] { (*server)->Stop(); }, [&] { (*server)->Hurry(); },
-                         config->drain_delay + config->drain_timeout + kStopGrace, kStopGrace};
-  return StopOrExit(plan, signals, log);
+                         config->drain_delay + config->drain_timeout + kStopGrace, kStopGrace,
+                         code != 0 ? code : kStuckExit};
+  const int stopped = StopOrExit(plan, signals, log);
+  return stopped != 0 ? stopped : code;
 }
 
 }  // namespace

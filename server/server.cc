@@ -45,6 +45,10 @@ constexpr std::chrono::seconds kLastBytes{2};
 constexpr std::chrono::milliseconds kQuiet{200};
 constexpr std::chrono::seconds kLinger{2};
 
+// From one look at the device's health to the next: about as long as requests fail with DEVICE_LOST before readiness
+// goes.
+constexpr std::chrono::milliseconds kDevicePeriod{100};
+
 EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics* metrics, Logger* log) {
   EngineOptions options;
   options.num_threads = config.threads;
@@ -114,8 +118,9 @@ Status WriteReadyFile(const std::string& path, const std::string& grpc, const st
 
 // Members in the order in which they outlive each other: what comes later uses what comes earlier.
 struct Server::Impl {
-  Impl(const Config& given, Fakes fakes)
+  Impl(const Config& given, Fakes fakes, std::function<void()> told_of_loss)
       : config(given),
+        on_device_lost(std::move(told_of_loss)),
         clock(fakes.clock != nullptr ? *fakes.clock : Clock::Real()),
         log(fakes.log_fd, given.log_level, &clock),
         auth(given.admin_token, given.infer_token),
@@ -125,13 +130,16 @@ struct Server::Impl {
   void StartHandlers();
   Status StartServing();
   StateSnapshot Snapshot();
+  void LookAfterDevice();
 
   const Config config;
+  const std::function<void()> on_device_lost;
   const Clock& clock;
   JsonLog log;
   const Auth auth;
   Drain drain;
   std::atomic<bool> ready{false};
+  std::atomic<bool> device_lost{false};
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<UploadStore> uploads;
@@ -147,6 +155,7 @@ struct Server::Impl {
   std::vector<std::unique_ptr<grpc::Service>> services;
   std::unique_ptr<grpc::Server> grpc;
   std::optional<Health> health;
+  std::unique_ptr<Housekeeper> device_watch;
   std::string grpc_address, metrics_address;
   bool stopped = false;
 };
@@ -209,7 +218,21 @@ Status Server::Impl::StartServing() {
   ready.store(true);
   if (!config.ready_file.empty())
     VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address));
+  const std::vector<DeviceInfo> devices = engine->Devices();
+  if (!devices.empty() && devices.front().name != "cpu")
+    device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
   return OkStatus();
+}
+
+void Server::Impl::LookAfterDevice() {
+  const Status status = engine->Health();
+  if (status.ok() || device_lost.exchange(true)) return;
+  log.Log(LogLevel::kError, "the device is lost; the process has to be started again",
+          {{"error", std::string(status.message())}});
+  ready.store(false);
+  health->SetReady(false);
+  drain.Begin();
+  if (on_device_lost) on_device_lost();
 }
 
 StateSnapshot Server::Impl::Snapshot() {
@@ -236,11 +259,12 @@ StateSnapshot Server::Impl::Snapshot() {
   return state;
 }
 
-StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fakes) {
+StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fakes,
+                                                std::function<void()> on_device_lost) {
   VICINAL_RETURN_IF_ERROR(CheckConfig(config));
   // One of an earlier run would tell a waiting script of a server that is not there.
   if (!config.ready_file.empty()) unlink(config.ready_file.c_str());
-  auto impl = std::make_unique<Impl>(config, std::move(fakes));
+  auto impl = std::make_unique<Impl>(config, std::move(fakes), std::move(on_device_lost));
   VICINAL_RETURN_IF_ERROR(impl->StartEngine());
   impl->StartHandlers();
   std::unique_ptr<Server> server(new Server(std::move(impl)));
@@ -264,12 +288,15 @@ const std::string& Server::metrics_address() const { return impl_->metrics_addre
 bool Server::Stop() {
   if (std::exchange(impl_->stopped, true)) return true;
   bool clean = true;
+  impl_->device_watch.reset();
   if (impl_->grpc != nullptr) {
     impl_->log.Log(LogLevel::kInfo, "stopping", {});
     impl_->ready.store(false);
     if (impl_->health) impl_->health->SetReady(false);
-    // Balancers learn that this replica goes before it refuses anything.
-    impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
+    // Balancers learn that this replica goes before it refuses anything. Without a device it refuses already.
+    if (!impl_->device_lost.load()) {
+      impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
+    }
     impl_->drain.Begin();
     clean = impl_->drain.Wait(std::chrono::steady_clock::now() + impl_->config.drain_timeout);
     impl_->drain.Linger(kQuiet, std::chrono::steady_clock::now() + kLinger);

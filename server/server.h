@@ -3,6 +3,7 @@
 #ifndef VICINAL_SERVER_SERVER_H_
 #define VICINAL_SERVER_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,8 +22,11 @@ struct Fakes {
 class Server {
  public:
   // Serves when it returns, and has written the ready file. INVALID_ARGUMENT: a setting that makes no sense.
-  // FAILED_PRECONDITION: no such device, an address that is taken.
-  static StatusOr<std::unique_ptr<Server>> Start(const Config& config, Fakes fakes = {});
+  // FAILED_PRECONDITION: no such device, an address that is taken. `on_device_lost` is called once, on a thread of the
+  // server's, when the device can be used no more (Engine::Health): by then readiness is gone and new calls are
+  // refused; all that is left to do is to stop, and to start another process.
+  static StatusOr<std::unique_ptr<Server>> Start(const Config& config, Fakes fakes = {},
+                                                 std::function<void()> on_device_lost = {});
   // Stops at once, if Stop was not called.
   ~Server();
 
@@ -30,8 +34,9 @@ class Server {
   const std::string& grpc_address() const;
   const std::string& metrics_address() const;
 
-  // Health says NOT_SERVING, the drain delay passes, new calls are refused, calls under way finish or the drain timeout
-  // passes; then nothing is served any more. Blocks. True when all calls under way ended by themselves. Once.
+  // Health says NOT_SERVING, the drain delay passes (not after the device was lost), new calls are refused, calls under
+  // way finish or the drain timeout passes; then nothing is served any more. Blocks. True when all calls under way
+  // ended by themselves. Once.
   bool Stop();
   // Makes a Stop that is under way (or comes later) wait no more. Any thread.
   void Hurry();

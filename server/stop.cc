@@ -71,7 +71,7 @@ int StopOrExit(const StopPlan& plan, const sigset_t& signals, Logger& log) {
       if (done.load()) break;
       log.Log(LogLevel::kError, "stuck while stopping: exits with what is under way cut off", {});
       // Not exit: what it would destroy is in use by whatever is stuck.
-      std::_Exit(kStuckExit);
+      std::_Exit(plan.exit_when_stuck);
     }
     plan.hurry();
     deadline = std::min(deadline, SteadyClock::now() + plan.grace);

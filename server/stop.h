@@ -15,12 +15,15 @@ namespace vicinal::server {
 
 // What the process exits with when the stop did not come to its end.
 inline constexpr int kStuckExit = 3;
+// What the process exits with after its device was lost, so that whoever watches it starts it again.
+inline constexpr int kDeviceLostExit = 4;
 
 struct StopPlan {
   std::function<void()> stop;          // run on a thread of its own
   std::function<void()> hurry;         // makes `stop` wait for nothing more
   std::chrono::milliseconds limit{0};  // for `stop`
   std::chrono::milliseconds grace{0};  // for `stop` once it was hurried
+  int exit_when_stuck = kStuckExit;
 };
 
 // Blocks what ends a server, and the signal by which a stop tells that it is done, in this thread and those it makes.
@@ -28,7 +31,7 @@ sigset_t BlockSignals();
 // Waits for a signal that ends a server.
 void AwaitStopSignal(const sigset_t& signals);
 // Stops; each further signal hurries it. Returns 0, or does not return: past its limit the stop is logged as stuck, and
-// the process exits with kStuckExit.
+// the process exits with `exit_when_stuck`.
 int StopOrExit(const StopPlan& plan, const sigset_t& signals, Logger& log);
 
 }  // namespace vicinal::server

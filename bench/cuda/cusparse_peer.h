@@ -1,35 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuSPARSE's SpMM as the bar: float32, row-major, 32-bit indices, descriptors and workspace made once, preprocessed,
-// every algorithm that takes CSR. What it needs around a launch is outside the timed part, as a careful user would have
-// it.
+// cuSPARSE as the bar: row-major, 32-bit indices, descriptors and workspace made once, preprocessed, every algorithm
+// that takes CSR. What it needs around a launch is outside the timed part, as a careful user would have it.
 #ifndef VICINAL_BENCH_CUDA_CUSPARSE_PEER_H_
 #define VICINAL_BENCH_CUDA_CUSPARSE_PEER_H_
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "bench/cuda/event_timer.h"
+#include "engine/base/vocabulary.h"
 
 namespace vicinal::bench {
 
-struct PeerGraph {
+inline constexpr int kSets = 3;  // of rotating buffers
+
+// A square CSR matrix on the device; what cuSPARSE writes to is not const.
+struct PeerMatrix {
   int64_t nodes = 0;
   int64_t edges = 0;
-  int32_t* row_ptr = nullptr;  // on the device
+  int32_t* row_ptr = nullptr;
   int32_t* col = nullptr;
-  float* value = nullptr;
 };
 
-struct PeerResult {
+struct PeerRun {
   std::string algorithm;
   Timing timing;
+  bool right = false;
 };
 
-// The fastest algorithm of cuSPARSE for dst = A * src, [nodes, width] each, over rotating buffers.
-PeerResult TimeCusparse(const PeerGraph& graph, int64_t width, float* const* src, float* const* dst, int num_buffers,
-                        cudaStream_t stream, int warm_up, int repeats);
+// result = A * src, [nodes, width] each. A's values and src are stored in `storage`, the result in `result_storage`;
+// sums are float32.
+struct SpmmPeer {
+  PeerMatrix matrix;
+  int64_t width = 0;
+  Storage storage = Storage::kFloat32;
+  Storage result_storage = Storage::kFloat32;
+  void* value = nullptr;
+  void* src[kSets] = {};
+  void* result[kSets] = {};
+};
+
+// result[e] = target[i] . src[j] for each edge (j -> i), [edges], float32.
+struct SddmmPeer {
+  PeerMatrix matrix;
+  int64_t width = 0;
+  float* src[kSets] = {};
+  float* target[kSets] = {};
+  float* result[kSets] = {};
+};
+
+// Each algorithm that takes the problem; `is_right` is asked after a first run into the first set. Those that are far
+// from the fastest keep the time of a few runs.
+std::vector<PeerRun> TimeCusparse(const SpmmPeer& peer, cudaStream_t stream, double budget_us,
+                                  const std::function<bool()>& is_right);
+std::vector<PeerRun> TimeCusparse(const SddmmPeer& peer, cudaStream_t stream, double budget_us,
+                                  const std::function<bool()>& is_right);
+
+// The fastest that is right; null for none.
+const PeerRun* Fastest(const std::vector<PeerRun>& runs);
 
 }  // namespace vicinal::bench
 

@@ -2,10 +2,24 @@
 #include "bench/cuda/event_timer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
+
+#include "bench/cuda/delay.h"
 
 namespace vicinal::bench {
+namespace {
+
+// Long enough for the host to queue so many launches, two events each; what takes it longer is long on the device, too.
+int64_t DelayFor(int repeats) {
+  constexpr int64_t kNanosecondsOfLaunch = 40'000;
+  return kNanosecondsOfLaunch * repeats;
+}
+
+}  // namespace
 
 void MustBeOk(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -13,15 +27,19 @@ void MustBeOk(cudaError_t error, const char* what) {
   std::exit(1);
 }
 
-Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::function<void(int)>& launch) {
+Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launcher& launch) {
   std::vector<cudaEvent_t> events(2 * repeats);
   for (cudaEvent_t& event : events) MustBeOk(cudaEventCreate(&event), "event");
   for (int i = 0; i < warm_up; ++i) launch(i);
+  MustBeOk(cudaStreamSynchronize(stream), "warm-up");
+  LaunchDelay(DelayFor(repeats), stream);
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     MustBeOk(cudaEventRecord(events[2 * i], stream), "event");
     launch(i);
     MustBeOk(cudaEventRecord(events[2 * i + 1], stream), "event");
   }
+  const std::chrono::duration<double, std::micro> queued = std::chrono::steady_clock::now() - begin;
   MustBeOk(cudaStreamSynchronize(stream), "timed launches");
   std::vector<double> us;
   for (int i = 0; i < repeats; ++i) {
@@ -32,7 +50,22 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const std::fu
   for (cudaEvent_t event : events) cudaEventDestroy(event);
   std::sort(us.begin(), us.end());
   const auto at = [&](double q) { return us[static_cast<size_t>(q * static_cast<double>(us.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9)};
+  return {at(0.5), at(0.1), at(0.9), repeats, queued.count() / repeats};
+}
+
+Timing TimeOnce(cudaStream_t stream, const Launcher& launch) { return TimeLaunches(stream, 0, 1, launch); }
+
+Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& first, double best_us) {
+  // Where runs are long, loading code is not what makes them so.
+  constexpr double kHopeless = 8, kLongUs = 20e3;
+  if (best_us > 0 && first.median_us > kLongUs && first.median_us > kHopeless * best_us) return first;
+  return TimeLaunches(stream, 1, 3, launch);
+}
+
+Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us) {
+  constexpr double kLeast = 5, kMost = 30;
+  const double fit = budget_us / std::max(before.median_us, 0.1);
+  return TimeLaunches(stream, fit < kMost ? 1 : 3, static_cast<int>(std::clamp(fit, kLeast, kMost)), launch);
 }
 
 }  // namespace vicinal::bench

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// balanced_rows: aggregation as a stream of gathered rows, in bounded items of work.
+// balanced_rows: aggregation by groups of lanes, work handed out by length.
 //
-// Idea. A group of lanes takes some neighbouring rows, or a piece of a long row (row_pieces.h), and a tile of columns.
-// A lane owns packs of up to 4 columns (16 bytes) and keeps their sums in registers. The edges of a group's rows lie
-// one after the other, so they are read as one stream: a batch of source rows is loaded at once, whatever rows it
-// belongs to, while the indices of the next batch are on their way; at the end of a row its sum is finished and stored.
-// Short rows thus keep as many loads in flight as long ones. Wide sources are aggregated tile by tile. Pieces of long
-// rows start first; who arrives last adds the pieces up in their order. Order of evaluation (the same for all layouts):
-// edges of a short row one after the other; those of a piece, and the pieces of a row, in four interleaved chains. No
-// float atomics; equal bits at every run, for every tile width, in every subset of rows. Pieces are short, so rounding
-// stays low. Measured on an H200, unweighted sum, against the best of cuSPARSE: 1.5 to 3.9 times as fast on short rows
-// (molecules), 0.8 to 1.1 times on amazon0505, 0.4 to 0.9 times on small graphs and on long rows. Moves edges * (4 + 4
-// * width) bytes of gather (4 more where weighted: an unweighted graph has no value array to read), rows * 4 * width of
-// stores, and up to 1/64 of the gather for partial results of long rows.
+// Idea. kLanes lanes side by side cover a tile of columns, 16 bytes each; kGroups such groups read different edges of
+// one row at once, so that narrow rows keep a warp's lanes busy too. A round gathers 4 rows per lane, then adds them:
+// what is in flight comes from many warps rather than from much in each, so the kernel is kept small, in registers and
+// in code. (Handing indices round by shuffles, fetching those of the next round early, a block per long row: each was
+// tried, and cost more in occupancy than it won.) Who works on what is decided beforehand (row_work.h): rows are
+// started longest first, long ones are cut, and a second small kernel adds the parts in order: no atomics of any kind.
+// Order of evaluation: row_work.h; equal bits at every run, for every tile and number of groups, with work lists and
+// without.
+//
+// Moves edges * (4 + s * width) bytes of gather (4 more per edge with weights), rows * (16 + 4 * width) besides; s is
+// 4, or 2 for rows stored in 16 bits. Bound by the L2's read speed where sources are read often, by memory where not.
+// Related: GE-SpMM's coarsened warps, Sputnik's order by length, RoDe's cut of long rows.
 #ifndef VICINAL_ENGINE_CUDA_BALANCED_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_BALANCED_ROWS_CUH_
 
@@ -20,323 +20,290 @@
 #include <cstdint>
 
 #include "engine/cuda/balanced_rows.h"
-#include "engine/cuda/epilogue.cuh"
-#include "engine/cuda/pack.cuh"
-#include "engine/cuda/row_pieces.cuh"
+#include "engine/cuda/row_finish.cuh"
+#include "engine/cuda/row_load.cuh"
 
 namespace vicinal::cuda {
 
 inline constexpr int kBlockThreads = 128;
+inline constexpr int kChains = 4;
 
-// kLanes lanes side by side cover kPacks packs each of a tile.
-template <int kVec_, int kLanes_, int kPacks_>
+// How messages are made and put together.
+struct PlainSum {
+  static constexpr bool kWeighted = false, kExtremum = false;
+};
+struct WeightedSum {
+  static constexpr bool kWeighted = true, kExtremum = false;
+};
+// The maximum of weighted messages; a minimum is that of negated ones, negated.
+struct Extremum {
+  static constexpr bool kWeighted = true, kExtremum = true;
+};
+
+template <class Element_, int kVec_, int kLanes_, int kGroups_>
 struct RowLayout {
-  static constexpr int kVec = kVec_, kLanes = kLanes_, kPacks = kPacks_;
-  static constexpr int kTile = kVec * kLanes * kPacks;
-  static constexpr int kGroups = kBlockThreads / kLanes;  // per block
-  static constexpr int kBatch = 4;                        // source rows on their way at once
+  using Element = Element_;
+  using Load = RowLoad<Element, kVec_>;
+  static constexpr int kVec = kVec_, kLanes = kLanes_, kGroups = kGroups_;
+  static constexpr int kRowLanes = kLanes * kGroups;
+  static constexpr int kTile = kVec * kLanes;
+  static constexpr int kKept = kChains / kGroups;  // chains per lane
+  static constexpr int kLoads = 4;                 // gathered rows per lane in flight
+  static constexpr int kRoundEdges = kLoads * kGroups;
+  // Sums of a row are spread over its groups where there are enough of them: a lane ends with this many.
+  static constexpr bool kSpread = kVec >= kGroups;
+  static constexpr int kMine = kSpread ? kVec / kGroups : kVec;
+  static_assert(kGroups <= kChains && kRowLanes <= 32 && kPieceEdges % kRoundEdges == 0);
 };
 
-struct BalancedRowsParams {
-  CsrView adjacency;
-  const float* src_scale;  // in place of the adjacency's values, where it has none
-  ConstMatrixView src;
-  MatrixView dst;
-  Reduce reduce;
-  float self_scale;
-  Epilogue epilogue;
-  int rows_per_group;
-  int64_t unit;  // of cuts; 0: no row is cut
-  int64_t cells;
-  float* partials;  // [cells, partial_stride]
-  int64_t partial_stride;
-  int* tickets;       // [tiles, cells]
-  bool vector_store;  // packs may be stored whole
-  bool plain;         // no self term, mean or epilogue, and stored whole
+// Where a lane stands in its row's lanes.
+template <class Layout>
+struct Lane {
+  int lane = threadIdx.x % Layout::kRowLanes;
+  int group = lane / Layout::kLanes;
+  int tile = static_cast<int>(blockIdx.y) * Layout::kTile;
+  int offset = lane % Layout::kLanes * Layout::kVec;  // in the tile, of the columns it reads
+  unsigned mask = Layout::kRowLanes == 32 ? ~0u
+                                          : ((1u << Layout::kRowLanes % 32) - 1u)
+                                                << (threadIdx.x % 32 / Layout::kRowLanes * Layout::kRowLanes);
+
+  // Of the sums it ends with.
+  __device__ int column() const { return tile + offset + (Layout::kSpread ? group * Layout::kMine : 0); }
+  __device__ bool has_sums(const RowsParams& params) const {
+    return (Layout::kSpread || group == 0) && column() < params.dst.cols;
+  }
 };
 
-template <class Layout>
-using RowPacks = Pack<Layout::kVec>[Layout::kPacks];
-
-// Column of pack `pack` of this lane, relative to the tile.
-template <class Layout>
-__device__ inline int LaneColumn(int pack) {
-  return (static_cast<int>(threadIdx.x) % Layout::kLanes + pack * Layout::kLanes) * Layout::kVec;
+template <class Mode>
+__device__ inline float Neutral() {
+  return Mode::kExtremum ? -INFINITY : 0.0f;
 }
 
-template <class Layout, bool kMax>
-__device__ inline void ClearRow(RowPacks<Layout>& sum) {
-#pragma unroll
-  for (int p = 0; p < Layout::kPacks; ++p) sum[p] = Pack<Layout::kVec>::Filled(kMax ? -INFINITY : 0.0f);
+template <class Mode>
+__device__ inline float Joined(float a, float b) {
+  return Mode::kExtremum ? fmaxf(a, b) : a + b;
 }
 
-template <class Layout, bool kWeighted, bool kMax>
-__device__ inline void AddRow(RowPacks<Layout>& sum, float weight, const RowPacks<Layout>& x) {
+template <class Mode, int kVec>
+__device__ inline void Clear(float (&total)[kVec]) {
 #pragma unroll
-  for (int p = 0; p < Layout::kPacks; ++p) {
+  for (int i = 0; i < kVec; ++i) total[i] = Neutral<Mode>();
+}
+
+template <class Mode, int kCount>
+__device__ inline void Join(const float (&more)[kCount], float (&total)[kCount]) {
 #pragma unroll
-    for (int v = 0; v < Layout::kVec; ++v) {
-      float& s = sum[p].v[v];
-      if (kMax) {
-        s = fmaxf(s, kWeighted ? weight * x[p].v[v] : x[p].v[v]);
+  for (int i = 0; i < kCount; ++i) total[i] = Joined<Mode>(total[i], more[i]);
+}
+
+// The chains that a lane keeps.
+template <class Layout, class Mode>
+struct Chains {
+  float v[Layout::kKept][Layout::kVec];
+
+  __device__ void Clear() {
+#pragma unroll
+    for (int k = 0; k < Layout::kKept; ++k)
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+  }
+  // Adds (0 + 2) + (1 + 3) to `total`: chain c is number c / kGroups of group c % kGroups.
+  __device__ void AddTo(const Lane<Layout>& at, float (&total)[Layout::kMine]) const {
+    float all[Layout::kVec];
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      if constexpr (Layout::kGroups == 1) {
+        all[i] = Joined<Mode>(Joined<Mode>(v[0][i], v[2][i]), Joined<Mode>(v[1][i], v[3][i]));
+      } else if constexpr (Layout::kGroups == 2) {
+        all[i] = Joined<Mode>(v[0][i], v[1][i]);
       } else {
-        s = kWeighted ? fmaf(weight, x[p].v[v], s) : s + x[p].v[v];
+        all[i] = v[0][i];
       }
     }
-  }
-}
-
-// Self term, mean and epilogue of one pack of a finished row, and its store. Not inlined: rows end in many places of an
-// unrolled loop.
-template <int kVec, bool kMax>
-__device__ __noinline__ void FinishPack(const BalancedRowsParams* params, int64_t row, int64_t edges, int64_t first,
-                                        Pack<kVec> out) {
-  float* dst = params->dst.data + row * params->dst.stride + first;
-#pragma unroll
-  for (int v = 0; v < kVec; ++v) {
-    const int64_t col = first + v;
-    if (col >= params->dst.cols) continue;
-    float x = out.v[v];
-    if (kMax && edges == 0) x = 0.0f;
-    if (params->reduce == Reduce::kMean && edges > 0) x = __fdiv_rn(x, static_cast<float>(edges));
-    if (params->self_scale != 0.0f) x = fmaf(params->self_scale, params->src.data[row * params->src.stride + col], x);
-    out.v[v] = ApplyEpilogue(params->epilogue, x, row, col);
-    if (!params->vector_store) dst[v] = out.v[v];
-  }
-  if (params->vector_store && first < params->dst.cols) StorePack<kVec>(dst, out);
-}
-
-template <class Layout, bool kMax, bool kPlain>
-__device__ inline void StoreRow(const BalancedRowsParams& params, int64_t row, int64_t edges, int64_t tile_begin,
-                                const RowPacks<Layout>& sum) {
-#pragma unroll
-  for (int p = 0; p < Layout::kPacks; ++p) {
-    const int64_t first = tile_begin + LaneColumn<Layout>(p);
-    if constexpr (!kPlain) {
-      FinishPack<Layout::kVec, kMax>(&params, row, edges, first, sum[p]);
-    } else if (first < params.dst.cols) {
-      Pack<Layout::kVec> out = sum[p];
-      if (kMax && edges == 0) out = Pack<Layout::kVec>::Filled(0.0f);
-      StorePack<Layout::kVec>(params.dst.data + row * params.dst.stride + first, out);
+    if constexpr (Layout::kGroups == 4) Exchange<2, Layout::kVec>(at, all);
+    if constexpr (Layout::kGroups >= 2) {
+      Exchange<1, Layout::kSpread ? Layout::kVec * 2 / Layout::kGroups : Layout::kVec>(at, all);
     }
+#pragma unroll
+    for (int i = 0; i < Layout::kMine; ++i) total[i] = Joined<Mode>(total[i], all[i]);
   }
-}
 
-// A batch of source rows on its way. Edges at `end` and beyond are not read; the stream never adds them.
-template <class Layout, bool kWeighted>
-struct Batch {
-  static constexpr int kSize = Layout::kBatch;
-  int32_t source[kSize];
-  float weight[kSize];
-  RowPacks<Layout> x[kSize];
-
-  __device__ void LoadIndices(const BalancedRowsParams& params, int64_t base, int64_t end) {
-    const int32_t* col = params.adjacency.col + base;
-    const int count = static_cast<int>(min(end - base, int64_t{kSize}));
+ private:
+  // Joins the first kCount of `all` with those of the group that differs in bit kBit of its number: where sums are
+  // spread, each keeps one half of them and gives away the other.
+  template <int kBit, int kCount>
+  __device__ static void Exchange(const Lane<Layout>& at, float (&all)[Layout::kVec]) {
+    if constexpr (Layout::kSpread) {
+      constexpr int kHalf = kCount / 2;
+      const bool upper = (at.group & kBit) != 0;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      source[i] = i < count ? __ldg(col + i) : -1;
-      weight[i] = kWeighted && i < count ? EdgeWeight(params.adjacency, params.src_scale, base + i, source[i]) : 1.0f;
-    }
-  }
-  __device__ void LoadRows(const float* data, int64_t stride, int columns) {
+      for (int i = 0; i < kHalf; ++i) {
+        const float keep = upper ? all[i + kHalf] : all[i], give = upper ? all[i] : all[i + kHalf];
+        all[i] = Joined<Mode>(keep, __shfl_xor_sync(at.mask, give, kBit * Layout::kLanes));
+      }
+    } else {
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-#pragma unroll
-      for (int p = 0; p < Layout::kPacks; ++p) {
-        const int column = LaneColumn<Layout>(p);
-        x[i][p] = Pack<Layout::kVec>::Filled(0.0f);
-        if (source[i] >= 0 && column < columns)
-          x[i][p] = LoadReadOnly<Layout::kVec>(data + source[i] * stride + column);
+      for (int i = 0; i < kCount; ++i) {
+        all[i] = Joined<Mode>(all[i], __shfl_xor_sync(at.mask, all[i], kBit * Layout::kLanes));
       }
     }
   }
 };
 
-// Streams rows [row, stop) of one group, which are short but for those it stops at: returns the first row that is not
-// done.
-template <class Layout, bool kWeighted, bool kMax, bool kPlain>
-__device__ inline int64_t StreamRows(const BalancedRowsParams& params, int64_t row, int64_t stop, int64_t tile_begin,
-                                     int columns) {
-  const int64_t* row_ptr = params.adjacency.row_ptr;
-  const float* data = params.src.data + tile_begin;
-  int64_t begin = __ldg(row_ptr + row), end = __ldg(row_ptr + row + 1);
-  if (params.unit > 0 && IsLongRow(end - begin, params.unit)) return row + 1;
-  int64_t after = row + 1 < stop ? __ldg(row_ptr + row + 2) : end;  // end of the next row
-  int64_t last = __ldg(row_ptr + stop);                             // of the stream
-  RowPacks<Layout> sum;
-  ClearRow<Layout, kMax>(sum);
-  Batch<Layout, kWeighted> batch;
-  batch.LoadIndices(params, begin, last);
-  for (int64_t base = begin; base < last; base += Layout::kBatch) {
-    batch.LoadRows(data, params.src.stride, columns);
-    float weight[Layout::kBatch];
-#pragma unroll
-    for (int i = 0; i < Layout::kBatch; ++i) weight[i] = batch.weight[i];
-    batch.LoadIndices(params, base + Layout::kBatch, last);
-    if (base + Layout::kBatch <= end) {  // within a row, as most batches of all but the shortest rows are
-#pragma unroll
-      for (int i = 0; i < Layout::kBatch; ++i) AddRow<Layout, kWeighted, kMax>(sum, weight[i], batch.x[i]);
-      continue;
-    }
-#pragma unroll
-    for (int i = 0; i < Layout::kBatch; ++i) {
-      while (base + i == end && base + i < last) {
-        StoreRow<Layout, kMax, kPlain>(params, row, end - begin, tile_begin, sum);
-        ClearRow<Layout, kMax>(sum);
-        ++row;
-        begin = end;
-        end = after;
-        if (params.unit > 0 && IsLongRow(end - begin, params.unit)) {
-          last = begin;
-        } else if (row + 1 < stop) {
-          after = __ldg(row_ptr + row + 2);
-        }
-      }
-      if (base + i < last) AddRow<Layout, kWeighted, kMax>(sum, weight[i], batch.x[i]);
-    }
+// The weight of edge `edge` from `source`.
+template <class Mode>
+__device__ inline float WeightOf(const RowsParams& params, int64_t edge, int32_t source) {
+  if constexpr (!Mode::kWeighted) return 1.0f;
+  float weight = 1.0f;
+  if (params.adjacency.value != nullptr) {
+    weight = __ldg(params.adjacency.value + edge);
+  } else if (params.src_scale != nullptr) {
+    weight = __ldg(params.src_scale + source);
   }
-  while (row < stop && (params.unit == 0 || !IsLongRow(end - begin, params.unit))) {
-    StoreRow<Layout, kMax, kPlain>(params, row, end - begin, tile_begin, sum);
-    ClearRow<Layout, kMax>(sum);
-    ++row;
-    begin = end;
-    end = row < stop ? __ldg(row_ptr + row + 1) : end;
-  }
-  return row;
+  return Mode::kExtremum && params.reduce == Reduce::kMin ? -weight : weight;
 }
 
-// Four partial sums: edge j of a piece goes to the one j mod 4, so that chains of additions stay short.
-template <class Layout, bool kMax>
-struct Slots {
-  RowPacks<Layout> sum[4];
-
-  __device__ Slots() {
+// The next kRoundEdges of `left` edges, from `begin` on. kAll: they are all there.
+template <class Layout, class Mode, bool kAll>
+__device__ inline void RunRound(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
+                                int left, Chains<Layout, Mode>& sum) {
+  const int32_t* col = params.adjacency.col + begin + at.group;
+  int32_t source[Layout::kLoads];
+  float weight[Layout::kLoads];
+  typename Layout::Load::Raw x[Layout::kLoads];
 #pragma unroll
-    for (int s = 0; s < 4; ++s) ClearRow<Layout, kMax>(sum[s]);
+  for (int load = 0; load < Layout::kLoads; ++load) {
+    if (kAll || load * Layout::kGroups + at.group < left) source[load] = __ldg(col + load * Layout::kGroups);
   }
-  __device__ void Total(RowPacks<Layout>& total) const {
 #pragma unroll
-    for (int p = 0; p < Layout::kPacks; ++p) total[p] = sum[0][p];
-#pragma unroll
-    for (int s = 1; s < 4; ++s) AddRow<Layout, false, kMax>(total, 1.0f, sum[s]);
+  for (int load = 0; load < Layout::kLoads; ++load) {
+    if (!kAll && load * Layout::kGroups + at.group >= left) continue;
+    // Unsigned and of 32 bits, so that an address is one instruction.
+    const uint64_t offset = uint64_t{static_cast<uint32_t>(source[load])} * params.src_stride_bytes;
+    x[load] = Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
+    weight[load] = WeightOf<Mode>(params, begin + load * Layout::kGroups + at.group, source[load]);
   }
-};
-
-// The sum of edges [begin, end) of a long row.
-template <class Layout, bool kWeighted, bool kMax>
-__device__ inline void SumPiece(const BalancedRowsParams& params, int64_t begin, int64_t end, int64_t tile_begin,
-                                int columns, RowPacks<Layout>& sum) {
-  Slots<Layout, kMax> slots;
-  Batch<Layout, kWeighted> batch;
-  batch.LoadIndices(params, begin, end);
-  for (int64_t base = begin; base < end; base += Layout::kBatch) {
-    batch.LoadRows(params.src.data + tile_begin, params.src.stride, columns);
-    float weight[Layout::kBatch];
 #pragma unroll
-    for (int i = 0; i < Layout::kBatch; ++i) weight[i] = batch.weight[i];
-    batch.LoadIndices(params, base + Layout::kBatch, end);
+  for (int load = 0; load < Layout::kLoads; ++load) {
+    if (!kAll && load * Layout::kGroups + at.group >= left) continue;
 #pragma unroll
-    for (int i = 0; i < Layout::kBatch; ++i) {
-      if (base + i < end) AddRow<Layout, kWeighted, kMax>(slots.sum[i], weight[i], batch.x[i]);
-    }
-  }
-  slots.Total(sum);
-}
-
-// The sum of a row's pieces, several of them on their way at once.
-template <class Layout, bool kMax>
-__device__ inline void SumPartials(const BalancedRowsParams& params, const RowPiece& piece, int64_t tile_begin,
-                                   int columns, RowPacks<Layout>& sum) {
-  const float* partials = params.partials + piece.first_cell * params.partial_stride + tile_begin;
-  const int64_t step = piece.cell_step * params.partial_stride;
-  Slots<Layout, kMax> slots;
-  for (int64_t base = 0; base < piece.pieces; base += 4) {
-    RowPacks<Layout> x[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int p = 0; p < Layout::kPacks; ++p) {
-        const int column = LaneColumn<Layout>(p);
-        x[i][p] = Pack<Layout::kVec>::Filled(0.0f);
-        if (base + i < piece.pieces && column < columns) {
-          x[i][p] = LoadCoherent<Layout::kVec>(partials + (base + i) * step + column);
-        }
+    for (int i = 0; i < Layout::kVec; ++i) {
+      float& s = sum.v[load % Layout::kKept][i];
+      const float value = Layout::Load::At(x[load], i);
+      if constexpr (Mode::kExtremum) {
+        s = fmaxf(s, weight[load] * value);
+      } else {
+        s = Mode::kWeighted ? fmaf(weight[load], value, s) : s + value;
       }
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (base + i < piece.pieces) AddRow<Layout, false, kMax>(slots.sum[i], 1.0f, x[i]);
+  }
+}
+
+// Joins the sum of edges [begin, begin + count), at most a quad, piece by piece.
+template <class Layout, class Mode>
+__device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
+                               int count, float (&total)[Layout::kMine]) {
+#pragma unroll 1
+  while (true) {
+    int left = min(count, kPieceEdges);
+    count -= left;
+    Chains<Layout, Mode> sum;
+    sum.Clear();
+#pragma unroll 1
+    for (; left >= Layout::kRoundEdges; left -= Layout::kRoundEdges, begin += Layout::kRoundEdges) {
+      RunRound<Layout, Mode, true>(params, at, src, begin, left, sum);
     }
+    if (left > 0) RunRound<Layout, Mode, false>(params, at, src, begin, left, sum);
+    sum.AddTo(at, total);
+    if (count == 0) return;
   }
-  slots.Total(sum);
 }
 
-template <class Layout, bool kWeighted, bool kMax, bool kPlain>
-__device__ inline void RunCell(const BalancedRowsParams& params, int64_t cell, int64_t tile_begin, int columns) {
-  const RowPiece piece = FindPiece<Layout::kLanes>(params.adjacency.row_ptr, params.adjacency.rows, params.unit, cell);
-  if (piece.row < 0) return;
-  RowPacks<Layout> sum;
-  SumPiece<Layout, kWeighted, kMax>(params, piece.begin, piece.end, tile_begin, columns, sum);
-  if (piece.split()) {
-    float* partial = params.partials + piece.cell * params.partial_stride + tile_begin;
-#pragma unroll
-    for (int p = 0; p < Layout::kPacks; ++p) {
-      const int column = LaneColumn<Layout>(p);
-      if (column < columns) StorePack<Layout::kVec>(partial + column, sum[p]);
-    }
-    int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
-    const bool leader = threadIdx.x % Layout::kLanes == 0;
-    if (!ArrivesLast(ticket, piece.pieces, GroupMask<Layout::kLanes>(), leader)) return;
-    SumPartials<Layout, kMax>(params, piece, tile_begin, columns, sum);
-  }
-  StoreRow<Layout, kMax, kPlain>(params, piece.row, piece.row_edges, tile_begin, sum);
+// Blocks of a multiprocessor that registers must be left for: the most that do not make the compiler spill.
+template <class Layout, class Mode>
+constexpr int ResidentBlocks() {
+  if (Layout::kVec > 4 || (Layout::kGroups == 1 && Mode::kWeighted)) return 8;
+  return Layout::kKept == 1 && !Mode::kWeighted ? 10 : 9;
 }
 
-template <class Layout, bool kWeighted, bool kMax, bool kPlain>
-__global__ void __launch_bounds__(kBlockThreads) BalancedRows(const __grid_constant__ BalancedRowsParams params) {
-  const int64_t item = int64_t{blockIdx.x} * Layout::kGroups + threadIdx.x / Layout::kLanes;
-  const int64_t tile_begin = int64_t{blockIdx.y} * Layout::kTile;
-  const int columns = static_cast<int>(min(params.dst.cols - tile_begin, int64_t{Layout::kTile}));
-  if (item < params.cells) {
-    RunCell<Layout, kWeighted, kMax, kPlain>(params, item, tile_begin, columns);
-    return;
-  }
-  int64_t row = (item - params.cells) * params.rows_per_group;
-  const int64_t stop = min(row + params.rows_per_group, params.adjacency.rows);
-  while (row < stop) row = StreamRows<Layout, kWeighted, kMax, kPlain>(params, row, stop, tile_begin, columns);
-}
-
-template <class Layout, bool kWeighted, bool kMax>
-void LaunchGrid(const BalancedRowsParams& params, const dim3& grid, cudaStream_t stream) {
-  if (params.plain) {
-    BalancedRows<Layout, kWeighted, kMax, true><<<grid, kBlockThreads, 0, stream>>>(params);
+template <class Layout, class Mode>
+__global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()))
+    BalancedRows(const __grid_constant__ RowsParams params) {
+  const int64_t item = int64_t{blockIdx.x} * (kBlockThreads / Layout::kRowLanes) + threadIdx.x / Layout::kRowLanes;
+  if (item >= params.num_items || !Holds(params.condition)) return;
+  int row = static_cast<int>(item), count;
+  int64_t begin;
+  if (params.items != nullptr) {
+    const int4 packed = __ldg(reinterpret_cast<const int4*>(params.items) + item);
+    row = packed.x;
+    count = packed.y;
+    begin = static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(packed.w)) << 32 |
+                                 static_cast<uint32_t>(packed.z));
   } else {
-    BalancedRows<Layout, kWeighted, kMax, false><<<grid, kBlockThreads, 0, stream>>>(params);
+    begin = __ldg(params.adjacency.row_ptr + row);
+    count = static_cast<int>(__ldg(params.adjacency.row_ptr + row + 1) - begin);
   }
+  const Lane<Layout> at;
+  // Lanes without columns read what others read; nothing comes of it.
+  const int column = at.tile + (at.tile + at.offset < params.dst.cols ? at.offset : 0);
+  const char* src = static_cast<const char*>(params.src) + column * sizeof(typename Layout::Element);
+  float result[Layout::kMine];
+  Clear<Mode>(result);
+#pragma unroll 1
+  do {
+    const int quad = min(count, kQuadEdges);
+    float total[Layout::kMine];
+    Clear<Mode>(total);
+    SumQuad<Layout, Mode>(params, at, src, begin, quad, total);
+    Join<Mode>(total, result);
+    count -= quad;
+    begin += quad;
+  } while (count > 0);
+  if (at.has_sums(params)) FinishRow(params, item, row, at.column(), result);
 }
 
-template <class Layout>
-cudaError_t LaunchLayout(const BalancedRowsParams& params, cudaStream_t stream) {
-  const int64_t groups = (params.adjacency.rows + params.rows_per_group - 1) / params.rows_per_group;
-  const int64_t items = params.cells + groups;
-  const dim3 grid(static_cast<unsigned>((items + Layout::kGroups - 1) / Layout::kGroups),
+template <class Layout, class Mode>
+cudaError_t LaunchRowLayout(const RowsParams& params, cudaStream_t stream) {
+  constexpr int kItems = kBlockThreads / Layout::kRowLanes;
+  const int64_t blocks = (params.num_items + kItems - 1) / kItems;
+  const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((params.dst.cols + Layout::kTile - 1) / Layout::kTile));
-  const bool weighted = params.adjacency.value != nullptr || params.src_scale != nullptr;
-  if (params.reduce == Reduce::kMax) {
-    weighted ? LaunchGrid<Layout, true, true>(params, grid, stream)
-             : LaunchGrid<Layout, false, true>(params, grid, stream);
-  } else {
-    weighted ? LaunchGrid<Layout, true, false>(params, grid, stream)
-             : LaunchGrid<Layout, false, false>(params, grid, stream);
-  }
+  BalancedRows<Layout, Mode><<<grid, kBlockThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 
-// One per pack width, each in a file of its own: they compile side by side. `tile`: columns to cover at most.
-cudaError_t LaunchBalancedRowsVec4(const BalancedRowsParams& params, int tile, cudaStream_t stream);
-cudaError_t LaunchBalancedRowsVec2(const BalancedRowsParams& params, int tile, cudaStream_t stream);
-cudaError_t LaunchBalancedRowsVec1(const BalancedRowsParams& params, int tile, cudaStream_t stream);
+// One mode each, in files of their own: they compile side by side. `lanes`: 2 to 32, a power of two; `groups`: 1, or as
+// many as there are lanes for. Elements of 4 bytes are read `vec` (1 or 4) at a time, those of 2 bytes 1 or 8.
+cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream);
+cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream);
+cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream);
+cudaError_t LaunchNarrow(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
+
+// The layouts of rows of float32.
+template <class Mode>
+cudaError_t LaunchFloatRows(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream) {
+  if (vec == 1) {
+    return lanes <= 8 ? LaunchRowLayout<RowLayout<float, 1, 8, 4>, Mode>(params, stream)
+                      : LaunchRowLayout<RowLayout<float, 1, 32, 1>, Mode>(params, stream);
+  }
+  if (lanes <= 2) {
+    return groups == 1 ? LaunchRowLayout<RowLayout<float, 4, 2, 1>, Mode>(params, stream)
+                       : LaunchRowLayout<RowLayout<float, 4, 2, 4>, Mode>(params, stream);
+  }
+  if (lanes <= 4) {
+    return groups == 1 ? LaunchRowLayout<RowLayout<float, 4, 4, 1>, Mode>(params, stream)
+                       : LaunchRowLayout<RowLayout<float, 4, 4, 4>, Mode>(params, stream);
+  }
+  if (lanes <= 8) {
+    return groups == 1 ? LaunchRowLayout<RowLayout<float, 4, 8, 1>, Mode>(params, stream)
+                       : LaunchRowLayout<RowLayout<float, 4, 8, 4>, Mode>(params, stream);
+  }
+  if (lanes <= 16) {
+    return groups == 1 ? LaunchRowLayout<RowLayout<float, 4, 16, 1>, Mode>(params, stream)
+                       : LaunchRowLayout<RowLayout<float, 4, 16, 2>, Mode>(params, stream);
+  }
+  return LaunchRowLayout<RowLayout<float, 4, 32, 1>, Mode>(params, stream);
+}
 
 }  // namespace vicinal::cuda
 

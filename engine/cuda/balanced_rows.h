@@ -5,31 +5,46 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/cuda/launch.h"
-#include "engine/cuda/row_pieces.h"
+#include "engine/cuda/row_work.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
 
 // How a launch is laid out. All values give equal bits.
 struct BalancedRowsConfig {
-  int max_tile = 0;        // widest tile of columns that a block takes: 32, 64, 128, 256; 0: chosen from the shape
-  bool split_rows = true;  // cut long rows into pieces; needs scratch
-
-  friend bool operator==(const BalancedRowsConfig&, const BalancedRowsConfig&) = default;
+  int tile = 0;    // columns that a group of lanes takes: 32, 64 or 128; 0: chosen from the shape
+  int groups = 0;  // 1: a row's edges are read one after the other; 0: several at once where lanes are free
 };
 
-// The unit that long rows are cut by (row_pieces.h). Narrow rows are read by few lanes, so their pieces are shorter.
-inline int64_t BalancedRowsUnit(int64_t width) { return width <= 64 ? 128 : 256; }
+// Sums to begin with, of which each row gets its own: pieces [first[b], first[b + 1]) of `sums` [pieces, rows, stride]
+// belong to rows [b * rows, (b + 1) * rows).
+struct RowBase {
+  const float* sums = nullptr;  // null: none
+  const int32_t* first = nullptr;
+  const int64_t* row_ptr = nullptr;  // of all the edges that a row's sums and its own edges stand for; for means
+  int32_t rows = 0;
+  int32_t stride = 0;
+};
 
-inline PieceScratch BalancedRowsScratch(const AggregateProblem& problem) {
-  return PieceScratch(problem.edges, BalancedRowsUnit(problem.width), problem.width, (problem.width + 31) / 32);
+// A launch that does nothing unless *flag is `value` by then.
+struct RowCondition {
+  const int* flag = nullptr;  // null: none
+  int value = 0;
+};
+
+// Scratch of a launch with work lists.
+inline size_t BalancedRowsScratchBytes(const AggregateProblem& problem) {
+  return static_cast<size_t>(MaxParts(problem.edges) * problem.width) * sizeof(float);
 }
 
-// scratch: BalancedRowsScratch(args.problem).bytes(), where rows are split.
-cudaError_t LaunchBalancedRows(const AggregateArgs& args, const BalancedRowsConfig& config, const LaunchTarget& target,
+// Without `work` every row is one item, however long: for adjacencies that are there for one run only.
+// scratch: BalancedRowsScratchBytes(args.problem) where there is `work`.
+cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
+                               const RowBase& base, const RowCondition& condition, const LaunchTarget& target,
                                void* scratch);
 
 }  // namespace vicinal::cuda

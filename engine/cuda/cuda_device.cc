@@ -95,10 +95,29 @@ void CudaDevice::Free(void* data, size_t bytes) {
 Status CudaDevice::AwaitContexts() {
   for (CudaContext* context : contexts_) {
     if (context->done_ == nullptr) continue;
-    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
+    // While it records, all that it launched came before: BeginRecording marked it.
+    if (!context->recording_) {
+      VICINAL_RETURN_IF_ERROR(
+          CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
+    }
     VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, context->done_, 0), "waiting for an event"));
   }
   return OkStatus();
+}
+
+Status CudaDevice::BeginRecording(CudaContext* context) {
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
+  // Thread-local: calls of other threads, which may allocate and copy meanwhile, do not disturb it.
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamBeginCapture(context->target_.stream, cudaStreamCaptureModeThreadLocal),
+                                     "beginning to record"));
+  context->recording_ = true;
+  return OkStatus();
+}
+
+void CudaDevice::EndRecording(CudaContext* context) {
+  MutexLock lock(&mutex_);
+  context->recording_ = false;
 }
 
 Status CudaDevice::CopyFromHost(void* dst, const void* host, size_t bytes) {
@@ -147,6 +166,14 @@ Status CudaDevice::CopyToHost(void* host, const void* src, size_t bytes) {
 }
 
 std::unique_ptr<DeviceContext> CudaDevice::CreateContext() { return std::make_unique<CudaContext>(*this); }
+
+// A sticky error comes back from every call: any will do.
+Status CudaDevice::Health() {
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  MutexLock lock(&mutex_);
+  const cudaError_t error = cudaStreamQuery(stream_);
+  return IsStickyError(error) ? CudaStatus(error, absl::StrCat("looking after ", name())) : OkStatus();
+}
 
 void CudaDevice::Register(CudaContext* context) {
   MutexLock lock(&mutex_);

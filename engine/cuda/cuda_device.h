@@ -18,13 +18,15 @@
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "engine/cuda/launch.h"
+#include "engine/cuda/rows_to_host.h"
 #include "engine/device/device.h"
 
 namespace vicinal::cuda {
 
 class CudaDevice;
 
-// A stream and the tickets of kernels that split rows (launch.h). Used by one thread at a time.
+// A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results. Used by one thread at a
+// time.
 class CudaContext final : public DeviceContext {
  public:
   explicit CudaContext(CudaDevice& device);
@@ -33,21 +35,30 @@ class CudaContext final : public DeviceContext {
   Device& device() override;
   ThreadPool* thread_pool() override { return nullptr; }
   Status Synchronize() override;
+  Status CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) override;
+  bool launches_only() const override { return true; }
+  StatusOr<std::unique_ptr<Recording>> Record(const std::function<Status()>& launch) override;
+  Status Replay(const Recording& recording) override;
+  StatusOr<std::unique_ptr<DeviceTimer>> MakeTimer(int points) override;
 
   // Makes the device current on this thread. An error of the context's creation is returned here, and again at every
   // call.
   Status Prepare();
   // REQUIRES: Prepare() was OK on this thread.
   const LaunchTarget& target() const { return target_; }
+  bool recording() const { return recording_; }
 
  private:
   friend class CudaDevice;
   Status Create();
 
   CudaDevice& device_;
+  const uint64_t number_;  // of all contexts of this process
   LaunchTarget target_;
   Buffer tickets_;
+  RowsToHost rows_to_host_;
   cudaEvent_t done_ = nullptr;  // recorded by the device when a copy must wait for this context
+  bool recording_ = false;      // written under the device's mutex, read there and on the context's thread
   Status created_;              // last: Create() fills the members above
 };
 
@@ -65,10 +76,12 @@ class CudaDevice final : public Device {
   Status CopyFromHost(void* dst, const void* host, size_t bytes) override;
   Status CopyToHost(void* host, const void* src, size_t bytes) override;
   std::unique_ptr<DeviceContext> CreateContext() override;
+  Status Health() override;
   int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }
 
   // Makes the device current on this thread.
   Status MakeCurrent() const;
+  int ordinal() const { return ordinal_; }
   int multiprocessors() const { return multiprocessors_; }
 
  private:
@@ -78,7 +91,11 @@ class CudaDevice final : public Device {
   void Free(void* data, size_t bytes) override;
   void Register(CudaContext* context) VICINAL_EXCLUDES(mutex_);
   void Unregister(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  // Makes stream_ wait for what the contexts have launched so far.
   Status AwaitContexts() VICINAL_REQUIRES(mutex_);
+  // Between the two, a context's stream takes no work: what comes to it is recorded. Others must not touch it.
+  Status BeginRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  void EndRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
 
   const int ordinal_;
   int multiprocessors_ = 0;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/device/device.h"
 
 namespace vicinal::cuda {
 

@@ -14,8 +14,6 @@
 
 namespace vicinal::cuda {
 
-inline constexpr char kDeviceLostReason[] = "DEVICE_LOST";
-
 // Whether the process cannot use CUDA any more after `error`.
 bool IsStickyError(cudaError_t error);
 

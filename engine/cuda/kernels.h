@@ -4,23 +4,35 @@
 #ifndef VICINAL_ENGINE_CUDA_KERNELS_H_
 #define VICINAL_ENGINE_CUDA_KERNELS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
-#include "engine/cuda/balanced_rows.h"
-#include "engine/cuda/row_cache.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 
-std::unique_ptr<const AggregateKernel> MakeBalancedRows(std::string name, const BalancedRowsConfig& config);
-std::unique_ptr<const AggregateKernel> MakeRowCache(std::string name, const RowCacheConfig& config);
+// Orders of evaluation (Kernel::Evaluation): balanced_rows has 0, the others each a range of its own.
+inline constexpr int64_t kRowCacheEvaluation = 1;
+inline constexpr int64_t kCusparseEvaluation = 16;
+inline constexpr int64_t kNeighborGroupEvaluation = int64_t{1} << 21;
+inline constexpr int64_t kDenseTilesEvaluation = int64_t{1} << 26;
+inline constexpr int64_t kPartitionDualEvaluation = int64_t{1} << 28;
+
+std::unique_ptr<const AggregateKernel> MakeBalancedRows();
+std::unique_ptr<const AggregateKernel> MakeDenseTiles();
+std::unique_ptr<const AggregateKernel> MakeRowCache();
+std::unique_ptr<const AggregateKernel> MakeNeighborGroup();
+std::unique_ptr<const AggregateKernel> MakeNeighborGroupAtomics();
+std::unique_ptr<const AggregateKernel> MakePartitionDual();
+std::unique_ptr<const AggregateKernel> MakeCusparse();
 std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();
 std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm();
 std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm();
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate();
+std::unique_ptr<const SparseUpdateKernel> MakeWarpRows();
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate();
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate();
 std::unique_ptr<const RowwiseKernel> MakeRowwise();

@@ -49,6 +49,22 @@ __device__ inline Pack<kVec> LoadCoherent(const float* p) {
   return pack;
 }
 
+// From shared memory.
+template <int kVec>
+__device__ inline Pack<kVec> LoadShared(const float* p) {
+  Pack<kVec> pack;
+  if constexpr (kVec == 4) {
+    const float4 x = *reinterpret_cast<const float4*>(p);
+    pack = {x.x, x.y, x.z, x.w};
+  } else if constexpr (kVec == 2) {
+    const float2 x = *reinterpret_cast<const float2*>(p);
+    pack = {x.x, x.y};
+  } else {
+    pack = {*p};
+  }
+  return pack;
+}
+
 template <int kVec>
 __device__ inline void StorePack(float* p, const Pack<kVec>& pack) {
   if constexpr (kVec == 4) {

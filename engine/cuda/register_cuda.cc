@@ -7,20 +7,20 @@
 namespace vicinal::cuda {
 
 void RegisterCudaKernels(KernelRegistry& registry) {
-  registry.aggregate.Add(MakeBalancedRows("balanced_rows", {}));
-  // The same with a fixed width of column tiles, to be measured and forced; all give equal bits.
-  for (int tile : {32, 64, 128, 256}) {
-    registry.aggregate.Add(MakeBalancedRows("balanced_rows_" + std::to_string(tile), {tile, true}));
-  }
-  registry.aggregate.Add(MakeRowCache("row_cache", {}));
-  for (int coarsening : {1, 2, 4}) {
-    registry.aggregate.Add(MakeRowCache("row_cache_cf" + std::to_string(coarsening), {coarsening}));
-  }
+  registry.aggregate.Add(MakeBalancedRows());
+  registry.aggregate.Add(MakeDenseTiles());
+  registry.aggregate.Add(MakeRowCache());
+  // Published families and the vendor's library, to be measured on a graph and forced.
+  registry.aggregate.Add(MakeNeighborGroup());
+  registry.aggregate.Add(MakePartitionDual());
+  registry.aggregate.Add(MakeCusparse());
+  registry.aggregate.Add(MakeNeighborGroupAtomics());
   registry.attention.Add(MakeFusedAttention());
   registry.attention.Add(MakePlainAttention());
   registry.message_reduce.Add(MakeTemplateSpmm());
   registry.edge_scores.Add(MakeTemplateSddmm());
   registry.dense_update.Add(MakeDenseUpdate());
+  registry.sparse_update.Add(MakeWarpRows());
   registry.sparse_update.Add(MakeSparseUpdate());
   registry.sparse_aggregate_update.Add(MakeSparseAggregateUpdate());
   registry.rowwise.Add(MakeRowwise());

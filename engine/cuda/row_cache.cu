@@ -5,11 +5,10 @@
 // weights) of the row at once into shared memory, then all lanes walk over them. Coarse-grained warp merging (CWM): CF
 // column groups per warp share that walk, and CF independent loads are on their way. Narrower than 32 columns a thread
 // takes one element of dst and reads the row by itself. Differs from the published kernel in two things: maximum starts
-// from minus infinity, and sums are folded every 32 edges and again every 1024, so that rounding hardly grows with the
-// length of a row.
-// Measured on an H200 it was faster than balanced_rows on small graphs only (cora, pubmed); it is the
-// published bar, and needs no scratch. A hub is one warp's work:
-// slow there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted) and rows * 4 * width of stores.
+// from minus infinity (minimum is a maximum of what is negated), and sums are folded every 32 edges and again every
+// 1024, so that rounding hardly grows with the length of a row. Measured on an H200 it was faster than balanced_rows on
+// small graphs only (cora, pubmed); it is the published bar, and needs no scratch. A hub is one warp's work: slow
+// there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted) and rows * 4 * width of stores.
 // Deterministic: a row is added by one warp in the order of its edges.
 #include <cmath>
 #include <cstdint>
@@ -28,6 +27,7 @@ struct Params {
   ConstMatrixView src;
   MatrixView dst;
   Reduce reduce;
+  float sign;  // -1: minima as maxima of what is negated
   float self_scale;
   Epilogue epilogue;
 };
@@ -38,8 +38,8 @@ __device__ float Reduced(float a, float b) {
 }
 
 template <bool kWeighted, bool kMax>
-__device__ float Accumulated(float sum, float weight, float x) {
-  if (kMax) return fmaxf(sum, kWeighted ? weight * x : x);
+__device__ float Accumulated(float sum, float weight, float x, float sign) {
+  if (kMax) return fmaxf(sum, sign * (kWeighted ? weight * x : x));
   return kWeighted ? fmaf(weight, x, sum) : sum + x;
 }
 
@@ -54,7 +54,7 @@ __device__ void Fold(float& total, float& folded, float sum, int64_t first, bool
 }
 
 __device__ void Store(const Params& params, int64_t row, int64_t col, int64_t edges, float x) {
-  if (edges == 0) x = 0.0f;
+  x = edges == 0 ? 0.0f : params.sign * x;
   if (params.reduce == Reduce::kMean && edges > 0) x = __fdiv_rn(x, static_cast<float>(edges));
   if (params.self_scale != 0.0f) x = fmaf(params.self_scale, params.src.data[row * params.src.stride + col], x);
   params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
@@ -90,7 +90,9 @@ __global__ void __launch_bounds__(32 * kWarps) RowCache(const Params params) {
       const float weight = kWeighted ? cached_value[warp][i] : 1.0f;
 #pragma unroll
       for (int f = 0; f < kFactor; ++f) {
-        if (first + 32 * f < params.dst.cols) sum[f] = Accumulated<kWeighted, kMax>(sum[f], weight, __ldg(x + 32 * f));
+        if (first + 32 * f < params.dst.cols) {
+          sum[f] = Accumulated<kWeighted, kMax>(sum[f], weight, __ldg(x + 32 * f), params.sign);
+        }
       }
     }
 #pragma unroll
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params param
       const int32_t source = __ldg(params.adjacency.col + e);
       const float x = __ldg(params.src.data + source * params.src.stride + col);
       const float weight = kWeighted ? EdgeWeight(params.adjacency, params.src_scale, e, source) : 1.0f;
-      sum = Accumulated<kWeighted, kMax>(sum, weight, x);
+      sum = Accumulated<kWeighted, kMax>(sum, weight, x, params.sign);
     }
     Fold<kMax>(total, folded, sum, tile - begin, tile_end == end);
   }
@@ -148,12 +150,12 @@ void Launch(const Params& params, int factor, cudaStream_t stream) {
 
 cudaError_t LaunchRowCache(const AggregateArgs& args, const RowCacheConfig& config, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const Params params{args.adjacency,      args.src_scale,  args.src,     args.dst,
-                      args.problem.reduce, args.self_scale, args.epilogue};
-  int factor = config.coarsening;
-  if (factor == 0) factor = args.dst.cols <= 32 ? 1 : args.dst.cols <= 64 ? 2 : 4;
+  const float sign = args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f;
+  const Params params{args.adjacency,      args.src_scale, args.src,        args.dst,
+                      args.problem.reduce, sign,           args.self_scale, args.epilogue};
+  const int factor = config.coarsening;
   const bool weighted = args.adjacency.value != nullptr || args.src_scale != nullptr;
-  if (args.problem.reduce == Reduce::kMax) {
+  if (args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin) {
     weighted ? Launch<true, true>(params, factor, target.stream) : Launch<false, true>(params, factor, target.stream);
   } else {
     weighted ? Launch<true, false>(params, factor, target.stream) : Launch<false, false>(params, factor, target.stream);

@@ -5,16 +5,24 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 #include "engine/cuda/launch.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
 
 struct RowCacheConfig {
-  int coarsening = 0;  // CF: groups of 32 columns per warp, 1, 2 or 4; 0: chosen from the width
+  int coarsening = 1;  // CF: groups of 32 columns per warp, 1, 2 or 4
 
   friend bool operator==(const RowCacheConfig&, const RowCacheConfig&) = default;
 };
+
+// What is nearest to the coarsening asked for; 0: chosen from the width. All give equal bits.
+inline int RowCacheCoarsening(int64_t width, int asked) {
+  if (asked <= 0) return width <= 32 ? 1 : width <= 64 ? 2 : 4;
+  return asked >= 4 ? 4 : asked >= 2 ? 2 : 1;
+}
 
 cudaError_t LaunchRowCache(const AggregateArgs& args, const RowCacheConfig& config, const LaunchTarget& target);
 

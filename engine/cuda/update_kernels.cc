@@ -8,6 +8,7 @@
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/rowwise.h"
 #include "engine/cuda/sparse_aggregate_update.h"
+#include "engine/cuda/sparse_update.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -24,6 +25,22 @@ class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
  protected:
   cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
     return LaunchDenseUpdate(args, target);
+  }
+};
+
+class WarpRows final : public CudaWeightedKernel<SparseUpdateKernel> {
+ public:
+  WarpRows() : CudaWeightedKernel("warp_rows") {}
+  Refusal Refuses(const SparseUpdateProblem& problem) const override {
+    if (problem.out_width > kMaxSparseUpdateWidth) {
+      return absl::StrCat("only widths up to ", kMaxSparseUpdateWidth, "; this is ", problem.out_width);
+    }
+    return problem.rows >= kMaxItems ? "only fewer than 2^31 rows" : Refusal();
+  }
+
+ protected:
+  cudaError_t Launch(const SparseUpdateArgs& args, const LaunchTarget& target, void*) const override {
+    return LaunchSparseUpdate(args, target);
   }
 };
 
@@ -61,6 +78,7 @@ class Rowwise final : public CudaKernel<RowwiseKernel> {
 }  // namespace
 
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate() { return std::make_unique<DenseUpdate>(); }
+std::unique_ptr<const SparseUpdateKernel> MakeWarpRows() { return std::make_unique<WarpRows>(); }
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate() {
   return std::make_unique<SparseAggregateUpdate>();
 }

@@ -93,6 +93,12 @@ class CpuContext final : public DeviceContext {
   Device& device() override { return device_; }
   ThreadPool* thread_pool() override { return &pool_; }
   Status Synchronize() override { return OkStatus(); }
+  Status CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) override {
+    if (src.cols == 0) return OkStatus();
+    const size_t row_bytes = static_cast<size_t>(src.cols) * sizeof(float);
+    for (int64_t i = 0; i < count; ++i) std::memcpy(host + i * src.cols, src.row(rows[i]), row_bytes);
+    return OkStatus();
+  }
 
  private:
   Device& device_;

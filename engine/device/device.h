@@ -6,11 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "engine/base/status.h"
 #include "engine/base/thread_pool.h"
+#include "engine/device/views.h"
 
 namespace vicinal {
 
@@ -40,6 +42,23 @@ class Buffer {
   size_t bytes_ = 0;
 };
 
+// Launches that were recorded, to be made again at once instead of one by one (a CUDA graph). May outlive its context.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+// Times points of a context's work on the device itself. Used on the context's thread, within the context's life.
+class DeviceTimer {
+ public:
+  virtual ~DeviceTimer() = default;
+  // The moment at which all that was launched so far has finished is `point`, 0 <= point < points. While launches are
+  // recorded, the mark is recorded with them.
+  virtual Status Mark(int point) = 0;
+  // From one marked point to a later one. REQUIRES: the context was synchronized since.
+  virtual StatusOr<double> Seconds(int from, int to) const = 0;
+};
+
 // Where kernels run: a stream on a GPU, a thread pool on the CPU. Used by one thread at a time.
 class DeviceContext {
  public:
@@ -49,6 +68,21 @@ class DeviceContext {
   virtual ThreadPool* thread_pool() = 0;
   // Waits until all that was launched has finished; its errors surface here. Nothing to do on the CPU.
   virtual Status Synchronize() = 0;
+
+  // Rows rows[0 .. count) of `src` to `host` [count, src.cols]. What was launched before has happened before; returns
+  // when the rows are there.
+  virtual Status CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) = 0;
+
+  // Whether launches return before they have run, so that a clock around them tells nothing, and recording may pay. On
+  // the CPU neither; what follows is for such contexts only.
+  virtual bool launches_only() const { return false; }
+  // Calls `launch`, and records what it launches in place of running it. FAILED_PRECONDITION (reason CANNOT_RECORD):
+  // something in it cannot be recorded; nothing ran, and the context goes on.
+  virtual StatusOr<std::unique_ptr<Recording>> Record(const std::function<Status()>& launch);
+  // Launches what was recorded, with the arguments it was recorded with. FAILED_PRECONDITION (CANNOT_RECORD): another
+  // context made the recording.
+  virtual Status Replay(const Recording& recording);
+  virtual StatusOr<std::unique_ptr<DeviceTimer>> MakeTimer(int points);
 };
 
 // Thread-safe.
@@ -63,6 +97,8 @@ class Device {
   virtual Status CopyFromHost(void* dst, const void* host, size_t bytes) = 0;
   virtual Status CopyToHost(void* host, const void* src, size_t bytes) = 0;
   virtual std::unique_ptr<DeviceContext> CreateContext() = 0;
+  // INTERNAL (reason DEVICE_LOST) once this process can use the device no more; only a new process can. OK otherwise.
+  virtual Status Health() { return OkStatus(); }
   // Bytes allocated now.
   virtual int64_t allocated_bytes() const = 0;
 
@@ -70,6 +106,11 @@ class Device {
   friend class Buffer;
   virtual void Free(void* data, size_t bytes) = 0;
 };
+
+// The reason of errors that leave a device of no use to this process (docs/errors.md, "From a GPU").
+inline constexpr char kDeviceLostReason[] = "DEVICE_LOST";
+// The reason of a refusal to record launches.
+inline constexpr char kCannotRecordReason[] = "CANNOT_RECORD";
 
 // The CPU with `num_threads` threads for kernels (0: one per core that this process may use, or as many as its CPU
 // quota). Each context has a pool of its own.

@@ -59,7 +59,7 @@ StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const Wa
                                           const RunParts& parts) {
   const ConstMatrixView& rows = computed.rows;
   if (!computed.receptive_field) {
-    return GatherRows(rows, *wanted.permutation, wanted.ids, parts.context->device());
+    return GatherRows(rows, *wanted.permutation, wanted.ids, *parts.context);
   }
   std::vector<float> out(wanted.ids->size() * static_cast<size_t>(rows.cols));
   for (size_t i = 0; i < wanted.ids->size(); ++i) {

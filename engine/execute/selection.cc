@@ -74,23 +74,15 @@ Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field) {
 }
 
 StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
-                                        const std::vector<int64_t>* ids, Device& device) {
-  std::vector<float> staged;
-  if (device.kind() != DeviceKind::kCpu && matrix.rows > 0) {
-    // Rows are picked on the host: one copy of the whole is cheaper than one for each row.
-    const int64_t floats = (matrix.rows - 1) * matrix.stride + matrix.cols;
-    VICINAL_ASSIGN_OR_RETURN(staged, DownloadVector(matrix.data, floats, device));
-    matrix.data = staged.data();
+                                        const std::vector<int64_t>* ids, DeviceContext& context) {
+  std::vector<int64_t> positions(ids != nullptr ? ids->size() : static_cast<size_t>(matrix.rows));
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const int64_t id = ids != nullptr ? (*ids)[i] : static_cast<int64_t>(i);
+    positions[i] = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
   }
-  const int64_t rows = ids != nullptr ? static_cast<int64_t>(ids->size()) : matrix.rows;
-  const size_t row_bytes = static_cast<size_t>(matrix.cols) * sizeof(float);
+  const int64_t rows = static_cast<int64_t>(positions.size());
   std::vector<float> out(static_cast<size_t>(rows * matrix.cols));
-  if (row_bytes == 0) return out;
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t id = ids != nullptr ? (*ids)[i] : i;
-    const int64_t row = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
-    std::memcpy(out.data() + i * matrix.cols, matrix.row(row), row_bytes);
-  }
+  VICINAL_RETURN_IF_ERROR(context.CopyRowsToHost(out.data(), matrix, positions.data(), rows));
   return out;
 }
 

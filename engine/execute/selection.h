@@ -22,9 +22,9 @@ Status CheckNodeIds(const std::vector<int64_t>& ids, int64_t num_nodes, std::str
 Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field);
 
 // Rows of `matrix` (device memory, execution order) as [rows, width] on the host: those of `ids` in their order, or
-// with `ids` null all in order of the client's ids.
+// with `ids` null all in order of the client's ids. No other rows leave the device.
 StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
-                                        const std::vector<int64_t>* ids, Device& device);
+                                        const std::vector<int64_t>* ids, DeviceContext& context);
 
 // A copy of `features` on the host.
 StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device);

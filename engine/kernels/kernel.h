@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel is one way to do one operation on one kind of device. It says yes or no to a problem (no with a reason), how
 // much scratch it needs, and runs. Kernels are stateless and immutable: the same object serves all plans and threads.
-// Every kernel here is deterministic: fixed order of evaluation per row, no float atomics, whatever the number of
-// threads.
+// Every kernel that is not forced by name is deterministic: fixed order of evaluation per row, no float atomics,
+// whatever the number of threads.
+//
+// A kernel may work on a structure of its own beside the CSR (LayoutName, MakeLayout): it is made once for a graph's
+// adjacency, kept with the graph, and comes back with every run over the whole graph. Receptive fields, whose
+// adjacencies are there for one request, have none.
 #ifndef VICINAL_ENGINE_KERNELS_KERNEL_H_
 #define VICINAL_ENGINE_KERNELS_KERNEL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal {
@@ -39,12 +45,50 @@ class Kernel {
     (void)problem;
     return {KernelConfig()};
   }
+  // The order in which the terms of a row are added, as a number of at most 32 bits: equal numbers mean equal bits. 0
+  // is the order that a device's kernels have in common. A plan with any other publishes a numerics revision of its
+  // own.
+  virtual int64_t Evaluation(const Problem& problem, const KernelConfig& config) const {
+    (void)problem, (void)config;
+    return 0;
+  }
+  // False: bits may differ from run to run. Such a kernel is taken only where a request forces it, such a configuration
+  // is not measured.
+  virtual bool deterministic(const KernelConfig& config) const {
+    (void)config;
+    return true;
+  }
+
+  // Name of the structure that a run needs beside the adjacency; empty: none. It tells all that the structure depends
+  // on but the adjacency: problems and configurations with the same name share one.
+  virtual std::string LayoutName(const Problem& problem, const KernelConfig& config) const {
+    (void)problem, (void)config;
+    return {};
+  }
+  // Makes that structure. FAILED_PRECONDITION: this adjacency is not worth it, or does not allow it, in a sentence.
+  // REQUIRES: LayoutName is not empty.
+  virtual StatusOr<AdjacencyLayoutRef> MakeLayout(const Problem& problem, const KernelConfig& config,
+                                                  LayoutSource& source) const {
+    (void)problem, (void)config, (void)source;
+    return AdjacencyLayoutRef();
+  }
+  // Upper bound of size_bytes() of any layout that is made of an adjacency of that size; for admission.
+  virtual int64_t LayoutBytesBound(int64_t rows, int64_t edges) const {
+    (void)rows, (void)edges;
+    return 0;
+  }
+  // True: it runs on the adjacency of a whole graph only, because it needs a layout, or because the order of a row's
+  // terms depends on more than that row. A plan with such a kernel computes no receptive fields.
+  virtual bool whole_graph_only() const { return false; }
+
   // Bytes of scratch for one run with `num_threads` threads; granted 64-byte aligned, uninitialised.
   virtual size_t ScratchBytes(const Problem& problem, const KernelConfig& config, int num_threads) const {
     (void)problem, (void)config, (void)num_threads;
     return 0;
   }
-  // REQUIRES: Refuses(args.problem) was empty; views match the problem. Does not allocate. On a GPU it only launches.
+  // REQUIRES: Refuses(args.problem) was empty; views match the problem; args.layout is what MakeLayout made of
+  // args.adjacency for a problem and configuration with the same LayoutName. Does not allocate. On a GPU it only
+  // launches.
   virtual Status Run(DeviceContext& context, const Args& args, void* scratch) const = 0;
 };
 

@@ -14,9 +14,11 @@
 
 namespace vicinal {
 
+class AdjacencyLayout;
+
 // Parameters of a kernel as a plain value; their names and meanings are the kernel's (Kernel::ParameterNames). All
 // zeros: the kernel's own default. Whatever they are, the bits of the result are the same: parameters change where and
-// when things are computed, never the order in which a row's terms are added.
+// when things are computed, not the order in which a row's terms are added, unless Kernel::Evaluation says so.
 struct KernelConfig {
   std::array<int32_t, 4> values = {};
 
@@ -44,16 +46,18 @@ struct AggregateProblem {
   int64_t edges = 0;
   int64_t width = 0;                    // D
   Storage storage = Storage::kFloat32;  // of src
+  bool source_scaled = false;           // weighted by src_scale: the adjacency has no values
 };
 struct AggregateArgs {
   AggregateProblem problem;
   KernelConfig config;
-  CsrView adjacency;                 // [R, S]; columns ascend within a row on whole graphs, not in receptive fields
-  ConstMatrixView src;               // [S, D]; empty unless storage is kFloat32
-  ConstMatrixView16 src16;           // [S, D]; for the 16-bit storages
-  const float* src_scale = nullptr;  // [S] or null: w_ij = src_scale[j]; only where the adjacency has no values
-  MatrixView dst;                    // [R, D]; never overlaps src
-  float self_scale = 0.0f;           // not 0: needs R == S
+  CsrView adjacency;  // [R, S]; columns ascend within a row on whole graphs, not in receptive fields
+  const AdjacencyLayout* layout = nullptr;  // what the kernel made of `adjacency` (Kernel::MakeLayout), if it wants one
+  ConstMatrixView src;                      // [S, D]; empty unless storage is kFloat32
+  ConstMatrixView16 src16;                  // [S, D]; for the 16-bit storages
+  const float* src_scale = nullptr;         // [S] or null: w_ij = src_scale[j]; only where the adjacency has no values
+  MatrixView dst;                           // [R, D]; never overlaps src
+  float self_scale = 0.0f;                  // not 0: needs R == S
   Epilogue epilogue;
 };
 

@@ -78,6 +78,27 @@ StatusOr<KernelChoice<K>> PlanBuilder::ChooseKernel(const OperationKernels<K>& o
   return operation.Choose(problem, device_.kind(), forced);
 }
 
+template <class K>
+StatusOr<const AdjacencyLayout*> PlanBuilder::LayoutOf(const K& kernel, const typename K::Problem& problem,
+                                                       const KernelConfig& config, const TuningWork& work) {
+  const std::string name = kernel.LayoutName(problem, config);
+  if (name.empty()) return nullptr;
+  const LayoutMaker make = [&](LayoutSource& source) { return kernel.MakeLayout(problem, config, source); };
+  VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout,
+                           request_.graph->Layout(work.adjacency, kernel.name(), name, make));
+  built_.layouts.push_back(layout);
+  return layout.get();
+}
+
+// Steps count, too: two that change their orders are not one that changed its own.
+void PlanBuilder::NoteEvaluation(int step, int64_t evaluation) {
+  if (evaluation == 0) return;
+  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15ULL;
+  const uint64_t before = static_cast<uint64_t>(built_.evaluation), place = static_cast<uint64_t>(step) + 1;
+  const uint64_t mixed = (before ^ (place << 32 | static_cast<uint64_t>(evaluation))) * kPrime;
+  built_.evaluation = static_cast<int64_t>(mixed >> 32 | 1);
+}
+
 // Chooses the kernel of `launch`, books its scratch for `step`, and notes what Explain tells.
 template <class K>
 StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, const typename K::Problem& problem,
@@ -86,11 +107,16 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
   VICINAL_ASSIGN_OR_RETURN(KernelChoice<K> choice, ChooseKernel(operation, problem, work, &bound.args.config, launch));
   bound.kernel = choice.kernel;
   bound.args.problem = problem;
-  const size_t scratch = choice.kernel->kernel().ScratchBytes(problem, bound.args.config, request_.num_threads);
+  const K& kernel = choice.kernel->kernel();
+  if constexpr (requires { bound.args.layout; }) {
+    VICINAL_ASSIGN_OR_RETURN(bound.args.layout, LayoutOf(kernel, problem, bound.args.config, *work));
+  }
+  NoteEvaluation(step, kernel.Evaluation(problem, bound.args.config));
+  const size_t scratch = kernel.ScratchBytes(problem, bound.args.config, request_.num_threads);
   if (scratch > 0) scratch_booking_[step] = ledger_.Book(scratch, step, step);
   launch->info.operation = std::string(operation.operation());
-  launch->info.kernel = std::string(choice.kernel->kernel().name());
-  launch->info.parameters = NameParameters(choice.kernel->kernel(), bound.args.config);
+  launch->info.kernel = std::string(kernel.name());
+  launch->info.parameters = NameParameters(kernel, bound.args.config);
   launch->info.refusals = std::move(choice.refusals);
   launch->bound = std::move(bound);
   return &std::get<Bound<K>>(launch->bound);
@@ -157,6 +183,7 @@ Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) 
   const EdgeWeights weights = adjacency.value != nullptr ? EdgeWeights::kPerEdge
                               : src_scale != nullptr     ? EdgeWeights::kPerSource
                                                          : EdgeWeights::kNone;
+  problem.source_scaled = weights == EdgeWeights::kPerSource;
   const TuningWork work = {KeyOf(problem, weights), node.adjacency};
   VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.aggregate, problem, step, launch, &work));
   bound->args.adjacency = adjacency;

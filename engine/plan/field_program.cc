@@ -83,6 +83,16 @@ const CsrView* AdjacencyIn(const Args& args) {
   return nullptr;
 }
 
+// The kernel of `launch` that takes whole graphs only; empty: it takes any rows.
+std::string_view WholeGraphKernel(const Launch& launch) {
+  return std::visit(
+      [](const auto& bound) {
+        const auto& kernel = bound.kernel->kernel();
+        return kernel.whole_graph_only() ? kernel.name() : std::string_view();
+      },
+      launch.bound);
+}
+
 bool ReadsWholeGraph(const Launch& launch) {
   const auto* rowwise = std::get_if<Bound<RowwiseKernel>>(&launch.bound);
   return rowwise != nullptr &&
@@ -117,6 +127,8 @@ class Maker {
   std::string WholeGraphStep() const {
     for (const auto& launch : launches_) {
       if (ReadsWholeGraph(*launch)) return absl::StrCat(launch->info.layers, " reads all nodes of the graph");
+      const std::string_view kernel = WholeGraphKernel(*launch);
+      if (!kernel.empty()) return absl::StrCat("kernel '", std::string(kernel), "' works on whole graphs only");
     }
     return {};
   }

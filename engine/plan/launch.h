@@ -22,17 +22,25 @@ struct Bound {
   typename K::Args args;
 };
 
-// How often a launch ran and how long that took.
+// How often a launch ran and how long that took. Not every run need be timed (recorded_runs.h).
 struct RunTimes {
   std::atomic<int64_t> runs{0};
-  std::atomic<int64_t> nanoseconds{0};
+  std::atomic<int64_t> timed{0};
+  std::atomic<int64_t> nanoseconds{0};  // of the runs that were timed
 
-  void Add(Nanoseconds spent) {
-    runs.fetch_add(1, std::memory_order_relaxed);
+  void Count() { runs.fetch_add(1, std::memory_order_relaxed); }
+  void AddTime(Nanoseconds spent) {
+    timed.fetch_add(1, std::memory_order_relaxed);
     nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
   }
   int64_t count() const { return runs.load(std::memory_order_relaxed); }
-  double seconds() const { return static_cast<double>(nanoseconds.load(std::memory_order_relaxed)) * 1e-9; }
+  // Of all runs, where those that were not timed took as long as the others in the mean.
+  double seconds() const {
+    const int64_t of = timed.load(std::memory_order_relaxed);
+    if (of == 0) return 0.0;
+    return static_cast<double>(nanoseconds.load(std::memory_order_relaxed)) * 1e-9 * static_cast<double>(count()) /
+           static_cast<double>(of);
+  }
 };
 
 struct Launch {
@@ -46,8 +54,17 @@ struct Launch {
   TuningTable::Uses* uses = nullptr;  // counts runs for the graph's tuning; null for operations that are not tuned
 
   Status Run(DeviceContext& context) const {
+    CountRun();
+    return RunUncounted(context);
+  }
+  // A run over the full graph or a field, whichever way it is launched.
+  void CountRun() const {
     if (uses != nullptr) uses->fetch_add(1, std::memory_order_relaxed);
-    return std::visit([&](const auto& b) { return b.kernel->Launch(context, b.args, scratch); }, bound);
+    std::visit([](const auto& b) { b.kernel->CountLaunch(); }, bound);
+  }
+  // For recordings: what is recorded has not run yet.
+  Status RunUncounted(DeviceContext& context) const {
+    return std::visit([&](const auto& b) { return b.kernel->kernel().Run(context, b.args, scratch); }, bound);
   }
 };
 

@@ -3,6 +3,7 @@
 #include "engine/plan/plan.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "engine/graph/adjacency.h"
 #include "engine/plan/fold.h"
 #include "engine/plan/plan_builder.h"
+#include "engine/plan/recorded_runs.h"
 #include "engine/plan/subset_run.h"
 
 namespace vicinal {
@@ -19,14 +21,16 @@ namespace {
 class PlanImpl final : public Plan {
  public:
   PlanImpl(internal::BuiltPlan built, const KernelRegistry& registry)
-      : built_(std::move(built)), subset_(&built_, registry) {}
+      : built_(std::move(built)), subset_(&built_, registry), recorded_(&built_.launches) {}
 
   StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                                 StatsSink& stats, const Clock& clock) override {
     VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
     if (subset_.bound()) subset_.Unbind();
     SetFeatures(features);
-    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::full));
+    VICINAL_RETURN_IF_ERROR(context.launches_only()
+                                ? recorded_.Run(context, features, stop, stats)
+                                : RunLaunches(context, stop, stats, clock, &internal::Launch::full));
     return built_.result;
   }
 
@@ -57,12 +61,18 @@ class PlanImpl final : public Plan {
     return steps;
   }
 
-  const std::vector<std::string>& Decisions() const override { return built_.decisions; }
+  std::vector<std::string> Decisions() const override {
+    std::vector<std::string> decisions = built_.decisions;
+    const std::string refusal = recorded_.refusal();
+    if (!refusal.empty()) decisions.push_back("steps are launched one by one: " + refusal);
+    return decisions;
+  }
   int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
   int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes; }
+  int64_t evaluation() const override { return built_.evaluation; }
 
  private:
-  // Counts each run in the launch's `times`.
+  // Counts and times each run in the launch's `times`.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
                      internal::RunTimes internal::Launch::*times) {
     for (const auto& launch : built_.launches) {
@@ -70,7 +80,8 @@ class PlanImpl final : public Plan {
       const MonotonicTime begin = clock.Now();
       VICINAL_RETURN_IF_ERROR(launch->Run(context));
       const Nanoseconds spent = clock.Now() - begin;
-      ((*launch).*times).Add(spent);
+      ((*launch).*times).Count();
+      ((*launch).*times).AddTime(spent);
       stats.PhaseSeconds(launch->info.operation, std::chrono::duration<double>(spent).count());
     }
     return context.Synchronize();
@@ -97,7 +108,8 @@ class PlanImpl final : public Plan {
   }
 
   internal::BuiltPlan built_;
-  internal::SubsetRun subset_;  // looks at built_
+  internal::SubsetRun subset_;       // looks at built_
+  internal::RecordedRuns recorded_;  // the same
 };
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }

@@ -74,6 +74,7 @@ struct PlanStepInfo {
   int64_t predicted_bytes = 0;
   int64_t predicted_operations = 0;
   int64_t run_count = 0;  // over the full graph
+  // Of those runs. On a GPU only some are timed, and count for all; 0 before the first of them.
   double total_seconds = 0.0;
   // Over receptive fields: apart, because what one takes depends on its field, and predicted_* are of the full graph.
   int64_t field_run_count = 0;
@@ -97,7 +98,7 @@ class Plan {
 
   // Runs all steps. The result [rows, width] lies in the plan's scratch, in execution order, until the next Run. One
   // caller at a time (the executor). Does not allocate once it has run before. Reports each step's time to `stats`
-  // under its operation's name.
+  // under its operation's name; on a GPU, of those runs whose steps are timed.
   virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                                         StatsSink& stats, const Clock& clock) = 0;
 
@@ -112,9 +113,12 @@ class Plan {
 
   // Thread-safe.
   virtual std::vector<PlanStepInfo> Steps() const = 0;
-  virtual const std::vector<std::string>& Decisions() const = 0;  // what the rewriter decided, in sentences
+  virtual std::vector<std::string> Decisions() const = 0;  // what the rewriter and runs decided, in sentences
   virtual int64_t scratch_bytes() const = 0;
   virtual int64_t size_bytes() const = 0;  // scratch and packed weights
+  // Tells the order in which the terms of rows are added, as a number of 32 bits: plans of one model, graph and kind of
+  // processor with equal numbers give equal bits. 0: the order that the device's kernels have in common.
+  virtual int64_t evaluation() const { return 0; }
 };
 
 }  // namespace vicinal

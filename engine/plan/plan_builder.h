@@ -34,7 +34,9 @@ struct BuiltPlan {
   std::vector<Buffer> constants;
   std::vector<std::shared_ptr<const DeviceCsr>> adjacencies;
   std::vector<std::shared_ptr<const DeviceVector>> degree_scales;
+  std::vector<AdjacencyLayoutRef> layouts;
   int64_t constant_bytes = 0;
+  int64_t evaluation = 0;  // as Plan::evaluation
 };
 
 class PlanBuilder {
@@ -67,6 +69,11 @@ class PlanBuilder {
   template <class K>
   StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
                                          const TuningWork* work, KernelConfig* config, Launch* launch);
+  // What `kernel` works on beside the adjacency of `work`; null where it wants nothing.
+  template <class K>
+  StatusOr<const AdjacencyLayout*> LayoutOf(const K& kernel, const typename K::Problem& problem,
+                                            const KernelConfig& config, const TuningWork& work);
+  void NoteEvaluation(int step, int64_t evaluation);
   template <class K>
   StatusOr<const void*> Pack(const K& kernel, const Parameters& weight);
   StatusOr<CsrView> AdjacencyOf(const Node& node);

@@ -43,6 +43,7 @@ void FitEdges(const Extent& extent, Problem* problem) {
 void Fit(const Extent& extent, AggregateArgs* args) {
   FitEdges(extent, &args->problem);
   args->adjacency = extent.adjacency;
+  args->layout = nullptr;
   args->src.rows = args->src16.rows = extent.sources;
   args->src_scale = extent.src_scale;
   args->dst.rows = extent.targets;
@@ -90,8 +91,8 @@ void Fit(const Extent& extent, RowwiseArgs* args) {
   FitEpilogue(extent, &args->epilogue);
 }
 
-// The kernel that an untuned plan would take for an aggregation; null for other operations, and where it would need
-// scratch that the launch does not have.
+// The kernel that an untuned plan would take for an aggregation; null for other operations, where it would add in
+// another order, and where it would need scratch that the launch does not have.
 const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& bound, const KernelRegistry& registry,
                                                  int num_threads) {
   const auto* aggregate = std::get_if<Bound<AggregateKernel>>(&bound);
@@ -99,6 +100,8 @@ const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& 
   const AggregateProblem& problem = aggregate->args.problem;
   const auto choice = registry.aggregate.Choose(problem, DeviceKind::kCpu, {});
   if (!choice.ok() || choice->kernel->kernel().ScratchBytes(problem, {}, num_threads) > 0) return nullptr;
+  const int64_t evaluation = aggregate->kernel->kernel().Evaluation(problem, aggregate->args.config);
+  if (choice->kernel->kernel().Evaluation(problem, {}) != evaluation) return nullptr;
   return choice->kernel;
 }
 

@@ -56,21 +56,40 @@ Communities Renumbered(Communities communities, const Permutation& permutation) 
   return communities;
 }
 
+// Where one community ends and the next begins, in execution order; nothing where communities do not lie together.
+std::vector<int64_t> BlocksOf(const Communities& communities) {
+  std::vector<int64_t> blocks = {0};
+  const int64_t nodes = static_cast<int64_t>(communities.of_node.size());
+  for (int64_t v = 1; v <= nodes; ++v) {
+    if (v < nodes && communities.of_node[v] == communities.of_node[v - 1]) continue;
+    if (static_cast<int64_t>(blocks.size()) > communities.count) return {};
+    blocks.push_back(v);
+  }
+  return blocks;
+}
+
+struct Profiled {
+  GraphProfile profile;
+  std::vector<int64_t> blocks;  // as PreparedGraph::Parts has them
+};
+
 // Degrees and the like are the same in every numbering; only locality is not, and that of the client's ids was taken
 // before.
-GraphProfile Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder* order) {
+Profiled Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder* order) {
   ProfileOptions options;
   options.caches = caches;
-  GraphProfile profile = ProfileStructure(csr, options);
+  Profiled profiled = {ProfileStructure(csr, options), {}};
+  GraphProfile& profile = profiled.profile;
   profile.before = profile.after = order->before;
   std::optional<Communities> communities = std::exchange(order->communities, std::nullopt);
   if (communities) {
     communities = Renumbered(*std::move(communities), order->permutation);
     profile.communities = ProfileCommunities(csr, *communities);
+    if (order->kind == OrderKind::kCommunity) profiled.blocks = BlocksOf(*communities);
     options.community_of = communities->of_node;
   }
   if (!order->permutation.is_identity()) profile.after = ProfileLocality(csr, options);
-  return profile;
+  return profiled;
 }
 
 // Rows into execution order, then onto the device.
@@ -95,7 +114,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   Csr csr = stages.Run("csr", [&] { return MakeCsr(std::move(edges)); });
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
                            stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr); }));
-  const GraphProfile profile = stages.Run("profile", [&] { return Profile(csr, context.choose.caches, &order); });
+  Profiled profiled = stages.Run("profile", [&] { return Profile(csr, context.choose.caches, &order); });
   VICINAL_ASSIGN_OR_RETURN(auto matrix, stages.Run("publish", [&] {
     return Publish(std::move(features), order.permutation, *context.device);
   }));
@@ -109,7 +128,8 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   parts.order_reason = std::move(order.reason);
   parts.csr = std::move(csr);
   parts.permutation = std::move(order.permutation);
-  parts.profile = profile;
+  parts.profile = profiled.profile;
+  parts.blocks = std::move(profiled.blocks);
   parts.stages = stages.TakeTimes();
   parts.create_time = context.clock->WallNow();
   return PreparedUpload{std::make_shared<PreparedGraph>(std::move(parts), context.device), std::move(matrix)};

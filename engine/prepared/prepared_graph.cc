@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uploads, and the cache of derived adjacencies. Invariant: an entry of the cache never changes and never goes, so
-// handles and views taken from it stay good. Deriving one costs O(N + E) and runs outside the cache's lock.
+// Uploads, and the caches of derived adjacencies and their layouts. Invariant: an adjacency in the cache never changes
+// and never goes, so handles and views taken from it stay good; a layout stays as long as anyone holds it. Deriving one
+// costs O(N + E) and runs outside the caches' lock.
 #include "engine/prepared/prepared_graph.h"
 
 #include "engine/base/check.h"
@@ -81,6 +82,42 @@ StatusOr<std::shared_ptr<const DeviceCsr>> PreparedGraph::Adjacency(const Adjace
   return adjacency;
 }
 
+AdjacencyLayoutRef PreparedGraph::FindLayout(const LayoutKey& key) const {
+  MutexLock lock(&mutex_);
+  for (const auto& [known, layout] : layouts_) {
+    if (known == key) return layout;
+  }
+  return nullptr;
+}
+
+StatusOr<AdjacencyLayoutRef> PreparedGraph::Layout(const AdjacencySpec& spec, std::string_view kernel,
+                                                   std::string_view name, const LayoutMaker& make) const {
+  LayoutKey key = {CanonicalSpec(spec, weighted()), std::string(kernel), std::string(name)};
+  if (auto found = FindLayout(key)) return found;
+  VICINAL_ASSIGN_OR_RETURN(const auto adjacency, Adjacency(key.spec));
+  MutexLock derive_lock(&derive_mutex_);
+  if (auto found = FindLayout(key)) return found;
+  LayoutSource source(adjacency->view(), parts_.blocks, *device_);
+  VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, make(source));
+  VICINAL_CHECK(layout != nullptr);
+  KeepLayout(std::move(key), layout);
+  return layout;
+}
+
+void PreparedGraph::KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const {
+  std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> dropped;  // freed without the lock
+  MutexLock lock(&mutex_);
+  for (size_t i = 0; i < layouts_.size() && layouts_.size() >= kMostLayouts;) {
+    if (layouts_[i].second.use_count() > 1) {
+      ++i;
+      continue;
+    }
+    dropped.push_back(std::move(layouts_[i]));
+    layouts_.erase(layouts_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  layouts_.emplace_back(std::move(key), std::move(layout));
+}
+
 std::shared_ptr<const DeviceVector> PreparedGraph::FindDegreeScale(SelfLoops loops) const {
   MutexLock lock(&mutex_);
   for (const auto& [key, scale] : degree_scales_) {
@@ -103,9 +140,10 @@ StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::DegreeScale(SelfLoo
 
 int64_t PreparedGraph::size_bytes() const {
   int64_t bytes = parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
-                  static_cast<int64_t>(parts_.segments.size() * sizeof(int64_t));
+                  static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
   MutexLock lock(&mutex_);
   for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
+  for (const auto& [key, layout] : layouts_) bytes += layout->size_bytes();
   for (const auto& [loops, scale] : degree_scales_) bytes += scale->size_bytes();
   return bytes;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "engine/device/device.h"
 #include "engine/graph/csr.h"
 #include "engine/graph/validate.h"
+#include "engine/kernels/adjacency_layout.h"
 #include "engine/profile/graph_profile.h"
 #include "engine/reorder/order.h"
 #include "engine/tune/table.h"
@@ -30,6 +32,10 @@ constexpr int64_t NumericsRevision(OrderKind order) {
   constexpr int64_t kEvaluation = 1;
   return 100 * kEvaluation + static_cast<int64_t>(order);
 }
+
+// The revision of plans that add the terms of a row in other orders than `revision` says: `evaluation` tells them apart
+// (Plan::evaluation), 0 for those that do not.
+constexpr int64_t NumericsRevision(int64_t revision, int64_t evaluation) { return revision + 10'000 * evaluation; }
 
 struct StageTime {
   std::string stage;
@@ -97,6 +103,9 @@ class PreparedGraph {
     std::vector<StageTime> stages;
     WallTime create_time{};
     std::vector<int64_t> segments;  // batch of small graphs: node offsets [G + 1]; empty for one graph
+    // Communities as blocks of consecutive nodes in execution order: their borders [B + 1]. Empty where the order does
+    // not keep them together.
+    std::vector<int64_t> blocks;
   };
   // `device` must outlive it.
   PreparedGraph(Parts parts, Device* device);
@@ -113,6 +122,13 @@ class PreparedGraph {
   // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); made once, then kept.
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
+  // What `kernel` works on beside the adjacency of that spec (Kernel::MakeLayout): made by `make`, once for each name
+  // of a layout, then kept; of those that no plan uses only the latest kMostLayouts. Errors are Adjacency's and
+  // `make`'s.
+  static constexpr size_t kMostLayouts = 16;
+  StatusOr<AdjacencyLayoutRef> Layout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name,
+                                      const LayoutMaker& make) const;
+
   // Bytes held now: CSR, permutation, what was derived.
   int64_t size_bytes() const;
 
@@ -120,7 +136,17 @@ class PreparedGraph {
   TuningTable& tuning() const { return tuning_; }
 
  private:
+  struct LayoutKey {
+    AdjacencySpec spec;  // canonical
+    std::string kernel;
+    std::string name;
+
+    friend bool operator==(const LayoutKey&, const LayoutKey&) = default;
+  };
+
   std::shared_ptr<const DeviceCsr> FindAdjacency(const AdjacencySpec& canonical) const;
+  AdjacencyLayoutRef FindLayout(const LayoutKey& key) const;
+  void KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const;
   std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops loops) const;
 
   Parts parts_;
@@ -130,6 +156,7 @@ class PreparedGraph {
   mutable Mutex mutex_;
   mutable std::vector<std::pair<AdjacencySpec, std::shared_ptr<const DeviceCsr>>> adjacencies_
       VICINAL_GUARDED_BY(mutex_);
+  mutable std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> layouts_ VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
 };

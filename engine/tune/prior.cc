@@ -39,10 +39,49 @@ double GatherSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched)
   return bytes * (found.l2 / kL2Speed + beyond * (prefetched ? 1.0 : kUnprefetched));
 }
 
+// --- on a GPU ---
+
+constexpr double kGpuL2Speed = 8.7e12, kGpuMemorySpeed = 4.2e12;  // bytes per second, measured on an H200
+constexpr double kGpuL2Bytes = 50e6;                              // of 60 MB, what gathered rows have of it
+constexpr double kLaunchSeconds = 3e-6;
+
+// GNNAdvisor's Eq. 2, without its unit.
+double GroupLatency(const WorkShape& shape, double width, double gs, double dw, double tpb) {
+  constexpr double kMostThreads = 1024.0;
+  constexpr double kAlpha = 0.2;  // of the 0.15 to 0.3 that the paper gives
+  const double edges = std::max<double>(1.0, static_cast<double>(shape.edges));
+  const double workers = std::max(1.0, std::abs(dw - width / 3.0));
+  const double threads = std::max(1.0, std::abs(tpb - std::sqrt(kMostThreads)));
+  const double imbalance = 1.0 + std::abs(gs - kAlpha * static_cast<double>(shape.rows) / edges);
+  return edges * width / (gs * workers * threads) * imbalance;
+}
+
+// Of neighbor_group's setting, relative to one in the middle; its default is taken for that.
+double GroupFactor(const WorkShape& shape, double width, const std::vector<NamedParameter>& parameters) {
+  const double gs = ValueOf(parameters, "gs"), dw = ValueOf(parameters, "dw"), tpb = ValueOf(parameters, "tpb");
+  if (gs <= 0 || dw <= 0 || tpb <= 0) return 1.0;
+  const double middle = GroupLatency(shape, width, 32.0, 16.0, 128.0);
+  return std::clamp(GroupLatency(shape, width, gs, dw, tpb) / middle, 0.8, 1.25);
+}
+
+double PredictGpuSeconds(const TuningKey& key, const WorkShape& shape, std::string_view kernel,
+                         const std::vector<NamedParameter>& parameters) {
+  const double columns = static_cast<double>(key.width * key.heads);
+  const double row_bytes = columns * (key.storage == Storage::kFloat32 ? 4.0 : 2.0);
+  const double rows = static_cast<double>(shape.rows), edges = static_cast<double>(shape.edges);
+  const double in_l2 = std::min(1.0, kGpuL2Bytes / std::max(1.0, static_cast<double>(shape.cols) * row_bytes));
+  const double gather = edges * row_bytes * (in_l2 / kGpuL2Speed + (1.0 - in_l2) / kGpuMemorySpeed);
+  const double index_bytes = edges * (key.weights == EdgeWeights::kPerEdge ? 8.0 : 4.0);
+  const double streamed = (index_bytes + rows * columns * 4.0) / kGpuMemorySpeed;
+  const double factor = kernel == "neighbor_group" ? GroupFactor(shape, columns, parameters) : 1.0;
+  return kLaunchSeconds + factor * (gather + streamed);
+}
+
 }  // namespace
 
 double PredictSeconds(const TuningKey& key, const WorkShape& shape, std::string_view kernel,
                       const std::vector<NamedParameter>& parameters) {
+  if (shape.device != DeviceKind::kCpu) return PredictGpuSeconds(key, shape, kernel, parameters);
   const int64_t element = key.storage == Storage::kFloat32 ? 4 : 2;
   const int64_t columns = key.width * key.heads;
   const int64_t tile = ValueOf(parameters, "tile_columns");

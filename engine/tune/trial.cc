@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -121,6 +123,7 @@ class TrialOf final : public Trial {
       return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("no kernel takes ", Describe(input.key), ": ", reasons));
     }
     Order(input);
+    VICINAL_RETURN_IF_ERROR(MakeLayouts(input, problem));
     Matrices matrices(input.device);
     const int64_t turns = NumTurns(BytesBound(input.key, problem.rows, problem.cols));
     for (int64_t turn = 0; turn < turns; ++turn) {
@@ -141,6 +144,7 @@ class TrialOf final : public Trial {
   Status Run(int64_t candidate, int64_t turn, DeviceContext& context) const override {
     typename K::Args args = args_[turn % static_cast<int64_t>(args_.size())];
     args.config = candidates_[candidate].setting.config;
+    if constexpr (requires { args.layout; }) args.layout = layouts_[candidate].get();
     VICINAL_RETURN_IF_ERROR(kernels_[candidate]->Run(context, args, scratch_));
     return context.Synchronize();
   }
@@ -158,7 +162,12 @@ class TrialOf final : public Trial {
         refused_.push_back({std::string(kernel.name()), "rounds differently from the others"});
         continue;
       }
+      if (!kernel.deterministic(KernelConfig())) {
+        refused_.push_back({std::string(kernel.name()), "its bits may differ from run to run"});
+        continue;
+      }
       for (const KernelConfig& config : kernel.Candidates(problem)) {
+        if (!kernel.deterministic(config)) continue;
         TuningCandidate candidate;
         candidate.setting = {std::string(kernel.name()), config};
         candidate.parameters = NameParameters(kernel, config);
@@ -196,8 +205,47 @@ class TrialOf final : public Trial {
     kernels_ = std::move(kernels);
   }
 
-  std::vector<const K*> kernels_;       // of each candidate
-  std::vector<typename K::Args> args_;  // by turn
+  // For candidates that are to be run. Those that cannot have theirs leave, but for the default.
+  Status MakeLayouts(const TrialInput& input, const typename K::Problem& problem) {
+    LayoutSource source(input.adjacency, input.blocks, *input.device);
+    std::vector<std::string> names;
+    int64_t candidate = 0;
+    while (candidate < num_to_run_) {
+      const K& kernel = *kernels_[candidate];
+      const std::string name = kernel.LayoutName(problem, candidates_[candidate].setting.config);
+      AdjacencyLayoutRef layout;
+      for (int64_t c = 0; c < candidate && !name.empty(); ++c) {
+        if (kernels_[c] == &kernel && names[c] == name) layout = layouts_[c];
+      }
+      if (layout == nullptr && !name.empty()) {
+        auto made = kernel.MakeLayout(problem, candidates_[candidate].setting.config, source);
+        if (!made.ok() && candidate == 0) return made.status();
+        if (!made.ok()) {
+          Prune(candidate, std::string(made.status().message()));
+          continue;
+        }
+        layout = *std::move(made);
+      }
+      names.push_back(name);
+      layouts_.push_back(std::move(layout));
+      ++candidate;
+    }
+    return OkStatus();
+  }
+
+  // Takes a candidate out of those that are to be run, and says why.
+  void Prune(int64_t candidate, std::string reason) {
+    candidates_[candidate].outcome = CandidateOutcome::kPruned;
+    refused_.push_back({candidates_[candidate].setting.kernel, std::move(reason)});
+    std::rotate(candidates_.begin() + candidate, candidates_.begin() + candidate + 1,
+                candidates_.begin() + num_to_run_);
+    std::rotate(kernels_.begin() + candidate, kernels_.begin() + candidate + 1, kernels_.begin() + num_to_run_);
+    --num_to_run_;
+  }
+
+  std::vector<const K*> kernels_;            // of each candidate
+  std::vector<AdjacencyLayoutRef> layouts_;  // of each candidate to be run; null for those that want none
+  std::vector<typename K::Args> args_;       // by turn
   void* scratch_ = nullptr;
   std::vector<Buffer> memory_;
 };
@@ -209,6 +257,31 @@ int64_t Trial::BytesBound(const TuningKey& key, int64_t rows, int64_t cols) {
   int64_t floats = (rows + cols) * stride + cols;
   if (key.operation == "attention") floats += (rows + cols) * std::max(stride, scores);
   return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t Trial::LayoutBytesBound(const TrialInput& input) {
+  const CsrView& adjacency = input.adjacency;
+  return WithProblem(*input.registry, input.key, adjacency.rows, adjacency.cols, adjacency.nnz,
+                     [&](const auto& operation, const auto& problem) {
+                       std::vector<int64_t> bounds;
+                       for (const auto& entry : operation.kernels()) {
+                         const auto& kernel = entry->kernel();
+                         if (kernel.device() != input.device->kind()) continue;
+                         if (!kernel.Refuses(problem).empty()) continue;
+                         std::set<std::string> names;
+                         for (const KernelConfig& config : kernel.Candidates(problem)) {
+                           if (kernel.deterministic(config)) names.insert(kernel.LayoutName(problem, config));
+                         }
+                         names.erase(std::string());
+                         bounds.insert(bounds.end(), names.size(),
+                                       kernel.LayoutBytesBound(adjacency.rows, adjacency.nnz));
+                       }
+                       std::sort(bounds.rbegin(), bounds.rend());
+                       if (static_cast<int64_t>(bounds.size()) > input.max_candidates) {
+                         bounds.resize(input.max_candidates);
+                       }
+                       return std::accumulate(bounds.begin(), bounds.end(), int64_t{0});
+                     });
 }
 
 StatusOr<std::unique_ptr<Trial>> Trial::Make(const TrialInput& input) {

@@ -5,11 +5,15 @@
 // Small matrices are there several times and taken in turn: in a plan, other steps run between two runs of a step and
 // push its rows out of the nearest cache, so running a candidate over and over on the same few kilobytes would flatter
 // those that need them there.
+//
+// What kernels prepare from the adjacency (layouts) is made for the candidates that are to be run, each once, and goes
+// with the trial: the graph keeps only that of the choice.
 #ifndef VICINAL_ENGINE_TUNE_TRIAL_H_
 #define VICINAL_ENGINE_TUNE_TRIAL_H_
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -29,6 +33,8 @@ struct TrialInput {
   TuningKey key;
   // On the device; must outlive the trial. With values where the key's weights are kPerEdge, else without.
   CsrView adjacency;
+  // Blocks of its rows, for kernels that want them (LayoutSource::blocks); must outlive the trial.
+  std::span<const int64_t> blocks;
   Device* device = nullptr;
   WorkShape shape;  // rows, cols and edges are the adjacency's
   const KernelRegistry* registry = nullptr;
@@ -42,8 +48,10 @@ class Trial {
   // RESOURCE_EXHAUSTED: no memory. FAILED_PRECONDITION: no kernel takes the work. Touches as many bytes as BytesBound
   // says; on any thread.
   static StatusOr<std::unique_ptr<Trial>> Make(const TrialInput& input);
-  // Upper bound of the device memory a trial takes, but for the kernels' scratch.
+  // Upper bound of the device memory a trial takes, but for the kernels' scratch and layouts.
   static int64_t BytesBound(const TuningKey& key, int64_t rows, int64_t cols);
+  // Upper bound of what the layouts of its candidates take.
+  static int64_t LayoutBytesBound(const TrialInput& input);
 
   virtual ~Trial() = default;
 

@@ -82,6 +82,7 @@ AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t 
   AggregateProblem problem;
   problem.reduce = *reduce;
   problem.weighted = key.weights != EdgeWeights::kNone;
+  problem.source_scaled = key.weights == EdgeWeights::kPerSource;
   problem.rows = rows;
   problem.cols = cols;
   problem.edges = edges;
@@ -122,6 +123,11 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         candidate.setting.kernel = kernel;
         for (const auto& [name, value] : parameters) {
           VICINAL_RETURN_IF_ERROR(SetParameter(choice->kernel->kernel(), name, value, &candidate.setting.config));
+        }
+        if (!choice->kernel->kernel().deterministic(candidate.setting.config)) {
+          return InvalidArgument("KERNEL_REFUSED", "force.kernel",
+                                 "its bits may differ from run to run, and a graph's answers do not; force it for "
+                                 "single requests instead");
         }
         candidate.parameters = NameParameters(choice->kernel->kernel(), candidate.setting.config);
         return candidate;

@@ -55,7 +55,8 @@ auto WithProblem(const KernelRegistry& registry, const TuningKey& key, int64_t r
 }
 
 // A kernel and parameters that were named by a client, as a candidate. INVALID_ARGUMENT: KERNEL_UNKNOWN,
-// KERNEL_REFUSED (in the kernel's words), PARAMETER_UNKNOWN, PARAMETER_RANGE; the message lists what there is.
+// KERNEL_REFUSED (in the kernel's words, or because it is no candidate), PARAMETER_UNKNOWN, PARAMETER_RANGE; the
+// message lists what there is.
 StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceKind device, const TuningKey& key,
                                          int64_t rows, int64_t cols, int64_t edges, const std::string& kernel,
                                          const std::map<std::string, int32_t>& parameters);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/cases.h"
@@ -29,22 +33,55 @@ struct Case {
   }
 };
 
-HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c) {
+AggregateProblem ProblemOf(const Case& c) {
+  AggregateProblem problem;
+  problem.reduce = c.reduce;
+  problem.weighted = c.weighted || !c.src_scale.empty();
+  problem.source_scaled = !c.src_scale.empty();
+  problem.rows = c.graph.rows;
+  problem.cols = c.graph.cols;
+  problem.edges = c.graph.edges();
+  problem.width = c.src.cols;
+  return problem;
+}
+
+HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
+               const KernelConfig& config = {}) {
   const DeviceGraph graph(*gpu.device, c.graph);
   const DeviceMatrix src(*gpu.device, c.src, c.src_layout, 1e30f);
   AggregateArgs args;
   const DeviceArray<float> src_scale(*gpu.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale);
-  args.problem.reduce = c.reduce;
-  args.problem.weighted = c.weighted || !c.src_scale.empty();
-  args.problem.rows = c.graph.rows;
-  args.problem.cols = c.graph.cols;
-  args.problem.edges = c.graph.edges();
-  args.problem.width = c.src.cols;
+  args.problem = ProblemOf(c);
+  args.config = config;
   if (!c.src_scale.empty()) args.src_scale = src_scale.data();
   args.adjacency = graph.view(c.weighted);
   args.src = src.view();
   args.self_scale = c.self_scale;
+  LayoutSource source(args.adjacency, c.graph.blocks, *gpu.device);
+  AdjacencyLayoutRef layout;
+  if (!kernel.kernel().LayoutName(args.problem, config).empty()) {
+    auto made = kernel.kernel().MakeLayout(args.problem, config, source);
+    MustBeOk(made.status(), "making a layout");
+    layout = *std::move(made);
+    report.CheckTrue("aggregate layouts", c.Name(kernel.kernel().name()) + ": larger than its bound",
+                     layout->size_bytes() <= kernel.kernel().LayoutBytesBound(c.graph.rows, c.graph.edges()));
+  }
+  args.layout = layout.get();
   return RunOnce(gpu, report, kernel, args, c.epilogue, c.dst_layout, c.graph.rows, c.src.cols);
+}
+
+// Twice in one configuration, against the oracle; returns what it gave.
+HostMatrix CheckConfig(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
+                       const KernelConfig& config, const std::vector<double>& want) {
+  const std::string name(kernel.kernel().name());
+  std::string what = c.Name(name);
+  for (const int32_t value : config.values) what += value != 0 ? ", " + std::to_string(value) : "";
+  const HostMatrix got = Run(gpu, report, kernel, c, config);
+  const bool deterministic = kernel.kernel().deterministic(config);
+  // The order of atomic additions is nobody's: long rows are a little less exact.
+  report.Check("aggregate " + name, what, got, deterministic ? Run(gpu, report, kernel, c, config) : got, want,
+               deterministic ? Report::kRelativeL2 : 1e-5);
+  return got;
 }
 
 // Row j times scale[j]; the factors are powers of two here, so that nothing is rounded.
@@ -53,25 +90,51 @@ HostMatrix ScaledRows(HostMatrix src, const std::vector<float>& scale) {
   return src;
 }
 
-// All kernels on one case; those that promise equal bits among themselves are held to it.
+std::vector<double> Wanted(const Case& c) {
+  return WithEpilogue(Aggregate(c.graph, c.weighted, c.reduce, ScaledRows(c.src, c.src_scale), c.self_scale),
+                      c.src.cols, c.epilogue);
+}
+
+// All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.
 void RunAll(Gpu& gpu, Report& report, const Case& c) {
-  const std::vector<double> want = WithEpilogue(
-      Aggregate(c.graph, c.weighted, c.reduce, ScaledRows(c.src, c.src_scale), c.self_scale), c.src.cols, c.epilogue);
-  HostMatrix balanced;
+  const std::vector<double> want = Wanted(c);
+  HostMatrix common;
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+    if (!kernel->kernel().Refuses(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
-    const HostMatrix got = Run(gpu, report, *kernel, c);
-    report.Check("aggregate " + name, c.Name(name), got, Run(gpu, report, *kernel, c), want);
-    if (name == "balanced_rows") balanced = got;
-    if (name.rfind("balanced_rows_", 0) == 0) report.CheckSame("aggregate equal bits", c.Name(name), got, balanced);
+    const HostMatrix got = CheckConfig(gpu, report, *kernel, c, {}, want);
+    if (kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({})) continue;
+    if (common.values.empty()) common = got;
+    report.CheckSame("aggregate equal bits", c.Name(name), got, common);
   }
 }
 
-constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kMean, Reduce::kMax};
+// Every configuration that tuning may try, and some that only a person would; those of one evaluation give equal bits.
+void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
+  const std::vector<double> want = Wanted(c);
+  for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+    const AggregateProblem problem = ProblemOf(c);
+    if (!kernel->kernel().Refuses(problem).empty() || kernel->kernel().ParameterNames().empty()) continue;
+    std::vector<KernelConfig> configs = kernel->kernel().Candidates(problem);
+    for (const KernelConfig& odd :
+         {KernelConfig{{1, 1, 1}}, KernelConfig{{1000, 32, 1024}}, KernelConfig{{7, 3, 96}}}) {
+      if (kernel->kernel().deterministic(odd)) configs.push_back(odd);
+    }
+    std::map<int64_t, HostMatrix> by_evaluation;
+    for (const KernelConfig& config : configs) {
+      const HostMatrix got = CheckConfig(gpu, report, *kernel, c, config, want);
+      if (!kernel->kernel().deterministic(config)) continue;
+      const auto same = by_evaluation.emplace(kernel->kernel().Evaluation(problem, config), got).first;
+      report.CheckSame("aggregate equal bits", c.Name(kernel->kernel().name()), got, same->second);
+    }
+  }
+}
+
+constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin};
 
 void PlainCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
-    for (int64_t width : {1, 3, 16, 32, 33, 64, 200, 602}) {
+    for (int64_t width : {1, 3, 16, 32, 33, 64, 200, 513}) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 11 + width);
       for (Reduce reduce : kReduces) {
         for (bool weighted : {false, true}) RunAll(gpu, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}});
@@ -91,7 +154,7 @@ void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   int turn = 0;
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {7, 12, 36, 64, 130}) {
-      const Reduce reduce = kReduces[turn % 3];
+      const Reduce reduce = kReduces[turn % 4];
       Case c{graph,
              reduce,
              turn % 2 == 0,
@@ -125,6 +188,39 @@ void RankOneCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
+void ConfigCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+  int turn = 0;
+  for (const HostGraph& graph : zoo) {
+    for (int64_t width : {5, 64, 129}) {
+      const Reduce reduce = kReduces[turn % 4];
+      Case c{graph, reduce, turn % 3 == 0, RandomMatrix(graph.cols, width, 8 + width), {}, {}, 0.0f, {}, {}};
+      c.epilogue.bias = RandomVector(width, 91);
+      RunConfigs(gpu, report, c);
+      ++turn;
+    }
+  }
+}
+
+// What is not finite stays with its neighbours, and numbers of very different sizes are added as float32 adds them.
+void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+  for (const HostGraph& graph : zoo) {
+    std::vector<bool> read(graph.cols, false);
+    for (const int32_t source : graph.col) read[source] = true;
+    for (int64_t width : {16, 40, 64}) {
+      HostMatrix src = RandomMatrix(graph.cols, width, 10 + width);
+      for (int64_t i = 0; i < graph.cols * width; ++i)
+        src.values[i] = std::ldexp(src.values[i], static_cast<int>(i * 7 % 61) - 30);
+      RunAll(gpu, report, {graph, Reduce::kSum, false, src, {}, {}, 0.0f, {}, {}});
+      for (int64_t j = 0; j < graph.cols; ++j) {
+        for (int64_t d = 0; d < width && !read[j]; ++d) {
+          src.values[j * width + d] = d % 2 == 0 ? std::numeric_limits<float>::infinity() : std::nanf("");
+        }
+      }
+      RunAll(gpu, report, {graph, Reduce::kMean, false, src, {}, {}, 0.0f, {}, {}});
+    }
+  }
+}
+
 // A row gives the same bits in another graph: what a receptive field relies on.
 void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
@@ -134,6 +230,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
     for (int64_t width : {16, 33, 128}) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 4);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+        if (kernel->kernel().whole_graph_only()) continue;
         const HostMatrix whole = Run(gpu, report, *kernel, {graph, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}});
         const HostMatrix some = Run(gpu, report, *kernel, {part, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}});
         HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
@@ -154,6 +251,8 @@ void RunAggregateCases(Gpu& gpu, Report& report) {
   PlainCases(gpu, report, zoo);
   FusedCases(gpu, report, zoo);
   RankOneCases(gpu, report, zoo);
+  ConfigCases(gpu, report, zoo);
+  RangeCases(gpu, report, zoo);
   SubsetCases(gpu, report, zoo);
 }
 

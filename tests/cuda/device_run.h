@@ -92,6 +92,8 @@ struct HostGraph {
   std::vector<int64_t> row_ptr;
   std::vector<int32_t> col;
   std::vector<float> value;  // always filled; used where a case is weighted
+  // Borders of rows that belong together, for kernels that ask (LayoutSource::blocks); empty: none are known.
+  std::vector<int64_t> blocks = {};
 
   int64_t edges() const { return static_cast<int64_t>(col.size()); }
 };

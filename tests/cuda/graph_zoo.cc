@@ -30,6 +30,27 @@ std::vector<std::pair<int64_t, int64_t>> Star(int64_t leaves, bool inward) {
   return edges;
 }
 
+// Communities of different sizes and densities, side by side, with edges between them, and some edges twice.
+HostGraph Communities() {
+  const std::vector<int64_t> borders = {0, 130, 180, 200, 456, 470, 471, 700};
+  std::mt19937_64 random(11);
+  std::vector<std::pair<int64_t, int64_t>> edges;
+  for (size_t b = 0; b + 1 < borders.size(); ++b) {
+    const int64_t one_in = b % 2 == 0 ? 3 : 12;
+    for (int64_t i = borders[b]; i < borders[b + 1]; ++i) {
+      for (int64_t j = borders[b]; j < borders[b + 1]; ++j) {
+        if (random() % one_in != 0) continue;
+        edges.emplace_back(i, j);
+        if (random() % 50 == 0) edges.emplace_back(i, j);
+      }
+    }
+  }
+  for (int64_t e = 0; e < 2000; ++e) edges.emplace_back(random() % 690, random() % 690);
+  HostGraph graph = FromEdges("communities", 700, edges);
+  graph.blocks = borders;
+  return graph;
+}
+
 }  // namespace
 
 HostGraph RandomGraph(const std::string& name, int64_t cols, const std::vector<int64_t>& degrees, uint64_t seed) {
@@ -80,6 +101,7 @@ std::vector<HostGraph> GraphZoo() {
     for (int64_t j = 0; j < 40; ++j) complete.emplace_back(i, j);
   }
   zoo.push_back(FromEdges("complete, the rest isolated", 60, complete));
+  zoo.push_back(Communities());
   // Around the lengths at which rows are cut, at many positions of the edge numbering.
   zoo.push_back(
       RandomGraph("piece borders", 300,

@@ -72,6 +72,8 @@ std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce redu
       for (int64_t d = 0; d < width; ++d) {
         if (reduce == Reduce::kMax) {
           out[d] = e == begin ? weight * x[d] : std::max(out[d], weight * x[d]);
+        } else if (reduce == Reduce::kMin) {
+          out[d] = e == begin ? weight * x[d] : std::min(out[d], weight * x[d]);
         } else {
           out[d] += weight * x[d] / (reduce == Reduce::kMean ? static_cast<double>(end - begin) : 1.0);
         }

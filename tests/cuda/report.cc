@@ -9,7 +9,6 @@
 namespace vicinal::cuda_test {
 namespace {
 
-constexpr double kRelativeL2 = 2e-6;
 constexpr double kWorstRow = 1e-4;
 constexpr int64_t kMaxPrinted = 20;
 
@@ -27,7 +26,7 @@ void Report::Fail(const std::string& operation, const std::string& what, const s
 }
 
 void Report::Check(const std::string& operation, const std::string& what, const HostMatrix& got,
-                   const HostMatrix& again, const std::vector<double>& want) {
+                   const HostMatrix& again, const std::vector<double>& want, double relative_l2) {
   Count& count = counts_[operation];
   ++count.cases;
   double error = 0, norm = 0, worst_row = 0;
@@ -50,7 +49,7 @@ void Report::Check(const std::string& operation, const std::string& what, const 
   char why[160];
   if (!finite) {
     Fail(operation, what, "a result is not finite, or was not written");
-  } else if (!(relative <= kRelativeL2) || !(worst_row <= kWorstRow)) {
+  } else if (!(relative <= relative_l2) || !(worst_row <= kWorstRow)) {
     std::snprintf(why, sizeof why, "relative L2 error %.3g, worst row %.3g", relative, worst_row);
     Fail(operation, what, why);
   } else if (!SameBits(got, again)) {

@@ -14,10 +14,12 @@ namespace vicinal::cuda_test {
 
 class Report {
  public:
-  // One case: `got` within the engine's exactness of `want` [rows * cols] (relative L2 error 2e-6, no row worse than
-  // 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit.
+  static constexpr double kRelativeL2 = 2e-6;
+
+  // One case: `got` within the engine's exactness of `want` [rows * cols] (relative L2 error `relative_l2`, no row
+  // worse than 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit.
   void Check(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& again,
-             const std::vector<double>& want);
+             const std::vector<double>& want, double relative_l2 = kRelativeL2);
   // One case that two results are equal bit by bit.
   void CheckSame(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& want);
   void CheckTrue(const std::string& operation, const std::string& what, bool ok);

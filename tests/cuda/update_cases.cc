@@ -37,9 +37,37 @@ HostMatrix RunDense(Gpu& gpu, Report& report, const RegisteredKernel<DenseUpdate
   return RunOnce(gpu, report, kernel, args, epilogue, layout, src.rows, weight.rows);
 }
 
+HostMatrix FirstRows(const HostMatrix& matrix, int64_t rows) {
+  return {rows, matrix.cols, std::vector<float>(matrix.values.begin(), matrix.values.begin() + rows * matrix.cols)};
+}
+
+// However many rows there are, and so whatever kernel is chosen for them, a row's bits are the same.
+void RowCountCases(Gpu& gpu, Report& report) {
+  constexpr int64_t kRows = 40'000, kWidth = 602;
+  const HostMatrix src = RandomMatrix(kRows, kWidth, 35);
+  for (int64_t out_width : {7, 16, 32, 64, 130}) {
+    const HostMatrix weight = RandomMatrix(out_width, kWidth, 36);
+    for (const auto& kernel : gpu.registry.dense_update.kernels()) {
+      const std::string name(kernel->kernel().name());
+      const HostMatrix all = RunDense(gpu, report, *kernel, src, weight, {0, 0}, HostEpilogue());
+      for (int64_t rows : {1, 7, 100, 4'224, 4'225, 20'000}) {
+        // Rows that lie otherwise are read otherwise: in twos and one by one.
+        for (const MatrixLayout& layout : {MatrixLayout{0, 0}, MatrixLayout{1, 1}}) {
+          const std::string what = name + " " + std::to_string(rows) + " rows to " + std::to_string(out_width);
+          report.CheckSame("dense_update any number of rows", what,
+                           RunDense(gpu, report, *kernel, FirstRows(src, rows), weight, layout, HostEpilogue()),
+                           FirstRows(all, rows));
+        }
+      }
+    }
+  }
+}
+
 void DenseCases(Gpu& gpu, Report& report) {
-  const int64_t shapes[][3] = {{1, 1, 1},    {5, 3, 2},     {127, 16, 16},    {129, 33, 17},    {300, 602, 41},
-                               {64, 64, 64}, {77, 500, 65}, {2708, 1433, 16}, {9000, 100, 130}, {10, 4000, 7}};
+  // Few rows with 8, 16 and 32 lanes across; then tiles of 16, 32 and 64 columns, of 128 and of 64 rows.
+  const int64_t shapes[][3] = {{1, 1, 1},      {5, 3, 2},       {127, 16, 16},    {129, 33, 17},  {300, 602, 41},
+                               {64, 64, 64},   {77, 500, 65},   {2708, 1433, 16}, {10, 4000, 7},  {5001, 129, 13},
+                               {5001, 65, 29}, {5001, 100, 64}, {9000, 100, 130}, {40000, 66, 37}};
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
@@ -96,11 +124,22 @@ void SparseCases(Gpu& gpu, Report& report) {
           const HostEpilogue epilogue = weighted ? FullEpilogue(shape.first, width) : HostEpilogue();
           SparseUpdateArgs args;
           args.problem = {shape.first, shape.second, width, features.edges()};
+          if (!kernel->kernel().Refuses(args.problem).empty()) continue;
           args.src = device_features.view(weighted);
           args.weight = packed.data();
           const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, shape.first, width); };
-          report.Check("sparse_update " + name, features.name + " to " + std::to_string(width), run(), run(),
+          const HostMatrix got = run();
+          report.Check("sparse_update " + name, features.name + " to " + std::to_string(width), got, run(),
                        WithEpilogue(Product(Dense(features, weighted), weight), width, epilogue));
+          if (weighted) continue;
+          // The last rows alone give the same bits.
+          constexpr int64_t kFew = 5;
+          args.problem.rows = args.src.rows = kFew;
+          args.src.row_ptr += shape.first - kFew;
+          args.problem.nnz = args.src.nnz = features.edges() - features.row_ptr[shape.first - kFew];
+          const HostMatrix few = RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, kFew, width);
+          report.CheckSame("sparse_update few rows", name + " to " + std::to_string(width), few,
+                           {kFew, width, std::vector<float>(got.values.end() - kFew * width, got.values.end())});
         }
       }
     }
@@ -147,6 +186,7 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
 
 void RunUpdateCases(Gpu& gpu, Report& report) {
   DenseCases(gpu, report);
+  RowCountCases(gpu, report);
   SparseCases(gpu, report);
   for (const HostGraph& graph : GraphZoo()) {
     if (graph.edges() < 50'000) SparseAggregateCases(gpu, report, graph);

@@ -26,7 +26,7 @@ class SizedPlan final : public Plan {
   }
   const FieldShape& field() const override { return field_; }
   std::vector<PlanStepInfo> Steps() const override { return {}; }
-  const std::vector<std::string>& Decisions() const override { return decisions_; }
+  std::vector<std::string> Decisions() const override { return decisions_; }
   int64_t scratch_bytes() const override { return bytes_; }
   int64_t size_bytes() const override { return bytes_; }
 

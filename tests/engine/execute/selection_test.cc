@@ -32,13 +32,14 @@ TEST(Selection, NamesTheFirstBadId) {
 
 TEST(Selection, GathersInTheClientsOrder) {
   auto device = MakeCpuDevice(1);
+  const auto context = device->CreateContext();
   // Rows of stride 3, width 2, in execution order: client's node 0 is row 2, 1 is row 0, 2 is row 1.
   const std::vector<float> values = {10, 11, -1, 20, 21, -1, 0, 1, -1};
   const ConstMatrixView matrix = {values.data(), 3, 2, 3};
   const Permutation permutation = Permutation::FromNewOfOld({2, 0, 1});
   const std::vector<int64_t> ids = {2, 0, 2};
-  EXPECT_THAT(*GatherRows(matrix, permutation, &ids, *device), ElementsAre(20, 21, 0, 1, 20, 21));
-  EXPECT_THAT(*GatherRows(matrix, permutation, nullptr, *device), ElementsAre(0, 1, 10, 11, 20, 21));
+  EXPECT_THAT(*GatherRows(matrix, permutation, &ids, *context), ElementsAre(20, 21, 0, 1, 20, 21));
+  EXPECT_THAT(*GatherRows(matrix, permutation, nullptr, *context), ElementsAre(0, 1, 10, 11, 20, 21));
 }
 
 HostFeatures Dense(std::vector<float> values, int64_t rows) {

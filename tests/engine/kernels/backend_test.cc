@@ -46,7 +46,7 @@ TEST(BackendTest, AGoodOneSharesTheRegistry) {
 }
 
 TEST(BackendTest, WrongOnesAreRefusedWithTheReason) {
-  ExpectRefused("wrong_version", "BACKEND_REFUSED", "interface version 2, this engine speaks 1");
+  ExpectRefused("wrong_version", "BACKEND_REFUSED", "interface version 3, this engine speaks 2");
   ExpectRefused("wrong_build", "BACKEND_REFUSED", "0.0.0 of another compiler");
   ExpectRefused("empty_entry", "BACKEND_REFUSED", "empty entries");
   ExpectRefused("no_symbol", "BACKEND_NOT_LOADED", kBackendEntrySymbol);

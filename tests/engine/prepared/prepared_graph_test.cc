@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -123,6 +124,60 @@ TEST_F(PreparedGraphTest, RefusalsNameTheClientsIdsAndAreNotKept) {
   const auto unweighted = Make(MakeEdges(2, {{0, 1}}));
   EXPECT_EQ(DetailOf(unweighted->Adjacency({SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent}).status())->reason,
             "EDGE_WEIGHT_MISSING");
+}
+
+// A layout that counts the edges of what it was made from.
+class EdgeCount final : public AdjacencyLayout {
+ public:
+  explicit EdgeCount(int64_t edges) : edges(edges) {}
+  int64_t size_bytes() const override { return 1000; }
+  const int64_t edges;
+};
+
+TEST_F(PreparedGraphTest, MakesEachLayoutOnce) {
+  const auto graph = Make(UniformGraph(40, 100, 2));
+  const AdjacencySpec as_sent, looped = {SelfLoops::kReplace, 1.0f, EdgeWeighting::kNone};
+  int made = 0;
+  const LayoutMaker make = [&](LayoutSource& source) -> StatusOr<AdjacencyLayoutRef> {
+    ++made;
+    EXPECT_TRUE(source.blocks().empty());
+    EXPECT_EQ(&source.device(), device_.get());
+    EXPECT_EQ(source.OnHost()->col, source.adjacency().col) << "on the CPU nothing is copied";
+    EXPECT_GE(source.pool().num_threads(), 1);
+    return AdjacencyLayoutRef(std::make_shared<EdgeCount>(source.adjacency().nnz));
+  };
+  ASSERT_TRUE(graph->Adjacency(as_sent).ok() && graph->Adjacency(looped).ok());
+  const int64_t bare = graph->size_bytes();
+  const auto first = graph->Layout(as_sent, "groups", "16", make);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(graph->size_bytes(), bare + 1000);
+  EXPECT_EQ(*graph->Layout(as_sent, "groups", "16", make), *first);
+  EXPECT_FALSE(graph->Layout({SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent}, "groups", "16", make).ok());
+  EXPECT_EQ(made, 1) << "where the adjacency cannot be derived nothing is made";
+  EXPECT_NE(*graph->Layout(as_sent, "groups", "32", make), *first);
+  EXPECT_NE(*graph->Layout(as_sent, "blocks", "16", make), *first);
+  const auto other = graph->Layout(looped, "groups", "16", make);
+  EXPECT_EQ(static_cast<const EdgeCount&>(**other).edges, (*graph->Adjacency(looped))->view().nnz);
+  EXPECT_EQ(made, 4);
+  const LayoutMaker fails = [](LayoutSource&) -> StatusOr<AdjacencyLayoutRef> {
+    return FailedPrecondition("NO_BLOCKS", "nothing is dense");
+  };
+  EXPECT_EQ(graph->Layout(as_sent, "fails", "", fails).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(graph->Layout(as_sent, "fails", "", make).ok()) << "a failure is not kept";
+}
+
+TEST_F(PreparedGraphTest, KeepsLayoutsThatAreUsedAndAFewMore) {
+  const auto graph = Make(UniformGraph(40, 100, 2));
+  const LayoutMaker make = [](LayoutSource&) -> StatusOr<AdjacencyLayoutRef> {
+    return AdjacencyLayoutRef(std::make_shared<EdgeCount>(0));
+  };
+  const auto used = graph->Layout({}, "groups", "used", make);
+  const int64_t with_one = graph->size_bytes();
+  for (size_t i = 0; i < 3 * PreparedGraph::kMostLayouts; ++i) {
+    ASSERT_TRUE(graph->Layout({}, "groups", std::to_string(i), make).ok());
+  }
+  EXPECT_EQ(graph->size_bytes(), with_one + 1000 * static_cast<int64_t>(PreparedGraph::kMostLayouts - 1));
+  EXPECT_EQ(*graph->Layout({}, "groups", "used", make), *used);
 }
 
 TEST_F(PreparedGraphTest, ThreadsGetTheSameAdjacency) {

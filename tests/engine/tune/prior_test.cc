@@ -71,5 +71,28 @@ TEST(PriorTest, ParametersItDoesNotKnowChangeNothing) {
 
 TEST(PriorTest, NothingToDoTakesNoTimeAndIsFinite) { EXPECT_EQ(Predict(Sum(16), Shape(0, 0)), 0.0); }
 
+// GNNAdvisor's Eq. 2 orders neighbor_group's settings; none of them falls behind so far that it would not be run.
+TEST(PriorTest, OrdersNeighborGroupsByThePublishedModel) {
+  WorkShape shape = Shape(400'000, 5'000'000);
+  shape.device = DeviceKind::kCuda;
+  const auto group = [&](int32_t gs, int32_t dw, int32_t tpb) {
+    return PredictSeconds(Sum(64), shape, "neighbor_group", {{"gs", gs}, {"dw", dw}, {"tpb", tpb}});
+  };
+  EXPECT_LT(group(32, 16, 256), group(32, 16, 128)) << "farther from the root of the most threads";
+  EXPECT_LT(group(32, 8, 128), group(32, 16, 128)) << "farther from a third of the width";
+  EXPECT_EQ(group(0, 0, 0), PredictSeconds(Sum(64), shape, "row_cache", {}));
+  for (const int32_t gs : {4, 1024}) EXPECT_LT(group(gs, 32, 32) / group(gs, 1, 1024), 3.0);
+}
+
+// A GPU's runs are short: none of them is cut to a sample of the rows.
+TEST(PriorTest, AGpuTakesMilliseconds) {
+  WorkShape shape = Shape(400'000, 5'000'000);
+  const double cpu = PredictSeconds(Sum(64), shape, "", {});
+  shape.device = DeviceKind::kCuda;
+  EXPECT_LT(PredictSeconds(Sum(64), shape, "", {}), 1e-3);
+  EXPECT_GT(PredictSeconds(Sum(64), shape, "", {}), 1e-4);
+  EXPECT_LT(PredictSeconds(Sum(64), shape, "", {}), cpu / 20);
+}
+
 }  // namespace
 }  // namespace vicinal

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+
 #include "engine/base/error.h"
 #include "engine/graph/csr.h"
 #include "engine/graph/generators.h"
@@ -26,14 +29,33 @@ class ScriptedKernel final : public AggregateKernel {
   size_t ScratchBytes(const AggregateProblem&, const KernelConfig& config, int threads) const override {
     return 1000 * threads + config.values[0];
   }
+  std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
+    return wants_layout ? std::to_string(config.values[0]) : std::string();
+  }
+  StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
+                                          LayoutSource& source) const override {
+    if (config.values[0] < 0) return FailedPrecondition("NOTHING_DENSE", "nothing is dense");
+    ++layouts_made;
+    last_blocks = static_cast<int64_t>(source.blocks().size());
+    return AdjacencyLayoutRef(std::make_shared<EmptyLayout>());
+  }
+  int64_t LayoutBytesBound(int64_t, int64_t) const override { return wants_layout ? 100 : 0; }
+  bool deterministic(const KernelConfig& config) const override { return config.values[3] == 0; }
   Status Run(DeviceContext&, const AggregateArgs& args, void* scratch) const override {
     last = args;
     static_cast<char*>(scratch)[ScratchBytes(args.problem, args.config, 2) - 1] = 1;
     return OkStatus();
   }
   mutable AggregateArgs last;
+  mutable int layouts_made = 0;
+  mutable int64_t last_blocks = 0;
+  bool wants_layout = false;
 
  private:
+  struct EmptyLayout final : AdjacencyLayout {
+    int64_t size_bytes() const override { return 1; }
+  };
+
   const std::string name_;
   const std::vector<KernelConfig> candidates_;
   const std::string refusal_;
@@ -118,6 +140,38 @@ TEST_F(TrialTest, AtMostSoManyAreRun) {
   ASSERT_TRUE(trial.ok());
   EXPECT_EQ((*trial)->num_to_run(), kMaxCandidates);
   EXPECT_EQ((*trial)->candidates().size(), 40);
+}
+
+TEST_F(TrialTest, MakesTheLayoutsOfWhatIsToBeRun) {
+  Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{}}));
+  auto added =
+      std::make_unique<ScriptedKernel>("groups", std::vector<KernelConfig>{{{64}}, {{64, 4}}, {{128}}, {{-1}}});
+  added->wants_layout = true;
+  const ScriptedKernel& groups = Add(std::move(added));
+  TrialInput input = Input("aggregate", "sum", 64);
+  const std::vector<int64_t> blocks = {0, 100, 300};
+  input.blocks = blocks;
+  EXPECT_EQ(Trial::LayoutBytesBound(input), 300) << "one for each name";
+  const auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_EQ(groups.layouts_made, 2);
+  EXPECT_EQ(groups.last_blocks, 3);
+  ASSERT_EQ((*trial)->num_to_run(), 4) << "who cannot have a layout is not run";
+  EXPECT_EQ((*trial)->candidates()[4].outcome, CandidateOutcome::kPruned);
+  EXPECT_EQ((*trial)->candidates()[4].setting.config.values[0], -1);
+  EXPECT_EQ((*trial)->refused().back().reason, "nothing is dense");
+  for (int64_t c = 1; c < 4; ++c) {
+    ASSERT_TRUE((*trial)->Run(c, 0, *context_).ok());
+    EXPECT_NE(groups.last.layout, nullptr);
+    EXPECT_EQ(groups.last.config, (*trial)->candidates()[c].setting.config);
+  }
+}
+
+TEST_F(TrialTest, WhatChangesItsBitsIsNoCandidate) {
+  Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{}, {{0, 0, 0, 1}}}));
+  const auto trial = Trial::Make(Input("aggregate", "sum", 64));
+  ASSERT_TRUE(trial.ok());
+  EXPECT_EQ((*trial)->candidates().size(), 1);
 }
 
 TEST_F(TrialTest, WhereNoKernelTakesItTheReasonsAreTold) {

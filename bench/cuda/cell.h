@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures one cell of the table: an operation on a graph at a width, every kernel beside the best of cuSPARSE.
+#ifndef VICINAL_BENCH_CUDA_CELL_H_
+#define VICINAL_BENCH_CUDA_CELL_H_
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/device_graph.h"
+#include "bench/cuda/device_speed.h"
+#include "bench/cuda/gpu.h"
+#include "bench/cuda/operations.h"
+#include "bench/cuda/sampled_rows.h"
+#include "bench/cuda/workload.h"
+
+namespace vicinal::bench {
+
+using Json = nlohmann::ordered_json;
+
+struct CellOptions {
+  double budget_us = 60e3;           // of one timing
+  std::vector<std::string> kernels;  // names, or beginnings of names that end in '*'; empty: all
+  bool all_configurations = true;    // else each kernel's default only
+  // A configuration this much slower than the fastest so far keeps the time of its first few runs.
+  double hopeless = 1.3;
+};
+
+// Cells of one graph, which share the time of cuSPARSE's plain sum.
+class CellBench {
+ public:
+  CellBench(Gpu& gpu, const DeviceGraph& graph, const DeviceSpeed& speed, const CellOptions& options)
+      : gpu_(gpu), graph_(graph), speed_(speed), options_(options) {}
+
+  // {graph, order, nodes, edges, operation, width, floors, cusparse, peers, kernels}; report.h reads it.
+  Json Run(const Operation& operation, int64_t width);
+
+ private:
+  // The best time of cuSPARSE's weighted float32 sum at that width: what listed peers are scaled by.
+  double SumUs(int64_t width);
+  std::vector<PeerRun> TimePeers(const Operation& operation, const Workload& workload, const SampledRows& rows);
+  Json TimeKernel(const Contestant& contestant, const Workload& workload, const SampledRows& rows, double* best_us);
+  bool Wanted(const std::string& kernel) const;
+
+  Gpu& gpu_;
+  const DeviceGraph& graph_;
+  const DeviceSpeed speed_;
+  const CellOptions options_;
+  std::map<int64_t, double> sum_us_;
+};
+
+}  // namespace vicinal::bench
+
+#endif  // VICINAL_BENCH_CUDA_CELL_H_

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares whole models on a GPU with PyTorch Geometric in the same run: forward passes, float32.
+
+  python3 bench/cuda/models.py --graphs FOLDER --worker bin/vicinal_bench_worker --json models.json
+
+FOLDER holds NAME.bin as vicinal_bench_graphs makes them. Ours is a plan of the engine, its kernels measured on the graph
+beforehand as a server does in the background; PyG is the fastest of its forms (bench/cuda/pyg_worker.py). Answers are
+compared first (relative L2 at most 1e-5); then all take turns. Forms that would need more memory than there is are left
+out, a form that takes longer than --slow-seconds is run once, one that does not answer is ended."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, ROOT)
+
+import numpy as np
+
+from bench.cuda import model_cells
+from bench.peers import workers
+
+TOLERANCE = 1e-5
+SCREEN = 2.0  # a form this many times slower than the fastest in its first run is not run again
+TURN = {"budget_ms": 25, "most": 60}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--graphs", required=True, help="folder of the graphs, NAME.bin")
+    parser.add_argument("--worker", required=True, help="vicinal_bench_worker")
+    parser.add_argument("--device", default="cuda:0", help="cpu: to try this script where there is no GPU")
+    parser.add_argument("--names", default=",".join(model_cells.WIDTHS), help="graphs to compare on")
+    parser.add_argument("--models", default=",".join(model_cells.MODELS))
+    parser.add_argument("--order", default="auto", help="order of our prepared graph")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant")
+    parser.add_argument("--memory-gib", type=float, default=120, help="a form that needs more is not tried")
+    parser.add_argument("--slow-seconds", type=float, default=1, help="what takes longer is timed by its first run alone")
+    parser.add_argument("--hang-seconds", type=float, default=120, help="without an answer for so long: ended")
+    parser.add_argument("--stop-after", type=float, default=1e9, help="seconds; status 3 when cells were left over")
+    parser.add_argument("--json", help="results, written after every cell")
+    options = parser.parse_args()
+    names = options.names.split(",")
+    for name in [name for name in names if name not in model_cells.WIDTHS]:
+        print(f"{name}: left out, it has no listed widths of features and classes", file=sys.stderr)
+        names.remove(name)
+    options.names = ",".join(names)
+    return options
+
+
+class PatientProcess(workers.Process):
+    """A worker that is ended when it does not answer in time."""
+
+    def __init__(self, command, patience, environment=None):
+        super().__init__(command, environment)
+        self.patience = patience
+
+    def ask(self, op, **fields):
+        timer = threading.Timer(self.patience, self.process.kill)
+        timer.start()
+        try:
+            return super().ask(op, **fields)
+        except workers.WorkerError:
+            time.sleep(0.3)  # one that ends itself after its answer shall have ended
+            raise
+        finally:
+            timer.cancel()
+
+    @property
+    def alive(self):
+        return self.process.poll() is None
+
+
+class Comparison:
+    def __init__(self, options, scratch):
+        self.options, self.scratch = options, scratch
+        self.ours = self.pyg = None
+        self.about = self.start()
+
+    def start(self):
+        threads = str(os.cpu_count() or 1)
+        self.ours = PatientProcess([self.options.worker, threads, self.options.device], 600)
+        return {"ours": self.ours.ask("hello"), "peers": self.start_pyg()}
+
+    def restart(self):
+        """Both processes anew, after an error of which nobody knows what it left behind."""
+        for process in (self.ours, self.pyg):
+            process.process.kill()
+            process.process.wait()
+        self.start()
+
+    def start_pyg(self):
+        command = [sys.executable, "-m", "bench.cuda.pyg_worker", self.options.device]
+        self.pyg = PatientProcess(command, self.options.hang_seconds, {"PYTHONPATH": python_path()})
+        return self.pyg.ask("hello")["versions"]
+
+    def revive(self):
+        """A process of PyG's that lives and has the graph."""
+        if not self.pyg.alive:
+            self.start_pyg()
+            self.pyg.ask("graph", **self.request)
+
+    def close(self):
+        for process in (self.ours, self.pyg):
+            if process.alive:
+                process.close()
+
+    def load(self, name):
+        file = os.path.join(self.options.graphs, name + ".bin")
+        self.request = {"file": file, "features": model_cells.WIDTHS[name][0]}
+        if not self.pyg.alive:
+            self.start_pyg()
+        prepared = self.ours.ask("binary_graph", order=self.options.order, **self.request)
+        return {**prepared, **self.pyg.ask("graph", **self.request)}
+
+    def cell(self, graph, about, model):
+        stem = os.path.join(self.scratch, f"{graph}-{model}")
+        files = {"architecture": stem + ".json", "weights": stem + ".safetensors"}
+        self.revive()
+        self.pyg.ask("model", content=model_cells.architecture(model, graph), **files)
+        cell = {"graph": graph, "model": model, "order": about["order"], "peers": {}}
+        ours_file = os.path.join(self.scratch, "ours.f32")
+        cell["kernels"] = self.ours.ask("forward", tune=True, result=ours_file, **files)["kernels"]
+        expected = np.fromfile(ours_file, np.float32)
+        contestants = self.prepare(cell, files, expected, model_cells.edge_buffer_bytes(model, graph, about["edges"]))
+        ours, peers = self.measure(cell, contestants)
+        if self.pyg.alive:
+            self.pyg.ask("clear")
+        return model_cells.verdict(cell, ours, peers)
+
+    def prepare(self, cell, files, expected, edge_bytes):
+        """Prepares, checks and screens PyG's forms; the names of those that will be timed."""
+        first = {}
+        for name in self.pyg.ask("list", **files)["peers"]:
+            peer = cell["peers"][name] = {}
+            if name.startswith("edge_index") and edge_bytes > self.options.memory_gib * 2**30:
+                peer["failed"] = f"needs {edge_bytes / 2**30:.0f} GiB for its messages"
+            elif name.endswith(", CUDA graph") and "us" not in cell["peers"][name.removesuffix(", CUDA graph")]:
+                peer["failed"] = "not tried, as it did not run eagerly"
+            else:
+                self.make(name, peer, expected)
+            if not self.pyg.alive:  # it took the others along
+                self.revive()
+                self.pyg.ask("list", **files)
+                for lost in first:
+                    self.make(lost, cell["peers"][lost], expected)
+            if "failed" not in peer:
+                first[name] = peer["us"]
+        limit = SCREEN * min(first.values(), default=0) + 20
+        for name in [name for name, us in first.items() if us > limit]:
+            self.pyg.ask("drop", peer=name)
+            del first[name]
+        return list(first)
+
+    def make(self, name, peer, expected):
+        result = os.path.join(self.scratch, "peer.f32")
+        try:
+            peer["us"] = self.pyg.ask("make", peer=name, result=result)["us"]
+            peer["relative_l2"] = relative_error(np.fromfile(result, np.float32), expected)
+            if not peer["relative_l2"] <= TOLERANCE:
+                peer["failed"] = f"result differs from ours, relative L2 {peer['relative_l2']:.2g}"
+                self.pyg.ask("drop", peer=name)
+        except workers.WorkerError as error:
+            peer["failed"] = str(error)
+
+    def measure(self, cell, contestants):
+        """Samples by round: ours, and of each of PyG's forms."""
+        ours, peers = {"waited": []}, {name: {"waited": [], "queued": []} for name in contestants}
+        for number in range(self.options.rounds):
+            answer = self.ours.ask("time", **TURN)
+            cell["kernels"] = answer["kernels"]
+            ours["waited"].append(answer["us"])
+            for name, rounds in list(peers.items()):
+                if cell["peers"][name]["us"] > 1e6 * self.options.slow_seconds:
+                    rounds["waited"].append([cell["peers"][name]["us"]])
+                    continue
+                try:
+                    answer = self.pyg.ask("time", peer=name, **TURN)
+                except workers.WorkerError as error:
+                    cell["peers"][name]["failed"] = str(error)
+                    del peers[name]
+                    continue
+                rounds["waited"].append(answer["us"])
+                if answer["queued"]:
+                    rounds["queued"].append(answer["queued"])
+            slowest = max([cell["peers"][name]["us"] for name in peers] + [max(ours["waited"][-1])])
+            if number >= 1 and slowest > 1e5:  # long runs scatter little
+                break
+        return ours, peers
+
+
+def relative_error(result, expected):
+    if result.shape != expected.shape:
+        return float("inf")
+    difference = result.astype(np.float64) - expected
+    norm = float(np.linalg.norm(expected.astype(np.float64)))
+    return float(np.linalg.norm(difference)) / norm if norm else float("inf")
+
+
+def python_path():
+    return os.pathsep.join([ROOT] + [p for p in [os.environ.get("PYTHONPATH")] if p])
+
+
+def save(path, document):
+    if path:
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+        os.replace(path + ".part", path)
+
+
+def run(options, scratch, document):
+    """False when the time was up before all cells were measured."""
+    deadline = time.monotonic() + options.stop_after
+    comparison = Comparison(options, scratch)
+    document["about"] = comparison.about
+    try:
+        for graph in options.names.split(","):
+            about = None
+            for model in options.models.split(","):
+                if time.monotonic() > deadline:
+                    return False
+                try:
+                    if about is None:
+                        document["graphs"][graph] = about = comparison.load(graph)
+                        print(f"{graph}: order {about['order']}, prepared in {about['prepare_seconds']:.1f} s", flush=True)
+                    document["cells"].append(comparison.cell(graph, about, model))
+                except workers.WorkerError as error:
+                    document["failed"].append({"graph": graph, "model": model, "error": str(error)})
+                    print(f"{graph} {model}: {error}", file=sys.stderr)
+                    comparison.restart()
+                    about = None
+                    continue
+                save(options.json, document)
+                print(model_cells.line(document["cells"][-1]), flush=True)
+    finally:
+        comparison.close()
+    return True
+
+
+def main():
+    options = parse_arguments()
+    document = {"about": {}, "graphs": {}, "cells": [], "failed": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        finished = run(options, scratch, document)
+    save(options.json, document)
+    print("\n" + model_cells.summary(document["cells"]))
+    if document["failed"]:
+        print(f"{len(document['failed'])} cells failed", file=sys.stderr)
+        return 1
+    return 0 if finished else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that is measured and checked on a GPU machine, in one command, without a network:
+#   bench/cuda/run.sh OUT [--quick] [--stages LIST] [--graphs LIST] [--bundle FOLDER] [--data FOLDER]
+# Stages, each with a time limit of its own, so that a run can be cut into several sessions; results and logs in OUT:
+#   conformance   every kernel against its oracle
+#   kernels       aggregation and attention beside cuSPARSE         kernels.json
+#   models        whole models beside PyTorch Geometric             models.json
+#   server        every inference method, the GPU's answers beside the CPU's
+#   sanitizer     compute-sanitizer: memcheck and racecheck over the conformance cases
+# --quick: two small graphs and few widths. --graphs: names that vicinal_bench_graphs knows.
+# --bundle: the folder that deploy/bundle.sh made; left out where this script lies in one. --data: tests/data.
+# More by environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of those below), VICINAL_MODEL_FLAGS,
+# VICINAL_LIMIT_<STAGE> in seconds, PYTHON. A table of the stages comes last; exit status 1 when one failed.
+set -uo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+
+out=""
+quick=false
+stages=conformance,kernels,models,server,sanitizer
+graphs=""
+bundle="$here"
+data="$here/tests/data"
+python="${PYTHON:-python3}"
+table=""
+failed=0
+
+usage() { sed -n '3,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+parse_arguments() {
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --quick) quick=true ;;
+      --stages) stages="$2"; shift ;;
+      --graphs) graphs="$2"; shift ;;
+      --bundle) bundle="$(cd "$2" && pwd)"; shift ;;
+      --data) data="$(cd "$2" && pwd)"; shift ;;
+      --help | -h) usage; exit 0 ;;
+      -*) echo "run.sh: unknown argument '$1'; see --help" >&2; exit 2 ;;
+      *) out="$1" ;;
+    esac
+    shift
+  done
+  [[ -n "$out" ]] || { usage >&2; exit 2; }
+  [[ -x "$bundle/bin/vicinal-server" ]] || { echo "run.sh: $bundle is no bundle; see --bundle" >&2; exit 2; }
+  mkdir -p "$out"
+  out="$(cd "$out" && pwd)"
+  if [[ -z "$graphs" ]]; then
+    if $quick; then graphs=cora,artist; else graphs=cora,citeseer,pubmed,artist,blogcatalog,amazon0505,molecules,rmat5,rand-100K,proteins,reddit; fi
+  fi
+}
+
+# cuSPARSE, for vicinal_bench_cuda: of a toolkit, or of the wheels that PyTorch brings.
+find_cuda_libraries() {
+  local found folder
+  for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
+    if compgen -G "$folder/libcusparse.so.12*" >/dev/null; then cuda_libraries="$folder"; return; fi
+  done
+  found="$("$python" -c 'import nvidia, os; print(":".join(os.path.join(r, d) for p in nvidia.__path__ for r, ds, _ in os.walk(p) for d in ds if d == "lib"))' 2>/dev/null)"
+  cuda_libraries="$found"
+}
+
+wants() { [[ ",$stages," == *",$1,"* ]]; }
+
+# Runs a command for so many seconds at most.
+limited() { timeout --kill-after=20 "$@"; }
+
+# stage NAME SECONDS LINES: calls run_NAME with its limit, shows the last lines of its log, notes how it went.
+stage() {
+  local name="$1" limit="VICINAL_LIMIT_${1^^}" begin=$SECONDS status seconds
+  wants "$name" || return 0
+  seconds="${!limit:-$2}"
+  echo "== $name (at most $seconds s)"
+  "run_$name" "$seconds" >"$out/$name.log" 2>&1
+  status=$?
+  tail -n "$3" "$out/$name.log"
+  case $status in
+    0) status=ok ;;
+    3 | 124 | 137) status="cut short by its time limit" ;;
+    *) status="FAILED (status $status)"; failed=1 ;;
+  esac
+  table+="$(printf '%-12s %-30s %4d s' "$name" "$status" $((SECONDS - begin)))"$'\n'
+}
+
+make_graphs() {
+  wants kernels || wants models || return 0
+  work="$(mktemp -d)"
+  trap 'rm -rf "$work"' EXIT
+  # shellcheck disable=SC2086  # one argument per name is meant
+  "$bundle/bin/vicinal_bench_graphs" "$work" ${graphs//,/ } || failed=1
+}
+
+run_conformance() {
+  limited "$1" "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so"
+}
+
+# A little before the limit it stops by itself, so that the summary is still written.
+run_kernels() {
+  local flags=() files=() name
+  if [[ -n "${VICINAL_KERNEL_FLAGS:-}" ]]; then
+    read -ra flags <<<"$VICINAL_KERNEL_FLAGS"
+  elif $quick; then
+    flags=("--widths=16,64" --budget_ms=10)
+  fi
+  for name in ${graphs//,/ }; do
+    case "$name" in  # where a run takes long, the widths that papers report
+      reddit | proteins) files+=("$work/$name.bin:64,128") ;;
+      rand-100K) files+=("$work/$name.bin:32,128") ;;
+      molecules) files+=("$work/$name.bin:32,64,128") ;;
+      *) files+=("$work/$name.bin") ;;
+    esac
+  done
+  limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$bundle/bin/vicinal_bench_cuda" \
+    --backend="$bundle/lib/libvicinal_cuda.so" --json="$out/kernels.json" --stop_after=$(($1 * 9 / 10)) "${flags[@]}" \
+    "${files[@]}"
+}
+
+run_models() {
+  local flags=()
+  if [[ -n "${VICINAL_MODEL_FLAGS:-}" ]]; then
+    read -ra flags <<<"$VICINAL_MODEL_FLAGS"
+  elif $quick; then
+    flags=(--rounds=3)
+  fi
+  limited "$1" "$python" -u "$here/bench/cuda/models.py" --graphs "$work" --names "$graphs" \
+    --worker "$bundle/bin/vicinal_bench_worker" --json "$out/models.json" --stop-after $(($1 * 8 / 10)) "${flags[@]}"
+}
+
+run_server() {
+  local flags=()
+  if $quick; then flags=(--quick); fi
+  limited "$1" "$python" -u "$here/bench/cuda/server_check.py" --bin "$bundle/bin" --data "$data" "${flags[@]}"
+}
+
+# Each tool over each group of cases for a share of the time. A group that does not end is told, and no failure: races in
+# large cases take long to look for.
+run_sanitizer() {
+  local tool group status bad=0 share=$(($1 / 8))
+  command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
+  for tool in memcheck racecheck; do
+    for group in rowwise update attention aggregate; do
+      echo "$tool $group, at most $share s"
+      limited "$share" compute-sanitizer --tool "$tool" --print-limit 20 --error-exitcode 9 \
+        "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$group" 2>&1 | grep -v '^$' | tail -n 8
+      status=${PIPESTATUS[0]}
+      if [[ $status == 124 ]]; then echo "  did not end"; elif [[ $status != 0 ]]; then bad=1; echo "  status $status"; fi
+    done
+  done
+  return "$bad"
+}
+
+main() {
+  parse_arguments "$@"
+  find_cuda_libraries
+  {
+    nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader
+    uname -srm
+    date -u
+  } 2>&1 | tee "$out/run.log"
+  make_graphs
+  if $quick; then
+    stage conformance 300 4
+    stage kernels 60 60
+    stage models 60 30
+    stage server 45 60
+    stage sanitizer 80 60
+  else
+    stage conformance 300 4
+    stage kernels 500 60
+    stage models 500 40
+    stage server 240 20
+    stage sanitizer 480 60
+  fi
+  echo
+  printf '%s' "$table" | tee -a "$out/run.log"
+  return "$failed"
+}
+
+main "$@"

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The server on a GPU through gRPC: every inference method, answers beside those of the server on the CPU of the same
+machine, and latency.
+
+  python3 bench/cuda/server_check.py --bin bin --data tests/data --json server.json
+
+Starts one server per device on free ports, uploads the same graphs and models (with the float64 answers they must give,
+which the server checks), asks both the same, and compares: relative L2 at most 5e-6, the same bits when asked again at the same numerics revision. The
+command line asks unary methods for few nodes and streams for all. Exit status 1 when a check failed."""
+
+import argparse
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+TOLERANCE = 5e-6  # either device is within 2e-6 of float64
+NARROW_TOLERANCE = 2e-2
+FEW = "0,5,9,17,100,1000,2000,2500,2600,2707"
+
+
+class Server:
+    """vicinal-server on a device, until stop()."""
+
+    def __init__(self, folder, bin_folder, device):
+        self.bin, self.device, self.folder = bin_folder, device, folder
+        os.makedirs(folder)
+        ready = os.path.join(folder, "ready.json")
+        with open(os.path.join(folder, "server.log"), "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [os.path.join(bin_folder, "vicinal-server"), f"--device={device}", "--grpc_listen=127.0.0.1:0",
+                 "--metrics_listen=127.0.0.1:0", f"--ready_file={ready}"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not (os.path.exists(ready) and os.path.getsize(ready)):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"the server on {device} did not start:\n{self.log()}")
+            time.sleep(0.05)
+        with open(ready, encoding="utf-8") as file:
+            self.address = json.load(file)["grpc"]
+
+    def log(self):
+        with open(os.path.join(self.folder, "server.log"), encoding="utf-8") as file:
+            return file.read()
+
+    def call(self, *arguments):
+        """The command line against this server: its JSON; RuntimeError with what it said."""
+        command = [os.path.abspath(os.path.join(self.bin, "vicinal")), "--server", self.address, "--json", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, check=False, timeout=300)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-400:]}")
+        return json.loads(done.stdout)
+
+    def matrix(self, name, *arguments):
+        """The main matrix of an answer, through --out."""
+        path = os.path.join(self.folder, name + ".npy")
+        answer = self.call(*arguments, "--out", path)
+        return np.load(path), answer
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return -9
+
+
+class Checks:
+    def __init__(self):
+        self.results = []
+
+    def add(self, name, ok, **more):
+        self.results.append({"check": name, "ok": bool(ok), **more})
+        said = ", ".join(f"{key} {value}" for key, value in more.items())
+        print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' + said if said else ''}", flush=True)
+
+    def attempt(self, name, body):
+        """Runs `body`, which adds checks; an error is a failed one."""
+        try:
+            body()
+        except (RuntimeError, subprocess.TimeoutExpired, OSError, KeyError, ValueError) as error:
+            self.add(name, False, error=str(error)[:500])
+
+    def failed(self):
+        return sum(not result["ok"] for result in self.results)
+
+
+def relative_l2(got, want):
+    if got.shape != want.shape or not np.isfinite(got).all():
+        return float("inf")
+    norm = np.linalg.norm(want.astype(np.float64))
+    return float(np.linalg.norm(got.astype(np.float64) - want) / norm) if norm else 0.0
+
+
+def compare(checks, servers, name, arguments, tolerance=TOLERANCE):
+    """Asks every server the same, the first one twice."""
+
+    def body():
+        file = name.replace(" ", "_").replace(",", "").replace("/", "_")
+        first, answer = servers[0].matrix(file, *arguments)
+        again, second = servers[0].matrix(file, *arguments)
+        # Tuning may publish another order of evaluation meanwhile, and says so.
+        revisions = [a["served_by"]["numerics_revision"] for a in (answer, second)]
+        same = first.tobytes() == again.tobytes()
+        checks.add(f"{name}, the same bits again", same or revisions[0] != revisions[1], revisions=revisions)
+        for other in servers[1:]:
+            want, _ = other.matrix(file, *arguments)
+            error = relative_l2(first, want)
+            checks.add(f"{name}, {servers[0].device} by {other.device}", error <= tolerance, relative_l2=f"{error:.2g}")
+
+    checks.attempt(name, body)
+
+
+def upload_models(checks, servers, data, graph, models):
+    """Each with its reference answers, which the server holds it to; returns the names of those that are there."""
+    there = []
+    for name in models:
+        stem = os.path.join(data, "models", name)
+        file = stem + ".vicinal.json" if os.path.exists(stem + ".vicinal.json") else stem + ".json"
+        arguments = ["model", "upload", file, "--weights", stem + ".safetensors", "--name", name.replace("_", "-")]
+        if graph:
+            arguments += ["--reference", stem + ".reference.safetensors", "--reference_graph", graph]
+
+        def body():
+            for server in servers:
+                answer = server.call(*arguments)
+                checks.add(f"model {name} on {server.device}", True, **reference_error(answer))
+            there.append(name.replace("_", "-"))
+
+        checks.attempt(f"model {name}", body)
+    return there
+
+
+def reference_error(answer):
+    """What the server found when it compared with the reference answers, where it says so."""
+    for key, value in answer.items():
+        if "reference" in key and isinstance(value, dict):
+            return {k: f"{v:.2g}" for k, v in value.items() if isinstance(v, float)}
+    return {}
+
+
+def quick_start(checks, servers, data):
+    """Cora as in deploy/quickstart.sh, then every way to ask about nodes."""
+    graph_file = os.path.join(data, "graphs", "cora.npz")
+    for server in servers:
+        server.call("graph", "upload", graph_file, "--name", "cora")
+    upload_models(checks, servers, data, "cora", ["cora-gcn", "cora-gat", "cora-sage", "cora-sagemax", "cora-gin"])
+    on_cora = ["--graph", "cora", "--model", "cora-gcn"]
+
+    def accuracy():
+        for server in servers:
+            said = server.call("classify", *on_cora, "--labels", graph_file, "--mask", "test_mask")["accuracy"]
+            checks.add(f"quick start on {server.device}", said == {"right": 795, "counted": 1000}, accuracy=said)
+
+    checks.attempt("quick start", accuracy)
+    compare(checks, servers, "Classify", ["classify", *on_cora, "--nodes", FEW, "--logits"])
+    compare(checks, servers, "ClassifyStream", ["classify", *on_cora, "--logits"])
+    compare(checks, servers, "Embed", ["embed", *on_cora, "--nodes", FEW])
+    compare(checks, servers, "EmbedStream", ["embed", *on_cora])
+    for when in ("always", "never"):
+        more = ["--nodes", FEW, "--logits", "--receptive_field", when]
+        compare(checks, servers, f"Classify, receptive field {when}", ["classify", *on_cora, *more])
+    compare(checks, servers, "Classify, features in the request",
+            ["classify", *on_cora, "--nodes", FEW, "--logits", "--features", graph_file])  # fmt: skip
+    for model in ("cora-gat", "cora-sage", "cora-sagemax", "cora-gin"):
+        compare(checks, servers, f"ClassifyStream of {model}", ["classify", "--graph", "cora", "--model", model, "--logits"])
+    for precision in ("bfloat16", "float16"):
+        compare(checks, servers, f"ClassifyStream in {precision}",
+                ["classify", *on_cora, "--logits", "--precision", precision], NARROW_TOLERANCE)  # fmt: skip
+
+
+def small_graphs(checks, servers, data):
+    upload_models(checks, servers, data, None, ["proteins-ginpool"])
+    batch = os.path.join(data, "graphs", "proteins.npz")
+    compare(checks, servers, "ClassifyGraphs", ["classify-graphs", batch, "--model", "proteins-ginpool", "--logits"])
+
+
+def explain(checks, servers):
+    def body():
+        for server in servers:
+            said = server.call("graph", "explain", "cora", "--model", "cora-gcn")
+            kernels = [step.get("kernel") for step in said.get("plan", {}).get("steps", said.get("steps", []))]
+            checks.add(f"Explain on {server.device}", True, kernels=kernels)
+
+    checks.attempt("Explain", body)
+
+
+def latency(checks, servers):
+    def body():
+        for server in servers:
+            for model in ("cora-gcn", "cora-gat"):
+                said = server.call("classify", "--graph", "cora", "--model", model, "--nodes", FEW, "--repeat", "500")
+                us = sorted(1e6 * s for s in said["round_trip_seconds"])
+                checks.add(f"latency of 10 nodes, {model} on {server.device}", True,
+                           median_us=round(us[len(us) // 2], 1), p99_us=round(us[len(us) * 99 // 100], 1))  # fmt: skip
+
+    checks.attempt("latency", body)
+
+
+def all_models(checks, servers, data):
+    """Every model of the data on its graph, in two orders of nodes."""
+    for path in sorted(glob.glob(os.path.join(data, "graphs", "*.npz"))):
+        graph = os.path.basename(path)[: -len(".npz")]
+        models = sorted(os.path.basename(f)[: -len(".reference.safetensors")]
+                        for f in glob.glob(os.path.join(data, "models", graph + "-*.reference.safetensors")))  # fmt: skip
+        models = [m for m in models if not m.endswith("pool")]
+        for order in ("none", "rcm") if models else ():
+            name = f"{graph}-{order}".replace("_", "-")
+
+            def upload():
+                for server in servers:
+                    server.call("graph", "upload", path, "--name", name, "--reorder", order)
+
+            checks.attempt(f"graph {name}", upload)
+            for model in models:
+                stem = os.path.join(data, "models", model)
+                file = stem + ".vicinal.json" if os.path.exists(stem + ".vicinal.json") else stem + ".json"
+                served = f"{model}-{order}".replace("_", "-")
+
+                def put():
+                    for server in servers:
+                        server.call("model", "upload", file, "--weights", stem + ".safetensors", "--name", served,
+                                    "--reference", stem + ".reference.safetensors", "--reference_graph", name)  # fmt: skip
+
+                checks.attempt(f"model {served}", put)
+                compare(checks, servers, f"{served} on {name}", ["classify", "--graph", name, "--model", served, "--logits"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bin", required=True, help="folder with vicinal-server and vicinal")
+    parser.add_argument("--data", required=True, help="folder with graphs/ and models/")
+    parser.add_argument("--devices", default="cuda:0,cpu", help="the first is compared with the others")
+    parser.add_argument("--quick", action="store_true", help="Cora and small graphs only")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    checks, servers = Checks(), []
+    data = os.path.abspath(options.data)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for number, device in enumerate(options.devices.split(",")):
+                servers.append(Server(os.path.join(folder, str(number)), options.bin, device))
+            checks.attempt("quick start", lambda: quick_start(checks, servers, data))
+            checks.attempt("small graphs", lambda: small_graphs(checks, servers, data))
+            explain(checks, servers)
+            latency(checks, servers)
+            if not options.quick:
+                all_models(checks, servers, data)
+        finally:
+            for server in servers:
+                status = server.stop()
+                checks.add(f"clean stop on {server.device}", status == 0, status=status)
+                if status != 0:
+                    print(server.log()[-3000:])
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(checks.results, file, indent=1)
+    print(f"{len(checks.results)} checks, {checks.failed()} failed")
+    return 1 if checks.failed() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

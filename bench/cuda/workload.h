@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operation over one graph at one width, ready to run: its inputs on the device in three rotating sets, so that
+// none stays in the L2 by repetition alone, every kernel of the backend in every configuration it offers, and the same
+// problem for cuSPARSE.
+#ifndef VICINAL_BENCH_CUDA_WORKLOAD_H_
+#define VICINAL_BENCH_CUDA_WORKLOAD_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/cusparse_peer.h"
+#include "bench/cuda/device_graph.h"
+#include "bench/cuda/gpu.h"
+#include "bench/cuda/operations.h"
+#include "engine/kernels/operations.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::bench {
+
+// A kernel in one of its configurations.
+struct Contestant {
+  std::string kernel;
+  std::string parameters;     // "tile=64 rows=2"; empty: none, or all zero
+  bool first_choice = false;  // what a plan takes before anything is tuned
+  bool deterministic = true;  // else nobody takes it who does not force it
+  int64_t evaluation = 0;     // Kernel::Evaluation
+  size_t scratch_bytes = 0;
+  int64_t layout_bytes = 0;  // of what it prepared from the graph
+  double layout_seconds = 0;
+  std::function<Status(int set, void* scratch)> launch;
+};
+
+struct Entrants {
+  std::vector<Contestant> contestants;
+  std::vector<KernelRefusal> refusals;  // of problems, and of graphs that no structure is to be made of
+};
+
+// Bytes of an operation, by which times are judged.
+struct Traffic {
+  double floor = 0;   // every input read once, the result written once
+  double gather = 0;  // a neighbour's row for every edge
+};
+
+class Workload {
+ public:
+  // REQUIRES: operation.heads divides width.
+  Workload(Gpu& gpu, const DeviceGraph& graph, const Operation& operation, int64_t width);
+
+  // Kernels of the backend that `wanted` wants, in its order. The workload must outlive what is returned.
+  Entrants Kernels(const std::function<bool(const std::string& kernel)>& wanted) const;
+  Traffic traffic() const;
+  // [nodes * width], or [edges] for edge scores.
+  float* result(int set) const { return result_[set].as<float>(); }
+  size_t result_bytes() const { return result_[0].bytes(); }
+
+  // REQUIRES: operation.family is kAggregate. `value` from DeviceGraph::PeerValues.
+  SpmmPeer spmm(const Buffer& value, Storage result_storage) const;
+  // REQUIRES: operation.family is kEdgeScores.
+  SddmmPeer sddmm() const;
+
+ private:
+  // Uploads kSets buffers of nodes x columns numbers.
+  void Fill(std::vector<Buffer>* sets, uint64_t numbers, int64_t columns, Storage storage);
+  ConstMatrixView Rows(const std::vector<Buffer>& sets, int set, int64_t columns) const;
+  AggregateArgs Aggregate(int set) const;
+  AttentionArgs Attend(int set) const;
+  EdgeScoresArgs EdgeProducts(int set) const;
+
+  Gpu& gpu_;
+  const DeviceGraph& graph_;
+  const Operation operation_;
+  const int64_t width_;
+  std::vector<Buffer> source_, target_, key_, source_scores_, target_scores_, result_;
+  Buffer score_vector_;
+};
+
+}  // namespace vicinal::bench
+
+#endif  // VICINAL_BENCH_CUDA_WORKLOAD_H_

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cuda/balanced_rows.cuh"
+
+namespace vicinal::cuda {
+
+cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream) {
+  return LaunchFloatRows<Extremum>(params, vec, lanes, groups, stream);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows stored in 16 bits. Sums are always weighted here: a weight of 1 costs nothing that memory does not hide.
+#include "engine/cuda/balanced_rows.cuh"
+
+namespace vicinal::cuda {
+namespace {
+
+template <class Element, class Mode>
+cudaError_t LaunchElement(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  if (vec == 1) return LaunchRowLayout<RowLayout<Element, 1, 32, 1>, Mode>(params, stream);
+  if (lanes <= 2) return LaunchRowLayout<RowLayout<Element, 8, 2, 4>, Mode>(params, stream);
+  if (lanes <= 4) return LaunchRowLayout<RowLayout<Element, 8, 4, 4>, Mode>(params, stream);
+  if (lanes <= 8) return LaunchRowLayout<RowLayout<Element, 8, 8, 4>, Mode>(params, stream);
+  return LaunchRowLayout<RowLayout<Element, 8, 16, 2>, Mode>(params, stream);
+}
+
+template <class Element>
+cudaError_t LaunchReduce(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  return params.reduce == Reduce::kMax || params.reduce == Reduce::kMin
+             ? LaunchElement<Element, Extremum>(params, vec, lanes, stream)
+             : LaunchElement<Element, WeightedSum>(params, vec, lanes, stream);
+}
+
+}  // namespace
+
+cudaError_t LaunchNarrow(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  return params.storage == Storage::kBfloat16 ? LaunchReduce<Bfloat16>(params, vec, lanes, stream)
+                                              : LaunchReduce<Float16>(params, vec, lanes, stream);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of dense_update for many rows: a block makes a tile of dst, held in registers.
+//
+// Idea. The classical blocked product. Panels of 16 inputs travel to shared memory by asynchronous copies, two of them
+// under way while one is multiplied. Rows of src stay as they lie: a thread reads 2 or 4 neighbouring inputs of each of
+// its rows at once, which costs no more than a transposed panel would and needs no transposing. Rows are padded by 16
+// bytes, so the row lanes of a warp meet in no bank. Every element of dst is the same chain whatever the tile: fused
+// multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total, which
+// keeps rounding low for wide inputs.
+#ifndef VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/async_copy.cuh"
+#include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/pack.cuh"
+
+namespace vicinal::cuda {
+
+// Inputs added up before they go to the total: part of what defines the bits of a result.
+inline constexpr int kFoldInputs = 64;
+
+struct DenseParams {
+  ConstMatrixView src;
+  const float* weight;  // [F, weight_stride]
+  int64_t weight_stride;
+  int64_t in_width;
+  MatrixView dst;
+  Epilogue epilogue;
+  bool vector_store;  // packs of 4 columns of dst are aligned
+};
+
+// Four neighbouring columns of a row: epilogue and store. Not inlined: it would be there 16 times.
+__device__ __noinline__ inline void StoreColumns(const DenseParams* params, int64_t row, int64_t col, Pack<4> x) {
+  float* dst = params->dst.data + row * params->dst.stride + col;
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    if (col + v >= params->dst.cols) continue;
+    x.v[v] = ApplyEpilogue(params->epilogue, x.v[v], row, col + v);
+    if (!params->vector_store || col + 4 > params->dst.cols) dst[v] = x.v[v];
+  }
+  if (params->vector_store && col + 4 <= params->dst.cols) StorePack<4>(dst, x);
+}
+
+// A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
+// kWarps warps one below the other. kStep: inputs of a row that a thread reads at once. kBlocks: blocks that a
+// multiprocessor should hold.
+template <int kThreadRows_, int kThreadCols_, int kRowLanes_, int kWarps, int kStep_, int kBlocks_>
+struct DenseTile {
+  static constexpr int kThreadRows = kThreadRows_, kThreadCols = kThreadCols_, kStep = kStep_, kBlocks = kBlocks_;
+  static constexpr int kRowLanes = kRowLanes_, kColLanes = 32 / kRowLanes;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kWarpRows = kRowLanes * kThreadRows;
+  static constexpr int kRows = kWarpRows * kWarps, kCols = kColLanes * kThreadCols;
+  static constexpr int kDepth = 16;  // inputs per panel
+  static constexpr int kStages = 3;  // panels in shared memory
+  static constexpr int kPitch = kDepth + 4;
+  static_assert(kThreadCols % 4 == 0 && kFoldInputs % kDepth == 0);
+
+  struct Panel {
+    float rows[kRows][kPitch];
+    float cols[kDepth][kCols];
+  };
+};
+
+// This thread's share of the copies that fill a panel.
+template <class T, int kVec>
+class PanelCopies {
+ public:
+  __device__ PanelCopies(const DenseParams& params, int64_t row0, int64_t col0)
+      : params_(params),
+        row_from_(params.src.data + (row0 + Row()) * params.src.stride + RowInput()),
+        rows_(static_cast<int>(min(params.dst.rows - row0 - Row(), int64_t{T::kRows}))),
+        col_from_(params.weight + ColInput() * params.weight_stride + col0 + Col()),
+        inside_cols_(col0 + Col() < params.weight_stride) {}
+
+  // Inputs [k0, k0 + kDepth) of the tile's rows and of the weights' columns; zeros outside.
+  __device__ void Start(int k0, typename T::Panel* panel) const {
+    const int in_width = static_cast<int>(params_.in_width);
+    const int left = min(in_width - k0 - RowInput(), kVec);
+#pragma unroll
+    for (int i = 0; i < T::kRows; i += kRowsAtOnce) {
+      const bool inside = i < rows_ && left > 0;
+      const float* from = inside ? row_from_ + k0 + i * params_.src.stride : params_.src.data;
+      CopyAsync<kVec * 4>(&panel->rows[i + Row()][RowInput()], from, inside ? left * 4 : 0);
+    }
+#pragma unroll
+    for (int i = 0; i < T::kDepth; i += kInputsAtOnce) {
+      const bool inside = inside_cols_ && k0 + i + ColInput() < in_width;
+      const float* from = inside ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
+      CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside ? 16 : 0);
+    }
+  }
+
+ private:
+  static constexpr int kRowCopies = T::kDepth / kVec, kColCopies = T::kCols / 4;
+  static constexpr int kRowsAtOnce = T::kThreads / kRowCopies, kInputsAtOnce = T::kThreads / kColCopies;
+  static_assert(T::kRows % kRowsAtOnce == 0 && T::kDepth % kInputsAtOnce == 0);
+
+  __device__ static int Row() { return static_cast<int>(threadIdx.x) / kRowCopies; }
+  __device__ static int RowInput() { return static_cast<int>(threadIdx.x) % kRowCopies * kVec; }
+  __device__ static int ColInput() { return static_cast<int>(threadIdx.x) / kColCopies; }
+  __device__ static int Col() { return static_cast<int>(threadIdx.x) % kColCopies * 4; }
+
+  const DenseParams& params_;
+  const float* const row_from_;
+  const int rows_;  // of this thread, beginning at its first
+  const float* const col_from_;
+  const bool inside_cols_;
+};
+
+// Adds a panel's products. This thread's rows are kRowLanes apart, its packs of 4 columns 4 * kColLanes.
+template <class T>
+__device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row, int my_col,
+                                     float (&sum)[T::kThreadRows][T::kThreadCols]) {
+#pragma unroll
+  for (int k = 0; k < T::kDepth; k += T::kStep) {
+    Pack<T::kStep> a[T::kThreadRows];
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<T::kStep>(&panel.rows[my_row + i * T::kRowLanes][k]);
+#pragma unroll
+    for (int s = 0; s < T::kStep; ++s) {
+      Pack<4> b[T::kThreadCols / 4];
+#pragma unroll
+      for (int j = 0; j < T::kThreadCols / 4; ++j) {
+        b[j] = LoadShared<4>(&panel.cols[k + s][my_col + j * 4 * T::kColLanes]);
+      }
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < T::kThreadCols; ++j) sum[i][j] = fmaf(a[i].v[s], b[j / 4].v[j % 4], sum[i][j]);
+      }
+    }
+  }
+}
+
+template <class T, int kVec>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __grid_constant__ DenseParams params) {
+  __shared__ typename T::Panel stages[T::kStages];
+  // Tiles side by side run together: they read the same rows.
+  const int64_t across = (params.dst.cols + T::kCols - 1) / T::kCols;
+  const int64_t row0 = blockIdx.x / across * T::kRows, col0 = blockIdx.x % across * T::kCols;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int my_row = warp * T::kWarpRows + lane / T::kColLanes, my_col = lane % T::kColLanes * 4;
+  const int panels = static_cast<int>((params.in_width + T::kDepth - 1) / T::kDepth);
+  const PanelCopies<T, kVec> copies(params, row0, col0);
+  float total[T::kThreadRows][T::kThreadCols] = {}, sum[T::kThreadRows][T::kThreadCols] = {};
+#pragma unroll
+  for (int p = 0; p < T::kStages - 1; ++p) {
+    if (p < panels) copies.Start(p * T::kDepth, &stages[p]);
+    CommitCopies();
+  }
+  int now = 0, next = T::kStages - 1;
+  for (int panel = 0; panel < panels; ++panel) {
+    AwaitCopies<T::kStages - 2>();
+    // All see this panel, and none still reads the one that is overwritten next.
+    __syncthreads();
+    const int ahead = panel + T::kStages - 1;
+    if (ahead < panels) copies.Start(ahead * T::kDepth, &stages[next]);
+    CommitCopies();
+    MultiplyPanel<T>(stages[now], my_row, my_col, sum);
+    now = now + 1 == T::kStages ? 0 : now + 1;
+    next = next + 1 == T::kStages ? 0 : next + 1;
+    constexpr int kPanels = kFoldInputs / T::kDepth;
+    if (panel % kPanels != kPanels - 1 && panel != panels - 1) continue;
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::kThreadCols; ++j) {
+        total[i][j] += sum[i][j];
+        sum[i][j] = 0.0f;
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < T::kThreadRows; ++i) {
+    const int64_t row = row0 + my_row + i * T::kRowLanes;
+    if (row >= params.dst.rows) break;
+#pragma unroll
+    for (int j = 0; j < T::kThreadCols; j += 4) {
+      const int64_t col = col0 + my_col + j * T::kColLanes;
+      if (col < params.dst.cols) {
+        StoreColumns(&params, row, col, {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
+      }
+    }
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A part of a gathered row as one lane holds it: loaded at once (up to 16 bytes), turned into float32 when it is used.
+#ifndef VICINAL_ENGINE_CUDA_ROW_LOAD_CUH_
+#define VICINAL_ENGINE_CUDA_ROW_LOAD_CUH_
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace vicinal::cuda {
+
+struct Bfloat16 {
+  uint16_t bits;
+};
+struct Float16 {
+  uint16_t bits;
+};
+
+// Specialised by kind of element and elements per lane: Raw, Load(address), At(raw, i).
+template <class Element, int kVec>
+struct RowLoad;
+
+template <>
+struct RowLoad<float, 1> {
+  using Raw = float;
+  __device__ static Raw Load(const float* p) { return __ldg(p); }
+  __device__ static float At(const Raw& raw, int) { return raw; }
+};
+
+template <>
+struct RowLoad<float, 4> {
+  using Raw = float4;
+  __device__ static Raw Load(const float* p) { return __ldg(reinterpret_cast<const float4*>(p)); }
+  __device__ static float At(const Raw& raw, int i) { return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w; }
+};
+
+__device__ inline uint32_t WordOf(const uint4& raw, int i) {
+  return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w;
+}
+
+template <>
+struct RowLoad<Bfloat16, 8> {
+  using Raw = uint4;
+  __device__ static Raw Load(const Bfloat16* p) { return __ldg(reinterpret_cast<const uint4*>(p)); }
+  __device__ static float At(const Raw& raw, int i) {
+    const uint32_t word = WordOf(raw, i / 2);
+    return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
+  }
+};
+
+template <>
+struct RowLoad<Float16, 8> {
+  using Raw = uint4;
+  __device__ static Raw Load(const Float16* p) { return __ldg(reinterpret_cast<const uint4*>(p)); }
+  __device__ static float At(const Raw& raw, int i) {
+    const uint32_t word = WordOf(raw, i / 2);
+    return __half2float(__ushort_as_half(static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)));
+  }
+};
+
+template <>
+struct RowLoad<Bfloat16, 1> {
+  using Raw = uint16_t;
+  __device__ static Raw Load(const Bfloat16* p) { return __ldg(&p->bits); }
+  __device__ static float At(const Raw& raw, int) { return __uint_as_float(uint32_t{raw} << 16); }
+};
+
+template <>
+struct RowLoad<Float16, 1> {
+  using Raw = uint16_t;
+  __device__ static Raw Load(const Float16* p) { return __ldg(&p->bits); }
+  __device__ static float At(const Raw& raw, int) { return __half2float(__ushort_as_half(raw)); }
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_ROW_LOAD_CUH_

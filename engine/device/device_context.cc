@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A context that neither records nor times: what the CPU is, and what tests begin from.
+#include "engine/base/error.h"
+#include "engine/device/device.h"
+
+namespace vicinal {
+namespace {
+
+constexpr char kRunsAtOnce[] = "launches of this device run at once";
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Recording>> DeviceContext::Record(const std::function<Status()>&) {
+  return FailedPrecondition(kCannotRecordReason, kRunsAtOnce);
+}
+
+Status DeviceContext::Replay(const Recording&) { return FailedPrecondition(kCannotRecordReason, kRunsAtOnce); }
+
+StatusOr<std::unique_ptr<DeviceTimer>> DeviceContext::MakeTimer(int) {
+  return FailedPrecondition(kCannotRecordReason, kRunsAtOnce);
+}
+
+}  // namespace vicinal

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/recorded_runs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace vicinal::internal {
+namespace {
+
+bool IsRefusal(const Status& status) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->reason == kCannotRecordReason;
+}
+
+}  // namespace
+
+FeatureAddress FeatureAddress::Of(const FeatureMatrix& features) {
+  if (!features.sparse()) return {features.dense().data, nullptr, nullptr, features.entries()};
+  const CsrView csr = features.csr();
+  return {csr.value, csr.col, csr.row_ptr, csr.nnz};
+}
+
+Status RecordedRuns::Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
+                         StatsSink& stats) {
+  if (stop) VICINAL_RETURN_IF_ERROR(stop());
+  Entry& entry = Find(FeatureAddress::Of(features));
+  Status ran;
+  if (!entry.has_run) {
+    ran = RunOneByOne(context, stop);
+    entry.has_run = ran.ok();
+  } else if (untimed_runs_ >= kTimedEvery) {
+    ran = RunTimed(context, stats);
+  } else {
+    ran = refused_ ? RunOneByOne(context, stop) : Replay(context, &entry);
+  }
+  ++untimed_runs_;
+  return ran;
+}
+
+std::string RecordedRuns::refusal() const {
+  MutexLock lock(&mutex_);
+  return refusal_;
+}
+
+RecordedRuns::Entry& RecordedRuns::Find(const FeatureAddress& address) {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.address == address; });
+  if (found != entries_.end()) {
+    std::rotate(found, found + 1, entries_.end());
+  } else {
+    if (entries_.size() == kMaxRecordings) entries_.erase(entries_.begin());
+    entries_.push_back({address, false, nullptr});
+  }
+  return entries_.back();
+}
+
+Status RecordedRuns::LaunchAll(DeviceContext& context, DeviceTimer* timer) const {
+  if (timer != nullptr) VICINAL_RETURN_IF_ERROR(timer->Mark(0));
+  int point = 0;
+  for (const auto& launch : launches_) {
+    VICINAL_RETURN_IF_ERROR(launch->RunUncounted(context));
+    if (timer != nullptr) VICINAL_RETURN_IF_ERROR(timer->Mark(++point));
+  }
+  return OkStatus();
+}
+
+Status RecordedRuns::RunOneByOne(DeviceContext& context, const StopCheck& stop) const {
+  for (const auto& launch : launches_) {
+    if (stop) VICINAL_RETURN_IF_ERROR(stop());
+    VICINAL_RETURN_IF_ERROR(launch->Run(context));
+    launch->full.Count();
+  }
+  return context.Synchronize();
+}
+
+Status RecordedRuns::RunTimed(DeviceContext& context, StatsSink& stats) {
+  VICINAL_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceTimer> timer,
+                           context.MakeTimer(static_cast<int>(launches_.size()) + 1));
+  std::unique_ptr<Recording> recording;
+  if (!refused_) {
+    VICINAL_ASSIGN_OR_RETURN(recording, Record(context, timer.get()));
+  }
+  CountRuns();
+  VICINAL_RETURN_IF_ERROR(recording != nullptr ? context.Replay(*recording) : LaunchAll(context, timer.get()));
+  VICINAL_RETURN_IF_ERROR(context.Synchronize());
+  int point = 0;
+  for (const auto& launch : launches_) {
+    VICINAL_ASSIGN_OR_RETURN(const double seconds, timer->Seconds(point, point + 1));
+    ++point;
+    launch->full.AddTime(std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds)));
+    stats.PhaseSeconds(launch->info.operation, seconds);
+  }
+  untimed_runs_ = 0;
+  return OkStatus();
+}
+
+Status RecordedRuns::Replay(DeviceContext& context, Entry* entry) {
+  CountRuns();
+  if (entry->recording != nullptr) {
+    const Status replayed = context.Replay(*entry->recording);
+    if (replayed.ok()) return context.Synchronize();
+    if (!IsRefusal(replayed)) return replayed;
+  }
+  // None yet, or another context's.
+  VICINAL_ASSIGN_OR_RETURN(entry->recording, Record(context, nullptr));
+  VICINAL_RETURN_IF_ERROR(entry->recording != nullptr ? context.Replay(*entry->recording)
+                                                      : LaunchAll(context, nullptr));
+  return context.Synchronize();
+}
+
+StatusOr<std::unique_ptr<Recording>> RecordedRuns::Record(DeviceContext& context, DeviceTimer* timer) {
+  StatusOr<std::unique_ptr<Recording>> recording =
+      context.Record([this, &context, timer] { return LaunchAll(context, timer); });
+  if (recording.ok() || !IsRefusal(recording.status())) return recording;
+  refused_ = true;
+  MutexLock lock(&mutex_);
+  refusal_ = std::string(recording.status().message());
+  return std::unique_ptr<Recording>();
+}
+
+void RecordedRuns::CountRuns() const {
+  for (const auto& launch : launches_) launch->CountRun(), launch->full.Count();
+}
+
+}  // namespace vicinal::internal

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Full runs of a plan in a context that only launches (a GPU's). A small plan's kernels take less time than launching
+// them one by one, so its launches are recorded once and replayed. The first run over a feature matrix is launched one
+// by one (it also loads the kernels' code), later ones are replayed. Steps are timed on the device, by marks between
+// them, in a recording of its own: in the second run, and then rarely, because marks cost time themselves.
+#ifndef VICINAL_ENGINE_PLAN_RECORDED_RUNS_H_
+#define VICINAL_ENGINE_PLAN_RECORDED_RUNS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/plan/launch.h"
+
+namespace vicinal::internal {
+
+// Where a run reads its features: with equal addresses, launches have equal arguments.
+struct FeatureAddress {
+  const void* data = nullptr;
+  const void* columns = nullptr;
+  const void* rows = nullptr;
+  int64_t entries = 0;
+
+  static FeatureAddress Of(const FeatureMatrix& features);
+  friend bool operator==(const FeatureAddress&, const FeatureAddress&) = default;
+};
+
+class RecordedRuns {
+ public:
+  using Launches = std::vector<std::unique_ptr<Launch>>;
+
+  // `launches` outlive it, and are bound to the full graph whenever this runs them.
+  explicit RecordedRuns(const Launches* launches) : launches_(*launches) { entries_.reserve(kMaxRecordings); }
+
+  // Runs all launches, bound to `features`, and waits for them. Asks `stop` first, and between launches that are made
+  // one by one. Counts every run; reports times of those that are timed. One caller at a time.
+  Status Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop, StatsSink& stats);
+
+  // Why runs are not recorded; empty while they are. Thread-safe.
+  std::string refusal() const;
+
+ private:
+  // Feature matrices that recordings are kept of: a stored one, and a few that requests bring.
+  static constexpr size_t kMaxRecordings = 4;
+  // Runs from one that is timed to the next.
+  static constexpr int64_t kTimedEvery = 1024;
+
+  struct Entry {
+    FeatureAddress address;
+    bool has_run = false;
+    std::unique_ptr<Recording> recording;
+  };
+
+  Entry& Find(const FeatureAddress& address);
+  Status LaunchAll(DeviceContext& context, DeviceTimer* timer) const;
+  Status RunOneByOne(DeviceContext& context, const StopCheck& stop) const;
+  Status RunTimed(DeviceContext& context, StatsSink& stats);
+  Status Replay(DeviceContext& context, Entry* entry);
+  // Null, and the refusal noted, where the context cannot.
+  StatusOr<std::unique_ptr<Recording>> Record(DeviceContext& context, DeviceTimer* timer);
+  void CountRuns() const;
+
+  const Launches& launches_;
+  std::vector<Entry> entries_;  // most recently used last
+  bool refused_ = false;
+  int64_t untimed_runs_ = kTimedEvery;
+  mutable Mutex mutex_;
+  std::string refusal_ VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_RECORDED_RUNS_H_

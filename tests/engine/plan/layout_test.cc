@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans with a kernel that works on a structure of its own, and adds in an order of its own: the structure is made once
+// and stays as long as a plan uses it, receptive fields are refused, and the order shows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/plan/layout_bytes.h"
+#include "engine/tune/work.h"
+#include "tests/engine/plan/plan_testing.h"
+
+namespace vicinal::testing {
+namespace {
+
+class Blocks final : public AdjacencyLayout {
+ public:
+  explicit Blocks(int64_t edges) : edges(edges) {}
+  int64_t size_bytes() const override { return 500; }
+  const int64_t edges;
+};
+
+// The reference, which wants a layout here.
+class LayeredKernel final : public AggregateKernel {
+ public:
+  explicit LayeredKernel(const AggregateKernel& reference) : reference_(reference) {}
+  std::string_view name() const override { return "layered"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  Refusal Refuses(const AggregateProblem&) const override { return {}; }
+  std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
+    return std::to_string(config.values[0]);
+  }
+  StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig&,
+                                          LayoutSource& source) const override {
+    ++made;
+    return AdjacencyLayoutRef(std::make_shared<Blocks>(source.adjacency().nnz));
+  }
+  int64_t LayoutBytesBound(int64_t, int64_t edges) const override { return 500 + edges; }
+  int64_t Evaluation(const AggregateProblem&, const KernelConfig& config) const override {
+    return 7 + config.values[0];
+  }
+  bool whole_graph_only() const override { return true; }
+  Status Run(DeviceContext& context, const AggregateArgs& args, void* scratch) const override {
+    VICINAL_CHECK(args.layout != nullptr);
+    VICINAL_CHECK(static_cast<const Blocks*>(args.layout)->edges == args.adjacency.nnz);
+    return reference_.Run(context, args, scratch);
+  }
+  mutable int made = 0;
+
+ private:
+  const AggregateKernel& reference_;
+};
+
+class LayoutTest : public ::testing::Test {
+ protected:
+  LayoutTest() {
+    RegisterCpuKernels(registry_);
+    for (const auto& kernel : registry_.aggregate.kernels()) {
+      if (kernel->kernel().name() == kReferenceKernel) reference_ = &kernel->kernel();
+    }
+    auto layered = std::make_unique<LayeredKernel>(*reference_);
+    layered_ = layered.get();
+    registry_.aggregate.Add(std::move(layered));
+    std::mt19937 random(3);
+    graph_ = PrepareEdges(RandomEdges(60, 240, false, random), OrderKind::kRcm);
+    features_ = UploadFeatures(RandomFeatures(60, 12, random), 12, false, *graph_);
+    ModelMaker maker(12);
+    const ValueId one = maker.Linear(maker.Propagate(0, Reduce::kMean), 9, true);
+    model_ = maker.Done(maker.Linear(maker.Propagate(one, Reduce::kMax), 4, true));
+  }
+
+  std::shared_ptr<Plan> Build(const ForcedKernels& forced) {
+    const auto plan = Plan::Build(RequestFor(model_, graph_, *features_, forced), registry_, *ThePlanBench().device);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return *plan;
+  }
+
+  KernelRegistry registry_;
+  const AggregateKernel* reference_ = nullptr;
+  const LayeredKernel* layered_ = nullptr;
+  std::shared_ptr<const PreparedGraph> graph_;
+  std::shared_ptr<const FeatureMatrix> features_;
+  std::shared_ptr<const Model> model_;
+};
+
+TEST_F(LayoutTest, IsMadeOnceAndComesBackWithEveryRun) {
+  const int64_t before = [&] { return Build({})->size_bytes(), graph_->size_bytes(); }();
+  const auto plan = Build({{"aggregate", "layered"}});
+  EXPECT_EQ(layered_->made, 1) << "both steps work on the same";
+  EXPECT_EQ(graph_->size_bytes(), before + 500);
+  const auto again = Build({{"aggregate", "layered"}});
+  EXPECT_EQ(layered_->made, 1);
+  EXPECT_EQ(RunPlan(*plan, *features_, *graph_, false),
+            RunPlan(*Build({{"aggregate", "reference"}}), *features_, *graph_, false));
+}
+
+TEST_F(LayoutTest, AnOrderOfItsOwnShowsAndRulesOutReceptiveFields) {
+  const auto usual = Build({}), forced = Build({{"aggregate", "layered"}});
+  EXPECT_EQ(usual->evaluation(), 0);
+  EXPECT_EQ(usual->field().refusal, "");
+  EXPECT_NE(forced->evaluation(), 0);
+  EXPECT_EQ(forced->evaluation(), Build({{"aggregate", "layered"}})->evaluation());
+  EXPECT_THAT(forced->field().refusal, ::testing::HasSubstr("'layered' works on whole graphs only"));
+  EXPECT_EQ(NumericsRevision(101, usual->evaluation()), 101);
+  EXPECT_NE(NumericsRevision(101, forced->evaluation()), 101);
+}
+
+TEST_F(LayoutTest, TuningOneStepIsNotTuningAnother) {
+  (void)Build({});
+  std::vector<int64_t> evaluations;
+  for (const TuningWork& work : graph_->tuning().Works()) {
+    for (const int32_t value : {0, 5}) {
+      TuningRecord record;
+      record.key = work.key;
+      record.state = TuningState::kForced;
+      record.candidates.resize(1);
+      record.candidates[0].setting = {"layered", {{value}}};
+      graph_->tuning().Put(record);
+      evaluations.push_back(Build({})->evaluation());
+    }
+    graph_->tuning().Reset(work.key);
+  }
+  ASSERT_EQ(evaluations.size(), 4);
+  EXPECT_THAT(evaluations, ::testing::Not(::testing::Contains(0)));
+  std::sort(evaluations.begin(), evaluations.end());
+  EXPECT_EQ(std::unique(evaluations.begin(), evaluations.end()), evaluations.end());
+}
+
+TEST_F(LayoutTest, IsCountedBeforeItIsMade) {
+  const auto bound = [&](const ForcedKernels& forced) {
+    return LayoutBytesBound(RequestFor(model_, graph_, *features_, forced), registry_, DeviceKind::kCpu);
+  };
+  const int64_t edges = graph_->num_edges() + graph_->num_nodes();
+  EXPECT_EQ(bound({}), 0);
+  EXPECT_EQ(bound({{"aggregate", "layered"}}), 2 * (500 + edges)) << "one for each step";
+  (void)Build({});
+  TuningRecord record;
+  record.key = graph_->tuning().Works()[0].key;
+  record.state = TuningState::kForced;
+  record.candidates.resize(1);
+  record.candidates[0].setting = {"layered", {}};
+  graph_->tuning().Put(record);
+  EXPECT_EQ(bound({}), 2 * (500 + edges)) << "what tuning chose may serve";
+}
+
+}  // namespace
+}  // namespace vicinal::testing
