@@ -55,10 +55,12 @@ int DefaultTile(const AttentionProblem& problem, int vec) {
   return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
 }
 
-// Short rows are worked on side by side, as long as there are enough of them to fill the device.
+// Short rows are worked on side by side, as long as there are enough of them to fill the device. Scores that are made
+// of whole rows are worth more lanes.
 int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
-  const int lanes = degree >= 16 || (degree >= 6 && tile > 64) ? 32 : degree >= 6 || tile > 64 ? 16 : 8;
+  const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
+  const int lanes = many ? 32 : degree >= 6 || tile > 64 ? 16 : 8;
   return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
 }
 
@@ -69,15 +71,14 @@ int TileHeads(const AttentionProblem& problem, int64_t tile) {
   return static_cast<int>(std::min(problem.heads, even ? std::max<int64_t>(tile / width, 1) : (tile - 1) / width + 2));
 }
 
-// The shape nearest to what is wished for, tile before lanes of a row before packs, among those whose blocks need no
-// more shared memory than any block may have.
+// The shape nearest to what is wished for, tile before lanes of a row, among those whose blocks need no more shared
+// memory than any block may have.
 AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
   const auto wish = [&args](int at, int otherwise) {
     return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
   };
   const int tile = wish(kTileColumns, DefaultTile(args.problem, vec));
   const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, tile, target));
-  const int packs = wish(kPacks, 1);
   const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
   const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
   constexpr size_t kShared = 48 << 10;
@@ -85,7 +86,7 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
     const int tile_heads = TileHeads(args.problem, shape.lanes * shape.packs * vec);
     const bool fits = SharedBytes(tile_heads, kAttentionThreads / shape.row_lanes()) <= kShared;
     return (fits ? 0 : 10'000) + 100 * std::abs(Log2Of(shape.lanes * shape.packs * vec) - Log2Of(tile)) +
-           10 * std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes)) + std::abs(shape.packs - packs);
+           std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes));
   };
   return *std::min_element(shapes, shapes + count,
                            [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
