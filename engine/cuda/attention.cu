@@ -55,10 +55,12 @@ int DefaultTile(const AttentionProblem& problem, int vec) {
   return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
 }
 
-// Short rows are worked on side by side, as long as there are enough of them to fill the device.
-int DefaultRowLanes(const AttentionProblem& problem, const LaunchTarget& target) {
+// Short rows are worked on side by side, as long as there are enough of them to fill the device. Scores that are made
+// of whole rows are worth more lanes.
+int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
-  const int lanes = degree >= 24 ? 32 : degree >= 6 ? 16 : 8;
+  const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
+  const int lanes = many ? 32 : degree >= 6 || tile > 64 ? 16 : 8;
   return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
 }
 
@@ -69,15 +71,14 @@ int TileHeads(const AttentionProblem& problem, int64_t tile) {
   return static_cast<int>(std::min(problem.heads, even ? std::max<int64_t>(tile / width, 1) : (tile - 1) / width + 2));
 }
 
-// The shape nearest to what is wished for, tile before lanes of a row before packs, among those whose blocks need no
-// more shared memory than any block may have.
+// The shape nearest to what is wished for, tile before lanes of a row, among those whose blocks need no more shared
+// memory than any block may have.
 AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
   const auto wish = [&args](int at, int otherwise) {
     return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
   };
   const int tile = wish(kTileColumns, DefaultTile(args.problem, vec));
-  const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, target));
-  const int packs = wish(kPacks, 2);
+  const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, tile, target));
   const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
   const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
   constexpr size_t kShared = 48 << 10;
@@ -85,7 +86,7 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
     const int tile_heads = TileHeads(args.problem, shape.lanes * shape.packs * vec);
     const bool fits = SharedBytes(tile_heads, kAttentionThreads / shape.row_lanes()) <= kShared;
     return (fits ? 0 : 10'000) + 100 * std::abs(Log2Of(shape.lanes * shape.packs * vec) - Log2Of(tile)) +
-           10 * std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes)) + std::abs(shape.packs - packs);
+           std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes));
   };
   return *std::min_element(shapes, shapes + count,
                            [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
@@ -131,13 +132,17 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   params.epilogue = args.epilogue;
   params.heads = static_cast<int>(problem.heads);
   params.head_width = static_cast<int>(problem.head_width);
-  params.lanes_per_head = std::min(1 << Log2Of((problem.head_width + vec - 1) / vec), kMaxLanesPerHead);
+  const int64_t score_packs = (problem.head_width + vec * kScorePacks - 1) / (vec * kScorePacks);
+  params.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
   params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
   // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
   // count their edges.
   const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
   params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, 4)) : 1;
+  const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
+  params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);
   params.plain = IsPlain(args.epilogue);
   params.vector_store = vec == 4 && InPacks(args.dst);
   char* bytes = static_cast<char*>(scratch);

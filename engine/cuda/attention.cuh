@@ -79,22 +79,19 @@ struct RowSums {
   }
 };
 
-// Four edges of this lane's group, from the batch's edge `first` on. kWhole: all of them are there.
-template <class Layout, bool kWhole>
+// Four edges of this lane's group, from the batch's edge `first` on. Edges that are not there have a share of 0.
+template <class Layout>
 __device__ inline void GatherStep(const AttentionParams& params, const TileWork<Layout>& work,
-                                  const GroupMemory& memory, int first, int edges, RowSums<Layout>& sums) {
+                                  const GroupMemory& memory, int first, RowSums<Layout>& sums) {
   const int at = work.group * (kAttentionBatch / Layout::kGroups) + first / Layout::kGroups;
   const int4 four = *reinterpret_cast<const int4*>(memory.columns + at);
   const int32_t source[4] = {four.x, four.y, four.z, four.w};
   Pack<Layout::kVec> x[4][Layout::kPacks];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const bool there = kWhole || first + i * Layout::kGroups + work.group < edges;
+    const float* row = params.value.row(source[i]);
 #pragma unroll
-    for (int p = 0; p < Layout::kPacks; ++p) {
-      x[i][p] = Pack<Layout::kVec>::Filled(0.0f);
-      if (there && work.has[p]) x[i][p] = LoadReadOnly<Layout::kVec>(params.value.row(source[i]) + work.column[p]);
-    }
+    for (int p = 0; p < Layout::kPacks; ++p) x[i][p] = LoadReadOnly<Layout::kVec>(row + work.column[p]);
   }
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
@@ -114,14 +111,20 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
   sums.Clear();
   if (sources.at != begin) sources.Load(begin, work.lane);
   for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
+  // What stands in for edges that are not there: one of the row's own, so that no row sees another's neighbours.
+  int32_t stand_in = 0;
 #pragma unroll 1
   for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
     const int edges = max(min(count - done, kAttentionBatch), 0), most_edges = min(most - done, kAttentionBatch);
+    if (const int32_t source = __shfl_sync(0xffffffffu, sources.held[0], 0, Layout::kRowLanes); edges > 0) {
+      stand_in = source;
+    }
     int32_t source[Layout::kSlots];
 #pragma unroll
     for (int slot = 0; slot < Layout::kSlots; ++slot) {
-      source[slot] = sources.held[slot];
-      memory.columns[Layout::Position(slot * Layout::kRowLanes + work.lane)] = source[slot];
+      const int edge = slot * Layout::kRowLanes + work.lane;
+      source[slot] = edge < edges ? sources.held[slot] : stand_in;
+      memory.columns[Layout::Position(edge)] = source[slot];
     }
     if (edges > 0) sources.Load(begin + done + edges, work.lane);
     if constexpr (Layout::kKind == AttentionKind::kGat) {
@@ -129,7 +132,8 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
         GatherScoresOfOneHead<Layout>(params, work, memory, source, edges);
       } else {
         __syncwarp();
-        GatherScores<Layout>(params, work, memory, edges, most_edges);
+        work.score_packs ? GatherScores<Layout, 4>(params, work, memory, edges, most_edges)
+                         : GatherScores<Layout, 1>(params, work, memory, edges, most_edges);
       }
       if (batch == 0) {
         if (work.lane < work.heads) memory.target[work.lane] = own;
@@ -152,16 +156,9 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
         sums.Scale(p, PowerOfTwo(before[work.head[p]] - after[work.head[p]]));
       }
     }
-    int first = 0;
-    if constexpr (Layout::kRowLanes == 32) {
 #pragma unroll 1
-      for (; first + Layout::kStep <= edges; first += Layout::kStep) {
-        GatherStep<Layout, true>(params, work, memory, first, edges, sums);
-      }
-    }
-#pragma unroll 1
-    for (; first < most_edges; first += Layout::kStep) {
-      GatherStep<Layout, false>(params, work, memory, first, edges, sums);
+    for (int first = 0; first < most_edges; first += Layout::kStep) {
+      GatherStep<Layout>(params, work, memory, first, sums);
     }
     __syncwarp();
   }
@@ -250,63 +247,103 @@ __device__ inline void StoreAttended(const AttentionParams& params, const TileWo
   }
 }
 
-// A piece of a long row.
-template <class Layout>
-__device__ inline void AttendCell(const AttentionParams& params, const TileWork<Layout>& work,
-                                  const GroupMemory& memory, int64_t cell) {
-  constexpr int kRowLanes = Layout::kRowLanes;
-  const CsrView& adjacency = params.adjacency;
-  RowPiece piece;
-  if (cell < params.cells) piece = FindPiece<kRowLanes>(adjacency.row_ptr, adjacency.rows, kAttentionUnit, cell);
-  const int count = piece.row < 0 ? 0 : static_cast<int>(piece.end - piece.begin);
-  const int most = kRowLanes == 32 ? count : __reduce_max_sync(0xffffffffu, count);
-  float own = 0.0f;
-  if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
-    own = params.score_dst.data[piece.row * params.score_dst.stride + work.first_head + work.lane];
+// As ArrivesLast, for partial results that are read past the L1 cache: what was stored is released to the device, but
+// nothing is dropped from the cache, whose rows the multiprocessor's other warps are about to read.
+__device__ inline bool ArrivesLastKeepingL1(int* ticket, int64_t pieces, unsigned mask, bool leader) {
+  __syncwarp(mask);
+  int before = 0;
+  if (leader) {
+    asm volatile("atom.add.release.gpu.global.s32 %0, [%1], 1;" : "=r"(before) : "l"(ticket) : "memory");
   }
-  SourceStream<Layout> sources{adjacency.col + piece.begin, count};
-  RowSums<Layout> sums;
-  AttendEdges<Layout>(params, work, memory, sources, piece.row, 0, count, most, own, sums);
-  sums.MergeChains(0xffffffffu);
-  if (piece.row < 0) return;
-  const unsigned mask = GroupMask<kRowLanes>();
-  if (piece.split()) {
-    if (work.group == 0) StorePartial<Layout>(params, work, memory, count, piece.cell, sums);
-    int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
-    if (!ArrivesLast(ticket, piece.pieces, mask, work.lane == 0)) return;
-    MergePieces<Layout>(params, work, piece, sums);
-    sums.MergeChains(mask);
-  }
-  if (work.group == 0) StoreAttended<Layout>(params, work, piece.row, sums);
+  before = __shfl_sync(mask, before, __ffs(mask) - 1);
+  if (before != pieces - 1) return false;
+  if (leader) *ticket = 0;
+  return true;
 }
 
-// Neighbouring rows, without those that are cut. What the next one needs is on its way while one is worked on.
+// Neighbouring cells, each a piece of a long row or nothing. Only the first needs a search for its row.
+template <class Layout>
+__device__ inline void AttendCells(const AttentionParams& params, const TileWork<Layout>& work,
+                                   const GroupMemory& memory, int64_t first) {
+  constexpr int kRowLanes = Layout::kRowLanes;
+  const CsrView& adjacency = params.adjacency;
+  const unsigned mask = GroupMask<kRowLanes>();
+  int row = 0;
+#pragma unroll 1
+  for (int i = 0; i < params.cells_per_group; ++i) {
+    const int64_t cell = first + i;
+    int64_t begin = 0;
+    int count = 0;
+    if (cell < params.cells) {
+      const int64_t edge = cell * kAttentionUnit;
+      row = static_cast<int>(i == 0 ? RowOfEdge<kRowLanes>(adjacency.row_ptr, adjacency.rows, edge)
+                                    : RowOfLaterEdge<kRowLanes>(adjacency.row_ptr, adjacency.rows, row, edge));
+      const RowPiece piece = PieceAt(adjacency.row_ptr, kAttentionUnit, cell, row);
+      if (piece.row >= 0) {
+        if (work.lane == 0) *memory.piece = piece;
+        begin = piece.begin;
+        count = static_cast<int>(piece.end - begin);
+      }
+    }
+    const int most = kRowLanes == 32 ? count : __reduce_max_sync(0xffffffffu, count);
+    if (most == 0) continue;
+    float own = 0.0f;
+    if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
+      own = __ldg(params.score_dst.data + row * params.score_dst.stride + work.first_head + work.lane);
+    }
+    SourceStream<Layout> sources{adjacency.col + begin, count};
+    RowSums<Layout> sums;
+    AttendEdges<Layout>(params, work, memory, sources, row, 0, count, most, own, sums);
+    sums.MergeChains(0xffffffffu);
+    if (count > 0) {
+      const RowPiece piece = *memory.piece;
+      bool last = true;
+      if (piece.split()) {
+        if (work.group == 0) StorePartial<Layout>(params, work, memory, count, piece.cell, sums);
+        int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+        last = ArrivesLastKeepingL1(ticket, piece.pieces, mask, work.lane == 0);
+        if (last) {
+          MergePieces<Layout>(params, work, piece, sums);
+          sums.MergeChains(mask);
+        }
+      }
+      if (last && work.group == 0) StoreAttended<Layout>(params, work, row, sums);
+    }
+    __syncwarp();
+  }
+}
+
+// The lower half of a row's offset: what counts is how far apart two of them are.
+__device__ inline uint32_t LowOffset(const int64_t* row_ptr, int row) {
+  return __ldg(reinterpret_cast<const uint32_t*>(row_ptr + row));
+}
+
+// Neighbouring rows, without those that are cut. What the next one needs is on its way while one is worked on. No row
+// has 2^31 edges or more.
 template <class Layout>
 __device__ inline void AttendRows(const AttentionParams& params, const TileWork<Layout>& work,
-                                  const GroupMemory& memory, int64_t first) {
+                                  const GroupMemory& memory, int64_t first_row) {
   const CsrView& adjacency = params.adjacency;
-  const int64_t last = min(first + params.rows_per_group, adjacency.rows);
+  const int first = static_cast<int>(min(first_row, adjacency.rows));
+  const int last = static_cast<int>(min(first_row + params.rows_per_group, adjacency.rows));
   const bool has_own = Layout::kKind == AttentionKind::kGat && work.lane < work.heads;
-  const float* score_dst = params.score_dst.data + work.first_head + work.lane;
-  const int64_t* row_ptr = adjacency.row_ptr + first;
-  SourceStream<Layout> sources{adjacency.col, 0};
-  int64_t base = 0, next_end = 0;
-  float next_own = 0.0f;
-  if (first < last) {
-    base = __ldg(row_ptr);
-    next_end = __ldg(row_ptr + 1);
-    sources = {adjacency.col + base, static_cast<int>(__ldg(row_ptr + (last - first)) - base)};
-    if (has_own) next_own = __ldg(score_dst + first * params.score_dst.stride);
-  }
+  const auto own_of = [&](int row) {
+    return __ldg(params.score_dst.data + row * params.score_dst.stride + work.first_head + work.lane);
+  };
+  const int64_t start = __ldg(adjacency.row_ptr + first);
+  const uint32_t base = static_cast<uint32_t>(start);
+  SourceStream<Layout> sources{adjacency.col + start, static_cast<int>(LowOffset(adjacency.row_ptr, last) - base)};
+  uint32_t next_end = first < last ? LowOffset(adjacency.row_ptr, first + 1) : base;
+  float next_own = first < last && has_own ? own_of(first) : 0.0f;
   int begin = 0;
 #pragma unroll 1
   for (int i = 0; i < params.rows_per_group; ++i) {
-    const int64_t row = first + i;
+    const int row = first + i;
     const float own = next_own;
-    const int end = static_cast<int>(min(next_end - base, int64_t{INT32_MAX}));
+    const int end = static_cast<int>(next_end - base);
     if (row + 1 < last) {
-      next_end = __ldg(row_ptr + i + 2);
-      if (has_own) next_own = __ldg(score_dst + (row + 1) * params.score_dst.stride);
+      next_end = LowOffset(adjacency.row_ptr, row + 2);
+      if (has_own) next_own = own_of(row + 1);
     }
     const bool whole = row < last && (params.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
     const int count = whole ? end - begin : 0;
@@ -319,6 +356,13 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   }
 }
 
+// That have `count` items of work, so many to a group of lanes.
+template <class Layout>
+__host__ __device__ inline int64_t Blocks(int64_t count, int per_group) {
+  const int64_t per_block = int64_t{Layout::kRowsPerBlock} * per_group;
+  return (count + per_block - 1) / per_block;
+}
+
 template <class Layout>
 __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
     FusedAttention(const __grid_constant__ AttentionParams params) {
@@ -328,13 +372,14 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
   const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.tile_heads),
                            params.tile_heads);
   // Pieces of long rows first; a block has either those or rows.
-  const int64_t cell_blocks = (params.cells + Layout::kRowsPerBlock - 1) / Layout::kRowsPerBlock;
+  const int64_t cell_blocks = Blocks<Layout>(params.cells, params.cells_per_group);
+  const int64_t item =
+      (blockIdx.x < cell_blocks ? blockIdx.x : blockIdx.x - cell_blocks) * Layout::kRowsPerBlock + in_block;
   if (blockIdx.x < cell_blocks) {
-    AttendCell<Layout>(params, work, memory, int64_t{blockIdx.x} * Layout::kRowsPerBlock + in_block);
-    return;
+    AttendCells<Layout>(params, work, memory, item * params.cells_per_group);
+  } else {
+    AttendRows<Layout>(params, work, memory, item * params.rows_per_group);
   }
-  const int64_t item = (blockIdx.x - cell_blocks) * Layout::kRowsPerBlock + in_block;
-  AttendRows<Layout>(params, work, memory, item * params.rows_per_group);
 }
 
 // One per kind, in files of their own: they compile side by side. `shape` is one of kWideShapes where vec is 4, of
@@ -345,11 +390,10 @@ cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionSha
 
 template <class Layout>
 cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t stream) {
-  constexpr int64_t kRows = Layout::kRowsPerBlock;
-  const int64_t groups = (params.adjacency.rows + params.rows_per_group - 1) / params.rows_per_group;
+  const int64_t blocks = Blocks<Layout>(params.cells, params.cells_per_group) +
+                         Blocks<Layout>(params.adjacency.rows, params.rows_per_group);
   const int64_t columns = int64_t{params.heads} * params.head_width;
-  const dim3 grid(static_cast<unsigned>((params.cells + kRows - 1) / kRows + (groups + kRows - 1) / kRows),
-                  static_cast<unsigned>((columns + Layout::kTile - 1) / Layout::kTile));
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((columns + Layout::kTile - 1) / Layout::kTile));
   FusedAttention<Layout>
       <<<grid, kAttentionThreads, SharedBytes(params.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
   return cudaGetLastError();

@@ -29,7 +29,7 @@ struct AttentionShape {
 };
 // Where rows can be read 16 bytes at a time.
 inline constexpr AttentionShape kWideShapes[] = {
-    {8, 1, 1}, {8, 4, 1}, {8, 1, 2}, {16, 1, 1}, {16, 2, 1}, {8, 4, 2}, {16, 1, 2}, {32, 1, 1}, {16, 2, 2}, {32, 1, 2},
+    {8, 1, 1}, {8, 4, 1}, {8, 1, 2}, {16, 1, 1}, {16, 2, 1}, {16, 1, 2}, {32, 1, 1}, {32, 1, 2},
 };
 // Where they cannot.
 inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
@@ -52,8 +52,8 @@ struct AttentionScratch {
               (problem.concat ? 0 : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
 };
 
-// Configurations of fused_rows: columns per tile, lanes that share a row, packs per lane; 0: as the graph suggests.
-inline constexpr int kTileColumns = 0, kRowLanes = 1, kPacks = 2;
+// Configurations of fused_rows: columns per tile, lanes that share a row; 0: as the graph suggests.
+inline constexpr int kTileColumns = 0, kRowLanes = 1;
 
 ScoreFactors FactorsOf(const AttentionArgs& args);
 

@@ -12,6 +12,9 @@
 namespace vicinal::cuda {
 namespace {
 
+// The order of evaluation of plain_rows (Kernel::Evaluation); fused_rows has 0.
+constexpr int64_t kPlainEvaluation = 1;
+
 Refusal RefusesSize(const AttentionProblem& problem) {
   if (problem.heads * problem.head_width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth);
   if (problem.rows >= kMaxItems || problem.edges / kAttentionUnit >= kMaxItems)
@@ -24,7 +27,7 @@ class FusedAttention final : public CudaKernel<AttentionKernel> {
   FusedAttention() : CudaKernel("fused_rows") {}
   Refusal Refuses(const AttentionProblem& problem) const override { return RefusesSize(problem); }
 
-  std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes", "packs"}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes"}; }
   // Narrower tiles than the row where their part of the sources fits the caches better; more or fewer lanes to a row.
   std::vector<KernelConfig> Candidates(const AttentionProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
@@ -50,6 +53,7 @@ class PlainAttention final : public CudaKernel<AttentionKernel> {
  public:
   PlainAttention() : CudaKernel("plain_rows") {}
   Refusal Refuses(const AttentionProblem& problem) const override { return RefusesSize(problem); }
+  int64_t Evaluation(const AttentionProblem&, const KernelConfig&) const override { return kPlainEvaluation; }
 
  protected:
   cudaError_t Launch(const AttentionArgs& args, const LaunchTarget& target, void*) const override {

@@ -19,7 +19,8 @@ inline constexpr int kAttentionBatch = 32;  // edges whose scores are made at on
 inline constexpr int kChains = 4;           // of additions: edge j of a row (or piece) goes to chain j mod 4
 // Shares of a head, one after the other; 4 more than a batch, so that heads begin in different banks.
 inline constexpr int kShareStride = kAttentionBatch + 4;
-inline constexpr int kMaxLanesPerHead = 8;  // that make a score of GATv2 or a dot product: the same in all layouts
+// Lanes that make a score of GATv2 or a dot product, and packs of each: the same in all layouts.
+inline constexpr int kMaxLanesPerHead = 8, kScorePacks = 2;
 
 template <AttentionKind kKind_, int kVec_, int kLanes_, int kGroups_, int kPacks_>
 struct AttentionLayout {
@@ -32,7 +33,8 @@ struct AttentionLayout {
   static constexpr int kHeld = kChains / kGroups;             // chains per lane
   static constexpr int kStep = 4 * kGroups;                   // edges whose rows are on their way at once
   // Blocks per multiprocessor that registers have to suffice for: sums, and what is on its way, decide.
-  static constexpr int kHeldFloats = kPacks * (kHeld * (kVec + 1) + 4 * kVec);
+  static constexpr int kOnTheWay = kKind == AttentionKind::kGat ? 0 : 4 * kScorePacks * 2;
+  static constexpr int kHeldFloats = kPacks * (kHeld * (kVec + 1) + 4 * kVec) + kOnTheWay;
   static constexpr int kMinBlocks = kHeldFloats <= 26 ? 8 : kHeldFloats <= 42 ? 6 : kHeldFloats <= 56 ? 5 : 4;
   static_assert(kRowLanes >= kMaxLanesPerHead && kRowLanes <= 32 && kRowLanes % kStep == 0);
 
@@ -63,7 +65,8 @@ struct AttentionParams {
   int heads, head_width;
   int lanes_per_head;  // GATv2 and dot products
   int tile_heads;      // most heads that a tile touches
-  int rows_per_group;
+  int rows_per_group, cells_per_group;
+  bool score_packs;   // rows of GAT's score_src begin at multiples of 16 bytes
   bool vector_store;  // packs of dst may be stored whole
   bool plain;         // no epilogue
   float* heads_out;   // [R, K*C] where heads are averaged, else null
@@ -72,9 +75,12 @@ struct AttentionParams {
   int* tickets;
 };
 
+inline constexpr int kNoteFloats = sizeof(RowPiece) / sizeof(float);  // a multiple of 16 bytes
+static_assert(kNoteFloats % 4 == 0);
+
 // Floats of shared memory for the row of one group of lanes.
 __host__ __device__ inline int GroupFloats(int tile_heads) {
-  return (tile_heads * (kShareStride + 3) + kAttentionBatch + 3) / 4 * 4;
+  return kNoteFloats + (tile_heads * (kShareStride + 3) + kAttentionBatch + 3) / 4 * 4;
 }
 
 inline size_t SharedBytes(int tile_heads, int rows_per_block) {
@@ -83,15 +89,17 @@ inline size_t SharedBytes(int tile_heads, int rows_per_block) {
 
 // One row's part of shared memory.
 struct GroupMemory {
+  RowPiece* piece;   // of a long row: where it is, while its edges take the registers
   float* shares;     // [heads of the tile][kShareStride]: scores, then their shares, by position
   int32_t* columns;  // [kAttentionBatch] by position
   float* shift;      // two of [heads of the tile], taken in turn by batches
   float* target;     // [heads of the tile]: GAT's score_dst
 
   __device__ GroupMemory(float* floats, int tile_heads)
-      : shares(floats),
-        columns(reinterpret_cast<int32_t*>(floats + tile_heads * kShareStride)),
-        shift(floats + tile_heads * kShareStride + kAttentionBatch),
+      : piece(reinterpret_cast<RowPiece*>(floats)),
+        shares(floats + kNoteFloats),
+        columns(reinterpret_cast<int32_t*>(shares + tile_heads * kShareStride)),
+        shift(shares + tile_heads * kShareStride + kAttentionBatch),
         target(shift + 2 * tile_heads) {}
 };
 
@@ -101,8 +109,8 @@ struct TileWork {
   int lane;                    // among those of its row
   int group;                   // of the row's edges
   int first_head, heads;       // of the tile
-  uint32_t heads_inverse;      // 2^20 / heads, rounded up
-  int column[Layout::kPacks];  // first of each pack
+  bool score_packs;            // GAT's scores of the tile's heads can be read four at a time
+  int column[Layout::kPacks];  // first of each pack; that of another lane where this one has none
   int head[Layout::kPacks];    // of each pack, counted from first_head
   bool has[Layout::kPacks];
 
@@ -114,12 +122,13 @@ struct TileWork {
     const int end = min(begin + Layout::kTile, columns);
     first_head = begin / params.head_width;
     heads = (end - 1) / params.head_width - first_head + 1;
-    heads_inverse = (1u << 20) / static_cast<uint32_t>(heads) + 1;
+    score_packs = params.score_packs && first_head % 4 == 0 && heads % 4 == 0;
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) {
       column[p] = begin + (p * Layout::kLanes + lane % Layout::kLanes) * Layout::kVec;
       has[p] = column[p] < end;
-      head[p] = has[p] ? column[p] / params.head_width - first_head : 0;
+      if (!has[p]) column[p] = begin;
+      head[p] = column[p] / params.head_width - first_head;
     }
   }
 };
@@ -142,6 +151,22 @@ struct SourceStream {
     }
   }
 };
+
+// *p where `there`, without a branch.
+template <int kVec>
+__device__ inline Pack<kVec> LoadWhere(bool there, const float* p) {
+  Pack<kVec> x = Pack<kVec>::Filled(0.0f);
+  if constexpr (kVec == 4) {
+    asm("{ .reg .pred there; setp.ne.s32 there, %5, 0; @there ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+        : "+f"(x.v[0]), "+f"(x.v[1]), "+f"(x.v[2]), "+f"(x.v[3])
+        : "l"(p), "r"(static_cast<int>(there)));
+  } else {
+    asm("{ .reg .pred there; setp.ne.s32 there, %2, 0; @there ld.global.nc.f32 %0, [%1]; }"
+        : "+f"(x.v[0])
+        : "l"(p), "r"(static_cast<int>(there)));
+  }
+  return x;
+}
 
 __device__ inline float LeakyRelu(float x, float slope) { return x < 0.0f ? slope * x : x; }
 

@@ -51,7 +51,7 @@ struct PlainSum {
 // scores.
 __device__ float PlainHead(const AttentionArgs& args, const ScoreFactors& factors, int64_t row, int64_t head,
                            int64_t c) {
-  constexpr int64_t kFold = 256;  // edges, so that rounding hardly grows with the length of a row
+  constexpr int64_t kFold = 32;  // edges, so that rounding hardly grows with the length of a row
   PlainSum whole, part;
   const int64_t begin = args.adjacency.row_ptr[row], end = args.adjacency.row_ptr[row + 1];
   for (int64_t e = begin; e < end; ++e) {

@@ -8,28 +8,30 @@
 
 namespace vicinal::cuda {
 
-// GAT: a lane per edge and head, heads side by side as they are in memory.
-template <class Layout>
+// GAT: a lane per edge and kHeads heads, which lie side by side as they are in memory.
+template <class Layout, int kHeads>
 __device__ inline void GatherScores(const AttentionParams& params, const TileWork<Layout>& work,
                                     const GroupMemory& memory, int edges, int most_edges) {
-  constexpr int kAtOnce = 4;
-  const int pairs = edges * work.heads;
-  for (int base = 0; base < most_edges * work.heads; base += kAtOnce * Layout::kRowLanes) {
-    float score[kAtOnce];
+  constexpr int kAtOnce = kHeads == 1 ? 4 : 2;
+  const int per_edge = work.heads / kHeads;
+  const uint32_t inverse = (1u << 20) / static_cast<uint32_t>(per_edge) + 1;  // in place of divisions
+#pragma unroll 1
+  for (int base = 0; base < most_edges * per_edge; base += kAtOnce * Layout::kRowLanes) {
+    Pack<kHeads> score[kAtOnce];
+    int at[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int pair = base + i * Layout::kRowLanes + work.lane;
-      const int edge = static_cast<int>(static_cast<uint32_t>(pair) * work.heads_inverse >> 20);
-      if (pair >= pairs) continue;
-      const int32_t source = memory.columns[Layout::Position(edge)];
-      score[i] = __ldg(params.scored.row(source) + work.first_head + pair - edge * work.heads);
+      const int item = base + i * Layout::kRowLanes + work.lane;
+      const int edge = static_cast<int>(static_cast<uint32_t>(item) * inverse >> 20);
+      const int position = Layout::Position(min(edge, kAttentionBatch - 1)), head = (item - edge * per_edge) * kHeads;
+      score[i] = LoadWhere<kHeads>(edge < edges, params.scored.row(memory.columns[position]) + work.first_head + head);
+      at[i] = edge < edges ? head * kShareStride + position : -1;
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int pair = base + i * Layout::kRowLanes + work.lane;
-      const int edge = static_cast<int>(static_cast<uint32_t>(pair) * work.heads_inverse >> 20);
-      if (pair >= pairs) continue;
-      memory.shares[(pair - edge * work.heads) * kShareStride + Layout::Position(edge)] = score[i];
+      if (at[i] < 0) continue;
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) memory.shares[at[i] + h * kShareStride] = score[i].v[h];
     }
   }
 }
@@ -42,28 +44,34 @@ __device__ inline void GatherScoresOfOneHead(const AttentionParams& params, cons
   float score[Layout::kSlots];
 #pragma unroll
   for (int slot = 0; slot < Layout::kSlots; ++slot) {
-    if (slot * Layout::kRowLanes + work.lane < edges) {
-      score[slot] = __ldg(params.scored.row(source[slot]) + work.first_head);
-    }
+    score[slot] =
+        LoadWhere<1>(slot * Layout::kRowLanes + work.lane < edges, params.scored.row(source[slot]) + work.first_head)
+            .v[0];
   }
 #pragma unroll
   for (int slot = 0; slot < Layout::kSlots; ++slot) {
-    const int edge = slot * Layout::kRowLanes + work.lane;
-    if (edge < edges) memory.shares[Layout::Position(edge)] = score[slot];
+    memory.shares[Layout::Position(slot * Layout::kRowLanes + work.lane)] = score[slot];
   }
 }
 
+// A lane's part of a row, of the queries, or of att.
+template <class Layout>
+using ScorePacks = Pack<Layout::kVec>[kScorePacks];
+
 // A lane's part of a score of GATv2 or of a dot product.
 template <class Layout>
-__device__ inline float PartOfScore(const AttentionParams& params, const Pack<Layout::kVec>& query,
-                                    const Pack<Layout::kVec>& att, const Pack<Layout::kVec>& x) {
+__device__ inline float PartOfScore(const AttentionParams& params, const ScorePacks<Layout>& query,
+                                    const ScorePacks<Layout>& att, const ScorePacks<Layout>& x) {
   float part = 0.0f;
 #pragma unroll
-  for (int v = 0; v < Layout::kVec; ++v) {
-    if constexpr (Layout::kKind == AttentionKind::kGatV2) {
-      part = fmaf(att.v[v], LeakyRelu(x.v[v] + query.v[v], params.negative_slope), part);
-    } else {
-      part = fmaf(query.v[v], x.v[v], part);
+  for (int p = 0; p < kScorePacks; ++p) {
+#pragma unroll
+    for (int v = 0; v < Layout::kVec; ++v) {
+      if constexpr (Layout::kKind == AttentionKind::kGatV2) {
+        part = fmaf(att[p].v[v], LeakyRelu(x[p].v[v] + query[p].v[v], params.negative_slope), part);
+      } else {
+        part = fmaf(query[p].v[v], x[p].v[v], part);
+      }
     }
   }
   return part;
@@ -74,40 +82,55 @@ __device__ inline float PartOfScore(const AttentionParams& params, const Pack<La
 template <class Layout>
 __device__ inline void MultiplyScores(const AttentionParams& params, const TileWork<Layout>& work,
                                       const GroupMemory& memory, int64_t row, int edges, int most_edges) {
-  constexpr int kAtOnce = 4;
+  constexpr int kAtOnce = 2;
   const int part_lane = work.lane & (params.lanes_per_head - 1), part = work.lane / params.lanes_per_head;
-  const int parts = Layout::kRowLanes / params.lanes_per_head;
+  const int parts = Layout::kRowLanes / params.lanes_per_head, step = params.lanes_per_head * Layout::kVec;
   int heads_at_once = 1;
   while (heads_at_once < work.heads && heads_at_once < parts) heads_at_once *= 2;
   const int edges_at_once = parts / heads_at_once, my_edge = part / heads_at_once;
   for (int head0 = 0; head0 < work.heads; head0 += heads_at_once) {
     const int head = head0 + part % heads_at_once;
-    for (int c0 = 0; c0 < params.head_width; c0 += params.lanes_per_head * Layout::kVec) {
-      const int c = c0 + part_lane * Layout::kVec;
-      const bool mine = edges > 0 && head < work.heads, has = mine && c < params.head_width;
-      const int64_t column = has ? int64_t{work.first_head + head} * params.head_width + c : 0;
-      Pack<Layout::kVec> query = Pack<Layout::kVec>::Filled(0.0f), att = query;
-      if (has) query = LoadReadOnly<Layout::kVec>(params.query.data + row * params.query.stride + column);
-      if (has && Layout::kKind == AttentionKind::kGatV2) att = LoadReadOnly<Layout::kVec>(params.att + column);
+    const bool mine = head < work.heads;
+    const int64_t begin = int64_t{work.first_head + (mine ? head : 0)} * params.head_width;
+    for (int c0 = 0; c0 < params.head_width; c0 += kScorePacks * step) {
+      // Lanes without a part of this score take another's place, with a weight of 0.
+      int64_t column[kScorePacks];
+      ScorePacks<Layout> query, att;
+#pragma unroll
+      for (int p = 0; p < kScorePacks; ++p) {
+        const int c = c0 + p * step + part_lane * Layout::kVec;
+        const bool has = mine && c < params.head_width;
+        column[p] = begin + (has ? c : 0);
+        query[p] = att[p] = Pack<Layout::kVec>::Filled(0.0f);
+        if (!has || edges == 0) continue;
+        query[p] = LoadReadOnly<Layout::kVec>(params.query.data + row * params.query.stride + column[p]);
+        if constexpr (Layout::kKind == AttentionKind::kGatV2) {
+          att[p] = LoadReadOnly<Layout::kVec>(params.att + column[p]);
+        }
+      }
+#pragma unroll 1
       for (int edge0 = my_edge; edge0 - my_edge < most_edges; edge0 += kAtOnce * edges_at_once) {
-        Pack<Layout::kVec> x[kAtOnce];
+        ScorePacks<Layout> x[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          const int edge = edge0 + i * edges_at_once;
-          x[i] = Pack<Layout::kVec>::Filled(0.0f);
-          if (!has || edge >= edges) continue;
-          x[i] = LoadReadOnly<Layout::kVec>(params.scored.row(memory.columns[Layout::Position(edge)]) + column);
+          const int edge = min(edge0 + i * edges_at_once, kAttentionBatch - 1);
+          const float* source = params.scored.row(memory.columns[Layout::Position(edge)]);
+#pragma unroll
+          for (int p = 0; p < kScorePacks; ++p) x[i][p] = LoadReadOnly<Layout::kVec>(source + column[p]);
+        }
+        float score[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) score[i] = PartOfScore<Layout>(params, query, att, x[i]);
+        for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
+#pragma unroll
+          for (int i = 0; i < kAtOnce; ++i) score[i] += __shfl_xor_sync(0xffffffffu, score[i], distance);
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
           const int edge = edge0 + i * edges_at_once;
-          float score = PartOfScore<Layout>(params, query, att, x[i]);
-          for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
-            score += __shfl_xor_sync(0xffffffffu, score, distance);
-          }
           if (part_lane != 0 || !mine || edge >= edges) continue;
           float* at = memory.shares + head * kShareStride + Layout::Position(edge);
-          *at = c0 == 0 ? score : *at + score;
+          *at = c0 == 0 ? score[i] : *at + score[i];
         }
       }
     }
@@ -133,8 +156,8 @@ __device__ inline bool ShareBatch(const AttentionParams& params, const TileWork<
     for (int slot = 0; slot < Layout::kSlots; ++slot) {
       if (slot * Layout::kRowLanes >= most_edges) break;
       const int edge = slot * Layout::kRowLanes + work.lane;
-      exponential[slot] = {0.0f, kNoScore};
-      if (edge < edges) exponential[slot] = ExponentialOf(shares[Layout::Position(edge)], target, params.factors);
+      exponential[slot] = ExponentialOf(shares[Layout::Position(edge)], target, params.factors);
+      if (edge >= edges) exponential[slot] = {0.0f, kNoScore};
       largest = fmaxf(largest, exponential[slot].whole);
     }
     const float after = LargestOf<Layout::kRowLanes>(largest);

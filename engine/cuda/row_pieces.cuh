@@ -60,12 +60,19 @@ __device__ inline int64_t RowOfEdge(const int64_t* row_ptr, int64_t rows, int64_
   return low;
 }
 
-// The piece of a long row that `cell` stands for; called by a whole group of kLanes lanes.
+// The same where `edge` is not before row `low`, and mostly in one of the kLanes rows from there on.
 template <int kLanes>
-__device__ inline RowPiece FindPiece(const int64_t* row_ptr, int64_t rows, int64_t unit, int64_t cell) {
+__device__ inline int64_t RowOfLaterEdge(const int64_t* row_ptr, int64_t rows, int64_t low, int64_t edge) {
+  const unsigned mask = GroupMask<kLanes>();
+  const int64_t at = low + 1 + threadIdx.x % kLanes;
+  const int passed = __popc(__ballot_sync(mask, at < rows && __ldg(row_ptr + at) <= edge) & mask);
+  return passed < kLanes ? low + passed : RowOfEdge<kLanes>(row_ptr, rows, edge);
+}
+
+// The piece of a long row that `cell` stands for, whose edge is in `row`.
+__device__ inline RowPiece PieceAt(const int64_t* row_ptr, int64_t unit, int64_t cell, int64_t row) {
   RowPiece piece;
   const int64_t edge = cell * unit;
-  const int64_t row = RowOfEdge<kLanes>(row_ptr, rows, edge);
   const int64_t begin = __ldg(row_ptr + row), end = __ldg(row_ptr + row + 1);
   piece.row_edges = end - begin;
   if (!IsLongRow(piece.row_edges, unit)) return piece;
@@ -80,6 +87,12 @@ __device__ inline RowPiece FindPiece(const int64_t* row_ptr, int64_t rows, int64
   piece.end = number < piece.pieces - 1 ? piece.begin + length : end;
   piece.row = row;
   return piece;
+}
+
+// The piece of a long row that `cell` stands for; called by a whole group of kLanes lanes.
+template <int kLanes>
+__device__ inline RowPiece FindPiece(const int64_t* row_ptr, int64_t rows, int64_t unit, int64_t cell) {
+  return PieceAt(row_ptr, unit, cell, RowOfEdge<kLanes>(row_ptr, rows, cell * unit));
 }
 
 // A row that is not cut; with unit > 0 nothing where the row is long.

@@ -11,9 +11,9 @@ namespace vicinal::cuda_test {
 namespace {
 
 constexpr AttentionKind kKinds[] = {AttentionKind::kGat, AttentionKind::kGatV2, AttentionKind::kDot};
-// {tile_columns, row_lanes, packs} of fused_rows: all its shapes.
-constexpr KernelConfig kShapes[] = {{{32, 8, 1}},  {{32, 32, 1}},  {{64, 8, 2}},   {{64, 16, 1}},  {{64, 32, 1}},
-                                    {{64, 32, 2}}, {{128, 16, 2}}, {{128, 32, 1}}, {{128, 32, 2}}, {{256, 32, 2}}};
+// {tile_columns, row_lanes} of fused_rows: all its shapes.
+constexpr KernelConfig kShapes[] = {{{32, 8}},  {{32, 32}},  {{64, 8}},   {{64, 16}},
+                                    {{64, 32}}, {{128, 16}}, {{128, 32}}, {{256, 32}}};
 
 struct Case {
   const HostGraph& graph;
