@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +25,7 @@ struct Case {
   float self_scale = 0.0f;
   HostEpilogue epilogue;
   std::vector<float> src_scale;  // in place of the graph's weights
+  Storage storage = Storage::kFloat32;
 
   std::string Name(std::string_view kernel) const {
     return std::string(kernel) + ", " + graph.name + ", width " + std::to_string(src.cols) + ", " +
@@ -29,7 +33,8 @@ struct Case {
            (weighted            ? ", weighted"
             : src_scale.empty() ? ""
                                 : ", rank-1") +
-           ", src +" + std::to_string(src_layout.offset) + "/" + std::to_string(src_layout.padding);
+           (storage == Storage::kFloat32 ? "" : ", " + std::string(ToString(storage))) + ", src +" +
+           std::to_string(src_layout.offset) + "/" + std::to_string(src_layout.padding);
   }
 };
 
@@ -42,11 +47,46 @@ AggregateProblem ProblemOf(const Case& c) {
   problem.cols = c.graph.cols;
   problem.edges = c.graph.edges();
   problem.width = c.src.cols;
+  problem.storage = c.storage;
   return problem;
 }
 
-HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
-               const KernelConfig& config = {}) {
+// A bfloat16 is cut off rather than rounded: the cases want representable values, no matter which.
+uint16_t NarrowBits(float x, Storage storage) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (storage == Storage::kBfloat16) return static_cast<uint16_t>(bits >> 16);
+  // Normal float16 numbers only, which random elements are, but for those that are nearly 0.
+  const int32_t exponent = static_cast<int32_t>(bits >> 23 & 0xff) - 127 + 15;
+  if (exponent <= 0) return 0;
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | static_cast<uint32_t>(exponent) << 10 | (bits >> 13 & 0x3ff));
+}
+
+std::vector<uint16_t> Narrowed(const HostMatrix& src, Storage storage) {
+  std::vector<uint16_t> narrow(1, 0);
+  if (storage == Storage::kFloat32) return narrow;
+  narrow.clear();
+  for (const float x : src.values) narrow.push_back(NarrowBits(x, storage));
+  return narrow;
+}
+
+void Widen(const std::vector<uint16_t>& narrow, Storage storage, HostMatrix* out) {
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    const uint32_t bits = narrow[i];
+    if (storage == Storage::kBfloat16) {
+      out->values[i] = std::bit_cast<float>(bits << 16);
+    } else {
+      const uint32_t exponent = bits >> 10 & 0x1f;
+      const uint32_t wide =
+          exponent == 0 ? 0 : (bits & 0x8000) << 16 | (exponent + 127 - 15) << 23 | (bits & 0x3ff) << 13;
+      out->values[i] = std::bit_cast<float>(wide);
+    }
+  }
+}
+
+// Nothing where the kernel finds that the adjacency is not for it. Without `prepared`, as in a receptive field: no
+// layout.
+std::optional<HostMatrix> Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
+                              const KernelConfig& config = {}, bool prepared = true) {
   const DeviceGraph graph(*gpu.device, c.graph);
   const DeviceMatrix src(*gpu.device, c.src, c.src_layout, 1e30f);
   AggregateArgs args;
@@ -55,31 +95,41 @@ HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>
   args.config = config;
   if (!c.src_scale.empty()) args.src_scale = src_scale.data();
   args.adjacency = graph.view(c.weighted);
-  args.src = src.view();
+  const DeviceArray<uint16_t> narrow(*gpu.device, Narrowed(c.src, c.storage));
+  if (c.storage == Storage::kFloat32) {
+    args.src = src.view();
+  } else {
+    args.src16 = {narrow.data(), c.src.rows, c.src.cols, c.src.cols};
+  }
   args.self_scale = c.self_scale;
   LayoutSource source(args.adjacency, c.graph.blocks, *gpu.device);
   AdjacencyLayoutRef layout;
-  if (!kernel.kernel().LayoutName(args.problem, config).empty()) {
+  if (prepared && !kernel.kernel().LayoutName(args.problem, config).empty()) {
     auto made = kernel.kernel().MakeLayout(args.problem, config, source);
+    if (made.status().code() == absl::StatusCode::kFailedPrecondition) return std::nullopt;
     MustBeOk(made.status(), "making a layout");
     layout = *std::move(made);
-    report.CheckTrue("aggregate layouts", c.Name(kernel.kernel().name()) + ": larger than its bound",
-                     layout->size_bytes() <= kernel.kernel().LayoutBytesBound(c.graph.rows, c.graph.edges()));
+    const std::vector<KernelConfig> candidates = kernel.kernel().Candidates(args.problem);
+    if (std::find(candidates.begin(), candidates.end(), config) != candidates.end()) {
+      report.CheckTrue("aggregate layouts", c.Name(kernel.kernel().name()) + ": larger than its bound",
+                       layout->size_bytes() <= kernel.kernel().LayoutBytesBound(c.graph.rows, c.graph.edges()));
+    }
   }
   args.layout = layout.get();
   return RunOnce(gpu, report, kernel, args, c.epilogue, c.dst_layout, c.graph.rows, c.src.cols);
 }
 
-// Twice in one configuration, against the oracle; returns what it gave.
-HostMatrix CheckConfig(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
-                       const KernelConfig& config, const std::vector<double>& want) {
+// Twice in one configuration, against the oracle; returns what it gave, if anything.
+std::optional<HostMatrix> CheckConfig(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel,
+                                      const Case& c, const KernelConfig& config, const std::vector<double>& want) {
   const std::string name(kernel.kernel().name());
   std::string what = c.Name(name);
   for (const int32_t value : config.values) what += value != 0 ? ", " + std::to_string(value) : "";
-  const HostMatrix got = Run(gpu, report, kernel, c, config);
+  const std::optional<HostMatrix> got = Run(gpu, report, kernel, c, config);
+  if (!got.has_value()) return got;
   const bool deterministic = kernel.kernel().deterministic(config);
   // The order of atomic additions is nobody's: long rows are a little less exact.
-  report.Check("aggregate " + name, what, got, deterministic ? Run(gpu, report, kernel, c, config) : got, want,
+  report.Check("aggregate " + name, what, *got, deterministic ? *Run(gpu, report, kernel, c, config) : *got, want,
                deterministic ? Report::kRelativeL2 : 1e-5);
   return got;
 }
@@ -102,10 +152,11 @@ void RunAll(Gpu& gpu, Report& report, const Case& c) {
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     if (!kernel->kernel().Refuses(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
-    const HostMatrix got = CheckConfig(gpu, report, *kernel, c, {}, want);
-    if (kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({})) continue;
-    if (common.values.empty()) common = got;
-    report.CheckSame("aggregate equal bits", c.Name(name), got, common);
+    const std::optional<HostMatrix> got = CheckConfig(gpu, report, *kernel, c, {}, want);
+    if (!got.has_value() || kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({}))
+      continue;
+    if (common.values.empty()) common = *got;
+    report.CheckSame("aggregate equal bits", c.Name(name), *got, common);
   }
 }
 
@@ -122,10 +173,10 @@ void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
     }
     std::map<int64_t, HostMatrix> by_evaluation;
     for (const KernelConfig& config : configs) {
-      const HostMatrix got = CheckConfig(gpu, report, *kernel, c, config, want);
-      if (!kernel->kernel().deterministic(config)) continue;
-      const auto same = by_evaluation.emplace(kernel->kernel().Evaluation(problem, config), got).first;
-      report.CheckSame("aggregate equal bits", c.Name(kernel->kernel().name()), got, same->second);
+      const std::optional<HostMatrix> got = CheckConfig(gpu, report, *kernel, c, config, want);
+      if (!got.has_value() || !kernel->kernel().deterministic(config)) continue;
+      const auto same = by_evaluation.emplace(kernel->kernel().Evaluation(problem, config), *got).first;
+      report.CheckSame("aggregate equal bits", c.Name(kernel->kernel().name()), *got, same->second);
     }
   }
 }
@@ -221,6 +272,23 @@ void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
+// Rows stored in 16 bits, with sums in float32: the oracle reads what was rounded.
+void NarrowCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+  int turn = 0;
+  for (const HostGraph& graph : zoo) {
+    for (const Storage storage : {Storage::kBfloat16, Storage::kFloat16}) {
+      for (int64_t width : {7, 16, 64, 136}) {
+        HostMatrix src = RandomMatrix(graph.cols, width, 12 + width);
+        Widen(Narrowed(src, storage), storage, &src);
+        Case c{graph, kReduces[turn % 4], turn % 3 == 0, src, {}, {}, 0.0f, {}, {}};
+        c.storage = storage;
+        RunAll(gpu, report, c);
+        ++turn;
+      }
+    }
+  }
+}
+
 // A row gives the same bits in another graph: what a receptive field relies on.
 void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
@@ -231,14 +299,15 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 4);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
         if (kernel->kernel().whole_graph_only()) continue;
-        const HostMatrix whole = Run(gpu, report, *kernel, {graph, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}});
-        const HostMatrix some = Run(gpu, report, *kernel, {part, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}});
+        const auto whole = Run(gpu, report, *kernel, {graph, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}});
+        const auto some =
+            Run(gpu, report, *kernel, {part, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}}, {}, /*prepared=*/false);
         HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
         for (int64_t i = 0; i < part.rows; ++i) {
-          for (int64_t c = 0; c < width; ++c) want.values[i * width + c] = whole.at(rows[i], c);
+          for (int64_t c = 0; c < width; ++c) want.values[i * width + c] = whole->at(rows[i], c);
         }
         report.CheckSame("aggregate in a subset of rows", std::string(kernel->kernel().name()) + ", " + graph.name,
-                         some, want);
+                         *some, want);
       }
     }
   }
@@ -253,6 +322,7 @@ void RunAggregateCases(Gpu& gpu, Report& report) {
   RankOneCases(gpu, report, zoo);
   ConfigCases(gpu, report, zoo);
   RangeCases(gpu, report, zoo);
+  NarrowCases(gpu, report, zoo);
   SubsetCases(gpu, report, zoo);
 }
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// What balanced_rows and dense_tiles prepare from an adjacency, on the host: needs no GPU. Every edge is worked on
+// once, copies of an edge too; nothing is longer than it may be; the number of threads does not show.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "engine/cuda/dense_tiles.h"
+#include "engine/cuda/row_work.h"
+
+namespace vicinal::cuda {
+namespace {
+
+struct Graph {
+  int64_t cols = 0;
+  std::vector<int64_t> row_ptr = {0};
+  std::vector<int32_t> col;
+
+  int64_t rows() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
+  CsrView view() const { return {rows(), cols, row_ptr.back(), row_ptr.data(), col.data(), nullptr}; }
+};
+
+// Communities of 150 nodes, a hub, empty rows, and every eleventh edge twice.
+Graph Communities(int64_t nodes, int64_t hub_edges) {
+  std::mt19937 random(3);
+  Graph graph;
+  graph.cols = nodes;
+  for (int64_t row = 0; row < nodes; ++row) {
+    const int64_t degree = row == 70 ? hub_edges : row % 9 == 0 ? 0 : 5 + row % 40;
+    const int64_t first = row / 150 * 150;
+    for (int64_t e = 0; e < degree; ++e) {
+      const int64_t near = std::min<int64_t>(nodes - 1, first + static_cast<int64_t>(random() % 150));
+      graph.col.push_back(static_cast<int32_t>(e % 5 == 0 ? static_cast<int64_t>(random() % nodes) : near));
+      if (e % 11 == 3) graph.col.push_back(graph.col.back());
+    }
+    std::sort(graph.col.begin() + graph.row_ptr.back(), graph.col.end());
+    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
+  }
+  return graph;
+}
+
+TEST(RowWorkTest, EveryEdgeIsInOneItem) {
+  ThreadPool pool(2);
+  for (const int64_t hub : {10, 300, 5'000}) {
+    const Graph graph = Communities(9'000, hub);
+    const RowWork work = MakeRowWork(graph.view(), pool);
+    std::vector<int> seen(graph.col.size(), 0);
+    std::vector<int> items_of_row(graph.rows(), 0);
+    for (const RowItem& item : work.items) {
+      EXPECT_LE(item.count, PartEdges(graph.row_ptr.back()));
+      EXPECT_GE(item.begin, graph.row_ptr[item.row]);
+      EXPECT_LE(item.begin + item.count, graph.row_ptr[item.row + 1]);
+      for (int64_t e = item.begin; e < item.begin + item.count; ++e) ++seen[e];
+      ++items_of_row[item.row];
+    }
+    EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+    EXPECT_TRUE(std::all_of(items_of_row.begin(), items_of_row.end(), [](int n) { return n >= 1; }));
+    EXPECT_LE(work.num_parts, MaxParts(graph.row_ptr.back()));
+  }
+}
+
+TEST(RowWorkTest, LongRowsAreCutFromTheirOwnBeginning) {
+  ThreadPool pool(1);
+  const Graph graph = Communities(9'000, 5'000);
+  const RowWork work = MakeRowWork(graph.view(), pool);
+  const int64_t edges = graph.row_ptr[71] - graph.row_ptr[70];
+  ASSERT_EQ(work.splits.size(), 1u);
+  EXPECT_EQ(work.splits[0].row, 70);
+  ASSERT_EQ(work.splits[0].parts, (edges + kPieceEdges - 1) / kPieceEdges);
+  EXPECT_EQ(work.num_parts, work.splits[0].parts);
+  for (int64_t part = 0; part < work.num_parts; ++part) {
+    EXPECT_EQ(work.items[part].begin, graph.row_ptr[70] + part * kPieceEdges);
+  }
+}
+
+TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
+  ThreadPool pool(2);
+  const Graph graph = Communities(9'000, 300);
+  const RowWork work = MakeRowWork(graph.view(), pool);
+  for (size_t i = work.num_parts + 1; i < work.items.size(); ++i) {
+    const RowItem &before = work.items[i - 1], &item = work.items[i];
+    if (before.row / kSortWindow == item.row / kSortWindow) {
+      EXPECT_GE(before.count, item.count);
+    } else {
+      EXPECT_LT(before.row / kSortWindow, item.row / kSortWindow);
+    }
+  }
+}
+
+using EdgeCounts = std::map<std::pair<int64_t, int32_t>, int>;
+
+EdgeCounts CountsOf(const Graph& graph) {
+  EdgeCounts counts;
+  for (int64_t row = 0; row < graph.rows(); ++row) {
+    for (int64_t e = graph.row_ptr[row]; e < graph.row_ptr[row + 1]; ++e) ++counts[{row, graph.col[e]}];
+  }
+  return counts;
+}
+
+// Edges of masks and rest together; a mask's tiles are those that its pieces name.
+EdgeCounts CountsOf(const DenseTiles& tiles, int64_t rows) {
+  EdgeCounts counts;
+  for (size_t block = 0; block + 1 < tiles.first_piece.size(); ++block) {
+    for (const TilePiece& piece : tiles.pieces) {
+      if (piece.sums < tiles.first_piece[block] || piece.sums >= tiles.first_piece[block + 1]) continue;
+      for (int64_t tile = piece.first; tile < piece.first + piece.count; ++tile) {
+        for (int64_t within = 0; within < kTileRows; ++within) {
+          for (int bit = 0; bit < kTileCols; ++bit) {
+            if ((tiles.masks[tile * kTileRows + within] >> bit & 1) == 0) continue;
+            ++counts[{static_cast<int64_t>(block) * kTileRows + within, tiles.tile_col[tile] * kTileCols + bit}];
+          }
+        }
+      }
+    }
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t e = tiles.row_ptr[row]; e < tiles.row_ptr[row + 1]; ++e) ++counts[{row, tiles.col[e]}];
+  }
+  return counts;
+}
+
+TEST(DenseTilesTest, MasksAndRestHoldEveryEdgeAsOftenAsItStands) {
+  ThreadPool pool(2);
+  const Graph graph = Communities(3'001, 1'500);
+  for (const int64_t threshold : {1, 64, 400}) {
+    const DenseTiles tiles = MakeDenseTiles(graph.view(), threshold, pool);
+    EXPECT_FALSE(tiles.tile_col.empty());
+    EXPECT_EQ(CountsOf(tiles, graph.rows()), CountsOf(graph));
+  }
+}
+
+TEST(DenseTilesTest, PiecesAreLongestFirstAndWithinTheirBound) {
+  ThreadPool pool(2);
+  const Graph graph = Communities(3'001, 1'500);
+  const DenseTiles tiles = MakeDenseTiles(graph.view(), 1, pool);
+  EXPECT_LE(static_cast<int64_t>(tiles.pieces.size()), MaxTilePieces(graph.rows()));
+  EXPECT_TRUE(std::is_sorted(tiles.pieces.begin(), tiles.pieces.end(),
+                             [](const TilePiece& a, const TilePiece& b) { return a.count > b.count; }));
+  EXPECT_EQ(tiles.first_piece.back(), static_cast<int32_t>(tiles.pieces.size()));
+}
+
+TEST(DenseTilesTest, NothingIsDenseWhereNoTileReachesTheThreshold) {
+  ThreadPool pool(1);
+  const Graph graph = Communities(3'001, 1'500);
+  const DenseTiles tiles = MakeDenseTiles(graph.view(), kTileRows * kTileCols + 1, pool);
+  EXPECT_TRUE(tiles.tile_col.empty());
+  EXPECT_TRUE(tiles.pieces.empty());
+  EXPECT_EQ(tiles.row_ptr, graph.row_ptr);
+  EXPECT_EQ(tiles.col, graph.col);
+}
+
+TEST(DenseTilesTest, ThreadsDoNotShow) {
+  ThreadPool one(1), two(2);
+  const Graph graph = Communities(3'001, 1'500);
+  const DenseTiles a = MakeDenseTiles(graph.view(), 64, one), b = MakeDenseTiles(graph.view(), 64, two);
+  EXPECT_EQ(a.tile_col, b.tile_col);
+  EXPECT_EQ(a.masks, b.masks);
+  EXPECT_EQ(a.row_ptr, b.row_ptr);
+  EXPECT_EQ(a.col, b.col);
+}
+
+TEST(DenseTilesTest, ALayoutIsNoLargerThanItsBound) {
+  const std::unique_ptr<Device> device = MakeCpuDevice(2);
+  const Graph graph = Communities(3'001, 1'500);
+  LayoutSource source(graph.view(), {}, *device);
+  const DenseTiles tiles = MakeDenseTiles(graph.view(), 64, source.pool());
+  const auto layout = DenseTilesLayout::Upload(tiles, graph.view(), source);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_LE((*layout)->size_bytes(), DenseTilesLayout::BytesBound(graph.rows(), graph.row_ptr.back(), 64));
+  EXPECT_EQ((*layout)->num_pieces(), static_cast<int64_t>(tiles.pieces.size()));
+}
+
+}  // namespace
+}  // namespace vicinal::cuda
