@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows (dense_tiles.cuh),
-// inputs shared out among warps for few rows, and a thread per element for few inputs (dense_few_rows.cuh).
+// dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows
+// (dense_update_tiles.cuh), inputs shared out among warps for few rows, and a thread per element for few inputs
+// (dense_update_few_rows.cuh).
 //
 // Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
 // number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
@@ -9,9 +10,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/cuda/dense_few_rows.cuh"
-#include "engine/cuda/dense_tiles.cuh"
 #include "engine/cuda/dense_update.h"
+#include "engine/cuda/dense_update_few_rows.cuh"
+#include "engine/cuda/dense_update_tiles.cuh"
 
 namespace vicinal::cuda {
 namespace {

@@ -8,8 +8,8 @@
 // multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total, which
 // keeps rounding low for wide inputs. Blocks stay and take tile after tile: the next tile's first panels travel while
 // the last ones of this are multiplied and stored, which matters where there are few inputs.
-#ifndef VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
-#define VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
+#ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_TILES_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_UPDATE_TILES_CUH_
 
 #include <cstdint>
 
@@ -231,4 +231,4 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __gr
 
 }  // namespace vicinal::cuda
 
-#endif  // VICINAL_ENGINE_CUDA_DENSE_TILES_CUH_
+#endif  // VICINAL_ENGINE_CUDA_DENSE_UPDATE_TILES_CUH_

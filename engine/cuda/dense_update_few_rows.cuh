@@ -2,17 +2,17 @@
 // The kernels of dense_update for few rows, where latency is all that counts, and for few inputs.
 //
 // Few rows. A block makes 8 rows and kCols columns; its warps share out the inputs, kFoldInputs at a time, and their
-// sums are added in order: the same chain for every element as in dense_tiles.cuh, evaluated in parallel. A warp reads
-// its weights straight from memory (the L2 cache holds them), 16 inputs on their way at once, and its rows' inputs
-// through shared memory.
+// sums are added in order: the same chain for every element as in dense_update_tiles.cuh, evaluated in parallel. A warp
+// reads its weights straight from memory (the L2 cache holds them), 16 inputs on their way at once, and its rows'
+// inputs through shared memory.
 //
 // Few inputs and columns: a thread per element, with nothing in between.
-#ifndef VICINAL_ENGINE_CUDA_DENSE_FEW_ROWS_CUH_
-#define VICINAL_ENGINE_CUDA_DENSE_FEW_ROWS_CUH_
+#ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_FEW_ROWS_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_UPDATE_FEW_ROWS_CUH_
 
 #include <cstdint>
 
-#include "engine/cuda/dense_tiles.cuh"
+#include "engine/cuda/dense_update_tiles.cuh"
 
 namespace vicinal::cuda {
 
@@ -116,4 +116,4 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
 
 }  // namespace vicinal::cuda
 
-#endif  // VICINAL_ENGINE_CUDA_DENSE_FEW_ROWS_CUH_
+#endif  // VICINAL_ENGINE_CUDA_DENSE_UPDATE_FEW_ROWS_CUH_
