@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/cuda/send.h"
+
 namespace vicinal::cuda {
 namespace {
 
@@ -126,13 +128,6 @@ class Builder {
   HostEdgeBlocks made_;
 };
 
-template <class T>
-StatusOr<Buffer> UploadVector(const std::vector<T>& values, Device& device) {
-  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(values.size() * sizeof(T)));
-  VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), values.data(), buffer.bytes()));
-  return buffer;
-}
-
 }  // namespace
 
 std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, int64_t most) {
@@ -159,11 +154,11 @@ HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& 
 StatusOr<std::shared_ptr<const EdgeBlocksLayout>> EdgeBlocksLayout::Upload(
     const HostEdgeBlocks& host, std::shared_ptr<const NeighborGroupLayout> rest_groups, Device& device) {
   auto layout = std::make_shared<EdgeBlocksLayout>();
-  VICINAL_ASSIGN_OR_RETURN(layout->strips_, UploadVector(host.strips, device));
-  VICINAL_ASSIGN_OR_RETURN(layout->tile_column_, UploadVector(host.tile_column, device));
-  VICINAL_ASSIGN_OR_RETURN(layout->masks_, UploadVector(host.masks, device));
-  VICINAL_ASSIGN_OR_RETURN(layout->rest_row_ptr_, UploadVector(host.rest_row_ptr, device));
-  VICINAL_ASSIGN_OR_RETURN(layout->rest_col_, UploadVector(host.rest_col, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->strips_, Send(host.strips, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->tile_column_, Send(host.tile_column, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->masks_, Send(host.masks, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->rest_row_ptr_, Send(host.rest_row_ptr, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->rest_col_, Send(host.rest_col, device));
   layout->rest_groups_ = std::move(rest_groups);
   layout->view_ = {layout->strips_.as<RowStrip>(),
                    static_cast<int64_t>(host.strips.size()),

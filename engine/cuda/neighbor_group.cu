@@ -53,19 +53,6 @@ struct Params {
   bool vector_store;
 };
 
-template <int kVec>
-__device__ inline Pack<kVec> LoadShared(const float* p) {
-  if constexpr (kVec == 4) {
-    const float4 x = *reinterpret_cast<const float4*>(p);
-    return {x.x, x.y, x.z, x.w};
-  } else if constexpr (kVec == 2) {
-    const float2 x = *reinterpret_cast<const float2*>(p);
-    return {x.x, x.y};
-  } else {
-    return {*p};
-  }
-}
-
 template <int kVec, int kPacks>
 struct Sums {
   Pack<kVec> pack[kPacks];
@@ -244,7 +231,7 @@ __global__ void NeighborGroupKernel(const __grid_constant__ Params params) {
 template <bool kExtreme>
 __global__ void __launch_bounds__(kSplitColumns* kSplitChains) AddSplitRows(const __grid_constant__ Params params) {
   __shared__ float chains[kSplitChains][kSplitColumns];
-  const SplitRow split = params.groups.splits[blockIdx.x];
+  const SpreadRow split = params.groups.splits[blockIdx.x];
   const int lane = threadIdx.x % kSplitColumns, chain = threadIdx.x / kSplitColumns;
   const int64_t column = int64_t{blockIdx.y} * kSplitColumns + lane;
   const bool inside = column < params.dst.cols;

@@ -23,7 +23,7 @@ struct NeighborGroup {
 };
 
 // A row whose groups lie in several blocks: its partial sums are in cell `first`, then in the even cells that follow.
-struct SplitRow {
+struct SpreadRow {
   int64_t first = 0;
   int32_t row = 0;
   int32_t pieces = 0;
@@ -33,7 +33,7 @@ struct SplitRow {
 struct NeighborGroups {
   const NeighborGroup* groups = nullptr;
   int64_t num_groups = 0;
-  const SplitRow* splits = nullptr;
+  const SpreadRow* splits = nullptr;
   int64_t num_splits = 0;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "engine/cuda/send.h"
+
 namespace vicinal::cuda {
 namespace {
 
@@ -31,8 +33,8 @@ void AddressBlock(NeighborGroup* begin, NeighborGroup* end) {
   }
 }
 
-std::vector<SplitRow> FindSplits(const std::vector<NeighborGroup>& groups, int64_t per_block) {
-  std::vector<SplitRow> splits;
+std::vector<SpreadRow> FindSplits(const std::vector<NeighborGroup>& groups, int64_t per_block) {
+  std::vector<SpreadRow> splits;
   const int64_t count = static_cast<int64_t>(groups.size());
   for (int64_t border = per_block; border < count; border += per_block) {
     const NeighborGroup &before = groups[border - 1], &after = groups[border];
@@ -44,13 +46,6 @@ std::vector<SplitRow> FindSplits(const std::vector<NeighborGroup>& groups, int64
     ++splits.back().pieces;
   }
   return splits;
-}
-
-template <class T>
-StatusOr<Buffer> UploadRecords(const std::vector<T>& records, Device& device) {
-  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(records.size() * sizeof(T)));
-  VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), records.data(), buffer.bytes()));
-  return buffer;
 }
 
 }  // namespace
@@ -88,8 +83,8 @@ HostNeighborGroups BuildNeighborGroups(const int64_t* row_ptr, int64_t rows, int
 StatusOr<std::shared_ptr<const NeighborGroupLayout>> NeighborGroupLayout::Upload(const HostNeighborGroups& host,
                                                                                  Device& device) {
   auto layout = std::make_shared<NeighborGroupLayout>();
-  VICINAL_ASSIGN_OR_RETURN(layout->groups_, UploadRecords(host.groups, device));
-  VICINAL_ASSIGN_OR_RETURN(layout->splits_, UploadRecords(host.splits, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->groups_, Send(host.groups, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->splits_, Send(host.splits, device));
   layout->num_groups_ = static_cast<int64_t>(host.groups.size());
   layout->num_splits_ = static_cast<int64_t>(host.splits.size());
   return std::shared_ptr<const NeighborGroupLayout>(std::move(layout));

@@ -22,7 +22,7 @@ NeighborGroupConfig DefaultNeighborGroup(const AggregateProblem& problem);
 
 struct HostNeighborGroups {
   std::vector<NeighborGroup> groups;  // by row, then by edge
-  std::vector<SplitRow> splits;       // by row
+  std::vector<SpreadRow> splits;      // by row
 };
 
 // Groups of at most `group_size` edges each; blocks hold `groups_per_block` of them. `row_ptr` [rows + 1].
@@ -34,7 +34,7 @@ class NeighborGroupLayout final : public AdjacencyLayout {
   static StatusOr<std::shared_ptr<const NeighborGroupLayout>> Upload(const HostNeighborGroups& host, Device& device);
   int64_t size_bytes() const override { return static_cast<int64_t>(groups_.bytes() + splits_.bytes()); }
   NeighborGroups view() const {
-    return {groups_.as<NeighborGroup>(), num_groups_, splits_.as<SplitRow>(), num_splits_};
+    return {groups_.as<NeighborGroup>(), num_groups_, splits_.as<SpreadRow>(), num_splits_};
   }
 
  private:
@@ -45,7 +45,7 @@ class NeighborGroupLayout final : public AdjacencyLayout {
 // Upper bound of a layout's bytes: each row ends with a group that may not be full, and each block with a split row.
 inline int64_t NeighborGroupBytesBound(int64_t rows, int64_t edges, int group_size) {
   const int64_t groups = edges / group_size + rows;
-  return groups * static_cast<int64_t>(sizeof(NeighborGroup) + sizeof(SplitRow));
+  return groups * static_cast<int64_t>(sizeof(NeighborGroup) + sizeof(SpreadRow));
 }
 
 }  // namespace vicinal::cuda

@@ -49,16 +49,17 @@ __device__ inline Pack<kVec> LoadCoherent(const float* p) {
   return pack;
 }
 
-// From shared memory, 2 or 4 at once.
+// From shared memory.
 template <int kVec>
 __device__ inline Pack<kVec> LoadShared(const float* p) {
-  static_assert(kVec == 2 || kVec == 4);
   if constexpr (kVec == 4) {
     const float4& x = *reinterpret_cast<const float4*>(p);
     return {x.x, x.y, x.z, x.w};
-  } else {
+  } else if constexpr (kVec == 2) {
     const float2& x = *reinterpret_cast<const float2*>(p);
     return {x.x, x.y};
+  } else {
+    return {*p};
   }
 }
 

@@ -86,7 +86,7 @@ TEST(NeighborGroupsTest, SplitRowsNameTheCellsOfTheirBlocks) {
     for (int64_t row = 0; row < 3'000; ++row) {
       if (cells[row].size() == 1) continue;
       ASSERT_LT(next, made.splits.size());
-      const SplitRow& split = made.splits[next++];
+      const SpreadRow& split = made.splits[next++];
       EXPECT_EQ(split.row, row);
       ASSERT_EQ(split.pieces, static_cast<int32_t>(cells[row].size()));
       for (int64_t piece = 0; piece < split.pieces; ++piece) {
