@@ -88,7 +88,7 @@ void CutPieces(const std::vector<RowBlock>& blocks, int64_t tiles, DenseTiles* r
 
 }  // namespace
 
-DenseTiles MakeDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool) {
+DenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool) {
   std::vector<RowBlock> blocks((adjacency.rows + kTileRows - 1) / kTileRows);
   std::vector<BlockMaker> makers(pool.num_threads(), BlockMaker(adjacency, threshold));
   pool.ParallelFor(static_cast<int64_t>(blocks.size()),

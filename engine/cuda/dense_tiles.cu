@@ -18,13 +18,12 @@
 // tiles of the communities that reddit's twin was made of, in its prototype: 0.84 ms for 83 million of 115 million
 // edges, 650 TFLOP/s, against 2.4 ms that the L2 would take to hand out as many rows.
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "engine/cuda/balanced_rows.h"
 #include "engine/cuda/dense_tiles.h"
+#include "engine/cuda/row_load.cuh"
 #include "engine/cuda/wgmma.cuh"
 
 namespace vicinal::cuda {
@@ -51,9 +50,7 @@ struct TermImage {
 
 __device__ inline float ElementAt(const AggregateArgs& args, int64_t row, int64_t col) {
   if (args.problem.storage == Storage::kFloat32) return __ldg(args.src.data + row * args.src.stride + col);
-  const uint16_t bits = __ldg(args.src16.data + row * args.src16.stride + col);
-  return args.problem.storage == Storage::kBfloat16 ? __uint_as_float(uint32_t{bits} << 16)
-                                                    : __half2float(__ushort_as_half(bits));
+  return Widened(__ldg(args.src16.data + row * args.src16.stride + col), args.problem.storage);
 }
 
 // A thread per source and 8 columns of a tile of columns: 16 bytes of each term. Where sources have factors, it stores

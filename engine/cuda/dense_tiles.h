@@ -46,7 +46,7 @@ struct DenseTiles {
   std::vector<int64_t> row_ptr;      // what is left, without values
   std::vector<int32_t> col;
 };
-DenseTiles MakeDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool);
+DenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool);
 
 // Pieces that the tiles are cut into where whole blocks of rows would be too few; more than any GPU runs at once.
 inline constexpr int64_t kWantedPieces = 256;

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/registry.h"

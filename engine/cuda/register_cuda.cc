@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU's list: best first. A new kernel is a launcher, a class, a maker in kernels.h and a line here.
-#include <string>
-
 #include "engine/cuda/kernels.h"
 
 namespace vicinal::cuda {

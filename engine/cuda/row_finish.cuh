@@ -42,8 +42,7 @@ __device__ inline bool Holds(const RowCondition& condition) {
 __device__ inline float SourceElement(const RowsParams& params, int64_t row, int64_t col) {
   const int64_t at = row * params.src_stride + col;
   if (params.storage == Storage::kFloat32) return static_cast<const float*>(params.src)[at];
-  const uint16_t bits = static_cast<const uint16_t*>(params.src)[at];
-  return params.storage == Storage::kBfloat16 ? RowLoad<Bfloat16, 1>::At(bits, 0) : RowLoad<Float16, 1>::At(bits, 0);
+  return Widened(static_cast<const uint16_t*>(params.src)[at], params.storage);
 }
 
 // Adds the row's other sums, and turns `edges` into the number of all its edges.

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "engine/base/vocabulary.h"
+
 namespace vicinal::cuda {
 
 struct Bfloat16 {
@@ -71,6 +73,11 @@ struct RowLoad<Float16, 1> {
   __device__ static Raw Load(const Float16* p) { return __ldg(&p->bits); }
   __device__ static float At(const Raw& raw, int) { return __half2float(__ushort_as_half(raw)); }
 };
+
+// An element of rows that are stored in 16 bits.
+__device__ inline float Widened(uint16_t bits, Storage storage) {
+  return storage == Storage::kBfloat16 ? RowLoad<Bfloat16, 1>::At(bits, 0) : RowLoad<Float16, 1>::At(bits, 0);
+}
 
 }  // namespace vicinal::cuda
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/tensor.h"
 #include "tests/cuda/cases.h"
 #include "tests/cuda/graph_zoo.h"
 
@@ -71,15 +72,7 @@ std::vector<uint16_t> Narrowed(const HostMatrix& src, Storage storage) {
 
 void Widen(const std::vector<uint16_t>& narrow, Storage storage, HostMatrix* out) {
   for (size_t i = 0; i < narrow.size(); ++i) {
-    const uint32_t bits = narrow[i];
-    if (storage == Storage::kBfloat16) {
-      out->values[i] = std::bit_cast<float>(bits << 16);
-    } else {
-      const uint32_t exponent = bits >> 10 & 0x1f;
-      const uint32_t wide =
-          exponent == 0 ? 0 : (bits & 0x8000) << 16 | (exponent + 127 - 15) << 23 | (bits & 0x3ff) << 13;
-      out->values[i] = std::bit_cast<float>(wide);
-    }
+    out->values[i] = storage == Storage::kBfloat16 ? BFloat16ToFloat(narrow[i]) : HalfToFloat(narrow[i]);
   }
 }
 
