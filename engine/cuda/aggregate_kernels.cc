@@ -29,12 +29,10 @@ class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
   Refusal Refuses(const AggregateProblem& problem) const override {
     return RefusesSize(problem.rows, problem.edges, problem.width);
   }
-  std::vector<std::string_view> ParameterNames() const override { return {"tile", "groups"}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"tile"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     std::vector<KernelConfig> candidates = {{}};
-    if (problem.width > 32) candidates.push_back({{32, 0}});
-    if (problem.width > 64) candidates.push_back({{64, 0}}), candidates.push_back({{128, 0}});
-    if (problem.storage == Storage::kFloat32) candidates.push_back({{0, 1}});
+    if (problem.width > 32) candidates.push_back({{32}});
     return candidates;
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig&) const override { return "row_work"; }
@@ -54,7 +52,7 @@ class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
-    const BalancedRowsConfig config = {args.config.values[0], args.config.values[1]};
+    const BalancedRowsConfig config = {args.config.values[0]};
     return LaunchBalancedRows(args, static_cast<const RowWorkLayout*>(args.layout), config, {}, {}, target, scratch);
   }
 };

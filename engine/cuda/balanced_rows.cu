@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of balanced_rows: lanes per row from the width, groups from the mean degree. Then the rows that
-// were split.
+// Lays out a launch of balanced_rows: lanes per row from the width. Then the rows that were split.
 #include <algorithm>
 
 #include "engine/cuda/balanced_rows.cuh"
@@ -8,26 +7,24 @@
 namespace vicinal::cuda {
 namespace {
 
-// Rows of fewer edges on average are read one edge after the other: several groups would mostly idle. Measured on an
-// H200 with the graph `molecules` (2.1 edges per node): 412 us against 480 at width 64.
-constexpr int64_t kFewEdges = 5;
-
 __global__ void __launch_bounds__(kBlockThreads)
     FinishSplitRows(const __grid_constant__ RowsParams params, const SplitRow* splits, int parts_per_quad) {
   const SplitRow split = splits[blockIdx.x];
   const int64_t col = int64_t{blockIdx.y} * kBlockThreads + threadIdx.x;
   if (col >= params.dst.cols || !Holds(params.condition)) return;
   const float* partial = params.partials + split.first_part * params.dst.cols + col;
-  float total[1] = {0.0f};
+  float total = 0.0f;
   for (int first = 0; first < split.parts; first += parts_per_quad) {
     float quad = partial[first * params.dst.cols];
     for (int part = first + 1; part < min(first + parts_per_quad, split.parts); ++part) {
       const float x = partial[part * params.dst.cols];
       quad = params.extremum ? fmaxf(quad, x) : quad + x;
     }
-    total[0] = first == 0 ? quad : params.extremum ? fmaxf(total[0], quad) : total[0] + quad;
+    total = first == 0 ? quad : params.extremum ? fmaxf(total, quad) : total + quad;
   }
-  FinishRow(params, params.num_parts, split.row, static_cast<int>(col), total);
+  const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
+  const Finish finish = FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
+  params.dst.data[split.row * params.dst.stride + col] = FinishedElement(params, finish, static_cast<int>(col), total);
 }
 
 // Elements per load: all of 16 bytes where the rows begin at multiples of that, else one.
@@ -37,24 +34,29 @@ int PackWidth(const void* data, int64_t stride, int64_t element_bytes) {
 }
 
 int LanesFor(int64_t columns, int vec) {
-  int lanes = 2;
+  int lanes = 4;
   while (lanes < 32 && lanes * vec < columns) lanes *= 2;
   return lanes;
 }
 
 // Wide rows go in tiles of 64 columns, two edges at once, rather than of 128: it read 4 to 5 % faster on the graphs
-// with many edges per row that were measured, and the source's part that is read over and over is smaller. Rows of few
-// edges want as many columns at once as there are.
-int64_t TileFor(int64_t width, int64_t mean_edges, const BalancedRowsConfig& config) {
-  if (config.tile > 0) return std::min<int64_t>(width, config.tile);
-  return std::min<int64_t>(width, mean_edges < kFewEdges ? 128 : 64);
+// with many edges per row that were measured, and the source's part that is read over and over is smaller.
+int64_t TileFor(int64_t width, const BalancedRowsConfig& config) {
+  return std::min<int64_t>(width, config.tile > 0 ? config.tile : 64);
 }
 
-cudaError_t LaunchMode(const RowsParams& params, bool weighted, int vec, int lanes, int groups, cudaStream_t stream) {
+// Without a work list, warps take several rows only where rows are short and there are warps enough all the same.
+constexpr int64_t kEnoughWarps = int64_t{1} << 14;
+
+int BundleRows(const AggregateProblem& problem) {
+  const bool short_rows = problem.edges <= kShortEdges * problem.rows;
+  return short_rows && problem.rows >= kBundleItems * kEnoughWarps ? kBundleItems : 1;
+}
+
+cudaError_t LaunchMode(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream) {
   if (params.storage != Storage::kFloat32) return LaunchNarrow(params, vec, lanes, stream);
-  if (params.extremum) return LaunchExtremum(params, vec, lanes, groups, stream);
-  return weighted ? LaunchWeightedSum(params, vec, lanes, groups, stream)
-                  : LaunchPlainSum(params, vec, lanes, groups, stream);
+  if (params.extremum) return LaunchExtremum(params, vec, lanes, stream);
+  return weighted ? LaunchWeightedSum(params, vec, lanes, stream) : LaunchPlainSum(params, vec, lanes, stream);
 }
 
 }  // namespace
@@ -66,15 +68,18 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   const bool narrow = args.problem.storage != Storage::kFloat32;
   RowsParams params;
   params.adjacency = args.adjacency;
-  params.src_scale = args.src_scale;
+  params.weight_of_source = args.adjacency.value == nullptr;
+  params.weights = params.weight_of_source ? args.src_scale : args.adjacency.value;
   params.src = narrow ? static_cast<const void*>(args.src16.data) : args.src.data;
   params.src_stride = narrow ? args.src16.stride : args.src.stride;
   params.src_stride_bytes = static_cast<uint32_t>(params.src_stride * (narrow ? 2 : 4));
   params.storage = args.problem.storage;
   params.dst = args.dst;
   params.items = work != nullptr ? work->items() : nullptr;
-  params.num_items = work != nullptr ? work->num_items() : args.dst.rows;
-  params.num_parts = work != nullptr ? work->num_parts() : 0;
+  params.bundle_rows = BundleRows(args.problem);
+  params.num_blocks = work != nullptr ? work->num_blocks() : 0;
+  params.num_bundles =
+      work != nullptr ? work->num_bundles() : (args.dst.rows + params.bundle_rows - 1) / params.bundle_rows;
   params.partials = static_cast<float*>(scratch);
   params.base = base;
   params.condition = condition;
@@ -85,16 +90,13 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.vector_store = reinterpret_cast<uintptr_t>(args.dst.data) % 16 == 0 && args.dst.stride % 4 == 0 &&
                         args.dst.cols % (narrow ? 8 : 4) == 0;
   const Epilogue& epilogue = args.epilogue;
-  params.finish = epilogue.scale != 1.0f || epilogue.row_scale != nullptr || epilogue.bias != nullptr ||
-                  !epilogue.addend.empty() || epilogue.activation.kind != ActivationKind::kNone;
-  params.plain = !params.extremum && params.reduce != Reduce::kMean && base.sums == nullptr &&
-                 params.self_scale == 0.0f && !params.finish;
+  params.simple =
+      base.sums == nullptr && params.self_scale == 0.0f && epilogue.addend.empty() &&
+      (epilogue.activation.kind == ActivationKind::kNone || epilogue.activation.kind == ActivationKind::kRelu);
   const int vec = PackWidth(params.src, params.src_stride, narrow ? 2 : 4);
-  const int64_t mean_edges = args.problem.edges / std::max<int64_t>(args.problem.rows, 1);
-  const int lanes = LanesFor(TileFor(args.dst.cols, mean_edges, config), vec);
-  const int groups = config.groups > 0 ? config.groups : mean_edges < kFewEdges ? 1 : kChains;
-  const bool weighted = args.adjacency.value != nullptr || args.src_scale != nullptr;
-  const cudaError_t error = LaunchMode(params, weighted, vec, lanes, groups, target.stream);
+  const int lanes = LanesFor(TileFor(args.dst.cols, config), vec);
+  const bool weighted = params.weights != nullptr;
+  const cudaError_t error = LaunchMode(params, weighted, vec, lanes, target.stream);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
   const dim3 grid(static_cast<unsigned>(work->num_splits()),
                   static_cast<unsigned>((args.dst.cols + kBlockThreads - 1) / kBlockThreads));

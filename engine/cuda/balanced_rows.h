@@ -16,8 +16,7 @@ namespace vicinal::cuda {
 
 // How a launch is laid out. All values give equal bits.
 struct BalancedRowsConfig {
-  int tile = 0;    // columns that a group of lanes takes: 32, 64 or 128; 0: chosen from the shape
-  int groups = 0;  // 1: a row's edges are read one after the other; 0: several at once where lanes are free
+  int tile = 0;  // columns that a group of lanes takes: 32 or 64; 0: chosen from the shape
 };
 
 // Sums to begin with, of which each row gets its own: pieces [first[b], first[b + 1]) of `sums` [pieces, rows, stride]

@@ -3,8 +3,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream) {
-  return LaunchFloatRows<Extremum>(params, vec, lanes, groups, stream);
+cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  return LaunchFloatRows<Extremum>(params, vec, lanes, stream);
 }
 
 }  // namespace vicinal::cuda

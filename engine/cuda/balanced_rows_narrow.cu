@@ -7,11 +7,10 @@ namespace {
 
 template <class Element, class Mode>
 cudaError_t LaunchElement(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  if (vec == 1) return LaunchRowLayout<RowLayout<Element, 1, 32, 1>, Mode>(params, stream);
-  if (lanes <= 2) return LaunchRowLayout<RowLayout<Element, 8, 2, 4>, Mode>(params, stream);
-  if (lanes <= 4) return LaunchRowLayout<RowLayout<Element, 8, 4, 4>, Mode>(params, stream);
-  if (lanes <= 8) return LaunchRowLayout<RowLayout<Element, 8, 8, 4>, Mode>(params, stream);
-  return LaunchRowLayout<RowLayout<Element, 8, 16, 2>, Mode>(params, stream);
+  if (vec == 1) return LaunchLanes<Element, 1, 32, Mode>(params, stream);
+  if (lanes <= 4) return LaunchLanes<Element, 8, 4, Mode>(params, stream);
+  if (lanes <= 8) return LaunchLanes<Element, 8, 8, Mode>(params, stream);
+  return LaunchLanes<Element, 8, 16, Mode>(params, stream);
 }
 
 template <class Element>

@@ -3,8 +3,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream) {
-  return LaunchFloatRows<PlainSum>(params, vec, lanes, groups, stream);
+cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  return LaunchFloatRows<PlainSum>(params, vec, lanes, stream);
 }
 
 }  // namespace vicinal::cuda

@@ -3,8 +3,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, int groups, cudaStream_t stream) {
-  return LaunchFloatRows<WeightedSum>(params, vec, lanes, groups, stream);
+cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  return LaunchFloatRows<WeightedSum>(params, vec, lanes, stream);
 }
 
 }  // namespace vicinal::cuda

@@ -52,30 +52,6 @@ __device__ __noinline__ inline float ActivateRarely(ActivationKind kind, float s
   return Activate({kind, slope}, x);
 }
 
-// The same for neighbouring columns [first, first + kCount) of a row, those below `columns`; what concerns the row
-// alone is decided once.
-template <int kCount>
-__device__ inline void ApplyEpilogueTo(const Epilogue& epilogue, int64_t row, int first, int columns,
-                                       float (&x)[kCount]) {
-  const float scale = epilogue.row_scale != nullptr ? epilogue.scale * epilogue.row_scale[row] : epilogue.scale;
-  const float* addend = epilogue.addend.data != nullptr ? epilogue.addend.data + row * epilogue.addend.stride : nullptr;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    x[i] *= scale;
-    if (first + i >= columns) continue;
-    if (epilogue.bias != nullptr) x[i] += epilogue.bias[first + i];
-    if (addend != nullptr) x[i] = fmaf(epilogue.addend_scale, addend[first + i], x[i]);
-  }
-  if (epilogue.activation.kind == ActivationKind::kNone) return;
-  if (epilogue.activation.kind == ActivationKind::kRelu) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) x[i] = ActivateRarely(epilogue.activation.kind, epilogue.activation.slope, x[i]);
-}
-
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_EPILOGUE_CUH_

@@ -9,48 +9,113 @@
 namespace vicinal::cuda {
 namespace {
 
-// The items of one window of rows, longest first.
-void SortWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t longest, std::vector<RowItem>* items) {
+// Below this number of edges a GPU is not filled however they are handed out, and only the longest row counts.
+constexpr int64_t kFewEdges = int64_t{1} << 16;
+
+// Windows are worked on side by side, each for itself, and then put together.
+struct Window {
+  std::vector<RowItem> blocks, bundles;
+};
+
+bool Longer(const RowItem& a, const RowItem& b) { return a.count > b.count; }
+
+// Short rows that share a warp: fewer where there would not be warps enough.
+constexpr int64_t kEnoughBundles = 2048;
+int64_t BundleRows(int64_t rows) { return std::clamp<int64_t>(rows / kEnoughBundles, 1, kBundleItems); }
+
+void EndBundle(std::vector<RowItem>* items) {
+  while (items->size() % kBundleItems != 0) items->push_back({});
+}
+
+// Whole rows [first, last) of at most `part` edges; those of more than `block` have blocks of their own.
+Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t part, int64_t block) {
+  std::vector<RowItem> rows;
   for (int64_t row = first; row < last; ++row) {
     const int64_t begin = adjacency.row_ptr[row], count = adjacency.row_ptr[row + 1] - begin;
-    if (count <= longest) items->push_back({static_cast<int32_t>(row), static_cast<int32_t>(count), begin});
+    if (count <= part) rows.push_back({static_cast<int32_t>(row), static_cast<int32_t>(count), begin});
   }
-  std::stable_sort(items->begin(), items->end(), [](const RowItem& a, const RowItem& b) { return a.count > b.count; });
+  std::stable_sort(rows.begin(), rows.end(), Longer);
+  Window window;
+  const int64_t bundle_rows = BundleRows(adjacency.rows);
+  for (const RowItem& item : rows) {
+    if (item.count > block) {
+      window.blocks.push_back(item);
+      continue;
+    }
+    window.bundles.push_back(item);
+    const bool full = static_cast<int64_t>(window.bundles.size()) % kBundleItems >= bundle_rows;
+    if (item.count > kShortEdges || full) EndBundle(&window.bundles);
+  }
+  EndBundle(&window.bundles);
+  return window;
+}
+
+// Rows of more than `part` edges, cut.
+std::vector<RowItem> CutRows(const CsrView& adjacency, int64_t part, std::vector<SplitRow>* splits) {
+  std::vector<RowItem> items;
+  for (int64_t row = 0; row < adjacency.rows; ++row) {
+    const int64_t begin = adjacency.row_ptr[row], count = adjacency.row_ptr[row + 1] - begin;
+    if (count <= part) continue;
+    splits->push_back({static_cast<int32_t>(row), static_cast<int32_t>((count + part - 1) / part),
+                       static_cast<int64_t>(items.size())});
+    for (int64_t done = 0; done < count; done += part) {
+      items.push_back(
+          {~static_cast<int32_t>(items.size()), static_cast<int32_t>(std::min(part, count - done)), begin + done});
+    }
+  }
+  return items;
 }
 
 }  // namespace
 
-RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
-  const int64_t longest = PartEdges(adjacency.nnz);
-  RowWork work;
-  for (int64_t row = 0; row < adjacency.rows; ++row) {
-    const int64_t begin = adjacency.row_ptr[row], count = adjacency.row_ptr[row + 1] - begin;
-    if (count <= longest) continue;
-    work.splits.push_back({static_cast<int32_t>(row), static_cast<int32_t>((count + longest - 1) / longest),
-                           static_cast<int64_t>(work.items.size())});
-    for (int64_t done = 0; done < count; done += longest) {
-      work.items.push_back(
-          {static_cast<int32_t>(row), static_cast<int32_t>(std::min(longest, count - done)), begin + done});
-    }
-  }
-  work.num_parts = static_cast<int64_t>(work.items.size());
+int BlockEdges(int64_t edges) {
+  // Otherwise none has: what is longer has been cut.
+  return edges < kFewEdges ? kShortEdges : PartEdges(edges);
+}
 
-  const int64_t windows = (adjacency.rows + kSortWindow - 1) / kSortWindow;
-  std::vector<std::vector<RowItem>> sorted(windows);
-  pool.ParallelFor(windows, [&](int64_t window, int) {
+int64_t RowWork::num_bundles() const { return (static_cast<int64_t>(items.size()) - num_blocks) / kBundleItems; }
+
+RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
+  const int64_t part = PartEdges(adjacency.nnz), block = BlockEdges(adjacency.nnz);
+  RowWork work;
+  const std::vector<RowItem> parts = CutRows(adjacency, part, &work.splits);
+  work.num_parts = static_cast<int64_t>(parts.size());
+  const int64_t num_windows = (adjacency.rows + kSortWindow - 1) / kSortWindow;
+  std::vector<Window> windows(num_windows);
+  pool.ParallelFor(num_windows, [&](int64_t window, int) {
     const int64_t first = window * kSortWindow;
-    SortWindow(adjacency, first, std::min(adjacency.rows, first + kSortWindow), longest, &sorted[window]);
+    windows[window] = MakeWindow(adjacency, first, std::min(adjacency.rows, first + kSortWindow), part, block);
   });
-  for (const std::vector<RowItem>& window : sorted) work.items.insert(work.items.end(), window.begin(), window.end());
+
+  const bool parts_have_blocks = part > block;
+  if (parts_have_blocks) work.items = parts;
+  for (const Window& window : windows) {
+    work.items.insert(work.items.end(), window.blocks.begin(), window.blocks.end());
+  }
+  work.num_blocks = static_cast<int64_t>(work.items.size());
+  std::vector<RowItem> bundles;
+  for (size_t i = 0; i < parts.size() && !parts_have_blocks; ++i) {
+    bundles.push_back(parts[i]);
+    EndBundle(&bundles);
+  }
+  for (const Window& window : windows) bundles.insert(bundles.end(), window.bundles.begin(), window.bundles.end());
+  work.items.insert(work.items.end(), bundles.begin(), bundles.end());
   return work;
+}
+
+int64_t RowWorkLayout::BytesBound(int64_t rows, int64_t edges) {
+  const int64_t of_one = std::min(rows, edges / (kShortEdges + 1)) + MaxParts(edges);
+  const int64_t of_several = rows / BundleRows(rows) + rows / kSortWindow + 2;
+  return kBundleItems * (of_one + of_several) * static_cast<int64_t>(sizeof(RowItem)) +
+         MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));
 }
 
 StatusOr<std::shared_ptr<const RowWorkLayout>> RowWorkLayout::Upload(const RowWork& work, Device& device) {
   auto layout = std::make_shared<RowWorkLayout>();
   VICINAL_ASSIGN_OR_RETURN(layout->items_, Send(work.items, device));
   VICINAL_ASSIGN_OR_RETURN(layout->splits_, Send(work.splits, device));
-  layout->num_items_ = static_cast<int64_t>(work.items.size());
-  layout->num_parts_ = work.num_parts;
+  layout->num_blocks_ = work.num_blocks;
+  layout->num_bundles_ = work.num_bundles();
   layout->num_splits_ = static_cast<int64_t>(work.splits.size());
   return std::shared_ptr<const RowWorkLayout>(std::move(layout));
 }

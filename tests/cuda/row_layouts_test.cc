@@ -43,23 +43,36 @@ Graph Communities(int64_t nodes, int64_t hub_edges) {
   return graph;
 }
 
+// The row that an item is of.
+int32_t RowOf(const RowWork& work, const RowItem& item) {
+  if (item.row >= 0) return item.row;
+  for (const SplitRow& split : work.splits) {
+    if (~item.row < split.first_part + split.parts) return split.row;
+  }
+  return -1;
+}
+
 TEST(RowWorkTest, EveryEdgeIsInOneItem) {
   ThreadPool pool(2);
-  for (const int64_t hub : {10, 300, 5'000}) {
-    const Graph graph = Communities(9'000, hub);
+  for (const auto& [nodes, hub] : {std::pair{1'500, 900}, {9'000, 10}, {9'000, 300}, {9'000, 5'000}}) {
+    const Graph graph = Communities(nodes, hub);
     const RowWork work = MakeRowWork(graph.view(), pool);
     std::vector<int> seen(graph.col.size(), 0);
     std::vector<int> items_of_row(graph.rows(), 0);
     for (const RowItem& item : work.items) {
+      if (item.count < 0) continue;
+      const int32_t row = RowOf(work, item);
       EXPECT_LE(item.count, PartEdges(graph.row_ptr.back()));
-      EXPECT_GE(item.begin, graph.row_ptr[item.row]);
-      EXPECT_LE(item.begin + item.count, graph.row_ptr[item.row + 1]);
+      EXPECT_GE(item.begin, graph.row_ptr[row]);
+      EXPECT_LE(item.begin + item.count, graph.row_ptr[row + 1]);
       for (int64_t e = item.begin; e < item.begin + item.count; ++e) ++seen[e];
-      ++items_of_row[item.row];
+      ++items_of_row[row];
     }
     EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
     EXPECT_TRUE(std::all_of(items_of_row.begin(), items_of_row.end(), [](int n) { return n >= 1; }));
     EXPECT_LE(work.num_parts, MaxParts(graph.row_ptr.back()));
+    EXPECT_LE(static_cast<int64_t>(work.items.size() * sizeof(RowItem) + work.splits.size() * sizeof(SplitRow)),
+              RowWorkLayout::BytesBound(graph.rows(), graph.row_ptr.back()));
   }
 }
 
@@ -72,8 +85,42 @@ TEST(RowWorkTest, LongRowsAreCutFromTheirOwnBeginning) {
   EXPECT_EQ(work.splits[0].row, 70);
   ASSERT_EQ(work.splits[0].parts, (edges + kPieceEdges - 1) / kPieceEdges);
   EXPECT_EQ(work.num_parts, work.splits[0].parts);
-  for (int64_t part = 0; part < work.num_parts; ++part) {
-    EXPECT_EQ(work.items[part].begin, graph.row_ptr[70] + part * kPieceEdges);
+  int64_t next = 0;
+  for (const RowItem& item : work.items) {
+    if (item.count < 0 || item.row >= 0) continue;
+    EXPECT_EQ(~item.row, next);
+    EXPECT_EQ(item.begin, graph.row_ptr[70] + next * kPieceEdges);
+    ++next;
+  }
+  EXPECT_EQ(next, work.num_parts);
+}
+
+TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
+  ThreadPool pool(2);
+  const Graph graph = Communities(40'000, 300);
+  const RowWork work = MakeRowWork(graph.view(), pool);
+  EXPECT_EQ(work.num_blocks, 0);
+  int full = 0;
+  for (int64_t bundle = 0; bundle < work.num_bundles(); ++bundle) {
+    const RowItem* const items = &work.items[bundle * kBundleItems];
+    EXPECT_GE(items[0].count, 0);
+    for (int i = 1; i < kBundleItems; ++i) {
+      EXPECT_LE(items[i].count, items[0].count > kShortEdges ? -1 : items[i - 1].count);
+    }
+    if (items[kBundleItems - 1].count >= 0) ++full;
+  }
+  EXPECT_GT(full, 0);
+}
+
+TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
+  ThreadPool pool(2);
+  const Graph graph = Communities(1'500, 300);
+  const RowWork work = MakeRowWork(graph.view(), pool);
+  EXPECT_GT(work.num_blocks, 0);
+  EXPECT_GE(work.num_blocks, work.num_parts);
+  for (int64_t i = 0; i < static_cast<int64_t>(work.items.size()); ++i) {
+    const RowItem& item = work.items[i];
+    EXPECT_EQ(i < work.num_blocks, item.row < 0 || item.count > kShortEdges);
   }
 }
 
@@ -81,13 +128,16 @@ TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
   ThreadPool pool(2);
   const Graph graph = Communities(9'000, 300);
   const RowWork work = MakeRowWork(graph.view(), pool);
-  for (size_t i = work.num_parts + 1; i < work.items.size(); ++i) {
-    const RowItem &before = work.items[i - 1], &item = work.items[i];
-    if (before.row / kSortWindow == item.row / kSortWindow) {
-      EXPECT_GE(before.count, item.count);
-    } else {
-      EXPECT_LT(before.row / kSortWindow, item.row / kSortWindow);
+  const RowItem* before = nullptr;
+  for (size_t i = work.num_blocks; i < work.items.size(); ++i) {
+    const RowItem& item = work.items[i];
+    if (item.count < 0) continue;
+    if (before != nullptr && before->row / kSortWindow == item.row / kSortWindow) {
+      EXPECT_GE(before->count, item.count);
+    } else if (before != nullptr) {
+      EXPECT_LT(before->row / kSortWindow, item.row / kSortWindow);
     }
+    before = &item;
   }
 }
 

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// balanced_rows' long rows (row_work.h): a warp, or where there are few edges in all a block for each piece, reads
+// several edges of one row at once.
+#ifndef VICINAL_ENGINE_CUDA_LONG_ROWS_CUH_
+#define VICINAL_ENGINE_CUDA_LONG_ROWS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/row_lanes.cuh"
+
+namespace vicinal::cuda {
+
+// The chains that a lane keeps when kGroups groups share a piece: kept chain k of group g is chain k * kGroups + g.
+template <class Layout, class Mode, int kGroups>
+struct Chains {
+  static constexpr int kKept = kChains / kGroups;
+  float v[kKept][Layout::kVec];
+
+  __device__ void Clear() {
+#pragma unroll
+    for (int k = 0; k < kKept; ++k)
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+  }
+  // Joins the sum of the piece, whose chains the warp has between its groups, to `total`, for all of them.
+  __device__ void AddTo(float (&total)[Layout::kVec]) {
+#pragma unroll
+    for (int n = kKept / 2; n > 0; n /= 2)
+#pragma unroll
+      for (int k = 0; k < n; ++k)
+#pragma unroll
+        for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Joined<Mode>(v[k][i], v[k + n][i]);
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      float x = v[0][i];
+#pragma unroll
+      for (int bit = kGroups / 2; bit > 0; bit /= 2) {
+        x = Joined<Mode>(x, __shfl_xor_sync(kWholeWarp, x, bit * Layout::kLanes));
+      }
+      total[i] = Joined<Mode>(total[i], x);
+    }
+  }
+};
+
+// How a warp reads a row: list g of what is staged is group g's.
+template <class Layout>
+struct WarpRows {
+  static constexpr int kLoads = Layout::kGroups == 1 ? 8 : 4;  // gathered rows per lane in flight
+  static constexpr int kList = kPieceEdges / Layout::kGroups + 4;
+  static constexpr int kKept = kChains / Layout::kGroups;
+  static_assert(kLoads % kKept == 0 && Layout::kGroups * kList <= kStagedWords);
+};
+
+// Stages edges [begin, begin + count), at most a piece.
+template <class Layout, class Mode>
+__device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane,
+                                  Staged<Layout, Mode>* staged) {
+  constexpr int kCount = 4;
+#pragma unroll 1
+  for (int first = 0; first < count; first += kCount * kWarpLanes) {
+    int64_t edge[kCount];
+    int at[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int within = first + i * kWarpLanes + lane;
+      edge[i] = begin + within;
+      at[i] = within < count ? within % Layout::kGroups * WarpRows<Layout>::kList + within / Layout::kGroups : -1;
+    }
+    Stage(params, edge, at, staged);
+  }
+}
+
+// The next kLoads of the `left` entries of the group's list from `list` on. kAll: they are all there.
+template <class Layout, class Mode, bool kAll>
+__device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int list,
+                                int left, Chains<Layout, Mode, Layout::kGroups>& sum) {
+  constexpr int kLoads = WarpRows<Layout>::kLoads;
+  typename Layout::Load::Raw x[kLoads];
+#pragma unroll
+  for (int four = 0; four < kLoads; four += 4) {
+    const FourSources source(staged, list + four);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (kAll || four + i < left) x[four + i] = Gathered<Layout>(params, src, source[i]);
+    }
+  }
+#pragma unroll
+  for (int four = 0; four < kLoads; four += 4) {
+    const FourWeights weight(staged, list + four);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (!kAll && four + i >= left) continue;
+#pragma unroll
+      for (int c = 0; c < Layout::kVec; ++c) {
+        float& s = sum.v[(four + i) % WarpRows<Layout>::kKept][c];
+        s = WithMessage<Mode>(s, weight[i], Layout::Load::At(x[four + i], c));
+      }
+    }
+  }
+}
+
+// Joins the sum of edges [begin, begin + count), at most a quad, piece by piece.
+template <class Layout, class Mode>
+__device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
+                               int count, Staged<Layout, Mode>* staged, float (&total)[Layout::kVec]) {
+  constexpr int kLoads = WarpRows<Layout>::kLoads;
+#pragma unroll 1
+  for (; count > 0; count -= kPieceEdges, begin += kPieceEdges) {
+    const int edges = min(count, kPieceEdges);
+    __syncwarp();
+    StagePiece<Layout, Mode>(params, begin, edges, at.lane, staged);
+    __syncwarp();
+    Chains<Layout, Mode, Layout::kGroups> sum;
+    sum.Clear();
+    int list = at.group * WarpRows<Layout>::kList;
+    int left = (edges - at.group + Layout::kGroups - 1) / Layout::kGroups;
+#pragma unroll 1
+    for (; left >= kLoads; left -= kLoads, list += kLoads) {
+      RunRound<Layout, Mode, true>(params, src, *staged, list, left, sum);
+    }
+    if (left > 0) RunRound<Layout, Mode, false>(params, src, *staged, list, left, sum);
+    __syncwarp();
+    sum.AddTo(total);
+  }
+}
+
+// Finishes an item of which every group has the sum. By a whole warp.
+template <class Layout, class Mode>
+__device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
+                                  float (&sum)[Layout::kVec], Staged<Layout, Mode>* staged) {
+  if constexpr (Layout::kSimple) {
+    if (at.group == 0 && at.has_columns(params)) StoreSimple(params, finish, at.column, sum);
+  } else {
+    if (at.group == 0) PutSums(at, 0, sum, staged);
+    __syncwarp();
+    StoreFinished(&params, &finish, staged->sums, 1, Layout::kTile, at.tile);
+  }
+}
+
+// The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kBundleItems.
+template <class Layout, class Mode>
+__device__ inline void SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
+                                   Staged<Layout, Mode>* staged) {
+  unsigned left = __ballot_sync(kWholeWarp, mine.finish.count > kShortEdges) & ((1u << kBundleItems) - 1u);
+  if (left == 0) return;
+  if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
+#pragma unroll 1
+  for (; left != 0; left &= left - 1) {
+    const int slot = __ffs(static_cast<int>(left)) - 1;
+    int64_t begin = static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot));
+    int count = __shfl_sync(kWholeWarp, mine.finish.count, slot);
+    float result[Layout::kVec];
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) result[i] = Neutral<Mode>();
+#pragma unroll 1
+    for (; count > 0; count -= kQuadEdges, begin += kQuadEdges) {
+      float total[Layout::kVec];
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) total[i] = Neutral<Mode>();
+      SumQuad<Layout, Mode>(params, at, src, begin, min(count, kQuadEdges), staged, total);
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) result[i] = Joined<Mode>(result[i], total[i]);
+    }
+    FinishLong(params, at, staged->finish[slot], result, staged);
+  }
+}
+
+// How a block reads a piece: its groups are those of all its warps, as far as there are chains for them. Chains lie in
+// shared memory, [kChains, Layout::kTile], in the end.
+template <class Layout>
+struct BlockRows {
+  static constexpr int kGroups = kBlockWarps * Layout::kGroups < kChains ? kBlockWarps * Layout::kGroups : kChains;
+  static constexpr int kKept = kChains / kGroups;
+  static constexpr int kLoads = 8;
+};
+
+// The chains of group `group` of the block.
+template <class Layout, class Mode>
+__device__ inline void SumChains(const RowsParams& params, const Staged<Layout, Mode>& staged, const char* src,
+                                 int group, int count, float (&v)[BlockRows<Layout>::kKept][Layout::kVec]) {
+  using Block = BlockRows<Layout>;
+#pragma unroll 1
+  for (int begin = group; begin < count; begin += Block::kLoads * Block::kGroups) {
+    typename Layout::Load::Raw x[Block::kLoads];
+#pragma unroll
+    for (int load = 0; load < Block::kLoads; ++load) {
+      const int edge = begin + load * Block::kGroups;
+      if (edge < count) x[load] = Gathered<Layout>(params, src, staged.source[edge]);
+    }
+#pragma unroll
+    for (int load = 0; load < Block::kLoads; ++load) {
+      const int edge = begin + load * Block::kGroups;
+      if (edge >= count) continue;
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) {
+        float& s = v[load % Block::kKept][i];
+        s = WithMessage<Mode>(s, Mode::kWeighted ? staged.weight[edge] : 1.0f, Layout::Load::At(x[load], i));
+      }
+    }
+  }
+}
+
+// One item of at most a piece by the whole block.
+template <class Layout, class Mode>
+__device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& item,
+                                Staged<Layout, Mode>* staged) {
+  using Block = BlockRows<Layout>;
+  __shared__ float chains[kChains][Layout::kTile];
+  constexpr int kCount = kPieceEdges / kBlockThreads;
+  const int count = item.finish.count;
+  int64_t edge[kCount];
+  int entry[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int within = i * kBlockThreads + static_cast<int>(threadIdx.x);
+    edge[i] = item.begin + within;
+    entry[i] = within < count ? within : -1;
+  }
+  Stage(params, edge, entry, staged);
+  __syncthreads();
+  const int group = at.warp * Layout::kGroups + at.group, offset = at.column - at.tile;
+  if (group < Block::kGroups) {
+    float v[Block::kKept][Layout::kVec];
+#pragma unroll
+    for (int k = 0; k < Block::kKept; ++k)
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+    SumChains<Layout, Mode>(params, *staged, src, group, count, v);
+#pragma unroll
+    for (int k = 0; k < Block::kKept; ++k)
+#pragma unroll
+      for (int i = 0; i < Layout::kVec; ++i) chains[k * Block::kGroups + group][offset + i] = v[k][i];
+  }
+  __syncthreads();
+  if (at.warp > 0) return;
+  float result[Layout::kVec];
+#pragma unroll
+  for (int i = 0; i < Layout::kVec; ++i) {
+    float c[kChains];
+#pragma unroll
+    for (int chain = 0; chain < kChains; ++chain) c[chain] = chains[chain][offset + i];
+#pragma unroll
+    for (int n = kChains / 2; n > 0; n /= 2)
+#pragma unroll
+      for (int k = 0; k < n; ++k) c[k] = Joined<Mode>(c[k], c[k + n]);
+    result[i] = Joined<Mode>(Neutral<Mode>(), c[0]);
+  }
+  if (threadIdx.x == 0) staged->finish[0] = item.finish;
+  __syncwarp();
+  FinishLong(params, at, staged->finish[0], result, staged);
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_LONG_ROWS_CUH_

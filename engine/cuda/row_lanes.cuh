@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// How balanced_rows lays the lanes of a warp over a row: kLanes lanes side by side cover a tile of columns, 16 bytes
+// each, and kGroups such groups read different edges, or different rows, at once. And how messages are put together.
+#ifndef VICINAL_ENGINE_CUDA_ROW_LANES_CUH_
+#define VICINAL_ENGINE_CUDA_ROW_LANES_CUH_
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/cuda/row_finish.cuh"
+#include "engine/cuda/row_load.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int kWarpLanes = 32;
+inline constexpr int kBlockThreads = 128;
+inline constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
+inline constexpr unsigned kWholeWarp = ~0u;
+
+// How messages are made and put together.
+struct PlainSum {
+  static constexpr bool kWeighted = false, kExtremum = false;
+};
+struct WeightedSum {
+  static constexpr bool kWeighted = true, kExtremum = false;
+};
+// The maximum of weighted messages; a minimum is that of negated ones, negated.
+struct Extremum {
+  static constexpr bool kWeighted = true, kExtremum = true;
+};
+
+template <class Mode>
+__device__ inline float Neutral() {
+  return Mode::kExtremum ? -INFINITY : 0.0f;
+}
+
+template <class Mode>
+__device__ inline float Joined(float a, float b) {
+  return Mode::kExtremum ? fmaxf(a, b) : a + b;
+}
+
+// `so_far` joined with the message `weight` * `value`.
+template <class Mode>
+__device__ inline float WithMessage(float so_far, float weight, float value) {
+  if constexpr (Mode::kExtremum) return fmaxf(so_far, weight * value);
+  return Mode::kWeighted ? fmaf(weight, value, so_far) : so_far + value;
+}
+
+// kSimple: RowsParams::simple holds; a kernel without the rest needs fewer registers.
+template <class Element_, int kVec_, int kLanes_, bool kSimple_>
+struct RowLayout {
+  static constexpr bool kSimple = kSimple_;
+  using Element = Element_;
+  using Load = RowLoad<Element, kVec_>;
+  static constexpr int kVec = kVec_, kLanes = kLanes_, kGroups = kWarpLanes / kLanes;
+  static constexpr int kTile = kVec * kLanes;
+  // Short rows (short_rows.cuh) that a group, and the warp, sums at once.
+  static constexpr int kRows = kGroups < kBundleItems ? 2 : 1, kSlots = kRows * kGroups;
+  static_assert(kGroups <= kChains);
+};
+
+// Where a lane stands.
+template <class Layout>
+struct Lane {
+  int lane = threadIdx.x % kWarpLanes;
+  int warp = threadIdx.x / kWarpLanes;
+  int group = lane / Layout::kLanes;
+  int tile = static_cast<int>(blockIdx.y) * Layout::kTile;
+  int column = tile + lane % Layout::kLanes * Layout::kVec;  // the first of those it reads and sums
+
+  __device__ bool has_columns(const RowsParams& params) const { return column < params.dst.cols; }
+  // Where it reads row 0. Lanes without columns read what others read; nothing comes of it.
+  __device__ const char* Source(const RowsParams& params) const {
+    return static_cast<const char*>(params.src) +
+           (has_columns(params) ? column : tile) * sizeof(typename Layout::Element);
+  }
+};
+
+// A lane's part of the row of `source`; `src`: its part of row 0.
+template <class Layout>
+__device__ inline typename Layout::Load::Raw Gathered(const RowsParams& params, const char* src, int32_t source) {
+  // Unsigned and of 32 bits, so that an address is one instruction.
+  const uint64_t offset = uint64_t{static_cast<uint32_t>(source)} * params.src_stride_bytes;
+  return Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
+}
+
+// The weight of edge `edge` from `source`.
+template <class Mode>
+__device__ inline float WeightOf(const RowsParams& params, int64_t edge, int32_t source) {
+  float weight = 1.0f;
+  if (params.weights != nullptr) weight = __ldg(params.weights + (params.weight_of_source ? source : edge));
+  return Mode::kExtremum && params.reduce == Reduce::kMin ? -weight : weight;
+}
+
+// An item as it is fetched.
+struct Item {
+  Finish finish;
+  int64_t begin;
+};
+
+// Item `index` of the work list.
+__device__ inline Item LoadItem(const RowsParams& params, int64_t index) {
+  const int4 packed = __ldg(reinterpret_cast<const int4*>(params.items) + index);
+  const int64_t begin = static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(packed.w)) << 32 |
+                                             static_cast<uint32_t>(packed.z));
+  return {FinishOf(params, packed.x, packed.y), begin};
+}
+
+// Item `slot` of the warp's bundle: of the list, or where there is none, of rows in their order.
+__device__ inline Item LoadBundled(const RowsParams& params, int64_t bundle, int slot) {
+  if (params.items != nullptr) return LoadItem(params, params.num_blocks + bundle * kBundleItems + slot);
+  const int64_t row = bundle * params.bundle_rows + slot;
+  if (slot >= params.bundle_rows || row >= params.dst.rows) return {{0, -1, 0.0f, 0.0f}, 0};
+  const int64_t begin = __ldg(params.adjacency.row_ptr + row);
+  const int count = static_cast<int>(__ldg(params.adjacency.row_ptr + row + 1) - begin);
+  return {FinishOf(params, static_cast<int>(row), count), begin};
+}
+
+// What a warp has in shared memory: its items, out of the registers until they are finished; those of their edges that
+// come next, fetched side by side by all its lanes, so that every lane of a group finds there what it gathers: in
+// lists, four entries of which are read at once; and sums that StoreFinished is to finish.
+inline constexpr int kStagedWords = 288;
+template <class Layout, class Mode>
+struct alignas(16) Staged {
+  static constexpr int kSums = Layout::kSimple ? 0 : Layout::kSlots;
+  Finish finish[kBundleItems];
+  int32_t source[kStagedWords];
+  float weight[Mode::kWeighted ? kStagedWords : 4];
+  float sums[kSums * Layout::kTile + 4];
+};
+
+// Entry i of the four from entry `at` of a list on, which are read at once.
+struct FourSources {
+  int4 four;
+  template <class Layout, class Mode>
+  __device__ FourSources(const Staged<Layout, Mode>& staged, int at)
+      : four(*reinterpret_cast<const int4*>(staged.source + at)) {}
+  __device__ int32_t operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
+};
+struct FourWeights {
+  float4 four = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+  template <class Layout, class Mode>
+  __device__ FourWeights(const Staged<Layout, Mode>& staged, int at) {
+    if constexpr (Mode::kWeighted) four = *reinterpret_cast<const float4*>(staged.weight + at);
+  }
+  __device__ float operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
+};
+
+// Fetches kCount edges per lane, number i of a lane from edge[i] of the adjacency to entry at[i]; below 0: none.
+template <class Layout, class Mode, int kCount>
+__device__ inline void Stage(const RowsParams& params, const int64_t (&edge)[kCount], const int (&at)[kCount],
+                             Staged<Layout, Mode>* staged) {
+  int32_t source[kCount];
+  float weight[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (at[i] >= 0) source[i] = __ldg(params.adjacency.col + edge[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (Mode::kWeighted && at[i] >= 0) weight[i] = WeightOf<Mode>(params, edge[i], source[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (at[i] < 0) continue;
+    staged->source[at[i]] = source[i];
+    if constexpr (Mode::kWeighted) staged->weight[at[i]] = weight[i];
+  }
+}
+
+// Hands a lane's sums, those of item `slot` of the ones to be finished, to StoreFinished.
+template <class Layout, class Mode>
+__device__ inline void PutSums(const Lane<Layout>& at, int slot, const float (&total)[Layout::kVec],
+                               Staged<Layout, Mode>* staged) {
+#pragma unroll
+  for (int i = 0; i < Layout::kVec; ++i) staged->sums[slot * Layout::kTile + at.column - at.tile + i] = total[i];
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_ROW_LANES_CUH_

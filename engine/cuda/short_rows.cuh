@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// balanced_rows' short rows (row_work.h): a warp sums several at once, so that loads of many rows are in flight where
+// one row has only a few edges. Each group of lanes has kRows rows of its own at a time, of which it adds one edge
+// after the other.
+#ifndef VICINAL_ENGINE_CUDA_SHORT_ROWS_CUH_
+#define VICINAL_ENGINE_CUDA_SHORT_ROWS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/row_lanes.cuh"
+
+namespace vicinal::cuda {
+
+template <class Layout>
+struct ShortRows {
+  static constexpr int kLoads = Layout::kVec > 4 ? 4 : 8;  // gathered rows per lane in flight
+  static constexpr int kList = kShortEdges + 4;  // words from list to list: 4 more, so that groups use different banks
+  static_assert(kBundleItems * kList <= kStagedWords);
+};
+
+// Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s.
+template <class Layout, class Mode>
+__device__ inline void StageRows(const RowsParams& params, const Item& mine, int longest, int lane,
+                                 Staged<Layout, Mode>* staged) {
+  constexpr int kWidth = 8, kHalf = kBundleItems / 2;  // kWidth lanes for each of half the items, then for the others
+  int64_t begin[2];
+  int count[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int slot = half * kHalf + lane / kWidth;
+    begin[half] = static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot));
+    count[half] = __shfl_sync(kWholeWarp, mine.finish.count, slot);
+  }
+#pragma unroll 1
+  for (int first = lane % kWidth; first < longest; first += 2 * kWidth) {
+    int64_t edge[4];
+    int at[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int within = first + i / 2 * kWidth, slot = i % 2 * kHalf + lane / kWidth;
+      edge[i] = begin[i % 2] + within;
+      at[i] = within < count[i % 2] ? slot * ShortRows<Layout>::kList + within : -1;
+    }
+    Stage(params, edge, at, staged);
+  }
+}
+
+// Adds edges [begin, begin + kStep) of each of the group's rows, of which number r has `counts[r]` edges and the list
+// at lists[r].
+template <class Layout, class Mode, int kRows, int kStep>
+__device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int begin,
+                               const int (&lists)[kRows], const int (&counts)[kRows],
+                               float (&total)[kRows][Layout::kVec]) {
+  typename Layout::Load::Raw x[kRows][kStep];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int four = 0; four < kStep; four += 4) {
+      const FourSources source(staged, lists[r] + begin + four);
+#pragma unroll
+      for (int i = four; i < four + 4; ++i) {
+        if (begin + i < counts[r]) x[r][i] = Gathered<Layout>(params, src, source[i - four]);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int four = 0; four < kStep; four += 4) {
+      const FourWeights weight(staged, lists[r] + begin + four);
+#pragma unroll
+      for (int i = four; i < four + 4; ++i) {
+        if (begin + i >= counts[r]) continue;
+#pragma unroll
+        for (int c = 0; c < Layout::kVec; ++c) {
+          total[r][c] = WithMessage<Mode>(total[r][c], weight[i - four], Layout::Load::At(x[r][i], c));
+        }
+      }
+    }
+  }
+}
+
+// Sums items [slot, slot + kRows * groups) of the staged ones, kRows of them by each of so many groups: total[r] of
+// group g is that of item slot + r * groups + g. False: there is none.
+template <class Layout, class Mode, int kRows>
+__device__ inline bool SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                const Staged<Layout, Mode>& staged, int slot, float (&total)[kRows][Layout::kVec]) {
+  constexpr int kStep = ShortRows<Layout>::kLoads / kRows < 4 ? 4 : ShortRows<Layout>::kLoads / kRows;
+  int lists[kRows], counts[kRows], longest = -1;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int mine = slot + r * Layout::kGroups + at.group;
+    lists[r] = mine * ShortRows<Layout>::kList;
+    counts[r] = staged.finish[mine].count;
+    longest = max(longest, counts[r]);
+#pragma unroll
+    for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Neutral<Mode>();
+  }
+  longest = __reduce_max_sync(kWholeWarp, longest);
+#pragma unroll 1
+  for (int begin = 0; begin < longest; begin += kStep) {
+    AddStep<Layout, Mode, kRows, kStep>(params, src, staged, begin, lists, counts, total);
+  }
+  return longest >= 0;
+}
+
+// Finishes them.
+template <class Layout, class Mode, int kRows>
+__device__ inline void FinishSlots(const RowsParams& params, const Lane<Layout>& at, int slot,
+                                   Staged<Layout, Mode>* staged, float (&total)[kRows][Layout::kVec]) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int within = r * Layout::kGroups + at.group;
+    if constexpr (Layout::kSimple) {
+      const Finish finish = staged->finish[slot + within];
+      if (finish.count >= 0 && at.has_columns(params)) StoreSimple(params, finish, at.column, total[r]);
+    } else {
+      PutSums(at, within, total[r], staged);
+    }
+  }
+  if constexpr (!Layout::kSimple) {
+    __syncwarp();
+    StoreFinished(&params, staged->finish + slot, staged->sums, kRows * Layout::kGroups, Layout::kTile, at.tile);
+    __syncwarp();
+  }
+}
+
+// The short rows among the warp's items; lane l has fetched item l mod kBundleItems.
+template <class Layout, class Mode>
+__device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
+                                    Staged<Layout, Mode>* staged) {
+  constexpr int kRows = Layout::kRows;
+  if (mine.finish.count > kShortEdges) mine.finish.count = -1;
+  const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
+  if (longest < 0) return;
+  __syncwarp();
+  if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
+  StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
+  __syncwarp();
+  const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << kBundleItems) - 1u)) == 1u;
+  if (alone && Layout::kRows > 1) {
+    float total[1][Layout::kVec];
+    SumSlots<Layout, Mode, 1>(params, at, src, *staged, 0, total);
+    FinishSlots(params, at, 0, staged, total);
+    return;
+  }
+#pragma unroll 1
+  for (int slot = 0; slot < kBundleItems; slot += Layout::kSlots) {
+    float total[Layout::kRows][Layout::kVec];
+    if (!SumSlots<Layout, Mode, Layout::kRows>(params, at, src, *staged, slot, total)) continue;
+    FinishSlots(params, at, slot, staged, total);
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_SHORT_ROWS_CUH_
