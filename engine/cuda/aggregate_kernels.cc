@@ -113,7 +113,8 @@ class RowCacheKernel final : public CudaKernel<AggregateKernel> {
     if (problem.storage != Storage::kFloat32) return "only float32 rows";
     return RefusesSize(problem.rows, problem.edges, problem.width);
   }
-  std::vector<std::string_view> ParameterNames() const override { return {"cf"}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"cf", "uncached"}; }
+  // `uncached` is no candidate: it is there to tell what caching and merging are worth.
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     const int standard = RowCacheCoarsening(problem.width, 0);
@@ -126,7 +127,9 @@ class RowCacheKernel final : public CudaKernel<AggregateKernel> {
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void*) const override {
-    return LaunchRowCache(args, {RowCacheCoarsening(args.problem.width, args.config.values[0])}, target);
+    const KernelConfig& config = args.config;
+    return LaunchRowCache(args, {RowCacheCoarsening(args.problem.width, config.values[0]), config.values[1] == 0},
+                          target);
   }
 };
 

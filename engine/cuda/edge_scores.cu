@@ -7,8 +7,9 @@
 // belong to, so work is even without any preparation; the target's part stays in registers until the row changes, which
 // in most graphs halves the bytes. Four edges' source rows are loaded before the first is used. Heads are done as many
 // at a time as there are lanes for; a head begins at a lane that is a multiple of its lanes, rounded up to a power of
-// two. Each result depends on its own edge alone, in one order of evaluation. Moves edges * (4 + 4 * width) bytes of
-// gather and edges * 4 * heads (or width) of stores.
+// two. Without the tree, for what that is worth, a thread takes an edge and all of its columns, as Gunrock does
+// (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Moves edges * (4 + 4 *
+// width) bytes of gather and edges * 4 * heads (or width) of stores.
 #include <algorithm>
 #include <cstdint>
 
@@ -127,6 +128,35 @@ __global__ void __launch_bounds__(kThreads) EdgeProducts(const __grid_constant__
   }
 }
 
+// A product by one thread, column after column.
+template <int kVec>
+__device__ inline float SerialProduct(const float* u, const float* v, int width) {
+  float score = 0.0f;
+  for (int c = 0; c < width; c += kVec) {
+    const Pack<kVec> x = LoadReadOnly<kVec>(u + c), y = LoadReadOnly<kVec>(v + c);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) score = fmaf(x.v[i], y.v[i], score);
+  }
+  return score;
+}
+
+template <int kVec>
+__global__ void __launch_bounds__(kThreads) EdgeProductsSerial(const __grid_constant__ Params params) {
+  static_assert(kScoreEdges == 32);
+  const EdgeWork<32> work(params);
+  const int64_t edge = work.begin + work.lane;
+  if (edge >= work.end) return;
+  int64_t row = work.row;
+  while (edge >= __ldg(params.adjacency.row_ptr + row + 1)) ++row;
+  const float* u = params.src.data + __ldg(params.adjacency.col + edge) * params.src.stride;
+  const float* v = params.target.data + row * params.target.stride;
+  float* dst = params.dst.data + (edge - work.base) * params.dst.stride;
+  for (int head = 0; head < params.heads; ++head) {
+    const int column = head * params.head_width;
+    dst[head] = SerialProduct<kVec>(u + column, v + column, params.head_width);
+  }
+}
+
 // Whole messages: dst[e] = message(u, v).
 template <int kVec, int kLanes>
 __global__ void __launch_bounds__(kThreads) EdgeMessages(const __grid_constant__ Params params) {
@@ -200,7 +230,7 @@ bool InPacks(const View& view) {
 
 }  // namespace
 
-cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, const LaunchTarget& target) {
+cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const LaunchTarget& target) {
   const EdgeScoresProblem& problem = args.problem;
   if (problem.edges == 0 || args.dst.cols == 0) return cudaSuccess;
   Params params{args.adjacency, args.src, args.target, args.dst, problem.message, 1, 0, 1};
@@ -209,8 +239,15 @@ cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, const LaunchTarget& tar
   if (problem.dot) {
     params.heads = static_cast<int>(problem.heads);
     params.head_width = static_cast<int>(problem.width / problem.heads);
-    packs&& params.head_width % 4 == 0 ? LaunchProducts<4>(params, problem.edges, target.stream)
-                                       : LaunchProducts<1>(params, problem.edges, target.stream);
+    const bool in_packs = packs && params.head_width % 4 == 0;
+    if (!tree) {
+      const unsigned blocks = Blocks<32>(problem.edges);
+      in_packs ? EdgeProductsSerial<4><<<blocks, kThreads, 0, target.stream>>>(params)
+               : EdgeProductsSerial<1><<<blocks, kThreads, 0, target.stream>>>(params);
+    } else {
+      in_packs ? LaunchProducts<4>(params, problem.edges, target.stream)
+               : LaunchProducts<1>(params, problem.edges, target.stream);
+    }
   } else {
     packs&& InPacks(args.dst) && problem.width % 4 == 0 ? LaunchMessages<4>(params, problem.edges, target.stream)
                                                         : LaunchMessages<1>(params, problem.edges, target.stream);

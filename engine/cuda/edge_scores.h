@@ -12,7 +12,8 @@ namespace vicinal::cuda {
 
 inline constexpr int kScoreEdges = 32;  // neighbouring edges of a group of lanes
 
-cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, const LaunchTarget& target);
+// `tree`: products are reduced over lanes side by side; else each is one thread's, which adds in another order.
+cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda
 

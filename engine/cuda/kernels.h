@@ -14,10 +14,12 @@ namespace vicinal::cuda {
 
 // Orders of evaluation (Kernel::Evaluation): balanced_rows has 0, the others each a range of its own.
 inline constexpr int64_t kRowCacheEvaluation = 1;
+inline constexpr int64_t kTemplateSpmmEvaluation = 2;
 inline constexpr int64_t kCusparseEvaluation = 16;
 inline constexpr int64_t kNeighborGroupEvaluation = int64_t{1} << 21;
 inline constexpr int64_t kDenseTilesEvaluation = int64_t{1} << 26;
 inline constexpr int64_t kPartitionDualEvaluation = int64_t{1} << 28;
+inline constexpr int64_t kStagedRowsEvaluation = int64_t{1} << 29;
 
 std::unique_ptr<const AggregateKernel> MakeBalancedRows();
 std::unique_ptr<const AggregateKernel> MakeDenseTiles();
@@ -25,6 +27,7 @@ std::unique_ptr<const AggregateKernel> MakeRowCache();
 std::unique_ptr<const AggregateKernel> MakeNeighborGroup();
 std::unique_ptr<const AggregateKernel> MakeNeighborGroupAtomics();
 std::unique_ptr<const AggregateKernel> MakePartitionDual();
+std::unique_ptr<const AggregateKernel> MakeTemplateSpmmAggregate();
 std::unique_ptr<const AggregateKernel> MakeCusparse();
 std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // FeatGraph's templates as kernels: template_spmm of the operation message_reduce, template_sddmm of edge_scores.
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/cuda_kernel.h"
@@ -10,6 +12,9 @@
 
 namespace vicinal::cuda {
 namespace {
+
+// The order of evaluation of products by one thread (Kernel::Evaluation); those by trees have 0.
+constexpr int64_t kSerialEvaluation = 1;
 
 // What blocks count in 32 bits.
 Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
@@ -37,7 +42,7 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
  protected:
   cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
     return args.problem.num_layers > 0 ? LaunchEdgeNetwork(args, target, scratch)
-                                       : LaunchMessageRows(args, target, scratch);
+                                       : LaunchMessageRows(args, {}, target, scratch);
   }
 };
 
@@ -47,10 +52,20 @@ class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
   Refusal Refuses(const EdgeScoresProblem& problem) const override {
     return RefusesSize(problem.rows, problem.edges, problem.width);
   }
+  // No candidate: it is there to tell what the tree is worth.
+  std::vector<std::string_view> ParameterNames() const override { return {"serial"}; }
+  int64_t Evaluation(const EdgeScoresProblem& problem, const KernelConfig& config) const override {
+    return Serial(problem, config) ? kSerialEvaluation : 0;
+  }
 
  protected:
   cudaError_t Launch(const EdgeScoresArgs& args, const LaunchTarget& target, void*) const override {
-    return LaunchEdgeScores(args, target);
+    return LaunchEdgeScores(args, !Serial(args.problem, args.config), target);
+  }
+
+ private:
+  static bool Serial(const EdgeScoresProblem& problem, const KernelConfig& config) {
+    return problem.dot && config.values[0] != 0;
   }
 };
 

@@ -47,8 +47,19 @@ inline constexpr int kLargeEdgeTile = 64, kSmallEdgeTile = 16;                //
 inline constexpr int64_t kLargeTileBytes = 110 << 10;                         // two blocks to a multiprocessor
 inline constexpr int64_t kSmallTileBytes = (227 << 10) - (int64_t{1} << 10);  // less what is not dynamic
 
+// What an aggregation has beside a message's reduce; nothing by default.
+struct MessageRowsPart {
+  const float* src_scale = nullptr;  // in place of the adjacency's values, where it has none
+  float self_scale = 0.0f;           // of the row's own source, added after the reduce
+  // What edges that are not in the adjacency came to [R, D], negated for minima; null: nothing.
+  const float* carried = nullptr;
+  int64_t carried_stride = 0;
+  const int64_t* degree_ptr = nullptr;  // row_ptr of all edges, with `carried`
+};
+
 // Both: scratch MessageScratch(args.problem).bytes(). REQUIRES: num_layers == 0.
-cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
+                              void* scratch);
 // REQUIRES: num_layers > 0, EdgeTile(args.problem).Bytes(kSmallEdgeTile) <= kSmallTileBytes.
 cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 

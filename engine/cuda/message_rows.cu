@@ -5,10 +5,10 @@
 // Idea. As FeatGraph does on a GPU: lanes side by side along the features (feature-parallel threads), one target row at
 // a time with its result and its side of the message in registers, and tiles of columns across the grid. In place of
 // its hybrid partitioning by degree, rows that are long are cut into pieces (row_pieces.h), which needs no preparation
-// of the graph. A lane owns up to 4 columns (16 bytes) and loads four edges' before it uses the first. Order of
-// evaluation: edge j of a row (or piece) goes to chain j mod 4, pieces likewise: equal bits for all tiles, at every run
-// and in every subset of rows; no float atomics. Moves edges * (4 + 4 weighted + 4 * width) bytes of gather, rows * 8 *
-// width for targets and results.
+// of the graph; with it (staged_rows.cu) this adds the rest to what was staged. A lane owns up to 4 columns (16 bytes)
+// and loads four edges' before it uses the first. Order of evaluation: edge j of a row (or piece) goes to chain j mod
+// 4, pieces likewise: equal bits for all tiles, at every run and in every subset of rows; no float atomics. Moves edges
+// * (4 + 4 weighted + 4 * width) bytes of gather, rows * 8 * width for targets and results.
 #include <cstdint>
 
 #include "engine/cuda/message.cuh"
@@ -29,6 +29,7 @@ struct Params {
   Activation activation;
   MatrixView dst;
   Epilogue epilogue;
+  MessageRowsPart part;
   int64_t cells, partial_stride;
   float* partials;
   int* tickets;
@@ -75,7 +76,9 @@ __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece
     for (int i = 0; i < kChains; ++i) {
       const int64_t edge = min(base + i, piece.end - 1);
       source[i] = __ldg(params.adjacency.col + edge);
-      weight[i] = !L::kPlain && params.adjacency.value != nullptr ? __ldg(params.adjacency.value + edge) : 1.0f;
+      weight[i] = !L::kPlain && (params.adjacency.value != nullptr || params.part.src_scale != nullptr)
+                      ? EdgeWeight(params.adjacency, params.part.src_scale, edge, source[i])
+                      : 1.0f;
     }
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
@@ -111,6 +114,20 @@ __device__ inline Pack<L::kVec> ReducePieces(const Params& params, const RowPiec
   return chains.Total();
 }
 
+// One column of a row, from what its edges came to.
+template <class L>
+__device__ inline float FinishedColumn(const Params& params, const RowPiece& piece, int64_t column, float x) {
+  const MessageRowsPart& part = params.part;
+  int64_t edges = piece.row_edges;
+  if (part.carried != nullptr) {
+    x = L::Reduction::Join(part.carried[piece.row * part.carried_stride + column], x);
+    edges = __ldg(part.degree_ptr + piece.row + 1) - __ldg(part.degree_ptr + piece.row);
+  }
+  x = L::Reduction::Finish(params.reduce, x, edges);
+  if (part.self_scale != 0.0f) x = fmaf(part.self_scale, params.src.data[piece.row * params.src.stride + column], x);
+  return ApplyEpilogue(params.epilogue, x, piece.row, column);
+}
+
 template <class L>
 __global__ void __launch_bounds__(kThreads) MessageRows(const __grid_constant__ Params params) {
   const int64_t item = int64_t{blockIdx.x} * L::kGroups + threadIdx.x / L::kLanes;
@@ -136,9 +153,8 @@ __global__ void __launch_bounds__(kThreads) MessageRows(const __grid_constant__ 
   if (!has) return;
 #pragma unroll
   for (int v = 0; v < L::kVec; ++v) {
-    const float x = L::Reduction::Finish(params.reduce, result.v[v], piece.row_edges);
     params.dst.data[piece.row * params.dst.stride + column + v] =
-        ApplyEpilogue(params.epilogue, x, piece.row, column + v);
+        FinishedColumn<L>(params, piece, column + v, result.v[v]);
   }
 }
 
@@ -148,7 +164,8 @@ void Launch(const Params& params, cudaStream_t stream) {
   const int64_t items = params.cells + params.adjacency.rows;
   const dim3 grid(static_cast<unsigned>((items + General::kGroups - 1) / General::kGroups),
                   static_cast<unsigned>((params.dst.cols + General::kTile - 1) / General::kTile));
-  if (params.adjacency.value == nullptr && params.activation.kind == ActivationKind::kNone) {
+  if (params.adjacency.value == nullptr && params.part.src_scale == nullptr &&
+      params.activation.kind == ActivationKind::kNone) {
     MessageRows<Layout<kVec, kLanes, kExtreme, true>><<<grid, kThreads, 0, stream>>>(params);
   } else {
     MessageRows<General><<<grid, kThreads, 0, stream>>>(params);
@@ -179,12 +196,24 @@ bool InPacks(const ConstMatrixView& view) {
 
 }  // namespace
 
-cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
+cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
+                              void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const PieceScratch layout = MessageScratch(args.problem);
-  Params params{
-      args.adjacency, args.src,      args.target,  args.problem.message, args.problem.reduce,          args.activation,
-      args.dst,       args.epilogue, layout.cells, layout.stride,        static_cast<float*>(scratch), target.tickets};
+  Params params;
+  params.adjacency = args.adjacency;
+  params.src = args.src;
+  params.target = args.target;
+  params.message = args.problem.message;
+  params.reduce = args.problem.reduce;
+  params.activation = args.activation;
+  params.dst = args.dst;
+  params.epilogue = args.epilogue;
+  params.part = part;
+  params.cells = layout.cells;
+  params.partial_stride = layout.stride;
+  params.partials = static_cast<float*>(scratch);
+  params.tickets = target.tickets;
   if (layout.tickets > 0) {
     params.tickets = reinterpret_cast<int*>(params.partials + layout.cells * layout.stride);
     const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.tickets * sizeof(int), target.stream);

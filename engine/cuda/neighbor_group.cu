@@ -291,6 +291,29 @@ __global__ void NeighborGroupAtomics(const __grid_constant__ Params params) {
   }
 }
 
+// Without the block's part, for what that is worth: each group adds to its row in memory by itself.
+template <int kVec, int kPacks, bool kWeighted>
+__global__ void NeighborGroupsApart(const __grid_constant__ Params params) {
+  const int workers = params.workers, lane = threadIdx.x % workers;
+  const int step = workers * kVec;
+  const int64_t index = int64_t{blockIdx.x} * (blockDim.x / workers) + threadIdx.x / workers;
+  const int64_t first = int64_t{blockIdx.y} * step * kPacks + lane * kVec;
+  if (index >= params.groups.num_groups) return;
+  const NeighborGroup group = params.groups.groups[index];
+  Sums<kVec, kPacks> sums;
+  sums.Clear(0.0f);
+  SumGroup<kVec, kPacks, kWeighted, false>(params, group, first, step, sums);
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+    for (int v = 0; v < kVec; ++v) {
+      const int64_t column = first + p * step + v;
+      if (column >= params.dst.cols) continue;
+      atomicAdd(params.partials + group.row * params.partial_stride + column, sums.pack[p].v[v]);
+    }
+  }
+}
+
 // --- launches ---
 
 int PackWidth(const ConstMatrixView& src) {
@@ -308,24 +331,27 @@ int64_t BlocksFor(int64_t groups, const NeighborGroupConfig& config) {
   return (groups + config.groups_per_block() - 1) / config.groups_per_block();
 }
 
-// kind: 0 sums, 1 maxima and minima, 2 sums with atomic additions.
+enum class Kind { kSums, kExtremes, kAtomicSums, kAtomicSumsApart };
+
 template <int kVec, int kPacks, bool kWeighted>
-void LaunchKind(const Params& params, const NeighborGroupConfig& config, int kind, cudaStream_t stream) {
+void LaunchKind(const Params& params, const NeighborGroupConfig& config, Kind kind, cudaStream_t stream) {
   const int tile = config.workers * kVec * kPacks;
   const dim3 grid(static_cast<unsigned>(BlocksFor(params.groups.num_groups, config)),
                   static_cast<unsigned>((params.dst.cols + tile - 1) / tile));
   const size_t shared = static_cast<size_t>(config.groups_per_block()) * (tile * sizeof(float) + sizeof(int));
-  if (kind == 0) {
+  if (kind == Kind::kSums) {
     NeighborGroupKernel<kVec, kPacks, kWeighted, false><<<grid, config.block_threads, shared, stream>>>(params);
-  } else if (kind == 1) {
+  } else if (kind == Kind::kExtremes) {
     NeighborGroupKernel<kVec, kPacks, kWeighted, true><<<grid, config.block_threads, shared, stream>>>(params);
-  } else {
+  } else if (kind == Kind::kAtomicSums) {
     NeighborGroupAtomics<kVec, kPacks, kWeighted><<<grid, config.block_threads, shared, stream>>>(params);
+  } else {
+    NeighborGroupsApart<kVec, kPacks, kWeighted><<<grid, config.block_threads, 0, stream>>>(params);
   }
 }
 
 template <int kVec>
-void LaunchVec(const Params& params, const NeighborGroupConfig& config, int kind, cudaStream_t stream) {
+void LaunchVec(const Params& params, const NeighborGroupConfig& config, Kind kind, cudaStream_t stream) {
   const bool weighted = params.adjacency.value != nullptr || params.src_scale != nullptr;
   const bool two_packs = params.dst.cols > config.workers * kVec;
   if (two_packs) {
@@ -337,7 +363,7 @@ void LaunchVec(const Params& params, const NeighborGroupConfig& config, int kind
   }
 }
 
-void LaunchGroups(const Params& params, const NeighborGroupConfig& config, int kind, cudaStream_t stream) {
+void LaunchGroups(const Params& params, const NeighborGroupConfig& config, Kind kind, cudaStream_t stream) {
   const int vec = PackWidth(params.src);
   if (vec == 4) return LaunchVec<4>(params, config, kind, stream);
   if (vec == 2) return LaunchVec<2>(params, config, kind, stream);
@@ -377,7 +403,7 @@ cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupCo
   Params params = MakeParams(args, config, groups, scratch);
   params.carried = carried;
   const bool extreme = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
-  LaunchGroups(params, config, extreme ? 1 : 0, target.stream);
+  LaunchGroups(params, config, extreme ? Kind::kExtremes : Kind::kSums, target.stream);
   if (groups.num_splits > 0) {
     const dim3 grid(static_cast<unsigned>(groups.num_splits),
                     static_cast<unsigned>((args.dst.cols + kSplitColumns - 1) / kSplitColumns));
@@ -395,13 +421,14 @@ size_t NeighborGroupAtomicsScratch(const AggregateProblem& problem) {
 }
 
 cudaError_t LaunchNeighborGroupAtomics(const AggregateArgs& args, const NeighborGroupConfig& config,
-                                       const NeighborGroups& groups, const LaunchTarget& target, void* scratch) {
+                                       const NeighborGroups& groups, bool apart, const LaunchTarget& target,
+                                       void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const Params params = MakeParams(args, config, groups, scratch);
   const int64_t elements = args.dst.rows * args.dst.cols;
   const cudaError_t error = cudaMemsetAsync(scratch, 0, elements * sizeof(float), target.stream);
   if (error != cudaSuccess) return error;
-  LaunchGroups(params, config, 2, target.stream);
+  LaunchGroups(params, config, apart ? Kind::kAtomicSumsApart : Kind::kAtomicSums, target.stream);
   return LaunchFinishRows(args, params.partials, params.partial_stride, target);
 }
 

@@ -59,10 +59,12 @@ cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupCo
                                 const NeighborGroups& groups, const CarriedSums& carried, const LaunchTarget& target,
                                 void* scratch);
 
-// The form that the paper describes, with atomic additions: sums and means only.
+// The form that the paper describes, with atomic additions: sums and means only. `apart`: without its block-level
+// optimisations, every group adding to memory by itself.
 size_t NeighborGroupAtomicsScratch(const AggregateProblem& problem);
 cudaError_t LaunchNeighborGroupAtomics(const AggregateArgs& args, const NeighborGroupConfig& config,
-                                       const NeighborGroups& groups, const LaunchTarget& target, void* scratch);
+                                       const NeighborGroups& groups, bool apart, const LaunchTarget& target,
+                                       void* scratch);
 
 }  // namespace vicinal::cuda
 

@@ -131,6 +131,8 @@ class NeighborGroupAtomicsKernel final : public GroupKernel {
     if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
     return RefusesShape(problem);
   }
+  // `apart` is no candidate: it is there to tell what the block-level optimisations are worth.
+  std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb", "apart"}; }
   bool deterministic(const KernelConfig&) const override { return false; }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
     return NeighborGroupAtomicsScratch(problem);
@@ -138,7 +140,8 @@ class NeighborGroupAtomicsKernel final : public GroupKernel {
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
-    return LaunchNeighborGroupAtomics(args, Resolve(args.problem, args.config), GroupsOf(args), target, scratch);
+    return LaunchNeighborGroupAtomics(args, Resolve(args.problem, args.config), GroupsOf(args),
+                                      args.config.values[3] != 0, target, scratch);
   }
 };
 

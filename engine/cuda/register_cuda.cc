@@ -11,6 +11,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   // Published families and the vendor's library, to be measured on a graph and forced.
   registry.aggregate.Add(MakeNeighborGroup());
   registry.aggregate.Add(MakePartitionDual());
+  registry.aggregate.Add(MakeTemplateSpmmAggregate());
   registry.aggregate.Add(MakeCusparse());
   registry.aggregate.Add(MakeNeighborGroupAtomics());
   registry.attention.Add(MakeFusedAttention());

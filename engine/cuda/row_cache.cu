@@ -4,12 +4,13 @@
 // Idea. A warp takes a row and 32 * CF columns. Coalesced row caching (CRC): the warp reads 32 column indices (and
 // weights) of the row at once into shared memory, then all lanes walk over them. Coarse-grained warp merging (CWM): CF
 // column groups per warp share that walk, and CF independent loads are on their way. Narrower than 32 columns a thread
-// takes one element of dst and reads the row by itself. Differs from the published kernel in two things: maximum starts
-// from minus infinity (minimum is a maximum of what is negated), and sums are folded every 32 edges and again every
-// 1024, so that rounding hardly grows with the length of a row. Measured on an H200 it was faster than balanced_rows on
-// small graphs only (cora, pubmed); it is the published bar, and needs no scratch. A hub is one warp's work: slow
-// there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted) and rows * 4 * width of stores.
-// Deterministic: a row is added by one warp in the order of its edges.
+// takes one element of dst and reads the row by itself. Without either (the paper's Algorithm 1, RowPlain), for what
+// the two are worth: every lane reads the row by itself, and a warp has 32 columns. Differs from the published kernel
+// in two things: maximum starts from minus infinity (minimum is a maximum of what is negated), and sums are folded
+// every 32 edges and again every 1024, so that rounding hardly grows with the length of a row. Measured on an H200 it
+// was faster than balanced_rows on small graphs only (cora, pubmed); it is the published bar, and needs no scratch. A
+// hub is one warp's work: slow there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted) and rows *
+// 4 * width of stores. Deterministic: a row is added by one warp in the order of its edges.
 #include <cmath>
 #include <cstdint>
 
@@ -105,12 +106,9 @@ __global__ void __launch_bounds__(32 * kWarps) RowCache(const Params params) {
   }
 }
 
+// The walk of one lane over a row that nobody shares, folded as in RowCache: equal bits.
 template <bool kWeighted, bool kMax>
-__global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params params) {
-  const int64_t element = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t row = element / params.dst.cols, col = element % params.dst.cols;
-  if (row >= params.adjacency.rows) return;
-  const int64_t begin = params.adjacency.row_ptr[row], end = params.adjacency.row_ptr[row + 1];
+__device__ float WalkedAlone(const Params& params, int64_t begin, int64_t end, int64_t col) {
   float total = kMax ? -INFINITY : 0.0f, folded = total;
   for (int64_t tile = begin; tile < end; tile += 32) {
     const int64_t tile_end = min(end, tile + 32);
@@ -124,11 +122,30 @@ __global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params param
     }
     Fold<kMax>(total, folded, sum, tile - begin, tile_end == end);
   }
-  Store(params, row, col, end - begin, total);
+  return total;
 }
 
 template <bool kWeighted, bool kMax>
-void Launch(const Params& params, int factor, cudaStream_t stream) {
+__global__ void __launch_bounds__(32 * kWarps) RowPlain(const Params params) {
+  const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const int64_t col = int64_t{blockIdx.y} * 32 + threadIdx.x % 32;
+  if (row >= params.adjacency.rows || col >= params.dst.cols) return;
+  const int64_t begin = params.adjacency.row_ptr[row], end = params.adjacency.row_ptr[row + 1];
+  Store(params, row, col, end - begin, WalkedAlone<kWeighted, kMax>(params, begin, end, col));
+}
+
+template <bool kWeighted, bool kMax>
+__global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params params) {
+  const int64_t element = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t row = element / params.dst.cols, col = element % params.dst.cols;
+  if (row >= params.adjacency.rows) return;
+  const int64_t begin = params.adjacency.row_ptr[row], end = params.adjacency.row_ptr[row + 1];
+  Store(params, row, col, end - begin, WalkedAlone<kWeighted, kMax>(params, begin, end, col));
+}
+
+template <bool kWeighted, bool kMax>
+void Launch(const Params& params, const RowCacheConfig& config, cudaStream_t stream) {
+  const int factor = config.cached ? config.coarsening : 1;
   if (params.dst.cols < 32) {
     const int64_t elements = params.dst.rows * params.dst.cols;
     const unsigned blocks = static_cast<unsigned>((elements + 32 * kWarps - 1) / (32 * kWarps));
@@ -137,7 +154,9 @@ void Launch(const Params& params, int factor, cudaStream_t stream) {
   }
   const dim3 grid(static_cast<unsigned>((params.dst.rows + kWarps - 1) / kWarps),
                   static_cast<unsigned>((params.dst.cols + 32 * factor - 1) / (32 * factor)));
-  if (factor == 1) {
+  if (!config.cached) {
+    RowPlain<kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
+  } else if (factor == 1) {
     RowCache<1, kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
   } else if (factor == 2) {
     RowCache<2, kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
@@ -153,12 +172,11 @@ cudaError_t LaunchRowCache(const AggregateArgs& args, const RowCacheConfig& conf
   const float sign = args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f;
   const Params params{args.adjacency,      args.src_scale, args.src,        args.dst,
                       args.problem.reduce, sign,           args.self_scale, args.epilogue};
-  const int factor = config.coarsening;
   const bool weighted = args.adjacency.value != nullptr || args.src_scale != nullptr;
   if (args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin) {
-    weighted ? Launch<true, true>(params, factor, target.stream) : Launch<false, true>(params, factor, target.stream);
+    weighted ? Launch<true, true>(params, config, target.stream) : Launch<false, true>(params, config, target.stream);
   } else {
-    weighted ? Launch<true, false>(params, factor, target.stream) : Launch<false, false>(params, factor, target.stream);
+    weighted ? Launch<true, false>(params, config, target.stream) : Launch<false, false>(params, config, target.stream);
   }
   return cudaGetLastError();
 }

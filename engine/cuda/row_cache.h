@@ -14,6 +14,7 @@ namespace vicinal::cuda {
 
 struct RowCacheConfig {
   int coarsening = 1;  // CF: groups of 32 columns per warp, 1, 2 or 4
+  bool cached = true;  // false: neither row caching nor merging, the paper's Algorithm 1; equal bits
 
   friend bool operator==(const RowCacheConfig&, const RowCacheConfig&) = default;
 };

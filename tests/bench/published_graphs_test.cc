@@ -33,6 +33,16 @@ TEST(PublishedGraphsTest, AreBitForBitTheListedOnes) {
   EXPECT_EQ(ChecksumOf("artist", 2), 0x2a5cbe39ebf75200);
 }
 
+TEST(PublishedGraphsTest, NearCompleteGraphLacksThePublishedNumberOfPairs) {
+  ThreadPool pool(2);
+  const StatusOr<BinaryGraph> graph = MakePublishedGraph("mann-a81", pool);
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(graph->nodes, 3321);
+  EXPECT_EQ(graph->edges(), 2 * 5'506'380) << "MANN_a81's edges, both ways";
+  EXPECT_EQ(graph->row_ptr[1], 3320 - 40) << "a point is in 40 triples";
+  EXPECT_EQ(graph->row_ptr[3321] - graph->row_ptr[3320], 3320 - 3) << "two of its triple, and a point";
+}
+
 TEST(PublishedGraphsTest, DoNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(ChecksumOf("pubmed", 1), ChecksumOf("pubmed", 5));
 }

@@ -45,13 +45,15 @@ std::vector<double> Want(const Case& c) {
   return result;
 }
 
-HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<EdgeScoresKernel>& kernel, const Case& c) {
+HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<EdgeScoresKernel>& kernel, const Case& c,
+               const KernelConfig& config) {
   const DeviceGraph graph(*gpu.device, c.graph);
   const DeviceMatrix src(*gpu.device, c.src, c.layout, 1e30f), target(*gpu.device, c.target, c.layout, 1e30f);
   const HostMatrix poison = FilledMatrix(c.graph.edges(), c.columns(), std::numeric_limits<float>::quiet_NaN());
   const DeviceMatrix dst(*gpu.device, poison, c.layout, 12345.0f);
   EdgeScoresArgs args;
   args.problem = c.problem;
+  args.config = config;
   args.adjacency = graph.view(false);
   args.src = src.view();
   if (c.problem.dot || c.problem.message != Message::kSource) args.target = target.view();
@@ -84,8 +86,11 @@ void RunEdgeScoreCases(Gpu& gpu, Report& report) {
       const std::vector<double> want = Want(c);
       for (const auto& kernel : gpu.registry.edge_scores.kernels()) {
         const std::string name(kernel->kernel().name());
-        report.Check("edge_scores " + name, c.Name(name), Run(gpu, report, *kernel, c), Run(gpu, report, *kernel, c),
-                     want);
+        for (const KernelConfig& config : {KernelConfig(), KernelConfig{{1}}}) {
+          if (config != KernelConfig() && (kernel->kernel().ParameterNames().empty() || !dot)) continue;
+          report.Check("edge_scores " + name, c.Name(name) + (config == KernelConfig() ? "" : ", 1"),
+                       Run(gpu, report, *kernel, c, config), Run(gpu, report, *kernel, c, config), want);
+        }
       }
     };
     for (const auto& size : {std::pair<int64_t, int64_t>{1, 1},

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the comparison with published claims makes of its cells, counts and counters, on fixtures: no GPU."""
+
+import os
+import struct
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from bench.cuda import claim_cells, claim_table
+
+
+def run(kernel, us, parameters="", right=True):
+    return {"kernel": kernel, "parameters": parameters, "right": right, "median_us": us, "p10_us": us - 1, "p90_us": us + 1}
+
+
+def cell(graph, operation, width, kernels, order="none", peers=()):
+    return {
+        "graph": graph, "order": order, "operation": operation, "width": width, "edges": 1000, "dram_floor_us": 5.0,
+        "gather_floor_us": 8.0, "cusparse_sum_us": 40.0, "kernels": kernels,
+        "peers": [{"algorithm": a, "right": True, "median_us": us, "p10_us": us, "p90_us": us} for a, us in peers],
+    }
+
+
+def cells(*some):
+    return claim_cells.Cells([{"copy_bytes_per_second": 4e12, "cells": list(some)}])
+
+
+def claim(text):
+    return next(one for one in claim_table.CLAIMS if one.text == text)
+
+
+class CellsTest(unittest.TestCase):
+    def test_the_fastest_right_run_and_the_named_configuration(self):
+        found = cells(cell("g", "sum", 64, [
+            run("row_cache", 9.0), run("row_cache", 4.0, "cf=2 uncached=0"), run("row_cache", 1.0, "cf=4 uncached=0", False),
+            {"kernel": "row_cache", "refused": "no"}]))
+        self.assertEqual(found.kernel("g", "none", "sum", 64, "row_cache").us, 4.0)
+        self.assertEqual(found.kernel("g", "none", "sum", 64, "row_cache", {}).us, 9.0)
+        self.assertEqual(found.kernel("g", "none", "sum", 64, "row_cache", {"cf": 2}).name, "row_cache cf=2 uncached=0")
+        self.assertIsNone(found.kernel("g", "none", "sum", 64, "row_cache", {"cf": 4}))
+        self.assertIsNone(found.kernel("g", "rcm", "sum", 64, "row_cache"))
+
+    def test_runs_on_one_problem_are_joined(self):
+        found = cells(cell("g", "sum", 64, [run("a", 2.0)]), cell("g", "sum", 64, [run("b", 3.0)]))
+        self.assertEqual(found.kernel("g", "none", "sum", 64, "a").us, 2.0)
+        self.assertEqual(found.kernel("g", "none", "sum", 64, "b").us, 3.0)
+
+    def test_cusparse_by_algorithm(self):
+        found = cells(cell("g", "sum", 64, [], peers=[("csr_alg2", 12.0), ("csr_alg3", 10.0)]))
+        self.assertEqual(found.cusparse("g", "none", "sum", 64).us, 10.0)
+        self.assertEqual(found.cusparse("g", "none", "sum", 64, "csr_alg2").us, 12.0)
+        self.assertIsNone(found.cusparse("g", "none", "sum", 64, "csr_alg1"))
+
+
+class CountsTest(unittest.TestCase):
+    def test_additions_by_hand(self):
+        # Groups of 2, three to a block: rows of 5, 0, 1 and 4 edges have 3, 1, 1 and 2 groups: |AAA|BCD|D|.
+        self.assertEqual(claim_cells.additions([5, 0, 1, 4], 2, 3), (7, 5))
+        self.assertEqual(claim_cells.additions([5, 0, 1, 4], 2, 1), (7, 7))
+        self.assertEqual(claim_cells.additions([5, 0, 1, 4], 2, 100), (7, 4))
+
+    def test_row_lengths_of_a_graphs_file(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(struct.pack("<qq4i3i", 3, 3, 0, 2, 2, 3, 1, 2, 0))
+            file.flush()
+            self.assertEqual(claim_cells.row_lengths(file.name), [2, 0, 1])
+
+    def test_the_table_of_counts(self):
+        self.assertIn("| g | 4 | 64 | 6,400 | 3,200 | 50 % |", claim_table.count_table([("g", 4, 64, 100, 50)]))
+
+
+class CountersTest(unittest.TestCase):
+    def test_medians_by_kernel(self):
+        name = "void vicinal::cuda::<unnamed>::RowCache<(int)2, (bool)1>(vicinal::cuda::Params)"
+        lines = ["==PROF== Connected", '"ID","Kernel Name","dram__bytes_read.sum"', '"","","byte"']
+        lines += [f'"{i}","{name}","{value}"' for i, value in enumerate(("1,000", "3000", "2000"))]
+        counters = claim_cells.read_counters(lines + ["==WARNING== some"])
+        self.assertEqual(list(counters.values()), [{"dram__bytes_read.sum": 2000.0}])
+        self.assertTrue(next(iter(counters)).startswith("RowCache<"))
+
+    def test_a_log_without_counters(self):
+        self.assertEqual(claim_cells.read_counters(["==ERROR== LibraryNotLoaded"]), {})
+
+
+class ClaimsTest(unittest.TestCase):
+    def test_a_mean_is_held_against_the_published_mean(self):
+        caching = claim("coalesced row caching")
+        found = cells(*[cell(graph, "sum_weighted", 512, [run("row_cache", us, "cf=0 uncached=1"), run("row_cache", 10.0, "cf=1 uncached=0")])
+                        for graph, us in (("cora", 10.0), ("pubmed", 40.0))])
+        some = claim_table.ratios(caching, found)
+        figure, holds = claim_table.outcome(caching, some)
+        self.assertAlmostEqual(figure, 2.0)
+        self.assertTrue(holds)
+        self.assertAlmostEqual(some[1].low, 39.0 / 11.0)
+        self.assertIn("| cora, pubmed; 512 | 2.00 mean | 0.82 to 4.56 | yes |", claim_table.table(found))
+
+    def test_up_to_is_the_most(self):
+        tree = claim("tree reduction, dot-product attention")
+        found = cells(*[cell("rand-100K", "edge_dot", width, [run("template_sddmm", 10.0), run("template_sddmm", us, "serial=1")])
+                        for width, us in ((64, 12.0), (128, 19.0))])
+        figure, holds = claim_table.outcome(tree, claim_table.ratios(tree, found))
+        self.assertAlmostEqual(figure, 1.9)
+        self.assertFalse(holds)
+
+    def test_what_was_not_measured_is_said(self):
+        self.assertIn("| not measured | - | - |", claim_table.table(cells()))
+        self.assertEqual(claim_table.details(cells()), "")
+
+    def test_hybrid_partitioning_is_against_the_same_kernel_without(self):
+        found = cells(cell("rand-100K-out", "sum", 128, [run("template_spmm", 30.0), run("template_spmm", 20.0, "degree=960")]))
+        hybrid = claim("hybrid partitioning by degree")
+        figure, _ = claim_table.outcome(hybrid, claim_table.ratios(hybrid, found))
+        self.assertAlmostEqual(figure, 1.5)
+
+    def test_edge_wise_attention_is_three_kernels(self):
+        attention = claim("attention (GAT) over DGL, inference")
+        found = cells(cell("reddit", "edge_dot", 64, [run("template_sddmm", 50.0, "serial=1")]),
+                      cell("reddit", "dot_1", 64, [run("fused_rows", 10.0)]))
+        # 50 us of products, 40 us of cuSPARSE, 1,000 edges * 20 bytes at 4 TB/s: 0.005 us.
+        self.assertAlmostEqual(claim_table.ratios(attention, found)[0].value, 9.0005)
+
+    def test_every_graph_and_study_is_known(self):
+        for study in claim_table.STUDIES:
+            self.assertLessEqual(set(study.graphs), set(claim_table.GRAPHS))
+        for one in claim_table.CLAIMS:
+            self.assertLessEqual(set(one.graphs), set(claim_table.GRAPHS))
+
+
+if __name__ == "__main__":
+    unittest.main()
