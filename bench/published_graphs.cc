@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kSeed = 7;
 constexpr int64_t kPairsOfTask = 1 << 16;
 
-enum class Law { kCommunities, kFanIn, kRmat, kMolecules };
+enum class Law { kCommunities, kFanIn, kFanOut, kRmat, kMolecules, kNearComplete };
 
 struct Recipe {
   std::string_view name;
@@ -44,8 +44,10 @@ constexpr Recipe kRecipes[] = {
     {"reddit", Law::kCommunities, 232965, 114615892, 1.285, 41, 0.78, 2.4, 44},
     {"proteins", Law::kCommunities, 132534, 79122504, 1.183, 60, 0.7, 3.0, 13},
     {"rand-100K", Law::kFanIn, 100000},
+    {"rand-100K-out", Law::kFanOut, 100000},
     {"rmat5", Law::kRmat, 10240, 10500000, 1.6},
     {"molecules", Law::kMolecules, 1900000},
+    {"mann-a81", Law::kNearComplete, 3321},
 };
 
 // Draws an index with probability by its weight: the index whose stretch of the summed weights holds a number. A table
@@ -148,7 +150,8 @@ BinaryGraph DrawCommunities(const Recipe& recipe, ThreadPool& pool) {
   return GraphOfPairs(recipe.nodes, std::move(pairs), Direction::kBothWays, pool);
 }
 
-BinaryGraph DrawFanIn(const Recipe& recipe, ThreadPool& pool) {
+// Every fifth node has 2,000 in-edges from nodes drawn at random, the others 100; for kFanOut the edges turned round.
+BinaryGraph DrawFan(const Recipe& recipe, ThreadPool& pool) {
   constexpr int64_t kEvery = 5, kMany = 2000, kFew = 100;
   const auto begin_of = [](int64_t node) { return node * kFew + (node + kEvery - 1) / kEvery * (kMany - kFew); };
   std::vector<NodePair> pairs(begin_of(recipe.nodes));
@@ -156,7 +159,8 @@ BinaryGraph DrawFanIn(const Recipe& recipe, ThreadPool& pool) {
     for (int64_t node = begin; node < end; ++node) {
       CountedRandom random(kSeed, node);
       for (int64_t k = begin_of(node); k < begin_of(node + 1); ++k) {
-        pairs[k] = {static_cast<int32_t>(node), static_cast<int32_t>(random.Below(recipe.nodes))};
+        const auto one = static_cast<int32_t>(node), other = static_cast<int32_t>(random.Below(recipe.nodes));
+        pairs[k] = recipe.law == Law::kFanIn ? NodePair{one, other} : NodePair{other, one};
       }
     }
   });
@@ -210,16 +214,40 @@ BinaryGraph DrawMolecules(const Recipe& recipe, ThreadPool& pool) {
   return GraphOfPairs(recipe.nodes, std::move(pairs), Direction::kBothWays, pool);
 }
 
+// DIMACS' MANN_a81 in form: all pairs of 3,321 nodes but those within 1,080 triples of nodes, and those of a triple's
+// nodes with the three of 81 points that the triple stands for. Which points these are is made up.
+BinaryGraph DrawNearComplete(const Recipe& recipe, ThreadPool& pool) {
+  constexpr int32_t kPoints = 81;
+  const auto nodes = static_cast<int32_t>(recipe.nodes);
+  const auto apart = [](int32_t a, int32_t b) {
+    if (a > b) std::swap(a, b);
+    if (b < kPoints) return a == b;
+    if (a < kPoints) return a == (b - kPoints) % kPoints;
+    return (a - kPoints) / 3 == (b - kPoints) / 3;
+  };
+  std::vector<NodePair> pairs;
+  pairs.reserve(recipe.nodes * recipe.nodes);
+  for (int32_t target = 0; target < nodes; ++target) {
+    for (int32_t source = 0; source < nodes; ++source) {
+      if (!apart(target, source)) pairs.push_back({target, source});
+    }
+  }
+  return GraphOfPairs(recipe.nodes, std::move(pairs), Direction::kAsDrawn, pool);
+}
+
 BinaryGraph Draw(const Recipe& recipe, ThreadPool& pool) {
   switch (recipe.law) {
     case Law::kCommunities:
       return DrawCommunities(recipe, pool);
     case Law::kFanIn:
-      return DrawFanIn(recipe, pool);
+    case Law::kFanOut:
+      return DrawFan(recipe, pool);
     case Law::kRmat:
       return DrawRmat(recipe, pool);
     case Law::kMolecules:
       return DrawMolecules(recipe, pool);
+    case Law::kNearComplete:
+      return DrawNearComplete(recipe, pool);
   }
   return {};
 }

@@ -30,13 +30,6 @@ Json ToJson(const std::vector<PeerRun>& runs) {
 
 }  // namespace
 
-bool CellBench::Wanted(const std::string& kernel) const {
-  if (options_.kernels.empty()) return true;
-  return std::any_of(options_.kernels.begin(), options_.kernels.end(), [&](const std::string& wanted) {
-    return wanted.ends_with('*') ? kernel.starts_with(wanted.substr(0, wanted.size() - 1)) : kernel == wanted;
-  });
-}
-
 std::vector<PeerRun> CellBench::TimePeers(const Operation& operation, const Workload& workload,
                                           const SampledRows& rows) {
   if (operation.family == Family::kEdgeScores) {
@@ -137,7 +130,7 @@ Json CellBench::Run(const Operation& operation, int64_t width) {
     cell["listed_us"] = *share * sum_us;
   }
   cell["kernels"] = Json::array();
-  const Entrants entrants = workload.Kernels([this](const std::string& kernel) { return Wanted(kernel); });
+  const Entrants entrants = workload.Kernels(options_.choice);
   for (const KernelRefusal& refusal : entrants.refusals) {
     cell["kernels"].push_back({{"kernel", refusal.kernel}, {"refused", refusal.reason}});
   }

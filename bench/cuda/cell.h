@@ -21,9 +21,9 @@ namespace vicinal::bench {
 using Json = nlohmann::ordered_json;
 
 struct CellOptions {
-  double budget_us = 60e3;           // of one timing
-  std::vector<std::string> kernels;  // names, or beginnings of names that end in '*'; empty: all
-  bool all_configurations = true;    // else each kernel's default only
+  double budget_us = 60e3;  // of one timing
+  Choice choice;
+  bool all_configurations = true;  // else each kernel's default only
   // A configuration this much slower than the fastest so far keeps the time of its first few runs.
   double hopeless = 1.3;
 };
@@ -42,7 +42,6 @@ class CellBench {
   double SumUs(int64_t width);
   std::vector<PeerRun> TimePeers(const Operation& operation, const Workload& workload, const SampledRows& rows);
   Json TimeKernel(const Contestant& contestant, const Workload& workload, const SampledRows& rows, double* best_us);
-  bool Wanted(const std::string& kernel) const;
 
   Gpu& gpu_;
   const DeviceGraph& graph_;

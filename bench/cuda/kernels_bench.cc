@@ -4,7 +4,8 @@
 // each result is checked on sampled rows before it counts. bench/README.md says what the columns mean.
 //   vicinal_bench_cuda --backend=libvicinal_cuda.so --json=OUT.json GRAPH.bin[:WIDTHS] ...
 //     [--widths=16,32] [--operations=sum,max] [--orders=none,rcm] [--kernels=balanced_rows,tile*] [--defaults_only]
-//     [--budget_ms=60] [--stop_after=SECONDS]        exit status 3: the time was up before all was measured
+//     [--configurations=row_cache:cf=2,row_cache:uncached=1] [--budget_ms=60] [--stop_after=SECONDS]        exit status
+//     3: the time was up before all was measured
 //   vicinal_bench_cuda --summarise EARLIER.json ...  summary of earlier runs
 #include <algorithm>
 #include <chrono>
@@ -37,6 +38,7 @@ ABSL_FLAG(Words, widths, Words({"16", "32", "64", "128", "256", "512"}), "Widths
 ABSL_FLAG(Words, operations, {}, "Operations; empty: all.");
 ABSL_FLAG(Words, orders, Words({"none"}), "Orders of nodes to renumber each graph by: none, rcm, community, ...");
 ABSL_FLAG(Words, kernels, {}, "Kernels by name, or by its beginning and '*'; empty: all.");
+ABSL_FLAG(Words, configurations, {}, "KERNEL:PARAMETER=VALUE:...: what to run of these kernels in place of all.");
 ABSL_FLAG(bool, defaults_only, false, "Each kernel in its default configuration only.");
 ABSL_FLAG(double, budget_ms, 60, "Device time of one timing; 5 runs at least, 30 at most.");
 ABSL_FLAG(double, stop_after, 0, "Seconds after which no cell is begun; 0: never.");
@@ -73,7 +75,11 @@ class Run {
  public:
   Run() : gpu_(absl::GetFlag(FLAGS_backend)), speed_(MeasureSpeed(gpu_)) {
     cell_options_.budget_us = 1e3 * absl::GetFlag(FLAGS_budget_ms);
-    cell_options_.kernels = absl::GetFlag(FLAGS_kernels);
+    cell_options_.choice.kernels = absl::GetFlag(FLAGS_kernels);
+    cell_options_.choice.configurations =
+        Must(ParseConfigurations(absl::GetFlag(FLAGS_configurations)), "--configurations");
+    // What is asked for by name is measured in full, however slow it is.
+    if (!cell_options_.choice.configurations.empty()) cell_options_.hopeless = std::numeric_limits<double>::infinity();
     cell_options_.all_configurations = !absl::GetFlag(FLAGS_defaults_only);
     document_ = {{"device", gpu_.description()},
                  {"copy_bytes_per_second", speed_.copy},

@@ -50,6 +50,7 @@ constexpr Operation kOperations[] = {
     Attention("gat_4", AttentionKind::kGat, 4, Listed::kGatFourHeads),
     Attention("gat_8", AttentionKind::kGat, 8, Listed::kNothing),
     Attention("gatv2_8", AttentionKind::kGatV2, 8, Listed::kNothing),
+    Attention("dot_1", AttentionKind::kDot, 1, Listed::kNothing),
     Attention("dot_8", AttentionKind::kDot, 8, Listed::kNothing),
     EdgeProduct("edge_dot"),
 };

@@ -5,6 +5,7 @@
 # Stages, each with a time limit of its own, so that a run can be cut into several sessions; results and logs in OUT:
 #   conformance   every kernel against its oracle
 #   kernels       aggregation and attention beside cuSPARSE         kernels.json
+#   claims        what the published systems claim beside ours      claims.md, claims-*.json
 #   models        whole models beside PyTorch Geometric             models.json
 #   server        every inference method, the GPU's answers beside the CPU's
 #   sanitizer     compute-sanitizer: memcheck and racecheck over the conformance cases
@@ -17,15 +18,16 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 out=""
 quick=false
-stages=conformance,kernels,models,server,sanitizer
+stages=conformance,kernels,claims,models,server,sanitizer
 graphs=""
+all_graphs=false
 bundle="$here"
 data="$here/tests/data"
 python="${PYTHON:-python3}"
 table=""
 failed=0
 
-usage() { sed -n '3,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [[ $# -gt 0 ]]; do
@@ -46,6 +48,7 @@ parse_arguments() {
   mkdir -p "$out"
   out="$(cd "$out" && pwd)"
   if [[ -z "$graphs" ]]; then
+    all_graphs=true
     if $quick; then graphs=cora,artist; else graphs=cora,citeseer,pubmed,artist,blogcatalog,amazon0505,molecules,rmat5,rand-100K,proteins,reddit; fi
   fi
 }
@@ -83,7 +86,7 @@ stage() {
 }
 
 make_graphs() {
-  wants kernels || wants models || return 0
+  wants kernels || wants models || wants claims || return 0
   work="$(mktemp -d)"
   trap 'rm -rf "$work"' EXIT
   # shellcheck disable=SC2086  # one argument per name is meant
@@ -113,6 +116,19 @@ run_kernels() {
   limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$bundle/bin/vicinal_bench_cuda" \
     --backend="$bundle/lib/libvicinal_cuda.so" --json="$out/kernels.json" --stop_after=$(($1 * 9 / 10)) "${flags[@]}" \
     "${files[@]}"
+}
+
+# On those of the graphs that claims are about, and on three that only claims are about: made here, where the full set is
+# wanted.
+run_claims() {
+  local names="$graphs"
+  if ! $quick && $all_graphs; then
+    names+=,amazon0505-ord,mann-a81,rand-100K-out
+    "$bundle/bin/vicinal_bench_graphs" "$work" amazon0505-ord mann-a81 rand-100K-out || return 1
+  fi
+  limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$python" -u "$here/bench/cuda/claims.py" --graphs "$work" \
+    --names "$names" --bench "$bundle/bin/vicinal_bench_cuda" --backend "$bundle/lib/libvicinal_cuda.so" --out "$out" \
+    --stop-after $(($1 * 8 / 10)) --profile-seconds $(($1 / 5))
 }
 
 run_models() {
@@ -161,12 +177,14 @@ main() {
   if $quick; then
     stage conformance 300 4
     stage kernels 60 60
+    stage claims 60 60
     stage models 60 30
     stage server 45 60
     stage sanitizer 80 60
   else
     stage conformance 300 4
     stage kernels 500 60
+    stage claims 400 200
     stage models 500 40
     stage server 240 20
     stage sanitizer 480 60

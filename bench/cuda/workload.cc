@@ -54,10 +54,11 @@ Contestant Enlist(Gpu& gpu, const RegisteredKernel<K>& entry, const typename K::
   return contestant;
 }
 
-// `args_of(set)`: arguments of a run. Every kernel that is wanted and does not refuse, in all its configurations.
+// `args_of(set)`: arguments of a run. Every kernel that is wanted and does not refuse, in all its configurations or the
+// forced ones.
 template <class K, class ArgsOf>
-Entrants Enter(Gpu& gpu, const DeviceGraph& graph, const OperationKernels<K>& kernels,
-               const std::function<bool(const std::string&)>& wanted, const ArgsOf& args_of) {
+Entrants Enter(Gpu& gpu, const DeviceGraph& graph, const OperationKernels<K>& kernels, const Choice& choice,
+               const ArgsOf& args_of) {
   Entrants entrants;
   const typename K::Args args = args_of(0);
   bool first = true;
@@ -69,10 +70,11 @@ Entrants Enter(Gpu& gpu, const DeviceGraph& graph, const OperationKernels<K>& ke
       continue;
     }
     const bool first_kernel = std::exchange(first, false);
-    if (!wanted(name)) continue;
-    bool default_configuration = true;
-    for (const KernelConfig& config : kernel.Candidates(args.problem)) {
-      const bool first_choice = first_kernel && std::exchange(default_configuration, false);
+    if (!choice.Wants(name)) continue;
+    std::vector<KernelConfig> configs = Must(choice.Forced(name, kernel.ParameterNames()), "--configurations");
+    if (configs.empty()) configs = kernel.Candidates(args.problem);
+    for (const KernelConfig& config : configs) {
+      const bool first_choice = first_kernel && config == KernelConfig();
       const StatusOr<DeviceGraph::Layout> layout = LayoutOf(gpu, graph, kernel, args, config);
       if (!layout.ok()) {
         entrants.refusals.push_back({name, std::string(layout.status().message())});
@@ -169,15 +171,15 @@ EdgeScoresArgs Workload::EdgeProducts(int set) const {
   return args;
 }
 
-Entrants Workload::Kernels(const std::function<bool(const std::string&)>& wanted) const {
+Entrants Workload::Kernels(const Choice& choice) const {
   const KernelRegistry& registry = gpu_.registry();
   switch (operation_.family) {
     case Family::kAggregate:
-      return Enter(gpu_, graph_, registry.aggregate, wanted, [this](int set) { return Aggregate(set); });
+      return Enter(gpu_, graph_, registry.aggregate, choice, [this](int set) { return Aggregate(set); });
     case Family::kAttention:
-      return Enter(gpu_, graph_, registry.attention, wanted, [this](int set) { return Attend(set); });
+      return Enter(gpu_, graph_, registry.attention, choice, [this](int set) { return Attend(set); });
     case Family::kEdgeScores:
-      return Enter(gpu_, graph_, registry.edge_scores, wanted, [this](int set) { return EdgeProducts(set); });
+      return Enter(gpu_, graph_, registry.edge_scores, choice, [this](int set) { return EdgeProducts(set); });
   }
   return {};
 }

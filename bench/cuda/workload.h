@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/cuda/configurations.h"
 #include "bench/cuda/cusparse_peer.h"
 #include "bench/cuda/device_graph.h"
 #include "bench/cuda/gpu.h"
@@ -47,8 +48,8 @@ class Workload {
   // REQUIRES: operation.heads divides width.
   Workload(Gpu& gpu, const DeviceGraph& graph, const Operation& operation, int64_t width);
 
-  // Kernels of the backend that `wanted` wants, in its order. The workload must outlive what is returned.
-  Entrants Kernels(const std::function<bool(const std::string& kernel)>& wanted) const;
+  // Kernels of the backend that `choice` wants, in the backend's order. The workload must outlive what is returned.
+  Entrants Kernels(const Choice& choice) const;
   Traffic traffic() const;
   // [nodes * width], or [edges] for edge scores.
   float* result(int set) const { return result_[set].as<float>(); }

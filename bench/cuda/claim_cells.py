@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times out of vicinal_bench_cuda's cells, by graph, order, operation and width; how often a neighbour group adds to
+memory, counted from a graph's rows; counters out of Nsight Compute's CSV. Standard library only."""
+
+import array
+import collections
+import csv
+import statistics
+import struct
+import sys
+
+Timing = collections.namedtuple("Timing", "us low high name")
+
+
+def _timing(entry, name):
+    return Timing(entry["median_us"], entry["p10_us"], entry["p90_us"], name)
+
+
+def parameters_of(text):
+    """"cf=2 uncached=0" -> {"cf": 2}: what differs from zero, the kernel's own choice."""
+    pairs = (word.split("=") for word in text.split())
+    return {name: int(value) for name, value in pairs if int(value) != 0}
+
+
+class Cells:
+    """Cells of several runs. Where two have the same key the later one counts."""
+
+    def __init__(self, documents):
+        self.copy_speed = max([d["copy_bytes_per_second"] for d in documents], default=0.0)
+        self._cells = {}
+        for document in documents:
+            for cell in document["cells"]:
+                key = (cell["graph"], cell["order"], cell["operation"], cell["width"])
+                kept = self._cells.get(key)
+                if kept is not None:
+                    cell = {**kept, **cell, "kernels": kept["kernels"] + cell["kernels"]}
+                self._cells[key] = cell
+
+    def cell(self, graph, order, operation, width):
+        return self._cells.get((graph, order, operation, width))
+
+    def kernel(self, graph, order, operation, width, kernel, parameters=None):
+        """The fastest right run of a kernel; with `parameters`, of that configuration alone. None: it did not run."""
+        cell = self.cell(graph, order, operation, width) or {"kernels": []}
+        runs = [
+            _timing(entry, (kernel + " " + entry["parameters"]).strip())
+            for entry in cell["kernels"]
+            if entry["kernel"] == kernel
+            and entry.get("right")
+            and "median_us" in entry
+            and (parameters is None or parameters_of(entry["parameters"]) == parameters)
+        ]
+        return min(runs, default=None)
+
+    def cusparse(self, graph, order, operation, width, algorithm=None):
+        """cuSPARSE's fastest right algorithm, or the named one."""
+        cell = self.cell(graph, order, operation, width) or {}
+        runs = [
+            _timing(peer, "cuSPARSE " + peer["algorithm"])
+            for peer in cell.get("peers", [])
+            if peer["right"] and algorithm in (None, peer["algorithm"])
+        ]
+        return min(runs, default=None)
+
+    def floors(self, graph, order, operation, width):
+        """(DRAM floor, gather floor) in microseconds."""
+        cell = self.cell(graph, order, operation, width)
+        return cell["dram_floor_us"], cell["gather_floor_us"]
+
+
+def row_lengths(path):
+    """In-degrees of a graph as vicinal_bench_graphs writes it."""
+    with open(path, "rb") as file:
+        nodes, _ = struct.unpack("<qq", file.read(16))
+        row_ptr = array.array("i")
+        row_ptr.fromfile(file, nodes + 1)
+    if sys.byteorder != "little":
+        row_ptr.byteswap()
+    return [end - begin for begin, end in zip(row_ptr, row_ptr[1:])]
+
+
+def additions(lengths, group_size, groups_per_block):
+    """(groups, leaders): how many times a row's sum in memory is added to when every group does, and when the groups of
+    a row that lie in one block are added up there first."""
+    groups = leaders = 0
+    for length in lengths:
+        count = max(1, -(-length // group_size))
+        leaders += (groups + count - 1) // groups_per_block - groups // groups_per_block + 1
+        groups += count
+    return groups, leaders
+
+
+def read_counters(lines):
+    """{kernel name: {metric: median over its launches}} from `ncu --csv --page raw --print-units base`. Template
+    arguments stay in the name, parameters and name spaces do not."""
+    rows = list(csv.reader(line for line in lines if line.startswith('"')))
+    if not rows:
+        return {}
+    header, samples = rows[0], collections.defaultdict(lambda: collections.defaultdict(list))
+    name_at = header.index("Kernel Name")
+    metrics = [(i, name) for i, name in enumerate(header) if "__" in name and "." in name]
+    for row in rows[1:]:
+        if not row[name_at]:  # units
+            continue
+        for i, metric in metrics:
+            try:
+                samples[_short(row[name_at])][metric].append(float(row[i].replace(",", "")))
+            except ValueError:
+                pass
+    return {name: {m: statistics.median(v) for m, v in by.items()} for name, by in samples.items()}
+
+
+def _short(name):
+    name = name.replace("void ", "").replace("<unnamed>::", "").replace("(anonymous namespace)::", "")
+    name = name.replace("vicinal::cuda::", "")
+    return name.split(">(")[0] + ">" if ">(" in name else name.split("(")[0]
