@@ -3,13 +3,13 @@
 // product of u and v, or a whole message per edge.
 //
 // Idea. As FeatGraph does on a GPU: lanes side by side along the features (feature-parallel threads), and for products
-// a tree reduction over them, here by shuffles. A group of lanes takes 32 neighbouring edges, however many rows they
-// belong to, so work is even without any preparation; the target's part stays in registers until the row changes, which
-// in most graphs halves the bytes. Four edges' source rows are loaded before the first is used. Heads are done as many
-// at a time as there are lanes for; a head begins at a lane that is a multiple of its lanes, rounded up to a power of
-// two. Without the tree, for what that is worth, a thread takes an edge and all of its columns, as Gunrock does
-// (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Moves edges * (4 + 4 *
-// width) bytes of gather and edges * 4 * heads (or width) of stores.
+// a tree reduction over them, here by shuffles. A group of lanes takes 32 neighbouring edges (128 of millions), however
+// many rows they belong to, so work is even without any preparation; the target's part stays in registers until the row
+// changes, which in most graphs halves the bytes. Four edges' source rows are loaded before the first is used. Heads
+// are done as many at a time as there are lanes for; a head begins at a lane that is a multiple of its lanes, rounded
+// up to a power of two. Without the tree, for what that is worth, a thread takes an edge and all of its columns, as
+// Gunrock does (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Moves edges
+// * (4 + 4 * width) bytes of gather and edges * 4 * heads (or width) of stores.
 #include <algorithm>
 #include <cstdint>
 
@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kAtOnce = 4;
+constexpr int64_t kManyEdges = 1 << 22;
 
 struct Params {
   CsrView adjacency;
@@ -30,6 +31,7 @@ struct Params {
   Message message;
   int heads, head_width;
   int lanes_per_head;
+  int group_edges;
 };
 
 // The edges of a group of lanes.
@@ -45,8 +47,8 @@ struct EdgeWork {
     const int64_t* row_ptr = params.adjacency.row_ptr;
     const int64_t group = int64_t{blockIdx.x} * (kThreads / kLanes) + threadIdx.x / kLanes;
     base = __ldg(row_ptr);
-    begin = base + group * kScoreEdges;
-    end = min(begin + kScoreEdges, __ldg(row_ptr + params.adjacency.rows));
+    begin = base + group * params.group_edges;
+    end = min(begin + params.group_edges, __ldg(row_ptr + params.adjacency.rows));
     row = begin < end ? RowOfEdge<kLanes>(row_ptr, params.adjacency.rows, begin) : 0;
     row_end = __ldg(row_ptr + row + 1);
   }
@@ -71,42 +73,91 @@ struct HeadPart {
   }
 };
 
-// Products of a group's edges, for as many heads as it has lanes for, and a part of their columns.
+// What kAtOnce scores come to over the lanes of a head: a tree over lanes for each, the first two levels of the four
+// together, by which half of the lanes takes whose sums. Same pairs, same bits as one after the other. The caller's
+// lane then has the score of edge number `mine`, if it is one that writes.
+struct TreeSum {
+  float score;
+  int mine;
+  bool writes;
+
+  __device__ TreeSum(const float (&part)[kAtOnce], unsigned mask, int lane, int lanes_per_head) {
+    static_assert(kAtOnce == 4);
+    const int half = lanes_per_head / 2, quarter = lanes_per_head / 4;
+    const bool upper = (lane & half) != 0, odd = (lane & quarter) != 0;
+    float even_sum = upper ? part[2] : part[0], odd_sum = upper ? part[3] : part[1];
+    even_sum += __shfl_xor_sync(mask, upper ? part[0] : part[2], half);
+    odd_sum += __shfl_xor_sync(mask, upper ? part[1] : part[3], half);
+    score = odd ? odd_sum : even_sum;
+    score += __shfl_xor_sync(mask, odd ? even_sum : odd_sum, quarter);
+    for (int distance = quarter / 2; distance > 0; distance /= 2) {
+      score += __shfl_xor_sync(mask, score, distance);
+    }
+    mine = (upper ? 2 : 0) + (odd ? 1 : 0);
+    writes = lane % quarter == 0;
+  }
+};
+
+__device__ inline void StoreScore(const Params& params, int64_t row, int head, bool adds, float score) {
+  float* dst = params.dst.data + row * params.dst.stride + head;
+  *dst = adds ? *dst + score : score;
+}
+
+// Scores of kAtOnce edges from the lanes' parts of them; heads of fewer than four lanes have too few for a joint tree.
+template <int kLanes>
+__device__ inline void StoreScores(const Params& params, const EdgeWork<kLanes>& work, int64_t first, int head,
+                                   bool has_head, bool adds, float (&part)[kAtOnce]) {
+  const unsigned mask = GroupMask<kLanes>();
+  if (params.lanes_per_head >= kAtOnce) {
+    const TreeSum sum(part, mask, work.lane, params.lanes_per_head);
+    if (sum.writes && has_head && first + sum.mine < work.end) {
+      StoreScore(params, first + sum.mine - work.base, head, adds, sum.score);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kAtOnce; ++i) {
+    if (params.lanes_per_head == 2) part[i] += __shfl_xor_sync(mask, part[i], 1);
+    if (has_head && work.lane % params.lanes_per_head == 0 && first + i < work.end) {
+      StoreScore(params, first + i - work.base, head, adds, part[i]);
+    }
+  }
+}
+
+// Products of a group's edges, for as many heads as it has lanes for, and a part of their columns. Which sources come
+// next is read while the present ones' rows are on their way.
 template <int kVec, int kLanes, int kPacks>
 __device__ inline void MultiplyEdges(const Params& params, EdgeWork<kLanes> work,
                                      const HeadPart<kVec, kLanes, kPacks>& part, int head, bool adds) {
-  const unsigned mask = GroupMask<kLanes>();
-  const bool writes = part.has_head && work.lane % params.lanes_per_head == 0;
   Pack<kVec> v[kPacks];
   part.Load(params, params.target.data + work.row * params.target.stride, v);
+  int32_t source[kAtOnce];
+#pragma unroll
+  for (int i = 0; i < kAtOnce; ++i) source[i] = __ldg(params.adjacency.col + min(work.begin + i, work.end - 1));
   for (int64_t first = work.begin; first < work.end; first += kAtOnce) {
     Pack<kVec> u[kAtOnce][kPacks];
 #pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) part.Load(params, params.src.data + source[i] * params.src.stride, u[i]);
+#pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int64_t source = __ldg(params.adjacency.col + min(first + i, work.end - 1));
-      part.Load(params, params.src.data + source * params.src.stride, u[i]);
+      source[i] = __ldg(params.adjacency.col + min(first + kAtOnce + i, work.end - 1));
     }
+    float score[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int64_t edge = first + i;
-      if (edge >= work.end) break;
-      if (edge >= work.row_end) {
+      if (edge < work.end && edge >= work.row_end) {
         while (edge >= work.row_end) work.row_end = __ldg(params.adjacency.row_ptr + ++work.row + 1);
         part.Load(params, params.target.data + work.row * params.target.stride, v);
       }
-      float score = 0.0f;
+      score[i] = 0.0f;
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
-        for (int x = 0; x < kVec; ++x) score = fmaf(u[i][p].v[x], v[p].v[x], score);
+        for (int x = 0; x < kVec; ++x) score[i] = fmaf(u[i][p].v[x], v[p].v[x], score[i]);
       }
-      for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
-        score += __shfl_xor_sync(mask, score, distance);
-      }
-      if (!writes) continue;
-      float* dst = params.dst.data + (edge - work.base) * params.dst.stride + head;
-      *dst = adds ? *dst + score : score;
     }
+    StoreScores(params, work, first, head, part.has_head, adds, score);
   }
 }
 
@@ -128,21 +179,25 @@ __global__ void __launch_bounds__(kThreads) EdgeProducts(const __grid_constant__
   }
 }
 
-// A product by one thread, column after column.
+// A product by one thread, column after column; every 64 are a sum of their own, so that rounding hardly grows.
 template <int kVec>
 __device__ inline float SerialProduct(const float* u, const float* v, int width) {
+  constexpr int kColumns = 64;
   float score = 0.0f;
-  for (int c = 0; c < width; c += kVec) {
-    const Pack<kVec> x = LoadReadOnly<kVec>(u + c), y = LoadReadOnly<kVec>(v + c);
+  for (int first = 0; first < width; first += kColumns) {
+    float sum = 0.0f;
+    for (int c = first; c < min(first + kColumns, width); c += kVec) {
+      const Pack<kVec> x = LoadReadOnly<kVec>(u + c), y = LoadReadOnly<kVec>(v + c);
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) score = fmaf(x.v[i], y.v[i], score);
+      for (int i = 0; i < kVec; ++i) sum = fmaf(x.v[i], y.v[i], sum);
+    }
+    score += sum;
   }
   return score;
 }
 
 template <int kVec>
 __global__ void __launch_bounds__(kThreads) EdgeProductsSerial(const __grid_constant__ Params params) {
-  static_assert(kScoreEdges == 32);
   const EdgeWork<32> work(params);
   const int64_t edge = work.begin + work.lane;
   if (edge >= work.end) return;
@@ -191,17 +246,17 @@ __global__ void __launch_bounds__(kThreads) EdgeMessages(const __grid_constant__
 }
 
 template <int kLanes>
-unsigned Blocks(int64_t edges) {
-  constexpr int64_t kEdges = kThreads / kLanes * kScoreEdges;
-  return static_cast<unsigned>((edges + kEdges - 1) / kEdges);
+unsigned Blocks(int64_t edges, const Params& params) {
+  const int64_t of_block = int64_t{kThreads / kLanes} * params.group_edges;
+  return static_cast<unsigned>((edges + of_block - 1) / of_block);
 }
 
 template <int kVec>
 void LaunchMessages(const Params& params, int64_t edges, cudaStream_t stream) {
   if (params.dst.cols <= 8 * kVec) {
-    EdgeMessages<kVec, 8><<<Blocks<8>(edges), kThreads, 0, stream>>>(params);
+    EdgeMessages<kVec, 8><<<Blocks<8>(edges, params), kThreads, 0, stream>>>(params);
   } else {
-    EdgeMessages<kVec, 32><<<Blocks<32>(edges), kThreads, 0, stream>>>(params);
+    EdgeMessages<kVec, 32><<<Blocks<32>(edges, params), kThreads, 0, stream>>>(params);
   }
 }
 
@@ -213,13 +268,13 @@ void LaunchProducts(Params params, int64_t edges, cudaStream_t stream) {
   params.lanes_per_head = 1;
   while (params.lanes_per_head < packs && params.lanes_per_head < lanes) params.lanes_per_head *= 2;
   if (packs > 32) {
-    EdgeProducts<kVec, 32, 4><<<Blocks<32>(edges), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 32, 4><<<Blocks<32>(edges, params), kThreads, 0, stream>>>(params);
   } else if (lanes == 32) {
-    EdgeProducts<kVec, 32, 1><<<Blocks<32>(edges), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 32, 1><<<Blocks<32>(edges, params), kThreads, 0, stream>>>(params);
   } else if (lanes == 16) {
-    EdgeProducts<kVec, 16, 1><<<Blocks<16>(edges), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 16, 1><<<Blocks<16>(edges, params), kThreads, 0, stream>>>(params);
   } else {
-    EdgeProducts<kVec, 8, 1><<<Blocks<8>(edges), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 8, 1><<<Blocks<8>(edges, params), kThreads, 0, stream>>>(params);
   }
 }
 
@@ -233,15 +288,17 @@ bool InPacks(const View& view) {
 cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const LaunchTarget& target) {
   const EdgeScoresProblem& problem = args.problem;
   if (problem.edges == 0 || args.dst.cols == 0) return cudaSuccess;
-  Params params{args.adjacency, args.src, args.target, args.dst, problem.message, 1, 0, 1};
+  Params params{args.adjacency, args.src, args.target, args.dst, problem.message, 1, 0, 1, kScoreEdges};
   const bool reads_target = problem.dot || problem.message != Message::kSource;
   const bool packs = InPacks(args.src) && (!reads_target || InPacks(args.target));
   if (problem.dot) {
     params.heads = static_cast<int>(problem.heads);
     params.head_width = static_cast<int>(problem.width / problem.heads);
     const bool in_packs = packs && params.head_width % 4 == 0;
+    // Finding the first edge's row takes a search; where there are groups enough it is done for more edges.
+    if (tree && problem.edges >= kManyEdges) params.group_edges = 4 * kScoreEdges;
     if (!tree) {
-      const unsigned blocks = Blocks<32>(problem.edges);
+      const unsigned blocks = Blocks<32>(problem.edges, params);
       in_packs ? EdgeProductsSerial<4><<<blocks, kThreads, 0, target.stream>>>(params)
                : EdgeProductsSerial<1><<<blocks, kThreads, 0, target.stream>>>(params);
     } else {

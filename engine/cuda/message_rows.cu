@@ -63,37 +63,49 @@ struct Chains {
   }
 };
 
+// The next kChains edges of a piece; the last one again where it has fewer.
+template <class L>
+struct EdgeBatch {
+  int32_t source[kChains];
+  float weight[kChains];
+
+  __device__ EdgeBatch(const Params& params, int64_t base, int64_t end) {
+    const bool weighted = !L::kPlain && (params.adjacency.value != nullptr || params.part.src_scale != nullptr);
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      const int64_t edge = min(base + i, end - 1);
+      source[i] = __ldg(params.adjacency.col + edge);
+      weight[i] = weighted ? EdgeWeight(params.adjacency, params.part.src_scale, edge, source[i]) : 1.0f;
+    }
+  }
+};
+
+// Which sources come next is read while the present ones' rows are on their way.
 template <class L>
 __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece& piece, int64_t column) {
   const TargetTerms<L::kVec> terms(params.message, params.target.data + piece.row * params.target.stride + column);
   const float sign = L::Reduction::Sign(params.reduce);
   Chains<L> chains;
+  if (piece.begin >= piece.end) return chains.Total();
+  EdgeBatch<L> edges(params, piece.begin, piece.end);
   for (int64_t base = piece.begin; base < piece.end; base += kChains) {
     Pack<L::kVec> u[kChains];
-    float weight[kChains];
-    int32_t source[kChains];
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
-      const int64_t edge = min(base + i, piece.end - 1);
-      source[i] = __ldg(params.adjacency.col + edge);
-      weight[i] = !L::kPlain && (params.adjacency.value != nullptr || params.part.src_scale != nullptr)
-                      ? EdgeWeight(params.adjacency, params.part.src_scale, edge, source[i])
-                      : 1.0f;
+      u[i] = LoadReadOnly<L::kVec>(params.src.data + edges.source[i] * params.src.stride + column);
     }
-#pragma unroll
-    for (int i = 0; i < kChains; ++i) {
-      u[i] = LoadReadOnly<L::kVec>(params.src.data + source[i] * params.src.stride + column);
-    }
+    const EdgeBatch<L> next(params, base + kChains, piece.end);
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
       if (base + i >= piece.end) break;
 #pragma unroll
       for (int v = 0; v < L::kVec; ++v) {
         float m = terms.Of(u[i].v[v], v);
-        if constexpr (!L::kPlain) m = Activate(params.activation, m * weight[i]);
+        if constexpr (!L::kPlain) m = Activate(params.activation, m * edges.weight[i]);
         chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
       }
     }
+    edges = next;
   }
   return chains.Total();
 }

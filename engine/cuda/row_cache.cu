@@ -2,15 +2,16 @@
 // row_cache: aggregation after GE-SpMM (Huang et al., SC'20): CSR as it is, nothing prepared, any reduce.
 //
 // Idea. A warp takes a row and 32 * CF columns. Coalesced row caching (CRC): the warp reads 32 column indices (and
-// weights) of the row at once into shared memory, then all lanes walk over them. Coarse-grained warp merging (CWM): CF
-// column groups per warp share that walk, and CF independent loads are on their way. Narrower than 32 columns a thread
-// takes one element of dst and reads the row by itself. Without either (the paper's Algorithm 1, RowPlain), for what
-// the two are worth: every lane reads the row by itself, and a warp has 32 columns. Differs from the published kernel
-// in two things: maximum starts from minus infinity (minimum is a maximum of what is negated), and sums are folded
-// every 32 edges and again every 1024, so that rounding hardly grows with the length of a row. Measured on an H200 it
-// was faster than balanced_rows on small graphs only (cora, pubmed); it is the published bar, and needs no scratch. A
-// hub is one warp's work: slow there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted) and rows *
-// 4 * width of stores. Deterministic: a row is added by one warp in the order of its edges.
+// weights) of the row at once into shared memory, the indices as where their rows begin, then all lanes walk over them.
+// Coarse-grained warp merging (CWM): CF column groups per warp share that walk, and CF independent loads are on their
+// way. Narrower than 32 columns a thread takes one element of dst and reads the row by itself. Without either (the
+// paper's Algorithm 1, RowPlain), for what the two are worth: every lane reads the row by itself, and a warp has 32
+// columns. Differs from the published kernel in two things: maximum starts from minus infinity (minimum is a maximum of
+// what is negated), and sums are folded every 32 edges and again every 1024, so that rounding hardly grows with the
+// length of a row. Measured on an H200 it was faster than balanced_rows on small graphs only (cora, pubmed); it is the
+// published bar, and needs no scratch. A hub is one warp's work: slow there. Moves edges * (4 + 4 * width) bytes of
+// gather (4 more where weighted) and rows * 4 * width of stores. Deterministic: a row is added by one warp in the order
+// of its edges.
 #include <cmath>
 #include <cstdint>
 
@@ -61,48 +62,70 @@ __device__ void Store(const Params& params, int64_t row, int64_t col, int64_t ed
   params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
 }
 
+// Source rows on their way at once, of each group of columns.
+template <int kFactor>
+constexpr int kAtOnce = kFactor == 4 ? 4 : 8;
+
+// Adds `count` cached edges, of 32, in their order. `inside`: whether the lane has a column in the group.
+template <int kFactor, bool kWeighted, bool kMax>
+__device__ void AddCached(const Params& params, const float* const (&row)[32], const float (&weight)[32], int count,
+                          int64_t first, const bool (&inside)[kFactor], float (&sum)[kFactor]) {
+  constexpr int kBatch = kAtOnce<kFactor>;
+  for (int base = 0; base < count; base += kBatch) {
+    float x[kBatch][kFactor];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const float* source = row[base + i] + first;
+#pragma unroll
+      for (int f = 0; f < kFactor; ++f) {
+        x[i][f] = base + i < count && inside[f] ? __ldg(source + 32 * f) : 0.0f;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (base + i >= count) break;
+      const float w = kWeighted ? weight[base + i] : 1.0f;
+#pragma unroll
+      for (int f = 0; f < kFactor; ++f) sum[f] = Accumulated<kWeighted, kMax>(sum[f], w, x[i][f], params.sign);
+    }
+  }
+}
+
 template <int kFactor, bool kWeighted, bool kMax>
 __global__ void __launch_bounds__(32 * kWarps) RowCache(const Params params) {
-  __shared__ int32_t cached_col[kWarps][32];
+  __shared__ const float* cached_row[kWarps][32];
   __shared__ float cached_value[kWarps][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = int64_t{blockIdx.x} * kWarps + warp;
   if (row >= params.adjacency.rows) return;
   const int64_t begin = params.adjacency.row_ptr[row], end = params.adjacency.row_ptr[row + 1];
   const int64_t first = int64_t{blockIdx.y} * 32 * kFactor + lane;
+  bool inside[kFactor];
   float total[kFactor], folded[kFactor];
 #pragma unroll
-  for (int f = 0; f < kFactor; ++f) total[f] = folded[f] = kMax ? -INFINITY : 0.0f;
+  for (int f = 0; f < kFactor; ++f) {
+    inside[f] = first + 32 * f < params.dst.cols;
+    total[f] = folded[f] = kMax ? -INFINITY : 0.0f;
+  }
   for (int64_t tile = begin; tile < end; tile += 32) {
-    if (tile + lane < end) {
-      cached_col[warp][lane] = __ldg(params.adjacency.col + tile + lane);
-      if (kWeighted) {
-        cached_value[warp][lane] = EdgeWeight(params.adjacency, params.src_scale, tile + lane, cached_col[warp][lane]);
-      }
-    }
+    // Edges after the row's last count as the last one, and are not added.
+    const int64_t edge = min(tile + lane, end - 1);
+    const int32_t source = __ldg(params.adjacency.col + edge);
+    cached_row[warp][lane] = params.src.data + source * params.src.stride;
+    if (kWeighted) cached_value[warp][lane] = EdgeWeight(params.adjacency, params.src_scale, edge, source);
     __syncwarp();
     const int count = static_cast<int>(min(end - tile, int64_t{32}));
     float sum[kFactor];
 #pragma unroll
     for (int f = 0; f < kFactor; ++f) sum[f] = kMax ? -INFINITY : 0.0f;
-#pragma unroll 4
-    for (int i = 0; i < count; ++i) {
-      const float* x = params.src.data + cached_col[warp][i] * params.src.stride + first;
-      const float weight = kWeighted ? cached_value[warp][i] : 1.0f;
-#pragma unroll
-      for (int f = 0; f < kFactor; ++f) {
-        if (first + 32 * f < params.dst.cols) {
-          sum[f] = Accumulated<kWeighted, kMax>(sum[f], weight, __ldg(x + 32 * f), params.sign);
-        }
-      }
-    }
+    AddCached<kFactor, kWeighted, kMax>(params, cached_row[warp], cached_value[warp], count, first, inside, sum);
 #pragma unroll
     for (int f = 0; f < kFactor; ++f) Fold<kMax>(total[f], folded[f], sum[f], tile - begin, tile + 32 >= end);
     __syncwarp();
   }
 #pragma unroll
   for (int f = 0; f < kFactor; ++f) {
-    if (first + 32 * f < params.dst.cols) Store(params, row, first + 32 * f, end - begin, total[f]);
+    if (inside[f]) Store(params, row, first + 32 * f, end - begin, total[f]);
   }
 }
 

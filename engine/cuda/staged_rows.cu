@@ -7,9 +7,9 @@
 // groups of 8 lanes walk over rows' edges from it, 16 bytes a lane. What a row came to is joined with what the
 // partitions before left, in memory: the merge cost of the paper. All other edges are message_rows' work. Wins where
 // a few sources have most of the edges, so that a row brought in once is read by a block many times; each partition
-// reads and writes all sums once. Order of evaluation: edge j of a row and partition goes to chain j mod 4, partitions
-// one after the other; no float atomics. Moves edges * 2 (6 weighted) bytes of numbers per tile of 32 columns,
-// blocks * 192 KiB of staging and partitions * rows * 8 * width bytes of sums.
+// reads and writes all sums once. Order of evaluation: edge j of a row and partition goes to chain j mod 4, in spans of
+// 1,536 edges; spans and partitions one after the other; no float atomics. Moves edges * 2 (6 weighted) bytes of
+// numbers per tile of 32 columns, blocks * 192 KiB of staging and partitions * rows * 8 * width bytes of sums.
 #include <algorithm>
 #include <cstdint>
 
@@ -51,33 +51,45 @@ __device__ inline void StageSources(const Params& params, float* staged) {
   }
 }
 
-// What the edges [begin, end) of a row come to; `staged` at the lane's columns.
+// The next kChains edges of a row; the last one again where it has fewer.
+template <bool kWeighted>
+struct EdgeBatch {
+  int local[kChains];
+  float weight[kChains];
+
+  __device__ EdgeBatch(const StagedEdges& edges, int32_t base, int32_t end) {
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      const int32_t edge = min(base + i, end - 1);
+      local[i] = __ldg(edges.local + edge);
+      weight[i] = kWeighted ? __ldg(edges.value + edge) : 1.0f;
+    }
+  }
+};
+
+// What the edges [begin, end) of a row come to, at least one; `staged` at the lane's columns. Which sources come next
+// is read while the present ones are added.
 template <bool kWeighted, bool kExtreme>
-__device__ inline Pack<kVec> ReduceStaged(const Params& params, const float* staged, int32_t begin, int32_t end) {
+__device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* staged, int32_t begin, int32_t end) {
   using Reduction = Reducer<kExtreme>;
   const float sign = Reduction::Sign(params.reduce);
   Pack<kVec> chain[kChains];
 #pragma unroll
   for (int i = 0; i < kChains; ++i) chain[i] = Pack<kVec>::Filled(Reduction::Start());
+  EdgeBatch<kWeighted> edges(params.edges, begin, end);
   for (int32_t base = begin; base < end; base += kChains) {
-    int local[kChains];
-    float weight[kChains];
-#pragma unroll
-    for (int i = 0; i < kChains; ++i) {
-      const int32_t edge = min(base + i, end - 1);
-      local[i] = __ldg(params.edges.local + edge);
-      weight[i] = kWeighted ? __ldg(params.edges.value + edge) : 1.0f;
-    }
+    const EdgeBatch<kWeighted> next(params.edges, base + kChains, end);
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
       if (base + i >= end) break;
-      const Pack<kVec> u = LoadShared<kVec>(staged + local[i] * kStagedColumns);
+      const Pack<kVec> u = LoadShared<kVec>(staged + edges.local[i] * kStagedColumns);
 #pragma unroll
       for (int v = 0; v < kVec; ++v) {
-        const float m = kWeighted ? u.v[v] * weight[i] : u.v[v];
+        const float m = kWeighted ? u.v[v] * edges.weight[i] : u.v[v];
         chain[i].v[v] = Reduction::Join(chain[i].v[v], kExtreme ? sign * m : m);
       }
     }
+    edges = next;
   }
   Pack<kVec> total;
 #pragma unroll
@@ -86,6 +98,17 @@ __device__ inline Pack<kVec> ReduceStaged(const Params& params, const float* sta
         Reduction::Join(Reduction::Join(chain[0].v[v], chain[2].v[v]), Reduction::Join(chain[1].v[v], chain[3].v[v]));
   }
   return total;
+}
+
+// Where a row has an edge many times over, spans keep chains short: each is added to those before.
+template <bool kWeighted, bool kExtreme>
+__device__ inline void AddStaged(const Params& params, const float* staged, int32_t begin, int32_t end,
+                                 Pack<kVec>& sum) {
+  for (; begin < end; begin += kStagedSources) {
+    const Pack<kVec> more = ReduceSpan<kWeighted, kExtreme>(params, staged, begin, min(begin + kStagedSources, end));
+#pragma unroll
+    for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Join(sum.v[v], more.v[v]);
+  }
 }
 
 template <bool kWeighted, bool kExtreme>
@@ -101,17 +124,18 @@ __global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant_
   const int32_t* row_ptr = params.edges.row_ptr + params.partition * (params.rows + 1);
   const int first_run = static_cast<int>(blockIdx.x) * params.runs_per_block;
   const int32_t end = __ldg(border + first_run + params.runs_per_block);
-  for (int32_t row = __ldg(border + first_run) + static_cast<int>(threadIdx.x) / kLanes; row < end; row += kGroups) {
-    const int32_t from = __ldg(row_ptr + row), to = __ldg(row_ptr + row + 1);
-    if (from == to && params.partition > 0) continue;
-    Pack<kVec> total = ReduceStaged<kWeighted, kExtreme>(params, staged + lane * kVec, from, to);
+  int32_t row = __ldg(border + first_run) + static_cast<int>(threadIdx.x) / kLanes;
+  int32_t from = 0, to = 0;
+  if (row < end) from = __ldg(row_ptr + row), to = __ldg(row_ptr + row + 1);
+  for (; row < end; row += kGroups) {
+    const int32_t begin = from, count = to - from;
+    if (row + kGroups < end) from = __ldg(row_ptr + row + kGroups), to = __ldg(row_ptr + row + kGroups + 1);
+    if (count == 0 && params.partition > 0) continue;
     float* sums = params.sums + row * params.stride + column;
-    if (params.partition > 0) {
-      const Pack<kVec> before = LoadCoherent<kVec>(sums);
-#pragma unroll
-      for (int v = 0; v < kVec; ++v) total.v[v] = Reducer<kExtreme>::Join(before.v[v], total.v[v]);
-    }
-    StorePack<kVec>(sums, total);
+    Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Start());
+    if (params.partition > 0) sum = LoadCoherent<kVec>(sums);
+    AddStaged<kWeighted, kExtreme>(params, staged + lane * kVec, begin, begin + count, sum);
+    StorePack<kVec>(sums, sum);
   }
 }
 
