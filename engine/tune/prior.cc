@@ -72,6 +72,7 @@ double FamilyFactor(const WorkShape& shape, double width, std::string_view kerne
   if (kernel == "partition_dual") return 0.75;
   if (kernel == "row_cache") return shape.edges < kFewEdges ? 0.9 : 1.6;
   if (kernel == "cusparse") return 1.8;
+  if (kernel == "template_spmm") return 1.5;
   return 1.0;
 }
 
