@@ -90,15 +90,15 @@ def additions(lengths, group_size, groups_per_block):
     return groups, leaders
 
 
-def read_counters(lines):
-    """{kernel name: {metric: median over its launches}} from `ncu --csv --page raw --print-units base`. Template
-    arguments stay in the name, parameters and name spaces do not."""
+def read_counters(lines, wanted):
+    """{kernel name: {metric: median over its launches}} of the wanted metrics, from `ncu --csv --page raw --print-units
+    base`. Template arguments stay in the name, parameters and name spaces do not."""
     rows = list(csv.reader(line for line in lines if line.startswith('"')))
     if not rows:
         return {}
     header, samples = rows[0], collections.defaultdict(lambda: collections.defaultdict(list))
     name_at = header.index("Kernel Name")
-    metrics = [(i, name) for i, name in enumerate(header) if "__" in name and "." in name]
+    metrics = [(i, name) for i, name in enumerate(header) if name in wanted]
     for row in rows[1:]:
         if not row[name_at]:  # units
             continue
@@ -111,6 +111,6 @@ def read_counters(lines):
 
 
 def _short(name):
-    name = name.replace("void ", "").replace("<unnamed>::", "").replace("(anonymous namespace)::", "")
-    name = name.replace("vicinal::cuda::", "")
-    return name.split(">(")[0] + ">" if ">(" in name else name.split("(")[0]
+    # Nsight Compute writes name spaces without a name as "unnamed>::" or "<unnamed>::".
+    name = name.replace("void ", "", 1).replace("vicinal::cuda::", "").replace("unnamed>::", "").lstrip("<")
+    return name.split("(", 1)[0] if "<" not in name else name[: name.rindex(">") + 1]

@@ -23,10 +23,10 @@ sys.path.insert(0, ROOT)
 from bench.cuda import claim_cells, claim_table
 
 METRICS = (
+    "gpu__time_duration.sum",
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     "lts__t_sectors_op_red.sum",
-    "lts__t_sectors_op_atom.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "lts__t_sector_hit_rate.pct",
 )
@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--bench", required=True, help="vicinal_bench_cuda")
     parser.add_argument("--backend", required=True, help="libvicinal_cuda.so")
     parser.add_argument("--out", required=True, help="folder for the results")
+    parser.add_argument("--models", help="results of bench/cuda/models.py on the same machine, if there are any")
     parser.add_argument("--budget-ms", type=float, default=10, help="device time of one timing")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds; status 3 when something was left over")
     parser.add_argument("--profile-seconds", type=float, default=60, help="of the above, for Nsight Compute; 0: without")
@@ -66,7 +67,7 @@ class Measuring:
     def studies(self):
         """The results of all runs; those of a run that was cut short as far as they go."""
         documents = []
-        reserve = self.options.profile_seconds
+        reserve = self.options.profile_seconds if self.profiler() else 0.0
         for study in claim_table.STUDIES:
             graphs = [graph for graph in study.graphs if graph in self.names]
             seconds = self.left() - reserve
@@ -106,12 +107,15 @@ class Measuring:
         except subprocess.TimeoutExpired:
             return "did not end in time"
         lines = open(log, encoding="utf-8", errors="replace").read().splitlines() if os.path.exists(log) else []
-        counters = claim_cells.read_counters(lines)
+        counters = claim_cells.read_counters(lines, METRICS)
         errors = [line for line in lines if line.startswith("==ERROR==")]
         return counters or f"status {done.returncode}: {errors[0] if errors else 'no counters'}"
 
+    def profiler(self):
+        return self.options.profile_seconds > 0 and shutil.which("ncu") is not None
+
     def profiles(self):
-        if self.options.profile_seconds <= 0 or shutil.which("ncu") is None:
+        if not self.profiler():
             return "No counters: Nsight Compute is not here or was not asked for. Counts above are from the graphs.\n"
         text = "Counters of Nsight Compute, medians over launches (caches flushed before each):\n"
         for profile in claim_table.PROFILES:
@@ -139,6 +143,9 @@ def main():
     cells = claim_cells.Cells(documents)
     device = documents[0]["device"] if documents else "nothing was measured"
     text = f"{device}\n\n{claim_table.table(cells)}\n{claim_table.count_table(measuring.counts())}\n"
+    if options.models and os.path.exists(options.models):
+        with open(options.models, encoding="utf-8") as file:
+            text += claim_table.models_line(json.load(file)["cells"])
     text += measuring.profiles() + claim_table.details(cells)
     if not measuring.finished:
         text += "\nThe time was up before all was measured.\n"

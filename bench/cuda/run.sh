@@ -5,8 +5,8 @@
 # Stages, each with a time limit of its own, so that a run can be cut into several sessions; results and logs in OUT:
 #   conformance   every kernel against its oracle
 #   kernels       aggregation and attention beside cuSPARSE         kernels.json
-#   claims        what the published systems claim beside ours      claims.md, claims-*.json
 #   models        whole models beside PyTorch Geometric             models.json
+#   claims        what published systems claim, beside ours         claims.md, claims-*.json
 #   server        every inference method, the GPU's answers beside the CPU's
 #   sanitizer     compute-sanitizer: memcheck and racecheck over the conformance cases
 # --quick: two small graphs and few widths. --graphs: names that vicinal_bench_graphs knows.
@@ -18,7 +18,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 out=""
 quick=false
-stages=conformance,kernels,claims,models,server,sanitizer
+stages=conformance,kernels,models,claims,server,sanitizer
 graphs=""
 all_graphs=false
 bundle="$here"
@@ -118,6 +118,17 @@ run_kernels() {
     "${files[@]}"
 }
 
+run_models() {
+  local flags=()
+  if [[ -n "${VICINAL_MODEL_FLAGS:-}" ]]; then
+    read -ra flags <<<"$VICINAL_MODEL_FLAGS"
+  elif $quick; then
+    flags=(--rounds=3)
+  fi
+  limited "$1" "$python" -u "$here/bench/cuda/models.py" --graphs "$work" --names "$graphs" \
+    --worker "$bundle/bin/vicinal_bench_worker" --json "$out/models.json" --stop-after $(($1 * 8 / 10)) "${flags[@]}"
+}
+
 # On those of the graphs that claims are about, and on three that only claims are about: made here, where the full set is
 # wanted.
 run_claims() {
@@ -128,18 +139,7 @@ run_claims() {
   fi
   limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$python" -u "$here/bench/cuda/claims.py" --graphs "$work" \
     --names "$names" --bench "$bundle/bin/vicinal_bench_cuda" --backend "$bundle/lib/libvicinal_cuda.so" --out "$out" \
-    --stop-after $(($1 * 8 / 10)) --profile-seconds $(($1 / 5))
-}
-
-run_models() {
-  local flags=()
-  if [[ -n "${VICINAL_MODEL_FLAGS:-}" ]]; then
-    read -ra flags <<<"$VICINAL_MODEL_FLAGS"
-  elif $quick; then
-    flags=(--rounds=3)
-  fi
-  limited "$1" "$python" -u "$here/bench/cuda/models.py" --graphs "$work" --names "$graphs" \
-    --worker "$bundle/bin/vicinal_bench_worker" --json "$out/models.json" --stop-after $(($1 * 8 / 10)) "${flags[@]}"
+    --models "$out/models.json" --stop-after $(($1 * 8 / 10)) --profile-seconds $(($1 / 5))
 }
 
 run_server() {
@@ -177,15 +177,15 @@ main() {
   if $quick; then
     stage conformance 300 4
     stage kernels 60 60
-    stage claims 60 60
     stage models 60 30
+    stage claims 60 60
     stage server 45 60
     stage sanitizer 80 60
   else
     stage conformance 300 4
     stage kernels 500 60
-    stage claims 400 200
     stage models 500 40
+    stage claims 400 200
     stage server 240 20
     stage sanitizer 480 60
   fi

@@ -76,15 +76,19 @@ class CountsTest(unittest.TestCase):
 
 class CountersTest(unittest.TestCase):
     def test_medians_by_kernel(self):
-        name = "void vicinal::cuda::<unnamed>::RowCache<(int)2, (bool)1>(vicinal::cuda::Params)"
-        lines = ["==PROF== Connected", '"ID","Kernel Name","dram__bytes_read.sum"', '"","","byte"']
-        lines += [f'"{i}","{name}","{value}"' for i, value in enumerate(("1,000", "3000", "2000"))]
-        counters = claim_cells.read_counters(lines + ["==WARNING== some"])
-        self.assertEqual(list(counters.values()), [{"dram__bytes_read.sum": 2000.0}])
-        self.assertTrue(next(iter(counters)).startswith("RowCache<"))
+        name = "void vicinal::cuda::<unnamed>::RowCache<2, 1>(vicinal::cuda::<unnamed>::Params)"
+        lines = ["==PROF== Connected", '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_read.max"', '"","","byte","byte"']
+        lines += [f'"{i}","{name}","{value}","7"' for i, value in enumerate(("1,000", "3000", "2000"))]
+        counters = claim_cells.read_counters(lines + ["==WARNING== some"], ("dram__bytes_read.sum",))
+        self.assertEqual(counters, {"RowCache<2, 1>": {"dram__bytes_read.sum": 2000.0}})
+
+    def test_names_without_template_arguments_and_with_nested_ones(self):
+        for long, short in (("vicinal::cuda::Plain(Params)", "Plain"), ("void unnamed>::Rows<unnamed>::Layout<4, 32>>(unnamed>::Params)", "Rows<Layout<4, 32>>")):
+            lines = ['"Kernel Name","m__a.sum"', '"","byte"', f'"{long}","1"']
+            self.assertEqual(list(claim_cells.read_counters(lines, ("m__a.sum",))), [short])
 
     def test_a_log_without_counters(self):
-        self.assertEqual(claim_cells.read_counters(["==ERROR== LibraryNotLoaded"]), {})
+        self.assertEqual(claim_cells.read_counters(["==ERROR== LibraryNotLoaded"], ()), {})
 
 
 class ClaimsTest(unittest.TestCase):
@@ -123,6 +127,11 @@ class ClaimsTest(unittest.TestCase):
                       cell("reddit", "dot_1", 64, [run("fused_rows", 10.0)]))
         # 50 us of products, 40 us of cuSPARSE, 1,000 edges * 20 bytes at 4 TB/s: 0.005 us.
         self.assertAlmostEqual(claim_table.ratios(attention, found)[0].value, 9.0005)
+
+    def test_whole_models_are_told_where_they_were_measured(self):
+        some = [{"graph": "cora", "model": "gat", "ratio": 18.71}, {"graph": "cora", "model": "gcn", "ratio": 1.3}]
+        self.assertIn("times PyTorch Geometric: cora 18.7\n", claim_table.models_line(some))
+        self.assertEqual(claim_table.models_line([{"graph": "cora", "model": "gat"}]), "")
 
     def test_every_graph_and_study_is_known(self):
         for study in claim_table.STUDIES:
