@@ -31,11 +31,11 @@ namespace {
 constexpr int kSplitColumns = 32, kSplitChains = 8;
 
 template <int kVec, int kPacks, bool kExtreme>
-__device__ inline void Merge(Sums<kVec, kPacks>& sums, const Sums<kVec, kPacks>& more) {
+__device__ inline void Merge(GroupSums<kVec, kPacks>& sums, const GroupSums<kVec, kPacks>& more) {
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
-    for (int v = 0; v < kVec; ++v) sums.pack[p].v[v] = Reduced<kExtreme>(sums.pack[p].v[v], more.pack[p].v[v]);
+    for (int v = 0; v < kVec; ++v) sums.pack[p].v[v] = GroupReduced<kExtreme>(sums.pack[p].v[v], more.pack[p].v[v]);
   }
 }
 
@@ -56,7 +56,7 @@ __device__ inline int64_t DegreeOf(const GroupParams& params, int64_t row) {
 
 template <int kVec, int kPacks, bool kExtreme>
 __device__ inline void StoreRow(const GroupParams& params, int64_t row, int64_t first, int step,
-                                const Sums<kVec, kPacks>& sums) {
+                                const GroupSums<kVec, kPacks>& sums) {
   const int64_t edges = DegreeOf(params, row);
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
@@ -86,8 +86,8 @@ __global__ void NeighborGroupKernel(const __grid_constant__ GroupParams params) 
   if (index < params.groups.num_groups) group = params.groups.groups[index];
   const int address = index < params.groups.num_groups ? group.address : -1;
   if (lane == 0) addresses[local] = address;
-  Sums<kVec, kPacks> sums;
-  sums.Clear(Neutral<kExtreme>());
+  GroupSums<kVec, kPacks> sums;
+  sums.Clear(GroupNeutral<kExtreme>());
   if (address >= 0) SumGroup<kVec, kPacks, kWeighted, kExtreme>(params, group, first, step, sums);
   __syncthreads();
   const bool leads = address >= 0 && (local == 0 || addresses[local - 1] != address);
@@ -100,7 +100,7 @@ __global__ void NeighborGroupKernel(const __grid_constant__ GroupParams params) 
   int next = local + 1;
   int64_t end = group.begin + group.size;
   for (; next < per_block && addresses[next] == address; ++next) {
-    Sums<kVec, kPacks> more;
+    GroupSums<kVec, kPacks> more;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       more.pack[p] = LoadShared<kVec>(slots + next * tile + lane * kVec + p * step);
@@ -136,16 +136,16 @@ __global__ void __launch_bounds__(kSplitColumns* kSplitChains)
   const int lane = threadIdx.x % kSplitColumns, chain = threadIdx.x / kSplitColumns;
   const int64_t column = int64_t{blockIdx.y} * kSplitColumns + lane;
   const bool inside = column < params.dst.cols;
-  float sum = Neutral<kExtreme>();
+  float sum = GroupNeutral<kExtreme>();
 #pragma unroll 4
   for (int piece = chain; piece < split.pieces; piece += kSplitChains) {
     const int64_t cell = piece == 0 ? split.first : 2 * (split.first / 2 + piece);
-    if (inside) sum = Reduced<kExtreme>(sum, params.partials[cell * params.partial_stride + column]);
+    if (inside) sum = GroupReduced<kExtreme>(sum, params.partials[cell * params.partial_stride + column]);
   }
   chains[chain][lane] = sum;
   __syncthreads();
   if (chain > 0 || !inside) return;
-  for (int c = 1; c < kSplitChains; ++c) sum = Reduced<kExtreme>(sum, chains[c][lane]);
+  for (int c = 1; c < kSplitChains; ++c) sum = GroupReduced<kExtreme>(sum, chains[c][lane]);
   params.dst.data[split.row * params.dst.stride + column] =
       Finished<kExtreme>(params, split.row, column, DegreeOf(params, split.row), sum);
 }

@@ -34,7 +34,7 @@ struct GroupParams {
 };
 
 template <int kVec, int kPacks>
-struct Sums {
+struct GroupSums {
   Pack<kVec> pack[kPacks];
 
   __device__ void Clear(float x) {
@@ -44,18 +44,18 @@ struct Sums {
 };
 
 template <bool kExtreme>
-__device__ inline float Neutral() {
+__device__ inline float GroupNeutral() {
   return kExtreme ? -INFINITY : 0.0f;
 }
 
 template <bool kExtreme>
-__device__ inline float Reduced(float a, float b) {
+__device__ inline float GroupReduced(float a, float b) {
   return kExtreme ? fmaxf(a, b) : a + b;
 }
 
 // What `count` edges (of kGroupBatch) add: a tree, so that sums of long groups stay accurate.
 template <bool kWeighted, bool kExtreme>
-__device__ inline float BatchOf(const float (&x)[kGroupBatch], const float (&weight)[kGroupBatch], float sign) {
+__device__ inline float GroupBatchOf(const float (&x)[kGroupBatch], const float (&weight)[kGroupBatch], float sign) {
   static_assert(kGroupBatch == 4);
   if constexpr (kExtreme) {
     float best = -INFINITY;
@@ -72,11 +72,11 @@ __device__ inline float BatchOf(const float (&x)[kGroupBatch], const float (&wei
 // Adds the group's edges to `sums`. `first` is the lane's first column, its packs lie `step` columns apart.
 template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
 __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& group, int64_t first, int step,
-                                Sums<kVec, kPacks>& sums) {
+                                GroupSums<kVec, kPacks>& sums) {
   const int32_t* col = params.adjacency.col + group.begin;
   for (int base = 0; base < group.size; base += kGroupBatch) {
     const int count = min(group.size - base, kGroupBatch);
-    Sums<kVec, kPacks> rows[kGroupBatch];
+    GroupSums<kVec, kPacks> rows[kGroupBatch];
     float weight[kGroupBatch];
 #pragma unroll
     for (int i = 0; i < kGroupBatch; ++i) {
@@ -104,7 +104,7 @@ __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& 
           if (kExtreme && i >= count) x[i] = x[0], weight[i] = weight[0];
         }
         float& sum = sums.pack[p].v[v];
-        sum = Reduced<kExtreme>(sum, BatchOf<kWeighted, kExtreme>(x, weight, params.sign));
+        sum = GroupReduced<kExtreme>(sum, GroupBatchOf<kWeighted, kExtreme>(x, weight, params.sign));
       }
     }
   }

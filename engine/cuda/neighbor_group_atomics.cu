@@ -28,7 +28,7 @@ __global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params)
   if (lane == 0) addresses[local] = address;
   for (int i = threadIdx.x; i < per_block * tile; i += blockDim.x) slots[i] = 0.0f;
   __syncthreads();
-  Sums<kVec, kPacks> sums;
+  GroupSums<kVec, kPacks> sums;
   sums.Clear(0.0f);
   if (address >= 0) {
     SumGroup<kVec, kPacks, kWeighted, false>(params, group, first, step, sums);
@@ -61,7 +61,7 @@ __global__ void NeighborGroupsApart(const __grid_constant__ GroupParams params) 
   const int64_t first = int64_t{blockIdx.y} * step * kPacks + lane * kVec;
   if (index >= params.groups.num_groups) return;
   const NeighborGroup group = params.groups.groups[index];
-  Sums<kVec, kPacks> sums;
+  GroupSums<kVec, kPacks> sums;
   sums.Clear(0.0f);
   SumGroup<kVec, kPacks, kWeighted, false>(params, group, first, step, sums);
 #pragma unroll
