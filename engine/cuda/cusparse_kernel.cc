@@ -77,11 +77,11 @@ class CusparseLayout final : public AdjacencyLayout {
 
   // dst = A * src. Views are aligned. Callers on different threads take turns: the handle has one stream.
   Status Multiply(const ConstMatrixView& src, const MatrixView& dst, cudaStream_t stream) const {
-    if (matrix_ == nullptr) {
-      return CudaStatus(
-          cudaMemset2DAsync(dst.data, dst.stride * sizeof(float), 0, dst.cols * sizeof(float), dst.rows, stream),
-          "cusparse");
-    }
+    // Algorithm 3 reads dst although beta is 0, and leaves the rows without edges of a star inward as they were.
+    VICINAL_RETURN_IF_ERROR(CudaStatus(
+        cudaMemset2DAsync(dst.data, dst.stride * sizeof(float), 0, dst.cols * sizeof(float), dst.rows, stream),
+        "cusparse"));
+    if (matrix_ == nullptr) return OkStatus();
     MutexLock lock(&mutex_);
     VICINAL_RETURN_IF_ERROR(library_.StatusOf(library_.SetStream(handle_, stream), "cusparseSetStream"));
     return WithDense(src, dst, [&](cusparseDnMatDescr_t b, cusparseDnMatDescr_t c) {
