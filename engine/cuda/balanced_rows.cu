@@ -7,24 +7,49 @@
 namespace vicinal::cuda {
 namespace {
 
+// Adds the parts of a split row in order. Its blocks are there before the parts are.
 __global__ void __launch_bounds__(kBlockThreads)
     FinishSplitRows(const __grid_constant__ RowsParams params, const SplitRow* splits, int parts_per_quad) {
   const SplitRow split = splits[blockIdx.x];
   const int64_t col = int64_t{blockIdx.y} * kBlockThreads + threadIdx.x;
-  if (col >= params.dst.cols || !Holds(params.condition)) return;
-  const float* partial = params.partials + split.first_part * params.dst.cols + col;
-  float total = 0.0f;
-  for (int first = 0; first < split.parts; first += parts_per_quad) {
-    float quad = partial[first * params.dst.cols];
-    for (int part = first + 1; part < min(first + parts_per_quad, split.parts); ++part) {
-      const float x = partial[part * params.dst.cols];
-      quad = params.extremum ? fmaxf(quad, x) : quad + x;
-    }
-    total = first == 0 ? quad : params.extremum ? fmaxf(total, quad) : total + quad;
-  }
   const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
   const Finish finish = FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
+  cudaGridDependencySynchronize();
+  if (col >= params.dst.cols || !Holds(params.condition)) return;
+  const auto join = [&](float a, float b) { return params.extremum ? fmaxf(a, b) : a + b; };
+  const float* partial = params.partials + split.first_part * params.dst.cols + col;
+  float total = 0.0f, quad = 0.0f;
+  for (int first = 0; first < split.parts; first += kPiecesPerQuad) {
+    float x[kPiecesPerQuad];
+#pragma unroll
+    for (int i = 0; i < kPiecesPerQuad; ++i) {
+      x[i] = __ldcg(partial + min(first + i, split.parts - 1) * params.dst.cols);
+    }
+#pragma unroll
+    for (int i = 0; i < kPiecesPerQuad; ++i) {
+      const int part = first + i;
+      if (part >= split.parts) break;
+      quad = part % parts_per_quad == 0 ? x[i] : join(quad, x[i]);
+      if ((part + 1) % parts_per_quad != 0 && part + 1 < split.parts) continue;
+      total = part < parts_per_quad ? quad : join(total, quad);
+    }
+  }
   params.dst.data[split.row * params.dst.stride + col] = FinishedElement(params, finish, static_cast<int>(col), total);
+}
+
+cudaError_t LaunchFinishSplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(work.num_splits()),
+                        static_cast<unsigned>((params.dst.cols + kBlockThreads - 1) / kBlockThreads));
+  config.blockDim = dim3(kBlockThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, FinishSplitRows, params, work.splits(),
+                            kQuadEdges / PartEdges(params.adjacency.nnz));
 }
 
 // Elements per load: all of 16 bytes where the rows begin at multiples of that, else one.
@@ -98,11 +123,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   const bool weighted = params.weights != nullptr;
   const cudaError_t error = LaunchMode(params, weighted, vec, lanes, target.stream);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
-  const dim3 grid(static_cast<unsigned>(work->num_splits()),
-                  static_cast<unsigned>((args.dst.cols + kBlockThreads - 1) / kBlockThreads));
-  FinishSplitRows<<<grid, kBlockThreads, 0, target.stream>>>(params, work->splits(),
-                                                             kQuadEdges / PartEdges(args.adjacency.nnz));
-  return cudaGetLastError();
+  return LaunchFinishSplitRows(params, *work, target.stream);
 }
 
 }  // namespace vicinal::cuda

@@ -35,6 +35,8 @@ constexpr int ResidentBlocks() {
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()))
     BalancedRows(const __grid_constant__ RowsParams params) {
+  // FinishSplitRows may take its places; it waits for the sums by itself.
+  cudaTriggerProgrammaticLaunchCompletion();
   if (!Holds(params.condition)) return;
   __shared__ Staged<Layout, Mode> staged[kBlockWarps];
   const Lane<Layout> at;
