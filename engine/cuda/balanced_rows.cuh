@@ -27,7 +27,7 @@ namespace vicinal::cuda {
 // Blocks of a multiprocessor that registers must be left for: the most that do not make the compiler spill.
 template <class Layout, class Mode>
 constexpr int ResidentBlocks() {
-  if (Layout::kVec > 4) return Layout::kSimple ? 6 : 5;
+  if (Layout::kVec > 4) return Layout::kSimple && Layout::kGroups > 2 ? 6 : 5;
   if (!Layout::kSimple) return 6;
   return Layout::kGroups == 2 ? 7 : 8;
 }
