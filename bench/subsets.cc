@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a query for a few nodes costs over their receptive field against the full graph: a GCN of two layers with 16
-// columns over random features, each request through the engine's door, from Submit to the answer. For every number of
-// nodes and in every round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the
-// same machine. Prints medians, the median of the ratios, and what `auto` chose and lost, as JSON.
-//   vicinal_bench_subsets GRAPH.npz [--rounds=N] [--threads=N] [--features=F] [--counts=1,10,100]
+// What a query for a few nodes costs over their receptive field against the full graph: a GCN of two layers over random
+// features, each request through the engine's door, from Submit to the answer. For every number of nodes and in every
+// round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the same machine.
+// Prints medians, the median of the ratios, and what `auto` chose and lost, as JSON.
+//   vicinal_bench_subsets GRAPH [--device=cpu|cuda:N] [--rounds=N] [--threads=N] [--features=F] [--hidden=H]
+//       [--counts=1,10,100]
+// GRAPH: an npz file, an edge list, a MatrixMarket file, or a NAME.bin of vicinal_bench_graphs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,19 +22,20 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
+#include "bench/binary_graph.h"
 #include "client/cpp/formats/graph_file.h"
 #include "engine/engine.h"
 #include "tests/engine/model/safetensors_builder.h"
 
+ABSL_FLAG(std::string, device, "cpu", "Where it runs: cpu, or cuda:N.");
 ABSL_FLAG(int, rounds, 30, "Requests of each kind that are measured, each for other nodes.");
 ABSL_FLAG(int, threads, 0, "Threads of the engine; 0: one per core.");
 ABSL_FLAG(int64_t, features, 64, "Columns of the features.");
+ABSL_FLAG(int64_t, hidden, 16, "Columns of both layers.");
 ABSL_FLAG(std::string, counts, "1,10,100", "Numbers of nodes to ask for.");
 
 namespace vicinal::bench {
 namespace {
-
-constexpr int64_t kHidden = 16;
 
 std::vector<float> Draw(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -42,25 +45,49 @@ std::vector<float> Draw(int64_t count, uint64_t seed) {
   return values;
 }
 
-ModelSource TwoLayers(int64_t features) {
+ModelSource TwoLayers(int64_t features, int64_t hidden) {
   ModelSource source;
   source.name = "gcn";
   source.architecture_json = absl::StrCat(R"({"format": "vicinal.model/1", "in_channels": )", features, R"(, "layers": [
         {"name": "conv1", "type": "GCNConv", "args": {"in_channels": )",
-                                          features, R"(, "out_channels": 16}},
+                                          features, R"(, "out_channels": )", hidden, R"(}},
         {"name": "act", "type": "ReLU"},
-        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": 16, "out_channels": 16}}]})");
+        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": )",
+                                          hidden, R"(, "out_channels": )", hidden, R"(}}]})");
   source.weights_file = testing::SafetensorsBuilder()
-                            .Add("conv1.lin.weight", {kHidden, features}, Draw(kHidden * features, 1))
-                            .Add("conv1.bias", {kHidden}, Draw(kHidden, 2))
-                            .Add("conv2.lin.weight", {kHidden, kHidden}, Draw(kHidden * kHidden, 3))
-                            .Add("conv2.bias", {kHidden}, Draw(kHidden, 4))
+                            .Add("conv1.lin.weight", {hidden, features}, Draw(hidden * features, 1))
+                            .Add("conv1.bias", {hidden}, Draw(hidden, 2))
+                            .Add("conv2.lin.weight", {hidden, hidden}, Draw(hidden * hidden, 3))
+                            .Add("conv2.bias", {hidden}, Draw(hidden, 4))
                             .Build();
   return source;
 }
 
-HostTensor Ends(const client::Array& array) {
-  return {array.type == client::ElementType::kInt32 ? DataType::kInt32 : DataType::kInt64, array.shape, array.data};
+struct Graph {
+  int64_t nodes = 0;
+  HostTensor edge_index;
+};
+
+Graph FromBinary(const BinaryGraph& binary) {
+  std::vector<int32_t> ends = binary.col;
+  ends.reserve(2 * binary.col.size());
+  for (int64_t row = 0; row < binary.nodes; ++row) {
+    ends.insert(ends.end(), static_cast<size_t>(binary.row_ptr[row + 1] - binary.row_ptr[row]),
+                static_cast<int32_t>(row));
+  }
+  std::string bytes(reinterpret_cast<const char*>(ends.data()), ends.size() * sizeof(int32_t));
+  return {binary.nodes, {DataType::kInt32, {2, binary.edges()}, std::move(bytes)}};
+}
+
+StatusOr<Graph> ReadGraph(const std::string& path) {
+  if (path.ends_with(".bin")) {
+    VICINAL_ASSIGN_OR_RETURN(const BinaryGraph binary, ReadBinaryGraph(path));
+    return FromBinary(binary);
+  }
+  VICINAL_ASSIGN_OR_RETURN(const auto file, client::ReadGraphFile(path, {}));
+  const client::Array& array = file.edge_index;
+  const DataType type = array.type == client::ElementType::kInt32 ? DataType::kInt32 : DataType::kInt64;
+  return Graph{file.node_count, {type, array.shape, array.data}};
 }
 
 // Waits until the graph serves.
@@ -158,19 +185,20 @@ bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, Round
 }
 
 int Main(const std::string& path) {
-  const auto graph = client::ReadGraphFile(path, {});
+  auto graph = ReadGraph(path);
   if (!graph.ok()) return std::fprintf(stderr, "%s\n", graph.status().ToString().c_str()), 1;
   EngineOptions options;
-  options.device = "cpu";
+  options.device = absl::GetFlag(FLAGS_device);
   options.num_threads = absl::GetFlag(FLAGS_threads);
   options.tuning_budget = Nanoseconds::zero();  // nothing runs beside what is measured
   auto engine = Engine::Create(options);
   if (!engine.ok()) return std::fprintf(stderr, "%s\n", engine.status().ToString().c_str()), 1;
-  const int64_t features = absl::GetFlag(FLAGS_features), nodes = graph->node_count;
+  const int64_t features = absl::GetFlag(FLAGS_features), hidden = absl::GetFlag(FLAGS_hidden);
+  const int64_t nodes = graph->nodes, edges = graph->edge_index.shape[1];
   GraphSource source;
   source.name = "graph";
   source.node_count = nodes;
-  source.edge_index = Ends(graph->edge_index);
+  source.edge_index = std::move(graph->edge_index);
   source.feature_count = features;
   const std::vector<float> x = Draw(nodes * features, 5);
   source.x = HostTensor{DataType::kFloat32,
@@ -178,7 +206,7 @@ int Main(const std::string& path) {
                         std::string(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float))};
   source.order = OrderKind::kNone;  // ids as the data set has them
   if (!Prepare(**engine, std::move(source))) return std::fprintf(stderr, "the graph was not prepared\n"), 1;
-  if (const auto model = (*engine)->PutModel(TwoLayers(features), {}); !model.ok()) {
+  if (const auto model = (*engine)->PutModel(TwoLayers(features, hidden), {}); !model.ok()) {
     return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 1;
   }
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
@@ -192,10 +220,11 @@ int Main(const std::string& path) {
   }
   const nlohmann::ordered_json json = {
       {"bench", "subsets"},
-      {"what", absl::StrCat("GCN ", features, "-16-16 for some nodes: receptive field against the full graph")},
+      {"what", absl::StrCat("GCN ", features, "-", hidden, "-", hidden,
+                            " for some nodes: receptive field against the full graph")},
       {"device", (*engine)->Devices()[0].description},
       {"num_nodes", nodes},
-      {"num_edges", graph->edge_index.shape[1]},
+      {"num_edges", edges},
       {"rounds", absl::GetFlag(FLAGS_rounds)},
       {"cases", cases}};
   std::printf("%s\n", json.dump(1).c_str());
@@ -207,6 +236,6 @@ int Main(const std::string& path) {
 
 int main(int argc, char** argv) {
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() != 2) return std::fprintf(stderr, "usage: vicinal_bench_subsets GRAPH.npz\n"), 2;
+  if (rest.size() != 2) return std::fprintf(stderr, "usage: vicinal_bench_subsets GRAPH\n"), 2;
   return vicinal::bench::Main(rest[1]);
 }
