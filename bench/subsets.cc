@@ -2,7 +2,8 @@
 // What a query for a few nodes costs over their receptive field against the full graph: a GCN of two layers over random
 // features, each request through the engine's door, from Submit to the answer. For every number of nodes and in every
 // round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the same machine.
-// Prints medians, the median of the ratios, and what `auto` chose and lost, as JSON.
+// Prints medians (of requests over fields in parts: finding the field, its inputs, all of the run), the median of the
+// ratios, and what `auto` chose and lost, as JSON.
 //   vicinal_bench_subsets GRAPH [--device=cpu|cuda:N] [--rounds=N] [--threads=N] [--features=F] [--hidden=H]
 //       [--counts=1,10,100]
 // GRAPH: an npz file, an edge list, a MatrixMarket file, or a NAME.bin of vicinal_bench_graphs.
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <future>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -24,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/binary_graph.h"
 #include "client/cpp/formats/graph_file.h"
+#include "engine/base/mutex.h"
 #include "engine/engine.h"
 #include "tests/engine/model/safetensors_builder.h"
 
@@ -114,6 +117,26 @@ struct Answer {
   InferenceResult result;
 };
 
+// What each phase of the request that ran last took.
+class LastPhases final : public StatsSink {
+ public:
+  void StageSeconds(std::string_view, double) override {}
+  void PhaseSeconds(std::string_view phase, double seconds) override {
+    MutexLock lock(&mutex_);
+    seconds_[std::string(phase)] = seconds;
+  }
+  void QueueDepth(int64_t) override {}
+  void ExecutorBusySeconds(double) override {}
+  double Microseconds(const char* phase) {
+    MutexLock lock(&mutex_);
+    return seconds_[phase] * 1e6;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, double> seconds_ VICINAL_GUARDED_BY(mutex_);
+};
+
 StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, ReceptiveField receptive_field) {
   InferenceRequest request;
   request.graph = "graph";
@@ -139,6 +162,7 @@ double Quantile(std::vector<double> values, double q) {
 // All that is measured for one number of nodes.
 struct Rounds {
   std::vector<double> field_us, full_us, auto_us, ratios, regrets, computed_nodes;
+  std::vector<double> search_us, inputs_us, execute_us;  // of field_us
   int chose_field = 0;
 
   // False when an answer differs: then no figure means anything.
@@ -160,6 +184,10 @@ struct Rounds {
             {"computed_nodes_median", Quantile(computed_nodes, 0.5)},
             {"computed_nodes_max", Quantile(computed_nodes, 1.0)},
             {"field_us", {{"median", Quantile(field_us, 0.5)}, {"p90", Quantile(field_us, 0.9)}}},
+            {"field_parts_us",
+             {{"search", Quantile(search_us, 0.5)},
+              {"inputs", Quantile(inputs_us, 0.5)},
+              {"execute", Quantile(execute_us, 0.5)}}},
             {"full_us", {{"median", Quantile(full_us, 0.5)}, {"p90", Quantile(full_us, 0.9)}}},
             {"auto_us", {{"median", Quantile(auto_us, 0.5)}, {"p90", Quantile(auto_us, 0.9)}}},
             {"ratio_of_medians", Quantile(full_us, 0.5) / Quantile(field_us, 0.5)},
@@ -169,17 +197,21 @@ struct Rounds {
   }
 };
 
-bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, Rounds* measured) {
+bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, LastPhases* phases, Rounds* measured) {
   std::mt19937_64 random(static_cast<uint64_t>(count));
   for (int round = -2; round < rounds; ++round) {  // the first two warm up
     std::vector<int64_t> ids(static_cast<size_t>(count));
     for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(num_nodes));
+    Rounds warm;
+    Rounds& taken = round < 0 ? warm : *measured;
     const auto field = Ask(engine, ids, ReceptiveField::kAlways);
+    taken.search_us.push_back(phases->Microseconds("receptive_field"));
+    taken.inputs_us.push_back(phases->Microseconds("field_features"));
+    taken.execute_us.push_back(phases->Microseconds("execute"));
     const auto full = Ask(engine, ids, ReceptiveField::kNever);
     const auto chosen = Ask(engine, ids, ReceptiveField::kAuto);
     if (!field.ok() || !full.ok() || !chosen.ok()) return false;
-    Rounds warm;
-    if (!(round < 0 ? warm : *measured).Take(*field, *full, *chosen)) return false;
+    if (!taken.Take(*field, *full, *chosen)) return false;
   }
   return true;
 }
@@ -191,6 +223,8 @@ int Main(const std::string& path) {
   options.device = absl::GetFlag(FLAGS_device);
   options.num_threads = absl::GetFlag(FLAGS_threads);
   options.tuning_budget = Nanoseconds::zero();  // nothing runs beside what is measured
+  LastPhases phases;
+  options.stats = &phases;
   auto engine = Engine::Create(options);
   if (!engine.ok()) return std::fprintf(stderr, "%s\n", engine.status().ToString().c_str()), 1;
   const int64_t features = absl::GetFlag(FLAGS_features), hidden = absl::GetFlag(FLAGS_hidden);
@@ -213,7 +247,7 @@ int Main(const std::string& path) {
   std::stringstream counts(absl::GetFlag(FLAGS_counts));
   for (std::string count; std::getline(counts, count, ',');) {
     Rounds measured;
-    if (!Measure(**engine, std::stoll(count), nodes, absl::GetFlag(FLAGS_rounds), &measured)) {
+    if (!Measure(**engine, std::stoll(count), nodes, absl::GetFlag(FLAGS_rounds), &phases, &measured)) {
       return std::fprintf(stderr, "an answer failed or differs\n"), 1;
     }
     cases.push_back(measured.Json(std::stoll(count)));
