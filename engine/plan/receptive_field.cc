@@ -10,6 +10,13 @@
 #include "engine/graph/adjacency.h"
 
 namespace vicinal {
+namespace {
+
+// Rows, and the numbers of their sources, lie anywhere in memory: they are called for so many rows before they are
+// read.
+constexpr int64_t kAhead = 8, kSoon = 2;
+
+}  // namespace
 
 int64_t HostEdges::Degree(NodeId node) const {
   const int64_t sent = csr.row_ptr[node + 1] - csr.row_ptr[node];
@@ -90,10 +97,17 @@ void FieldFinder::Follow(const HostEdges& full, NodeId node, int32_t* col) {
   for (int64_t e = loops.end; e < end; ++e) *col++ = Discover(csr.col[e]);
 }
 
+void FieldFinder::CallForNumbers(const CsrView& csr, NodeId node) const {
+  for (int64_t e = csr.row_ptr[node]; e < csr.row_ptr[node + 1]; ++e) {
+    __builtin_prefetch(local_of_.data() + csr.col[e]);
+  }
+}
+
 Status FieldFinder::Expand(const HostEdges& full, const FieldShape::Edges& edges, int depth, LocalCsr* local) {
   const int64_t first = local->rows, last = rows_[depth], had = local->row_ptr.data()[first];
   int64_t more = 0;
   for (int64_t row = first; row < last; ++row) {
+    if (row + kAhead < last) __builtin_prefetch(full.csr.row_ptr + nodes_.data()[row + kAhead]);
     const int64_t degree = full.Degree(nodes_.data()[row]);
     more += degree;
     local->longest = std::max(local->longest, degree);
@@ -110,6 +124,8 @@ Status FieldFinder::Expand(const HostEdges& full, const FieldShape::Edges& edges
   int32_t* const col = local->col.data();
   for (int64_t row = first; row < last; ++row) {
     const NodeId node = nodes_.data()[row];
+    if (row + kAhead < last) __builtin_prefetch(full.csr.col + full.csr.row_ptr[nodes_.data()[row + kAhead]]);
+    if (row + kSoon < last) CallForNumbers(full.csr, nodes_.data()[row + kSoon]);
     const int64_t degree = full.Degree(node), at = row_ptr[row];
     Follow(full, node, col + at);
     if (local->weighted) std::copy_n(full.csr.value + full.csr.row_ptr[node], degree, local->value.data() + at);

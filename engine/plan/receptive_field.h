@@ -111,6 +111,8 @@ class FieldFinder {
   // Local numbers of the sources of `node`, one per edge, to `col`.
   void Follow(const HostEdges& full, NodeId node, int32_t* col);
   int32_t Discover(NodeId node);
+  // Brings the local numbers of the sources of `node` into the caches.
+  void CallForNumbers(const CsrView& csr, NodeId node) const;
   // No less than what the whole field costs, seen from a level whose own rows and edges are counted.
   double LeastCost(int depth) const { return spent_ + static_cast<double>(num_nodes_) * tail_[depth + 1]; }
 
