@@ -51,7 +51,7 @@ constexpr double kMemorySpeed = 4000;
 // Float operations a nanosecond, of products in float32.
 constexpr double kProductSpeed = 25'000;
 // Rows are not cut in fields (balanced_rows.h): one group of lanes adds an edge of a row about every so many
-// nanoseconds, 8 at a time, each round a wait for memory.
+// nanoseconds, each round of a few waiting for memory.
 constexpr double kLongRowNs = 70;
 // dense_row waits for memory at every edge of a row.
 constexpr double kDenseRowNs = 1000;
