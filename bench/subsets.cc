@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a query for a few nodes costs over their receptive field against the full graph: a GCN of two layers with 16
-// columns over random features, each request through the engine's door, from Submit to the answer. For every number of
-// nodes and in every round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the
-// same machine. Prints medians, the median of the ratios, and what `auto` chose and lost, as JSON.
-//   vicinal_bench_subsets GRAPH.npz [--rounds=N] [--threads=N] [--features=F] [--counts=1,10,100]
+// What a query for a few nodes costs over their receptive field against the full graph: a GCN of two layers over random
+// features, each request through the engine's door, from Submit to the answer. For every number of nodes and in every
+// round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the same machine.
+// Prints medians (of requests over fields in parts: finding the field, its inputs, all of the run), the median of the
+// ratios, and what `auto` chose and lost, as JSON.
+//   vicinal_bench_subsets GRAPH [--device=cpu|cuda:N] [--rounds=N] [--threads=N] [--features=F] [--hidden=H]
+//       [--counts=1,10,100]
+// GRAPH: an npz file, an edge list, a MatrixMarket file, or a NAME.bin of vicinal_bench_graphs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <future>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -20,19 +24,21 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
+#include "bench/binary_graph.h"
 #include "client/cpp/formats/graph_file.h"
+#include "engine/base/mutex.h"
 #include "engine/engine.h"
 #include "tests/engine/model/safetensors_builder.h"
 
+ABSL_FLAG(std::string, device, "cpu", "Where it runs: cpu, or cuda:N.");
 ABSL_FLAG(int, rounds, 30, "Requests of each kind that are measured, each for other nodes.");
 ABSL_FLAG(int, threads, 0, "Threads of the engine; 0: one per core.");
 ABSL_FLAG(int64_t, features, 64, "Columns of the features.");
+ABSL_FLAG(int64_t, hidden, 16, "Columns of both layers.");
 ABSL_FLAG(std::string, counts, "1,10,100", "Numbers of nodes to ask for.");
 
 namespace vicinal::bench {
 namespace {
-
-constexpr int64_t kHidden = 16;
 
 std::vector<float> Draw(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -42,25 +48,49 @@ std::vector<float> Draw(int64_t count, uint64_t seed) {
   return values;
 }
 
-ModelSource TwoLayers(int64_t features) {
+ModelSource TwoLayers(int64_t features, int64_t hidden) {
   ModelSource source;
   source.name = "gcn";
   source.architecture_json = absl::StrCat(R"({"format": "vicinal.model/1", "in_channels": )", features, R"(, "layers": [
         {"name": "conv1", "type": "GCNConv", "args": {"in_channels": )",
-                                          features, R"(, "out_channels": 16}},
+                                          features, R"(, "out_channels": )", hidden, R"(}},
         {"name": "act", "type": "ReLU"},
-        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": 16, "out_channels": 16}}]})");
+        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": )",
+                                          hidden, R"(, "out_channels": )", hidden, R"(}}]})");
   source.weights_file = testing::SafetensorsBuilder()
-                            .Add("conv1.lin.weight", {kHidden, features}, Draw(kHidden * features, 1))
-                            .Add("conv1.bias", {kHidden}, Draw(kHidden, 2))
-                            .Add("conv2.lin.weight", {kHidden, kHidden}, Draw(kHidden * kHidden, 3))
-                            .Add("conv2.bias", {kHidden}, Draw(kHidden, 4))
+                            .Add("conv1.lin.weight", {hidden, features}, Draw(hidden * features, 1))
+                            .Add("conv1.bias", {hidden}, Draw(hidden, 2))
+                            .Add("conv2.lin.weight", {hidden, hidden}, Draw(hidden * hidden, 3))
+                            .Add("conv2.bias", {hidden}, Draw(hidden, 4))
                             .Build();
   return source;
 }
 
-HostTensor Ends(const client::Array& array) {
-  return {array.type == client::ElementType::kInt32 ? DataType::kInt32 : DataType::kInt64, array.shape, array.data};
+struct Graph {
+  int64_t nodes = 0;
+  HostTensor edge_index;
+};
+
+Graph FromBinary(const BinaryGraph& binary) {
+  std::vector<int32_t> ends = binary.col;
+  ends.reserve(2 * binary.col.size());
+  for (int64_t row = 0; row < binary.nodes; ++row) {
+    ends.insert(ends.end(), static_cast<size_t>(binary.row_ptr[row + 1] - binary.row_ptr[row]),
+                static_cast<int32_t>(row));
+  }
+  std::string bytes(reinterpret_cast<const char*>(ends.data()), ends.size() * sizeof(int32_t));
+  return {binary.nodes, {DataType::kInt32, {2, binary.edges()}, std::move(bytes)}};
+}
+
+StatusOr<Graph> ReadGraph(const std::string& path) {
+  if (path.ends_with(".bin")) {
+    VICINAL_ASSIGN_OR_RETURN(const BinaryGraph binary, ReadBinaryGraph(path));
+    return FromBinary(binary);
+  }
+  VICINAL_ASSIGN_OR_RETURN(const auto file, client::ReadGraphFile(path, {}));
+  const client::Array& array = file.edge_index;
+  const DataType type = array.type == client::ElementType::kInt32 ? DataType::kInt32 : DataType::kInt64;
+  return Graph{file.node_count, {type, array.shape, array.data}};
 }
 
 // Waits until the graph serves.
@@ -85,6 +115,26 @@ bool Prepare(Engine& engine, GraphSource source) {
 struct Answer {
   double seconds = 0.0;
   InferenceResult result;
+};
+
+// What each phase of the request that ran last took.
+class LastPhases final : public StatsSink {
+ public:
+  void StageSeconds(std::string_view, double) override {}
+  void PhaseSeconds(std::string_view phase, double seconds) override {
+    MutexLock lock(&mutex_);
+    seconds_[std::string(phase)] = seconds;
+  }
+  void QueueDepth(int64_t) override {}
+  void ExecutorBusySeconds(double) override {}
+  double Microseconds(const char* phase) {
+    MutexLock lock(&mutex_);
+    return seconds_[phase] * 1e6;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, double> seconds_ VICINAL_GUARDED_BY(mutex_);
 };
 
 StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, ReceptiveField receptive_field) {
@@ -112,6 +162,7 @@ double Quantile(std::vector<double> values, double q) {
 // All that is measured for one number of nodes.
 struct Rounds {
   std::vector<double> field_us, full_us, auto_us, ratios, regrets, computed_nodes;
+  std::vector<double> search_us, inputs_us, execute_us;  // of field_us
   int chose_field = 0;
 
   // False when an answer differs: then no figure means anything.
@@ -133,6 +184,10 @@ struct Rounds {
             {"computed_nodes_median", Quantile(computed_nodes, 0.5)},
             {"computed_nodes_max", Quantile(computed_nodes, 1.0)},
             {"field_us", {{"median", Quantile(field_us, 0.5)}, {"p90", Quantile(field_us, 0.9)}}},
+            {"field_parts_us",
+             {{"search", Quantile(search_us, 0.5)},
+              {"inputs", Quantile(inputs_us, 0.5)},
+              {"execute", Quantile(execute_us, 0.5)}}},
             {"full_us", {{"median", Quantile(full_us, 0.5)}, {"p90", Quantile(full_us, 0.9)}}},
             {"auto_us", {{"median", Quantile(auto_us, 0.5)}, {"p90", Quantile(auto_us, 0.9)}}},
             {"ratio_of_medians", Quantile(full_us, 0.5) / Quantile(field_us, 0.5)},
@@ -142,35 +197,42 @@ struct Rounds {
   }
 };
 
-bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, Rounds* measured) {
+bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, LastPhases* phases, Rounds* measured) {
   std::mt19937_64 random(static_cast<uint64_t>(count));
   for (int round = -2; round < rounds; ++round) {  // the first two warm up
     std::vector<int64_t> ids(static_cast<size_t>(count));
     for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(num_nodes));
+    Rounds warm;
+    Rounds& taken = round < 0 ? warm : *measured;
     const auto field = Ask(engine, ids, ReceptiveField::kAlways);
+    taken.search_us.push_back(phases->Microseconds("receptive_field"));
+    taken.inputs_us.push_back(phases->Microseconds("field_features"));
+    taken.execute_us.push_back(phases->Microseconds("execute"));
     const auto full = Ask(engine, ids, ReceptiveField::kNever);
     const auto chosen = Ask(engine, ids, ReceptiveField::kAuto);
     if (!field.ok() || !full.ok() || !chosen.ok()) return false;
-    Rounds warm;
-    if (!(round < 0 ? warm : *measured).Take(*field, *full, *chosen)) return false;
+    if (!taken.Take(*field, *full, *chosen)) return false;
   }
   return true;
 }
 
 int Main(const std::string& path) {
-  const auto graph = client::ReadGraphFile(path, {});
+  auto graph = ReadGraph(path);
   if (!graph.ok()) return std::fprintf(stderr, "%s\n", graph.status().ToString().c_str()), 1;
   EngineOptions options;
-  options.device = "cpu";
+  options.device = absl::GetFlag(FLAGS_device);
   options.num_threads = absl::GetFlag(FLAGS_threads);
   options.tuning_budget = Nanoseconds::zero();  // nothing runs beside what is measured
+  LastPhases phases;
+  options.stats = &phases;
   auto engine = Engine::Create(options);
   if (!engine.ok()) return std::fprintf(stderr, "%s\n", engine.status().ToString().c_str()), 1;
-  const int64_t features = absl::GetFlag(FLAGS_features), nodes = graph->node_count;
+  const int64_t features = absl::GetFlag(FLAGS_features), hidden = absl::GetFlag(FLAGS_hidden);
+  const int64_t nodes = graph->nodes, edges = graph->edge_index.shape[1];
   GraphSource source;
   source.name = "graph";
   source.node_count = nodes;
-  source.edge_index = Ends(graph->edge_index);
+  source.edge_index = std::move(graph->edge_index);
   source.feature_count = features;
   const std::vector<float> x = Draw(nodes * features, 5);
   source.x = HostTensor{DataType::kFloat32,
@@ -178,24 +240,25 @@ int Main(const std::string& path) {
                         std::string(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float))};
   source.order = OrderKind::kNone;  // ids as the data set has them
   if (!Prepare(**engine, std::move(source))) return std::fprintf(stderr, "the graph was not prepared\n"), 1;
-  if (const auto model = (*engine)->PutModel(TwoLayers(features), {}); !model.ok()) {
+  if (const auto model = (*engine)->PutModel(TwoLayers(features, hidden), {}); !model.ok()) {
     return std::fprintf(stderr, "%s\n", model.status().ToString().c_str()), 1;
   }
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   std::stringstream counts(absl::GetFlag(FLAGS_counts));
   for (std::string count; std::getline(counts, count, ',');) {
     Rounds measured;
-    if (!Measure(**engine, std::stoll(count), nodes, absl::GetFlag(FLAGS_rounds), &measured)) {
+    if (!Measure(**engine, std::stoll(count), nodes, absl::GetFlag(FLAGS_rounds), &phases, &measured)) {
       return std::fprintf(stderr, "an answer failed or differs\n"), 1;
     }
     cases.push_back(measured.Json(std::stoll(count)));
   }
   const nlohmann::ordered_json json = {
       {"bench", "subsets"},
-      {"what", absl::StrCat("GCN ", features, "-16-16 for some nodes: receptive field against the full graph")},
+      {"what", absl::StrCat("GCN ", features, "-", hidden, "-", hidden,
+                            " for some nodes: receptive field against the full graph")},
       {"device", (*engine)->Devices()[0].description},
       {"num_nodes", nodes},
-      {"num_edges", graph->edge_index.shape[1]},
+      {"num_edges", edges},
       {"rounds", absl::GetFlag(FLAGS_rounds)},
       {"cases", cases}};
   std::printf("%s\n", json.dump(1).c_str());
@@ -207,6 +270,6 @@ int Main(const std::string& path) {
 
 int main(int argc, char** argv) {
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() != 2) return std::fprintf(stderr, "usage: vicinal_bench_subsets GRAPH.npz\n"), 2;
+  if (rest.size() != 2) return std::fprintf(stderr, "usage: vicinal_bench_subsets GRAPH\n"), 2;
   return vicinal::bench::Main(rest[1]);
 }

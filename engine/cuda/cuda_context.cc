@@ -9,6 +9,7 @@
 #include "engine/cuda/cuda_device.h"
 #include "engine/cuda/cuda_error.h"
 #include "engine/cuda/cuda_recording.h"
+#include "engine/cuda/gather_sparse_rows.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -123,6 +124,16 @@ Status CudaContext::Replay(const Recording& recording) {
 StatusOr<std::unique_ptr<DeviceTimer>> CudaContext::MakeTimer(int points) {
   VICINAL_RETURN_IF_ERROR(Prepare());
   return CudaTimer::Make(this, points);
+}
+
+Status CudaContext::SendPieces(void* dst, std::span<const HostPiece> pieces) {
+  VICINAL_RETURN_IF_ERROR(Prepare());
+  return pieces_to_device_.Send(target_.stream, dst, pieces);
+}
+
+Status CudaContext::GatherSparseRows(const CsrView& src, const int64_t* rows, const SparseRowsOut& out) {
+  VICINAL_RETURN_IF_ERROR(Prepare());
+  return CudaStatus(LaunchGatherSparseRows(src, rows, out, target_.stream), "gathering sparse rows");
 }
 
 }  // namespace vicinal::cuda

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "engine/cuda/launch.h"
+#include "engine/cuda/pieces_to_device.h"
 #include "engine/cuda/rows_to_host.h"
 #include "engine/device/device.h"
 
@@ -25,8 +27,8 @@ namespace vicinal::cuda {
 
 class CudaDevice;
 
-// A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results. Used by one thread at a
-// time.
+// A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results and for what is sent along
+// with a run. Used by one thread at a time.
 class CudaContext final : public DeviceContext {
  public:
   explicit CudaContext(CudaDevice& device);
@@ -40,6 +42,8 @@ class CudaContext final : public DeviceContext {
   StatusOr<std::unique_ptr<Recording>> Record(const std::function<Status()>& launch) override;
   Status Replay(const Recording& recording) override;
   StatusOr<std::unique_ptr<DeviceTimer>> MakeTimer(int points) override;
+  Status SendPieces(void* dst, std::span<const HostPiece> pieces) override;
+  Status GatherSparseRows(const CsrView& src, const int64_t* rows, const SparseRowsOut& out) override;
 
   // Makes the device current on this thread. An error of the context's creation is returned here, and again at every
   // call.
@@ -57,6 +61,7 @@ class CudaContext final : public DeviceContext {
   LaunchTarget target_;
   Buffer tickets_;
   RowsToHost rows_to_host_;
+  PiecesToDevice pieces_to_device_;
   cudaEvent_t done_ = nullptr;  // recorded by the device when a copy must wait for this context
   bool recording_ = false;      // written under the device's mutex, read there and on the context's thread
   Status created_;              // last: Create() fills the members above

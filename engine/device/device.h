@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/base/status.h"
@@ -59,6 +60,18 @@ class DeviceTimer {
   virtual StatusOr<double> Seconds(int from, int to) const = 0;
 };
 
+// Bytes in host memory.
+struct HostPiece {
+  // Pieces that are sent together begin at multiples of this.
+  static constexpr size_t kAlignment = 64;
+
+  const void* data = nullptr;
+  size_t bytes = 0;
+
+  // Up to where the next one begins.
+  size_t room() const { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+};
+
 // Where kernels run: a stream on a GPU, a thread pool on the CPU. Used by one thread at a time.
 class DeviceContext {
  public:
@@ -83,6 +96,13 @@ class DeviceContext {
   // context made the recording.
   virtual Status Replay(const Recording& recording);
   virtual StatusOr<std::unique_ptr<DeviceTimer>> MakeTimer(int points);
+
+  // For devices with memory of their own. Both are launched among kernels, in their turn.
+  // `pieces` to `dst`, each where room() of those before it ends. Returns when they may be written again. REQUIRES:
+  // `dst` is aligned as they are.
+  virtual Status SendPieces(void* dst, std::span<const HostPiece> pieces);
+  // Rows rows[0 .. out.rows) of `src`. All is on the device. REQUIRES: out.value is null where `src` has no values.
+  virtual Status GatherSparseRows(const CsrView& src, const int64_t* rows, const SparseRowsOut& out);
 };
 
 // Thread-safe.

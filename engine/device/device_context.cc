@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context that neither records nor times: what the CPU is, and what tests begin from.
+// A context that neither records nor times, in the host's memory: what the CPU is, and what tests begin from.
 #include "engine/base/error.h"
 #include "engine/device/device.h"
 
@@ -7,6 +7,7 @@ namespace vicinal {
 namespace {
 
 constexpr char kRunsAtOnce[] = "launches of this device run at once";
+constexpr char kHostMemory[] = "this device works in the host's memory: nothing is sent to it";
 
 }  // namespace
 
@@ -18,6 +19,12 @@ Status DeviceContext::Replay(const Recording&) { return FailedPrecondition(kCann
 
 StatusOr<std::unique_ptr<DeviceTimer>> DeviceContext::MakeTimer(int) {
   return FailedPrecondition(kCannotRecordReason, kRunsAtOnce);
+}
+
+Status DeviceContext::SendPieces(void*, std::span<const HostPiece>) { return Internal(kHostMemory); }
+
+Status DeviceContext::GatherSparseRows(const CsrView&, const int64_t*, const SparseRowsOut&) {
+  return Internal(kHostMemory);
 }
 
 }  // namespace vicinal

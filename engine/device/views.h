@@ -39,6 +39,15 @@ struct CsrView {
   const float* value = nullptr;
 };
 
+// Where rows of a sparse matrix are put: row r takes places [row_ptr[r], row_ptr[r + 1]), as many as it has entries.
+struct SparseRowsOut {
+  int64_t rows = 0;
+  int64_t nnz = 0;
+  const int64_t* row_ptr = nullptr;  // [rows + 1], from 0
+  int32_t* col = nullptr;            // [nnz]; null: columns are not wanted
+  float* value = nullptr;            // [nnz]; null: values are not wanted
+};
+
 }  // namespace vicinal
 
 #endif  // VICINAL_ENGINE_DEVICE_VIEWS_H_

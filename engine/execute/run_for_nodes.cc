@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/run_for_nodes.h"
 
-#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -61,13 +60,15 @@ StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const Wa
   if (!computed.receptive_field) {
     return GatherRows(rows, *wanted.permutation, wanted.ids, *parts.context);
   }
-  std::vector<float> out(wanted.ids->size() * static_cast<size_t>(rows.cols));
-  for (size_t i = 0; i < wanted.ids->size(); ++i) {
+  std::vector<int64_t> positions(wanted.ids->size());
+  for (size_t i = 0; i < positions.size(); ++i) {
     const NodeId id = static_cast<NodeId>((*wanted.ids)[i]);
-    const NodeId node = wanted.permutation->is_identity() ? id : wanted.permutation->ToNew(id);
-    std::memcpy(out.data() + i * static_cast<size_t>(rows.cols), rows.row(parts.workspace->finder.RowOf(node)),
-                static_cast<size_t>(rows.cols) * sizeof(float));
+    positions[i] =
+        parts.workspace->finder.RowOf(wanted.permutation->is_identity() ? id : wanted.permutation->ToNew(id));
   }
+  std::vector<float> out(positions.size() * static_cast<size_t>(rows.cols));
+  VICINAL_RETURN_IF_ERROR(
+      parts.context->CopyRowsToHost(out.data(), rows, positions.data(), static_cast<int64_t>(positions.size())));
   return out;
 }
 

@@ -17,18 +17,6 @@ bool IsGcn(EdgeWeighting weighting) {
   return weighting == EdgeWeighting::kGcnSent || weighting == EdgeWeighting::kGcnOnes;
 }
 
-struct Range {
-  EdgeId begin = 0;
-  EdgeId end = 0;
-};
-
-// The self-loops among the entries of row `row`.
-Range LoopsOf(const Csr& graph, int64_t row) {
-  const auto loops = std::equal_range(graph.col.begin() + graph.row_ptr[row],
-                                      graph.col.begin() + graph.row_ptr[row + 1], static_cast<NodeId>(row));
-  return {loops.first - graph.col.begin(), loops.second - graph.col.begin()};
-}
-
 Csr CopyAsSent(const Csr& graph, bool weighted) {
   Csr copy;
   copy.num_rows = graph.num_rows;
@@ -46,16 +34,17 @@ Csr WithOneLoopEach(const Csr& graph, const AdjacencySpec& spec, bool weighted) 
   out.num_rows = graph.num_rows;
   out.num_cols = graph.num_cols;
   out.row_ptr.resize(graph.num_rows + 1);
+  const CsrView sent = graph.view();
   int64_t size = 0;
   for (int64_t row = 0; row < graph.num_rows; ++row) {
-    const Range loops = LoopsOf(graph, row);
+    const LoopRange loops = LoopsOf(sent, row);
     size += graph.row_ptr[row + 1] - graph.row_ptr[row] - (loops.end - loops.begin) + 1;
     out.row_ptr[row + 1] = size;
   }
   out.col.resize(size);
   if (weighted) out.value.resize(size);
   for (int64_t row = 0; row < graph.num_rows; ++row) {
-    const Range loops = LoopsOf(graph, row);
+    const LoopRange loops = LoopsOf(sent, row);
     const EdgeId begin = graph.row_ptr[row], end = graph.row_ptr[row + 1];
     const EdgeId loop_at = out.row_ptr[row] + (loops.begin - begin);
     std::copy(graph.col.begin() + begin, graph.col.begin() + loops.begin, out.col.begin() + out.row_ptr[row]);
@@ -115,6 +104,12 @@ Status NormaliseGcn(Csr* csr, const std::vector<NodeId>* old_of_new) {
 
 }  // namespace
 
+LoopRange LoopsOf(const CsrView& graph, int64_t row) {
+  const auto loops =
+      std::equal_range(graph.col + graph.row_ptr[row], graph.col + graph.row_ptr[row + 1], static_cast<NodeId>(row));
+  return {loops.first - graph.col, loops.second - graph.col};
+}
+
 StatusOr<Csr> BuildAdjacency(const Csr& graph, const AdjacencySpec& spec, const std::vector<NodeId>* old_of_new) {
   const AdjacencySpec canonical = CanonicalSpec(spec, !graph.value.empty());
   if (canonical.weighting == EdgeWeighting::kSent && graph.value.empty() && graph.nnz() > 0) {
@@ -135,7 +130,7 @@ std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops) {
   for (int64_t row = 0; row < graph.num_rows; ++row) {
     int64_t degree = graph.row_ptr[row + 1] - graph.row_ptr[row];
     if (loops != SelfLoops::kAsSent) {
-      const Range own = LoopsOf(graph, row);
+      const LoopRange own = LoopsOf(graph.view(), row);
       degree += 1 - (own.end - own.begin);
     }
     if (degree > 0) scale[row] = static_cast<float>(1.0 / std::sqrt(static_cast<double>(degree)));

@@ -27,6 +27,15 @@ namespace vicinal {
 StatusOr<Csr> BuildAdjacency(const Csr& graph, const AdjacencySpec& spec,
                              const std::vector<NodeId>* old_of_new = nullptr);
 
+// The self-loops of row `row` are entries [begin, end) of `graph`, whose columns ascend within a row; where it has
+// none, one would stand at `begin`. A spec that does anything about loops puts one in their place, so a row's sources
+// follow from this alone.
+struct LoopRange {
+  EdgeId begin = 0;
+  EdgeId end = 0;
+};
+LoopRange LoopsOf(const CsrView& graph, int64_t row);
+
 // The factors of GCN's weights where every edge weighs 1: d_i = degree^-1/2 [N], rounded once, 0 for degree 0, degrees
 // taken after `loops`. w_ij = d_i * d_j, so the adjacency {loops, kNone} and this vector say as much as a value array.
 std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops);

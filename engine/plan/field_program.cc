@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/plan/field_costs.h"
 
 namespace vicinal::internal {
 namespace {
@@ -37,46 +38,6 @@ bool Overlap(const Program& program, ValueId a, ValueId b) {
   return inside(a, b) || inside(b, a);
 }
 
-// Estimated nanoseconds of one core for a target's row and for an edge.
-struct UnitCost {
-  double row = 0.0;
-  double edge = 0.0;
-};
-
-double Vectors(int64_t width) { return static_cast<double>((width + 15) / 16); }
-// Multiply-adds of a dense product, 25 a nanosecond, outputs in panels of 16.
-double ProductNs(int64_t in, int64_t out) { return static_cast<double>(in) * Vectors(out) * 16 / 25; }
-
-// `entries`: nonzeros of a row of sparse features.
-UnitCost CostOf(const AggregateArgs& args, double) {
-  const double vectors = Vectors(args.problem.width);
-  return {5 + vectors, 0.7 + 0.5 * vectors};
-}
-UnitCost CostOf(const AttentionArgs& args, double) {
-  const double vectors = Vectors(args.problem.heads * args.problem.head_width);
-  const double scores = args.problem.kind == AttentionKind::kGat ? 0.0 : 2 * vectors;
-  return {10 + 2 * vectors, 4 + vectors + scores + 0.5 * static_cast<double>(args.problem.heads)};
-}
-UnitCost CostOf(const MessageReduceArgs& args, double) {
-  UnitCost cost = {5 + Vectors(args.problem.out_width()), 1 + 1.5 * Vectors(args.problem.width)};
-  int64_t in = args.problem.width;
-  for (int32_t layer = 0; layer < args.problem.num_layers; ++layer) {
-    cost.edge += ProductNs(in, args.problem.out_widths[layer]);
-    in = args.problem.out_widths[layer];
-  }
-  return cost;
-}
-UnitCost CostOf(const DenseUpdateArgs& args, double) {
-  return {2 + ProductNs(args.problem.in_width, args.problem.out_width), 0};
-}
-UnitCost CostOf(const SparseUpdateArgs& args, double entries) {
-  return {5 + entries * (1 + 0.5 * Vectors(args.problem.out_width)), 0};
-}
-UnitCost CostOf(const SparseAggregateUpdateArgs& args, double entries) {
-  return {20 + entries * Vectors(args.problem.out_width), 3 * entries};
-}
-UnitCost CostOf(const RowwiseArgs& args, double) { return {3 + Vectors(args.problem.width), 0}; }
-
 template <class Args>
 const CsrView* AdjacencyIn(const Args& args) {
   if constexpr (requires { args.adjacency; }) return &args.adjacency;
@@ -101,8 +62,9 @@ bool ReadsWholeGraph(const Launch& launch) {
 
 class Maker {
  public:
-  Maker(const Program& program, const std::vector<std::unique_ptr<Launch>>& launches, const PlanRequest& request)
-      : program_(program), launches_(launches), request_(request) {}
+  Maker(const Program& program, const std::vector<std::unique_ptr<Launch>>& launches, const PlanRequest& request,
+        DeviceKind device)
+      : program_(program), launches_(launches), request_(request), device_(device) {}
 
   FieldProgram Make(std::string refusal) {
     FieldShape& shape = made_.shape;
@@ -115,11 +77,13 @@ class Maker {
     entries_ = request_.features.sparse && shape.num_nodes > 0
                    ? static_cast<double>(request_.features.nnz) / static_cast<double>(shape.num_nodes)
                    : 0.0;
-    for (size_t i = 0; i < launches_.size(); ++i) Add(*launches_[i], depths.nodes[i]);
-    // Copying a row: somewhere in memory, then along.
-    shape.node_cost = 20 + (request_.features.sparse ? entries_ : Vectors(request_.features.cols)) +
-                      5 * static_cast<double>(made_.vectors.size());
-    shape.full_cost = FullCost();
+    for (size_t i = 0; i < launches_.size(); ++i) Add(*launches_[i], program_.nodes[i], depths.nodes[i]);
+    const FixedCosts fixed = FixedCostsOf(device_, request_.features, entries_, made_.vectors.size());
+    const double steps = static_cast<double>(launches_.size());
+    shape.run_cost = fixed.run + steps * fixed.step;
+    shape.node_cost = fixed.node;
+    shape.edge_cost = fixed.edge;
+    shape.full_cost = steps * fixed.full_step + FullCost();
     return std::move(made_);
   }
 
@@ -133,17 +97,17 @@ class Maker {
     return {};
   }
 
-  void Add(const Launch& launch, int depth) {
+  void Add(const Launch& launch, const Node& node, int depth) {
     FieldStep step;
     step.depth = depth;
+    const UnitCost cost = UnitCostOf(launch, device_, entries_);
+    FieldShape::Level& level = made_.shape.levels[depth];
+    level.row_cost += cost.row;
     std::visit(
         [&](const auto& bound) {
-          const UnitCost cost = CostOf(bound.args, entries_);
-          FieldShape::Level& level = made_.shape.levels[depth];
-          level.row_cost += cost.row;
           if (const CsrView* adjacency = AdjacencyIn(bound.args)) {
-            step.adjacency = IndexOf(*adjacency);
-            AddEdges(step.adjacency, cost.edge, &level);
+            step.adjacency = IndexOf(*adjacency, node.adjacency);
+            AddEdges(step.adjacency, cost, &level);
           }
           if constexpr (requires { bound.args.epilogue; }) {
             step.row_scale = VectorIndex(bound.args.epilogue.row_scale, depth);
@@ -156,24 +120,34 @@ class Maker {
     made_.steps.push_back(step);
   }
 
-  static void AddEdges(int adjacency, double cost, FieldShape::Level* level) {
+  static void AddEdges(int adjacency, const UnitCost& cost, FieldShape::Level* level) {
     for (FieldShape::Edges& edges : level->edges) {
       if (edges.adjacency == adjacency) {
-        edges.cost += cost;
+        edges.cost += cost.edge;
+        edges.longest_cost += cost.longest_edge;
         return;
       }
     }
-    level->edges.push_back({adjacency, cost});
+    level->edges.push_back({adjacency, cost.edge, cost.longest_edge});
   }
 
-  int IndexOf(const CsrView& adjacency) {
-    std::vector<CsrView>& known = made_.shape.adjacencies;
+  int IndexOf(const CsrView& adjacency, const AdjacencySpec& spec) {
+    std::vector<CsrView>& known = made_.adjacencies;
     for (size_t i = 0; i < known.size(); ++i) {
       if (known[i].row_ptr == adjacency.row_ptr && known[i].col == adjacency.col && known[i].value == adjacency.value)
         return static_cast<int>(i);
     }
     known.push_back(adjacency);
+    made_.shape.adjacencies.push_back(OnHost(adjacency, spec));
     return static_cast<int>(known.size()) - 1;
+  }
+
+  // Where the adjacency is in a device's memory, the graph that it was derived from, which the host keeps anyway.
+  HostEdges OnHost(const CsrView& adjacency, const AdjacencySpec& spec) const {
+    if (device_ == DeviceKind::kCpu) return HostEdges(adjacency);
+    CsrView sent = request_.graph->parts().csr.view();
+    sent.value = nullptr;
+    return HostEdges(sent, spec.loops != SelfLoops::kAsSent);
   }
 
   int VectorIndex(const float* values, int depth) {
@@ -192,7 +166,7 @@ class Maker {
     for (const FieldShape::Level& level : made_.shape.levels) {
       cost += level.row_cost * static_cast<double>(made_.shape.num_nodes);
       for (const FieldShape::Edges& edges : level.edges) {
-        cost += edges.cost * static_cast<double>(made_.shape.adjacencies[edges.adjacency].nnz);
+        cost += edges.cost * static_cast<double>(made_.adjacencies[edges.adjacency].nnz);
       }
     }
     return cost;
@@ -201,6 +175,7 @@ class Maker {
   const Program& program_;
   const std::vector<std::unique_ptr<Launch>>& launches_;
   const PlanRequest& request_;
+  const DeviceKind device_;
   double entries_ = 0.0;
   FieldProgram made_;
 };
@@ -234,8 +209,8 @@ Depths DepthsOf(const Program& program) {
 }
 
 FieldProgram MakeFieldProgram(const Program& program, const std::vector<std::unique_ptr<Launch>>& launches,
-                              const PlanRequest& request, std::string refusal) {
-  return Maker(program, launches, request).Make(std::move(refusal));
+                              const PlanRequest& request, DeviceKind device, std::string refusal) {
+  return Maker(program, launches, request, device).Make(std::move(refusal));
 }
 
 }  // namespace vicinal::internal

@@ -41,14 +41,16 @@ struct NodeVector {
 struct FieldProgram {
   FieldShape shape;
   std::vector<FieldStep> steps;  // one per launch
+  // As the launches read them, in memory of the plan's device; in the order of shape.adjacencies.
+  std::vector<CsrView> adjacencies;
   int input_depth = 0;
   std::vector<NodeVector> vectors;
 };
 
-// `launches` are those of `program`'s nodes, with their arguments bound to the full graph. `refusal`: why the plan's
-// device or graph rules fields out; empty: they do not.
+// `launches` are those of `program`'s nodes, with their arguments bound to the full graph. `device` runs them.
+// `refusal`: why the plan's device or graph rules fields out; empty: they do not.
 FieldProgram MakeFieldProgram(const Program& program, const std::vector<std::unique_ptr<Launch>>& launches,
-                              const PlanRequest& request, std::string refusal);
+                              const PlanRequest& request, DeviceKind device, std::string refusal);
 
 }  // namespace vicinal::internal
 

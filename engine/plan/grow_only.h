@@ -23,7 +23,7 @@ class MemoryAccount {
   virtual void Release(int64_t bytes) = 0;
 };
 
-// An array of T in host memory. Used by one thread at a time; device and account must outlive it.
+// An array of T in memory of `device`. Used by one thread at a time; device and account must outlive it.
 template <class T>
 class GrowOnly {
  public:
@@ -36,8 +36,9 @@ class GrowOnly {
   T* data() const { return buffer_.template as<T>(); }
   int64_t capacity() const { return bytes() / static_cast<int64_t>(sizeof(T)); }
 
-  // Room for `count` elements, of which the first `keep` stay; the others hold anything. A half more than before, where
-  // that may be had, so that slowly growing requests allocate seldom. The account's errors and the device's.
+  // Room for `count` elements, of which the first `keep` stay (in host memory only); the others hold anything. A half
+  // more than before, where that may be had, so that slowly growing requests allocate seldom. The account's errors and
+  // the device's.
   Status Reserve(int64_t count, int64_t keep = 0) {
     if (count <= capacity()) return OkStatus();
     const int64_t ample = std::max(count, capacity() + capacity() / 2);

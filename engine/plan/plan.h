@@ -77,6 +77,7 @@ struct PlanStepInfo {
   // Of those runs. On a GPU only some are timed, and count for all; 0 before the first of them.
   double total_seconds = 0.0;
   // Over receptive fields: apart, because what one takes depends on its field, and predicted_* are of the full graph.
+  // Not timed on a GPU.
   int64_t field_run_count = 0;
   double field_total_seconds = 0.0;
 };
@@ -106,7 +107,8 @@ class Plan {
   virtual const FieldShape& field() const = 0;
   // As Run, for the field that `work->finder` found last with field(): row i of the result is its node i, for the nodes
   // that were asked for; the same bits as theirs in Run's result. Does not allocate once `work` is large enough; errors
-  // of its account too. Reports the gathering of features as phase "field_features".
+  // of its account too. Reports the gathering of features as phase "field_features"; on a GPU its sending, and no
+  // steps.
   virtual StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features,
                                              FieldWorkspace* work, const StopCheck& stop, StatsSink& stats,
                                              const Clock& clock) = 0;

@@ -203,11 +203,20 @@ void PlanBuilder::BindTail(const Node& node, Epilogue* epilogue) {
   epilogue->activation = node.tail.activation;
 }
 
+std::string PlanBuilder::RefuseField() {
+  built_.device = device_.kind();
+  if (!request_.graph->parts().segments.empty()) return "batches of small graphs are computed whole";
+  if (device_.kind() == DeviceKind::kCpu) return {};
+  const RowwiseProblem gather = {RowwiseKind::kGatherRows, Reduce::kSum, request_.graph->num_nodes(),
+                                 request_.features.sparse ? 1 : request_.features.cols};
+  const auto choice = registry_.rowwise.Choose(gather, device_.kind(), {});
+  if (!choice.ok()) return "no kernel of " + device_.name() + " gathers rows of these features";
+  built_.gather_rows = choice->kernel;
+  return {};
+}
+
 void PlanBuilder::MakeField() {
-  std::string refusal;
-  if (device_.kind() != DeviceKind::kCpu) refusal = "the graph is in memory of " + device_.name();
-  if (!request_.graph->parts().segments.empty()) refusal = "batches of small graphs are computed whole";
-  built_.field = MakeFieldProgram(program_, built_.launches, request_, std::move(refusal));
+  built_.field = MakeFieldProgram(program_, built_.launches, request_, device_.kind(), RefuseField());
   const FieldShape& shape = built_.field.shape;
   program_.decisions.push_back(
       shape.refusal.empty() ? absl::StrCat("where some nodes are asked for, only what they depend on, up to ",

@@ -24,6 +24,9 @@ struct BuiltPlan {
   std::vector<std::unique_ptr<Launch>> launches;
   std::vector<std::string> decisions;
   FieldProgram field;
+  DeviceKind device = DeviceKind::kCpu;
+  // Takes rows of features and numbers for fields, where the device has memory of its own; else null.
+  const RegisteredKernel<RowwiseKernel>* gather_rows = nullptr;
   ConstMatrixView result;
   // Places in the launches' arguments that are set to the features of each run.
   std::vector<ConstMatrixView*> dense_inputs;
@@ -53,6 +56,8 @@ class PlanBuilder {
   void Bind(const Node& node, Launch* launch);
   void BindTail(const Node& node, Epilogue* epilogue);
   void MakeField();
+  // Why there are no receptive fields with this device or graph; empty: there may be.
+  std::string RefuseField();
   void BindRowwise(const Node& node, RowwiseArgs* args);
 
   Status ChooseLinear(int step, const Node& node, Launch* launch);

@@ -7,13 +7,23 @@
 #include <cstring>
 
 #include "engine/base/check.h"
+#include "engine/graph/adjacency.h"
 
 namespace vicinal {
 namespace {
 
-int64_t Degree(const CsrView& csr, NodeId node) { return csr.row_ptr[node + 1] - csr.row_ptr[node]; }
+// Rows, and the numbers of their sources, lie anywhere in memory: they are called for so many rows before they are
+// read.
+constexpr int64_t kAhead = 8, kSoon = 2;
 
 }  // namespace
+
+int64_t HostEdges::Degree(NodeId node) const {
+  const int64_t sent = csr.row_ptr[node + 1] - csr.row_ptr[node];
+  if (!one_loop_each) return sent;
+  const LoopRange loops = LoopsOf(csr, node);
+  return sent - (loops.end - loops.begin) + 1;
+}
 
 FieldFinder::FieldFinder(Device* device, MemoryAccount* account)
     : device_(device), account_(account), local_of_(device, account), nodes_(device, account) {}
@@ -40,8 +50,8 @@ StatusOr<bool> FieldFinder::Find(const FieldShape& shape, const std::vector<int6
 
 Status FieldFinder::Begin(const FieldShape& shape, int num_threads) {
   num_nodes_ = 0;
-  spent_ = 0.0;
-  scan_cost_ = kEdgeNs * num_threads;
+  spent_ = shape.run_cost;
+  scan_cost_ = kEdgeNs * num_threads + shape.edge_cost;
   if (shape.num_nodes > local_of_.capacity()) {
     VICINAL_RETURN_IF_ERROR(local_of_.Reserve(shape.num_nodes));
     std::memset(local_of_.data(), 0, static_cast<size_t>(local_of_.capacity()) * sizeof(int32_t));
@@ -52,8 +62,8 @@ Status FieldFinder::Begin(const FieldShape& shape, int num_threads) {
   for (size_t depth = shape.levels.size(); depth-- > 0;) tail_[depth] = tail_[depth + 1] + shape.levels[depth].row_cost;
   while (locals_.size() < shape.adjacencies.size()) locals_.emplace_back(device_, account_);
   for (size_t i = 0; i < shape.adjacencies.size(); ++i) {
-    locals_[i].rows = 0;
-    locals_[i].weighted = shape.adjacencies[i].value != nullptr;
+    locals_[i].rows = locals_[i].longest = 0;
+    locals_[i].weighted = shape.adjacencies[i].csr.value != nullptr;
     VICINAL_RETURN_IF_ERROR(locals_[i].row_ptr.Reserve(1));
     locals_[i].row_ptr.data()[0] = 0;
   }
@@ -78,24 +88,47 @@ int32_t FieldFinder::Discover(NodeId node) {
   return fresh;
 }
 
-Status FieldFinder::Expand(const CsrView& full, const FieldShape::Edges& edges, int depth, LocalCsr* local) {
+void FieldFinder::Follow(const HostEdges& full, NodeId node, int32_t* col) {
+  const CsrView& csr = full.csr;
+  const int64_t begin = csr.row_ptr[node], end = csr.row_ptr[node + 1];
+  const LoopRange loops = full.one_loop_each ? LoopsOf(csr, node) : LoopRange{end, end};
+  for (int64_t e = begin; e < loops.begin; ++e) *col++ = Discover(csr.col[e]);
+  if (full.one_loop_each) *col++ = Discover(node);
+  for (int64_t e = loops.end; e < end; ++e) *col++ = Discover(csr.col[e]);
+}
+
+void FieldFinder::CallForNumbers(const CsrView& csr, NodeId node) const {
+  for (int64_t e = csr.row_ptr[node]; e < csr.row_ptr[node + 1]; ++e) {
+    __builtin_prefetch(local_of_.data() + csr.col[e]);
+  }
+}
+
+Status FieldFinder::Expand(const HostEdges& full, const FieldShape::Edges& edges, int depth, LocalCsr* local) {
   const int64_t first = local->rows, last = rows_[depth], had = local->row_ptr.data()[first];
   int64_t more = 0;
-  for (int64_t row = first; row < last; ++row) more += Degree(full, nodes_.data()[row]);
-  spent_ += static_cast<double>(had + more) * edges.cost + static_cast<double>(more) * scan_cost_;
+  for (int64_t row = first; row < last; ++row) {
+    if (row + kAhead < last) __builtin_prefetch(full.csr.row_ptr + nodes_.data()[row + kAhead]);
+    const int64_t degree = full.Degree(nodes_.data()[row]);
+    more += degree;
+    local->longest = std::max(local->longest, degree);
+  }
+  spent_ += static_cast<double>(had + more) * edges.cost + static_cast<double>(more) * scan_cost_ +
+            static_cast<double>(local->longest) * edges.longest_cost;
   if (LeastCost(depth) > limit_) return OkStatus();
 
   VICINAL_RETURN_IF_ERROR(local->row_ptr.Reserve(last + 1, first + 1));
   VICINAL_RETURN_IF_ERROR(local->col.Reserve(had + more, had));
   if (local->weighted) VICINAL_RETURN_IF_ERROR(local->value.Reserve(had + more, had));
-  VICINAL_RETURN_IF_ERROR(nodes_.Reserve(std::min(full.rows, num_nodes_ + more), num_nodes_));
+  VICINAL_RETURN_IF_ERROR(nodes_.Reserve(std::min(full.csr.rows, num_nodes_ + more), num_nodes_));
   int64_t* const row_ptr = local->row_ptr.data();
   int32_t* const col = local->col.data();
   for (int64_t row = first; row < last; ++row) {
     const NodeId node = nodes_.data()[row];
-    const int64_t begin = full.row_ptr[node], degree = Degree(full, node), at = row_ptr[row];
-    for (int64_t e = 0; e < degree; ++e) col[at + e] = Discover(full.col[begin + e]);
-    if (local->weighted) std::copy_n(full.value + begin, degree, local->value.data() + at);
+    if (row + kAhead < last) __builtin_prefetch(full.csr.col + full.csr.row_ptr[nodes_.data()[row + kAhead]]);
+    if (row + kSoon < last) CallForNumbers(full.csr, nodes_.data()[row + kSoon]);
+    const int64_t degree = full.Degree(node), at = row_ptr[row];
+    Follow(full, node, col + at);
+    if (local->weighted) std::copy_n(full.csr.value + full.csr.row_ptr[node], degree, local->value.data() + at);
     row_ptr[row + 1] = at + degree;
     local->rows = row + 1;
     if (LeastCost(depth) > limit_) break;
@@ -108,6 +141,13 @@ CsrView FieldFinder::Adjacency(int index, int depth) const {
   VICINAL_DCHECK(rows_[depth] <= local.rows);
   return {rows_[depth],         rows_[depth + 1], local.row_ptr.data()[rows_[depth]],
           local.row_ptr.data(), local.col.data(), local.weighted ? local.value.data() : nullptr};
+}
+
+CsrView FieldFinder::Adjacency(int index) const {
+  const LocalCsr& local = locals_[index];
+  const int64_t* row_ptr = local.row_ptr.data();
+  return {local.rows, num_nodes_,       row_ptr[local.rows],
+          row_ptr,    local.col.data(), local.weighted ? local.value.data() : nullptr};
 }
 
 }  // namespace vicinal

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a plan's launches from the full graph to a receptive field and back: the same kernels, weights and scratch,
-// with shorter views. Values stay in the plan's arena, of which a field uses the first rows of each.
+// with shorter views. Values stay in the plan's arena, of which a field uses the first rows of each; what else it reads
+// is in field_inputs.h.
 #ifndef VICINAL_ENGINE_PLAN_SUBSET_RUN_H_
 #define VICINAL_ENGINE_PLAN_SUBSET_RUN_H_
 
 #include <vector>
 
-#include "engine/plan/field_program.h"
+#include "engine/plan/field_inputs.h"
 #include "engine/plan/plan_builder.h"
 
 namespace vicinal::internal {
@@ -20,8 +21,8 @@ class SubsetRun {
 
   // Binds the launches to the field that `work->finder` found last, and gathers into `work` what they read of
   // `features` and of numbers per node. Allocates nothing once `work` is large enough. Errors are those of `work`'s
-  // account; then the launches are as they were before.
-  Status Bind(const FeatureMatrix& features, FieldWorkspace* work, ThreadPool* pool);
+  // account and of the device; then the launches are as they were before.
+  Status Bind(DeviceContext& context, const FeatureMatrix& features, FieldWorkspace* work);
   // Binds them to the full graph again, all but the features.
   void Unbind();
   bool bound() const { return bound_; }
@@ -29,14 +30,10 @@ class SubsetRun {
  private:
   using Arguments = decltype(Launch::bound);
 
-  Status GatherDense(ConstMatrixView features, FieldWorkspace* work, ThreadPool* pool) const;
-  Status GatherSparse(const CsrView& features, FieldWorkspace* work) const;
-  Status GatherVectors(FieldWorkspace* work) const;
-  void BindFeatures(const FeatureMatrix& features, const FieldWorkspace& work) const;
-
   BuiltPlan& plan_;
   std::vector<Arguments> full_;                                    // of each launch, as built
   std::vector<const RegisteredKernel<AggregateKernel>*> untuned_;  // for tuned aggregations; else null
+  FieldInputs inputs_;
   bool bound_ = false;
 };
 

@@ -49,6 +49,10 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::Upload(const HostF
   result->size_bytes_ = features.size_bytes();
   if (features.sparse) {
     VICINAL_ASSIGN_OR_RETURN(result->csr_, DeviceCsr::Upload(features.csr, device));
+    if (device.kind() != DeviceKind::kCpu) {
+      result->host_row_ptr_ = features.csr.row_ptr;
+      result->size_bytes_ += static_cast<int64_t>(result->host_row_ptr_.size() * sizeof(int64_t));
+    }
     return result;
   }
   VICINAL_ASSIGN_OR_RETURN(result->buffer_, UploadVector(features.dense, device));

@@ -83,6 +83,8 @@ class FeatureMatrix {
   int64_t entries() const { return sparse_ ? csr_->view().nnz : rows_ * cols_; }
   ConstMatrixView dense() const { return dense_; }  // REQUIRES: !sparse()
   CsrView csr() const { return csr_->view(); }      // REQUIRES: sparse()
+  // csr().row_ptr in host memory. REQUIRES: sparse()
+  const int64_t* host_row_ptr() const { return host_row_ptr_.empty() ? csr_->view().row_ptr : host_row_ptr_.data(); }
   int64_t size_bytes() const { return size_bytes_; }
 
  private:
@@ -91,6 +93,7 @@ class FeatureMatrix {
   ConstMatrixView dense_;
   Buffer buffer_;
   std::shared_ptr<const DeviceCsr> csr_;
+  std::vector<int64_t> host_row_ptr_;  // where the device has memory of its own
 };
 
 // Thread-safe.

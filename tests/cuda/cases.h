@@ -20,6 +20,7 @@ void RunMessageCases(Gpu& gpu, Report& report);
 void RunEdgeScoreCases(Gpu& gpu, Report& report);
 void RunUpdateCases(Gpu& gpu, Report& report);
 void RunRowwiseCases(Gpu& gpu, Report& report);
+void RunFieldCases(Gpu& gpu, Report& report);
 
 // Bias, addend and activation on the device. The addend lies as dst does; `in_place`: it is dst.
 struct DeviceEpilogue {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
-//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|message|edge|update|rowwise ...]
+//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|message|edge|update|rowwise|field ...]
 // Exit status 77: no GPU here, nothing tested.
 #include <cstdio>
 #include <string>
@@ -43,6 +43,7 @@ int Main(const std::string& library, const std::vector<std::string>& wanted) {
   if (want("message")) RunMessageCases(gpu, report);
   if (want("edge")) RunEdgeScoreCases(gpu, report);
   if (want("aggregate")) RunAggregateCases(gpu, report);
+  if (want("field")) RunFieldCases(gpu, report);
   const bool ok = report.Summary();
   gpu.context.reset();
   std::printf("%s\n", ok ? "CONFORMS" : "DOES NOT CONFORM");

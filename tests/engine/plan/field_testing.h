@@ -33,7 +33,7 @@ inline std::vector<std::set<NodeId>> FieldBySets(const FieldShape& shape, const 
     std::set<NodeId> next = levels.back();
     for (const NodeId node : levels.back()) {
       for (const FieldShape::Edges& edges : shape.levels[depth].edges) {
-        const CsrView& csr = shape.adjacencies[edges.adjacency];
+        const CsrView& csr = shape.adjacencies[edges.adjacency].csr;
         next.insert(csr.col + csr.row_ptr[node], csr.col + csr.row_ptr[node + 1]);
       }
     }

@@ -4,8 +4,7 @@
 #ifndef VICINAL_TESTS_ENGINE_PLAN_MODEL_MAKER_H_
 #define VICINAL_TESTS_ENGINE_PLAN_MODEL_MAKER_H_
 
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>

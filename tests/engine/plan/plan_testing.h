@@ -32,7 +32,8 @@ inline PlanBench& ThePlanBench() {
 }
 
 inline std::shared_ptr<const PreparedGraph> PrepareEdges(const EdgeList& edges, OrderKind order,
-                                                         std::vector<int64_t> segments = {}) {
+                                                         std::vector<int64_t> segments = {},
+                                                         Device* device = ThePlanBench().device.get()) {
   PreparedGraph::Parts parts;
   parts.name = "g";
   parts.version = 1;
@@ -41,7 +42,7 @@ inline std::shared_ptr<const PreparedGraph> PrepareEdges(const EdgeList& edges, 
   parts.permutation = ComputeOrder(order, parts.csr).value();
   if (!parts.permutation.is_identity()) parts.csr = RenumberCsr(parts.csr, parts.permutation.new_of_old());
   parts.segments = std::move(segments);
-  return std::make_shared<PreparedGraph>(std::move(parts), ThePlanBench().device.get());
+  return std::make_shared<PreparedGraph>(std::move(parts), device);
 }
 
 // Features [nodes, cols] in the client's order, two thirds of them zero.
@@ -54,7 +55,8 @@ inline std::vector<double> RandomFeatures(int64_t nodes, int64_t cols, std::mt19
 }
 
 inline std::shared_ptr<const FeatureMatrix> UploadFeatures(const std::vector<double>& x, int64_t cols, bool sparse,
-                                                           const PreparedGraph& graph) {
+                                                           const PreparedGraph& graph,
+                                                           Device* device = ThePlanBench().device.get()) {
   HostFeatures host;
   host.sparse = sparse;
   host.rows = graph.num_nodes();
@@ -76,7 +78,7 @@ inline std::shared_ptr<const FeatureMatrix> UploadFeatures(const std::vector<dou
   }
   const Permutation& permutation = graph.parts().permutation;
   if (!permutation.is_identity()) host = PermuteRows(host, permutation.new_of_old());
-  return *FeatureMatrix::Upload(host, *ThePlanBench().device);
+  return *FeatureMatrix::Upload(host, *device);
 }
 
 inline PlanRequest RequestFor(const std::shared_ptr<const Model>& model,

@@ -72,7 +72,7 @@ class FieldFinderTest : public ::testing::Test {
     for (size_t depth = 0; depth + 1 < expected.size(); ++depth) {
       for (const FieldShape::Edges& edges : shape_.levels[depth].edges) {
         ExpectEdges(finder, finder.Adjacency(edges.adjacency, static_cast<int>(depth)),
-                    shape_.adjacencies[edges.adjacency], static_cast<int>(depth));
+                    shape_.adjacencies[edges.adjacency].csr, static_cast<int>(depth));
       }
     }
   }
@@ -106,7 +106,7 @@ class FieldFinderTest : public ::testing::Test {
     for (size_t depth = 0; depth < levels.size(); ++depth) {
       cost += static_cast<double>(levels[depth].size()) * shape_.levels[depth].row_cost;
       for (const FieldShape::Edges& edges : shape_.levels[depth].edges) {
-        const CsrView& csr = shape_.adjacencies[edges.adjacency];
+        const CsrView& csr = shape_.adjacencies[edges.adjacency].csr;
         for (const NodeId node : levels[depth]) {
           const double degree = static_cast<double>(csr.row_ptr[node + 1] - csr.row_ptr[node]);
           cost += degree * edges.cost;
@@ -143,6 +143,55 @@ TEST_F(FieldFinderTest, FindsWhatASearchWithSetsFinds) {
       ExpectField(finder, ids);
     }
   }
+}
+
+// What the host keeps of a graph whose adjacencies a device derived serves as well: rows with no loop, one or several.
+TEST_F(FieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
+  FieldFinder finder(device_.get(), &account_), derived(device_.get(), &account_);
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    Make(1 + seed * 7 % 150, 1 + seed * 13 % 400, seed);
+    FieldShape sent = shape_;
+    CsrView looped = normalised_.view();
+    looped.value = nullptr;
+    shape_.adjacencies[1] = looped;
+    sent.adjacencies[1] = HostEdges(plain_.view(), true);
+    for (int64_t node = 0; node < shape_.num_nodes; ++node) {
+      const NodeId row = static_cast<NodeId>(node);
+      ASSERT_EQ(sent.adjacencies[1].Degree(row), shape_.adjacencies[1].Degree(row)) << node;
+    }
+    const std::vector<int64_t> ids = AnyIds(1 + seed % 7);
+    ASSERT_TRUE(*finder.Find(sent, ids, permutation_, FieldFinder::kNoLimit, 1));
+    ExpectField(finder, ids);
+    ASSERT_TRUE(*derived.Find(shape_, ids, permutation_, FieldFinder::kNoLimit, 1));
+    const CsrView deepest = derived.Adjacency(1), got = finder.Adjacency(1);
+    EXPECT_EQ(got.rows, finder.rows(1));
+    EXPECT_EQ(got.nnz, deepest.nnz);
+    EXPECT_TRUE(std::equal(got.col, got.col + got.nnz, deepest.col));
+  }
+}
+
+// Steps that end with their longest row pay for it at every level that has it; sending is paid once.
+TEST_F(FieldFinderTest, CountsWhatEveryRunPaysEdgesSentAndTheLongestRow) {
+  FieldFinder finder(device_.get(), &account_);
+  Make(200, 700, 9);
+  const std::vector<int64_t> ids = AnyIds(10);
+  double cost = CostBySets(ids, 1);
+  shape_.run_cost = 500.0;
+  shape_.edge_cost = 2.0;
+  shape_.levels[0].edges[0].longest_cost = 3.0;
+  shape_.levels[1].edges[0].longest_cost = 5.0;
+  const std::vector<std::set<NodeId>> levels = FieldBySets(shape_, RowsOf(ids));
+  const auto longest = [&](int adjacency, int depth) {
+    int64_t most = 0;
+    for (const NodeId node : levels[depth]) most = std::max(most, shape_.adjacencies[adjacency].Degree(node));
+    return static_cast<double>(most);
+  };
+  cost += 500.0 + 3.0 * longest(1, 0) + 5.0 * longest(0, 1);
+  for (const int adjacency : {0, 1}) {
+    for (const NodeId node : levels[1]) cost += 2.0 * static_cast<double>(shape_.adjacencies[adjacency].Degree(node));
+  }
+  EXPECT_FALSE(*finder.Find(shape_, ids, permutation_, cost * 0.9999, 1));
+  EXPECT_TRUE(*finder.Find(shape_, ids, permutation_, cost * 1.0001, 1));
 }
 
 TEST_F(FieldFinderTest, IsolatedNodesAreTheirOwnField) {
