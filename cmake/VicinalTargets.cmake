@@ -90,12 +90,13 @@ function(_vicinal_test_options target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [TIMEOUT s]
+# vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [NO_THREADS] [TIMEOUT s]
 #              [PRECOMPILED kind])
 # A GoogleTest program. Each TEST becomes one CTest test, unless WHOLE: then the program is one CTest test (for suites
-# with thousands of parameters, where a process for each would cost more than the tests).
+# with thousands of parameters, where a process for each would cost more than the tests). NO_THREADS: what is tested starts no
+# thread and takes no lock, so that the thread sanitizer could say nothing of it.
 function(vicinal_test name)
-  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT;PRECOMPILED" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE;NO_THREADS" "TIMEOUT;PRECOMPILED" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -103,7 +104,8 @@ function(vicinal_test name)
     set(ARG_LABELS fast)
   endif()
   # The engine is free of gRPC, so its tests also run under the thread sanitizer (label tsan).
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/engine(/|$)" AND "fast" IN_LIST ARG_LABELS AND NOT "tsan" IN_LIST ARG_LABELS)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/engine(/|$)" AND "fast" IN_LIST ARG_LABELS AND NOT "tsan" IN_LIST ARG_LABELS
+     AND NOT ARG_NO_THREADS)
     list(APPEND ARG_LABELS tsan)
   endif()
   add_executable(${name} ${ARG_SOURCES})
