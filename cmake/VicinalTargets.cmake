@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The helpers that every folder's CMakeLists.txt uses: vicinal_library, vicinal_executable, vicinal_test.
 # They carry the compile options (warnings as errors, sanitizers), so that no folder sets flags of its own.
+include(VicinalPrecompiled)
 
 set(VICINAL_WARNINGS -Wall -Wextra -Wnon-virtual-dtor -Wno-sign-compare -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -20,10 +21,20 @@ function(_vicinal_options target)
   endif()
 endfunction()
 
-# vicinal_library(NAME [OBJECT|SHARED|STATIC] SOURCES ... HEADERS ... DEPS ...)
+# The kind of precompiled headers (cmake/VicinalPrecompiled.cmake) is plain unless PRECOMPILED says messages, grpc or none.
+function(_vicinal_precompile_as target kind)
+  if(NOT kind)
+    set(kind plain)
+  endif()
+  if(NOT kind STREQUAL "none")
+    vicinal_precompile(${target} ${kind} ${ARGN})
+  endif()
+endfunction()
+
+# vicinal_library(NAME [OBJECT|SHARED|STATIC] SOURCES ... HEADERS ... DEPS ... [PRECOMPILED kind])
 # A folder's library. HEADERS are the folder's public headers: each is also compiled alone (target vicinal_headers).
 function(vicinal_library name)
-  cmake_parse_arguments(ARG "OBJECT;SHARED;STATIC" "" "SOURCES;HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT;SHARED;STATIC" "PRECOMPILED" "SOURCES;HEADERS;DEPS" ${ARGN})
   set(kind STATIC)
   if(ARG_OBJECT)
     set(kind OBJECT)
@@ -38,6 +49,7 @@ function(vicinal_library name)
     add_library(${name} ${kind} ${ARG_SOURCES})
     _vicinal_options(${name})
     target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+    _vicinal_precompile_as(${name} "${ARG_PRECOMPILED}")
   endif()
   _vicinal_header_checks(${name} "${ARG_HEADERS}")
 endfunction()
@@ -73,11 +85,23 @@ function(vicinal_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [TIMEOUT s])
+# What is tested is compiled as its preset says; the tests themselves with less optimisation, which saves the compiler more
+# time than they then take to run.
+function(_vicinal_test_options target)
+  if(VICINAL_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+endfunction()
+
+# vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [NO_THREADS] [TIMEOUT s]
+#              [PRECOMPILED kind])
 # A GoogleTest program. Each TEST becomes one CTest test, unless WHOLE: then the program is one CTest test (for suites
-# with thousands of parameters, where a process for each would cost more than the tests).
+# with thousands of parameters, where a process for each would cost more than the tests). NO_THREADS: what is tested starts no
+# thread and takes no lock, so that the thread sanitizer could say nothing of it.
 function(vicinal_test name)
-  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE;NO_THREADS" "TIMEOUT;PRECOMPILED" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -85,11 +109,14 @@ function(vicinal_test name)
     set(ARG_LABELS fast)
   endif()
   # The engine is free of gRPC, so its tests also run under the thread sanitizer (label tsan).
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/engine(/|$)" AND "fast" IN_LIST ARG_LABELS AND NOT "tsan" IN_LIST ARG_LABELS)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/engine(/|$)" AND "fast" IN_LIST ARG_LABELS AND NOT "tsan" IN_LIST ARG_LABELS
+     AND NOT ARG_NO_THREADS)
     list(APPEND ARG_LABELS tsan)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   _vicinal_options(${name})
+  _vicinal_test_options(${name})
+  _vicinal_precompile_as(${name} "${ARG_PRECOMPILED}" TEST)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" VICINAL_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"

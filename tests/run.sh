@@ -8,7 +8,7 @@
 # Stages (docs/testing.md says what each is for):
 #   release  what is shipped: all tests, each header alone, layers, format, manifests, the Python example
 #   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
-#   tsan     thread sanitizer: tests labelled `tsan`, which the engine's fast tests are by themselves
+#   tsan     thread sanitizer: tests labelled `tsan`, which the engine's fast tests with threads are by themselves
 # Exit status: 0 when at least one test ran and none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -25,10 +25,10 @@ inline constexpr int kSumVectors = kLanes >= 16 ? 8 : 4;  // columns in register
 inline constexpr int64_t kMixedColumns = 1024;
 
 struct Largest {
-  HWY_INLINE VF operator()(VF a, VF b) const { return hn::Max(a, b); }
+  VICINAL_INLINE VF operator()(VF a, VF b) const { return hn::Max(a, b); }
 };
 struct Sum {
-  HWY_INLINE VF operator()(VF a, VF b) const { return hn::Add(a, b); }
+  VICINAL_INLINE VF operator()(VF a, VF b) const { return hn::Add(a, b); }
 };
 
 // Edges ahead whose rows are prefetched while scores are summed.
@@ -129,7 +129,7 @@ class AttentionRows {
     StoreRow(i);
   }
 
-  HWY_INLINE void ClearSums() {
+  VICINAL_INLINE void ClearSums() {
     for (int64_t c = 0; c < args_.problem.heads * width_; ++c) sums_[c] = 0;
   }
 
@@ -158,7 +158,7 @@ class AttentionRows {
 
   // Combines the lanes of each head, so that every lane holds its head's result.
   template <class Combine>
-  HWY_INLINE VF Fold(VF v, const HeadGroup& group, Combine combine) const {
+  VICINAL_INLINE VF Fold(VF v, const HeadGroup& group, Combine combine) const {
     for (int64_t shift = group.padded; shift < kLanes; shift *= 2) {
       v = combine(v, hn::TableLookupLanes(v, hn::SetTableIndices(Floats(), rotations_[shift])));
     }
@@ -166,14 +166,14 @@ class AttentionRows {
   }
 
   // The first lanes of v, one per head, repeated over the vector.
-  HWY_INLINE VF Repeat(VF v, const HeadGroup& group) const {
+  VICINAL_INLINE VF Repeat(VF v, const HeadGroup& group) const {
     const auto mask = hn::Set(Ints(), static_cast<int32_t>(group.padded - 1));
     return hn::TableLookupLanes(v, hn::IndicesFromVec(Floats(), hn::And(hn::Iota(Ints(), 0), mask)));
   }
 
   // Turns `count` raw scores of row i into scores, returns their maximum per head. Lanes beyond the last edge become
   // -inf, of which exp is 0.
-  HWY_INLINE VF Score(int64_t i, const HeadGroup& group, const float* raw, float* scores, int64_t count) {
+  VICINAL_INLINE VF Score(int64_t i, const HeadGroup& group, const float* raw, float* scores, int64_t count) {
     const Floats d;
     const bool gat = args_.problem.kind == AttentionKind::kGat;
     const VF own = gat ? Repeat(LoadSome(args_.score_dst.row(i) + group.first, group.heads), group) : hn::Zero(d);
@@ -190,7 +190,7 @@ class AttentionRows {
   }
 
   // Raw scores of edges [begin, end) into row i.
-  HWY_INLINE void EdgeScores(int64_t i, const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
+  VICINAL_INLINE void EdgeScores(int64_t i, const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
     switch (args_.problem.kind) {
       case AttentionKind::kGat:
         return CopyScores(group, begin, end, raw);
@@ -202,7 +202,7 @@ class AttentionRows {
   }
 
   // GAT's scores of the sources, edge by edge.
-  HWY_INLINE void CopyScores(const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
+  VICINAL_INLINE void CopyScores(const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
     for (int64_t e = begin; e < end; ++e, raw += group.padded) {
       const int64_t j = args_.adjacency.col[e];
       const float* from = args_.score_src.row(j) + group.first;
@@ -215,18 +215,18 @@ class AttentionRows {
     }
   }
 
-  HWY_INLINE static void PrefetchColumns(const float* row, int64_t count) {
+  VICINAL_INLINE static void PrefetchColumns(const float* row, int64_t count) {
     for (int64_t c = 0; c < count; c += 16) hwy::Prefetch(row + c);
   }
 
   // One vector's part of a score.
   template <bool kDotProduct>
-  static HWY_INLINE VF AddScores(VF x, VF query, VF att, VF slope, VF sum) {
+  static VICINAL_INLINE VF AddScores(VF x, VF query, VF att, VF slope, VF sum) {
     return kDotProduct ? hn::MulAdd(query, x, sum) : hn::MulAdd(att, LeakyRelu(hn::Add(x, query), slope), sum);
   }
 
   // The columns of a head beyond its last whole vector; `rest` is made once.
-  HWY_INLINE VF LoadRest(const float* p, hn::Mask<Floats> rest) const {
+  VICINAL_INLINE VF LoadRest(const float* p, hn::Mask<Floats> rest) const {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
     return hn::MaskedLoad(rest, Floats(), p);
 #else
@@ -276,12 +276,12 @@ class AttentionRows {
     hn::StoreU(hn::Mul(scale, SumsOfVectors(partial)), d, raw);
   }
 
-  HWY_INLINE void PrefetchAhead(int64_t edge, ConstMatrixView rows, int64_t first_col, int64_t cols) const {
+  VICINAL_INLINE void PrefetchAhead(int64_t edge, ConstMatrixView rows, int64_t first_col, int64_t cols) const {
     if (edge < last_edge_) PrefetchColumns(rows.row(args_.adjacency.col[edge]) + first_col, cols);
   }
 
   // Per lane, without what lies beyond `count`.
-  HWY_INLINE VF SumOf(const float* shares, int64_t count) const {
+  VICINAL_INLINE VF SumOf(const float* shares, int64_t count) const {
     const Floats d;
     VF sum = hn::Zero(d);
     for (int64_t at = 0; at < count; at += kLanes) {
@@ -292,7 +292,7 @@ class AttentionRows {
     return sum;
   }
 
-  HWY_INLINE void WeightedSum(const HeadGroup& group, const ReadyChunk& chunk) {
+  VICINAL_INLINE void WeightedSum(const HeadGroup& group, const ReadyChunk& chunk) {
     constexpr int64_t kStep = kSumVectors * kLanes;
     if (mixed_) {
       // Heads share vectors: columns of the whole group, each lane with its own head's share.
@@ -310,8 +310,8 @@ class AttentionRows {
 
   // `count` columns from `col` of the group on: chooses the number of vectors at compile time.
   template <bool kMixed>
-  HWY_INLINE void SumColumns(const HeadGroup& group, int64_t head, int64_t col, int64_t count,
-                             const ReadyChunk& chunk) {
+  VICINAL_INLINE void SumColumns(const HeadGroup& group, int64_t head, int64_t col, int64_t count,
+                                 const ReadyChunk& chunk) {
     switch (DivideUp(count, kLanes)) {
       case 1:
         return SumVectors<1, kMixed>(group, head, col, count, chunk);
@@ -333,7 +333,7 @@ class AttentionRows {
   }
 
   // Head (within the group) that each lane of the vector at column `col` of the group belongs to.
-  HWY_INLINE auto HeadsOfLanes(int64_t col) const { return hn::SetTableIndices(Floats(), heads_of_columns_ + col); }
+  VICINAL_INLINE auto HeadsOfLanes(int64_t col) const { return hn::SetTableIndices(Floats(), heads_of_columns_ + col); }
 
   template <int N, bool kMixed>
   HWY_NOINLINE void SumVectors(const HeadGroup& group, int64_t head, int64_t col, int64_t count,
@@ -372,7 +372,7 @@ class AttentionRows {
     }
   }
 
-  HWY_INLINE void StoreRow(int64_t i) {
+  VICINAL_INLINE void StoreRow(int64_t i) {
     const int64_t heads = args_.problem.concat ? 1 : args_.problem.heads;
     const VF divisor = hn::Set(Floats(), static_cast<float>(heads));
     for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {

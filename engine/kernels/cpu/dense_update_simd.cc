@@ -106,7 +106,7 @@ HWY_NOINLINE void Tile(const DenseUpdateArgs& args, int64_t row, int64_t panel) 
 
 // Rows [begin, end) by kPanels panels: full tiles, then what is left in halves.
 template <int kRows, int kPanels>
-HWY_INLINE void Tiles(const DenseUpdateArgs& args, int64_t begin, int64_t end, int64_t panel) {
+VICINAL_INLINE void Tiles(const DenseUpdateArgs& args, int64_t begin, int64_t end, int64_t panel) {
   for (; begin + kRows <= end; begin += kRows) Tile<kRows, kPanels>(args, begin, panel);
   if constexpr (kRows > 1) {
     if (begin < end) Tiles<kRows / 2, kPanels>(args, begin, end, panel);

@@ -94,14 +94,14 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
 
 // Rows [begin, end) by kPanels panels: full tiles, then what is left in halves.
 template <int kRows, int kPanels>
-HWY_INLINE void LayerTiles(const LayerJob& job, int64_t begin, int64_t end, int64_t panel) {
+VICINAL_INLINE void LayerTiles(const LayerJob& job, int64_t begin, int64_t end, int64_t panel) {
   for (; begin + kRows <= end; begin += kRows) LayerTile<kRows, kPanels>(job, begin, panel);
   if constexpr (kRows > 1) {
     if (begin < end) LayerTiles<kRows / 2, kPanels>(job, begin, end, panel);
   }
 }
 
-HWY_INLINE void ApplyLayer(const LayerJob& job, int64_t rows) {
+VICINAL_INLINE void ApplyLayer(const LayerJob& job, int64_t rows) {
   const int64_t panels = DivideUp(job.out_width, kEdgePanel);
   for (int64_t panel = 0; panel < panels;) {
     const int64_t group = Smaller(kLayerPanels, panels - panel);
@@ -164,7 +164,7 @@ class EdgeLayers {
   using R = Reducer<kExtreme>;
 
   // Messages of edges [begin, end), the first of which belongs to `row` or, if that has none left, to a later one.
-  HWY_INLINE void BuildMessages(int64_t row, int64_t begin, int64_t end) {
+  VICINAL_INLINE void BuildMessages(int64_t row, int64_t begin, int64_t end) {
     switch (WithTargetOf(args_.problem.message)) {
       case WithTarget::kNothing:
         return BuildRows<WithTarget::kNothing>(row, begin, end);
@@ -199,7 +199,7 @@ class EdgeLayers {
   }
 
   // Returns where the last layer's outputs are.
-  HWY_INLINE const float* ApplyLayers(int64_t edges) {
+  VICINAL_INLINE const float* ApplyLayers(int64_t edges) {
     float *in = messages_, *out = other_;
     int64_t in_width = args_.problem.width;
     for (int32_t l = 0; l < args_.problem.num_layers; ++l) {
@@ -211,13 +211,13 @@ class EdgeLayers {
     return in;
   }
 
-  HWY_INLINE void StartRow(float* reduction) const {
+  VICINAL_INLINE void StartRow(float* reduction) const {
     for (int64_t c = 0; c < stride_; c += kLanes) hn::StoreU(R::Start(), Floats(), reduction + c);
   }
 
   // Edges [begin, end) of `row`, whose results are at `results`, join partial_, and that total_ at the end of each
   // block of kMessageBlock edges of the row.
-  HWY_INLINE void ReduceEdges(int64_t row, int64_t begin, int64_t end, const float* results) {
+  VICINAL_INLINE void ReduceEdges(int64_t row, int64_t begin, int64_t end, const float* results) {
     const int64_t first = args_.adjacency.row_ptr[row];
     for (int64_t e = begin; e < end;) {
       if (e != first && (e - first) % kMessageBlock == 0) CloseBlock(e - first == kMessageBlock);
@@ -250,7 +250,7 @@ class EdgeLayers {
     StartRow(partial_);
   }
 
-  HWY_INLINE void StoreRow(int64_t row) {
+  VICINAL_INLINE void StoreRow(int64_t row) {
     const Floats d;
     const int64_t degree = args_.adjacency.row_ptr[row + 1] - args_.adjacency.row_ptr[row];
     for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {

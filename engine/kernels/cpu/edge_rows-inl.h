@@ -26,7 +26,7 @@ class Sources {
       : args_(args), last_edge_(args.adjacency.row_ptr[args.problem.rows]), prefetch_(WorthPrefetching(args.src)) {}
 
   // u of edge e.
-  HWY_INLINE const float* Row(int64_t e) const {
+  VICINAL_INLINE const float* Row(int64_t e) const {
     if (prefetch_ && e + kScoreEdgesAhead < last_edge_) {
       const float* next = args_.src.row(args_.adjacency.col[e + kScoreEdgesAhead]);
       for (int64_t c = 0; c < args_.problem.width; c += 16) hwy::Prefetch(next + c);
@@ -52,7 +52,7 @@ class DotScorer {
   DotScorer& operator=(const DotScorer&) = delete;
 
   // Edges [begin, end) of row i.
-  HWY_INLINE void Visit(int64_t i, int64_t begin, int64_t end) {
+  VICINAL_INLINE void Visit(int64_t i, int64_t begin, int64_t end) {
     const float* v = args_.target.row(i);
     for (int64_t e = begin; e < end; ++e) {
       const float* u = sources_.Row(e);
@@ -64,7 +64,7 @@ class DotScorer {
   }
 
  private:
-  HWY_INLINE VF PartialSums(const float* u, const float* v) const {
+  VICINAL_INLINE VF PartialSums(const float* u, const float* v) const {
     VF sum = hn::Zero(Floats());
     for (int64_t c = 0; c < head_width_; c += kLanes) {
       const int64_t count = head_width_ - c;
@@ -73,7 +73,7 @@ class DotScorer {
     return sum;
   }
 
-  HWY_INLINE void Add(VF partial, float* to) {
+  VICINAL_INLINE void Add(VF partial, float* to) {
     hn::Store(partial, Floats(), partial_ + held_ * kLanes);
     to_[held_] = to;
     if (++held_ == kLanes) Flush();
@@ -100,7 +100,7 @@ class MessageScorer {
  public:
   explicit MessageScorer(const EdgeScoresArgs& args) : args_(args), sources_(args) {}
 
-  HWY_INLINE void Visit(int64_t i, int64_t begin, int64_t end) {
+  VICINAL_INLINE void Visit(int64_t i, int64_t begin, int64_t end) {
     const int64_t width = args_.problem.width;
     const float* v = kWith == WithTarget::kNothing ? nullptr : args_.target.row(i);
     for (int64_t e = begin; e < end; ++e) {

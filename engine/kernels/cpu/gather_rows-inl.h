@@ -33,7 +33,7 @@ namespace vicinal::internal::HWY_NAMESPACE {
 inline constexpr int64_t kBlockEdges = 256;
 // Two chains of that many vectors and what is loaded fit 32 or 16 registers. Narrow vectors are for machines that are
 // not made for this, and sanitizers compile for minutes: few instances.
-inline constexpr int kMaxVectors = VICINAL_SANITIZED ? 3 : kLanes >= 16 ? 8 : kLanes == 8 ? 6 : kLanes == 4 ? 4 : 2;
+inline constexpr int kMaxVectors = VICINAL_SANITIZED ? 2 : kLanes >= 16 ? 8 : kLanes == 8 ? 6 : kLanes == 4 ? 4 : 2;
 
 // Whose the weights are. Of maxima and minima there is no instance for kSource: kEdge asks the job.
 enum class Weights { kNone, kEdge, kSource };
@@ -70,7 +70,7 @@ class RowGatherer {
         plain_(IsPlain(job)) {}
 
   // Reduces edges [begin, end), at most a block of them, into acc.
-  HWY_INLINE void ReduceBlock(int64_t begin, int64_t end, VF* acc) const {
+  VICINAL_INLINE void ReduceBlock(int64_t begin, int64_t end, VF* acc) const {
     VF odd[N];
     Start(acc);
     Start(odd);
@@ -98,7 +98,7 @@ class RowGatherer {
   }
 
   // What follows the reduce of row i's `degree` edges, up to the store.
-  HWY_INLINE void StoreRow(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
+  VICINAL_INLINE void StoreRow(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
     if (!kSums && degree == 0) {
       VICINAL_UNROLL
       for (int v = 0; v < N; ++v) acc[v] = hn::Zero(Floats());
@@ -122,7 +122,7 @@ class RowGatherer {
            e.addend.empty() && e.activation.kind == ActivationKind::kNone;
   }
 
-  HWY_INLINE void Complete(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
+  VICINAL_INLINE void Complete(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
     if (kSums && job.mean && degree > 1) {
       const VF share = hn::Set(Floats(), 1.0f / static_cast<float>(degree));
       VICINAL_UNROLL
@@ -145,25 +145,25 @@ class RowGatherer {
     }
   }
 
-  HWY_INLINE int64_t SourceOf(int64_t edge) const { return Kind::kIndexed ? col_[edge] : edge; }
+  VICINAL_INLINE int64_t SourceOf(int64_t edge) const { return Kind::kIndexed ? col_[edge] : edge; }
 
   // Maxima and minima with weights are rare: one instance asks at each edge.
-  HWY_INLINE int64_t WeightOf(int64_t edge, int64_t source) const {
+  VICINAL_INLINE int64_t WeightOf(int64_t edge, int64_t source) const {
     if constexpr (kSums) return Kind::kWeights == Weights::kSource ? source : edge;
     return edge ^ ((edge ^ source) & source_mask_);
   }
 
-  HWY_INLINE VF LoadColumns(const Element* row, int v) const {
+  VICINAL_INLINE VF LoadColumns(const Element* row, int v) const {
     return kFull || v + 1 < N ? Rows::Load(row + v * kLanes)
                               : Rows::LoadPart(row + v * kLanes, last_count_, last_mask_);
   }
 
-  static HWY_INLINE VF Join(VF a, VF b) {
+  static VICINAL_INLINE VF Join(VF a, VF b) {
     if constexpr (kSums) return hn::Add(a, b);
     return Kind::kReduce == Reduce::kMax ? hn::Max(a, b) : hn::Min(a, b);
   }
 
-  HWY_INLINE void Take(int64_t edge, VF* acc) const {
+  VICINAL_INLINE void Take(int64_t edge, VF* acc) const {
     const int64_t source = SourceOf(edge);
     const Element* row = src_ + source * stride_;
     if constexpr (Kind::kWeights != Weights::kNone) {
@@ -179,18 +179,18 @@ class RowGatherer {
     }
   }
 
-  HWY_INLINE void TakePair(int64_t edge, VF* even, VF* odd) const {
+  VICINAL_INLINE void TakePair(int64_t edge, VF* even, VF* odd) const {
     if (ahead_ > 0) PrefetchPair(edge);
     Take(edge, even);
     Take(edge + 1, odd);
   }
 
-  HWY_INLINE void PrefetchPair(int64_t edge) const {
+  VICINAL_INLINE void PrefetchPair(int64_t edge) const {
     Prefetch(edge + ahead_);
     Prefetch(edge + 1 + ahead_);
   }
 
-  HWY_INLINE void Prefetch(int64_t edge) const {
+  VICINAL_INLINE void Prefetch(int64_t edge) const {
     constexpr int64_t kLine = 64 / sizeof(Element);
     const Element* row = src_ + SourceOf(Smaller(edge, last_edge_)) * stride_;
     VICINAL_UNROLL
@@ -199,13 +199,13 @@ class RowGatherer {
     }
   }
 
-  static HWY_INLINE void Start(VF* acc) {
+  static VICINAL_INLINE void Start(VF* acc) {
     const float neutral = kSums ? 0.0f : Kind::kReduce == Reduce::kMax ? -HUGE_VALF : HUGE_VALF;
     VICINAL_UNROLL
     for (int v = 0; v < N; ++v) acc[v] = hn::Set(Floats(), neutral);
   }
 
-  static HWY_INLINE void JoinAll(VF* acc, const VF* other) {
+  static VICINAL_INLINE void JoinAll(VF* acc, const VF* other) {
     VICINAL_UNROLL
     for (int v = 0; v < N; ++v) acc[v] = Join(acc[v], other[v]);
   }

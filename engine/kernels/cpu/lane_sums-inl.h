@@ -16,7 +16,7 @@ namespace vicinal::internal::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 // Of four vectors at `in`: lane i of each block of four lanes is the sum of that block of vector i.
-HWY_INLINE VF SumsOfBlocks(const float* in) {
+VICINAL_INLINE VF SumsOfBlocks(const float* in) {
   const Floats d;
   const hn::RepartitionToWide<Floats> pairs;
   const VF a = hn::Load(d, in), b = hn::Load(d, in + kLanes), c = hn::Load(d, in + 2 * kLanes),
@@ -29,7 +29,7 @@ HWY_INLINE VF SumsOfBlocks(const float* in) {
 #endif
 
 // Lane i: the sum of the lanes of vector i of the kLanes vectors at `in`, which is aligned.
-HWY_INLINE VF SumsOfVectors(const float* in) {
+VICINAL_INLINE VF SumsOfVectors(const float* in) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::Load(Floats(), in);
 #elif HWY_CAP_GE512

@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 // Vectors of columns per pass: result, v and a message fit 32 or 16 registers.
-inline constexpr int kMessageVectors = kLanes >= 16 ? 8 : 4;
+inline constexpr int kMessageVectors = VICINAL_SANITIZED ? 2 : kLanes >= 16 ? 8 : 4;
 inline constexpr int64_t kMessagesAhead = 16;
 
 // kPlain: messages have neither weight nor activation.
@@ -35,7 +35,7 @@ class MessageColumns {
         last_edge_(args.adjacency.row_ptr[args.dst.rows]),
         prefetch_(WorthPrefetching(args.src)) {}
 
-  HWY_INLINE void Run(int64_t begin, int64_t end) const {
+  VICINAL_INLINE void Run(int64_t begin, int64_t end) const {
     const int64_t* row_ptr = args_.adjacency.row_ptr;
     for (int64_t i = begin; i < end; ++i) {
       VF acc[N], v[N];
@@ -55,13 +55,13 @@ class MessageColumns {
   // columns differently and must not change bits.
   static constexpr int kChains = 2;
 
-  HWY_INLINE int64_t CountOf(int n) const { return n + 1 < N ? kLanes : last_count_; }
+  VICINAL_INLINE int64_t CountOf(int n) const { return n + 1 < N ? kLanes : last_count_; }
 
-  HWY_INLINE const float* Source(int64_t edge) const {
+  VICINAL_INLINE const float* Source(int64_t edge) const {
     return args_.src.data + args_.adjacency.col[edge] * args_.src.stride + first_col_;
   }
 
-  HWY_INLINE void Take(int64_t edge, const VF* v, VF* acc) const {
+  VICINAL_INLINE void Take(int64_t edge, const VF* v, VF* acc) const {
     const float* row = Source(edge);
     const float* weights = args_.adjacency.value;
     const VF weight = hn::Set(Floats(), !kPlain && weights != nullptr ? weights[edge] : 1.0f);
@@ -75,7 +75,7 @@ class MessageColumns {
   }
 
   // Where masked loads are as cheap as others there is no branch.
-  HWY_INLINE VF LoadLast(const float* p) const {
+  VICINAL_INLINE VF LoadLast(const float* p) const {
 #if HWY_TARGET == HWY_AVX3
     return LoadPart(p, last_count_);
 #else
@@ -83,14 +83,14 @@ class MessageColumns {
 #endif
   }
 
-  HWY_INLINE void PrefetchSource(int64_t edge) const {
+  VICINAL_INLINE void PrefetchSource(int64_t edge) const {
     if (!prefetch_ || edge >= last_edge_) return;
     const float* row = Source(edge);
     VICINAL_UNROLL
     for (int line = 0; line < static_cast<int>((N * kLanes + 15) / 16); ++line) hwy::Prefetch(row + line * 16);
   }
 
-  HWY_INLINE void ReduceBlock(int64_t begin, int64_t end, const VF* v, VF* acc) const {
+  VICINAL_INLINE void ReduceBlock(int64_t begin, int64_t end, const VF* v, VF* acc) const {
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) acc[n] = R::Start();
     int64_t edge = begin;
@@ -111,7 +111,7 @@ class MessageColumns {
     }
   }
 
-  HWY_INLINE void ReduceRow(int64_t begin, int64_t end, const VF* v, VF* acc) const {
+  VICINAL_INLINE void ReduceRow(int64_t begin, int64_t end, const VF* v, VF* acc) const {
     ReduceBlock(begin, Smaller(end, begin + kMessageBlock), v, acc);
     if (end - begin <= kMessageBlock) return;
     HWY_ALIGN float total[N * kLanes];
@@ -124,7 +124,7 @@ class MessageColumns {
     }
   }
 
-  HWY_INLINE void StoreRow(int64_t i, int64_t degree, const VF* acc) const {
+  VICINAL_INLINE void StoreRow(int64_t i, int64_t degree, const VF* acc) const {
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) {
       const int64_t col = first_col_ + n * kLanes;

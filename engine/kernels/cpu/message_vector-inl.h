@@ -18,39 +18,41 @@ namespace vicinal::internal::HWY_NAMESPACE {
 // What is done to u: three ways for four messages, as u - v = u + (-v) to the bit.
 enum class WithTarget { kNothing, kAdd, kMultiply };
 
-HWY_INLINE WithTarget WithTargetOf(Message message) {
+VICINAL_INLINE WithTarget WithTargetOf(Message message) {
   if (message == Message::kSource) return WithTarget::kNothing;
   return message == Message::kMultiply ? WithTarget::kMultiply : WithTarget::kAdd;
 }
 
 // `count` columns of a target's row, as MessageOf wants them.
 template <WithTarget kWith>
-HWY_INLINE VF LoadTarget(Message message, const float* v, int64_t count) {
+VICINAL_INLINE VF LoadTarget(Message message, const float* v, int64_t count) {
   if (kWith == WithTarget::kNothing) return hn::Zero(Floats());
   const VF x = LoadSome(v, count);
   return kWith == WithTarget::kAdd && message == Message::kSubtract ? hn::Neg(x) : x;
 }
 
 template <WithTarget kWith>
-HWY_INLINE VF MessageOf(VF u, VF v) {
+VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
 // The larger; NaN once it was met.
-HWY_INLINE VF LargerOrNan(VF best, VF x) { return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best); }
+VICINAL_INLINE VF LargerOrNan(VF best, VF x) { return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best); }
 
 // Sum, or maximum. Minima are maxima of negated numbers, which is exact.
 template <bool kExtreme>
 struct Reducer {
-  static HWY_INLINE VF Start() { return kExtreme ? hn::Set(Floats(), -HUGE_VALF) : hn::Zero(Floats()); }
-  static HWY_INLINE VF Join(VF so_far, VF x) { return kExtreme ? LargerOrNan(so_far, x) : hn::Add(so_far, x); }
+  static VICINAL_INLINE VF Start() { return kExtreme ? hn::Set(Floats(), -HUGE_VALF) : hn::Zero(Floats()); }
+  static VICINAL_INLINE VF Join(VF so_far, VF x) { return kExtreme ? LargerOrNan(so_far, x) : hn::Add(so_far, x); }
 };
 
 // The vector whose bits turn x into what is maximised.
-HWY_INLINE VF FlipOf(Reduce reduce) { return reduce == Reduce::kMin ? hn::Set(Floats(), -0.0f) : hn::Zero(Floats()); }
+VICINAL_INLINE VF FlipOf(Reduce reduce) {
+  return reduce == Reduce::kMin ? hn::Set(Floats(), -0.0f) : hn::Zero(Floats());
+}
 
 // What goes into the epilogue: `acc` is the sum of a row's messages, or the maximum of those of their bits flipped.
-HWY_INLINE VF ReducedOf(const MessageReduceArgs& args, int64_t degree, VF acc) {
+VICINAL_INLINE VF ReducedOf(const MessageReduceArgs& args, int64_t degree, VF acc) {
   const Reduce reduce = args.problem.reduce;
   if (degree == 0) return hn::Zero(Floats());
   if (reduce == Reduce::kMean) return hn::Div(acc, hn::Set(Floats(), static_cast<float>(degree)));

@@ -21,15 +21,15 @@ template <Storage kStorage>
 struct Stored {
   using Element = uint16_t;
 
-  static HWY_INLINE VF Widen(hn::Vec<Halves> v) {
+  static VICINAL_INLINE VF Widen(hn::Vec<Halves> v) {
     if constexpr (kStorage == Storage::kBfloat16) {
       return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(hn::Rebind<uint32_t, Floats>(), v)));
     } else {
       return hn::PromoteTo(Floats(), hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), v));
     }
   }
-  static HWY_INLINE VF Load(const uint16_t* p) { return Widen(hn::LoadU(Halves(), p)); }
-  static HWY_INLINE VF LoadPart(const uint16_t* p, int64_t count, hn::Mask<Floats>) {
+  static VICINAL_INLINE VF Load(const uint16_t* p) { return Widen(hn::LoadU(Halves(), p)); }
+  static VICINAL_INLINE VF LoadPart(const uint16_t* p, int64_t count, hn::Mask<Floats>) {
     const Halves d;
 #if HWY_TARGET == HWY_AVX3
     return Widen(hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p));
@@ -45,8 +45,8 @@ template <>
 struct Stored<Storage::kFloat32> {
   using Element = float;
 
-  static HWY_INLINE VF Load(const float* p) { return hn::LoadU(Floats(), p); }
-  static HWY_INLINE VF LoadPart(const float* p, int64_t count, hn::Mask<Floats> mask) {
+  static VICINAL_INLINE VF Load(const float* p) { return hn::LoadU(Floats(), p); }
+  static VICINAL_INLINE VF LoadPart(const float* p, int64_t count, hn::Mask<Floats> mask) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
     (void)count;
     return hn::MaskedLoad(mask, Floats(), p);

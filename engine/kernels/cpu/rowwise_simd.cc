@@ -39,13 +39,13 @@ inline constexpr int64_t kNormBlock = 256;
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
-HWY_INLINE VF Affine(const RowwiseArgs& args, VF x, int64_t col, int64_t count) {
+VICINAL_INLINE VF Affine(const RowwiseArgs& args, VF x, int64_t col, int64_t count) {
   const Floats d;
   const VF shift = args.shift != nullptr ? LoadSome(args.shift + col, count) : hn::Zero(d);
   return args.scale != nullptr ? hn::MulAdd(x, LoadSome(args.scale + col, count), shift) : hn::Add(x, shift);
 }
 
-HWY_INLINE void Store(const RowwiseArgs& args, VF x, int64_t row, int64_t col, int64_t count) {
+VICINAL_INLINE void Store(const RowwiseArgs& args, VF x, int64_t row, int64_t col, int64_t count) {
   StoreSome(Finish(x, args.epilogue, row, col, count), args.dst.row(row) + col, count);
 }
 
@@ -83,7 +83,7 @@ using VDouble = hn::Vec<Doubles>;
 
 // Adds the first `count` lanes of x, which are 0 beyond.
 template <bool kSquares>
-HWY_INLINE VDouble Accumulate(VDouble sum, VF x, VDouble mean, int64_t count) {
+VICINAL_INLINE VDouble Accumulate(VDouble sum, VF x, VDouble mean, int64_t count) {
   const Doubles dd;
   const hn::Half<Floats> half;
   VDouble low = hn::PromoteTo(dd, hn::LowerHalf(half, x)), high = hn::PromoteTo(dd, hn::UpperHalf(half, x));
@@ -169,7 +169,7 @@ double ParallelSegmentSum(ConstMatrixView a, int64_t begin, int64_t end, double 
   return sum;
 }
 
-HWY_INLINE double GraphNormDivisor(const RowwiseArgs& args, double variance) {
+VICINAL_INLINE double GraphNormDivisor(const RowwiseArgs& args, double variance) {
   return args.batched ? std::sqrt(variance + args.eps) : std::sqrt(variance) + args.eps;
 }
 
@@ -233,7 +233,7 @@ void MakeDense(const RowwiseArgs& args, int64_t begin, int64_t end) {
 }
 
 // sigmoid(scale . [a, b, a - b]) of a row.
-HWY_INLINE VF GateOf(const RowwiseArgs& args, int64_t row) {
+VICINAL_INLINE VF GateOf(const RowwiseArgs& args, int64_t row) {
   const Floats d;
   const int64_t width = args.dst.cols;
   const float *of_a = args.scale, *of_b = args.scale + width, *of_difference = args.scale + 2 * width;

@@ -24,7 +24,7 @@ class PartitionGatherer {
   explicit PartitionGatherer(const TiledJob& job) : job_(job), source_mask_(job.gather.weight_of_source ? -1 : 0) {}
 
   // Takes row i's edges from state.cursor on, in order, up to the first one that belongs to a later partition.
-  HWY_INLINE void Advance(int64_t i, const PanelState& state, int64_t r) const {
+  VICINAL_INLINE void Advance(int64_t i, const PanelState& state, int64_t r) const {
     const int64_t first = job_.gather.row_ptr[i], last = job_.gather.row_ptr[i + 1];
     int64_t edge = state.cursor[r];
     if (edge == last || job_.gather.col[edge] >= job_.part_end) return;
@@ -53,7 +53,7 @@ class PartitionGatherer {
   }
 
   // The reduce of row i, all its edges taken, into kept [kWidth].
-  HWY_INLINE void Finish(int64_t i, const PanelState& state, int64_t r) const {
+  VICINAL_INLINE void Finish(int64_t i, const PanelState& state, int64_t r) const {
     const int64_t edges = job_.gather.row_ptr[i + 1] - job_.gather.row_ptr[i];
     if (edges == 0) return;
     float* kept = state.sums + r * 3 * kWidth;
@@ -71,30 +71,30 @@ class PartitionGatherer {
   }
 
  private:
-  static HWY_INLINE VF Join(VF a, VF b) {
+  static VICINAL_INLINE VF Join(VF a, VF b) {
     if constexpr (kReduce == Reduce::kSum) return hn::Add(a, b);
     return kReduce == Reduce::kMax ? hn::Max(a, b) : hn::Min(a, b);
   }
-  static HWY_INLINE void JoinAll(VF* a, const VF* b) {
+  static VICINAL_INLINE void JoinAll(VF* a, const VF* b) {
     VICINAL_UNROLL
     for (int v = 0; v < N; ++v) a[v] = Join(a[v], b[v]);
   }
-  static HWY_INLINE void Start(VF* acc) {
+  static VICINAL_INLINE void Start(VF* acc) {
     const float neutral = kReduce == Reduce::kSum ? 0.0f : kReduce == Reduce::kMax ? -HUGE_VALF : HUGE_VALF;
     VICINAL_UNROLL
     for (int v = 0; v < N; ++v) acc[v] = hn::Set(Floats(), neutral);
   }
-  static HWY_INLINE void Load(const float* p, VF* acc) {
+  static VICINAL_INLINE void Load(const float* p, VF* acc) {
     VICINAL_UNROLL
     for (int v = 0; v < N; ++v) acc[v] = hn::Load(Floats(), p + v * kLanes);
   }
-  static HWY_INLINE void Store(const VF* acc, float* p) {
+  static VICINAL_INLINE void Store(const VF* acc, float* p) {
     VICINAL_UNROLL
     for (int v = 0; v < N; ++v) hn::Store(acc[v], Floats(), p + v * kLanes);
   }
 
   // A block of edges is complete: it joins the total, and both chains begin anew.
-  HWY_INLINE void CloseBlock(int64_t edges_before, float* total, VF* even, VF* odd) const {
+  VICINAL_INLINE void CloseBlock(int64_t edges_before, float* total, VF* even, VF* odd) const {
     JoinAll(even, odd);
     if (edges_before > kBlockEdges) {
       VF sum[N];
@@ -108,22 +108,22 @@ class PartitionGatherer {
     Start(odd);
   }
 
-  HWY_INLINE bool Before(int64_t edge) const { return job_.gather.col[edge] < job_.part_end; }
+  VICINAL_INLINE bool Before(int64_t edge) const { return job_.gather.col[edge] < job_.part_end; }
 
-  HWY_INLINE void Take(int64_t edge, VF* acc) const {
+  VICINAL_INLINE void Take(int64_t edge, VF* acc) const {
     const int64_t source = job_.gather.col[edge];
     // Where columns do not ascend, an edge of a partition before may turn up: its row is read where it came from.
     if (HWY_UNLIKELY(source < job_.part_begin)) return TakeFar(edge, source, acc);
     TakeRow(edge, source, job_.packed + (source - job_.part_begin) * kWidth, acc);
   }
 
-  HWY_INLINE void TakeFar(int64_t edge, int64_t source, VF* acc) const {
+  VICINAL_INLINE void TakeFar(int64_t edge, int64_t source, VF* acc) const {
     HWY_ALIGN float row[kWidth] = {};
     CopyTile(job_.gather, source, row);
     TakeRow(edge, source, row, acc);
   }
 
-  HWY_INLINE void TakeRow(int64_t edge, int64_t source, const float* row, VF* acc) const {
+  VICINAL_INLINE void TakeRow(int64_t edge, int64_t source, const float* row, VF* acc) const {
     if constexpr (kWeighted) {
       const VF weight = hn::Set(Floats(), job_.gather.weight[edge ^ ((edge ^ source) & source_mask_)]);
       VICINAL_UNROLL

@@ -18,13 +18,13 @@ using VWord = hn::Vec<Words>;
 
 // Drops the lowest kBits of x, rounding to nearest even.
 template <int kBits>
-HWY_INLINE VWord RoundOff(VWord x) {
+VICINAL_INLINE VWord RoundOff(VWord x) {
   const Words d;
   const VWord odd = hn::And(hn::ShiftRight<kBits>(x), hn::Set(d, 1u));
   return hn::ShiftRight<kBits>(hn::Add(hn::Add(x, hn::Set(d, (1u << (kBits - 1)) - 1)), odd));
 }
 
-HWY_INLINE VWord ToBfloat16(VF x) {
+VICINAL_INLINE VWord ToBfloat16(VF x) {
   const Words d;
   const VWord bits = hn::BitCast(d, x);
   // A NaN is cut and made quiet; rounding could carry it into infinity or beyond.
@@ -32,7 +32,7 @@ HWY_INLINE VWord ToBfloat16(VF x) {
   return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(x)), quiet, RoundOff<16>(bits));
 }
 
-HWY_INLINE VWord ToFloat16(VF x) {
+VICINAL_INLINE VWord ToFloat16(VF x) {
   const Words d;
   const Floats df;
   const VF size = hn::Abs(x);
@@ -48,13 +48,13 @@ HWY_INLINE VWord ToFloat16(VF x) {
 }
 
 template <Storage kStorage>
-HWY_INLINE VWord ToSixteenBits(VF x) {
+VICINAL_INLINE VWord ToSixteenBits(VF x) {
   static_assert(kStorage != Storage::kFloat32);
   return kStorage == Storage::kBfloat16 ? ToBfloat16(x) : ToFloat16(x);
 }
 
 // The first `count` words, each below 2^16.
-HWY_INLINE void StoreSome16(VWord words, uint16_t* p, int64_t count) {
+VICINAL_INLINE void StoreSome16(VWord words, uint16_t* p, int64_t count) {
   const hn::Rebind<uint16_t, Floats> d16;
   const auto narrow = hn::DemoteTo(d16, hn::BitCast(Ints(), words));
   if (count >= kLanes) {

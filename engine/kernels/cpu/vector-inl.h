@@ -26,12 +26,12 @@ using Ints = hn::RebindToSigned<Floats>;
 using VF = hn::Vec<Floats>;
 inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
 
-HWY_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-HWY_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+VICINAL_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+VICINAL_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // The first `count` lanes from p, zero beyond. Masked loads of AVX2 and later do not touch what is masked; the others
 // go by the stack.
-HWY_INLINE VF LoadPart(const float* p, int64_t count) {
+VICINAL_INLINE VF LoadPart(const float* p, int64_t count) {
   const Floats d;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
   return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
@@ -42,11 +42,11 @@ HWY_INLINE VF LoadPart(const float* p, int64_t count) {
 #endif
 }
 
-HWY_INLINE VF LoadSome(const float* p, int64_t count) {
+VICINAL_INLINE VF LoadSome(const float* p, int64_t count) {
   return count >= kLanes ? hn::LoadU(Floats(), p) : LoadPart(p, count);
 }
 
-HWY_INLINE void StoreSome(VF v, float* p, int64_t count) {
+VICINAL_INLINE void StoreSome(VF v, float* p, int64_t count) {
   const Floats d;
   if (count >= kLanes) {
     hn::StoreU(v, d, p);
@@ -62,12 +62,12 @@ HWY_INLINE void StoreSome(VF v, float* p, int64_t count) {
 }
 
 // 2^n for n in [-126, 127].
-HWY_INLINE VF PowerOfTwo(hn::Vec<Ints> n) {
+VICINAL_INLINE VF PowerOfTwo(hn::Vec<Ints> n) {
   return hn::BitCast(Floats(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(Ints(), 127))));
 }
 
 // x = n ln 2 + r with |r| <= ln 2 / 2; returns e^r - 1 (Taylor to r^7: the rest is below 2^-27 of it) and sets n.
-HWY_INLINE VF ReducedExpm1(VF x, hn::Vec<Ints>* n) {
+VICINAL_INLINE VF ReducedExpm1(VF x, hn::Vec<Ints>* n) {
   const Floats d;
   const VF rounded = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
   VF r = hn::NegMulAdd(rounded, hn::Set(d, 0.693359375f), x);  // exact: the constant has 10 bits
@@ -83,7 +83,7 @@ HWY_INLINE VF ReducedExpm1(VF x, hn::Vec<Ints>* n) {
 }
 
 // e^x; the scaling in two steps reaches subnormal results and infinity.
-HWY_INLINE VF Exp(VF x) {
+VICINAL_INLINE VF Exp(VF x) {
   const Floats d;
   hn::Vec<Ints> n;
   const VF p = ReducedExpm1(hn::Min(hn::Max(x, hn::Set(d, -110.0f)), hn::Set(d, 89.0f)), &n);
@@ -93,7 +93,7 @@ HWY_INLINE VF Exp(VF x) {
 }
 
 // e^x - 1 without cancellation near 0; x <= 88.
-HWY_INLINE VF Expm1(VF x) {
+VICINAL_INLINE VF Expm1(VF x) {
   const Floats d;
   hn::Vec<Ints> n;
   const VF p = ReducedExpm1(hn::Min(hn::Max(x, hn::Set(d, -80.0f)), hn::Set(d, 88.0f)), &n);
@@ -103,14 +103,16 @@ HWY_INLINE VF Expm1(VF x) {
 }
 
 // tanh |x| = m / (m + 2) with m = e^(2|x|) - 1; beyond 10 it is 1 in float32.
-HWY_INLINE VF Tanh(VF x) {
+VICINAL_INLINE VF Tanh(VF x) {
   const Floats d;
   const VF m = Expm1(hn::Min(hn::Set(d, 20.0f), hn::Mul(hn::Set(d, 2.0f), hn::Abs(x))));
   const VF y = hn::CopySign(hn::Div(m, hn::Add(m, hn::Set(d, 2.0f))), x);
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-HWY_INLINE VF LeakyRelu(VF x, VF slope) { return hn::IfThenElse(hn::Lt(x, hn::Zero(Floats())), hn::Mul(x, slope), x); }
+VICINAL_INLINE VF LeakyRelu(VF x, VF slope) {
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(Floats())), hn::Mul(x, slope), x);
+}
 
 // Out of line: the exponentials would otherwise be copied into every loop that stores.
 static HWY_NOINLINE HWY_MAYBE_UNUSED VF ActivateByExponential(VF x, Activation activation) {
@@ -128,7 +130,7 @@ static HWY_NOINLINE HWY_MAYBE_UNUSED VF ActivateByExponential(VF x, Activation a
   }
 }
 
-HWY_INLINE VF Activate(VF x, Activation activation) {
+VICINAL_INLINE VF Activate(VF x, Activation activation) {
   switch (activation.kind) {
     case ActivationKind::kNone:
       return x;
@@ -143,7 +145,7 @@ HWY_INLINE VF Activate(VF x, Activation activation) {
 }
 
 // The epilogue for the `count` columns from `col` on of row `row`.
-HWY_INLINE VF Finish(VF v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t count) {
+VICINAL_INLINE VF Finish(VF v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t count) {
   if (epilogue.row_scale != nullptr) {
     v = hn::Mul(hn::Set(Floats(), epilogue.scale * epilogue.row_scale[row]), v);
   } else if (epilogue.scale != 1.0f) {
@@ -159,7 +161,7 @@ HWY_INLINE VF Finish(VF v, const Epilogue& epilogue, int64_t row, int64_t col, i
 // The same for N vectors of one row from column `col` on, the last of `last_count` columns: each part of the epilogue
 // is asked for once per row, not once per vector.
 template <int N>
-HWY_INLINE void FinishRow(VF* v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t last_count) {
+VICINAL_INLINE void FinishRow(VF* v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t last_count) {
   const Floats d;
   if (epilogue.row_scale != nullptr || epilogue.scale != 1.0f) {
     const VF scale =
