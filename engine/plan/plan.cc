@@ -3,6 +3,7 @@
 #include "engine/plan/plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,13 +73,18 @@ class PlanImpl final : public Plan {
   int64_t evaluation() const override { return built_.evaluation; }
 
  private:
-  // Counts and times each run in the launch's `times`; where launches return before they have run, only counts.
+  // Counts and times each run in the launch's `times`, all but one that was stopped; where launches return before they
+  // have run, only counts.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
                      internal::RunTimes internal::Launch::*times) {
+    Status wanted;
+    const std::function<bool()> unwanted = [&stop, &wanted] { return !(wanted = stop()).ok(); };
+    const ThreadPool::StopScope loops(stop ? context.thread_pool() : nullptr, unwanted);
     for (const auto& launch : built_.launches) {
       if (stop) VICINAL_RETURN_IF_ERROR(stop());
       const MonotonicTime begin = clock.Now();
       VICINAL_RETURN_IF_ERROR(launch->Run(context));
+      if (loops.stopped()) return wanted;
       const Nanoseconds spent = clock.Now() - begin;
       ((*launch).*times).Count();
       if (context.launches_only()) continue;

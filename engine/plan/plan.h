@@ -82,7 +82,8 @@ struct PlanStepInfo {
   double field_total_seconds = 0.0;
 };
 
-// Asked between steps; a status that is not OK (cancelled, deadline) stops the run and is returned.
+// Asked between steps, and on the CPU between blocks of rows within one, on the thread that runs the plan; a status that
+// is not OK (cancelled, deadline) stops the run and is returned.
 using StopCheck = std::function<Status()>;
 
 class Plan {
