@@ -82,19 +82,21 @@ struct PlanStepInfo {
   double field_total_seconds = 0.0;
 };
 
-// Asked between steps, and on the CPU between blocks of rows within one, on the thread that runs the plan; a status that
-// is not OK (cancelled, deadline) stops the run and is returned.
+// Asked between steps, and on the CPU between blocks of rows within one, on the thread that runs the plan; a status
+// that is not OK (cancelled, deadline) stops the run and is returned.
 using StopCheck = std::function<Status()>;
+
+// Asked before a plan takes memory, with the bytes that the device will hold more once it is built: scratch, weights,
+// and what the graph derives for it and keeps. Exact, but for layouts of adjacencies: of them the most that they may
+// take. A status that is not OK ends the building.
+using PlanAdmission = std::function<Status(int64_t bytes)>;
 
 class Plan {
  public:
   // FAILED_PRECONDITION: features of another width than the model's, edge weights missing. INVALID_ARGUMENT: forced
-  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch.
+  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch. And what `admit` says, where it is given.
   static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
-                                               Device& device);
-
-  // Upper bound of bytes that a plan for `request` will hold, before it is built; for admission.
-  static int64_t BytesBound(const PlanRequest& request);
+                                               Device& device, const PlanAdmission& admit = nullptr);
 
   virtual ~Plan() = default;
 
