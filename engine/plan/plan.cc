@@ -2,6 +2,7 @@
 // Running a plan: a plain loop over launches. All thinking was done when it was built (plan_builder.h).
 #include "engine/plan/plan.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -57,6 +58,19 @@ class PlanImpl final : public Plan {
       steps.push_back(std::move(info));
     }
     return steps;
+  }
+
+  void ContinueCounts(const std::vector<PlanStepInfo>& before) override {
+    for (size_t i = 0; i < std::min(before.size(), built_.launches.size()); ++i) {
+      internal::Launch& launch = *built_.launches[i];
+      const PlanStepInfo& info = launch.info;
+      if (before[i].operation != info.operation || before[i].description != info.description ||
+          before[i].kernel != info.kernel || before[i].parameters != info.parameters) {
+        continue;
+      }
+      launch.full.Continue(before[i].run_count, before[i].total_seconds);
+      launch.in_fields.Continue(before[i].field_run_count, before[i].field_total_seconds);
+    }
   }
 
   std::vector<std::string> Decisions() const override {

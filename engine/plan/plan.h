@@ -119,6 +119,9 @@ class Plan {
   // Thread-safe.
   virtual std::vector<PlanStepInfo> Steps() const = 0;
   virtual std::vector<std::string> Decisions() const = 0;  // what the rewriter and runs decided, in sentences
+  // Goes on counting where another plan for the same request stopped: each step that is carried out by the same kernel
+  // with the same parameters takes over the other's runs and times; the others have begun anew.
+  virtual void ContinueCounts(const std::vector<PlanStepInfo>& before) { (void)before; }
   virtual int64_t scratch_bytes() const = 0;
   virtual int64_t size_bytes() const = 0;  // scratch and packed weights
   // Tells the order in which the terms of rows are added, as a number of 32 bits: plans of one model, graph and kind of

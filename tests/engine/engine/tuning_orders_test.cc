@@ -60,6 +60,34 @@ TEST_F(TuningTest, ForcedAndForgotten) {
   EXPECT_EQ(Answer(), before);
 }
 
+// Counts and times of a plan were gone whenever any choice of its graph changed.
+TEST_F(TuningTest, StepsThatAreNotTouchedKeepTheirTimes) {
+  Make(OneIsTwiceAsFast(), Nanoseconds::zero());
+  for (int run = 0; run < 3; ++run) (void)Answer();
+  const auto before = engine_->Explain(AllNodes("g", "m"));
+  ASSERT_TRUE(before.ok()) << before.status();
+  TuneGraphRequest force = Request({8});
+  force.force = ForcedConfiguration{"simd_rows", {{"prefetch_edges", 5}}};
+  const auto forced = engine_->TuneGraph(force);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  const auto after = engine_->Explain(AllNodes("g", "m"));
+  ASSERT_TRUE(after.ok());
+  ASSERT_EQ(after->steps.size(), before->steps.size());
+  int changed = 0;
+  for (size_t i = 0; i < after->steps.size(); ++i) {
+    const PlanStepInfo &was = before->steps[i], &is = after->steps[i];
+    EXPECT_EQ(was.run_count, 3);
+    if (was.parameters != is.parameters) {
+      ++changed;
+      EXPECT_EQ(is.run_count, 0) << "times with other parameters say nothing of these";
+    } else {
+      EXPECT_EQ(is.run_count, 3) << is.description;
+      EXPECT_NEAR(is.total_seconds, was.total_seconds, 1e-6);
+    }
+  }
+  EXPECT_EQ(changed, 1);
+}
+
 TEST_F(TuningTest, WhatIsNamedTwiceIsMeantOnceAndATableHasAnEnd) {
   Make(OneIsTwiceAsFast(), Nanoseconds::zero());
   TuneGraphRequest force = Request();
