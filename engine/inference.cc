@@ -6,7 +6,6 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/execute/awaited.h"
-#include "engine/plan/layout_bytes.h"
 
 namespace vicinal {
 namespace {
@@ -49,9 +48,8 @@ StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job)
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = executor_.num_threads();
-  const int64_t bound = Plan::BytesBound(request) + LayoutBytesBound(request, *parts_.registry, parts_.device->kind());
-  VICINAL_RETURN_IF_ERROR(parts_.budget->Admit(bound, "running this model on this graph"));
-  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device));
+  const auto admit = [this](int64_t bytes) { return parts_.budget->Admit(bytes, "running this model on this graph"); };
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device, admit));
   if (!job.keep_plan) return plan;
   if (parts_.on_plan) parts_.on_plan(request.graph);
   return parts_.plans->Insert(request, job.model_name, std::move(plan));

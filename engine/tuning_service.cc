@@ -311,9 +311,12 @@ void TuningService::Consider(const std::shared_ptr<const PreparedGraph>& graph) 
   if (parts_.budget_per_key <= Nanoseconds::zero()) return;
   {
     MutexLock lock(&mutex_);
-    const bool known =
-        std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& other) { return other.lock() == graph; });
+    // Not by locking: what is locked may be freed here.
+    const bool known = std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& other) {
+      return !other.owner_before(graph) && !graph.owner_before(other);
+    });
     if (!known) graphs_.push_back(graph);
+    idle_ = false;
   }
   came_.NotifyOne();
 }
@@ -335,6 +338,7 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
       graph->tuning().Queue(work.key);
       ordered_.push_back(jobs.back());
     }
+    idle_ = false;
   }
   came_.NotifyOne();
   if (!wait) return OkStatus();
@@ -349,13 +353,15 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
   return OkStatus();
 }
 
-std::shared_ptr<TuningService::Job> TuningService::MostWanted() {
+std::shared_ptr<TuningService::Job> TuningService::MostWanted(Graphs* held) {
   auto best = std::make_shared<Job>();
   int64_t most = -1;
   std::erase_if(graphs_, [](const auto& graph) { return graph.expired(); });
   for (const auto& weak : graphs_) {
     const std::shared_ptr<const PreparedGraph> graph = weak.lock();
-    if (graph == nullptr || !parts_.is_current(*graph)) continue;
+    if (graph == nullptr) continue;
+    held->push_back(graph);
+    if (!parts_.is_current(*graph)) continue;
     if (graph->tuning().used_seconds() >= Seconds(parts_.budget_per_graph)) continue;
     const std::optional<TuningWork> work = graph->tuning().MostWanted();
     if (!work.has_value()) continue;
@@ -367,21 +373,26 @@ std::shared_ptr<TuningService::Job> TuningService::MostWanted() {
   return most >= 0 ? best : nullptr;
 }
 
-std::shared_ptr<TuningService::Job> TuningService::NextJob() {
-  if (ordered_.empty()) return MostWanted();
+std::shared_ptr<TuningService::Job> TuningService::NextJob(Graphs* held) {
+  if (ordered_.empty()) return MostWanted(held);
   std::shared_ptr<Job> job = std::move(ordered_.front());
   ordered_.pop_front();
   return job;
 }
 
-void TuningService::Loop() {
+std::shared_ptr<TuningService::Job> TuningService::AwaitJob() {
   while (true) {
-    std::shared_ptr<Job> job;
-    {
-      MutexLock lock(&mutex_);
-      while (!stopping_ && (job = NextJob()) == nullptr) came_.Wait(&mutex_);
-      if (stopping_) return;
-    }
+    Graphs held;
+    MutexLock lock(&mutex_);
+    while (!stopping_ && idle_) came_.Wait(&mutex_);
+    if (stopping_) return nullptr;
+    if (std::shared_ptr<Job> job = NextJob(&held)) return job;
+    idle_ = true;
+  }
+}
+
+void TuningService::Loop() {
+  while (const std::shared_ptr<Job> job = AwaitJob()) {
     Tune(*job);
     {
       MutexLock lock(&mutex_);

@@ -78,9 +78,15 @@ class TuningService {
   };
   class Session;  // the measuring of one key
 
+  using Graphs = std::vector<std::shared_ptr<const PreparedGraph>>;
+
   void Loop();
-  std::shared_ptr<Job> NextJob() VICINAL_REQUIRES(mutex_);
-  std::shared_ptr<Job> MostWanted() VICINAL_REQUIRES(mutex_);
+  // Null when the service stops.
+  std::shared_ptr<Job> AwaitJob();
+  // Null where there is nothing to do. Graphs that were looked at are added to `held`, whose last holder that may be:
+  // to be let go of without the mutex, as freeing one takes long.
+  std::shared_ptr<Job> NextJob(Graphs* held) VICINAL_REQUIRES(mutex_);
+  std::shared_ptr<Job> MostWanted(Graphs* held) VICINAL_REQUIRES(mutex_);
   void Tune(const Job& job);
   bool stopping() const;
 
@@ -91,6 +97,7 @@ class TuningService {
   std::deque<std::shared_ptr<Job>> ordered_ VICINAL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<const PreparedGraph>> graphs_ VICINAL_GUARDED_BY(mutex_);
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool idle_ VICINAL_GUARDED_BY(mutex_) = false;  // nothing came since there was nothing to do
   std::thread thread_;
 };
 

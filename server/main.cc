@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,9 +19,9 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "server/auth.h"
 #include "server/config.h"
+#include "server/duration_flag.h"
 #include "server/handlers/server_handler.h"
 #include "server/json_log.h"
 #include "server/server.h"
@@ -37,10 +38,10 @@ ABSL_FLAG(std::string, device, "auto", "Where models run: auto, cpu, or cuda:N."
 ABSL_FLAG(std::string, backend_path, "",
           "Shared library of the device backend; empty looks beside the engine's own library.");
 ABSL_FLAG(int, threads, 0, "Threads of the kernels; 0: one per core, or as many as the container's CPU limit.");
-ABSL_FLAG(absl::Duration, tuning_budget, absl::Milliseconds(500),
+ABSL_FLAG(vicinal::server::DurationFlag, tuning_budget, std::chrono::milliseconds(500),
           "Time for measuring kernels of each kind of work on a graph, in the background while no request waits; 0: "
           "only when TuneGraph asks.");
-ABSL_FLAG(absl::Duration, max_tuning_per_graph, absl::Seconds(60),
+ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seconds(60),
           "Most time that background tuning takes for one version of a graph.");
 ABSL_FLAG(int64_t, memory_budget_bytes, -1,
           "Bytes that graphs, features, models, plans and uploads may take together; 0: no bound; -1: three quarters "
@@ -53,7 +54,7 @@ ABSL_FLAG(int64_t, max_features, 65'536, "Largest number of features of a node."
 ABSL_FLAG(int64_t, max_upload_bytes, int64_t{2} << 30, "Largest upload, all its tensors together.");
 ABSL_FLAG(int64_t, max_open_uploads, 16, "Uploads that may be open at a time.");
 ABSL_FLAG(
-    absl::Duration, upload_ttl, absl::Minutes(10),
+    vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
     "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
 ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
 ABSL_FLAG(int64_t, max_response_bytes, 4'000'000,
@@ -76,16 +77,16 @@ ABSL_FLAG(std::string, infer_token_file, "",
 ABSL_FLAG(bool, allow_plaintext_tokens, false,
           "Take tokens on an address that is not a loopback one, although the connection is not encrypted here.");
 ABSL_FLAG(bool, reflection, true, "Serve gRPC reflection.");
-ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
+ABSL_FLAG(vicinal::server::DurationFlag, drain_delay, std::chrono::milliseconds(0),
           "After SIGTERM: how long requests are still taken while health says NOT_SERVING, so that balancers can learn "
           "of it.");
-ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(25),
+ABSL_FLAG(vicinal::server::DurationFlag, drain_timeout, std::chrono::seconds(25),
           "After the drain delay: how long calls under way may take to end.");
-ABSL_FLAG(absl::Duration, max_connection_age, absl::Hours(1),
+ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age, std::chrono::hours(1),
           "Connections older than this are asked to reconnect, so that balancers can spread them; 0: never.");
-ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Minutes(10),
+ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::minutes(10),
           "How long calls on such a connection may go on.");
-ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(2),
+ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::minutes(2),
           "Silence after which the server asks whether the client is still there; 0: gRPC's default.");
 ABSL_FLAG(std::string, log_level, "info", "debug (one line per call), info, warning or error.");
 
@@ -93,14 +94,6 @@ namespace vicinal::server {
 namespace {
 
 constexpr int kBadFlags = 2;
-
-// Away from zero: the little that was asked for must not become 0, which often means something else.
-std::chrono::milliseconds Ms(absl::Duration duration) {
-  const absl::Duration unit = absl::Milliseconds(1);
-  const absl::Duration whole =
-      duration < absl::ZeroDuration() ? absl::Floor(duration, unit) : absl::Ceil(duration, unit);
-  return std::chrono::milliseconds(absl::ToInt64Milliseconds(whole));
-}
 
 // What this process may use: the machine's memory, or its control group's limit where that is smaller (containers).
 int64_t UsableMemory() {
@@ -124,7 +117,7 @@ Limits LimitsFromFlags() {
   limits.max_features = absl::GetFlag(FLAGS_max_features);
   limits.max_upload_bytes = absl::GetFlag(FLAGS_max_upload_bytes);
   limits.max_open_uploads = absl::GetFlag(FLAGS_max_open_uploads);
-  limits.upload_ttl = Ms(absl::GetFlag(FLAGS_upload_ttl));
+  limits.upload_ttl = absl::GetFlag(FLAGS_upload_ttl).time;
   limits.max_request_nodes = absl::GetFlag(FLAGS_max_request_nodes);
   limits.max_response_bytes = absl::GetFlag(FLAGS_max_response_bytes);
   limits.max_batch_graphs = absl::GetFlag(FLAGS_max_batch_graphs);
@@ -150,8 +143,8 @@ StatusOr<Config> ConfigFromFlags() {
   config.device = absl::GetFlag(FLAGS_device);
   config.backend_path = absl::GetFlag(FLAGS_backend_path);
   config.threads = absl::GetFlag(FLAGS_threads);
-  config.tuning_budget = Ms(absl::GetFlag(FLAGS_tuning_budget));
-  config.max_tuning_per_graph = Ms(absl::GetFlag(FLAGS_max_tuning_per_graph));
+  config.tuning_budget = absl::GetFlag(FLAGS_tuning_budget).time;
+  config.max_tuning_per_graph = absl::GetFlag(FLAGS_max_tuning_per_graph).time;
   config.limits = LimitsFromFlags();
   const std::string admin_file = absl::GetFlag(FLAGS_admin_token_file),
                     infer_file = absl::GetFlag(FLAGS_infer_token_file);
@@ -163,11 +156,11 @@ StatusOr<Config> ConfigFromFlags() {
   }
   config.allow_plaintext_tokens = absl::GetFlag(FLAGS_allow_plaintext_tokens);
   config.reflection = absl::GetFlag(FLAGS_reflection);
-  config.drain_delay = Ms(absl::GetFlag(FLAGS_drain_delay));
-  config.drain_timeout = Ms(absl::GetFlag(FLAGS_drain_timeout));
-  config.max_connection_age = Ms(absl::GetFlag(FLAGS_max_connection_age));
-  config.max_connection_age_grace = Ms(absl::GetFlag(FLAGS_max_connection_age_grace));
-  config.keepalive_time = Ms(absl::GetFlag(FLAGS_keepalive_time));
+  config.drain_delay = absl::GetFlag(FLAGS_drain_delay).time;
+  config.drain_timeout = absl::GetFlag(FLAGS_drain_timeout).time;
+  config.max_connection_age = absl::GetFlag(FLAGS_max_connection_age).time;
+  config.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace).time;
+  config.keepalive_time = absl::GetFlag(FLAGS_keepalive_time).time;
   VICINAL_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(absl::GetFlag(FLAGS_log_level)));
   return config;
 }

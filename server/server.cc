@@ -128,6 +128,8 @@ struct Server::Impl {
 
   Status StartEngine();
   void StartHandlers();
+  Status ListenForScrapes();
+  Status ListenForCalls();
   Status StartServing();
   StateSnapshot Snapshot();
   void LookAfterDevice();
@@ -194,12 +196,15 @@ void Server::Impl::StartHandlers() {
   services.push_back(MakeServerService(*core, *server_handler));
 }
 
-Status Server::Impl::StartServing() {
-  if (!config.metrics_listen.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.metrics_listen, "metrics_listen"));
-    VICINAL_ASSIGN_OR_RETURN(const int port, metrics->Serve(address.first, address.second));
-    metrics_address = absl::StrCat(address.first, ":", port);
-  }
+Status Server::Impl::ListenForScrapes() {
+  if (config.metrics_listen.empty()) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.metrics_listen, "metrics_listen"));
+  VICINAL_ASSIGN_OR_RETURN(const int port, metrics->Serve(address.first, address.second));
+  metrics_address = absl::StrCat(address.first, ":", port);
+  return OkStatus();
+}
+
+Status Server::Impl::ListenForCalls() {
   grpc::EnableDefaultHealthCheckService(true);
   if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.grpc_listen, "grpc_listen"));
@@ -210,9 +215,22 @@ Status Server::Impl::StartServing() {
   for (const auto& service : services) builder.RegisterService(service.get());
   grpc = builder.BuildAndStart();
   if (grpc == nullptr || port == 0) {
-    return FailedPrecondition("CANNOT_LISTEN", absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen));
+    return FailedPrecondition("CANNOT_LISTEN", absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen,
+                                                            "; is the port taken? Name another address"));
   }
   grpc_address = absl::StrCat(address.first, ":", port);
+  return OkStatus();
+}
+
+Status Server::Impl::StartServing() {
+  // Whoever starts a second server has two ports to change, and hears of both at once.
+  const Status scrapes = ListenForScrapes(), calls = ListenForCalls();
+  if (!scrapes.ok() && !calls.ok()) {
+    return FailedPrecondition("CANNOT_LISTEN",
+                              absl::StrCat(std::string(calls.message()), "\n", std::string(scrapes.message())));
+  }
+  VICINAL_RETURN_IF_ERROR(calls);
+  VICINAL_RETURN_IF_ERROR(scrapes);
   health.emplace(grpc->GetHealthCheckService(), std::vector<std::string>(std::begin(kServices), std::end(kServices)));
   health->SetReady(true);
   ready.store(true);

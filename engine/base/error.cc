@@ -59,12 +59,14 @@ Status InvalidArgument(std::string_view reason, std::string_view field, std::str
   return MakeError(StatusCode::kInvalidArgument, message, detail);
 }
 
-Status OverLimit(std::string_view limit_flag, std::string_view field, int64_t value, int64_t maximum) {
+Status OverLimit(std::string_view limit_flag, std::string_view field, int64_t value, int64_t maximum,
+                 std::string_view message) {
   ErrorDetail detail;
   detail.reason = "LIMIT_EXCEEDED";
   detail.field = std::string(field);
   detail.metadata = {
       {"limit", std::string(limit_flag)}, {"value", absl::StrCat(value)}, {"maximum", absl::StrCat(maximum)}};
+  if (!message.empty()) return MakeError(StatusCode::kInvalidArgument, message, detail);
   return MakeError(StatusCode::kInvalidArgument,
                    absl::StrCat(Abs(field), " is ", value, ", over this server's limit of ", maximum, " (--",
                                 Abs(limit_flag), "); send less, or raise the limit on the server"),

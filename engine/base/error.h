@@ -39,7 +39,9 @@ Status Annotate(const Status& status, std::string_view prefix);
 // The common ones. `field` is the request's field at fault, dotted.
 Status InvalidArgument(std::string_view reason, std::string_view field, std::string_view message);
 // A request over a configured limit: INVALID_ARGUMENT, reason LIMIT_EXCEEDED, metadata {limit: flag, value, maximum}.
-Status OverLimit(std::string_view limit_flag, std::string_view field, int64_t value, int64_t maximum);
+// `message`: in place of the usual one.
+Status OverLimit(std::string_view limit_flag, std::string_view field, int64_t value, int64_t maximum,
+                 std::string_view message = {});
 // "graph 'g' does not exist" and the way to mend it.
 Status NotFound(std::string_view resource_type, std::string_view resource_name, std::string_view hint = {});
 Status AlreadyExists(std::string_view resource_type, std::string_view resource_name, std::string_view hint);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of threads for data-parallel loops. ParallelFor never allocates, so that the execute stage can use it.
+// A pool of threads for data-parallel loops. ParallelFor never allocates, so that the execute stage can use it. Whoever
+// runs loops whose result may become unwanted makes them stoppable, and the loops need not know.
 #ifndef VICINAL_ENGINE_BASE_THREAD_POOL_H_
 #define VICINAL_ENGINE_BASE_THREAD_POOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -24,8 +26,8 @@ class ThreadPool {
 
   // Calls body(task, thread) for every task in [0, num_tasks), each once, in parallel; `thread` in [0, num_threads())
   // says whose scratch may be used. Tasks are handed out dynamically, so results must not depend on who runs what.
-  // Returns when all are done. Callers on different threads take turns. Does not allocate. `body` must not throw, and
-  // must not call ParallelFor of the same pool.
+  // Returns when all are done, or those that were begun when a StopScope of the caller stopped it. Callers on different
+  // threads take turns. Does not allocate. `body` must not throw, and must not call ParallelFor of the same pool.
   template <class Body>
   void ParallelFor(int64_t num_tasks, const Body& body) {
     Run(
@@ -33,7 +35,35 @@ class ThreadPool {
         &body);
   }
 
+  // While it lives, loops that the thread which made it runs on the pool stop early: before each of its tasks that
+  // thread asks `should_stop`, and after the first true no task is begun any more, on any thread, in that loop or a
+  // later one. What was computed is then incomplete, and to be thrown away. Loops of other callers go on as ever.
+  class StopScope {
+   public:
+    // `pool` null: nothing is ever asked. One scope per thread at a time; `should_stop` must outlive it.
+    StopScope(const ThreadPool* pool, const std::function<bool()>& should_stop);
+    ~StopScope();
+    StopScope(const StopScope&) = delete;
+    StopScope& operator=(const StopScope&) = delete;
+
+    bool stopped() const { return stopped_; }
+
+   private:
+    friend class ThreadPool;
+    bool Ask() { return stopped_ = stopped_ || should_stop_(); }
+
+    const ThreadPool* const pool_;
+    const std::function<bool()>& should_stop_;
+    bool stopped_ = false;
+  };
+
+  // To be asked inside a task that runs for long: whether it may leave out the rest, because its loop was stopped.
+  bool ShouldStop() const;
+
  private:
+  // Of the calling thread, where it has one for this pool; else null.
+  StopScope* Scope() const;
+
   using Thunk = void (*)(const void* body, int64_t task, int thread);
   void Run(int64_t num_tasks, Thunk thunk, const void* body);
 

@@ -141,7 +141,7 @@ __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& 
 template <class Layout, class Mode>
 __device__ inline void SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
                                    Staged<Layout, Mode>* staged) {
-  unsigned left = __ballot_sync(kWholeWarp, mine.finish.count > kShortEdges) & ((1u << kBundleItems) - 1u);
+  unsigned left = __ballot_sync(kWholeWarp, IsLong(mine.finish)) & ((1u << kBundleItems) - 1u);
   if (left == 0) return;
   if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
 #pragma unroll 1

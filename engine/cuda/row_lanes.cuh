@@ -98,6 +98,9 @@ struct Item {
   int64_t begin;
 };
 
+// The last part of a split row may have few edges, and is added as the long row that it is of.
+__device__ inline bool IsLong(const Finish& finish) { return finish.count > kShortEdges || finish.row < 0; }
+
 // Item `index` of the work list.
 __device__ inline Item LoadItem(const RowsParams& params, int64_t index) {
   const int4 packed = __ldg(reinterpret_cast<const int4*>(params.items) + index);

@@ -19,7 +19,7 @@
 
 namespace vicinal {
 
-// Set by whoever lost interest (a client that went away); asked before work runs and between steps. Thread-safe.
+// Set by whoever lost interest (a client that went away); asked before work runs and while it does. Thread-safe.
 class CancelToken {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }

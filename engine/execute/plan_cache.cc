@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/plan_cache.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace vicinal {
@@ -34,6 +36,7 @@ std::shared_ptr<Plan> PlanCache::Find(const PlanKey& key) {
 std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::string& model_name,
                                         std::shared_ptr<Plan> plan) {
   Entries dropped;
+  Retirees taken;
   const PlanKey key = PlanKey::Of(request);
   MutexLock lock(&mutex_);
   const auto found = by_key_.find(key);
@@ -43,6 +46,11 @@ std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::s
     return plan;
   }
   while (static_cast<int64_t>(entries_.size()) >= max_plans_) Drop(std::prev(entries_.end()), &dropped);
+  const auto before = FindRetired(key);
+  if (before != retired_.end()) {
+    plan->ContinueCounts(before->steps);
+    taken.splice(taken.begin(), retired_, before);
+  }
   entries_.push_front({key, request.graph, request.model, model_name, plan});
   by_key_.emplace(key, entries_.begin());
   bytes_ += plan->size_bytes();
@@ -55,13 +63,37 @@ void PlanCache::Drop(Entries::iterator entry, Entries* dropped) {
   dropped->splice(dropped->begin(), entries_, entry);
 }
 
+PlanCache::Retirees::iterator PlanCache::FindRetired(PlanKey key) {
+  key.tuning_revision = 0;
+  return std::find_if(retired_.begin(), retired_.end(), [&key](const Retired& retired) { return retired.key == key; });
+}
+
+void PlanCache::Retire(const Entry& entry, Retirees* dropped) {
+  const auto earlier = FindRetired(entry.key);
+  if (earlier != retired_.end()) dropped->splice(dropped->begin(), retired_, earlier);
+  retired_.push_front({entry.key, entry.graph, entry.model, entry.model_name, entry.plan->Steps()});
+  retired_.front().key.tuning_revision = 0;
+  if (static_cast<int64_t>(retired_.size()) > max_plans_) {
+    dropped->splice(dropped->begin(), retired_, std::prev(retired_.end()));
+  }
+}
+
 void PlanCache::PurgeStale() {
   Entries dropped;
+  Retirees forgotten;
   MutexLock lock(&mutex_);
+  for (auto retired = retired_.begin(); retired != retired_.end();) {
+    const auto next = std::next(retired);
+    if (!is_current_(*retired->graph, retired->model_name, *retired->model)) {
+      forgotten.splice(forgotten.begin(), retired_, retired);
+    }
+    retired = next;
+  }
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (entry->key.tuning_revision != entry->graph->tuning().revision() ||
-        !is_current_(*entry->graph, entry->model_name, *entry->model)) {
+    const bool current = is_current_(*entry->graph, entry->model_name, *entry->model);
+    if (!current || entry->key.tuning_revision != entry->graph->tuning().revision()) {
+      if (current) Retire(*entry, &forgotten);
       Drop(entry, &dropped);
     }
     entry = next;

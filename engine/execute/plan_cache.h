@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/mutex.h"
 #include "engine/plan/plan.h"
@@ -49,7 +50,7 @@ class PlanCache {
   // Null when there is none. Does not allocate.
   std::shared_ptr<Plan> Find(const PlanKey& key);
   // Keeps `plan`, unless its graph or model was replaced or its graph tuned meanwhile, and returns the one that is kept
-  // for `key`: an earlier one if there is.
+  // for `key`: an earlier one if there is. A plan in the place of one that tuning outdated goes on with its counts.
   std::shared_ptr<Plan> Insert(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan);
   // Drops plans whose graph or model is no longer current, or whose graph was tuned since. To be called after each such
   // change.
@@ -70,6 +71,19 @@ class PlanCache {
   };
   using Entries = std::list<Entry>;  // most recently used first
 
+  // What a plan had counted when its graph was tuned anew, for the plan that takes its place.
+  struct Retired {
+    PlanKey key;  // of whatever tuning revision: 0
+    std::shared_ptr<const PreparedGraph> graph;
+    std::shared_ptr<const Model> model;
+    std::string model_name;
+    std::vector<PlanStepInfo> steps;
+  };
+  using Retirees = std::list<Retired>;  // the latest first, at most as many as plans
+
+  void Retire(const Entry& entry, Retirees* dropped) VICINAL_REQUIRES(mutex_);
+  Retirees::iterator FindRetired(PlanKey key) VICINAL_REQUIRES(mutex_);
+
   // Moves the entry to `dropped`, to be freed without the lock.
   void Drop(Entries::iterator entry, Entries* dropped) VICINAL_REQUIRES(mutex_);
 
@@ -78,6 +92,7 @@ class PlanCache {
   mutable Mutex mutex_;
   Entries entries_ VICINAL_GUARDED_BY(mutex_);
   std::unordered_map<PlanKey, Entries::iterator, PlanKeyHash> by_key_ VICINAL_GUARDED_BY(mutex_);
+  Retirees retired_ VICINAL_GUARDED_BY(mutex_);
   int64_t bytes_ VICINAL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -148,6 +148,21 @@ AdjacencySpec CanonicalSpec(const AdjacencySpec& spec, bool weighted) {
   return canonical;
 }
 
+AdjacencyShape ShapeOfAdjacency(const Csr& graph, const AdjacencySpec& spec) {
+  const AdjacencySpec canonical = CanonicalSpec(spec, !graph.value.empty());
+  AdjacencyShape shape{graph.num_rows, graph.num_cols, graph.nnz(), false, 0};
+  if (canonical.loops != SelfLoops::kAsSent) {
+    for (int64_t row = 0; row < graph.num_rows; ++row) {
+      const LoopRange loops = LoopsOf(graph.view(), row);
+      shape.edges += 1 - (loops.end - loops.begin);
+    }
+  }
+  shape.weighted = canonical.weighting != EdgeWeighting::kNone && shape.edges > 0;
+  const int64_t entry_bytes = sizeof(NodeId) + (shape.weighted ? sizeof(float) : 0);
+  shape.bytes = (shape.rows + 1) * static_cast<int64_t>(sizeof(EdgeId)) + shape.edges * entry_bytes;
+  return shape;
+}
+
 int64_t AdjacencyBytesBound(int64_t num_nodes, int64_t num_edges) {
   const int64_t entry_bytes = sizeof(NodeId) + sizeof(float);
   return (num_nodes + 1) * static_cast<int64_t>(sizeof(EdgeId)) + (num_nodes + num_edges) * entry_bytes;

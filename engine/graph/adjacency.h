@@ -5,6 +5,7 @@
 #ifndef VICINAL_ENGINE_GRAPH_ADJACENCY_H_
 #define VICINAL_ENGINE_GRAPH_ADJACENCY_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -44,7 +45,17 @@ std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops);
 // has weights.
 AdjacencySpec CanonicalSpec(const AdjacencySpec& spec, bool weighted);
 
-// Upper bound of the bytes that BuildAdjacency's result holds.
+// The sizes of what BuildAdjacency makes, without making it. At most O(N log of a degree).
+struct AdjacencyShape {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t edges = 0;
+  bool weighted = false;  // has values
+  int64_t bytes = 0;
+};
+AdjacencyShape ShapeOfAdjacency(const Csr& graph, const AdjacencySpec& spec);
+
+// Upper bound of those bytes for any spec.
 int64_t AdjacencyBytesBound(int64_t num_nodes, int64_t num_edges);
 
 }  // namespace vicinal

@@ -34,6 +34,12 @@ struct Epilogue {
   ConstMatrixView addend;            // [R, width of dst] or empty; may be dst itself
   float addend_scale = 1.0f;
   Activation activation;
+
+  // Whether it leaves a result as it is.
+  bool IsPlain() const {
+    return scale == 1.0f && row_scale == nullptr && bias == nullptr && addend.empty() &&
+           activation.kind == ActivationKind::kNone;
+  }
 };
 
 // dst[i] = epilogue(reduce over edges (j -> i) of w_ij * src[j], plus self_scale * src[i]). w_ij is the adjacency's

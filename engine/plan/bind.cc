@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/plan/describe.h"
 #include "engine/plan/plan_builder.h"
@@ -62,7 +63,7 @@ StatusOr<KernelChoice<K>> PlanBuilder::ChooseKernel(const OperationKernels<K>& o
   const std::string_view forced = ForcedName(request_.forced, operation.operation());
   if (work != nullptr) {
     TuningTable& table = request_.graph->tuning();
-    launch->uses = table.Note(*work);
+    if (!draft_) launch->uses = table.Note(*work);
     launch->info.tuning_key = work->key;
     const std::optional<KernelSetting> setting = table.Find(work->key);
     if (setting.has_value() && (forced.empty() || forced == setting->kernel)) {
@@ -83,6 +84,10 @@ StatusOr<const AdjacencyLayout*> PlanBuilder::LayoutOf(const K& kernel, const ty
                                                        const KernelConfig& config, const TuningWork& work) {
   const std::string name = kernel.LayoutName(problem, config);
   if (name.empty()) return nullptr;
+  if (draft_) {
+    derived_->AddLayout(work.adjacency, kernel.name(), name, kernel.LayoutBytesBound(problem.rows, problem.edges));
+    return nullptr;
+  }
   const LayoutMaker make = [&](LayoutSource& source) { return kernel.MakeLayout(problem, config, source); };
   VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout,
                            request_.graph->Layout(work.adjacency, kernel.name(), name, make));
@@ -124,8 +129,9 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
 
 template <class K>
 StatusOr<const void*> PlanBuilder::Pack(const K& kernel, const Parameters& weight) {
-  const std::vector<float> rounded(weight.values.begin(), weight.values.end());
   const size_t bytes = kernel.PackedBytes(weight.rows, weight.cols);
+  if (draft_) return Keep(nullptr, bytes);
+  const std::vector<float> rounded(weight.values.begin(), weight.values.end());
   AlignedBytes packed(bytes);
   if (packed.data == nullptr) {
     return ResourceExhausted("OUT_OF_MEMORY", "no memory to pack a model's weights; free graphs or models, or retry",
@@ -135,14 +141,28 @@ StatusOr<const void*> PlanBuilder::Pack(const K& kernel, const Parameters& weigh
   return Keep(packed.data, bytes);
 }
 
-StatusOr<CsrView> PlanBuilder::AdjacencyOf(const Node& node) {
+AdjacencyShape PlanBuilder::ShapeOf(const Node& node) {
+  for (const auto& [spec, shape] : shapes_) {
+    if (spec == node.adjacency) return shape;
+  }
+  shapes_.emplace_back(node.adjacency, request_.graph->ShapeOf(node.adjacency));
+  return shapes_.back().second;
+}
+
+StatusOr<CsrView> PlanBuilder::AdjacencyOf(const Node& node, const AdjacencyShape& shape) {
+  if (draft_) {
+    derived_->AddAdjacency(node.adjacency, shape);
+    return CsrView{shape.rows, shape.cols, shape.edges, nullptr, nullptr, nullptr};
+  }
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceCsr> adjacency, request_.graph->Adjacency(node.adjacency));
   built_.adjacencies.push_back(adjacency);
+  VICINAL_DCHECK(adjacency->view().nnz == shape.edges && (adjacency->view().value != nullptr) == shape.weighted);
   return adjacency->view();
 }
 
-void PlanBuilder::Tell(const Node& node, const CsrView& adjacency, Launch* launch) const {
-  const NodeSizes sizes = {request_.graph->num_nodes(), num_graphs_, adjacency.nnz, adjacency.value != nullptr,
+void PlanBuilder::Tell(const Node& node, const AdjacencyShape& adjacency, Launch* launch) const {
+  if (draft_) return;
+  const NodeSizes sizes = {request_.graph->num_nodes(), num_graphs_, adjacency.edges, adjacency.weighted,
                            request_.features.nnz};
   PlanStepInfo info = Describe(program_, node, sizes);
   info.operation = std::move(launch->info.operation);
@@ -170,46 +190,48 @@ Status PlanBuilder::ChooseLinear(int step, const Node& node, Launch* launch) {
 }
 
 Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) {
-  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  const AdjacencyShape shape = ShapeOf(node);
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node, shape));
   VICINAL_ASSIGN_OR_RETURN(const float* const src_scale, DegreeScaleOf(node.source_scale));
   AggregateProblem problem;
   problem.reduce = node.reduce;
-  problem.weighted = adjacency.value != nullptr || src_scale != nullptr;
-  problem.rows = adjacency.rows;
-  problem.cols = adjacency.cols;
-  problem.edges = adjacency.nnz;
+  problem.weighted = shape.weighted || node.source_scale.has_value();
+  problem.rows = shape.rows;
+  problem.cols = shape.cols;
+  problem.edges = shape.edges;
   problem.width = WidthOf(node.inputs[0]);
   problem.storage = program_.values[node.inputs[0]].storage;
-  const EdgeWeights weights = adjacency.value != nullptr ? EdgeWeights::kPerEdge
-                              : src_scale != nullptr     ? EdgeWeights::kPerSource
-                                                         : EdgeWeights::kNone;
+  const EdgeWeights weights = shape.weighted      ? EdgeWeights::kPerEdge
+                              : node.source_scale ? EdgeWeights::kPerSource
+                                                  : EdgeWeights::kNone;
   problem.source_scaled = weights == EdgeWeights::kPerSource;
   const TuningWork work = {KeyOf(problem, weights), node.adjacency};
   VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.aggregate, problem, step, launch, &work));
   bound->args.adjacency = adjacency;
   bound->args.src_scale = src_scale;
   bound->args.self_scale = static_cast<float>(node.self_scale);
-  Tell(node, adjacency, launch);
+  Tell(node, shape, launch);
   return OkStatus();
 }
 
 Status PlanBuilder::ChoosePropagateLinear(int step, const Node& node, Launch* launch) {
-  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
-  const SparseAggregateUpdateProblem problem = {node.reduce,          adjacency.value != nullptr, adjacency.rows,
-                                                adjacency.nnz,        node.weight->cols,          node.weight->rows,
-                                                request_.features.nnz};
+  const AdjacencyShape shape = ShapeOf(node);
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node, shape));
+  const SparseAggregateUpdateProblem problem = {node.reduce,       shape.weighted,    shape.rows,           shape.edges,
+                                                node.weight->cols, node.weight->rows, request_.features.nnz};
   VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.sparse_aggregate_update, problem, step, launch));
   bound->args.adjacency = adjacency;
   bound->args.self_scale = static_cast<float>(node.self_scale);
   VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
-  Tell(node, adjacency, launch);
+  Tell(node, shape, launch);
   return OkStatus();
 }
 
 Status PlanBuilder::ChooseAttention(int step, const Node& node, Launch* launch) {
-  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  const AdjacencyShape shape = ShapeOf(node);
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node, shape));
   const AttentionStep& attention = node.attention;
-  const AttentionProblem problem = {attention.kind,  adjacency.rows,       adjacency.cols,  adjacency.nnz,
+  const AttentionProblem problem = {attention.kind,  shape.rows,           shape.cols,      shape.edges,
                                     attention.heads, attention.head_width, attention.concat};
   const TuningWork work = {KeyOf(problem, EdgeWeights::kNone), node.adjacency};
   VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.attention, problem, step, launch, &work));
@@ -221,20 +243,21 @@ Status PlanBuilder::ChooseAttention(int step, const Node& node, Launch* launch) 
     VICINAL_ASSIGN_OR_RETURN(const void* kept, Keep(att.data(), att.size() * sizeof(float)));
     bound->args.att = static_cast<const float*>(kept);
   }
-  Tell(node, adjacency, launch);
+  Tell(node, shape, launch);
   return OkStatus();
 }
 
 Status PlanBuilder::ChooseEdgeMlp(int step, const Node& node, Launch* launch) {
   static_assert(kMaxEdgeNetworkLayers == kMaxEdgeLayers + 1, "the first layer is multiplied per node");
-  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node));
+  const AdjacencyShape shape = ShapeOf(node);
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node, shape));
   MessageReduceProblem problem;
   problem.message = Message::kAdd;
   problem.reduce = node.reduce;
-  problem.weighted = adjacency.value != nullptr;
-  problem.rows = adjacency.rows;
-  problem.cols = adjacency.cols;
-  problem.edges = adjacency.nnz;
+  problem.weighted = shape.weighted;
+  problem.rows = shape.rows;
+  problem.cols = shape.cols;
+  problem.edges = shape.edges;
   problem.width = WidthOf(node.inputs[0]);
   problem.num_layers = static_cast<int32_t>(node.edge_layers.size());
   for (int32_t l = 0; l < problem.num_layers; ++l) problem.out_widths[l] = node.edge_layers[l].weight->rows;
@@ -247,7 +270,7 @@ Status PlanBuilder::ChooseEdgeMlp(int step, const Node& node, Launch* launch) {
     VICINAL_ASSIGN_OR_RETURN(bound->args.layers[l].bias, KeepVector(layer.bias));
     bound->args.layers[l].activation = layer.activation;
   }
-  Tell(node, adjacency, launch);
+  Tell(node, shape, launch);
   return OkStatus();
 }
 

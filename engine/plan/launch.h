@@ -33,6 +33,13 @@ struct RunTimes {
     timed.fetch_add(1, std::memory_order_relaxed);
     nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
   }
+  // What another counted, of which only the sum of its times is known.
+  void Continue(int64_t before, double total_seconds) {
+    runs.fetch_add(before, std::memory_order_relaxed);
+    if (total_seconds <= 0) return;
+    timed.fetch_add(before, std::memory_order_relaxed);
+    nanoseconds.fetch_add(static_cast<int64_t>(total_seconds * 1e9), std::memory_order_relaxed);
+  }
   int64_t count() const { return runs.load(std::memory_order_relaxed); }
   // Of all runs, where those that were not timed took as long as the others in the mean.
   double seconds() const {

@@ -3,14 +3,13 @@
 #include "engine/plan/plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "engine/graph/adjacency.h"
-#include "engine/plan/fold.h"
 #include "engine/plan/plan_builder.h"
 #include "engine/plan/recorded_runs.h"
 #include "engine/plan/subset_run.h"
@@ -61,6 +60,19 @@ class PlanImpl final : public Plan {
     return steps;
   }
 
+  void ContinueCounts(const std::vector<PlanStepInfo>& before) override {
+    for (size_t i = 0; i < std::min(before.size(), built_.launches.size()); ++i) {
+      internal::Launch& launch = *built_.launches[i];
+      const PlanStepInfo& info = launch.info;
+      if (before[i].operation != info.operation || before[i].description != info.description ||
+          before[i].kernel != info.kernel || before[i].parameters != info.parameters) {
+        continue;
+      }
+      launch.full.Continue(before[i].run_count, before[i].total_seconds);
+      launch.in_fields.Continue(before[i].field_run_count, before[i].field_total_seconds);
+    }
+  }
+
   std::vector<std::string> Decisions() const override {
     std::vector<std::string> decisions = built_.decisions;
     const std::string refusal = recorded_.refusal();
@@ -72,13 +84,18 @@ class PlanImpl final : public Plan {
   int64_t evaluation() const override { return built_.evaluation; }
 
  private:
-  // Counts and times each run in the launch's `times`; where launches return before they have run, only counts.
+  // Counts and times each run in the launch's `times`, all but one that was stopped; where launches return before they
+  // have run, only counts.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
                      internal::RunTimes internal::Launch::*times) {
+    Status wanted;
+    const std::function<bool()> unwanted = [&stop, &wanted] { return !(wanted = stop()).ok(); };
+    const ThreadPool::StopScope loops(stop ? context.thread_pool() : nullptr, unwanted);
     for (const auto& launch : built_.launches) {
       if (stop) VICINAL_RETURN_IF_ERROR(stop());
       const MonotonicTime begin = clock.Now();
       VICINAL_RETURN_IF_ERROR(launch->Run(context));
+      if (loops.stopped()) return wanted;
       const Nanoseconds spent = clock.Now() - begin;
       ((*launch).*times).Count();
       if (context.launches_only()) continue;
@@ -113,23 +130,6 @@ class PlanImpl final : public Plan {
   internal::RecordedRuns recorded_;  // the same
 };
 
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
-constexpr int64_t kPanel = 64;  // widest panel that a kernel pads products to, in columns
-
-// What an edge's network needs beside its output: the first layer's two halves of each node, packed weights, and the
-// messages that a thread has under way.
-int64_t EdgeNetworkFloats(const EdgeMlpStep& step, int64_t rows, int num_threads) {
-  constexpr int64_t kMessages = 512;  // rows that a thread holds, under the largest configuration of any kernel
-  int64_t floats = 0, widest = 0;
-  for (const internal::EdgeLayer& layer : internal::FoldEdgeNetwork(step.nn)) {
-    const int64_t in = layer.weight->cols, out = RoundUp(layer.weight->rows, kPanel);
-    floats += widest == 0 ? rows * 2 * (out + 16) + (in + 2) * 2 * out : (in + 2) * out;
-    widest = std::max(widest, out);
-  }
-  return floats + num_threads * kMessages * widest;
-}
-
 }  // namespace
 
 FeatureShape FeatureShape::Of(const FeatureMatrix& features) {
@@ -140,52 +140,11 @@ FeatureShape FeatureShape::Of(const FeatureMatrix& features) {
   return {true, features.cols(), nnz, nnz * kCrowdedOneIn >= features.rows() * features.cols()};
 }
 
-StatusOr<std::shared_ptr<Plan>> Plan::Build(const PlanRequest& request, const KernelRegistry& registry,
-                                            Device& device) {
+StatusOr<std::shared_ptr<Plan>> Plan::Build(const PlanRequest& request, const KernelRegistry& registry, Device& device,
+                                            const PlanAdmission& admit) {
   internal::PlanBuilder builder(request, registry, device);
-  VICINAL_ASSIGN_OR_RETURN(internal::BuiltPlan built, builder.Build());
+  VICINAL_ASSIGN_OR_RETURN(internal::BuiltPlan built, builder.Build(admit));
   return std::shared_ptr<Plan>(std::make_shared<PlanImpl>(std::move(built), registry));
-}
-
-// As if no value's memory were used twice and every weight were padded as far as any kernel pads. Loose for deep
-// models, but never less.
-int64_t Plan::BytesBound(const PlanRequest& request) {
-  constexpr int64_t kAttentionFloats = 5'000;  // of scores, per thread
-  constexpr int64_t kAccumulatorFloats = 8;    // per thread and feature, where sparse rows are aggregated
-  const int64_t rows = request.graph->num_nodes();
-  const Model& model = *request.model;
-  int64_t floats = request.features.sparse ? rows * RoundUp(model.feature_count, 16) : 0;
-  if (request.features.sparse) floats += request.num_threads * kAccumulatorFloats * (model.feature_count + 16);
-  int64_t widest = model.feature_count;
-  for (const Step& step : model.steps) widest = std::max(widest, step.width);
-  std::vector<AdjacencySpec> adjacencies;
-  const auto note = [&](const AdjacencySpec& spec) {
-    if (std::find(adjacencies.begin(), adjacencies.end(), spec) == adjacencies.end()) adjacencies.push_back(spec);
-  };
-  for (const Step& step : model.steps) {
-    int64_t width = RoundUp(step.width, 16) + 16;
-    if (const auto* linear = std::get_if<LinearStep>(&step.op)) {
-      floats += (linear->weight->shape[1] + 2) * RoundUp(linear->weight->shape[0], kPanel);
-    } else if (const auto* propagate = std::get_if<PropagateStep>(&step.op)) {
-      note(propagate->adjacency);
-    } else if (const auto* attention = std::get_if<AttentionStep>(&step.op)) {
-      note(attention->adjacency);
-      const int64_t inner = attention->heads * attention->head_width, scores = RoundUp(2 * attention->heads, 16);
-      width += scores;
-      floats += (widest + 2) * RoundUp(scores, kPanel) + inner;
-      floats += request.num_threads * (kAttentionFloats + 2 * inner);
-    } else if (const auto* edge_mlp = std::get_if<EdgeMlpStep>(&step.op)) {
-      note(edge_mlp->adjacency);
-      floats += EdgeNetworkFloats(*edge_mlp, rows, request.num_threads);
-    }
-    floats += rows * width + 4 * width;
-  }
-  const int64_t segments =
-      static_cast<int64_t>(request.graph->parts().segments.size() + 2) * static_cast<int64_t>(sizeof(int64_t));
-  constexpr int64_t kAlignment = 64;
-  return floats * static_cast<int64_t>(sizeof(float)) + segments +
-         static_cast<int64_t>(model.steps.size() + 1) * 4 * kAlignment +
-         static_cast<int64_t>(adjacencies.size()) * AdjacencyBytesBound(rows, request.graph->num_edges());
 }
 
 }  // namespace vicinal

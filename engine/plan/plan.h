@@ -82,18 +82,21 @@ struct PlanStepInfo {
   double field_total_seconds = 0.0;
 };
 
-// Asked between steps; a status that is not OK (cancelled, deadline) stops the run and is returned.
+// Asked between steps, and on the CPU between blocks of rows within one, on the thread that runs the plan; a status
+// that is not OK (cancelled, deadline) stops the run and is returned.
 using StopCheck = std::function<Status()>;
+
+// Asked before a plan takes memory, with the bytes that the device will hold more once it is built: scratch, weights,
+// and what the graph derives for it and keeps. Exact, but for layouts of adjacencies: of them the most that they may
+// take. A status that is not OK ends the building.
+using PlanAdmission = std::function<Status(int64_t bytes)>;
 
 class Plan {
  public:
   // FAILED_PRECONDITION: features of another width than the model's, edge weights missing. INVALID_ARGUMENT: forced
-  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch.
+  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch. And what `admit` says, where it is given.
   static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
-                                               Device& device);
-
-  // Upper bound of bytes that a plan for `request` will hold, before it is built; for admission.
-  static int64_t BytesBound(const PlanRequest& request);
+                                               Device& device, const PlanAdmission& admit = nullptr);
 
   virtual ~Plan() = default;
 
@@ -116,6 +119,9 @@ class Plan {
   // Thread-safe.
   virtual std::vector<PlanStepInfo> Steps() const = 0;
   virtual std::vector<std::string> Decisions() const = 0;  // what the rewriter and runs decided, in sentences
+  // Goes on counting where another plan for the same request stopped: each step that is carried out by the same kernel
+  // with the same parameters takes over the other's runs and times; the others have begun anew.
+  virtual void ContinueCounts(const std::vector<PlanStepInfo>& before) { (void)before; }
   virtual int64_t scratch_bytes() const = 0;
   virtual int64_t size_bytes() const = 0;  // scratch and packed weights
   // Tells the order in which the terms of rows are added, as a number of 32 bits: plans of one model, graph and kind of

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of work: program, memory of values booked, kernels chosen (which books their scratch), arena allocated,
-// arguments bound.
+// arguments bound. Where somebody has to admit the bytes, all before the arena happens once more before it, without
+// memory.
 #include "engine/plan/plan_builder.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& regis
 PlanBuilder::PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device)
     : request_(request), registry_(registry), device_(device) {}
 
-StatusOr<BuiltPlan> PlanBuilder::Build() {
+StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   VICINAL_RETURN_IF_ERROR(CheckRequest());
   const PreparedGraph& graph = *request_.graph;
   const int64_t segments = static_cast<int64_t>(graph.parts().segments.size());
@@ -52,9 +53,11 @@ StatusOr<BuiltPlan> PlanBuilder::Build() {
                           {graph.num_nodes(), graph.num_edges(), request_.features.nnz}, request_.features.crowded);
   if (!graph.weighted()) program_ = FactorWeights(std::move(program_));
   if (request_.precision != Storage::kFloat32) program_ = NarrowGathers(std::move(program_), request_.precision);
-  BookValues();
-  VICINAL_RETURN_IF_ERROR(ChooseKernels());
-  ledger_.Assign();
+  if (admit) {
+    VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
+    VICINAL_RETURN_IF_ERROR(admit(bytes));
+  }
+  VICINAL_RETURN_IF_ERROR(LayOut(false));
   VICINAL_ASSIGN_OR_RETURN(built_.arena, device_.Allocate(ledger_.total_bytes()));
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     current_ = static_cast<int>(i);
@@ -67,6 +70,23 @@ StatusOr<BuiltPlan> PlanBuilder::Build() {
   built_.decisions = std::move(program_.decisions);
   built_.request = request_;
   return std::move(built_);
+}
+
+Status PlanBuilder::LayOut(bool draft) {
+  draft_ = draft;
+  built_ = BuiltPlan();
+  ledger_ = ScratchLedger();
+  segments_ = nullptr;
+  BookValues();
+  VICINAL_RETURN_IF_ERROR(ChooseKernels());
+  ledger_.Assign();
+  return OkStatus();
+}
+
+StatusOr<int64_t> PlanBuilder::CountBytes() {
+  derived_.emplace(*request_.graph);
+  VICINAL_RETURN_IF_ERROR(LayOut(true));
+  return static_cast<int64_t>(ledger_.total_bytes()) + built_.constant_bytes + derived_->total();
 }
 
 Status PlanBuilder::CheckRequest() const {
@@ -146,9 +166,10 @@ Status PlanBuilder::Choose(int step, const Node& node) {
 }
 
 StatusOr<const void*> PlanBuilder::Keep(const void* host, size_t bytes) {
+  built_.constant_bytes += static_cast<int64_t>(bytes);
+  if (draft_) return host;
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_.Allocate(bytes));
   VICINAL_RETURN_IF_ERROR(device_.CopyFromHost(buffer.data(), host, bytes));
-  built_.constant_bytes += static_cast<int64_t>(bytes);
   built_.constants.push_back(std::move(buffer));
   return built_.constants.back().data();
 }
@@ -162,6 +183,10 @@ StatusOr<const float*> PlanBuilder::KeepVector(const ParametersRef& vector) {
 
 StatusOr<const float*> PlanBuilder::DegreeScaleOf(const std::optional<SelfLoops>& loops) {
   if (!loops) return nullptr;
+  if (draft_) {
+    derived_->AddDegreeScale(*loops);
+    return nullptr;
+  }
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceVector> scale, request_.graph->DegreeScale(*loops));
   built_.degree_scales.push_back(scale);
   return scale->data();

@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/plan/derived_bytes.h"
 #include "engine/plan/field_program.h"
 #include "engine/plan/launch.h"
 #include "engine/plan/plan.h"
@@ -45,11 +47,15 @@ struct BuiltPlan {
 class PlanBuilder {
  public:
   PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device);
-  // Codes as Plan::Build.
-  StatusOr<BuiltPlan> Build();
+  // As Plan::Build.
+  StatusOr<BuiltPlan> Build(const PlanAdmission& admit);
 
  private:
   Status CheckRequest() const;
+  // Everything up to the places of values and scratch in an arena, twice where there is a budget: first as a draft,
+  // which only counts, so that the bytes that are admitted are those that will be held.
+  Status LayOut(bool draft);
+  StatusOr<int64_t> CountBytes();
   void BookValues();
   Status ChooseKernels();
   Status Choose(int step, const Node& node);
@@ -81,9 +87,11 @@ class PlanBuilder {
   void NoteEvaluation(int step, int64_t evaluation);
   template <class K>
   StatusOr<const void*> Pack(const K& kernel, const Parameters& weight);
-  StatusOr<CsrView> AdjacencyOf(const Node& node);
-  void Tell(const Node& node, const CsrView& adjacency, Launch* launch) const;
-  // Copies to the device what must live as long as the plan.
+  // What `node` propagates over; of a draft nothing but its sizes.
+  AdjacencyShape ShapeOf(const Node& node);
+  StatusOr<CsrView> AdjacencyOf(const Node& node, const AdjacencyShape& shape);
+  void Tell(const Node& node, const AdjacencyShape& adjacency, Launch* launch) const;
+  // Copies to the device what must live as long as the plan. Of a draft it stays where it is, and nobody reads it.
   StatusOr<const void*> Keep(const void* host, size_t bytes);
   StatusOr<const float*> KeepVector(const ParametersRef& vector);               // null for null
   StatusOr<const float*> DegreeScaleOf(const std::optional<SelfLoops>& loops);  // null for none
@@ -109,6 +117,9 @@ class PlanBuilder {
   const int64_t* segments_ = nullptr;
   int64_t num_graphs_ = 1;
   int current_ = 0;  // the node being bound
+  bool draft_ = false;
+  std::optional<DerivedBytes> derived_;                           // of a draft
+  std::vector<std::pair<AdjacencySpec, AdjacencyShape>> shapes_;  // asked for so far
   BuiltPlan built_;
 };
 

@@ -5,7 +5,6 @@
 #include "engine/prepared/prepared_graph.h"
 
 #include "engine/base/check.h"
-#include "engine/graph/adjacency.h"
 
 namespace vicinal {
 namespace {
@@ -17,6 +16,9 @@ StatusOr<Buffer> UploadVector(const std::vector<T>& values, Device& device) {
   if (bytes > 0) VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), values.data(), bytes));
   return buffer;
 }
+
+// Of degrees: with loops of weight 1 they are the same whether loops are added or replaced.
+SelfLoops CanonicalLoops(SelfLoops loops) { return loops == SelfLoops::kAddRemaining ? SelfLoops::kReplace : loops; }
 
 }  // namespace
 
@@ -107,6 +109,23 @@ StatusOr<std::shared_ptr<const DeviceCsr>> PreparedGraph::Adjacency(const Adjace
   return adjacency;
 }
 
+AdjacencyShape PreparedGraph::ShapeOf(const AdjacencySpec& spec) const {
+  const auto found = FindAdjacency(CanonicalSpec(spec, weighted()));
+  if (found == nullptr) return ShapeOfAdjacency(parts_.csr, spec);
+  const CsrView view = found->view();
+  return {view.rows, view.cols, view.nnz, view.value != nullptr, found->size_bytes()};
+}
+
+bool PreparedGraph::Holds(const AdjacencySpec& spec) const {
+  return FindAdjacency(CanonicalSpec(spec, weighted())) != nullptr;
+}
+bool PreparedGraph::Holds(SelfLoops degree_scale) const {
+  return FindDegreeScale(CanonicalLoops(degree_scale)) != nullptr;
+}
+bool PreparedGraph::Holds(const AdjacencySpec& spec, std::string_view kernel, std::string_view layout) const {
+  return FindLayout(KeyOf(spec, kernel, layout)) != nullptr;
+}
+
 AdjacencyLayoutRef PreparedGraph::FindLayout(const LayoutKey& key) const {
   MutexLock lock(&mutex_);
   for (const auto& [known, layout] : layouts_) {
@@ -117,7 +136,7 @@ AdjacencyLayoutRef PreparedGraph::FindLayout(const LayoutKey& key) const {
 
 StatusOr<AdjacencyLayoutRef> PreparedGraph::Layout(const AdjacencySpec& spec, std::string_view kernel,
                                                    std::string_view name, const LayoutMaker& make) const {
-  LayoutKey key = {CanonicalSpec(spec, weighted()), std::string(kernel), std::string(name)};
+  LayoutKey key = KeyOf(spec, kernel, name);
   if (auto found = FindLayout(key)) return found;
   VICINAL_ASSIGN_OR_RETURN(const auto adjacency, Adjacency(key.spec));
   MutexLock derive_lock(&derive_mutex_);
@@ -143,17 +162,16 @@ void PreparedGraph::KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const {
   layouts_.emplace_back(std::move(key), std::move(layout));
 }
 
-std::shared_ptr<const DeviceVector> PreparedGraph::FindDegreeScale(SelfLoops loops) const {
+std::shared_ptr<const DeviceVector> PreparedGraph::FindDegreeScale(SelfLoops canonical) const {
   MutexLock lock(&mutex_);
   for (const auto& [key, scale] : degree_scales_) {
-    if (key == loops) return scale;
+    if (key == canonical) return scale;
   }
   return nullptr;
 }
 
 StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::DegreeScale(SelfLoops loops) const {
-  // With loops of weight 1 it is the same whether they are added or replaced.
-  const SelfLoops canonical = loops == SelfLoops::kAddRemaining ? SelfLoops::kReplace : loops;
+  const SelfLoops canonical = CanonicalLoops(loops);
   if (auto found = FindDegreeScale(canonical)) return found;
   MutexLock derive_lock(&derive_mutex_);
   if (auto found = FindDegreeScale(canonical)) return found;

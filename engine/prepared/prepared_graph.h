@@ -17,6 +17,7 @@
 #include "engine/base/status.h"
 #include "engine/base/vocabulary.h"
 #include "engine/device/device.h"
+#include "engine/graph/adjacency.h"
 #include "engine/graph/csr.h"
 #include "engine/graph/validate.h"
 #include "engine/kernels/adjacency_layout.h"
@@ -128,6 +129,13 @@ class PreparedGraph {
   // same share one. Errors are BuildAdjacency's, naming nodes in the client's ids, and the device's.
   StatusOr<std::shared_ptr<const DeviceCsr>> Adjacency(const AdjacencySpec& spec) const;
 
+  // What Adjacency(spec) has or would have, without deriving it.
+  AdjacencyShape ShapeOf(const AdjacencySpec& spec) const;
+  // Whether Adjacency, DegreeScale and Layout would find what was derived before.
+  bool Holds(const AdjacencySpec& spec) const;
+  bool Holds(SelfLoops degree_scale) const;
+  bool Holds(const AdjacencySpec& spec, std::string_view kernel, std::string_view layout) const;
+
   // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); made once, then kept.
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
@@ -153,10 +161,13 @@ class PreparedGraph {
     friend bool operator==(const LayoutKey&, const LayoutKey&) = default;
   };
 
+  LayoutKey KeyOf(const AdjacencySpec& spec, std::string_view kernel, std::string_view name) const {
+    return {CanonicalSpec(spec, weighted()), std::string(kernel), std::string(name)};
+  }
   std::shared_ptr<const DeviceCsr> FindAdjacency(const AdjacencySpec& canonical) const;
   AdjacencyLayoutRef FindLayout(const LayoutKey& key) const;
   void KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const;
-  std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops loops) const;
+  std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops canonical) const;
 
   Parts parts_;
   Device* device_;

@@ -65,18 +65,12 @@ std::unique_ptr<Pieces<Response>> Cut(InferenceResult result, int64_t rows, cons
 
 Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
   if (rows <= limits_.max_response_bytes / std::max<int64_t>(1, bytes_per_row)) return OkStatus();
-  ErrorDetail detail;
-  detail.reason = "LIMIT_EXCEEDED";
-  detail.field = "nodes";
-  detail.metadata = {{"limit", "max_response_bytes"},
-                     {"value", absl::StrCat(rows * bytes_per_row)},
-                     {"maximum", absl::StrCat(limits_.max_response_bytes)}};
-  return MakeError(StatusCode::kInvalidArgument,
-                   absl::StrCat("the answer has ", rows * bytes_per_row, " bytes, over this server's limit of ",
-                                limits_.max_response_bytes,
-                                " bytes for one message (--max_response_bytes); use ClassifyStream or EmbedStream, or "
-                                "ask for fewer nodes, graphs or outputs"),
-                   detail);
+  const int64_t bytes = rows * bytes_per_row;
+  return OverLimit(
+      "max_response_bytes", "nodes", bytes, limits_.max_response_bytes,
+      absl::StrCat("the answer has ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
+                   " bytes for one message (--max_response_bytes); use ClassifyStream or EmbedStream, or "
+                   "ask for fewer nodes, graphs or outputs"));
 }
 
 int64_t InferenceHandler::RowsAsked(const InferenceRequest& request) const {

@@ -122,9 +122,8 @@ std::optional<HostMatrix> CheckConfig(Gpu& gpu, Report& report, const Registered
   if (!got.has_value()) return got;
   const bool deterministic = kernel.kernel().deterministic(config);
   // The order of atomic additions is nobody's, and a library's is its own: long rows are a little less exact.
-  const double bound = !deterministic ? 1e-5 : name == "cusparse" ? 2 * Report::kRelativeL2 : Report::kRelativeL2;
   report.Check("aggregate " + name, what, *got, deterministic ? *Run(gpu, report, kernel, c, config) : *got, want,
-               bound);
+               deterministic ? Report::kRelativeL2 : 1e-5);
   return got;
 }
 

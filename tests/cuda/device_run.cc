@@ -6,16 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/split_mix.h"
+
 namespace vicinal::cuda_test {
 namespace {
-
-// SplitMix64.
-uint64_t Next(uint64_t& state) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
 
 bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(float)) == 0; }
 
@@ -70,8 +64,9 @@ HostMatrix FilledMatrix(int64_t rows, int64_t cols, float value) {
 }
 
 std::vector<float> RandomVector(int64_t size, uint64_t seed) {
+  testing::SplitMix64 random(seed);
   std::vector<float> values(size);
-  for (float& x : values) x = static_cast<float>(static_cast<double>(Next(seed) >> 11) * 0x1.0p-52 - 1.0);
+  for (float& x : values) x = static_cast<float>(2.0 * random.Unit() - 1.0);
   return values;
 }
 

@@ -46,6 +46,7 @@ TEST_F(LifecycleTest, BadFlagsAreNamedAndEndWithTwo) {
       {{"--admin_token_file=" + TokenFile("admin", "secret\n"), "--grpc_listen=0.0.0.0:0"}, "allow_plaintext_tokens"},
       {{"--infer_token_file=" + TokenFile("infer", "secret\n")}, "admin_token_file"},
       {{"stray"}, "stray"},
+      {{"--tuning_budget=500"}, "500ms"},
   };
   for (const auto& [flags, name] : cases) {
     const Outcome outcome = RunToEnd(kServer, flags);
@@ -75,6 +76,13 @@ TEST_F(LifecycleTest, UnusableDeviceAndTakenPortAreSaid) {
       RunToEnd(kServer, {"--grpc_listen=127.0.0.1:0", "--metrics_listen=" + server_->metrics_address()});
   EXPECT_EQ(metrics.code, 1);
   EXPECT_NE(metrics.output.find("metrics_listen"), std::string::npos) << metrics.output;
+  EXPECT_EQ(metrics.output.find("grpc_listen"), std::string::npos) << metrics.output;
+  const Outcome both =
+      RunToEnd(kServer, {"--grpc_listen=" + server_->grpc_address(), "--metrics_listen=" + server_->metrics_address()});
+  EXPECT_EQ(both.code, 1);
+  for (const std::string& address : {server_->grpc_address(), server_->metrics_address()}) {
+    EXPECT_NE(both.output.find("cannot listen on " + address), std::string::npos) << both.output;
+  }
 }
 
 TEST_F(LifecycleTest, HealthKnowsItsNames) {

@@ -80,7 +80,8 @@ HWY_EXPORT(FinishRows);
 // keep nothing between parts. Beyond, a part is what fits the second level.
 constexpr int64_t kOnePartBytes = int64_t{4} << 20;
 constexpr int64_t kPartBytes = int64_t{768} << 10;
-// Rows that keep their sums between parts: many, as each panel packs every part again.
+// Rows that keep their sums between parts: many, as each panel packs every part again. Also those between two looks at
+// whether to go on.
 constexpr int64_t kPanelRows = 8192;
 
 size_t Aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) / 64 * 64; }
@@ -140,10 +141,12 @@ void PackPart(const TiledJob& job, int64_t tile) {
   }
 }
 
-// One tile of columns for rows [begin, end).
+// One tile of columns for rows [begin, end). A tile is much work: it ends early, between panels of rows, where `pool`
+// (or null) says that nobody wants it any more.
 class TileRunner {
  public:
-  TileRunner(const Tiling& tiling, Reduce reduce, void* scratch) : tiling_(tiling), reduce_(reduce) {
+  TileRunner(const Tiling& tiling, Reduce reduce, const ThreadPool* pool, void* scratch)
+      : tiling_(tiling), reduce_(reduce), pool_(pool) {
     char* at = static_cast<char*>(scratch);
     packed_ = reinterpret_cast<float*>(at);
     state_.cursor = reinterpret_cast<int64_t*>(at + tiling.PackedBytes());
@@ -155,15 +158,17 @@ class TileRunner {
     if (tiling_.parts == 1) {
       PackPart(job, tiling_.tile);
       job.gather.src = {packed_, sources, gather.dst.cols, tiling_.tile};
-      RunGatherJob(job.gather, reduce_, begin, end);
-      return;
     }
-    for (int64_t row = begin; row < end; row += tiling_.panel_rows) {
-      RunPanel(&job, sources, row, std::min(end, row + tiling_.panel_rows));
+    const int64_t panel = tiling_.parts == 1 ? kPanelRows : tiling_.panel_rows;
+    for (int64_t row = begin; row < end && !Unwanted(); row += panel) {
+      const int64_t last = std::min(end, row + panel);
+      tiling_.parts == 1 ? RunGatherJob(job.gather, reduce_, row, last) : RunPanel(&job, sources, row, last);
     }
   }
 
  private:
+  bool Unwanted() const { return pool_ != nullptr && pool_->ShouldStop(); }
+
   void RunPanel(TiledJob* job, int64_t sources, int64_t begin, int64_t end) const {
     const bool wide = tiling_.tile > 16;
     std::copy(job->gather.row_ptr + begin, job->gather.row_ptr + end, state_.cursor);
@@ -178,6 +183,7 @@ class TileRunner {
 
   const Tiling& tiling_;
   const Reduce reduce_;
+  const ThreadPool* const pool_;
   float* packed_;
   PanelState state_;
 };
@@ -222,7 +228,7 @@ class TiledAggregate final : public AggregateKernel {
       const int64_t first = tile * tiling.tile, count = std::min(tiling.tile, args.dst.cols - first);
       if (begin >= end) return;
       char* mine = static_cast<char*>(scratch) + static_cast<size_t>(thread) * tiling.ThreadBytes();
-      TileRunner(tiling, args.problem.reduce, mine).Run(ColumnsOf(job, first, count), args.src.rows, begin, end);
+      TileRunner(tiling, args.problem.reduce, pool, mine).Run(ColumnsOf(job, first, count), args.src.rows, begin, end);
     };
     if (args.dst.rows == 0 || args.dst.cols == 0) return OkStatus();
     if (pool == nullptr) {

@@ -143,10 +143,10 @@ class AttentionRows {
     for (int64_t chunk = begin; chunk < end; chunk += kChunk) {
       const int64_t chunk_end = Smaller(end, chunk + kChunk), count = (chunk_end - chunk) * group.padded;
       EdgeScores(i, group, chunk, chunk_end, raw_);
-      const VF new_max = hn::Max(max, Score(i, group, raw_, scores_, count));
+      const VF new_max = hn::Max(max, Score(i, group, raw_, scores_, count)), base = Base(new_max);
       for (int64_t s = 0; s < count; s += kLanes)
-        hn::StoreU(Exp(hn::Sub(hn::LoadU(d, scores_ + s), new_max)), d, scores_ + s);
-      const VF rescale = chunk == begin ? hn::Zero(d) : Exp(hn::Sub(max, new_max));
+        hn::StoreU(Exp(hn::Sub(hn::LoadU(d, scores_ + s), base)), d, scores_ + s);
+      const VF rescale = chunk == begin ? hn::Zero(d) : Exp(hn::Sub(max, base));
       total = hn::MulAdd(total, rescale, Fold(SumOf(scores_, count), group, Sum()));
       max = new_max;
       hn::Store(rescale, d, factors);
@@ -154,6 +154,14 @@ class AttentionRows {
       WeightedSum(group,
                   {chunk, chunk_end, scores_, chunk == begin ? nullptr : factors, chunk_end == end ? totals : nullptr});
     }
+  }
+
+  // What exponentials are taken relative to: the largest score. As long as that is -inf all shares are 0, not
+  // exp(-inf + inf), which is NaN, as an edge with a score may follow. If none does, 0 / 0 is: so the row has no
+  // softmax, as in PyTorch Geometric.
+  static HWY_INLINE VF Base(VF max) {
+    const Floats d;
+    return hn::IfThenZeroElse(hn::Eq(max, hn::Set(d, -HUGE_VALF)), max);
   }
 
   // Combines the lanes of each head, so that every lane holds its head's result.

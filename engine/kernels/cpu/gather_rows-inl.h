@@ -116,11 +116,7 @@ class RowGatherer {
 
  private:
   // Whether a row is its reduce and nothing more.
-  static bool IsPlain(const GatherJob& job) {
-    const Epilogue& e = job.epilogue;
-    return !job.mean && job.self_scale == 0 && e.scale == 1.0f && e.row_scale == nullptr && e.bias == nullptr &&
-           e.addend.empty() && e.activation.kind == ActivationKind::kNone;
-  }
+  static bool IsPlain(const GatherJob& job) { return !job.mean && job.self_scale == 0 && job.epilogue.IsPlain(); }
 
   VICINAL_INLINE void Complete(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
     if (kSums && job.mean && degree > 1) {

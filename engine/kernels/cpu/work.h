@@ -5,6 +5,7 @@
 #ifndef VICINAL_ENGINE_KERNELS_CPU_WORK_H_
 #define VICINAL_ENGINE_KERNELS_CPU_WORK_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/base/thread_pool.h"
@@ -45,6 +46,16 @@ struct RowWork {
 // EPYC).
 inline constexpr double kAloneNs = 12'000;
 inline constexpr double kTaskNs = 10'000;
+// Nor larger than this: a loop that is to stop (ThreadPool::StopScope) does so between tasks. Costs are estimates, and
+// memory that is far can make them several times as much.
+inline constexpr double kLongestTaskNs = 2'000'000;
+
+// Into how many tasks a pass of that cost is cut.
+inline int64_t NumTasks(double total_ns, int num_threads) {
+  const double by_size = num_threads > 1 ? total_ns / kTaskNs : 0;
+  const double most = 16.0 * num_threads, least = total_ns / kLongestTaskNs;
+  return static_cast<int64_t>(std::max(std::min(by_size, most - 1), least)) + 1;
+}
 
 // Calls body(pass, begin_row, end_row, thread) for ranges that cover [0, rows), each row once in each of `passes`; a
 // pass is begun after all ranges of the one before are handed out. `work` is what one pass costs.
@@ -52,13 +63,12 @@ template <class Body>
 void ForPasses(ThreadPool* pool, const RowWork& work, int64_t passes, const Body& body) {
   if (work.rows == 0) return;
   const double total = work.Before(work.rows);
-  if (pool == nullptr || pool->num_threads() == 1 || total * static_cast<double>(passes) < kAloneNs) {
+  const double alone = pool != nullptr && pool->num_threads() > 1 ? kAloneNs : kLongestTaskNs;
+  if (pool == nullptr || total * static_cast<double>(passes) < alone) {
     for (int64_t pass = 0; pass < passes; ++pass) body(pass, int64_t{0}, work.rows, 0);
     return;
   }
-  const double by_size = total / kTaskNs;
-  const int64_t most = int64_t{16} * pool->num_threads();
-  const int64_t tasks = by_size < static_cast<double>(most) ? static_cast<int64_t>(by_size) + 1 : most;
+  const int64_t tasks = NumTasks(total, pool->num_threads());
   pool->ParallelFor(passes * tasks, [&](int64_t turn, int thread) {
     const int64_t pass = turn / tasks, task = turn % tasks;
     const double share = total / static_cast<double>(tasks);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool under stress: each task once, exclusive thread numbers, callers that take turns, loops too short for a
-// worker to join.
+// worker to join, loops that are stopped.
 #include "engine/base/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -120,6 +121,74 @@ TEST(ThreadPool, CallersTakeTurns) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(unguarded, 1200);
+}
+
+TEST(ThreadPool, AStoppedLoopBeginsNoMoreTasksNorDoesTheNext) {
+  for (const int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> ran{0};
+    {
+      const std::function<bool()> after_ten = [&ran] { return ran.load() >= 10; };
+      const ThreadPool::StopScope scope(&pool, after_ten);
+      pool.ParallelFor(5, [&](int64_t, int) { ran.fetch_add(1); });
+      EXPECT_FALSE(scope.stopped());
+      // Workers wait for the caller to ask, so that they do not finish the loop before it has.
+      pool.ParallelFor(1'000'000, [&](int64_t, int thread) {
+        ran.fetch_add(1);
+        while (thread > 0 && !pool.ShouldStop()) std::this_thread::yield();
+      });
+      EXPECT_TRUE(scope.stopped());
+      EXPECT_TRUE(pool.ShouldStop());
+      EXPECT_GE(ran.load(), 10);
+      EXPECT_LT(ran.load(), 10 + 2 * threads);
+      for (const int64_t tasks : {1, 100}) pool.ParallelFor(tasks, [](int64_t, int) { FAIL() << "was stopped"; });
+    }
+    // Without the scope all goes on as ever.
+    ran = 0;
+    const auto count = [&](int64_t, int) { ran.fetch_add(pool.ShouldStop() ? 0 : 1); };
+    for (const int64_t tasks : {1, 100}) pool.ParallelFor(tasks, count);
+    EXPECT_EQ(ran.load(), 101);
+  }
+}
+
+TEST(ThreadPool, ATaskMayLeaveOutItsRest) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    std::atomic<int> asked{0};
+    const std::function<bool()> third = [&asked] { return asked.fetch_add(1) >= 2; };
+    const ThreadPool::StopScope scope(&pool, third);
+    pool.ParallelFor(threads, [&](int64_t, int) {
+      while (!pool.ShouldStop()) std::this_thread::yield();
+    });
+    EXPECT_TRUE(scope.stopped());
+  }
+}
+
+// Preparation and tuning run loops beside requests that end early.
+TEST(ThreadPool, AScopeStopsLoopsOfItsThreadAndPoolOnly) {
+  ThreadPool pool(3), another(2);
+  const std::function<bool()> at_once = [] { return true; };
+  const ThreadPool::StopScope scope(&pool, at_once);
+  std::atomic<int64_t> ran{0};
+  const auto count = [&](int64_t, int) { ran.fetch_add(pool.ShouldStop() ? 0 : 1); };
+  std::thread other([&] {
+    for (int round = 0; round < 200; ++round) pool.ParallelFor(50, count);
+  });
+  for (int round = 0; round < 200; ++round) pool.ParallelFor(50, [](int64_t, int) { FAIL() << "was stopped"; });
+  other.join();
+  EXPECT_EQ(ran.load(), 200 * 50);
+  another.ParallelFor(50, [&](int64_t, int) { ran.fetch_add(another.ShouldStop() ? 0 : 1); });
+  EXPECT_EQ(ran.load(), 201 * 50);
+}
+
+TEST(ThreadPool, AScopeWithoutAPoolAsksNobody) {
+  ThreadPool pool(2);
+  const std::function<bool()> nobody;
+  const ThreadPool::StopScope scope(nullptr, nobody);
+  std::atomic<int> ran{0};
+  pool.ParallelFor(7, [&](int64_t, int) { ran.fetch_add(1); });
+  EXPECT_EQ(ran.load(), 7);
+  EXPECT_FALSE(scope.stopped());
 }
 
 TEST(ThreadPool, MadeAndDestroyedAtOnce) {

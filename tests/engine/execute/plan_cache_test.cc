@@ -25,10 +25,16 @@ class SizedPlan final : public Plan {
     return ConstMatrixView();
   }
   const FieldShape& field() const override { return field_; }
-  std::vector<PlanStepInfo> Steps() const override { return {}; }
+  std::vector<PlanStepInfo> Steps() const override {
+    PlanStepInfo step;
+    step.run_count = runs;
+    return {step};
+  }
+  void ContinueCounts(const std::vector<PlanStepInfo>& before) override { runs += before[0].run_count; }
   std::vector<std::string> Decisions() const override { return decisions_; }
   int64_t scratch_bytes() const override { return bytes_; }
   int64_t size_bytes() const override { return bytes_; }
+  int64_t runs = 0;
 
  private:
   const int64_t bytes_;
@@ -100,6 +106,44 @@ TEST_F(PlanCacheTest, BytesAreFreedOldestFirst) {
   cache_.Evict(1000);
   EXPECT_EQ(cache_.size_bytes(), 0);
   EXPECT_EQ(held->size_bytes(), 10) << "whoever runs a plan keeps it";
+}
+
+TEST_F(PlanCacheTest, APlanOfANewTuningGoesOnWithTheCountsOfTheOld) {
+  const auto tune = [this] {
+    TuningWork work;
+    graph_->tuning().Note(work);
+    TuningRecord record;
+    record.key = work.key;
+    record.state = TuningState::kForced;
+    record.candidates.resize(1);
+    record.candidates[0].setting = {"any", {{static_cast<int32_t>(graph_->tuning().revision()) + 1}}};
+    ASSERT_TRUE(graph_->tuning().Put(record));
+    cache_.PurgeStale();
+  };
+  const auto put = [this](ValueId output) {
+    PlanRequest request = Request(output);
+    request.tuning_revision = graph_->tuning().revision();
+    auto plan = std::make_shared<SizedPlan>(10);
+    EXPECT_EQ(cache_.Insert(request, "m", plan), plan);
+    return plan;
+  };
+  put(1)->runs = 5;
+  put(2)->runs = 7;
+  tune();
+  EXPECT_EQ(cache_.count(), 0);
+  tune();
+  const auto next = put(1);
+  EXPECT_EQ(next->runs, 5);
+  next->runs = 6;
+  tune();
+  EXPECT_EQ(put(1)->runs, 6) << "once";
+  EXPECT_EQ(put(2)->runs, 7);
+  EXPECT_EQ(put(3)->runs, 0);
+  tune();
+  current_ = false;
+  cache_.PurgeStale();
+  current_ = true;
+  EXPECT_EQ(put(1)->runs, 0) << "of a graph or model that serves no longer nothing is kept";
 }
 
 TEST_F(PlanCacheTest, NothingStaleIsKept) {

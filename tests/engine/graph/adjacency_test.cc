@@ -102,6 +102,12 @@ TEST(Adjacency, IsPyGsInEveryNumbering) {
       ASSERT_TRUE(adjacency.ok()) << adjacency.status();
       EXPECT_EQ(adjacency->value.empty(), spec.weighting == EdgeWeighting::kNone || adjacency->nnz() == 0);
       EXPECT_LE(adjacency->size_bytes(), AdjacencyBytesBound(sent.num_nodes, sent.num_edges()));
+      const AdjacencyShape shape = ShapeOfAdjacency(renumbered, spec);
+      EXPECT_EQ(shape.rows, adjacency->num_rows);
+      EXPECT_EQ(shape.cols, adjacency->num_cols);
+      EXPECT_EQ(shape.edges, adjacency->nnz());
+      EXPECT_EQ(shape.weighted, !adjacency->value.empty());
+      EXPECT_EQ(shape.bytes, adjacency->size_bytes());
       ExpectEqual(*adjacency, ExpectedEdges(sent, spec), name);
     }
   }

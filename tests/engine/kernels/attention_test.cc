@@ -148,6 +148,69 @@ TEST(AttentionDeterminism, EqualBitsForThreadsRepeatsAndSubsets) {
   }
 }
 
+// Scores of -inf: the first 200 of 300 edges into node 0 have one in head 0, and so have all edges into node 1. The
+// former have a share of 0, as if they were not there; the latter have no softmax, in PyTorch Geometric neither.
+class MinusInfinity : public ::testing::TestWithParam<AttentionKind> {
+ protected:
+  static constexpr int32_t kSources = 300, kWithout = 200;
+  static constexpr Shape kShape = {2, 5};
+
+  static TestGraph Into(int32_t target, int32_t first, int32_t last) {
+    TestGraph graph{"hub", 2, kSources, {}};
+    for (int32_t j = first; j < last; ++j) graph.edges.push_back({j, target, 1.0f});
+    return graph;
+  }
+
+  // Sources whose score in head 0 is below what a float32 holds, of both targets.
+  static void Sink(Operands* operands) {
+    for (int64_t j = 0; j < kWithout; ++j) {
+      operands->score_src.view().row(j)[0] = -HUGE_VALF;
+      for (int64_t c = 0; c < kShape.width; ++c) {
+        operands->key.view().row(j)[c] = operands->query.at(0, c) > 0 ? -HUGE_VALF : HUGE_VALF;
+        if (GetParam() == AttentionKind::kGatV2) {
+          operands->value.view().row(j)[c] = operands->att[c] > 0 ? -3e38f : 3e38f;
+        }
+      }
+    }
+  }
+};
+
+TEST_P(MinusInfinity, IsAShareOfZeroUnlessThereIsNoOther) {
+  const TestGraph all = Into(0, 0, kSources), rest = Into(0, kWithout, kSources), none = Into(1, 0, kWithout);
+  for (const auto& kernel : TheMachine().registry.attention.kernels()) {
+    SCOPED_TRACE(std::string(kernel->kernel().name()));
+    Operands operands(all, kShape, 100.0f);
+    // So that a product with any of them leaves the range.
+    for (float& a : operands.att) a = a > 0 ? 50.0f : -50.0f;
+    Sink(&operands);
+    for (int64_t c = 0; c < kShape.width; ++c) operands.query.view().row(1)[c] = operands.query.at(0, c);
+    TestMatrix got(2, kShape.heads * kShape.width, 0);
+    ASSERT_TRUE(Launch(*kernel, operands.Args(all, GetParam(), kShape, true, got.view())).ok());
+
+    const auto expect_head = [&](const TestGraph& graph, int64_t head) {
+      const AttentionArgs args = operands.Args(graph, GetParam(), kShape, true, got.view());
+      const Expected expected = OracleAttention(graph, args, operands.value, operands.score_src, operands.score_dst,
+                                                operands.query, operands.att);
+      for (int64_t c = head * kShape.width; c < (head + 1) * kShape.width; ++c) {
+        EXPECT_NEAR(got.at(0, c), expected.value[c], 1e-5 * expected.magnitude[c]) << "head " << head;
+      }
+    };
+    expect_head(rest, 0);
+    expect_head(all, 1);
+
+    // GATv2's values are in range, and so are its scores in double precision.
+    if (GetParam() == AttentionKind::kGatV2) continue;
+    const TestCsr csr = ToCsr(none);
+    AttentionArgs args = operands.Args(none, GetParam(), kShape, true, got.view());
+    args.adjacency = csr.View(false);
+    ASSERT_TRUE(Launch(*kernel, args).ok());
+    for (int64_t c = 0; c < kShape.width; ++c) EXPECT_TRUE(std::isnan(got.at(1, c)));
+    for (int64_t c = kShape.width; c < 2 * kShape.width; ++c) EXPECT_TRUE(std::isfinite(got.at(1, c)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, MinusInfinity, ::testing::ValuesIn(kKinds));
+
 TEST(AttentionNonFinite, StaysWithTheRowsThatMadeIt) {
   TestGraph graph{"path", 20, 20, {}};
   for (int32_t i = 1; i < 20; ++i) graph.edges.push_back({i - 1, i, 1.0f});

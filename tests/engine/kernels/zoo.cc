@@ -32,13 +32,6 @@ void LimitInstructionSet() {
 
 }  // namespace
 
-uint64_t Random::Next() {
-  uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 std::vector<TestGraph> Zoo() {
   std::vector<TestGraph> zoo = {
       {"one_node", 1, 1, {}},

@@ -12,6 +12,7 @@
 
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
+#include "tests/split_mix.h"
 
 namespace vicinal::testing {
 
@@ -32,13 +33,13 @@ struct TestGraph {
 // Numbers in [-1, 1), the same on every machine.
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
-  uint64_t Next();
-  float Float() { return static_cast<float>(static_cast<double>(Next() >> 11) * 0x1p-52 - 1.0); }
+  explicit Random(uint64_t seed) : bits_(seed * 2 + 1) {}
+  uint64_t Next() { return bits_.Next(); }
+  float Float() { return static_cast<float>(2.0 * bits_.Unit() - 1.0); }
   int64_t Below(int64_t n) { return static_cast<int64_t>(Next() % static_cast<uint64_t>(n)); }
 
  private:
-  uint64_t state_;
+  SplitMix64 bits_;
 };
 
 // One node, no edges, loops, duplicates, a star either way, a path, a hub beside empty rows, directed, disconnected,

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/plan/layout_bytes.h"
 #include "engine/tune/work.h"
 #include "tests/engine/plan/plan_testing.h"
 
@@ -130,20 +129,29 @@ TEST_F(LayoutTest, TuningOneStepIsNotTuningAnother) {
 }
 
 TEST_F(LayoutTest, IsCountedBeforeItIsMade) {
-  const auto bound = [&](const ForcedKernels& forced) {
-    return LayoutBytesBound(RequestFor(model_, graph_, *features_, forced), registry_, DeviceKind::kCpu);
+  // Beside what the plan itself holds. Refuses, so that no layout is made.
+  const auto counted = [&](const ForcedKernels& forced) {
+    int64_t bytes = 0;
+    const auto admit = [&bytes](int64_t asked) { return bytes = asked, absl::CancelledError("counted"); };
+    const auto plan =
+        Plan::Build(RequestFor(model_, graph_, *features_, forced), registry_, *ThePlanBench().device, admit);
+    EXPECT_EQ(plan.status().code(), StatusCode::kCancelled);
+    return bytes - Build({{"aggregate", "reference"}})->size_bytes();
   };
-  const int64_t edges = graph_->num_edges() + graph_->num_nodes();
-  EXPECT_EQ(bound({}), 0);
-  EXPECT_EQ(bound({{"aggregate", "layered"}}), 2 * (500 + edges)) << "one for each step";
-  (void)Build({});
+  (void)Build({{"aggregate", "reference"}});
+  EXPECT_EQ(counted({{"aggregate", "reference"}}), 0);
+  EXPECT_EQ(counted({{"aggregate", "layered"}}), 500 + graph_->num_edges()) << "both steps work on the same";
   TuningRecord record;
   record.key = graph_->tuning().Works()[0].key;
   record.state = TuningState::kForced;
   record.candidates.resize(1);
   record.candidates[0].setting = {"layered", {}};
   graph_->tuning().Put(record);
-  EXPECT_EQ(bound({}), 2 * (500 + edges)) << "what tuning chose may serve";
+  EXPECT_EQ(counted({}), 500 + graph_->num_edges()) << "tuning's choice for one of the steps";
+  EXPECT_EQ(layered_->made, 0);
+  (void)Build({});
+  EXPECT_EQ(layered_->made, 1);
+  EXPECT_EQ(counted({}), 0) << "the graph has it";
 }
 
 }  // namespace

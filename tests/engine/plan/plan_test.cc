@@ -152,10 +152,14 @@ TEST_P(RandomModels, EqualTheOracle) {
             absl::StrCat("seed ", GetParam(), ", order ", static_cast<int>(order), sparse ? ", sparse " : ", dense ",
                          forced.empty() ? "" : forced.begin()->first + "=" + forced.begin()->second);
         const PlanRequest request = RequestFor(model, graph, *features, forced);
-        const auto plan = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device);
+        int64_t admitted = -1;
+        const auto admit = [&admitted](int64_t bytes) { return admitted = bytes, OkStatus(); };
+        const int64_t held = ThePlanBench().device->allocated_bytes();
+        const auto plan = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device, admit);
         if (!forced.empty() && Refused(plan.status())) continue;
         ASSERT_TRUE(plan.ok()) << what << plan.status();
-        EXPECT_LE((*plan)->size_bytes(), Plan::BytesBound(request)) << what;
+        EXPECT_EQ(admitted, ThePlanBench().device->allocated_bytes() - held) << what;
+        EXPECT_LE((*plan)->size_bytes(), admitted) << what;
         const std::vector<float> got = RunPlan(**plan, *features, *graph, pooled);
         ExpectNear(got, *expected, output.width, what);
         EXPECT_EQ(RunPlan(**plan, *features, *graph, pooled), got) << what;
@@ -246,6 +250,43 @@ TEST_F(PlanCases, RefusesWhatCannotBe) {
   sent.weighting = EdgeWeighting::kSent;
   const auto weighted = maker.Done(maker.Propagate(0, Reduce::kSum, sent));
   refused(RequestFor(weighted, graph_, *features_), StatusCode::kFailedPrecondition, "EDGE_WEIGHT_MISSING");
+}
+
+TEST_F(PlanCases, TakesNothingThatIsNotAdmitted) {
+  const int64_t held = ThePlanBench().device->allocated_bytes(), of_graph = graph_->size_bytes();
+  int64_t asked = 0;
+  const auto refuse = [&asked](int64_t bytes) {
+    asked = bytes;
+    return ResourceExhausted("BUDGET_FULL", "no", std::chrono::seconds(1));
+  };
+  const auto plan =
+      Plan::Build(RequestFor(model_, graph_, *features_), ThePlanBench().registry, *ThePlanBench().device, refuse);
+  EXPECT_EQ(plan.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(ThePlanBench().device->allocated_bytes(), held);
+  EXPECT_EQ(graph_->size_bytes(), of_graph);
+  EXPECT_TRUE(graph_->tuning().Works().empty()) << "tuning learns of plans that run";
+}
+
+// Layers whose scratch is the same memory were counted one by one, and deep models refused.
+TEST_F(PlanCases, AdmissionKnowsThatLayersShareMemory) {
+  const auto scratch_of = [&](int layers) {
+    ModelMaker maker(8);
+    ValueId x = maker.Linear(0, 16, true);
+    for (int layer = 0; layer < layers; ++layer) {
+      x = maker.Activate(maker.Propagate(maker.Linear(x, 16, false), Reduce::kMax), ActivationKind::kRelu);
+    }
+    const auto model = maker.Done(x);
+    int64_t asked = 0;
+    const auto count = [&asked](int64_t bytes) { return asked = bytes, OkStatus(); };
+    const int64_t held = ThePlanBench().device->allocated_bytes();
+    const auto plan =
+        Plan::Build(RequestFor(model, graph_, *features_), ThePlanBench().registry, *ThePlanBench().device, count);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(asked, ThePlanBench().device->allocated_bytes() - held);
+    return (*plan)->scratch_bytes();
+  };
+  EXPECT_EQ(scratch_of(3), scratch_of(100));
 }
 
 TEST_F(PlanCases, StopsBetweenSteps) {

@@ -7,25 +7,21 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tests/split_mix.h"
+
 namespace vicinal::testing {
 
-// splitmix64; distributions of our own, because those of the standard library differ between libraries.
+// With distributions of our own, because those of the standard library differ between libraries.
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t Bits() {
-    state_ += 0x9E3779B97F4A7C15ULL;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-  }
-  double Uniform() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }
+  explicit Random(uint64_t seed) : bits_(seed) {}
+  uint64_t Bits() { return bits_.Next(); }
+  double Uniform() { return bits_.Unit(); }
   double Between(double low, double high) { return low + (high - low) * Uniform(); }
   double Normal() { return std::sqrt(-2.0 * std::log(1.0 - Uniform())) * std::cos(6.283185307179586 * Uniform()); }
 
  private:
-  uint64_t state_;
+  SplitMix64 bits_;
 };
 
 struct Noise {

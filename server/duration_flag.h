@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A flag that is a span of time. Abseil's own Duration refuses "500" without a word of why; this one says how to write
+// it.
+#ifndef VICINAL_SERVER_DURATION_FLAG_H_
+#define VICINAL_SERVER_DURATION_FLAG_H_
+
+#include <chrono>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace vicinal::server {
+
+struct DurationFlag {
+  DurationFlag() = default;
+  template <class Rep, class Period>
+  DurationFlag(std::chrono::duration<Rep, Period> given) : time(given) {}  // NOLINT: defaults of flags are spans
+
+  // Rounded away from zero: the little that was asked for must not become 0, which often means something else.
+  std::chrono::milliseconds time{0};
+};
+
+// What Abseil's flags look for.
+bool AbslParseFlag(absl::string_view text, DurationFlag* flag, std::string* error);
+std::string AbslUnparseFlag(const DurationFlag& flag);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_DURATION_FLAG_H_
