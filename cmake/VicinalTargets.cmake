@@ -5,8 +5,10 @@ include(VicinalPrecompiled)
 
 set(VICINAL_WARNINGS -Wall -Wextra -Wnon-virtual-dtor -Wno-sign-compare -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 sees these inside its own std::string and std::regex where they are not (GCC bugs 105651, 105562).
-  list(APPEND VICINAL_WARNINGS -Wno-restrict -Wno-maybe-uninitialized)
+  # g++ 12 sees these inside its own std::string and std::regex where they are not (GCC bugs 105651, 105562), the latter
+  # three where these headers are precompiled.
+  list(APPEND VICINAL_WARNINGS -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+       -Wno-stringop-overread)
 endif()
 
 function(_vicinal_options target)
