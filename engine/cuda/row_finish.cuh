@@ -72,7 +72,7 @@ __device__ inline float SourceElement(const RowsParams& params, int64_t row, int
 // The row's other sums in column `col`.
 __device__ inline float BaseElement(const RowBase& base, int64_t row, int col) {
   float sum = 0.0f;
-  const int64_t block = row / base.rows, within = row % base.rows;
+  const int block = static_cast<int>(row) / base.rows, within = static_cast<int>(row) % base.rows;
   for (int piece = base.first[block]; piece < base.first[block + 1]; ++piece) {
     sum += base.sums[(int64_t{piece} * base.rows + within) * base.stride + col];
   }
