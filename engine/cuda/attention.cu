@@ -110,11 +110,6 @@ const ConstMatrixView& ScoredBy(const AttentionArgs& args) {
   return args.value;
 }
 
-bool IsPlain(const Epilogue& epilogue) {
-  return epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.bias == nullptr &&
-         epilogue.addend.data == nullptr && epilogue.activation.kind == ActivationKind::kNone;
-}
-
 AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShape& shape, const LaunchTarget& target,
                          void* scratch) {
   const AttentionProblem& problem = args.problem;
@@ -143,7 +138,7 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
   params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);
-  params.plain = IsPlain(args.epilogue);
+  params.plain = args.epilogue.IsPlain();
   params.vector_store = vec == 4 && InPacks(args.dst);
   char* bytes = static_cast<char*>(scratch);
   params.heads_out =
