@@ -194,6 +194,8 @@ bool ThreadPool::ShouldStop() const {
 void ThreadPool::Run(int64_t num_tasks, Thunk thunk, const void* body) {
   if (num_tasks <= 0) return;
   StopScope* const scope = Scope();
+  // Before a worker can begin a task.
+  if (scope != nullptr && scope->Ask()) return;
   MutexLock turn(&impl_->turn);
   impl_->stopped.store(false, std::memory_order_relaxed);
   if (impl_->workers.empty() || num_tasks == 1) {
