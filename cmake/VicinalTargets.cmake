@@ -97,13 +97,13 @@ function(_vicinal_test_options target)
   endif()
 endfunction()
 
-# vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [NO_THREADS] [TIMEOUT s]
+# vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [NO_TSAN] [TIMEOUT s]
 #              [PRECOMPILED kind])
 # A GoogleTest program. Each TEST becomes one CTest test, unless WHOLE: then the program is one CTest test (for suites
-# with thousands of parameters, where a process for each would cost more than the tests). NO_THREADS: what is tested starts no
-# thread and takes no lock, so that the thread sanitizer could say nothing of it.
+# with thousands of parameters, where a process for each would cost more than the tests). NO_TSAN: what is tested starts no
+# thread and takes no lock, or runs with other models what another test runs under the thread sanitizer already.
 function(vicinal_test name)
-  cmake_parse_arguments(ARG "WHOLE;NO_THREADS" "TIMEOUT;PRECOMPILED" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE;NO_TSAN" "TIMEOUT;PRECOMPILED" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -112,8 +112,14 @@ function(vicinal_test name)
   endif()
   # The engine is free of gRPC, so its tests also run under the thread sanitizer (label tsan).
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/engine(/|$)" AND "fast" IN_LIST ARG_LABELS AND NOT "tsan" IN_LIST ARG_LABELS
-     AND NOT ARG_NO_THREADS)
+     AND NOT ARG_NO_TSAN)
     list(APPEND ARG_LABELS tsan)
+  endif()
+  # tests/run.sh starts twice as many at once as there are cores: of servers, which mostly wait, but not of others, whose
+  # threads watch for work.
+  set(processors 2)
+  if("integration" IN_LIST ARG_LABELS)
+    set(processors 1)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   _vicinal_options(${name})
@@ -125,11 +131,11 @@ function(vicinal_test name)
     VICINAL_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
   if(ARG_WHOLE)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${processors})
   else()
     include(GoogleTest)
     gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_LIST tests PROPERTIES TIMEOUT ${ARG_TIMEOUT}
-      DISCOVERY_TIMEOUT 60)
+      PROCESSORS ${processors} DISCOVERY_TIMEOUT 60)
     # gtest_discover_tests splits a list of labels into arguments, so they are set by a script that ctest reads after it.
     set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
     file(CONFIGURE OUTPUT "${labels_file}" @ONLY
