@@ -115,12 +115,6 @@ function(vicinal_test name)
      AND NOT ARG_NO_TSAN)
     list(APPEND ARG_LABELS tsan)
   endif()
-  # tests/run.sh starts twice as many at once as there are cores: of servers, which mostly wait, but not of others, whose
-  # threads watch for work.
-  set(processors 2)
-  if("integration" IN_LIST ARG_LABELS)
-    set(processors 1)
-  endif()
   add_executable(${name} ${ARG_SOURCES})
   _vicinal_options(${name})
   _vicinal_test_options(${name})
@@ -131,11 +125,11 @@ function(vicinal_test name)
     VICINAL_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
   if(ARG_WHOLE)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${processors})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   else()
     include(GoogleTest)
     gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_LIST tests PROPERTIES TIMEOUT ${ARG_TIMEOUT}
-      PROCESSORS ${processors} DISCOVERY_TIMEOUT 60)
+      DISCOVERY_TIMEOUT 60)
     # gtest_discover_tests splits a list of labels into arguments, so they are set by a script that ctest reads after it.
     set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
     file(CONFIGURE OUTPUT "${labels_file}" @ONLY
