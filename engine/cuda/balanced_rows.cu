@@ -73,7 +73,7 @@ int64_t TileFor(int64_t width, const BalancedRowsConfig& config) {
 // Without a work list, warps take several rows only where rows are short and there are warps enough all the same.
 constexpr int64_t kEnoughWarps = int64_t{1} << 14;
 
-int BundleRows(const AggregateProblem& problem) {
+int RowsPerWarp(const AggregateProblem& problem) {
   const bool short_rows = problem.edges <= kShortEdges * problem.rows;
   return short_rows && problem.rows >= kBundleItems * kEnoughWarps ? kBundleItems : 1;
 }
@@ -101,7 +101,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.storage = args.problem.storage;
   params.dst = args.dst;
   params.items = work != nullptr ? work->items() : nullptr;
-  params.bundle_rows = BundleRows(args.problem);
+  params.bundle_rows = RowsPerWarp(args.problem);
   params.num_blocks = work != nullptr ? work->num_blocks() : 0;
   params.num_bundles =
       work != nullptr ? work->num_bundles() : (args.dst.rows + params.bundle_rows - 1) / params.bundle_rows;

@@ -182,6 +182,7 @@ class CusparseKernel final : public AggregateKernel {
   int64_t Evaluation(const AggregateProblem&, const KernelConfig& config) const override {
     return kCusparseEvaluation + Settings(config).algorithm;
   }
+  // Whatever the algorithm: tuning takes nothing that is not, and is to leave this alone.
   bool deterministic(const KernelConfig&) const override { return false; }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const Settings settings(config);

@@ -12,6 +12,19 @@
 namespace vicinal::cuda {
 namespace {
 
+// Adds value(pack, v) for each of the lane's columns to the row's sums in memory.
+template <int kVec, int kPacks, class Value>
+__device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t first, int step, const Value& value) {
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+    for (int v = 0; v < kVec; ++v) {
+      const int64_t column = first + p * step + v;
+      if (column < params.dst.cols) atomicAdd(params.partials + row * params.partial_stride + column, value(p, v));
+    }
+  }
+}
+
 // Sums of a row meet in one slot of shared memory, by atomic additions; its leader adds the slot to the row.
 template <int kVec, int kPacks, bool kWeighted>
 __global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
@@ -40,16 +53,8 @@ __global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params)
   }
   __syncthreads();
   if (address < 0 || (local > 0 && addresses[local - 1] == address)) return;
-#pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
-#pragma unroll
-    for (int v = 0; v < kVec; ++v) {
-      const int64_t column = first + p * step + v;
-      if (column >= params.dst.cols) continue;
-      atomicAdd(params.partials + group.row * params.partial_stride + column,
-                slots[address * tile + lane * kVec + p * step + v]);
-    }
-  }
+  const float* const slot = slots + address * tile + lane * kVec;
+  AddToRow<kVec, kPacks>(params, group.row, first, step, [&](int p, int v) { return slot[p * step + v]; });
 }
 
 // Without the block's part, for what that is worth: each group adds to its row in memory by itself.
@@ -64,15 +69,7 @@ __global__ void NeighborGroupsApart(const __grid_constant__ GroupParams params) 
   GroupSums<kVec, kPacks> sums;
   sums.Clear(0.0f);
   SumGroup<kVec, kPacks, kWeighted, false>(params, group, first, step, sums);
-#pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
-#pragma unroll
-    for (int v = 0; v < kVec; ++v) {
-      const int64_t column = first + p * step + v;
-      if (column >= params.dst.cols) continue;
-      atomicAdd(params.partials + group.row * params.partial_stride + column, sums.pack[p].v[v]);
-    }
-  }
+  AddToRow<kVec, kPacks>(params, group.row, first, step, [&](int p, int v) { return sums.pack[p].v[v]; });
 }
 
 struct AtomicsLaunch {
