@@ -53,7 +53,7 @@ class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
     const BalancedRowsConfig config = {args.config.values[0]};
-    return LaunchBalancedRows(args, static_cast<const RowWorkLayout*>(args.layout), config, {}, {}, target, scratch);
+    return LaunchBalancedRows(args, static_cast<const RowWorkLayout*>(args.layout), config, {}, target, scratch);
   }
 };
 
@@ -154,7 +154,7 @@ class SparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
     product.dst = args.dst;
     product.epilogue = args.epilogue;
     // Without work lists, which would have to be made for every set of features.
-    return LaunchBalancedRows(product, nullptr, {}, {}, {}, target, nullptr);
+    return LaunchBalancedRows(product, nullptr, {}, {}, target, nullptr);
   }
 };
 

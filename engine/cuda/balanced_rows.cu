@@ -87,8 +87,7 @@ cudaError_t LaunchMode(const RowsParams& params, bool weighted, int vec, int lan
 }  // namespace
 
 cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
-                               const RowBase& base, const RowCondition& condition, const LaunchTarget& target,
-                               void* scratch) {
+                               const LaunchCondition& condition, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const bool narrow = args.problem.storage != Storage::kFloat32;
   RowsParams params;
@@ -106,7 +105,6 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.num_bundles =
       work != nullptr ? work->num_bundles() : (args.dst.rows + params.bundle_rows - 1) / params.bundle_rows;
   params.partials = static_cast<float*>(scratch);
-  params.base = base;
   params.condition = condition;
   params.reduce = args.problem.reduce;
   params.self_scale = args.self_scale;
@@ -116,7 +114,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
                         args.dst.cols % (narrow ? 8 : 4) == 0;
   const Epilogue& epilogue = args.epilogue;
   params.simple =
-      base.sums == nullptr && params.self_scale == 0.0f && epilogue.addend.empty() &&
+      params.self_scale == 0.0f && epilogue.addend.empty() &&
       (epilogue.activation.kind == ActivationKind::kNone || epilogue.activation.kind == ActivationKind::kRelu);
   const int vec = PackWidth(params.src, params.src_stride, narrow ? 2 : 4);
   const int lanes = LanesFor(TileFor(args.dst.cols, config), vec);

@@ -19,22 +19,6 @@ struct BalancedRowsConfig {
   int tile = 0;  // columns that a group of lanes takes: 32 or 64; 0: chosen from the shape
 };
 
-// Sums to begin with, of which each row gets its own: pieces [first[b], first[b + 1]) of `sums` [pieces, rows, stride]
-// belong to rows [b * rows, (b + 1) * rows).
-struct RowBase {
-  const float* sums = nullptr;  // null: none
-  const int32_t* first = nullptr;
-  const int64_t* row_ptr = nullptr;  // of all the edges that a row's sums and its own edges stand for; for means
-  int32_t rows = 0;
-  int32_t stride = 0;
-};
-
-// A launch that does nothing unless *flag is `value` by then.
-struct RowCondition {
-  const int* flag = nullptr;  // null: none
-  int value = 0;
-};
-
 // Scratch of a launch with work lists.
 inline size_t BalancedRowsScratchBytes(const AggregateProblem& problem) {
   return static_cast<size_t>(MaxParts(problem.edges) * problem.width) * sizeof(float);
@@ -43,8 +27,7 @@ inline size_t BalancedRowsScratchBytes(const AggregateProblem& problem) {
 // Without `work` every row is one item, however long: for adjacencies that are there for one run only.
 // scratch: BalancedRowsScratchBytes(args.problem) where there is `work`.
 cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
-                               const RowBase& base, const RowCondition& condition, const LaunchTarget& target,
-                               void* scratch);
+                               const LaunchCondition& condition, const LaunchTarget& target, void* scratch);
 
 }  // namespace vicinal::cuda
 

@@ -64,7 +64,10 @@ CudaContext::~CudaContext() {
     cudaStreamSynchronize(target_.stream);
     cudaStreamDestroy(target_.stream);
   }
-  if (done_ != nullptr) cudaEventDestroy(done_);
+  if (target_.beside != nullptr) cudaStreamDestroy(target_.beside);
+  for (cudaEvent_t event : {done_, target_.forked, target_.joined}) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
 }
 
 Status CudaContext::Create() {
@@ -72,7 +75,13 @@ Status CudaContext::Create() {
   target_.multiprocessors = device_.multiprocessors();
   VICINAL_RETURN_IF_ERROR(
       CudaStatus(cudaStreamCreateWithFlags(&target_.stream, cudaStreamNonBlocking), "making a stream"));
-  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "making an event"));
+  int least = 0, greatest = 0;
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
+  VICINAL_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithPriority(&target_.beside, cudaStreamNonBlocking, greatest), "making a stream"));
+  for (cudaEvent_t* event : {&done_, &target_.forked, &target_.joined}) {
+    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event"));
+  }
   VICINAL_ASSIGN_OR_RETURN(tickets_, device_.Allocate(kContextTickets * sizeof(int)));
   VICINAL_RETURN_IF_ERROR(
       CudaStatus(cudaMemsetAsync(tickets_.data(), 0, tickets_.bytes(), target_.stream), "clearing the tickets"));

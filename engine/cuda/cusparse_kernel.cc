@@ -224,7 +224,7 @@ class CusparseKernel final : public AggregateKernel {
         direct ? args.dst : MatrixView{copies + args.src.rows * stride, args.dst.rows, args.dst.cols, stride};
     VICINAL_RETURN_IF_ERROR(static_cast<const CusparseLayout*>(args.layout)->Multiply(src, sums, target.stream));
     if (direct) return OkStatus();
-    return CudaStatus(LaunchFinishRows(args, sums.data, sums.stride, target), "cusparse");
+    return CudaStatus(LaunchFinishRows(args, sums.data, sums.stride, {}, {}, target), "cusparse");
   }
 };
 

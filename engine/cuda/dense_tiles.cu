@@ -8,7 +8,8 @@
 // which the tensor cores read shared memory, 64 sources to an image. A thread block then takes a piece of a block of
 // 128 rows: one warp copies masks and images in bulk, six stages ahead; two warpgroups expand the masks' bits into
 // registers as A and multiply, 64 rows each. Tensor cores cut the last bits of their sums, so every kFlush tiles these
-// are added up in ordinary registers. The sums go to scratch, and balanced_rows begins each row with its own.
+// are added up in ordinary registers. Meanwhile balanced_rows sums the rest: tensor cores wait for arithmetic, rows for
+// the L2, so they run side by side on each multiprocessor. A last pass adds the two and finishes the rows.
 // A source that is not finite, or that bfloat16's range does not hold, must not meet the zeros of a mask: the split
 // notes it, and then neither tiles nor rest but the whole adjacency is run as rows.
 //
@@ -23,6 +24,7 @@
 
 #include "engine/cuda/balanced_rows.h"
 #include "engine/cuda/dense_tiles.h"
+#include "engine/cuda/finish_rows.h"
 #include "engine/cuda/row_load.cuh"
 #include "engine/cuda/wgmma.cuh"
 
@@ -48,7 +50,7 @@ struct TermImage {
   static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + 1024;
 };
 
-__device__ inline float ElementAt(const AggregateArgs& args, int64_t row, int64_t col) {
+__device__ inline float SourceElement(const AggregateArgs& args, int64_t row, int64_t col) {
   if (args.problem.storage == Storage::kFloat32) return __ldg(args.src.data + row * args.src.stride + col);
   return Widened(__ldg(args.src16.data + row * args.src16.stride + col), args.problem.storage);
 }
@@ -70,7 +72,7 @@ __global__ void __launch_bounds__(256)
   for (int i = 0; i < 8; ++i) {
     x[i] = 0.0f;
     if (source >= args.problem.cols || first + i >= args.problem.width) continue;
-    x[i] = ElementAt(args, source, first + i);
+    x[i] = SourceElement(args, source, first + i);
     if (args.src_scale != nullptr) x[i] *= __ldg(args.src_scale + source);
     fit = fit && fabsf(x[i]) <= kLargest;
   }
@@ -215,12 +217,12 @@ int ColumnsFor(const AggregateProblem& problem) {
 
 int TermsOf(Storage storage) { return storage == Storage::kFloat32 ? 3 : storage == Storage::kFloat16 ? 2 : 1; }
 
-// What a launch keeps in scratch, in this order: the flag, images, the tiles' sums, scaled sources, partial sums of
-// split rows.
+// What a launch keeps in scratch, in this order: the flag, images, the tiles' sums, those of the rest, scaled sources,
+// partial sums of split rows.
 struct ScratchPlan {
   int64_t columns, column_tiles, images_per_tile, image_bytes;
-  int64_t stride;  // of sums and scaled sources
-  int64_t images_at, sums_at, scaled_at, partials_at, bytes;
+  int64_t stride;  // of both sums and of scaled sources
+  int64_t images_at, sums_at, rest_at, scaled_at, partials_at, bytes;
 
   explicit ScratchPlan(const AggregateProblem& problem) {
     columns = ColumnsFor(problem);
@@ -230,7 +232,8 @@ struct ScratchPlan {
     stride = column_tiles * columns;
     images_at = 64;
     sums_at = images_at + column_tiles * images_per_tile * image_bytes;
-    scaled_at = sums_at + MaxTilePieces(problem.rows) * kTileRows * stride * int64_t{sizeof(float)};
+    rest_at = sums_at + MaxTilePieces(problem.rows) * kTileRows * stride * int64_t{sizeof(float)};
+    scaled_at = rest_at + problem.rows * stride * int64_t{sizeof(float)};
     partials_at = scaled_at + (Scales(problem) ? problem.cols * stride * int64_t{sizeof(float)} : 0);
     bytes = partials_at + static_cast<int64_t>(BalancedRowsScratchBytes(problem));
   }
@@ -251,16 +254,20 @@ cudaError_t LaunchTiles(const AggregateArgs& args, const DenseTilesLayout& layou
       args, images, plan.images_per_tile,
       ScratchPlan::Scales(args.problem) ? reinterpret_cast<float*>(scratch + plan.scaled_at) : nullptr, plan.stride,
       unfit);
-  cudaError_t error =
-      cudaFuncSetAttribute(SumTiles<Image>, cudaFuncAttributeMaxDynamicSharedMemorySize, Image::kShared);
+  cudaError_t error = cudaEventRecord(target.forked, target.stream);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.beside, target.forked);
+  if (error == cudaSuccess) {
+    error = cudaFuncSetAttribute(SumTiles<Image>, cudaFuncAttributeMaxDynamicSharedMemorySize, Image::kShared);
+  }
   if (error != cudaSuccess) return error;
   const TileParams params = {layout.pieces(),      layout.tile_col(),
                              layout.masks(),       images,
                              plan.images_per_tile, reinterpret_cast<float*>(scratch + plan.sums_at),
                              plan.stride,          unfit};
   SumTiles<Image>
-      <<<dim3(static_cast<unsigned>(layout.num_pieces()), across), kThreads, Image::kShared, target.stream>>>(params);
-  return cudaGetLastError();
+      <<<dim3(static_cast<unsigned>(layout.num_pieces()), across), kThreads, Image::kShared, target.beside>>>(params);
+  error = cudaEventRecord(target.joined, target.beside);
+  return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
 template <int kTerms>
@@ -271,6 +278,23 @@ cudaError_t LaunchColumns(const AggregateArgs& args, const DenseTilesLayout& lay
     if (plan.columns == 16) return LaunchTiles<TermImage<kTerms, 16>>(args, layout, plan, target, scratch);
   }
   return LaunchTiles<TermImage<kTerms, 32>>(args, layout, plan, target, scratch);
+}
+
+// The sums over the edges that are in no tile.
+cudaError_t LaunchRest(const AggregateArgs& args, const DenseTilesLayout& layout, const ScratchPlan& plan,
+                       const LaunchCondition& fit, const LaunchTarget& target, char* scratch) {
+  AggregateArgs rest = args;
+  rest.adjacency = layout.rest();
+  rest.problem.edges = rest.adjacency.nnz;
+  rest.problem.reduce = Reduce::kSum;
+  rest.dst = {reinterpret_cast<float*>(scratch + plan.rest_at), args.dst.rows, args.dst.cols, plan.stride};
+  rest.self_scale = 0.0f;
+  rest.epilogue = {};
+  if (ScratchPlan::Scales(args.problem)) {
+    rest.src = {reinterpret_cast<const float*>(scratch + plan.scaled_at), args.src.rows, args.src.cols, plan.stride};
+    rest.src_scale = nullptr;
+  }
+  return LaunchBalancedRows(rest, &layout.rest_work(), {}, fit, target, scratch + plan.partials_at);
 }
 
 }  // namespace
@@ -297,20 +321,15 @@ cudaError_t LaunchDenseTiles(const AggregateArgs& args, const DenseTilesLayout& 
       error = LaunchColumns<3>(args, layout, plan, target, base);
   }
   if (error != cudaSuccess) return error;
-  RowBase sums = {reinterpret_cast<const float*>(base + plan.sums_at), layout.first_piece(), args.adjacency.row_ptr,
-                  kTileRows, static_cast<int32_t>(plan.stride)};
-  void* partials = base + plan.partials_at;
-  AggregateArgs rest = args;
-  rest.adjacency = layout.rest();
-  rest.problem.edges = rest.adjacency.nnz;
-  if (ScratchPlan::Scales(args.problem)) {
-    rest.src = {reinterpret_cast<const float*>(base + plan.scaled_at), args.src.rows, args.src.cols, plan.stride};
-    rest.src_scale = nullptr;
-  }
-  const RowCondition fit = {reinterpret_cast<const int*>(base), 0}, not_fit = {reinterpret_cast<const int*>(base), 1};
-  error = LaunchBalancedRows(rest, &layout.rest_work(), {}, sums, fit, target, partials);
+  const LaunchCondition fit = {reinterpret_cast<const int*>(base), 0};
+  error = LaunchRest(args, layout, plan, fit, target, base);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.stream, target.joined);
   if (error != cudaSuccess) return error;
-  return LaunchBalancedRows(args, &layout.all_work(), {}, {}, not_fit, target, partials);
+  const RowPieces pieces = {reinterpret_cast<const float*>(base + plan.sums_at), layout.first_piece(), kTileRows,
+                            static_cast<int32_t>(plan.stride)};
+  error = LaunchFinishRows(args, reinterpret_cast<const float*>(base + plan.rest_at), plan.stride, pieces, fit, target);
+  if (error != cudaSuccess) return error;
+  return LaunchBalancedRows(args, &layout.all_work(), {}, {fit.flag, 1}, target, base + plan.partials_at);
 }
 
 }  // namespace vicinal::cuda

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/launch.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
@@ -27,6 +28,10 @@ __device__ inline float Activate(const Activation& activation, float x) {
       return tanhf(x);
   }
   return x;
+}
+
+__device__ inline bool Holds(const LaunchCondition& condition) {
+  return condition.flag == nullptr || *condition.flag == condition.value;
 }
 
 // The weight of edge `edge` from `source`: the adjacency's value, else the source's factor.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element. Cost: each matrix read once and written once.
+// Cost: each matrix read once and written once.
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/finish_rows.h"
+#include "engine/cuda/row_load.cuh"
 
 namespace vicinal::cuda {
 namespace {
@@ -14,22 +15,41 @@ struct Finish {
   const int64_t* row_ptr;
   const float* sums;
   int64_t stride;
-  ConstMatrixView src;
+  RowPieces pieces;
+  LaunchCondition condition;
+  const void* src;
+  int64_t src_stride;
+  Storage storage;
   MatrixView dst;
   bool mean;
   float self_scale;
   Epilogue epilogue;
 };
 
+__device__ inline float PiecesOf(const RowPieces& pieces, int row, int col) {
+  const int block = row / pieces.block_rows, within = row % pieces.block_rows;
+  float sum = 0.0f;
+  for (int piece = pieces.first[block]; piece < pieces.first[block + 1]; ++piece) {
+    sum += __ldcs(pieces.sums + (int64_t{piece} * pieces.block_rows + within) * pieces.stride + col);
+  }
+  return sum;
+}
+
+// A warp to a row.
 __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ Finish params) {
-  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const int64_t row = element / params.dst.cols, col = element % params.dst.cols;
-  if (row >= params.dst.rows) return;
-  float x = params.sums[row * params.stride + col];
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= params.dst.rows || !Holds(params.condition)) return;
   const int64_t edges = params.row_ptr[row + 1] - params.row_ptr[row];
-  if (params.mean && edges > 0) x = __fdiv_rn(x, static_cast<float>(edges));
-  if (params.self_scale != 0.0f) x = fmaf(params.self_scale, params.src.data[row * params.src.stride + col], x);
-  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
+  const float divisor = params.mean && edges > 0 ? static_cast<float>(edges) : 1.0f;
+  for (int64_t col = threadIdx.x % 32; col < params.dst.cols; col += 32) {
+    float x = params.sums[row * params.stride + col];
+    if (params.pieces.sums != nullptr) x += PiecesOf(params.pieces, static_cast<int>(row), static_cast<int>(col));
+    x = __fdiv_rn(x, divisor);
+    if (params.self_scale != 0.0f) {
+      x = fmaf(params.self_scale, ElementAt(params.src, params.storage, row * params.src_stride + col), x);
+    }
+    params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -43,13 +63,23 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const LaunchTarget& target) {
-  const int64_t elements = args.dst.rows * args.dst.cols;
-  if (elements == 0) return cudaSuccess;
-  const Finish params{
-      args.adjacency.row_ptr, sums,         stride, args.src, args.dst, args.problem.reduce == Reduce::kMean,
-      args.self_scale,        args.epilogue};
-  FinishRows<<<BlocksFor(elements), kThreads, 0, target.stream>>>(params);
+cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
+                             const LaunchCondition& condition, const LaunchTarget& target) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  const bool narrow = args.problem.storage != Storage::kFloat32;
+  const Finish params = {args.adjacency.row_ptr,
+                         sums,
+                         stride,
+                         pieces,
+                         condition,
+                         narrow ? static_cast<const void*>(args.src16.data) : args.src.data,
+                         narrow ? args.src16.stride : args.src.stride,
+                         args.problem.storage,
+                         args.dst,
+                         args.problem.reduce == Reduce::kMean,
+                         args.self_scale,
+                         args.epilogue};
+  FinishRows<<<BlocksFor(args.dst.rows * 32), kThreads, 0, target.stream>>>(params);
   return cudaGetLastError();
 }
 

@@ -13,9 +13,19 @@
 
 namespace vicinal::cuda {
 
-// args.dst = mean, self term and epilogue of `sums` [R, D], rows `stride` floats apart; sums and means only. `sums` may
-// be args.dst, unless that is the addend as well.
-cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const LaunchTarget& target);
+// Sums of parts of the rows, each of `block_rows` rows: pieces [first[b], first[b + 1]) of `sums`
+// [pieces, block_rows, stride] belong to rows from b * block_rows on.
+struct RowPieces {
+  const float* sums = nullptr;  // null: none
+  const int32_t* first = nullptr;
+  int32_t block_rows = 0;
+  int32_t stride = 0;
+};
+
+// args.dst = mean, self term and epilogue of `sums` [R, D], rows `stride` floats apart, with `pieces` added in order;
+// sums and means only. `sums` may be args.dst, unless that is the addend as well.
+cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
+                             const LaunchCondition& condition, const LaunchTarget& target);
 
 // dst[j] = scale[j] * src[j]; a copy where `scale` is null.
 cudaError_t LaunchScaleRows(const ConstMatrixView& src, const float* scale, const MatrixView& dst,

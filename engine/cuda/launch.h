@@ -19,6 +19,17 @@ struct LaunchTarget {
   // other, so they share.
   int* tickets = nullptr;  // [kContextTickets]
   int multiprocessors = 0;
+  // For a kernel that is to run beside those of `stream`: it goes first where both have blocks to start. A launcher
+  // makes it wait for `forked` and `stream` for `joined`, before it returns.
+  cudaStream_t beside = nullptr;
+  cudaEvent_t forked = nullptr;
+  cudaEvent_t joined = nullptr;
+};
+
+// A launch that does nothing unless *flag is `value` by then.
+struct LaunchCondition {
+  const int* flag = nullptr;  // null: none
+  int value = 0;
 };
 
 }  // namespace vicinal::cuda

@@ -101,7 +101,7 @@ cudaError_t LaunchNeighborGroupAtomics(const AggregateArgs& args, const Neighbor
   const cudaError_t error = cudaMemsetAsync(scratch, 0, elements * sizeof(float), target.stream);
   if (error != cudaSuccess) return error;
   LaunchGroups(params, config, AtomicsLaunch{apart, target.stream});
-  return LaunchFinishRows(args, params.partials, params.partial_stride, target);
+  return LaunchFinishRows(args, params.partials, params.partial_stride, {}, {}, target);
 }
 
 }  // namespace vicinal::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of balanced_rows, and what makes a row's result out of the sum over its edges: other sums, mean, self
-// term, epilogue, store. Multiplications and additions are spelt out, so that the compiler fuses them alike, namely
-// not, wherever this is inlined.
+// The parameters of balanced_rows, and what makes a row's result out of the sum over its edges: mean, self term,
+// epilogue, store. Multiplications and additions are spelt out, so that the compiler fuses them alike, namely not,
+// wherever this is inlined.
 #ifndef VICINAL_ENGINE_CUDA_ROW_FINISH_CUH_
 #define VICINAL_ENGINE_CUDA_ROW_FINISH_CUH_
 
@@ -27,8 +27,7 @@ struct RowsParams {
   int64_t num_bundles;
   int bundle_rows;
   float* partials;  // [parts, dst.cols]
-  RowBase base;
-  RowCondition condition;
+  LaunchCondition condition;
   Reduce reduce;
   float self_scale;
   Epilogue epilogue;
@@ -36,10 +35,6 @@ struct RowsParams {
   bool simple;        // results are sum * share * factor + bias, rectified or not
   bool vector_store;  // dst is so aligned, and has so many columns, that lanes may store all their sums at once
 };
-
-__device__ inline bool Holds(const RowCondition& condition) {
-  return condition.flag == nullptr || *condition.flag == condition.value;
-}
 
 // What a row's result is made with besides the sum over its edges.
 struct alignas(16) Finish {
@@ -56,27 +51,8 @@ __device__ inline Finish FinishOf(const RowsParams& params, int row, int count) 
   if (params.epilogue.row_scale != nullptr) {
     finish.factor = __fmul_rn(finish.factor, __ldg(params.epilogue.row_scale + row));
   }
-  if (params.reduce == Reduce::kMean) {
-    const int64_t edges = params.base.sums != nullptr ? params.base.row_ptr[row + 1] - params.base.row_ptr[row] : count;
-    if (edges > 0) finish.share = __fdiv_rn(1.0f, static_cast<float>(edges));
-  }
+  if (params.reduce == Reduce::kMean && count > 0) finish.share = __fdiv_rn(1.0f, static_cast<float>(count));
   return finish;
-}
-
-__device__ inline float SourceElement(const RowsParams& params, int64_t row, int64_t col) {
-  const int64_t at = row * params.src_stride + col;
-  if (params.storage == Storage::kFloat32) return static_cast<const float*>(params.src)[at];
-  return Widened(static_cast<const uint16_t*>(params.src)[at], params.storage);
-}
-
-// The row's other sums in column `col`.
-__device__ inline float BaseElement(const RowBase& base, int64_t row, int col) {
-  float sum = 0.0f;
-  const int block = static_cast<int>(row) / base.rows, within = static_cast<int>(row) % base.rows;
-  for (int piece = base.first[block]; piece < base.first[block + 1]; ++piece) {
-    sum += base.sums[(int64_t{piece} * base.rows + within) * base.stride + col];
-  }
-  return sum;
 }
 
 // params.simple's part of a result.
@@ -93,9 +69,10 @@ __device__ inline float WithBias(const Epilogue& epilogue, int col, float x) {
 __device__ inline float FinishedElement(const RowsParams& params, const Finish& finish, int col, float sum) {
   const Epilogue& epilogue = params.epilogue;
   const int64_t row = finish.row;
-  if (params.base.sums != nullptr) sum += BaseElement(params.base, row, col);
   float x = Scaled(params, finish, sum);
-  if (params.self_scale != 0.0f) x = fmaf(params.self_scale, SourceElement(params, row, col), x);
+  if (params.self_scale != 0.0f) {
+    x = fmaf(params.self_scale, ElementAt(params.src, params.storage, row * params.src_stride + col), x);
+  }
   x = WithBias(epilogue, col, __fmul_rn(x, finish.factor));
   if (epilogue.addend.data != nullptr) {
     x = fmaf(epilogue.addend_scale, epilogue.addend.data[row * epilogue.addend.stride + col], x);

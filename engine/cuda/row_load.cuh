@@ -79,6 +79,12 @@ __device__ inline float Widened(uint16_t bits, Storage storage) {
   return storage == Storage::kBfloat16 ? RowLoad<Bfloat16, 1>::At(bits, 0) : RowLoad<Float16, 1>::At(bits, 0);
 }
 
+// Element `at` of rows of that storage.
+__device__ inline float ElementAt(const void* rows, Storage storage, int64_t at) {
+  if (storage == Storage::kFloat32) return __ldg(static_cast<const float*>(rows) + at);
+  return Widened(__ldg(static_cast<const uint16_t*>(rows) + at), storage);
+}
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_ROW_LOAD_CUH_

@@ -129,7 +129,6 @@ __device__ inline void FinishSlots(const RowsParams& params, const Lane<Layout>&
 template <class Layout, class Mode>
 __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
                                     Staged<Layout, Mode>* staged) {
-  constexpr int kRows = Layout::kRows;
   if (IsLong(mine.finish)) mine.finish.count = -1;
   const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
   if (longest < 0) return;

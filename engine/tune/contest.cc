@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "engine/base/check.h"
 
@@ -59,8 +60,10 @@ MedianInterval IntervalOfMedian(std::vector<double> samples, double error) {
   return interval;
 }
 
-Contest::Contest(int count, ContestOptions options) : count_(count), options_(options), in_play_(count, true) {
+Contest::Contest(int count, ContestOptions options)
+    : count_(count), options_(std::move(options)), in_play_(count, true) {
   VICINAL_CHECK(count >= 1);
+  VICINAL_CHECK(options_.handicaps.empty() || static_cast<int>(options_.handicaps.size()) == count);
   settled_ = count == 1;
 }
 
@@ -84,10 +87,19 @@ void Contest::AddRound(const std::vector<std::optional<double>>& seconds) {
   Eliminate();
 }
 
+double Contest::HandicapOf(int candidate) const {
+  return options_.handicaps.empty() ? 1.0 : options_.handicaps[candidate];
+}
+
+double Contest::PlainRatio(int a, int b) const {
+  return IntervalOfMedian(Ratios(a, b), options_.error).median * HandicapOf(b) / HandicapOf(a);
+}
+
 std::vector<double> Contest::Ratios(int a, int b) const {
+  const double handicap = HandicapOf(a) / HandicapOf(b);
   std::vector<double> ratios;
   for (const Round& round : rounds_)
-    if (round[a] > 0.0 && round[b] > 0.0) ratios.push_back(round[a] / round[b]);
+    if (round[a] > 0.0 && round[b] > 0.0) ratios.push_back(round[a] / round[b] * handicap);
   std::sort(ratios.begin(), ratios.end());
   return ratios;
 }
@@ -151,7 +163,7 @@ Contest::Standing Contest::StandingOf(int candidate) const {
   std::sort(samples.begin(), samples.end());
   standing.median_seconds = Quantile(samples, 0.5);
   standing.spread = SpreadOf(samples);
-  standing.ratio = candidate == 0 ? 1.0 : IntervalOfMedian(Ratios(candidate, 0), options_.error).median;
+  standing.ratio = candidate == 0 ? 1.0 : PlainRatio(candidate, 0);
   return standing;
 }
 
@@ -170,7 +182,7 @@ Contest::Verdict Contest::Judge() const {
     return verdict;
   }
   verdict.winner = leader;
-  if (ratio.median > 0.0) verdict.gain = 1.0 / ratio.median;
+  if (ratio.median > 0.0) verdict.gain = 1.0 / PlainRatio(leader, 0);
   return verdict;
 }
 

@@ -7,7 +7,8 @@
 // interval of the median from order statistics (the sign test), which supposes nothing about the shape of the noise.
 //
 // Rounds go on until one candidate is left, or all that are left are as good as each other, or the rounds or the budget
-// end. The default is kept unless the winner is faster beyond doubt, or was so in the median of many rounds.
+// end. The default is kept unless the winner is faster beyond doubt, or was so in the median of many rounds. A candidate
+// that has drawbacks besides its time may be given a handicap: times count with it, and are told without.
 #ifndef VICINAL_ENGINE_TUNE_CONTEST_H_
 #define VICINAL_ENGINE_TUNE_CONTEST_H_
 
@@ -32,6 +33,8 @@ struct ContestOptions {
   // phase a fast candidate loses six rounds in a row more often than in quiet times. 0.004 needs 8.
   double noisy_error = 0.004;
   double noisy = 0.1;
+  // [candidates] factor by which a candidate must be faster than one with 1 to be as good; empty: 1 for all.
+  std::vector<double> handicaps;
 };
 
 // The interval that holds the median of what `samples` were drawn from, but for a chance of `error` on each side.
@@ -77,8 +80,11 @@ class Contest {
  private:
   using Round = std::vector<double>;  // by candidate; 0: no sample
 
-  // Ratios of a's time to b's in the rounds where both have one, sorted.
+  double HandicapOf(int candidate) const;
+  // Ratios of a's time to b's, each with its handicap, in the rounds where both have one, sorted.
   std::vector<double> Ratios(int a, int b) const;
+  // What their median is without handicaps.
+  double PlainRatio(int a, int b) const;
   bool ClearlySlower(int candidate, int leader) const;
   bool Hopeless(int candidate, int leader) const;
   int Leader() const;

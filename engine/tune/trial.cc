@@ -171,6 +171,7 @@ class TrialOf final : public Trial {
         TuningCandidate candidate;
         candidate.setting = {std::string(kernel.name()), config};
         candidate.parameters = NameParameters(kernel, config);
+        candidate.whole_graph_only = kernel.whole_graph_only();
         candidate.predicted_seconds = PredictSeconds(input.key, input.shape, kernel.name(), candidate.parameters);
         candidates_.push_back(std::move(candidate));
         kernels_.push_back(&kernel);

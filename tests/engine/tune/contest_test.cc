@@ -133,6 +133,33 @@ TEST(ContestTest, AGainWithinTheNoiseKeepsTheDefault) {
   EXPECT_EQ(verdict.gain, 1.0);
 }
 
+// Candidate 1 takes `time` where the default takes 1, and has a handicap of 1.25.
+Contest::Verdict VerdictOnHandicapped(double time, double* ratio) {
+  ContestOptions options;
+  options.handicaps = {1.0, 1.25};
+  Contest contest(2, options);
+  while (!contest.NextRound().empty()) {
+    const bool forward = contest.NextRound()[0] == 0;
+    contest.AddRound(forward ? std::vector<std::optional<double>>{1.0, time}
+                             : std::vector<std::optional<double>>{time, 1.0});
+    if (contest.NextRound().size() == 1) break;
+  }
+  *ratio = contest.StandingOf(1).ratio;
+  return contest.Judge();
+}
+
+TEST(ContestTest, AHandicapIsToBeMadeUpFor) {
+  double ratio = 0.0;
+  const Contest::Verdict slower = VerdictOnHandicapped(0.9, &ratio);
+  EXPECT_EQ(slower.winner, 0);
+  EXPECT_EQ(slower.gain, 1.0);
+  EXPECT_DOUBLE_EQ(ratio, 0.9) << "times are told as they were";
+  const Contest::Verdict faster = VerdictOnHandicapped(0.5, &ratio);
+  EXPECT_EQ(faster.winner, 1);
+  EXPECT_DOUBLE_EQ(faster.gain, 2.0);
+  EXPECT_DOUBLE_EQ(ratio, 0.5);
+}
+
 TEST(ContestTest, NothingMeasuredKeepsTheDefault) {
   EXPECT_EQ(Contest(4).Judge().winner, 0);
   EXPECT_FALSE(Contest(4).Judge().decided);
