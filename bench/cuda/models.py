@@ -28,6 +28,7 @@ from bench.peers import workers
 TOLERANCE = 1e-5
 SCREEN = 2.0  # a form this many times slower than the fastest in its first run is not run again
 TURN = {"budget_ms": 25, "most": 60}
+ATTEMPTS = 2  # at a cell: what an earlier one left in the processes' memory may be what is missing
 
 
 def parse_arguments():
@@ -83,6 +84,7 @@ class Comparison:
         self.about = self.start()
 
     def start(self):
+        self.graph = None  # loaded into both processes
         threads = str(os.cpu_count() or 1)
         self.ours = PatientProcess([self.options.worker, threads, self.options.device], 600)
         return {"ours": self.ours.ask("hello"), "peers": self.start_pyg()}
@@ -116,7 +118,10 @@ class Comparison:
         if not self.pyg.alive:
             self.start_pyg()
         prepared = self.ours.ask("binary_graph", order=self.options.order, **self.request)
-        return {**prepared, **self.pyg.ask("graph", **self.request)}
+        about = {**prepared, **self.pyg.ask("graph", **self.request)}
+        self.graph = name
+        print(f"{name}: order {about['order']}, prepared in {about['prepare_seconds']:.1f} s", flush=True)
+        return about
 
     def cell(self, graph, about, model):
         stem = os.path.join(self.scratch, f"{graph}-{model}")
@@ -213,6 +218,23 @@ def save(path, document):
         os.replace(path + ".part", path)
 
 
+def measure_cell(comparison, graph, model, document):
+    """Adds the cell to the document's, or to those that failed."""
+    for _ in range(ATTEMPTS):
+        try:
+            if comparison.graph != graph:
+                document["graphs"][graph] = comparison.load(graph)
+            cell = comparison.cell(graph, document["graphs"][graph], model)
+            document["cells"].append(cell)
+            print(model_cells.line(cell), flush=True)
+            return
+        except workers.WorkerError as error:
+            print(f"{graph} {model}: {error}", file=sys.stderr)
+            failed = {"graph": graph, "model": model, "error": str(error)}
+            comparison.restart()
+    document["failed"].append(failed)
+
+
 def run(options, scratch, document):
     """False when the time was up before all cells were measured."""
     deadline = time.monotonic() + options.stop_after
@@ -220,23 +242,11 @@ def run(options, scratch, document):
     document["about"] = comparison.about
     try:
         for graph in options.names.split(","):
-            about = None
             for model in options.models.split(","):
                 if time.monotonic() > deadline:
                     return False
-                try:
-                    if about is None:
-                        document["graphs"][graph] = about = comparison.load(graph)
-                        print(f"{graph}: order {about['order']}, prepared in {about['prepare_seconds']:.1f} s", flush=True)
-                    document["cells"].append(comparison.cell(graph, about, model))
-                except workers.WorkerError as error:
-                    document["failed"].append({"graph": graph, "model": model, "error": str(error)})
-                    print(f"{graph} {model}: {error}", file=sys.stderr)
-                    comparison.restart()
-                    about = None
-                    continue
+                measure_cell(comparison, graph, model, document)
                 save(options.json, document)
-                print(model_cells.line(document["cells"][-1]), flush=True)
     finally:
         comparison.close()
     return True
