@@ -125,6 +125,51 @@ std::string MeansTable(const std::vector<Json>& cells) {
   return text;
 }
 
+// A graph as it was sent, and the least time of the best kernels over its orders.
+struct SentGraph {
+  const Json* cell = nullptr;
+  double best_us = INFINITY;
+  int orders = 0;
+};
+
+// What a server makes of graphs whose order it may choose, beside peers that take them as they were sent.
+std::string RenumberedTable(const std::vector<Json>& cells) {
+  std::map<std::string, SentGraph> graphs;
+  for (const Json& cell : cells) {
+    const Json* const best = Chosen(cell, "best");
+    if (best == nullptr) continue;
+    Json as_sent = {{"graph", cell.at("graph")}, {"order", "none"}};
+    as_sent["operation"] = cell.at("operation"), as_sent["width"] = cell.at("width");
+    SentGraph& graph = graphs[Title(as_sent)];
+    if (cell.at("order") == "none") graph.cell = &cell;
+    graph.best_us = std::min(graph.best_us, best->at("median_us").get<double>());
+    ++graph.orders;
+  }
+  std::map<std::string, OperationMeans> operations;
+  for (const auto& [title, graph] : graphs) {
+    if (graph.cell == nullptr || graph.orders < 2) continue;
+    OperationMeans& means = operations[graph.cell->at("operation").get<std::string>()];
+    const auto ratio = [&](const char* peer_us) -> std::optional<double> {
+      const std::optional<double> us = Get(*graph.cell, peer_us);
+      return us ? std::optional<double>(*us / graph.best_us) : std::nullopt;
+    };
+    ++means.cells;
+    means.best.Add(ratio("cusparse_us"));
+    means.sum.Add(ratio("cusparse_sum_us"));
+    means.listed.Add(ratio("listed_us"));
+  }
+  if (operations.empty()) return "";
+  std::string text =
+      "\nThe best order of each graph beside peers on the graph as it was sent:\n\n"
+      "| operation | cells | x cuSPARSE, same result | x cuSPARSE's float32 sum | x best listed peer |\n"
+      "|---|---:|---:|---:|---:|\n";
+  for (const auto& [name, m] : operations) {
+    text += Format("| %s | %d | %s | %s | %s |\n", name.c_str(), m.cells, m.best.with_least().c_str(),
+                   m.sum.with_least().c_str(), m.listed.with_least().c_str());
+  }
+  return text;
+}
+
 // Cells with the lowest `ratio` of their best kernel.
 std::string WorstTable(const std::vector<Json>& cells, const char* ratio, const char* peer_us, const char* title) {
   std::vector<std::pair<double, const Json*>> ranked;
@@ -221,7 +266,7 @@ std::string Lines(const Json& cell) {
 }
 
 std::string Summary(const std::vector<Json>& cells) {
-  return MeansTable(cells) + WorstTable(cells, "times_cusparse", "cusparse_us", "against cuSPARSE") +
+  return MeansTable(cells) + RenumberedTable(cells) + WorstTable(cells, "times_cusparse", "cusparse_us", "against cuSPARSE") +
          WorstTable(cells, "times_listed", "listed_us", "against the best listed peer") + Faults(cells);
 }
 

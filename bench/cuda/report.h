@@ -25,7 +25,8 @@ void Complete(nlohmann::ordered_json* cell);
 std::string Lines(const nlohmann::ordered_json& cell);
 
 // Markdown: geometric means by operation, then the cells that are worst against cuSPARSE and against listed peers. Of a
-// graph in several orders, each order counts as a cell of its own.
+// graph in several orders, each order counts as a cell of its own; where one of them is "none", another table holds the
+// best of them against the peers' times on that one.
 std::string Summary(const std::vector<nlohmann::ordered_json>& cells);
 
 }  // namespace vicinal::bench

@@ -69,6 +69,15 @@ TEST(CudaReportTest, MeansAreGeometricWithTheLowestCell) {
   EXPECT_THAT(text, Not(HasSubstr("FAULTS")));
 }
 
+TEST(CudaReportTest, TheBestOrderIsHeldAgainstPeersOnTheGraphAsSent) {
+  Json renumbered = Cell("a", 8.0, {Kernel("k", 4.0, true)});
+  renumbered["order"] = "community";
+  const std::string text = Summary({Cell("a", 20.0, {Kernel("k", 10.0, true)}), renumbered,
+                                    Cell("never renumbered", 1.0, {Kernel("k", 10.0, true)})});
+  EXPECT_THAT(text, HasSubstr("| sum | 1 | 5.00 (5.00) | 10.00 (10.00) | 3.00 (3.00) |"));
+  EXPECT_THAT(Summary({renumbered}), Not(HasSubstr("best order"))) << "nothing to hold it against";
+}
+
 TEST(ListedPeersTest, AreSharesOfCusparse) {
   EXPECT_NEAR(*ListedShareOfCusparse("reddit", 128, Listed::kSum), 6341.0 / 7685.2, 1e-12);
   EXPECT_NEAR(*ListedShareOfCusparse("reddit", 128, Listed::kGatFourHeads), 24649.4 / 7685.2, 1e-12);
