@@ -15,6 +15,7 @@ Json ToJson(const Timing& timing) {
           {"p10_us", timing.p10_us},
           {"p90_us", timing.p90_us},
           {"samples", timing.samples},
+          {"launches", timing.launches},
           {"host_us", timing.host_us}};
 }
 

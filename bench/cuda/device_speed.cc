@@ -16,7 +16,7 @@ double CopySpeed(Gpu& gpu) {
   constexpr size_t kBytes = size_t{2} << 30;
   const Buffer from = gpu.Allocate(kBytes), to = gpu.Allocate(kBytes);
   FillNumbers(from.data(), kBytes / sizeof(float), 0, Storage::kFloat32, gpu.stream());
-  const Timing timing = TimeLaunches(gpu.stream(), kWarmUp, kRepeats, [&](int) {
+  const Timing timing = TimeLaunches(gpu.stream(), kWarmUp, kRepeats, 1, [&](int) {
     MustBeOk(cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, gpu.stream()), "copy");
   });
   return 2.0 * kBytes / (timing.median_us * 1e-6);
@@ -32,7 +32,7 @@ double L2ReadSpeed(Gpu& gpu) {
   MustBeOk(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "number of multiprocessors");
   double best = 0;
   for (const int per_processor : {1, 2, 3, 4}) {
-    const Timing timing = TimeLaunches(gpu.stream(), kWarmUp, kRepeats, [&](int) {
+    const Timing timing = TimeLaunches(gpu.stream(), kWarmUp, kRepeats, 1, [&](int) {
       LaunchL2Reader(data.data(), kVectors, kPasses, per_processor * processors, sink.as<float>(), gpu.stream());
     });
     best = std::max(best, 16.0 * kVectors * kPasses / (timing.median_us * 1e-6));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,12 @@ int64_t DelayFor(int repeats) {
   return kNanosecondsOfLaunch * repeats;
 }
 
+// Of a sample, so that it takes long enough for what events add not to count.
+int LaunchesFor(const Timing& before) {
+  constexpr double kSampleUs = 50;
+  return static_cast<int>(std::max(1.0, std::ceil(kSampleUs / std::max(before.median_us, 0.5))));
+}
+
 }  // namespace
 
 void MustBeOk(cudaError_t error, const char* what) {
@@ -27,16 +34,16 @@ void MustBeOk(cudaError_t error, const char* what) {
   std::exit(1);
 }
 
-Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launcher& launch) {
+Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, int launches, const Launcher& launch) {
   std::vector<cudaEvent_t> events(2 * repeats);
   for (cudaEvent_t& event : events) MustBeOk(cudaEventCreate(&event), "event");
   for (int i = 0; i < warm_up; ++i) launch(i);
   MustBeOk(cudaStreamSynchronize(stream), "warm-up");
-  LaunchDelay(DelayFor(repeats), stream);
+  LaunchDelay(DelayFor(repeats * launches), stream);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     MustBeOk(cudaEventRecord(events[2 * i], stream), "event");
-    launch(i);
+    for (int k = 0; k < launches; ++k) launch(i * launches + k);
     MustBeOk(cudaEventRecord(events[2 * i + 1], stream), "event");
   }
   const std::chrono::duration<double, std::micro> queued = std::chrono::steady_clock::now() - begin;
@@ -45,27 +52,30 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, const Launche
   for (int i = 0; i < repeats; ++i) {
     float ms = 0;
     MustBeOk(cudaEventElapsedTime(&ms, events[2 * i], events[2 * i + 1]), "event");
-    us.push_back(1000.0 * ms);
+    us.push_back(1000.0 * ms / launches);
   }
   for (cudaEvent_t event : events) cudaEventDestroy(event);
   std::sort(us.begin(), us.end());
   const auto at = [&](double q) { return us[static_cast<size_t>(q * static_cast<double>(us.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9), repeats, queued.count() / repeats};
+  return {at(0.5), at(0.1), at(0.9), repeats, launches, queued.count() / (repeats * launches)};
 }
 
-Timing TimeOnce(cudaStream_t stream, const Launcher& launch) { return TimeLaunches(stream, 0, 1, launch); }
+Timing TimeOnce(cudaStream_t stream, const Launcher& launch) { return TimeLaunches(stream, 0, 1, 1, launch); }
 
 Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& first, double best_us) {
   // Where runs are long, loading code is not what makes them so.
   constexpr double kHopeless = 8, kLongUs = 20e3;
   if (best_us > 0 && first.median_us > kLongUs && first.median_us > kHopeless * best_us) return first;
-  return TimeLaunches(stream, 1, 3, launch);
+  const Timing alone = TimeLaunches(stream, 1, 3, 1, launch);
+  const int launches = LaunchesFor(alone);
+  return launches == 1 ? alone : TimeLaunches(stream, 0, 3, launches, launch);
 }
 
 Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us) {
   constexpr double kLeast = 5, kMost = 30;
-  const double fit = budget_us / std::max(before.median_us, 0.1);
-  return TimeLaunches(stream, fit < kMost ? 1 : 3, static_cast<int>(std::clamp(fit, kLeast, kMost)), launch);
+  const int launches = LaunchesFor(before);
+  const double fit = budget_us / (std::max(before.median_us, 0.1) * launches);
+  return TimeLaunches(stream, fit < kMost ? 1 : 3, static_cast<int>(std::clamp(fit, kLeast, kMost)), launches, launch);
 }
 
 }  // namespace vicinal::bench
