@@ -8,7 +8,7 @@
 #   models        whole models beside PyTorch Geometric             models.json
 #   claims        what published systems claim, beside ours         claims.md, claims-*.json
 #   server        every inference method, the GPU's answers beside the CPU's
-#   sanitizer     compute-sanitizer: memcheck and racecheck over the conformance cases
+#   sanitizer     compute-sanitizer: memcheck and racecheck over the conformance cases, side by side
 # --quick: two small graphs and few widths. --graphs: names that vicinal_bench_graphs knows.
 # --bundle: the folder that deploy/bundle.sh made; left out where this script lies in one. --data: tests/data.
 # More by environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of those below), VICINAL_MODEL_FLAGS,
@@ -150,19 +150,36 @@ run_server() {
 
 # Each tool over each group of cases for a share of the time. A group that does not end is told, and no failure: races in
 # large cases take long to look for.
+# One group of cases, or a share of it, by one tool of compute-sanitizer.
+sanitize() {
+  local log="$out/sanitizer_$2_$3${4:+_${4/\//_of_}}.log" status=0
+  limited "$1" compute-sanitizer --tool "$2" --print-limit 20 --error-exitcode 9 \
+    "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$3" ${4:+"$4"} >"$log" 2>&1 || status=$?
+  if [[ $status == 124 ]]; then
+    echo "$2 $3 $4: did not end in $1 s"
+  elif [[ $status == 0 ]]; then
+    echo "$2 $3 $4: $(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$log" | tail -n 1)"
+  else
+    echo "$2 $3 $4: status $status, see $log"
+    touch "$out/sanitizer_failed"
+  fi
+}
+
+# All side by side: most of a case's time is the host's, and aggregation is cut into shares.
 run_sanitizer() {
-  local tool group status bad=0 share=$(($1 / 8))
+  local tool group share aggregate_shares=8
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
+  rm -f "$out/sanitizer_failed"
   for tool in memcheck racecheck; do
-    for group in rowwise update attention aggregate; do
-      echo "$tool $group, at most $share s"
-      limited "$share" compute-sanitizer --tool "$tool" --print-limit 20 --error-exitcode 9 \
-        "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$group" 2>&1 | grep -v '^$' | tail -n 8
-      status=${PIPESTATUS[0]}
-      if [[ $status == 124 ]]; then echo "  did not end"; elif [[ $status != 0 ]]; then bad=1; echo "  status $status"; fi
+    for group in device rowwise update attention message edge field; do
+      sanitize "$1" "$tool" "$group" "" &
+    done
+    for ((share = 0; share < aggregate_shares; ++share)); do
+      sanitize "$1" "$tool" aggregate "$share/$aggregate_shares" &
     done
   done
-  return "$bad"
+  wait
+  [[ ! -e "$out/sanitizer_failed" ]]
 }
 
 main() {

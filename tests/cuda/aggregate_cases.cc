@@ -140,6 +140,7 @@ std::vector<double> Wanted(const Case& c) {
 
 // All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.
 void RunAll(Gpu& gpu, Report& report, const Case& c) {
+  if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
   HostMatrix common;
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
@@ -155,6 +156,7 @@ void RunAll(Gpu& gpu, Report& report, const Case& c) {
 
 // Every configuration that tuning may try, and some that only a person would; those of one evaluation give equal bits.
 void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
+  if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     const AggregateProblem problem = ProblemOf(c);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
-//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|message|edge|update|rowwise|field ...]
+//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|message|edge|update|rowwise|field ...] [SHARE/OF]
+// SHARE/OF: only that share (from 0) of the cases of aggregate, attention and message.
 // Exit status 77: no GPU here, nothing tested.
 #include <cstdio>
 #include <string>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-int Main(const std::string& library, const std::vector<std::string>& wanted) {
+int Main(const std::string& library, const std::vector<std::string>& wanted, Report& report) {
   Gpu gpu;
   auto backend = Backend::Load(library);
   MustBeOk(backend.status(), "loading " + library);
@@ -35,7 +36,6 @@ int Main(const std::string& library, const std::vector<std::string>& wanted) {
     }
     return wanted.empty();
   };
-  Report report;
   if (want("device")) RunDeviceCases(gpu, report);
   if (want("rowwise")) RunRowwiseCases(gpu, report);
   if (want("update")) RunUpdateCases(gpu, report);
@@ -60,5 +60,11 @@ int main(int argc, char** argv) {
     library = arguments[0];
     arguments.erase(arguments.begin());
   }
-  return vicinal::cuda_test::Main(library, arguments);
+  vicinal::cuda_test::Report report;
+  int share = 0, of = 0;
+  if (!arguments.empty() && std::sscanf(arguments.back().c_str(), "%d/%d", &share, &of) == 2) {
+    report.TakeShare(share, of);
+    arguments.pop_back();
+  }
+  return vicinal::cuda_test::Main(library, arguments, report);
 }

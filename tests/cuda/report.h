@@ -16,6 +16,14 @@ class Report {
  public:
   static constexpr double kRelativeL2 = 2e-6;
 
+  // Of the cases that ask whether they are to run, every `of`-th is, from number `share` on: so that several processes
+  // share out what is slow in one (compute-sanitizer).
+  void TakeShare(int share, int of) {
+    share_ = share;
+    of_ = of;
+  }
+  bool IsMine() { return asked_++ % of_ == share_; }
+
   // One case: `got` within the engine's exactness of `want` [rows * cols] (relative L2 error `relative_l2`, no row
   // worse than 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit.
   void Check(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& again,
@@ -34,6 +42,8 @@ class Report {
   };
   void Fail(const std::string& operation, const std::string& what, const std::string& why);
   std::map<std::string, Count> counts_;
+  int64_t asked_ = 0;
+  int share_ = 0, of_ = 1;
 };
 
 }  // namespace vicinal::cuda_test
