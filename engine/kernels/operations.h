@@ -20,7 +20,7 @@ class AdjacencyLayout;
 // zeros: the kernel's own default. Whatever they are, the bits of the result are the same: parameters change where and
 // when things are computed, not the order in which a row's terms are added, unless Kernel::Evaluation says so.
 struct KernelConfig {
-  std::array<int32_t, 4> values = {};
+  std::array<int32_t, 5> values = {};
 
   friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
 };

@@ -20,6 +20,10 @@ constexpr int64_t kFarFrom = int64_t{16} << 20;
 // would rather find it in the last level.
 constexpr int64_t kStreamFrom = int64_t{4} << 20;
 
+// Rows of few edges are summed without branches up to two vectors of columns, of the widest vectors; worth a trial up
+// to so many edges per row.
+constexpr int64_t kFewEdgesWidth = 32, kFewEdgesTried = 10;
+
 int64_t SourceRowBytes(const AggregateProblem& problem) {
   return problem.width * (problem.storage == Storage::kFloat32 ? 4 : 2);
 }
@@ -44,6 +48,14 @@ bool Streams(const AggregateArgs& args) {
   return wanted > 0 || args.dst.rows * args.dst.stride * static_cast<int64_t>(sizeof(float)) > kStreamFrom;
 }
 
+// Processors learn how many edges some thousand rows have when they meet them over and over, and then guess rightly:
+// 2,708 rows of cora take 8.8 us so and 13.7 us without branches; 43,471 rows of proteins 355 and 186 us (width 16).
+bool TakesFewEdges(const AggregateProblem& problem, int32_t wanted) {
+  constexpr int64_t kFewPerRow = 6, kManyRows = 8192;
+  if (wanted != 0) return wanted > 0;
+  return problem.rows >= kManyRows && problem.edges <= kFewPerRow * problem.rows;
+}
+
 }  // namespace
 
 GatherJob MakeAggregateJob(const AggregateArgs& args) {
@@ -62,6 +74,7 @@ GatherJob MakeAggregateJob(const AggregateArgs& args) {
   job.stream = Streams(args);
   job.epilogue = args.epilogue;
   job.num_edges = args.dst.rows > 0 ? adjacency.row_ptr[args.dst.rows] - adjacency.row_ptr[0] : 0;
+  job.few_edges = TakesFewEdges(args.problem, args.config.values[kFewEdges]);
   job.prefetch_ahead = prefetch != 0 ? std::max<int64_t>(prefetch, 0) : DefaultPrefetch(args.problem);
   return job;
 }
@@ -75,6 +88,9 @@ std::vector<KernelConfig> AggregateCandidates(const AggregateProblem& problem) {
     for (const int32_t ahead : {8, 16, 32}) {
       if (ahead != usual) candidates.push_back({{ahead}});
     }
+  }
+  if (problem.width <= kFewEdgesWidth && problem.edges <= kFewEdgesTried * problem.rows) {
+    candidates.push_back({{0, 0, 0, 0, TakesFewEdges(problem, 0) ? -1 : 1}});
   }
   if (problem.width > 128) candidates.push_back({{0, 0, -1}});
   if (result > kStreamFrom) candidates.push_back({{0, 0, 0, -1}});

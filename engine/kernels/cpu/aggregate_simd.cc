@@ -8,7 +8,8 @@
 // bfloat16 and float16 are widened as they are loaded and added in float32 (aggregate_narrow_simd.cc).
 //
 // When it wins: over the reference always; over tiled_rows unless nodes have tens of edges and wide rows. It is bound
-// by the gather for wide rows and by branches for rows of a few edges.
+// by the gather for wide rows and by branches for rows of a few edges; narrow rows of a few edges are summed without
+// branches where there are too many for a processor to learn.
 //
 // Bytes moved: edges * (4 + 4 weighted + s * D) read, rows * (8 + 4 * D) read or written; s is the size of an element.
 // D beyond 128 reads indices once per 128 (AVX-512; 48 with AVX2), from the near cache: all passes over 32 rows come
@@ -63,7 +64,7 @@ class SimdAggregate final : public AggregateKernel {
   DeviceKind device() const override { return DeviceKind::kCpu; }
   Refusal Refuses(const AggregateProblem&) const override { return {}; }
   std::vector<std::string_view> ParameterNames() const override {
-    return {"prefetch_edges", "tile_columns", "panel_rows", "stream_stores"};
+    return {"prefetch_edges", "tile_columns", "panel_rows", "stream_stores", "few_edges"};
   }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     return AggregateCandidates(problem);

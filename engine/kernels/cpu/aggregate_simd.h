@@ -18,6 +18,7 @@ enum AggregateParameter {
   kTileColumns = 1,    // columns per pass over the edges; 0: as many as registers hold
   kPanelRows = 2,     // all passes over that many rows, then the next rows; 0: 32, negative: a pass over all rows first
   kStreamStores = 3,  // 1: store past the caches where dst can be; 0: by the size of dst, negative: never
+  kFewEdges = 4,      // 1: rows of a few edges without branches; 0: by the adjacency, negative: no
 };
 
 // The job of all rows and columns, with what the configuration, or the default in its place, says of prefetching and

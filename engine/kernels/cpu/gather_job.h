@@ -24,6 +24,7 @@ struct GatherJob {
   MatrixView dst;
   bool stream = false;  // store past the caches; needs dst rows that are whole aligned cache lines
   Epilogue epilogue;
+  bool few_edges = false;      // take rows of a few edges without branches, if the kernel can
   int64_t num_edges = 0;       // edges e below row_ptr[0] + num_edges may be looked at ahead of time
   int64_t prefetch_ahead = 0;  // edges whose rows are asked for before their turn; 0: none
 };

@@ -197,8 +197,9 @@ void CheckAllKernels(const Case& c) {
 // Configurations to try: what the kernel proposes, and some that nobody would.
 std::vector<KernelConfig> Configs(const AggregateKernel& kernel, const AggregateProblem& problem) {
   std::vector<KernelConfig> configs = kernel.Candidates(problem);
-  for (const KernelConfig& odd : {KernelConfig{{-1, 16, 7, 0}}, KernelConfig{{40, 1, 1, 1}},
-                                  KernelConfig{{1, 48, 0, 3}}, KernelConfig{{16, 700, 333, 5}}})
+  for (const KernelConfig& odd : {KernelConfig{{-1, 16, 7, 0}}, KernelConfig{{40, 1, 1, 1, 1}},
+                                  KernelConfig{{1, 48, 0, 3, -1}}, KernelConfig{{16, 700, 333, 5, 9}},
+                                  KernelConfig{{0, 0, 0, 0, 1}}})
     configs.push_back(odd);
   return configs;
 }
@@ -390,12 +391,15 @@ TEST(AggregateNonFinite, StaysWithTheRowsThatMadeIt) {
       args.adjacency = csr.View(false);
       args.src = src.view();
       args.dst = dst.view();
-      ASSERT_TRUE(Launch(*kernel, args).ok());
-      EXPECT_EQ(dst.at(8, 20), HUGE_VALF);
-      for (int64_t i = 0; i < 20; ++i) {
-        for (int64_t c = 0; c < 21; ++c) {
-          if (i != 8) {
-            EXPECT_TRUE(std::isfinite(dst.at(i, c)));
+      for (const KernelConfig& config : Configs(kernel->kernel(), args.problem)) {
+        args.config = config;
+        ASSERT_TRUE(Launch(*kernel, args).ok());
+        EXPECT_EQ(dst.at(8, 20), HUGE_VALF);
+        for (int64_t i = 0; i < 20; ++i) {
+          for (int64_t c = 0; c < 21; ++c) {
+            if (i != 8) {
+              EXPECT_TRUE(std::isfinite(dst.at(i, c))) << kernel->kernel().name() << " row " << i;
+            }
           }
         }
       }
