@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows
-// (dense_update_tiles.cuh), inputs shared out among warps for few rows, and a thread per element for few inputs
-// (dense_update_few_rows.cuh).
+// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_split.cuh), and a thread per element
+// for few inputs (dense_update_few_inputs.cuh).
 //
 // Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
 // number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
@@ -11,55 +11,101 @@
 #include <cstdint>
 
 #include "engine/cuda/dense_update.h"
-#include "engine/cuda/dense_update_few_rows.cuh"
+#include "engine/cuda/dense_update_few_inputs.cuh"
+#include "engine/cuda/dense_update_split.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
 namespace vicinal::cuda {
 namespace {
 
-// Rows x columns of a block's tile.
-using Wide = DenseTile<8, 8, 4, 4, 4, 2>;     // 128 x 64
-using Small = DenseTile<4, 8, 4, 4, 4, 4>;    // 64 x 64: where the others are too few to go round
-using Middle = DenseTile<8, 4, 4, 4, 4, 4>;   // 128 x 32
-using Narrow = DenseTile<2, 8, 16, 4, 4, 4>;  // 128 x 16
+// Tiles of a block, rows x columns.
+using Wide = DenseTile<8, 8, 4, 8, 1, 32>;     // 256 x 64
+using Shallow = DenseTile<8, 8, 4, 4, 2, 16>;  // 128 x 64: where deep panels would be zeros for the most part
+using Small = DenseTile<4, 4, 2, 4, 5, 32>;    // 32 x 64: where the others are too few to go round
+using Middle = DenseTile<4, 4, 4, 4, 5, 32>;   // 64 x 32
+using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;   // 64 x 16
+// Tiles of a block with its inputs split.
+using SplitNarrowFew = SplitTile<4, 2, 4>;  // 8 x 16
+using SplitNarrow = SplitTile<8, 2, 4>;     // 16 x 16
+using SplitWideFew = SplitTile<4, 2, 8>;    // 8 x 32
+using SplitWide = SplitTile<8, 1, 8>;       // 8 x 32
 
-// Up to so many rows a block of a few of them keeps every multiprocessor busy.
-constexpr int64_t kFewRowsPerMultiprocessor = 32;
-// Up to so many columns a thread per element reads its row often enough from the nearest cache.
-constexpr int64_t kFewInputsColumns = 16;
+// Up to so many inputs, and columns, a thread per element reads its row often enough from the nearest cache.
+constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16;
+// From so many inputs on, and up to so many rows (times tiles across) per multiprocessor, it pays to split: a block of
+// tiles takes the time of all its inputs however few the blocks are. Between what was measured on an H200 with 602
+// inputs the two take as long for 9,800 rows where tiles have 16 columns, and for 7,100 where they have 32.
+constexpr int64_t kSplitInputs = 192, kSplitNarrowRows = 64, kSplitWideRows = 48;
+// Up to so many blocks per multiprocessor those with more threads to an element all run at once.
+constexpr int64_t kFewBlocks = 2;
+// From so many per multiprocessor on, large tiles leave none waiting for long.
+constexpr int64_t kManyTiles = 3;
+// Up to so many inputs the zeros of a last deep panel cost more than deep panels gain.
+constexpr int64_t kShallowInputs = 256;
+
+template <class T>
+int64_t Across(const MatrixView& dst) {
+  return (dst.cols + T::kCols - 1) / T::kCols;
+}
 
 template <class T>
 int64_t Tiles(const MatrixView& dst) {
-  return (dst.rows + T::kRows - 1) / T::kRows * ((dst.cols + T::kCols - 1) / T::kCols);
+  return (dst.rows + T::kRows - 1) / T::kRows * Across<T>(dst);
+}
+
+// Floats that can be read from a row of src at once.
+int Alignment(const ConstMatrixView& src) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(src.data);
+  if (address % 16 == 0 && src.stride % 4 == 0) return 4;
+  return address % 8 == 0 && src.stride % 2 == 0 ? 2 : 1;
+}
+
+template <class T, int kVec>
+cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target) {
+  const auto kernel = &DenseTiles<T, kVec>;
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
+  if (error != cudaSuccess) return error;
+  const int64_t resident = T::kBlocks * target.multiprocessors;
+  const unsigned blocks = static_cast<unsigned>(std::min(Tiles<T>(params.dst), resident));
+  kernel<<<blocks, T::kThreads, T::kShared, target.stream>>>(params);
+  return cudaGetLastError();
 }
 
 template <class T>
-void LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
-  const int64_t resident = T::kBlocks * target.multiprocessors;
-  const unsigned blocks = static_cast<unsigned>(std::min(Tiles<T>(params.dst), resident));
-  const uintptr_t address = reinterpret_cast<uintptr_t>(params.src.data);
-  if (address % 16 == 0 && params.src.stride % 4 == 0) {
-    DenseTiles<T, 4><<<blocks, T::kThreads, 0, target.stream>>>(params);
-  } else if (address % 8 == 0 && params.src.stride % 2 == 0) {
-    DenseTiles<T, 2><<<blocks, T::kThreads, 0, target.stream>>>(params);
-  } else {
-    DenseTiles<T, 1><<<blocks, T::kThreads, 0, target.stream>>>(params);
+cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
+  switch (Alignment(params.src)) {
+    case 4:
+      return LaunchTilesOf<T, 4>(params, target);
+    case 2:
+      return LaunchTilesOf<T, 2>(params, target);
+    default:
+      return LaunchTilesOf<T, 1>(params, target);
   }
 }
 
-template <int kCols>
-void LaunchFewRows(const DenseParams& params, cudaStream_t stream) {
-  const int64_t down = (params.dst.rows + kFewRowsPerBlock - 1) / kFewRowsPerBlock;
-  const int64_t across = (params.dst.cols + kCols - 1) / kCols;
-  const int64_t folds = std::max<int64_t>(1, (params.in_width + kFoldInputs - 1) / kFoldInputs);
-  const unsigned threads = static_cast<unsigned>(32 * std::min<int64_t>(kFewRowsWarps, folds));
-  DenseFewRows<kCols><<<static_cast<unsigned>(down * across), threads, 0, stream>>>(params);
+template <class T, int kVec>
+cudaError_t LaunchSplitOf(const DenseParams& params, cudaStream_t stream) {
+  const auto kernel = &DenseSplit<T, kVec>;
+  const FoldRounds folds = FoldRounds::For<T>(params.in_width);
+  const int bytes = SplitShared<T>(folds.warps, folds.rounds).total * static_cast<int>(sizeof(float));
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error != cudaSuccess) return error;
+  kernel<<<static_cast<unsigned>(Tiles<T>(params.dst)), 32 * folds.warps, bytes, stream>>>(params, folds.rounds);
+  return cudaGetLastError();
+}
+
+template <class T>
+cudaError_t LaunchSplit(const DenseParams& params, const LaunchTarget& target) {
+  return Alignment(params.src) == 4 ? LaunchSplitOf<T, 4>(params, target.stream)
+                                    : LaunchSplitOf<T, 1>(params, target.stream);
 }
 
 template <int kCols>
-void LaunchFewInputs(const DenseParams& params, cudaStream_t stream) {
+cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& target) {
   constexpr int64_t kRows = 128 / kCols;
-  DenseFewInputs<kCols><<<static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows), 128, 0, stream>>>(params);
+  const unsigned blocks = static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows);
+  DenseFewInputs<kCols><<<blocks, 128, 0, target.stream>>>(params);
+  return cudaGetLastError();
 }
 
 // What the tiles' own path to memory does.
@@ -67,6 +113,32 @@ bool IsLight(const Epilogue& epilogue) {
   const ActivationKind activation = epilogue.activation.kind;
   return epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.addend.empty() &&
          (activation == ActivationKind::kNone || activation == ActivationKind::kRelu);
+}
+
+cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) {
+  if (params.in_width <= kFewInputs) {
+    return params.dst.cols <= 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
+  }
+  if (params.in_width < kSplitInputs || params.dst.rows > kSplitNarrowRows * target.multiprocessors) {
+    return LaunchTiles<Narrow>(params, target);
+  }
+  return Tiles<SplitNarrowFew>(params.dst) <= kFewBlocks * target.multiprocessors
+             ? LaunchSplit<SplitNarrowFew>(params, target)
+             : LaunchSplit<SplitNarrow>(params, target);
+}
+
+cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {
+  const int64_t rows = params.dst.rows * Across<SplitWide>(params.dst);
+  if (params.in_width >= kSplitInputs && rows <= kSplitWideRows * target.multiprocessors) {
+    return Tiles<SplitWideFew>(params.dst) <= kFewBlocks * target.multiprocessors
+               ? LaunchSplit<SplitWideFew>(params, target)
+               : LaunchSplit<SplitWide>(params, target);
+  }
+  if (params.dst.cols <= Middle::kCols) return LaunchTiles<Middle>(params, target);
+  if (Tiles<Wide>(params.dst) < kManyTiles * target.multiprocessors) return LaunchTiles<Small>(params, target);
+  const int64_t last = (params.in_width - 1) % Wide::kDepth + 1;
+  return params.in_width <= kShallowInputs && last <= Shallow::kDepth ? LaunchTiles<Shallow>(params, target)
+                                                                      : LaunchTiles<Wide>(params, target);
 }
 
 }  // namespace
@@ -82,23 +154,7 @@ cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& t
                            args.epilogue,
                            vector_store,
                            IsLight(args.epilogue)};
-  const int64_t cols = args.dst.cols;
-  if (args.problem.in_width <= kFoldInputs && cols <= kFewInputsColumns) {
-    cols <= 8 ? LaunchFewInputs<8>(params, target.stream) : LaunchFewInputs<16>(params, target.stream);
-  } else if (args.dst.rows <= kFewRowsPerMultiprocessor * target.multiprocessors) {
-    cols <= 8    ? LaunchFewRows<8>(params, target.stream)
-    : cols <= 16 ? LaunchFewRows<16>(params, target.stream)
-                 : LaunchFewRows<32>(params, target.stream);
-  } else if (cols <= Narrow::kCols) {
-    LaunchTiles<Narrow>(params, target);
-  } else if (cols <= Middle::kCols) {
-    LaunchTiles<Middle>(params, target);
-  } else if (Tiles<Wide>(args.dst) < 2 * target.multiprocessors) {
-    LaunchTiles<Small>(params, target);
-  } else {
-    LaunchTiles<Wide>(params, target);
-  }
-  return cudaGetLastError();
+  return args.dst.cols <= kFewInputsColumns ? LaunchNarrow(params, target) : LaunchWide(params, target);
 }
 
 }  // namespace vicinal::cuda

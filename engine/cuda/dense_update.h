@@ -12,9 +12,19 @@
 
 namespace vicinal::cuda {
 
+// Inputs added up before they go to the total: part of what defines the bits of a result.
+inline constexpr int kFoldInputs = 64;
+
 // W [H, F] is packed as its transpose [F, H], rows padded with zeros to a multiple of 4 floats: aligned 16-byte loads
 // along the outputs.
 inline int64_t PackedStride(int64_t out_width) { return (out_width + 3) / 4 * 4; }
+
+// For dense_update rows of zeros make the last fold whole, and some floats lie behind it for lanes that read beyond the
+// last output: no load of a weight needs to ask whether it is there.
+inline constexpr int64_t kPackedBehind = 32;
+inline int64_t DensePackedFloats(int64_t out_width, int64_t in_width) {
+  return PackedStride(out_width) * ((in_width + kFoldInputs - 1) / kFoldInputs * kFoldInputs) + kPackedBehind;
+}
 
 cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& target);
 

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of dense_update for many rows: a block makes a tile of dst, held in registers.
 //
-// Idea. The classical blocked product. Panels of 16 inputs travel to shared memory by asynchronous copies, two of them
-// under way while one is multiplied. Rows of src stay as they lie: a thread reads 2 or 4 neighbouring inputs of each of
-// its rows at once, which costs no more than a transposed panel would and needs no transposing. Rows are padded by 16
-// bytes, so the row lanes of a warp meet in no bank. Every element of dst is the same chain whatever the tile: fused
-// multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total, which
-// keeps rounding low for wide inputs. Blocks stay and take tile after tile: the next tile's first panels travel while
-// the last ones of this are multiplied and stored, which matters where there are few inputs.
+// Idea. The classical blocked product. Panels of 16 or 32 inputs travel to shared memory by asynchronous copies, two of
+// them under way while one is multiplied. Rows of src stay as they lie: a thread reads 2 or 4 neighbouring inputs of
+// each of its rows at once, which costs no more than a transposed panel would and needs no transposing. Rows are padded
+// by 16 bytes, so the row lanes of a warp meet in no bank. Every element of dst is the same chain whatever the tile:
+// fused multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total,
+// which keeps rounding low for wide inputs. Blocks stay and take tile after tile: the next tile's first panels travel
+// while the last ones of this are multiplied and stored, which matters where there are few inputs.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_TILES_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_UPDATE_TILES_CUH_
 
 #include <cstdint>
 
 #include "engine/cuda/async_copy.cuh"
+#include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/pack.cuh"
 
 namespace vicinal::cuda {
 
-// Inputs added up before they go to the total: part of what defines the bits of a result.
-inline constexpr int kFoldInputs = 64;
-
 struct DenseParams {
   ConstMatrixView src;
-  const float* weight;  // [F, weight_stride]
+  const float* weight;  // packed (dense_update.h)
   int64_t weight_stride;
   int64_t in_width;
   MatrixView dst;
@@ -46,24 +44,31 @@ __device__ __noinline__ inline void StoreColumns(const DenseParams* params, int6
 }
 
 // A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
-// kWarps warps one below the other. kStep: inputs of a row that a thread reads at once. kBlocks: blocks that a
-// multiprocessor should hold.
-template <int kThreadRows_, int kThreadCols_, int kRowLanes_, int kWarps, int kStep_, int kBlocks_>
+// kWarps warps one below the other. kBlocks: blocks that a multiprocessor should hold. kDepth: inputs per panel; deep
+// panels read whole cache lines of src and wait less often, and waste more of the last one.
+template <int kThreadRows_, int kThreadCols_, int kRowLanes_, int kWarps, int kBlocks_, int kDepth_>
 struct DenseTile {
-  static constexpr int kThreadRows = kThreadRows_, kThreadCols = kThreadCols_, kStep = kStep_, kBlocks = kBlocks_;
+  static constexpr int kThreadRows = kThreadRows_, kThreadCols = kThreadCols_, kBlocks = kBlocks_;
   static constexpr int kRowLanes = kRowLanes_, kColLanes = 32 / kRowLanes;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kWarpRows = kRowLanes * kThreadRows;
   static constexpr int kRows = kWarpRows * kWarps, kCols = kColLanes * kThreadCols;
-  static constexpr int kDepth = 16;  // inputs per panel
+  static constexpr int kDepth = kDepth_;
   static constexpr int kStages = 3;  // panels in shared memory
+  static constexpr int kStep = 4;    // inputs of a row that a thread reads at once
   static constexpr int kPitch = kDepth + 4;
   static_assert(kThreadCols % 4 == 0 && kFoldInputs % kDepth == 0);
+
+  // Where lanes stand. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes
+  // 2 apart, read the same: the former in what rows are read of, the latter in columns.
+  __device__ static int RowLane(int lane) { return lane / 2 % 2 + lane / (2 * kColLanes) * 2; }
+  __device__ static int ColLane(int lane) { return lane % 2 + lane / 4 % (kColLanes / 2) * 2; }
 
   struct Panel {
     float rows[kRows][kPitch];
     float cols[kDepth][kCols];
   };
+  static constexpr int kShared = kStages * static_cast<int>(sizeof(Panel));
 };
 
 // This thread's share of the copies that fill a panel.
@@ -92,7 +97,7 @@ class PanelCopies {
 #pragma unroll
     for (int i = 0; i < T::kDepth; i += kInputsAtOnce) {
       if (i + ColInput() >= T::kDepth) break;
-      const bool inside = inside_cols_ && k0 + i + ColInput() < in_width;
+      const bool inside = inside_cols_;
       const float* from = inside ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
       CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside ? 16 : 0);
     }
@@ -148,41 +153,51 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
   for (int j = 0; j < T::kThreadCols; j += 4) {
     const int64_t col = col0 + j * T::kColLanes;
     if (col >= params.dst.cols) break;
-    const bool light = params.light && params.vector_store && col + 4 <= params.dst.cols;
-    Pack<4> bias = Pack<4>::Filled(0.0f);
-    if (light && params.epilogue.bias != nullptr) {
+    const int cols = static_cast<int>(min(params.dst.cols - col, int64_t{4}));
+    float bias[4] = {};
+    if (params.light && params.epilogue.bias != nullptr) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) bias.v[v] = __ldg(params.epilogue.bias + col + v);
+      for (int v = 0; v < 4; ++v) bias[v] = __ldg(params.epilogue.bias + col + min(v, cols - 1));
     }
+    const bool whole = params.vector_store && cols == 4;
 #pragma unroll
     for (int i = 0; i < T::kThreadRows; ++i) {
       const int64_t row = row0 + i * T::kRowLanes;
       if (row >= params.dst.rows) break;
       Pack<4> x = {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]};
-      if (!light) {
+      if (!params.light) {
         StoreColumns(&params, row, col, x);
         continue;
       }
 #pragma unroll
       for (int v = 0; v < 4; ++v) {
-        x.v[v] += bias.v[v];
+        x.v[v] += bias[v];
         if (params.epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
       }
-      StorePack<4>(params.dst.data + row * params.dst.stride + col, x);
+      float* dst = params.dst.data + row * params.dst.stride + col;
+      if (whole) {
+        StorePack<4>(dst, x);
+        continue;
+      }
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        if (v < cols) dst[v] = x.v[v];
+      }
     }
   }
 }
 
 template <class T, int kVec>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __grid_constant__ DenseParams params) {
-  __shared__ typename T::Panel stages[T::kStages];
+  extern __shared__ __align__(16) float shared[];
+  typename T::Panel* const stages = reinterpret_cast<typename T::Panel*>(shared);
   // Tiles side by side run together: they read the same rows.
   const unsigned across = static_cast<unsigned>((params.dst.cols + T::kCols - 1) / T::kCols);
   const unsigned tiles = static_cast<unsigned>((params.dst.rows + T::kRows - 1) / T::kRows) * across;
   const auto row_of = [across](unsigned tile) { return int64_t{tile / across} * T::kRows; };
   const auto col_of = [across](unsigned tile) { return int64_t{tile % across} * T::kCols; };
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int my_row = warp * T::kWarpRows + lane / T::kColLanes, my_col = lane % T::kColLanes * 4;
+  const int my_row = warp * T::kWarpRows + T::RowLane(lane), my_col = T::ColLane(lane) * 4;
   const int panels = static_cast<int>((params.in_width + T::kDepth - 1) / T::kDepth);
 
   PanelCopies<T, kVec> copies(params);

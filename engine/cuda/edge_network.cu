@@ -24,7 +24,6 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kThreadEdges = 8, kThreadColumns = 4;
-constexpr int kFoldInputs = 64;
 constexpr int kFoldEdges = 64;
 constexpr int kChains = 4;
 

@@ -21,6 +21,9 @@ class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
  public:
   DenseUpdate() : CudaWeightedKernel("register_tiles") {}
   Refusal Refuses(const DenseUpdateProblem& problem) const override { return RefusesWidth(problem.out_width); }
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    return static_cast<size_t>(DensePackedFloats(out_width, in_width)) * sizeof(float);
+  }
 
  protected:
   cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {

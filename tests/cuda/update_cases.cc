@@ -42,15 +42,14 @@ HostMatrix FirstRows(const HostMatrix& matrix, int64_t rows) {
 }
 
 // However many rows there are, and so whatever kernel is chosen for them, a row's bits are the same.
-void RowCountCases(Gpu& gpu, Report& report) {
-  constexpr int64_t kRows = 40'000, kWidth = 602;
-  const HostMatrix src = RandomMatrix(kRows, kWidth, 35);
+void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, const std::vector<int64_t>& counts) {
+  const HostMatrix src = RandomMatrix(all_rows, width, 35);
   for (int64_t out_width : {7, 16, 32, 64, 130}) {
-    const HostMatrix weight = RandomMatrix(out_width, kWidth, 36);
+    const HostMatrix weight = RandomMatrix(out_width, width, 36);
     for (const auto& kernel : gpu.registry.dense_update.kernels()) {
       const std::string name(kernel->kernel().name());
       const HostMatrix all = RunDense(gpu, report, *kernel, src, weight, {0, 0}, HostEpilogue());
-      for (int64_t rows : {1, 7, 100, 4'224, 4'225, 20'000}) {
+      for (int64_t rows : counts) {
         // Rows that lie otherwise are read otherwise: in twos and one by one.
         for (const MatrixLayout& layout : {MatrixLayout{0, 0}, MatrixLayout{1, 1}}) {
           const std::string what = name + " " + std::to_string(rows) + " rows to " + std::to_string(out_width);
@@ -64,10 +63,11 @@ void RowCountCases(Gpu& gpu, Report& report) {
 }
 
 void DenseCases(Gpu& gpu, Report& report) {
-  // Few rows with 8, 16 and 32 lanes across; then tiles of 16, 32 and 64 columns, of 128 and of 64 rows.
-  const int64_t shapes[][3] = {{1, 1, 1},      {5, 3, 2},       {127, 16, 16},    {129, 33, 17},  {300, 602, 41},
-                               {64, 64, 64},   {77, 500, 65},   {2708, 1433, 16}, {10, 4000, 7},  {5001, 129, 13},
-                               {5001, 65, 29}, {5001, 100, 64}, {9000, 100, 130}, {40000, 66, 37}};
+  // Few inputs; inputs split, in one round and in several; tiles of 16, 32 and 64 columns.
+  const int64_t shapes[][3] = {{1, 1, 1},      {5, 3, 2},       {127, 16, 16},    {129, 33, 17},   {300, 602, 41},
+                               {64, 64, 64},   {77, 500, 65},   {2708, 1433, 16}, {10, 4000, 7},   {5001, 129, 13},
+                               {5001, 65, 29}, {5001, 100, 64}, {9000, 100, 130}, {40000, 66, 37}, {2200, 5120, 3},
+                               {9, 6000, 70},  {2700, 2700, 9}, {1300, 5100, 35}, {2708, 193, 24}, {9001, 602, 16}};
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
@@ -186,7 +186,8 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
 
 void RunUpdateCases(Gpu& gpu, Report& report) {
   DenseCases(gpu, report);
-  RowCountCases(gpu, report);
+  RowCountCases(gpu, report, 40'000, 602, {1, 7, 100, 2'112, 2'113, 6'337, 8'448, 8'449, 20'000});
+  RowCountCases(gpu, report, 140'000, 66, {1, 5'000, 40'000});
   SparseCases(gpu, report);
   for (const HostGraph& graph : GraphZoo()) {
     if (graph.edges() < 50'000) SparseAggregateCases(gpu, report, graph);
