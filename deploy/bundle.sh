@@ -7,8 +7,8 @@
 #   deploy/bundle.sh --build BUILD     takes what lies built in BUILD
 #   deploy/bundle.sh --tar FILE        also packs it: .tar.gz or .tar.xz
 #   deploy/bundle.sh --data            with tests/data, so that bench/cuda/run.sh can check the server there
-# FOLDER is made anew. CUDA's own libraries stay behind: only vicinal_bench_cuda needs one, cuSPARSE, and finds it where a
-# CUDA toolkit is installed.
+# FOLDER is made anew. CUDA's own libraries stay behind: only vicinal_bench_cuda needs one, cuSPARSE, and
+# vicinal_bench_products another, cuBLAS, and they find them where a CUDA toolkit is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ is_glibc() {
   [[ "$1" =~ ^(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|mvec|nss_[a-z]*))\.so ]]
 }
 is_cuda() {
-  [[ "$1" =~ ^lib(cusparse|nvJitLink|cuda|nvidia).*\.so ]]
+  [[ "$1" =~ ^lib(cusparse|cublas|cublasLt|nvJitLink|cuda|nvidia).*\.so ]]
 }
 
 parse_arguments() {

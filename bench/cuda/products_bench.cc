@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense products of the CUDA backend, src [rows, inputs] * W^T [inputs, outputs], beside cuBLAS in the same run:
+// float32 with TF32 off, the faster of the two layouts of W there. Rows lie as a plan's do. CUDA events, medians of 30,
+// rotating sets of buffers; three rows are checked in double precision before a time counts.
+//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [ROWSxINPUTSxOUTPUTS ...]
+// Several backends are timed one after the other: a change beside what was before.
+#include <cublas_v2.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "bench/cuda/event_timer.h"
+#include "bench/cuda/gpu.h"
+#include "bench/cuda/numbers.h"
+
+ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA backends.");
+ABSL_FLAG(double, budget_ms, 60, "Time for the launches of a product.");
+
+namespace vicinal::bench {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+struct Shape {
+  int64_t rows = 0, inputs = 0, outputs = 0;
+};
+
+// First and hidden layers of models on public graphs, from Cora's to ogbn-products', and receptive fields.
+const std::vector<std::string> kShapes = {
+    "2708x1433x16",  "2708x16x7",     "2708x1433x64",   "3327x3703x16",   "19717x500x16",
+    "19717x500x64",  "7650x745x64",   "13752x767x64",   "1x602x64",       "100x602x64",
+    "1000x602x64",   "4000x602x16",   "4000x602x64",    "4000x64x64",     "20000x128x64",
+    "40000x128x64",  "89250x500x16",  "169343x128x256", "169343x256x40",  "232965x602x16",
+    "232965x602x32", "232965x602x64", "232965x64x41",   "2449029x100x64", "2449029x64x47"};
+
+StatusOr<Shape> ParseShape(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, 'x');
+  Shape shape;
+  if (words.size() != 3 || !absl::SimpleAtoi(words[0], &shape.rows) || !absl::SimpleAtoi(words[1], &shape.inputs) ||
+      !absl::SimpleAtoi(words[2], &shape.outputs) || std::min({shape.rows, shape.inputs, shape.outputs}) < 1) {
+    return absl::InvalidArgumentError(text + " is no ROWSxINPUTSxOUTPUTS");
+  }
+  return shape;
+}
+
+// Elements from one row to the next in a plan's values.
+int64_t StrideFor(int64_t width) {
+  int64_t stride = 1;
+  while (stride < std::min<int64_t>(width, 16)) stride *= 2;
+  return width > 16 ? (width + 15) / 16 * 16 : stride;
+}
+
+// A product's matrices on the device. W is there in both layouts, for cuBLAS.
+class Product {
+ public:
+  Product(Gpu& gpu, const Shape& shape) : gpu_(gpu), shape_(shape), sets_(SetsFor(shape)) {
+    const int64_t stride = StrideFor(shape.inputs);
+    src_ = gpu.Allocate(sets_ * shape.rows * stride * sizeof(float));
+    FillNumbers(src_.data(), sets_ * shape.rows * stride, 0, Storage::kFloat32, gpu.stream());
+    dst_ = gpu.Allocate(sets_ * shape.rows * StrideFor(shape.outputs) * sizeof(float));
+    weight_.resize(shape.outputs * shape.inputs);
+    const int64_t across = StrideFor(shape.outputs);
+    std::vector<float> straight(shape.outputs * stride), transposed(shape.inputs * across);
+    for (int64_t h = 0; h < shape.outputs; ++h) {
+      for (int64_t f = 0; f < shape.inputs; ++f) {
+        const float w = Number(kWeights + h * shape.inputs + f);
+        weight_[h * shape.inputs + f] = straight[h * stride + f] = transposed[f * across + h] = w;
+      }
+    }
+    rows_of_outputs_ = gpu.Upload(straight);
+    rows_of_inputs_ = gpu.Upload(transposed);
+    MustBeOk(cudaStreamSynchronize(gpu.stream()), "fill");
+  }
+
+  const Shape& shape() const { return shape_; }
+  const std::vector<float>& weight() const { return weight_; }
+  const float* weight_on_device(bool rows_of_outputs) const {
+    return (rows_of_outputs ? rows_of_outputs_ : rows_of_inputs_).as<float>();
+  }
+  ConstMatrixView src(int i) const {
+    const int64_t stride = StrideFor(shape_.inputs);
+    return {src_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.inputs, stride};
+  }
+  MatrixView dst(int i) const {
+    const int64_t stride = StrideFor(shape_.outputs);
+    return {dst_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.outputs, stride};
+  }
+  void Poison() const {
+    gpu_.Poison(dst_.data(), dst_.bytes());
+    MustBeOk(cudaStreamSynchronize(gpu_.stream()), "poison");  // a run may be in another stream
+  }
+
+  // Largest error of an element of the first, a middle and the last row, of the largest that is wanted of that row.
+  double WorstError() const {
+    double worst = 0;
+    for (const int64_t row : {int64_t{0}, shape_.rows / 2, shape_.rows - 1}) {
+      const std::vector<float> got = gpu_.Download(dst(0).row(row), shape_.outputs);
+      double largest = 0, error = 0;
+      for (int64_t h = 0; h < shape_.outputs; ++h) {
+        double want = 0;
+        for (int64_t f = 0; f < shape_.inputs; ++f) {
+          want += double{Number(row * StrideFor(shape_.inputs) + f)} * weight_[h * shape_.inputs + f];
+        }
+        largest = std::max(largest, std::abs(want));
+        const double difference = std::abs(got[h] - want);
+        error = std::max(error, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+      }
+      worst = std::max(worst, error / largest);
+    }
+    return worst;
+  }
+
+ private:
+  static constexpr uint64_t kWeights = uint64_t{1} << 60;  // numbers that no element of src is
+
+  // Enough that nothing is left in the L2 of a set's last run.
+  static int SetsFor(const Shape& shape) {
+    constexpr int64_t kBytes = int64_t{200} << 20;
+    const int64_t bytes = shape.rows * (StrideFor(shape.inputs) + StrideFor(shape.outputs)) * 4;
+    return static_cast<int>(std::clamp<int64_t>(kBytes / bytes + 1, 2, 16));
+  }
+
+  Gpu& gpu_;
+  const Shape shape_;
+  const int sets_;
+  Buffer src_, dst_, rows_of_outputs_, rows_of_inputs_;
+  std::vector<float> weight_;
+};
+
+// Microseconds in the median; infinite for a wrong result.
+double Time(Gpu& gpu, const Product& product, const Launcher& launch) {
+  product.Poison();
+  launch(0);
+  MustBeOk(cudaStreamSynchronize(gpu.stream()), "product");
+  if (!(product.WorstError() < kTolerance)) return std::numeric_limits<double>::infinity();
+  const Timing brief = TimeBriefly(gpu.stream(), launch, TimeOnce(gpu.stream(), launch), 0);
+  return TimeFully(gpu.stream(), launch, brief, absl::GetFlag(FLAGS_budget_ms) * 1000).median_us;
+}
+
+double TimeBackend(Gpu& gpu, const Product& product) {
+  const Shape& shape = product.shape();
+  const RegisteredKernel<DenseUpdateKernel>& kernel = *gpu.registry().dense_update.kernels().front();
+  std::vector<float> weight = product.weight();
+  std::vector<char> packed(kernel.kernel().PackedBytes(shape.outputs, shape.inputs));
+  kernel.kernel().Pack({weight.data(), shape.outputs, shape.inputs, shape.inputs}, packed.data());
+  const Buffer on_device = gpu.Upload(packed);
+  DenseUpdateArgs args;
+  args.problem = {shape.rows, shape.inputs, shape.outputs};
+  args.weight = on_device.data();
+  return Time(gpu, product, [&](int i) {
+    args.src = product.src(i);
+    args.dst = product.dst(i);
+    MustBeOk(kernel.Launch(gpu.context(), args, nullptr), "launch");
+  });
+}
+
+class Cublas {
+ public:
+  explicit Cublas(cudaStream_t stream) {
+    Check(cublasCreate(&handle_));
+    Check(cublasSetStream(handle_, stream));
+    Check(cublasSetMathMode(handle_, CUBLAS_PEDANTIC_MATH));
+  }
+  ~Cublas() { cublasDestroy(handle_); }
+  Cublas(const Cublas&) = delete;
+  Cublas& operator=(const Cublas&) = delete;
+
+  // cuBLAS counts columns first: to it rows are columns, and the product is dst^T = W * src^T.
+  void Launch(const Product& product, bool rows_of_outputs, int i) const {
+    const Shape& shape = product.shape();
+    const ConstMatrixView src = product.src(i);
+    const MatrixView dst = product.dst(i);
+    const float one = 1, zero = 0;
+    Check(cublasSgemm(handle_, rows_of_outputs ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
+                      static_cast<int>(shape.outputs), static_cast<int>(shape.rows), static_cast<int>(shape.inputs),
+                      &one, product.weight_on_device(rows_of_outputs),
+                      static_cast<int>(StrideFor(rows_of_outputs ? shape.inputs : shape.outputs)), src.data,
+                      static_cast<int>(src.stride), &zero, dst.data, static_cast<int>(dst.stride)));
+  }
+
+ private:
+  static void Check(cublasStatus_t status) {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    std::fprintf(stderr, "cuBLAS: %s\n", cublasGetStatusString(status));
+    std::exit(1);
+  }
+  cublasHandle_t handle_ = nullptr;
+};
+
+int Main(std::vector<std::string> words) {
+  if (words.empty()) words = kShapes;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::printf("%-20s", "rows x in x out");
+  for (const std::string& path : absl::GetFlag(FLAGS_backends)) {
+    gpus.push_back(std::make_unique<Gpu>(path));
+    std::printf(" %24s", path.substr(path.size() - std::min<size_t>(path.size(), 24)).c_str());
+  }
+  std::printf(" %10s %9s\n", "cuBLAS", "TFLOP/s");
+  const Cublas cublas(gpus[0]->stream());
+  bool right = true;
+  for (const std::string& word : words) {
+    const Shape shape = Must(ParseShape(word), "shape");
+    const Product product(*gpus[0], shape);
+    std::vector<double> us;
+    for (const auto& gpu : gpus) {
+      us.push_back(TimeBackend(*gpu, product));
+      right = right && std::isfinite(us.back());
+    }
+    double peer = std::numeric_limits<double>::infinity();
+    for (const bool rows_of_outputs : {false, true}) {
+      peer = std::min(peer, Time(*gpus[0], product, [&](int i) { cublas.Launch(product, rows_of_outputs, i); }));
+    }
+    std::printf("%-20s", word.c_str());
+    for (const double time : us) std::printf(" %21.2f us", time);
+    std::printf(" %7.2f us %9.1f\n", peer, 2e-6 * shape.rows * shape.inputs * shape.outputs / us[0]);
+    std::fflush(stdout);
+  }
+  return right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace vicinal::bench
+
+int main(int argc, char** argv) {
+  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
+  return vicinal::bench::Main({words.begin() + 1, words.end()});
+}
