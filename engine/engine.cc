@@ -160,7 +160,8 @@ void EngineImpl::Prepare(GraphSource source, int64_t version, bool stopping) {
   context.clock = options_.clock;
   context.stats = options_.stats;
   context.choose = {HostCaches(), preparation_context_->thread_pool(),
-                    MakeOrderMeasurer(*registry_, *preparation_context_, *options_.clock)};
+                    MakeOrderMeasurer(*registry_, *preparation_context_, *options_.clock),
+                    [&] { return preparation_.stopping() || !graphs_.IsPreparing(name, version); }};
   context.on_progress = [&](double progress, std::string_view stage) {
     graphs_.SetProgress(name, version, progress, stage);
   };

@@ -232,6 +232,12 @@ void GraphStore::SetProgress(const std::string& name, int64_t version, double pr
   state_->watchers.Notify(name);
 }
 
+bool GraphStore::IsPreparing(const std::string& name, int64_t version) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(name);
+  return found != state_->entries.end() && found->second.preparing_version == version;
+}
+
 void GraphStore::FinishPrepare(const std::string& name, int64_t version,
                                StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                                std::shared_ptr<const FeatureMatrix> default_features) {
