@@ -101,6 +101,8 @@ class GraphStore {
 
   int64_t graph_bytes() const;
   int64_t feature_bytes() const;
+  // Promised to preparations under way.
+  int64_t preparing_bytes() const;
 
  private:
   struct State;
