@@ -40,7 +40,7 @@ class EngineImpl final : public Engine {
         models_({options.memory_budget_bytes, options.max_models, options.clock}),
         plans_(options.max_cached_plans, [this](const PreparedGraph& graph, const std::string& name,
                                                 const Model& model) { return IsCurrent(graph, name, model); }),
-        budget_(options.memory_budget_bytes, &graphs_, &models_, &plans_),
+        budget_(options.memory_budget_bytes, &graphs_, &models_, &plans_, options.other_bytes),
         resolver_(&graphs_, &models_, &budget_, &device_),
         preparation_context_(device_.CreateContext()),
         preparation_(options.max_preparations),
@@ -88,8 +88,9 @@ class EngineImpl final : public Engine {
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override;
   MemoryUse Memory() const override {
-    return {graphs_.graph_bytes(), graphs_.feature_bytes(), models_.size_bytes(),
-            plans_.size_bytes() + budget_.reserved_bytes(), options_.memory_budget_bytes};
+    return {graphs_.graph_bytes(),        graphs_.feature_bytes(),
+            models_.size_bytes(),         plans_.size_bytes() + budget_.reserved_bytes(),
+            options_.memory_budget_bytes, graphs_.preparing_bytes()};
   }
   int64_t queue_depth() const override { return inference_.executor().queue_depth(); }
   Status Health() override { return device_.Health(); }
@@ -138,7 +139,7 @@ StatusOr<GraphStatus> EngineImpl::PutGraph(GraphSource source) {
   const int64_t bound = PreparationBytesBound(source);
   const std::string name = source.name;
   VICINAL_RETURN_IF_ERROR(preparation_.Reserve());
-  Status admitted = budget_.Admit(bound, absl::StrCat("preparing graph '", name, "'"));
+  Status admitted = budget_.AdmitMadeOfOthers(bound, absl::StrCat("preparing graph '", name, "'"));
   StatusOr<int64_t> version =
       admitted.ok() ? graphs_.BeginPrepare(name, source.replace, source.if_version, source.node_count, edges, bound)
                     : admitted;
@@ -160,7 +161,8 @@ void EngineImpl::Prepare(GraphSource source, int64_t version, bool stopping) {
   context.clock = options_.clock;
   context.stats = options_.stats;
   context.choose = {HostCaches(), preparation_context_->thread_pool(),
-                    MakeOrderMeasurer(*registry_, *preparation_context_, *options_.clock)};
+                    MakeOrderMeasurer(*registry_, *preparation_context_, *options_.clock),
+                    [&] { return preparation_.stopping() || !graphs_.IsPreparing(name, version); }};
   context.on_progress = [&](double progress, std::string_view stage) {
     graphs_.SetProgress(name, version, progress, stage);
   };
@@ -184,7 +186,7 @@ StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, con
                                                    int64_t if_version) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, device_));
-  VICINAL_RETURN_IF_ERROR(budget_.Admit(matrix->size_bytes(), absl::StrCat("feature set '", name, "'")));
+  VICINAL_RETURN_IF_ERROR(budget_.AdmitMadeOfOthers(matrix->size_bytes(), absl::StrCat("feature set '", name, "'")));
   return graphs_.PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
@@ -278,7 +280,8 @@ StatusOr<ModelHandle> EngineImpl::PutModel(ModelSource source, const WorkLimits&
   StoredModel stored;
   stored.name = source.name;
   VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
-  VICINAL_RETURN_IF_ERROR(budget_.Admit(stored.model->size_bytes, absl::StrCat("model '", source.name, "'")));
+  VICINAL_RETURN_IF_ERROR(
+      budget_.AdmitMadeOfOthers(stored.model->size_bytes, absl::StrCat("model '", source.name, "'")));
   if (source.reference) {
     VICINAL_ASSIGN_OR_RETURN(stored.reference_error, CheckModel(stored.model, *source.reference, source.name, limits));
     stored.reference_checked = true;

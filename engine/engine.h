@@ -40,8 +40,12 @@ struct EngineOptions {
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
   std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
   int64_t memory_budget_bytes = 0;  // graphs, features, models, plans and work under way; 0: no bound
-  int64_t max_queue = 1024;         // inference requests that may wait
-  int64_t max_preparations = 16;    // graphs that may wait for preparation
+  // Bytes of the same budget that others hold, such as uploads that are open: where models run they count as used. What
+  // PutGraph, PutFeatures and PutModel make is made of such bytes, and is not refused for them. May be empty. Called on
+  // any thread, until the engine has gone.
+  std::function<int64_t()> other_bytes;
+  int64_t max_queue = 1024;       // inference requests that may wait
+  int64_t max_preparations = 16;  // graphs that may wait for preparation
   int64_t max_cached_plans = 256;
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph
@@ -203,6 +207,7 @@ struct KernelStatus {
 
 struct MemoryUse {
   int64_t graphs = 0, features = 0, models = 0, plans = 0, budget = 0;
+  int64_t preparing = 0;  // promised to graphs that are being prepared
 };
 
 class Engine {

@@ -9,22 +9,26 @@
 namespace vicinal {
 
 Status MemoryBudget::Admit(int64_t bytes, std::string_view what) const {
+  return AdmitBeside(other_bytes_ ? other_bytes_() : 0, bytes, what);
+}
+
+Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view what) const {
   if (budget_bytes_ <= 0) return OkStatus();
   if (bytes > budget_bytes_) {
     return FailedPrecondition(
         "OVER_BUDGET", absl::StrCat(std::string(what), " needs up to ", bytes, " bytes, but this server may use ",
                                     budget_bytes_, " in all (--memory_budget_bytes)"));
   }
-  int64_t over = Used() + bytes - budget_bytes_;
+  int64_t over = Used() + others + bytes - budget_bytes_;
   if (over > 0) {
     plans_.Evict(over);
-    over = Used() + bytes - budget_bytes_;
+    over = Used() + others + bytes - budget_bytes_;
   }
   if (over <= 0) return OkStatus();
   return ResourceExhausted(
       "BUDGET_FULL",
       absl::StrCat(std::string(what), " needs up to ", bytes, " bytes, ", over, " more than are free of this server's ",
-                   budget_bytes_, "; delete graphs, feature sets or models, or retry later"),
+                   budget_bytes_, "; delete graphs, feature sets or models, end open uploads, or retry later"),
       std::chrono::seconds(1));
 }
 

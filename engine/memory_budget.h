@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/execute/plan_cache.h"
@@ -19,13 +21,20 @@ namespace vicinal {
 // Thread-safe. What it looks at must outlive it.
 class MemoryBudget {
  public:
-  // `budget_bytes` 0: no bound.
-  MemoryBudget(int64_t budget_bytes, const GraphStore* graphs, const ModelStore* models, PlanCache* plans)
-      : budget_bytes_(budget_bytes), graphs_(*graphs), models_(*models), plans_(*plans) {}
+  // `budget_bytes` 0: no bound. `other_bytes` as EngineOptions has it.
+  MemoryBudget(int64_t budget_bytes, const GraphStore* graphs, const ModelStore* models, PlanCache* plans,
+               std::function<int64_t()> other_bytes = {})
+      : budget_bytes_(budget_bytes),
+        graphs_(*graphs),
+        models_(*models),
+        plans_(*plans),
+        other_bytes_(std::move(other_bytes)) {}
 
   // FAILED_PRECONDITION (OVER_BUDGET) when `bytes` for `what` could never fit, RESOURCE_EXHAUSTED (BUDGET_FULL) when
   // they do not fit now, even with cached plans dropped. Reserves nothing.
   Status Admit(int64_t bytes, std::string_view what) const;
+  // As Admit, for what is made of bytes that others hold until it is made: theirs are not counted.
+  Status AdmitMadeOfOthers(int64_t bytes, std::string_view what) const { return AdmitBeside(0, bytes, what); }
 
   // As Admit, and counts `bytes` until they are released: memory that outlives the request that needed it first.
   Status Reserve(int64_t bytes, std::string_view what);
@@ -35,15 +44,17 @@ class MemoryBudget {
   StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what);
 
  private:
+  Status AdmitBeside(int64_t others, int64_t bytes, std::string_view what) const;
   int64_t Used() const {
-    return graphs_.graph_bytes() + graphs_.feature_bytes() + models_.size_bytes() + plans_.size_bytes() +
-           reserved_bytes();
+    return graphs_.graph_bytes() + graphs_.feature_bytes() + graphs_.preparing_bytes() + models_.size_bytes() +
+           plans_.size_bytes() + reserved_bytes();
   }
 
   const int64_t budget_bytes_;
   const GraphStore& graphs_;
   const ModelStore& models_;
   PlanCache& plans_;
+  const std::function<int64_t()> other_bytes_;
   const std::shared_ptr<std::atomic<int64_t>> reserved_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

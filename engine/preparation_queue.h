@@ -19,7 +19,7 @@ class PreparationQueue {
   using Job = std::function<void(bool stopping)>;  // `stopping`: the queue is going away; give up at once
 
   explicit PreparationQueue(int64_t max_waiting);
-  // Lets the job that runs finish; those that wait are called with `stopping`.
+  // Waits for the job that runs, which hears of it from stopping(); those that wait are called with `stopping`.
   ~PreparationQueue();
 
   // Keeps a place for one job, so that what must happen between the check and the queueing cannot fail for lack of one.
@@ -29,12 +29,16 @@ class PreparationQueue {
   void Release();
   // Queues a job into a place that was reserved.
   void Push(Job job);
+  bool stopping() const {
+    MutexLock lock(&mutex_);
+    return stopping_;
+  }
 
  private:
   void Loop();
 
   const int64_t max_waiting_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar came_;
   std::deque<Job> jobs_ VICINAL_GUARDED_BY(mutex_);
   int64_t places_taken_ VICINAL_GUARDED_BY(mutex_) = 0;  // reserved or waiting

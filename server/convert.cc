@@ -14,7 +14,9 @@ namespace {
 
 Status CheckVersion(int64_t version, std::string_view field) {
   if (version >= 0) return OkStatus();
-  return InvalidArgument("BAD_VERSION", field, "versions are not negative; 0 means the latest");
+  return InvalidArgument(
+      "BAD_VERSION", field,
+      absl::StrCat(std::string(field), " is ", version, "; versions are not negative; 0 means the latest"));
 }
 
 template <class T>
@@ -72,7 +74,8 @@ StatusOr<DataType> FromProto(v1::DataType dtype, std::string_view field) {
     case v1::DATA_TYPE_UINT8:
       return DataType::kUint8;
     default:
-      return InvalidArgument("BAD_TENSOR", field, "the data type is missing or not known");
+      return InvalidArgument("BAD_TENSOR", field,
+                             absl::StrCat(std::string(field), " is missing or not known; see DataType"));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/errors.h"
 
+#include <algorithm>
 #include <string>
 
 #include "engine/base/error.h"
@@ -9,18 +10,30 @@
 namespace vicinal::server {
 namespace {
 
-// Trailers travel in HTTP/2 headers, of which clients take 8 KiB in all; the message is in there twice.
+// Trailers travel in HTTP/2 headers, of which clients take 8 KiB in all; the message is in there three times: once by
+// itself, where a byte that is no printable ASCII takes three, and twice in the details, in base64.
 constexpr size_t kMaxMessage = 1500;
+constexpr size_t kMaxEncodedMessage = 2000;
 // Names of fields and resources, which come from clients and may be as long as they like.
 constexpr size_t kMaxName = 200;
 
-std::string Shortened(absl::string_view message, size_t max = kMaxMessage) {
+std::string Shortened(absl::string_view message, size_t max) {
   std::string text(message.substr(0, max));
   if (text.size() == message.size()) return text;
   // Not in the middle of a character.
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
   if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
   return text + " ...";
+}
+
+// As Shortened, and to what takes kMaxEncodedMessage bytes in a header.
+std::string ShortenedMessage(absl::string_view message) {
+  size_t encoded = 0, most = 0;
+  while (most < message.size() && encoded <= kMaxEncodedMessage) {
+    const char c = message[most++];
+    encoded += c < ' ' || c > '~' || c == '%' ? 3 : 1;
+  }
+  return Shortened(message, std::min(most, kMaxMessage));
 }
 
 template <class T>
@@ -61,7 +74,7 @@ void AddDetails(const ErrorDetail& detail, const std::string& message, v1::detai
 
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const std::string message = Shortened(status.message());
+  const std::string message = ShortenedMessage(status.message());
   v1::details::Status details;
   details.set_code(static_cast<int32_t>(status.code()));
   details.set_message(message);

@@ -77,7 +77,7 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   options.budget_bytes = limits.memory_budget_bytes;
   options.held_bytes = [&engine] {
     const MemoryUse use = engine.Memory();
-    return use.graphs + use.features + use.models + use.plans;
+    return use.graphs + use.features + use.models + use.plans + use.preparing;
   };
   options.clock = clock;
   return options;
@@ -170,7 +170,10 @@ Status Server::Impl::StartEngine() {
   options.clock = &clock;
   metrics = std::make_unique<Metrics>(options);
   if (engine == nullptr) {
-    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(EngineOptionsOf(config, &clock, metrics.get(), &log)));
+    EngineOptions engine_options = EngineOptionsOf(config, &clock, metrics.get(), &log);
+    // Asked where models run, which no request does before there are uploads.
+    engine_options.other_bytes = [this] { return uploads->held_bytes(); };
+    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(engine_options));
   }
   const std::vector<DeviceInfo> devices = engine->Devices();
   if (!devices.empty()) metrics->SetDevice(devices.front().name);

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 
 namespace vicinal::server {
@@ -25,10 +26,15 @@ Workers::~Workers() {
 Status Workers::Post(std::function<void()> job) {
   {
     MutexLock lock(&mutex_);
-    if (static_cast<int64_t>(jobs_.size()) >= max_queue_) {
-      return Unavailable("WORKERS_BUSY", "too much work waits already; try again", std::chrono::milliseconds(500));
+    if (places_taken_ >= max_queue_) {
+      return Unavailable("WORKERS_BUSY",
+                         absl::StrCat(max_queue_,
+                                      " finished uploads, explanations and the like wait already, as many as "
+                                      "may (--max_worker_queue); retry later"),
+                         std::chrono::milliseconds(500));
     }
-    jobs_.push_back(std::move(job));
+    jobs_.push_back({std::move(job), true});
+    ++places_taken_;
   }
   wake_.NotifyOne();
   return OkStatus();
@@ -37,7 +43,7 @@ Status Workers::Post(std::function<void()> job) {
 void Workers::PostAdmitted(std::function<void()> job) {
   {
     MutexLock lock(&mutex_);
-    jobs_.push_back(std::move(job));
+    jobs_.push_back({std::move(job), false});
   }
   wake_.NotifyOne();
 }
@@ -49,7 +55,8 @@ void Workers::Run() {
       MutexLock lock(&mutex_);
       while (jobs_.empty() && !stopping_) wake_.Wait(&mutex_);
       if (jobs_.empty()) return;
-      job = std::move(jobs_.front());
+      job = std::move(jobs_.front().run);
+      if (jobs_.front().takes_place) --places_taken_;
       jobs_.pop_front();
     }
     try {

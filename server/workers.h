@@ -23,18 +23,23 @@ class Workers {
   // Runs what is queued, then stops. What the jobs use must still be there.
   ~Workers();
 
-  // UNAVAILABLE (reason WORKERS_BUSY) when the queue is full: then `job` never runs.
+  // UNAVAILABLE (reason WORKERS_BUSY) when as many of its jobs wait as may: then `job` never runs.
   Status Post(std::function<void()> job);
-  // For work that was admitted already, or that lets go of something: never refused.
+  // For work that was admitted already, or that lets go of something: never refused, and takes no place of Post's.
   void PostAdmitted(std::function<void()> job);
 
  private:
+  struct Job {
+    std::function<void()> run;
+    bool takes_place = false;
+  };
   void Run();
 
   const int64_t max_queue_;
   Mutex mutex_;
   CondVar wake_;
-  std::deque<std::function<void()>> jobs_ VICINAL_GUARDED_BY(mutex_);
+  std::deque<Job> jobs_ VICINAL_GUARDED_BY(mutex_);
+  int64_t places_taken_ VICINAL_GUARDED_BY(mutex_) = 0;
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

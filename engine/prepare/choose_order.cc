@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/prepare/stages.h"
 #include "engine/profile/reuse.h"
 
 namespace vicinal {
@@ -37,6 +38,8 @@ std::string Name(const Candidate& candidate) {
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100.0 * share); }
 
+bool IsGivenUp(const ChooseOptions& options) { return options.given_up && options.given_up(); }
+
 // The least that a gather can cost: each source missed once, all else found in the second cache.
 double BestGatherCost(const Csr& graph, const CacheSizes& caches) {
   std::vector<char> is_source(graph.num_cols, 0);
@@ -50,7 +53,7 @@ double BestGatherCost(const Csr& graph, const CacheSizes& caches) {
 class AutoOrder {
  public:
   AutoOrder(const Csr& graph, const ChooseOptions& options)
-      : graph_(graph), options_(options), computer_(graph, options.pool) {}
+      : graph_(graph), options_(options), computer_(graph, options.pool, options.given_up) {}
 
   ChosenOrder Choose(const LocalityProfile& before) {
     if (graph_.nnz() == 0) return Keep("there are no edges");
@@ -111,6 +114,7 @@ class AutoOrder {
   std::vector<Candidate> Candidates() {
     std::vector<Candidate> candidates;
     for (const OrderKind kind : {OrderKind::kCommunity, OrderKind::kRcm, OrderKind::kDegree}) {
+      if (IsGivenUp(options_)) return {};
       if (kind == OrderKind::kDegree && !DegreesScatter()) continue;
       StatusOr<Permutation> permutation = computer_.Compute(kind);
       if (!permutation.ok()) continue;
@@ -132,7 +136,7 @@ class AutoOrder {
 
   // Times the candidates, if that can be done; what it found, for people.
   std::string Measure(const Candidate& as_sent, std::vector<Candidate>* candidates) const {
-    if (!options_.measure) return "not measured; ";
+    if (!options_.measure || IsGivenUp(options_)) return "not measured; ";
     std::vector<const Permutation*> orders = {&as_sent.permutation};
     for (const Candidate& c : *candidates) orders.push_back(&c.permutation);
     const StatusOr<std::vector<OrderTime>> times = options_.measure(graph_, orders);
@@ -168,12 +172,13 @@ StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const C
   if (requested == OrderKind::kAuto) {
     chosen = AutoOrder(graph, options).Choose(before);
   } else {
-    OrderComputer computer(graph, options.pool);
+    OrderComputer computer(graph, options.pool, options.given_up);
     VICINAL_ASSIGN_OR_RETURN(chosen.permutation, computer.Compute(requested));
     chosen.kind = requested;
     chosen.reason = "asked for";
     chosen.communities = computer.TakeCommunities();
   }
+  if (IsGivenUp(options)) return internal::NobodyWaits();
   chosen.before = before;
   if (chosen.communities) {
     chosen.before.inside_window_and_community =

@@ -37,6 +37,7 @@ struct ChooseOptions {
   CacheSizes caches;
   ThreadPool* pool = nullptr;  // null: the calling thread alone
   MeasureOrders measure;       // empty: `auto` decides by its estimate
+  GivenUp given_up = {};       // asked between candidates, and where GivenUp says
 };
 
 struct ChosenOrder {
@@ -68,8 +69,8 @@ inline constexpr int kMostMeasured = 2;
 // memory. Rough on purpose: only ratios of such costs are used, and the clock decides.
 double RelativeGatherCost(const ReuseEstimate& reuse);
 
-// Errors are those of OrderComputer::Compute; `auto` passes over candidates that refuse. O(E) for `none`; an order's
-// own cost otherwise.
+// Errors are those of OrderComputer::Compute; `auto` passes over candidates that refuse. CANCELLED where it was given
+// up. O(E) for `none`; an order's own cost otherwise.
 StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const ChooseOptions& options = {});
 
 }  // namespace vicinal

@@ -38,7 +38,7 @@ StatusOr<std::optional<HostFeatures>> Validate(GraphSource* source) {
   return std::optional<HostFeatures>(*std::move(features));
 }
 
-Csr MakeCsr(EdgeList edges) { return BuildCsrByTarget(edges); }
+StatusOr<Csr> MakeCsr(EdgeList edges) { return BuildCsrByTarget(edges); }
 
 // Chooses the order and takes it; `csr` is in execution order afterwards.
 StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr) {
@@ -75,7 +75,7 @@ struct Profiled {
 
 // Degrees and the like are the same in every numbering; only locality is not, and that of the client's ids was taken
 // before.
-Profiled Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder* order) {
+StatusOr<Profiled> Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder* order) {
   ProfileOptions options;
   options.caches = caches;
   Profiled profiled = {ProfileStructure(csr, options), {}};
@@ -111,10 +111,11 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   internal::Stages stages(context);
   VICINAL_ASSIGN_OR_RETURN(EdgeList edges, stages.Run("assemble", [&] { return Assemble(&source); }));
   VICINAL_ASSIGN_OR_RETURN(auto features, stages.Run("validate", [&] { return Validate(&source); }));
-  Csr csr = stages.Run("csr", [&] { return MakeCsr(std::move(edges)); });
+  VICINAL_ASSIGN_OR_RETURN(Csr csr, stages.Run("csr", [&] { return MakeCsr(std::move(edges)); }));
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
                            stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr); }));
-  Profiled profiled = stages.Run("profile", [&] { return Profile(csr, context.choose.caches, &order); });
+  VICINAL_ASSIGN_OR_RETURN(Profiled profiled,
+                           stages.Run("profile", [&] { return Profile(csr, context.choose.caches, &order); }));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, stages.Run("publish", [&] {
     return Publish(std::move(features), order.permutation, *context.device);
   }));

@@ -38,7 +38,8 @@ struct PrepareContext {
   StatsSink* stats = nullptr;
   // Called as stages end, with the share done (0 to 1) and the name of the stage that comes. May be empty.
   std::function<void(double progress, std::string_view next_stage)> on_progress;
-  // Cache sizes for the profile; threads and the clock for choosing an order.
+  // Cache sizes for the profile; threads and the clock for choosing an order; and whether somebody still waits for the
+  // graph, which is asked between stages too.
   ChooseOptions choose = {};
 };
 
@@ -49,7 +50,7 @@ struct PreparedUpload {
 
 // Runs all stages on the calling thread: assemble (edges out of their tensors, each id and weight checked), validate
 // (features out of theirs, checked against the graph), csr, renumber, profile, publish (features into execution order
-// and onto the device). `source`'s tensors are freed as soon as they are not needed.
+// and onto the device). `source`'s tensors are freed as soon as they are not needed. CANCELLED when it was given up.
 StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const PrepareContext& context);
 
 // Features for a graph that is there: assembled, validated, permuted into its execution order, put on the device.

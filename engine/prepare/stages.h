@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/error.h"
 #include "engine/prepare/prepare.h"
 
 namespace vicinal::internal {
@@ -17,35 +18,35 @@ namespace vicinal::internal {
 inline constexpr std::array<std::string_view, 6> kStages = {"assemble", "validate", "csr",
                                                             "renumber", "profile",  "publish"};
 
+// The status of what was given up (ChooseOptions::given_up).
+inline Status NobodyWaits() {
+  ErrorDetail detail;
+  detail.reason = "CANCELLED";
+  return MakeError(StatusCode::kCancelled, "given up: the graph was deleted, or the server stops", detail);
+}
+
 // For one thread. `context` must outlive it.
 class Stages {
  public:
   explicit Stages(const PrepareContext& context) : context_(context) {}
 
-  // Runs `body` as the stage of that name, which must be the next of kStages, and returns what it returns. A stage that
-  // fails is timed too, but preparation ends there: nobody is told of a next stage.
+  // Runs `body` as the stage of that name, which must be the next of kStages, and returns what it returns, a StatusOr.
+  // A stage that fails is timed too, but preparation ends there: nobody is told of a next stage. Not run, and
+  // CANCELLED, when preparation was given up.
   template <class Body>
-  auto Run(std::string_view stage, const Body& body) {
+  auto Run(std::string_view stage, const Body& body) -> decltype(body()) {
     VICINAL_CHECK(stage == kStages[times_.size()]);
+    if (context_.choose.given_up && context_.choose.given_up()) return NobodyWaits();
     const MonotonicTime begin = context_.clock->Now();
     auto result = body();
     Record(stage, SecondsBetween(begin, context_.clock->Now()));
-    if (Succeeded(result)) TellProgress();
+    if (result.ok()) TellProgress();
     return result;
   }
 
   std::vector<StageTime> TakeTimes() { return std::move(times_); }
 
  private:
-  template <class T>
-  static bool Succeeded(const T&) {
-    return true;
-  }
-  template <class T>
-  static bool Succeeded(const StatusOr<T>& result) {
-    return result.ok();
-  }
-
   void Record(std::string_view stage, double seconds) {
     context_.stats->StageSeconds(stage, seconds);
     times_.push_back({std::string(stage), seconds});

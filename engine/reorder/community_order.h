@@ -8,6 +8,7 @@
 
 #include "engine/base/thread_pool.h"
 #include "engine/graph/communities.h"
+#include "engine/reorder/order.h"
 #include "engine/reorder/undirected.h"
 
 namespace vicinal::internal {
@@ -20,8 +21,10 @@ struct CommunityOrder {
 // Communities, and the nodes by their way up the dendrogram, so that what merged early lies together and a community's
 // nodes are consecutive. Reverse Cuthill-McKee numbers the nodes inside the largest subtrees of at most `block_nodes`
 // nodes (or of one level, where that is larger): a whole community where it fits. The same result whatever `pool`.
+// Where it is given up, the nodes stay as they were sent.
 // REQUIRES: fewer than 2^32 entries.
-CommunityOrder NumberCommunities(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool);
+CommunityOrder NumberCommunities(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool,
+                                 const GivenUp& given_up = {});
 
 }  // namespace vicinal::internal
 

@@ -133,12 +133,15 @@ class WeightsByCommunity {
 
 void AddTo(int64_t* sum, int64_t by) { std::atomic_ref(*sum).fetch_add(by, std::memory_order_relaxed); }
 
+bool IsGivenUp(const GivenUp& given_up) { return given_up && given_up(); }
+
 // Moves the nodes of one level between communities, each a label in [0, n).
 class Mover {
  public:
-  Mover(const Level& level, ThreadPool* pool)
+  Mover(const Level& level, ThreadPool* pool, const GivenUp& given_up)
       : level_(level),
         pool_(pool),
+        given_up_(given_up),
         community_(level.num_nodes()),
         total_(level.degree),
         active_(level.num_nodes(), 1),
@@ -150,7 +153,7 @@ class Mover {
     const bool serial = static_cast<int64_t>(level_.col.size()) < kSerialEntries;
     const int64_t few = static_cast<int64_t>(kFewMoves * static_cast<double>(level_.num_nodes()));
     for (int round = 0; round < kMaxRounds; ++round) {
-      if ((serial ? SerialRound() : BatchedRound(round)) <= few) break;
+      if ((serial ? SerialRound() : BatchedRound(round)) <= few || IsGivenUp(given_up_)) break;
     }
     return std::move(community_);
   }
@@ -174,6 +177,7 @@ class Mover {
     DrawBatches(round);
     int64_t moved = 0;
     for (size_t batch = 0; batch + 1 < batch_begin_.size(); ++batch) {
+      if (IsGivenUp(given_up_)) break;
       const int64_t begin = batch_begin_[batch], count = batch_begin_[batch + 1] - begin;
       ForRanges(pool_, count, kNodesPerTask, [&](int64_t first, int64_t last, int thread) {
         for (int64_t i = begin + first; i < begin + last; ++i) {
@@ -266,6 +270,7 @@ class Mover {
 
   const Level& level_;
   ThreadPool* const pool_;
+  const GivenUp& given_up_;
   std::vector<NodeId> community_;
   std::vector<int64_t> total_;  // of each community, its nodes' degrees
   std::vector<char> active_;
@@ -385,19 +390,20 @@ Communities MakeCommunities(const std::vector<std::vector<NodeId>>& parent, cons
 
 }  // namespace
 
-Dendrogram FindDendrogram(const UndirectedGraph& graph, ThreadPool* pool) {
+Dendrogram FindDendrogram(const UndirectedGraph& graph, ThreadPool* pool, const GivenUp& given_up) {
   VICINAL_CHECK(graph.num_entries() < int64_t{1} << 32);
   Dendrogram dendrogram;
   Level level = LevelOf(graph);
   std::unique_ptr<OwnedLevel> owned;
   for (int depth = 0; depth < kMaxLevels; ++depth) {
     const int64_t before = level.num_nodes();
-    std::vector<NodeId> parent = Mover(level, pool).Run();
+    std::vector<NodeId> parent = Mover(level, pool, given_up).Run();
     const int64_t count = Compact(&parent);
     if (depth > 0 && static_cast<double>(count) > kWorthwhileShrink * static_cast<double>(before)) break;
     owned = Contraction(level, parent, count, pool).Run();
     level = std::move(owned->view);
     dendrogram.parent.push_back(std::move(parent));
+    if (IsGivenUp(given_up)) break;
   }
   dendrogram.communities = MakeCommunities(dendrogram.parent, level);
   return dendrogram;

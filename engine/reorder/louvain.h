@@ -10,6 +10,7 @@
 
 #include "engine/base/thread_pool.h"
 #include "engine/graph/communities.h"
+#include "engine/reorder/order.h"
 #include "engine/reorder/undirected.h"
 
 namespace vicinal::internal {
@@ -26,9 +27,10 @@ struct Dendrogram {
 // parallel partitioners (Gottesbueren and Hamann 2022); small ones move one node after the other. Only nodes with a
 // neighbour that moved are looked at again (Ozaki, Tezuka and Inaba 2016). A few passes over the entries. At most 48
 // bytes per node and 16 per entry of the second level's graph, while it is made; and in each thread a hash table of 24
-// to 48 bytes per neighbour of the node that has the most of them.
+// to 48 bytes per neighbour of the node that has the most of them. Where `given_up` says so, between batches of nodes,
+// the communities are left as they stand.
 // REQUIRES: fewer than 2^32 entries.
-Dendrogram FindDendrogram(const UndirectedGraph& graph, ThreadPool* pool);
+Dendrogram FindDendrogram(const UndirectedGraph& graph, ThreadPool* pool, const GivenUp& given_up = {});
 
 }  // namespace vicinal::internal
 

@@ -19,10 +19,12 @@
 namespace vicinal {
 
 struct OrderComputer::State {
-  State(const Csr& graph, ThreadPool* pool) : graph(graph), pool(pool) {}
+  State(const Csr& graph, ThreadPool* pool, GivenUp given_up)
+      : graph(graph), pool(pool), given_up(std::move(given_up)) {}
 
   const Csr& graph;
   ThreadPool* const pool;
+  const GivenUp given_up;
   std::optional<internal::UndirectedGraph> undirected;  // once an order needed it
   std::optional<Communities> communities;
 
@@ -119,7 +121,8 @@ Permutation Permutation::FromOldOfNew(std::vector<NodeId> old_of_new) {
   return permutation;
 }
 
-OrderComputer::OrderComputer(const Csr& graph, ThreadPool* pool) : state_(std::make_unique<State>(graph, pool)) {}
+OrderComputer::OrderComputer(const Csr& graph, ThreadPool* pool, GivenUp given_up)
+    : state_(std::make_unique<State>(graph, pool, std::move(given_up))) {}
 OrderComputer::~OrderComputer() = default;
 
 StatusOr<Permutation> OrderComputer::Compute(OrderKind kind) {
@@ -135,7 +138,8 @@ StatusOr<Permutation> OrderComputer::Compute(OrderKind kind) {
       return Permutation::FromOldOfNew(NumberWhole(state_->Undirected()));
     case OrderKind::kCommunity: {
       VICINAL_RETURN_IF_ERROR(CheckCommunitySize(graph));
-      internal::CommunityOrder order = internal::NumberCommunities(state_->Undirected(), kBlockNodes, state_->pool);
+      internal::CommunityOrder order =
+          internal::NumberCommunities(state_->Undirected(), kBlockNodes, state_->pool, state_->given_up);
       state_->communities = std::move(order.communities);
       return Permutation::FromOldOfNew(std::move(order.old_of_new));
     }

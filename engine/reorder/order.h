@@ -5,6 +5,7 @@
 #ifndef VICINAL_ENGINE_REORDER_ORDER_H_
 #define VICINAL_ENGINE_REORDER_ORDER_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,12 +70,16 @@ class Permutation {
   std::vector<NodeId> old_of_new_;
 };
 
+// Asked now and then by orders that take long: true when nobody waits for the result any more. Then what comes out is a
+// permutation still, but no good order, and the caller is to drop it. Called from one thread. May be empty.
+using GivenUp = std::function<bool()>;
+
 // Computes orders of one graph, and keeps what they share: the graph taken as undirected. For one thread, which is
 // joined by those of `pool` (null: none).
 class OrderComputer {
  public:
-  // `graph` and `pool` must outlive it.
-  explicit OrderComputer(const Csr& graph, ThreadPool* pool = nullptr);
+  // `graph` and `pool` must outlive it. Only kCommunity, which takes longest, asks `given_up`.
+  explicit OrderComputer(const Csr& graph, ThreadPool* pool = nullptr, GivenUp given_up = {});
   ~OrderComputer();
 
   // O(E) for kNone, O(N log N) for kDegree, O(E log max degree) for kRcm, a few passes over the edges for kCommunity.

@@ -146,6 +146,12 @@ struct GraphStore::State {
     return bytes;
   }
 
+  int64_t PreparingBytes() const VICINAL_REQUIRES(mutex) {
+    int64_t bytes = 0;
+    for (const auto& [name, entry] : entries) bytes += entry.reserved_bytes;
+    return bytes;
+  }
+
   // Whether `bytes` more have room, of which `replaced` are given back at once.
   Status Admit(int64_t bytes, int64_t replaced) const VICINAL_REQUIRES(mutex) {
     if (options.budget_bytes <= 0) return OkStatus();
@@ -155,8 +161,7 @@ struct GraphStore::State {
           absl::StrCat("needs up to ", bytes, " bytes, but this server's budget for graphs and feature sets is ",
                        options.budget_bytes, " bytes in all"));
     }
-    int64_t held = GraphBytes() + FeatureBytes();
-    for (const auto& [name, entry] : entries) held += entry.reserved_bytes;
+    const int64_t held = GraphBytes() + FeatureBytes() + PreparingBytes();
     if (held - replaced + bytes <= options.budget_bytes) return OkStatus();
     return ResourceExhausted(
         "BUDGET_FULL",
@@ -230,6 +235,12 @@ void GraphStore::SetProgress(const std::string& name, int64_t version, double pr
     found->second.stage = std::string(stage);
   }
   state_->watchers.Notify(name);
+}
+
+bool GraphStore::IsPreparing(const std::string& name, int64_t version) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(name);
+  return found != state_->entries.end() && found->second.preparing_version == version;
 }
 
 void GraphStore::FinishPrepare(const std::string& name, int64_t version,
@@ -388,6 +399,11 @@ std::unique_ptr<GraphStore::Subscription> GraphStore::Watch(const std::string& n
 int64_t GraphStore::graph_bytes() const {
   MutexLock lock(&state_->mutex);
   return state_->GraphBytes();
+}
+
+int64_t GraphStore::preparing_bytes() const {
+  MutexLock lock(&state_->mutex);
+  return state_->PreparingBytes();
 }
 
 int64_t GraphStore::feature_bytes() const {

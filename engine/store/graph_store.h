@@ -67,6 +67,8 @@ class GraphStore {
   StatusOr<int64_t> BeginPrepare(const std::string& name, bool replace, int64_t if_version, int64_t node_count,
                                  int64_t edge_count, int64_t bytes_bound);
   void SetProgress(const std::string& name, int64_t version, double progress, std::string_view stage);
+  // False once the name was deleted, or another preparation took its place: this one's result goes nowhere.
+  bool IsPreparing(const std::string& name, int64_t version) const;
   // Publishes atomically. `default_features` may be null. Does nothing if the name was deleted meanwhile.
   void FinishPrepare(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                      std::shared_ptr<const FeatureMatrix> default_features);
@@ -99,6 +101,8 @@ class GraphStore {
 
   int64_t graph_bytes() const;
   int64_t feature_bytes() const;
+  // Promised to preparations under way.
+  int64_t preparing_bytes() const;
 
  private:
   struct State;

@@ -16,7 +16,19 @@ namespace {
 
 Status CheckIfVersion(int64_t if_version) {
   if (if_version >= 0) return OkStatus();
-  return InvalidArgument("BAD_VERSION", "if_version", "versions are not negative");
+  return InvalidArgument("BAD_VERSION", "if_version",
+                         absl::StrCat("if_version is ", if_version, "; versions are not negative"));
+}
+
+// Of a graph without a version that serves.
+Status NotReady(const GraphStatus& graph) {
+  const std::string name = absl::StrCat("graph '", graph.name, "' ");
+  if (graph.state == GraphState::kFailed) {
+    return FailedPrecondition(
+        "GRAPH_NOT_READY", absl::StrCat(name, "could not be prepared: ", graph.error.message(), "; upload it again"));
+  }
+  return FailedPrecondition("GRAPH_NOT_READY",
+                            absl::StrCat(name, "is being prepared; wait until it is READY (WatchGraph)"));
 }
 
 }  // namespace
@@ -71,10 +83,7 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_ASSIGN_OR_RETURN(const GraphStatus graph, engine_.GetGraph(spec.graph()));
   VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, graph.node_count, limits_));
   return uploads_.Begin(std::move(announcement), [&]() -> Status {
-    if (graph.graph == nullptr) {
-      return FailedPrecondition("GRAPH_NOT_READY",
-                                absl::StrCat("graph '", spec.graph(), "' is not READY; wait for it (WatchGraph)"));
-    }
+    if (graph.graph == nullptr) return NotReady(graph);
     for (const FeatureSetHandle& set : graph.feature_sets) {
       if (set->name != spec.name()) continue;
       if (!spec.replace()) return AlreadyExists("feature set", spec.name(), "say replace, or delete it first");
@@ -107,7 +116,8 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const Uplo
 
 Status GraphHandler::GetUpload(const Call&, const v1::GetUploadRequest& request, v1::Upload* response) {
   if (!wire::IsValidUploadId(request.upload_id())) {
-    return InvalidArgument("BAD_NAME", "upload_id", absl::StrCat("upload ids match ", wire::kUploadIdGrammar));
+    return InvalidArgument("BAD_NAME", "upload_id",
+                           absl::StrCat("upload_id is no valid id; upload ids match ", wire::kUploadIdGrammar));
   }
   VICINAL_ASSIGN_OR_RETURN(*response, uploads_.Get(request.upload_id()));
   return OkStatus();
@@ -127,8 +137,8 @@ Status GraphHandler::ListGraphs(const Call&, const v1::ListGraphsRequest& reques
   names.reserve(graphs.size());
   for (const GraphStatus& graph : graphs) names.push_back(graph.name);
   VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
-  for (size_t i = page.begin; i < page.end; ++i) *response->add_graphs() = ToProto(graphs[i]);
-  response->set_next_page_token(page.next_token);
+  const auto make = [&](size_t i) { return ToProto(graphs[i]); };
+  response->set_next_page_token(FillPage(page, names, limits_.max_response_bytes, make, response->mutable_graphs()));
   return OkStatus();
 }
 

@@ -66,14 +66,17 @@ Status ModelHandler::ListModels(const Call&, const v1::ListModelsRequest& reques
   names.reserve(models.size());
   for (const ModelHandle& model : models) names.push_back(model->name);
   VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
-  for (size_t i = page.begin; i < page.end; ++i) *response->add_models() = ToProto(*models[i]);
-  response->set_next_page_token(page.next_token);
+  const auto make = [&](size_t i) { return ToProto(*models[i]); };
+  response->set_next_page_token(FillPage(page, names, limits_.max_response_bytes, make, response->mutable_models()));
   return OkStatus();
 }
 
 Status ModelHandler::DeleteModel(const Call&, const v1::DeleteModelRequest& request, v1::DeleteModelResponse*) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
-  if (request.if_version() < 0) return InvalidArgument("BAD_VERSION", "if_version", "versions are not negative");
+  if (request.if_version() < 0) {
+    return InvalidArgument("BAD_VERSION", "if_version",
+                           absl::StrCat("if_version is ", request.if_version(), "; versions are not negative"));
+  }
   return engine_.DeleteModel(request.name(), request.if_version());
 }
 

@@ -24,15 +24,19 @@ StatusOr<Page> PageOf(const std::vector<std::string>& names, int32_t page_size, 
   if (!page_token.empty()) {
     const std::string prefix = kTokenPrefix;
     if (page_token.rfind(prefix, 0) != 0 || !wire::IsValidName(page_token.substr(prefix.size()))) {
-      return InvalidArgument("BAD_PAGE", "page_token", "this is no token of an earlier page");
+      return InvalidArgument(
+          "BAD_PAGE", "page_token",
+          "page_token is no token of an earlier page; send its next_page_token, or leave it empty to begin anew");
     }
     const std::string last = page_token.substr(prefix.size());
     page.begin = static_cast<size_t>(std::upper_bound(names.begin(), names.end(), last) - names.begin());
   }
   const size_t size = page_size == 0 ? kDefaultSize : page_size;
   page.end = std::min(names.size(), page.begin + size);
-  if (page.end < names.size()) page.next_token = kTokenPrefix + names[page.end - 1];
+  if (page.end < names.size()) page.next_token = TokenAfter(names[page.end - 1]);
   return page;
 }
+
+std::string TokenAfter(const std::string& name) { return kTokenPrefix + name; }
 
 }  // namespace vicinal::server

@@ -4,6 +4,8 @@
 #ifndef VICINAL_SERVER_HANDLERS_PAGES_H_
 #define VICINAL_SERVER_HANDLERS_PAGES_H_
 
+#include <google/protobuf/repeated_field.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -22,6 +24,23 @@ struct Page {
   std::string next_token;
 };
 StatusOr<Page> PageOf(const std::vector<std::string>& names, int32_t page_size, const std::string& page_token);
+// Of the page that comes after `name`.
+std::string TokenAfter(const std::string& name);
+
+// Adds the page's items, `make(i)` of each, and returns the token of the next page. A page ends sooner where its items
+// would have more than `max_bytes` together, so that clients take the reply; it always has one.
+template <class Item, class Make>
+std::string FillPage(const Page& page, const std::vector<std::string>& names, int64_t max_bytes, const Make& make,
+                     google::protobuf::RepeatedPtrField<Item>* items) {
+  int64_t bytes = 0;
+  for (size_t i = page.begin; i < page.end; ++i) {
+    Item item = make(i);
+    bytes += static_cast<int64_t>(item.ByteSizeLong());
+    if (i > page.begin && bytes > max_bytes) return TokenAfter(names[i - 1]);
+    *items->Add() = std::move(item);
+  }
+  return page.next_token;
+}
 
 }  // namespace vicinal::server
 

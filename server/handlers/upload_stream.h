@@ -65,7 +65,8 @@ class UploadStream {
   Status Finish(const Call& call, Response* response) {
     const auto make = [this](UploadContent& content) -> StatusOr<std::string> {
       Spec spec;
-      if (!spec.ParseFromString(content.spec)) return Internal("the upload's own spec does not parse");
+      if (!spec.ParseFromArray(content.spec.data(), static_cast<int>(content.spec.size())))
+        return Internal("the upload's own spec does not parse");
       Response made;
       VICINAL_RETURN_IF_ERROR(make_(spec, content, &made));
       return made.SerializeAsString();

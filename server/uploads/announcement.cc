@@ -16,6 +16,9 @@ namespace {
 using TensorSpecs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
 
 constexpr std::initializer_list<DataType> kIds = {DataType::kInt32, DataType::kInt64};
+// A spec stays as long as its upload may be asked about. A model's holds its architecture, of at most 4 MiB.
+constexpr int64_t kMaxSpecBytes = (int64_t{4} << 20) + (64 << 10);
+
 constexpr std::initializer_list<DataType> kFloats = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
 
 Status Bad(std::string_view field, const std::string& message) { return InvalidArgument("BAD_UPLOAD", field, message); }
@@ -58,13 +61,18 @@ class TensorTable {
   // The tensor, which must be there.
   StatusOr<const AnnouncedTensor*> Need(const char* name) const {
     const AnnouncedTensor* tensor = Find(name);
-    if (tensor == nullptr) return Bad("spec.tensors", absl::StrCat("the tensor '", name, "' is missing"));
+    if (tensor == nullptr) return Bad("spec.tensors", absl::StrCat("the tensor '", name, "' is missing; announce it"));
     return tensor;
+  }
+
+  // Of one of `tensors`.
+  std::string FieldOf(const AnnouncedTensor& tensor) const {
+    return absl::StrCat("spec.tensors[", &tensor - tensors.data(), "]");
   }
 
   // Extents of -1 in `shape` stand for any.
   Status Check(const AnnouncedTensor& tensor, std::initializer_list<DataType> types, std::vector<int64_t> shape) const {
-    const std::string field = absl::StrCat("spec.tensors[", &tensor - tensors.data(), "]");
+    const std::string field = FieldOf(tensor);
     if (std::find(types.begin(), types.end(), tensor.dtype) == types.end()) {
       std::string names;
       for (const DataType type : types)
@@ -86,20 +94,20 @@ class TensorTable {
   std::vector<AnnouncedTensor> tensors;
 };
 
-Status CheckName(const std::string& name, std::string_view field) {
-  if (wire::IsValidName(name)) return OkStatus();
-  return InvalidArgument("BAD_NAME", field, absl::StrCat("names match ", wire::kNameGrammar));
-}
-
 Status CheckUploadId(const std::string& id) {
   if (wire::IsValidUploadId(id)) return OkStatus();
-  return InvalidArgument("BAD_NAME", "spec.upload_id", absl::StrCat("upload ids match ", wire::kUploadIdGrammar));
+  return InvalidArgument("BAD_NAME", "spec.upload_id",
+                         absl::StrCat("spec.upload_id is no valid id; upload ids match ", wire::kUploadIdGrammar));
 }
 
 // Only together with `replace`.
 Status CheckReplace(bool replace, int64_t if_version) {
-  if (if_version < 0) return Bad("spec.if_version", "versions are not negative");
-  if (if_version != 0 && !replace) return Bad("spec.if_version", "if_version needs replace");
+  if (if_version < 0) {
+    return Bad("spec.if_version", absl::StrCat("spec.if_version is ", if_version, "; versions are not negative"));
+  }
+  if (if_version != 0 && !replace) {
+    return Bad("spec.if_version", "spec.if_version is set without spec.replace; set both, or neither");
+  }
   return OkStatus();
 }
 
@@ -113,9 +121,9 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
     return Bad("spec.tensors", "features come as x, or as x_indptr, x_indices and x_values, not as both");
   if (x != nullptr) {
     VICINAL_RETURN_IF_ERROR(table.Check(*x, kFloats, {node_count, -1}));
-    if (x->shape[1] < 1) return Bad("spec.tensors", "x has no columns");
-    if (x->shape[1] > limits.max_features)
-      return OverLimit("max_features", "spec.tensors", x->shape[1], limits.max_features);
+    const std::string columns = absl::StrCat(table.FieldOf(*x), ".shape[1]");
+    if (x->shape[1] < 1) return Bad(columns, "x has no columns; a node has at least one feature, or leave x out");
+    if (x->shape[1] > limits.max_features) return OverLimit("max_features", columns, x->shape[1], limits.max_features);
     return true;
   }
   if (!csr) return false;
@@ -125,7 +133,9 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
   VICINAL_RETURN_IF_ERROR(table.Check(*indptr, {DataType::kInt64}, {node_count + 1}));
   VICINAL_RETURN_IF_ERROR(table.Check(*indices, {DataType::kInt32}, {-1}));
   VICINAL_RETURN_IF_ERROR(table.Check(*values, kFloats, {indices->shape[0]}));
-  if (feature_count < 1) return Bad("spec.feature_count", "features in CSR form need feature_count, at least 1");
+  if (feature_count < 1)
+    return Bad("spec.feature_count",
+               absl::StrCat("spec.feature_count is ", feature_count, "; features in CSR form need it, at least 1"));
   if (feature_count > limits.max_features)
     return OverLimit("max_features", "spec.feature_count", feature_count, limits.max_features);
   return true;
@@ -133,12 +143,21 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
 
 StatusOr<Announcement> Finish(UploadKind kind, const std::string& upload_id, std::string resource_name,
                               std::string spec, TensorTable table, const Limits& limits) {
+  if (static_cast<int64_t>(spec.size()) > kMaxSpecBytes) {
+    return Bad("spec", absl::StrCat("the spec has ", spec.size(), " bytes; at most ", kMaxSpecBytes,
+                                    " are taken, an architecture of 4 MiB among them: tensors go in chunks"));
+  }
   Announcement announcement{kind, upload_id, std::move(resource_name), std::move(spec), std::move(table.tensors)};
   int64_t total = 0;
   for (const AnnouncedTensor& tensor : announcement.tensors) {
     // Checked one by one, so that the sum cannot overflow.
     if (tensor.size_bytes > limits.max_upload_bytes || (total += tensor.size_bytes) > limits.max_upload_bytes) {
-      return OverLimit("max_upload_bytes", "spec.tensors", std::max(total, tensor.size_bytes), limits.max_upload_bytes);
+      const int64_t bytes = std::max(total, tensor.size_bytes);
+      return OverLimit(
+          "max_upload_bytes", "spec.tensors", bytes, limits.max_upload_bytes,
+          absl::StrCat("the tensors have ", bytes, " bytes and more, over this server's limit of ",
+                       limits.max_upload_bytes,
+                       " for one upload (--max_upload_bytes); send less, or raise the limit on the server"));
     }
   }
   return announcement;
@@ -162,7 +181,10 @@ StatusOr<Announcement> Announce(const v1::UploadGraphSpec& spec, const Limits& l
   VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id()));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_RETURN_IF_ERROR(FromProto(spec.reorder()).status());
-  if (spec.node_count() < 1) return Bad("spec.node_count", "a graph has at least one node");
+  if (spec.node_count() < 1) {
+    return Bad("spec.node_count",
+               absl::StrCat("spec.node_count is ", spec.node_count(), "; a graph has at least one node"));
+  }
   if (spec.node_count() > limits.max_nodes)
     return OverLimit("max_nodes", "spec.node_count", spec.node_count(), limits.max_nodes);
   VICINAL_ASSIGN_OR_RETURN(TensorTable table, TensorTable::Read(spec.tensors(), {"edge_index", "edge_weight", "x",
@@ -170,7 +192,7 @@ StatusOr<Announcement> Announce(const v1::UploadGraphSpec& spec, const Limits& l
   VICINAL_ASSIGN_OR_RETURN(const AnnouncedTensor* edges, table.Need("edge_index"));
   VICINAL_RETURN_IF_ERROR(table.Check(*edges, kIds, {2, -1}));
   if (edges->shape[1] > limits.max_edges)
-    return OverLimit("max_edges", "spec.tensors", edges->shape[1], limits.max_edges);
+    return OverLimit("max_edges", absl::StrCat(table.FieldOf(*edges), ".shape[1]"), edges->shape[1], limits.max_edges);
   if (const AnnouncedTensor* weights = table.Find("edge_weight"); weights != nullptr) {
     VICINAL_RETURN_IF_ERROR(table.Check(*weights, {DataType::kFloat32}, {edges->shape[1]}));
   }

@@ -37,11 +37,11 @@ UploadStore::Upload::Upload(Announcement announcement, MonotonicTime now, std::a
     : id_(announcement.upload_id),
       kind_(announcement.kind),
       resource_name_(announcement.resource_name),
-      spec_(announcement.spec),
+      spec_(std::move(announcement.spec)),
       held_bytes_(held_bytes),
       last_used_(now),
       received_(announcement.tensors.size(), 0) {
-  content_.spec = std::move(announcement.spec);
+  content_.spec = spec_;
   content_.bytes.resize(announcement.tensors.size());
   content_.tensors = std::move(announcement.tensors);
 }
@@ -166,6 +166,11 @@ UploadStore::Upload::State UploadStore::Upload::GiveUpFinish(MonotonicTime now) 
 StatusOr<std::string> UploadStore::Upload::answer() const {
   MutexLock lock(&mutex_);
   return answer_;
+}
+
+int64_t UploadStore::Upload::kept_bytes() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(spec_.size() + (answer_.ok() ? answer_->size() : answer_.status().message().size()));
 }
 
 void UploadStore::Upload::Drop() {

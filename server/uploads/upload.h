@@ -38,6 +38,8 @@ class UploadStore::Upload {
   State GiveUpFinish(MonotonicTime now);
   // REQUIRES: after EndFinish.
   StatusOr<std::string> answer() const;
+  // Bytes that stay when it is finished: its spec and its answer.
+  int64_t kept_bytes() const;
   // REQUIRES: between BeginFinish and its end.
   UploadContent& content() { return content_; }
 

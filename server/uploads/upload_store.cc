@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/uploads/upload_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,8 +12,10 @@
 namespace vicinal::server {
 namespace {
 
-// Finished uploads are kept so that a lost answer can be asked for again; beyond this many the oldest go first.
+// Finished uploads are kept so that a lost answer can be asked for again; beyond so many, or so many bytes of specs and
+// answers, the oldest go first. A model's spec may have megabytes, and the budget does not count them.
 constexpr size_t kMaxKept = 4096;
+constexpr int64_t kMaxKeptBytes = int64_t{32} << 20;
 
 constexpr std::chrono::milliseconds kRetryAfter{5000};
 
@@ -97,7 +100,7 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const 
                                           " uploads are open already; finish one, or wait until one expires"),
                              kRetryAfter);
   }
-  DropOldestFinishedLocked();
+  DropFinishedLocked();
   hold.upload = std::make_shared<Upload>(std::move(announcement), now, &held_bytes_);
   hold.lease = hold.upload->Attach(now);
   uploads_[hold.upload->id()] = hold.upload;
@@ -199,14 +202,22 @@ void UploadStore::ExpireLocked() {
   }
 }
 
-void UploadStore::DropOldestFinishedLocked() {
-  if (uploads_.size() < kMaxKept) return;
-  auto oldest = uploads_.end();
-  for (auto entry = uploads_.begin(); entry != uploads_.end(); ++entry) {
-    if (entry->second->state() != Upload::State::kFinished) continue;
-    if (oldest == uploads_.end() || entry->second->last_used() < oldest->second->last_used()) oldest = entry;
+void UploadStore::DropFinishedLocked() {
+  std::vector<std::shared_ptr<Upload>> finished;
+  int64_t bytes = 0;
+  for (const auto& [id, upload] : uploads_) {
+    if (upload->state() != Upload::State::kFinished) continue;
+    finished.push_back(upload);
+    bytes += upload->kept_bytes();
   }
-  if (oldest != uploads_.end()) uploads_.erase(oldest);
+  if (uploads_.size() < kMaxKept && bytes <= kMaxKeptBytes) return;
+  std::stable_sort(finished.begin(), finished.end(),
+                   [](const auto& a, const auto& b) { return a->last_used() < b->last_used(); });
+  for (const std::shared_ptr<Upload>& upload : finished) {
+    if (uploads_.size() < kMaxKept && bytes <= kMaxKeptBytes) return;
+    bytes -= upload->kept_bytes();
+    uploads_.erase(upload->id());
+  }
 }
 
 int64_t UploadStore::OpenLocked() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uploads under way and finished ones that may still be asked about. Memory grows with what arrives, never with what is
-// claimed, and is given back when an upload is finished, expires or is dropped. Free of gRPC.
+// claimed, and is given back when an upload is finished, expires or is dropped. What stays of a finished one, its spec
+// and its answer, is bounded for all of them together: the oldest are forgotten first. Free of gRPC.
 //
 // Two streams on one upload: the newer takes over, and the older one's next word is refused with ABORTED. A client
 // whose connection broke without the server noticing can so go on at once.
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -22,7 +24,7 @@ namespace vicinal::server {
 
 // What has arrived, for whoever finishes the upload.
 struct UploadContent {
-  std::string spec;  // serialised
+  std::string_view spec;  // serialised; the upload's own
   std::vector<AnnouncedTensor> tensors;
   std::vector<std::string> bytes;  // of each tensor
   bool taken = false;              // set by Take
@@ -91,7 +93,7 @@ class UploadStore {
   Status CheckRoom(const Announcement& announcement) const;
   std::shared_ptr<Upload> FindLocked(const std::string& upload_id) const VICINAL_REQUIRES(mutex_);
   void ExpireLocked() VICINAL_REQUIRES(mutex_);
-  void DropOldestFinishedLocked() VICINAL_REQUIRES(mutex_);
+  void DropFinishedLocked() VICINAL_REQUIRES(mutex_);
   int64_t OpenLocked() const VICINAL_REQUIRES(mutex_);
   void Forget(const std::string& upload_id);
   StatusOr<std::string> Conclude(Upload& upload, StatusOr<std::string> answer);

@@ -66,5 +66,24 @@ TEST(ErrorsTest, LongMessagesAreCutBetweenCharacters) {
   EXPECT_TRUE(ToGrpc(OkStatus()).ok());
 }
 
+// What the trailers of the worst messages take on the wire: percent-encoded (gRPC over HTTP2, "Status-Message") and in
+// base64, as clients that take 8 KiB of headers count them.
+TEST(ErrorsTest, TrailersFitTheHeadersOfEveryClient) {
+  for (const std::string piece : {"\xc3\xa9", "\xe5\x90\x8d", "\x01", "%", "a"}) {
+    std::string text;
+    while (text.size() < 5000) text += piece;
+    ErrorDetail detail;
+    detail.reason = "LONG";
+    detail.field = text;
+    detail.resource_type = "graph";
+    detail.resource_name = text;
+    const grpc::Status status = ToGrpc(MakeError(StatusCode::kInvalidArgument, text, detail));
+    size_t encoded = 0;
+    for (const unsigned char c : status.error_message()) encoded += c >= 0x20 && c <= 0x7e && c != '%' ? 1 : 3;
+    EXPECT_LT(encoded + status.error_details().size() * 4 / 3, 7500u) << piece;
+    EXPECT_GT(status.error_message().size(), 600u) << piece;
+  }
+}
+
 }  // namespace
 }  // namespace vicinal::server

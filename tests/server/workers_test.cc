@@ -53,5 +53,23 @@ TEST(WorkersTest, RefusesWhatDoesNotFitButNotWhatIsAdmitted) {
   EXPECT_EQ(done, 4);
 }
 
+// Streams that end let go of themselves here, many at once: that must not look like a busy server.
+TEST(WorkersTest, WhatIsAdmittedTakesNoPlace) {
+  std::atomic<int> done{0};
+  Mutex gate;
+  gate.Lock();
+  {
+    Workers workers(1, 1);
+    workers.PostAdmitted([&] { MutexLock lock(&gate); });
+    for (int i = 0; i < 10; ++i) workers.PostAdmitted([&] { ++done; });
+    EXPECT_TRUE(workers.Post([&] { ++done; }).ok());
+    const Status refused = workers.Post([&] { ++done; });
+    EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+    EXPECT_NE(refused.message().find("--max_worker_queue"), absl::string_view::npos) << refused;
+    gate.Unlock();
+  }
+  EXPECT_EQ(done, 11);
+}
+
 }  // namespace
 }  // namespace vicinal::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +103,17 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
   return Client::Connect(options);
 }
 
+// Files may be larger than memory, most of all packed ones.
+absl::Status RunOrSay(const Command& command, const Context& context) {
+  try {
+    return command.run(context);
+  } catch (const std::bad_alloc&) {
+    return absl::InvalidArgumentError(
+        "this machine has no memory left for what was read; is a file larger than it should be? Cut it, or take a "
+        "machine with more");
+  }
+}
+
 }  // namespace
 
 const std::vector<Option>& GlobalOptions() {
@@ -157,9 +169,8 @@ int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
   absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(*args);
   absl::Status status = client.status();
   const bool json = args->Has("json");
-  if (status.ok()) status = command.run(Context{*args, out, err, terminal, **client, json});
-  out.flush();
-  if (status.ok() && !out) status = absl::InvalidArgumentError("the output could not be written");
+  if (status.ok()) status = RunOrSay(command, Context{*args, out, err, terminal, **client, json});
+  if (status.ok() && !out.flush()) status = absl::InvalidArgumentError("the output could not be written");
   if (!status.ok()) PrintError(status, json, err);
   return ExitCodeOf(status);
 }

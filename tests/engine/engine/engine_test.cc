@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 
 #include "engine/base/error.h"
@@ -332,6 +333,24 @@ TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
   }
   ExpectError(last.status(), StatusCode::kResourceExhausted, "BUDGET_FULL");
   EXPECT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());
+}
+
+TEST(EngineBudget, WhatOthersHoldIsNotThereToRunIn) {
+  std::atomic<int64_t> others{0};
+  EngineOptions options;
+  options.memory_budget_bytes = 100'000;
+  options.other_bytes = [&] { return others.load(); };
+  auto engine = MakeEngine(options);
+  PutSmallWorld(*engine);
+  others = options.memory_budget_bytes;
+  ExpectError(Infer(*engine, AllNodes("g", "m")).status(), StatusCode::kResourceExhausted, "BUDGET_FULL");
+  // They hold what a graph is made of.
+  ASSERT_TRUE(engine->PutGraph(SmallGraph("made")).ok());
+  ASSERT_TRUE(AwaitGraph(*engine, "made").ok());
+  others = 0;
+  ASSERT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());
+  others = options.memory_budget_bytes;
+  EXPECT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());  // with the plan that is there
 }
 
 TEST(EngineBudget, PlansThatAreNotUsedGiveWay) {

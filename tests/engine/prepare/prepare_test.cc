@@ -168,6 +168,29 @@ TEST_F(PrepareTest, TimesAndTellsTheStages) {
   EXPECT_EQ(progress_, told);
 }
 
+// However often it is asked before it hears that nobody waits, it ends soon after, with nothing but a status.
+TEST_F(PrepareTest, EndsWhenItIsGivenUp) {
+  const EdgeList edges = ShuffleIds(GridGraph(40), 2);
+  for (const OrderKind order : {OrderKind::kNone, OrderKind::kRcm, OrderKind::kCommunity, OrderKind::kAuto}) {
+    int asked_in_all = 0;
+    for (int patience = 0;; ++patience) {
+      int asked = 0;
+      PrepareContext context = {device_.get(), &clock_, &stats_, {}};
+      context.choose.caches = kCaches;
+      context.choose.given_up = [&] { return asked++ >= patience; };
+      const auto upload = PrepareGraph(Source(edges, order), 7, context);
+      asked_in_all = asked;
+      if (asked <= patience) {
+        EXPECT_TRUE(upload.ok()) << upload.status();
+        break;
+      }
+      EXPECT_EQ(upload.status().code(), StatusCode::kCancelled) << ToString(order) << " after " << patience;
+      EXPECT_LE(asked - patience, 12) << ToString(order) << " went on after " << patience;
+    }
+    EXPECT_GE(asked_in_all, 7) << ToString(order);  // before each stage, and in `renumber`
+  }
+}
+
 TEST_F(PrepareTest, BringsFeaturesIntoExecutionOrder) {
   const EdgeList edges = ShuffleIds(GridGraph(5), 2);
   std::vector<float> x(50);

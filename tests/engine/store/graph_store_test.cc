@@ -64,6 +64,9 @@ TEST_F(GraphStoreTest, GoesFromPreparingToReady) {
                "is being prepared");
   store_.SetProgress("g", 1, 0.5, "renumber");
   store_.SetProgress("g", 2, 0.9, "publish");  // of nobody
+  EXPECT_TRUE(store_.IsPreparing("g", 1));
+  EXPECT_FALSE(store_.IsPreparing("g", 2));
+  EXPECT_FALSE(store_.IsPreparing("h", 1));
   EXPECT_EQ(store_.Get("g")->progress, 0.5);
   EXPECT_EQ(store_.Get("g")->stage, "renumber");
 

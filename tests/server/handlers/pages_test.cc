@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "vicinal/v1/graph.pb.h"
+
 namespace vicinal::server {
 namespace {
 
@@ -26,6 +28,26 @@ TEST(PagesTest, ANameThatWentMeanwhileSkipsNothing) {
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(second->begin, 1u);
   EXPECT_EQ(second->end, 2u);
+}
+
+TEST(PagesTest, APageEndsBeforeItHasTooManyBytes) {
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  const size_t sizes[] = {5000, 10, 10, 5000};  // the first has too many by itself
+  const auto make = [&](size_t i) {
+    v1::Graph graph;
+    graph.set_name(names[i]);
+    graph.set_error_message(std::string(sizes[i], 'x'));
+    return graph;
+  };
+  std::vector<std::string> pages;
+  std::string token;
+  do {
+    v1::ListGraphsResponse response;
+    token = FillPage(*PageOf(names, 3, token), names, 1000, make, response.mutable_graphs());
+    pages.emplace_back();
+    for (const v1::Graph& graph : response.graphs()) pages.back() += graph.name();
+  } while (!token.empty());
+  EXPECT_EQ(pages, (std::vector<std::string>{"a", "bc", "d"}));
 }
 
 TEST(PagesTest, BadSizesAndTokens) {

@@ -2,6 +2,7 @@
 // What only direct calls can show; the rest goes over a socket (tests/integration/bad_graph_test.cc).
 #include "server/uploads/announcement.h"
 
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,6 +34,28 @@ TEST(AnnouncementTest, SizesAreCounted) {
   const auto announcement = Announce(spec, Limits());
   ASSERT_TRUE(announcement.ok()) << announcement.status();
   EXPECT_EQ(announcement->size_bytes(), 2 * 7 * 4 + 5 * 3 * 2);
+}
+
+// A spec is kept after the upload has ended; what comes in no chunk must not be large.
+TEST(AnnouncementTest, ASpecIsNoPlaceForTensors) {
+  v1::UploadModelSpec spec;
+  spec.set_name("m");
+  spec.set_upload_id("upload-1");
+  v1::TensorSpec* weights = spec.add_tensors();
+  weights->set_name("weights");
+  weights->set_dtype(v1::DATA_TYPE_UINT8);
+  weights->add_shape(8);
+  spec.set_architecture_json(std::string(4 << 20, ' '));
+  EXPECT_TRUE(Announce(spec, Limits()).ok());  // the largest that is read
+  spec.set_architecture_json(std::string(5 << 20, ' '));
+  const Status refused = Announce(spec, Limits()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DetailOf(refused)->field, "spec");
+  // Fields that this server does not know are bytes, too.
+  auto graph = Spec();
+  Add(&graph, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  graph.GetReflection()->MutableUnknownFields(&graph)->AddLengthDelimited(999, std::string(5 << 20, 'x'));
+  EXPECT_EQ(Announce(graph, Limits()).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(AnnouncementTest, ExtentsThatOverflowAreRefused) {

@@ -167,6 +167,25 @@ TEST_F(UploadStoreTest, FinishedOnesAreRememberedUntilTheyExpire) {
   EXPECT_FALSE(store().Knows("upload-1"));
 }
 
+// Refused models keep their architectures, megabytes each, for the time that they may be asked about.
+TEST_F(UploadStoreTest, WhatIsKeptOfFinishedOnesIsBounded) {
+  constexpr int kUploads = 20;
+  const std::string spec(4 << 20, 's');
+  const auto id = [](int i) { return "upload-" + std::to_string(i); };
+  for (int i = 0; i < kUploads; ++i) {
+    const auto hold = store().Begin(Announced(id(i), 0, spec), Fine);
+    ASSERT_TRUE(hold.ok()) << hold.status();
+    clock_.Advance(std::chrono::seconds(1));
+    const auto wrong = [](UploadContent&) -> StatusOr<std::string> { return InvalidArgument("BAD", "x", "wrong"); };
+    EXPECT_EQ(Finish(*hold, wrong).status().message(), "wrong");
+  }
+  int64_t known = 0;
+  for (int i = 0; i < kUploads; ++i) known += store().Knows(id(i)) ? 1 : 0;
+  EXPECT_LE(known * static_cast<int64_t>(spec.size()), 64 << 20);
+  EXPECT_TRUE(store().Knows(id(kUploads - 1)));  // the last may still be asked about
+  EXPECT_FALSE(store().Knows(id(0)));
+}
+
 TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
   const auto hold = *store().Begin(Announced("upload-1", 1), Fine);
   ASSERT_TRUE(store().Append(hold, Chunk(0, "x")).ok());

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <streambuf>
 #include <string>
 
 #include "client/cpp/cli/commands.h"
@@ -74,6 +76,21 @@ TEST_F(RunTest, ATimeoutUnderAMillisecondIsStillOne) {
             kExitUnavailable);
   EXPECT_THAT(err(), HasSubstr("DEADLINE_EXCEEDED"));
   close(mute);
+}
+
+// A stream that finds no memory, in place of a file that is larger than memory.
+class NoMemory final : public std::streambuf {
+ protected:
+  int_type overflow(int_type) override { throw std::bad_alloc(); }
+  std::streamsize xsputn(const char*, std::streamsize) override { throw std::bad_alloc(); }
+};
+
+TEST_F(RunTest, MemoryThatEndsIsSaid) {
+  NoMemory buffer;
+  std::ostream out(&buffer);
+  out.exceptions(std::ios::badbit);  // lets what the buffer throws through
+  EXPECT_EQ(cli::Run({"graph", "list", "--server", server_.target()}, out, err_, false), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("no memory left"));
 }
 
 TEST_F(RunTest, UsageErrorsAreTwo) {
