@@ -11,7 +11,9 @@
 //   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "result"}   prepares a cell, runs it once and writes
 //   its
 //   {"op": "forward", "architecture", "weights", "tune", "result"}           result, raw float32, to the file `result`
-//   {"op": "time", "budget_ms", "most"}                        -> us: [microseconds of a run, ...], kernels
+//   {"op": "time", "budget_ms", "most"}                        -> us: [microseconds of a run, ...], kernels; on a GPU
+//   queued, too: the same of runs in batches of up to 100 that are waited for once
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -143,7 +145,26 @@ class Worker {
       used += seconds;
       us.push_back(seconds * 1e6 / repeats);
     }
-    return json{{"us", us}, {"kernels", task_->Kernels()}};
+    json answer = {{"us", us}, {"kernels", task_->Kernels()}};
+    if (!bench_.on_cpu()) {
+      VICINAL_ASSIGN_OR_RETURN(answer["queued"], Queued(budget, us.back().get<double>() * 1e-6));
+    }
+    return answer;
+  }
+
+  // What a run takes where nobody waits for each: batches, as many as the budget allows, at least one.
+  StatusOr<json> Queued(double budget, double seconds_of_one) {
+    constexpr int kMost = 100;
+    const int count = std::max(1, std::min(kMost, static_cast<int>(budget / (seconds_of_one + 1e-7))));
+    json us = json::array();
+    for (double used = 0; us.empty() || used < budget;) {
+      const auto begin = SteadyClock::now();
+      VICINAL_RETURN_IF_ERROR(task_->RunQueued(count));
+      const double seconds = SecondsSince(begin);
+      used += seconds;
+      us.push_back(seconds * 1e6 / count);
+    }
+    return us;
   }
 
   const std::unique_ptr<Bench> owned_;

@@ -231,6 +231,10 @@ class ForwardTask final : public Task {
     return OkStatus();
   }
 
+  Status RunQueued(int count) override {
+    return bench_.on_cpu() ? Task::RunQueued(count) : plan_->RunQueued(*bench_.context, *graph_.features, count);
+  }
+
   StatusOr<std::vector<float>> Result() const override {
     if (bench_.on_cpu()) return result_;
     const auto all = static_cast<size_t>((logits_.rows - 1) * logits_.stride + logits_.cols);

@@ -36,6 +36,11 @@ class Task {
  public:
   virtual ~Task() = default;
   virtual Status Run() = 0;
+  // So many runs one after the other; on a GPU they are waited for together.
+  virtual Status RunQueued(int count) {
+    for (int run = 0; run < count; ++run) VICINAL_RETURN_IF_ERROR(Run());
+    return OkStatus();
+  }
   // The last run's result, rows in the client's order, [rows * width].
   virtual StatusOr<std::vector<float>> Result() const = 0;
   // Names of the kernels that ran.

@@ -53,10 +53,14 @@ def edge_buffer_bytes(model, graph, edges):
 
 
 def verdict(cell, ours, peers):
-    """Completes a cell. `ours`: {"waited": [[us of a round]...]}; `peers`: name -> {"waited": ..., "queued": ...}.
-    "waited": the host waits for each run; "queued": runs are queued and timed on the device, as a loop that never waits
-    would have them. Ours waits within each run, so the second ratio is against ourselves."""
+    """Completes a cell. `ours`: {"waited": [[us of a round]...], "queued": ...}; `peers`: name -> the same.
+    "waited": the host waits for each run, as a request does; "queued": runs are queued, as a loop that never waits would
+    have them. The second ratio is of queued runs, of theirs to ours."""
     cell["ours"] = figures.summarise([us for samples in ours["waited"] for us in samples])
+    queued_us = cell["ours"]["median_us"]
+    if ours.get("queued"):
+        queued_us = figures.summarise([us for samples in ours["queued"] for us in samples])["median_us"]
+        cell["ours"]["queued_us"] = queued_us
     for name, rounds in peers.items():
         peer = cell["peers"].setdefault(name, {})
         peer.update(figures.summarise([us for samples in rounds["waited"] for us in samples]))
@@ -64,7 +68,7 @@ def verdict(cell, ours, peers):
         if rounds["queued"]:
             queued = figures.summarise([us for samples in rounds["queued"] for us in samples])
             peer["queued_us"] = queued["median_us"]
-            peer["queued_ratio"] = queued["median_us"] / cell["ours"]["median_us"]
+            peer["queued_ratio"] = queued["median_us"] / queued_us
     ran = {name: peer for name, peer in cell["peers"].items() if "ratio" in peer}
     if ran:
         cell["best_peer"] = min(ran, key=lambda name: ran[name]["ratio"])
@@ -77,6 +81,8 @@ def verdict(cell, ours, peers):
 def line(cell):
     ours = cell["ours"]
     text = f"{cell['graph']:<12} {cell['model']:<8} {ours['median_us']:>10.1f} us [{ours['p10_us']:.1f} - {ours['p90_us']:.1f}]"
+    if "queued_us" in ours:
+        text += f" queued {ours['queued_us']:.1f}"
     if "ratio" not in cell:
         return text + "  no peer ran: " + "; ".join(f"{n}: {p.get('failed')}" for n, p in cell["peers"].items())
     best = cell["peers"][cell["best_peer"]]
@@ -91,7 +97,7 @@ def summary(cells):
     models = [model for model in MODELS if any(key[1] == model for key in by_key)]
     lines = [
         "Microseconds of a forward pass, ours / PyTorch Geometric's fastest form, and how many times as fast we are, with",
-        "the host waiting for each pass; in brackets the same against its passes queued without waiting.",
+        "the host waiting for each pass; in brackets the same where passes of both are queued without waiting.",
         "",
         "| graph | layers | " + " | ".join(models) + " |",
         "|---|---|" + "---:|" * len(models),

@@ -175,11 +175,13 @@ class Comparison:
 
     def measure(self, cell, contestants):
         """Samples by round: ours, and of each of PyG's forms."""
-        ours, peers = {"waited": []}, {name: {"waited": [], "queued": []} for name in contestants}
+        ours, peers = {"waited": [], "queued": []}, {name: {"waited": [], "queued": []} for name in contestants}
         for number in range(self.options.rounds):
             answer = self.ours.ask("time", **TURN)
             cell["kernels"] = answer["kernels"]
             ours["waited"].append(answer["us"])
+            if answer.get("queued"):
+                ours["queued"].append(answer["queued"])
             for name, rounds in list(peers.items()):
                 if cell["peers"][name]["us"] > 1e6 * self.options.slow_seconds:
                     rounds["waited"].append([cell["peers"][name]["us"]])

@@ -33,6 +33,14 @@ class PlanImpl final : public Plan {
     return built_.result;
   }
 
+  Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) override {
+    if (!context.launches_only()) return Plan::RunQueued(context, features, count);
+    VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
+    if (subset_.bound()) subset_.Unbind();
+    SetFeatures(features);
+    return recorded_.RunQueued(context, features, count);
+  }
+
   const FieldShape& field() const override { return built_.field.shape; }
 
   StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features, FieldWorkspace* work,
@@ -138,6 +146,14 @@ FeatureShape FeatureShape::Of(const FeatureMatrix& features) {
   constexpr int64_t kCrowdedOneIn = 20;
   const int64_t nnz = features.entries();
   return {true, features.cols(), nnz, nnz * kCrowdedOneIn >= features.rows() * features.cols()};
+}
+
+Status Plan::RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) {
+  const StopCheck no_stop = [] { return OkStatus(); };
+  for (int run = 0; run < count; ++run) {
+    VICINAL_RETURN_IF_ERROR(Run(context, features, no_stop, StatsSink::Null(), Clock::Real()).status());
+  }
+  return OkStatus();
 }
 
 StatusOr<std::shared_ptr<Plan>> Plan::Build(const PlanRequest& request, const KernelRegistry& registry, Device& device,

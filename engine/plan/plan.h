@@ -106,6 +106,10 @@ class Plan {
   virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                                         StatsSink& stats, const Clock& clock) = 0;
 
+  // `count` runs one after the other. In a context that only launches they are queued and waited for together, at the
+  // end: for those who measure what a run takes apart from the wait for it.
+  virtual Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
+
   // What a run over a receptive field takes, or why there is none. Immutable.
   virtual const FieldShape& field() const = 0;
   // As Run, for the field that `work->finder` found last with field(): row i of the result is its node i, for the nodes

@@ -33,11 +33,27 @@ Status RecordedRuns::Run(DeviceContext& context, const FeatureMatrix& features, 
     entry.has_run = ran.ok();
   } else if (untimed_runs_ >= kTimedEvery) {
     ran = RunTimed(context, stats);
+  } else if (refused_) {
+    ran = RunOneByOne(context, stop);
   } else {
-    ran = refused_ ? RunOneByOne(context, stop) : Replay(context, &entry);
+    ran = Replay(context, &entry);
+    if (ran.ok()) ran = context.Synchronize();
   }
   ++untimed_runs_;
   return ran;
+}
+
+Status RecordedRuns::RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) {
+  Entry& entry = Find(FeatureAddress::Of(features));
+  for (int run = 0; run < count; ++run) {
+    if (entry.has_run) {
+      VICINAL_RETURN_IF_ERROR(Replay(context, &entry));
+      continue;
+    }
+    VICINAL_RETURN_IF_ERROR(RunOneByOne(context, nullptr));
+    entry.has_run = true;
+  }
+  return context.Synchronize();
 }
 
 std::string RecordedRuns::refusal() const {
@@ -101,14 +117,13 @@ Status RecordedRuns::Replay(DeviceContext& context, Entry* entry) {
   CountRuns();
   if (entry->recording != nullptr) {
     const Status replayed = context.Replay(*entry->recording);
-    if (replayed.ok()) return context.Synchronize();
     if (!IsRefusal(replayed)) return replayed;
   }
   // None yet, or another context's.
-  VICINAL_ASSIGN_OR_RETURN(entry->recording, Record(context, nullptr));
-  VICINAL_RETURN_IF_ERROR(entry->recording != nullptr ? context.Replay(*entry->recording)
-                                                      : LaunchAll(context, nullptr));
-  return context.Synchronize();
+  if (!refused_) {
+    VICINAL_ASSIGN_OR_RETURN(entry->recording, Record(context, nullptr));
+  }
+  return entry->recording != nullptr ? context.Replay(*entry->recording) : LaunchAll(context, nullptr);
 }
 
 StatusOr<std::unique_ptr<Recording>> RecordedRuns::Record(DeviceContext& context, DeviceTimer* timer) {

@@ -38,6 +38,9 @@ class RecordedRuns {
   // one by one. Counts every run; reports times of those that are timed. One caller at a time.
   Status Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop, StatsSink& stats);
 
+  // Runs all launches `count` times and waits for the last: what runs take where nobody waits for each.
+  Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
+
   // Why runs are not recorded; empty while they are. Thread-safe.
   std::string refusal() const;
 
@@ -57,6 +60,7 @@ class RecordedRuns {
   Status LaunchAll(DeviceContext& context, DeviceTimer* timer) const;
   Status RunOneByOne(DeviceContext& context, const StopCheck& stop) const;
   Status RunTimed(DeviceContext& context, StatsSink& stats);
+  // Launches a run that is not timed, and does not wait for it.
   Status Replay(DeviceContext& context, Entry* entry);
   // Null, and the refusal noted, where the context cannot.
   StatusOr<std::unique_ptr<Recording>> Record(DeviceContext& context, DeviceTimer* timer);

@@ -29,6 +29,15 @@ class ModelCells(unittest.TestCase):
         self.assertAlmostEqual(cell["queued_ratio"], 3.0)
         self.assertIn("ratio 4.00, queued 3.00", model_cells.line(cell))
 
+    def test_queued_runs_are_compared_with_queued_ones(self):
+        cell = {"graph": "cora", "model": "gcn", "peers": {"CSR": {"us": 41.0}}}
+        ours = {"waited": [[20.0], [20.0]], "queued": [[10.0, 12.0], [12.0, 14.0]]}
+        model_cells.verdict(cell, ours, {"CSR": {"waited": [[40.0], [40.0]], "queued": [[36.0], [36.0]]}})
+        self.assertAlmostEqual(cell["ours"]["queued_us"], 12.0)
+        self.assertAlmostEqual(cell["ratio"], 2.0)
+        self.assertAlmostEqual(cell["queued_ratio"], 3.0)
+        self.assertIn("queued 12.0", model_cells.line(cell))
+
     def test_a_cell_without_peers_is_shown_and_not_counted(self):
         cell = {"graph": "reddit", "model": "sagemax", "peers": {"edge_index": {"failed": "needs 257 GiB"}}}
         model_cells.verdict(cell, {"waited": [[5.0]]}, {})

@@ -144,6 +144,30 @@ TEST_F(RecordedRunsTest, SomeRunsAreTimedAndStandForAll) {
   for (const auto& [operation, seconds] : expected) EXPECT_NEAR(stats_.sums[operation], seconds, 1e-9) << operation;
 }
 
+TEST_F(RecordedRunsTest, QueuedRunsAreWaitedForTogether) {
+  const int64_t runs_before = plan_->Steps()[0].run_count;
+  // The first ever is launched one by one, and waited for.
+  ASSERT_TRUE(plan_->RunQueued(context_, *features_, 5).ok());
+  EXPECT_EQ(context_.records, 1);
+  EXPECT_EQ(context_.replays, 4);
+  EXPECT_EQ(context_.synchronized, 2);
+  ASSERT_TRUE(plan_->RunQueued(context_, *features_, 7).ok());
+  EXPECT_EQ(context_.records, 1);
+  EXPECT_EQ(context_.replays, 11);
+  EXPECT_EQ(context_.synchronized, 3);
+  EXPECT_EQ(plan_->Steps()[0].run_count, runs_before + 12);
+  EXPECT_EQ(Run(context_, *features_), expected_);
+}
+
+TEST_F(RecordedRunsTest, QueuedRunsWithoutRecordingsAreLaunched) {
+  context_.refuses = true;
+  const int64_t runs_before = plan_->Steps()[0].run_count;
+  ASSERT_TRUE(plan_->RunQueued(context_, *features_, 5).ok());
+  EXPECT_EQ(context_.records, 1) << "asked once";
+  EXPECT_EQ(context_.replays, 0);
+  EXPECT_EQ(plan_->Steps()[0].run_count, runs_before + 5);
+}
+
 TEST_F(RecordedRunsTest, EachFeatureMatrixHasItsOwn) {
   for (int run = 0; run < 6; ++run) {
     EXPECT_EQ(Run(context_, *features_), expected_);
