@@ -10,11 +10,12 @@ namespace {
 // Adds the parts of a split row in order. Its blocks are there before the parts are.
 __global__ void __launch_bounds__(kBlockThreads)
     FinishSplitRows(const __grid_constant__ RowsParams params, const SplitRow* splits, int parts_per_quad) {
+  LetNextBegin();
   const SplitRow split = splits[blockIdx.x];
   const int64_t col = int64_t{blockIdx.y} * kBlockThreads + threadIdx.x;
   const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
   const Finish finish = FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
-  cudaGridDependencySynchronize();
+  AwaitFormer();
   if (col >= params.dst.cols || !Holds(params.condition)) return;
   const auto join = [&](float a, float b) { return params.extremum ? fmaxf(a, b) : a + b; };
   const float* partial = params.partials + split.first_part * params.dst.cols + col;
@@ -38,18 +39,11 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 cudaError_t LaunchFinishSplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream) {
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(work.num_splits()),
-                        static_cast<unsigned>((params.dst.cols + kBlockThreads - 1) / kBlockThreads));
-  config.blockDim = dim3(kBlockThreads);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, FinishSplitRows, params, work.splits(),
-                            kQuadEdges / PartEdges(params.adjacency.nnz));
+  const dim3 grid(static_cast<unsigned>(work.num_splits()),
+                  static_cast<unsigned>((params.dst.cols + kBlockThreads - 1) / kBlockThreads));
+  // Always, for what comes before it is this launch's own.
+  return LaunchOverlapping(true, FinishSplitRows, grid, kBlockThreads, stream, params, work.splits(),
+                           kQuadEdges / PartEdges(params.adjacency.nnz));
 }
 
 // Elements per load: all of 16 bytes where the rows begin at multiples of that, else one.
@@ -106,6 +100,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
       work != nullptr ? work->num_bundles() : (args.dst.rows + params.bundle_rows - 1) / params.bundle_rows;
   params.partials = static_cast<float*>(scratch);
   params.condition = condition;
+  params.overlap = target.overlap;
   params.reduce = args.problem.reduce;
   params.self_scale = args.self_scale;
   params.epilogue = args.epilogue;

@@ -19,6 +19,7 @@
 
 #include "engine/cuda/balanced_rows.h"
 #include "engine/cuda/long_rows.cuh"
+#include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
 #include "engine/cuda/short_rows.cuh"
 
@@ -35,8 +36,9 @@ constexpr int ResidentBlocks() {
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()))
     BalancedRows(const __grid_constant__ RowsParams params) {
-  // FinishSplitRows may take its places; it waits for the sums by itself.
-  cudaTriggerProgrammaticLaunchCompletion();
+  // FinishSplitRows or the next kernel; it waits for the sums by itself.
+  LetNextBegin();
+  if (params.condition.flag != nullptr) AwaitFormer();
   if (!Holds(params.condition)) return;
   __shared__ Staged<Layout, Mode> staged[kBlockWarps];
   const Lane<Layout> at;
@@ -60,8 +62,7 @@ cudaError_t LaunchRowLayout(const RowsParams& params, cudaStream_t stream) {
   const int64_t blocks = params.num_blocks + (params.num_bundles + kBlockWarps - 1) / kBlockWarps;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((params.dst.cols + Layout::kTile - 1) / Layout::kTile));
-  BalancedRows<Layout, Mode><<<grid, kBlockThreads, 0, stream>>>(params);
-  return cudaGetLastError();
+  return LaunchOverlapping(params.overlap, BalancedRows<Layout, Mode>, grid, kBlockThreads, stream, params);
 }
 
 // One mode each, in files of their own: they compile side by side. `lanes` (4, 8, 16 or more) of which each

@@ -109,7 +109,8 @@ Status CudaContext::CopyRowsToHost(float* host, ConstMatrixView src, const int64
 StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Status()>& launch) {
   VICINAL_RETURN_IF_ERROR(Prepare());
   VICINAL_RETURN_IF_ERROR(device_.BeginRecording(this));
-  OpenRecording open(target_.stream, [this] { device_.EndRecording(this); });
+  target_.overlap = true;
+  OpenRecording open(target_.stream, [this] { target_.overlap = false, device_.EndRecording(this); });
   const Status launched = launch();
   const Status ended = open.End();
   if (!launched.ok()) return CannotRecord(launched);

@@ -51,6 +51,8 @@ class CudaContext final : public DeviceContext {
   // REQUIRES: Prepare() was OK on this thread.
   const LaunchTarget& target() const { return target_; }
   bool recording() const { return recording_; }
+  // What is launched in the rest of this recording begins when what comes before it has ended.
+  void StopOverlap() { target_.overlap = false; }
 
  private:
   friend class CudaDevice;

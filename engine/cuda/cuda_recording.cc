@@ -24,6 +24,8 @@ CudaTimer::~CudaTimer() {
 }
 
 Status CudaTimer::Mark(int point) {
+  // What is timed shall not have begun before its mark.
+  context_.StopOverlap();
   // In a recording an event is by default a mere order of launches; this makes it a step of its own.
   const unsigned flags = context_.recording() ? cudaEventRecordExternal : cudaEventRecordDefault;
   return CudaStatus(cudaEventRecordWithFlags(events_[point], context_.target().stream, flags), "recording an event");

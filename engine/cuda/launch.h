@@ -24,6 +24,8 @@ struct LaunchTarget {
   cudaStream_t beside = nullptr;
   cudaEvent_t forked = nullptr;
   cudaEvent_t joined = nullptr;
+  // Kernels that can may begin before those before them have ended (overlap.cuh).
+  bool overlap = false;
 };
 
 // A launch that does nothing unless *flag is `value` by then.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
 
 namespace vicinal::cuda {
@@ -109,6 +110,7 @@ __device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at,
     const int edges = min(count, kPieceEdges);
     __syncwarp();
     StagePiece<Layout, Mode>(params, begin, edges, at.lane, staged);
+    AwaitFormer();
     __syncwarp();
     Chains<Layout, Mode, Layout::kGroups> sum;
     sum.Clear();
@@ -217,6 +219,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
     entry[i] = within < count ? within : -1;
   }
   Stage(params, edge, entry, staged);
+  AwaitFormer();
   __syncthreads();
   const int group = at.warp * Layout::kGroups + at.group, offset = at.column - at.tile;
   if (group < Block::kGroups) {

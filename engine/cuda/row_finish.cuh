@@ -33,6 +33,7 @@ struct RowsParams {
   Epilogue epilogue;
   bool extremum;      // of the messages: maximum or minimum
   bool simple;        // results are sum * share * factor + bias, rectified or not
+  bool overlap;       // LaunchTarget::overlap
   bool vector_store;  // dst is so aligned, and has so many columns, that lanes may store all their sums at once
 };
 

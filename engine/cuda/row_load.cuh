@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A part of a gathered row as one lane holds it: loaded at once (up to 16 bytes), turned into float32 when it is used.
+// Plain loads, which the compiler does not move to before AwaitFormer() (overlap.cuh).
 #ifndef VICINAL_ENGINE_CUDA_ROW_LOAD_CUH_
 #define VICINAL_ENGINE_CUDA_ROW_LOAD_CUH_
 
@@ -25,14 +26,14 @@ struct RowLoad;
 template <>
 struct RowLoad<float, 1> {
   using Raw = float;
-  __device__ static Raw Load(const float* p) { return __ldg(p); }
+  __device__ static Raw Load(const float* p) { return *p; }
   __device__ static float At(const Raw& raw, int) { return raw; }
 };
 
 template <>
 struct RowLoad<float, 4> {
   using Raw = float4;
-  __device__ static Raw Load(const float* p) { return __ldg(reinterpret_cast<const float4*>(p)); }
+  __device__ static Raw Load(const float* p) { return *reinterpret_cast<const float4*>(p); }
   __device__ static float At(const Raw& raw, int i) { return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w; }
 };
 
@@ -43,7 +44,7 @@ __device__ inline uint32_t WordOf(const uint4& raw, int i) {
 template <>
 struct RowLoad<Bfloat16, 8> {
   using Raw = uint4;
-  __device__ static Raw Load(const Bfloat16* p) { return __ldg(reinterpret_cast<const uint4*>(p)); }
+  __device__ static Raw Load(const Bfloat16* p) { return *reinterpret_cast<const uint4*>(p); }
   __device__ static float At(const Raw& raw, int i) {
     const uint32_t word = WordOf(raw, i / 2);
     return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
@@ -53,7 +54,7 @@ struct RowLoad<Bfloat16, 8> {
 template <>
 struct RowLoad<Float16, 8> {
   using Raw = uint4;
-  __device__ static Raw Load(const Float16* p) { return __ldg(reinterpret_cast<const uint4*>(p)); }
+  __device__ static Raw Load(const Float16* p) { return *reinterpret_cast<const uint4*>(p); }
   __device__ static float At(const Raw& raw, int i) {
     const uint32_t word = WordOf(raw, i / 2);
     return __half2float(__ushort_as_half(static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)));
@@ -63,14 +64,14 @@ struct RowLoad<Float16, 8> {
 template <>
 struct RowLoad<Bfloat16, 1> {
   using Raw = uint16_t;
-  __device__ static Raw Load(const Bfloat16* p) { return __ldg(&p->bits); }
+  __device__ static Raw Load(const Bfloat16* p) { return p->bits; }
   __device__ static float At(const Raw& raw, int) { return __uint_as_float(uint32_t{raw} << 16); }
 };
 
 template <>
 struct RowLoad<Float16, 1> {
   using Raw = uint16_t;
-  __device__ static Raw Load(const Float16* p) { return __ldg(&p->bits); }
+  __device__ static Raw Load(const Float16* p) { return p->bits; }
   __device__ static float At(const Raw& raw, int) { return __half2float(__ushort_as_half(raw)); }
 };
 
@@ -81,8 +82,8 @@ __device__ inline float Widened(uint16_t bits, Storage storage) {
 
 // Element `at` of rows of that storage.
 __device__ inline float ElementAt(const void* rows, Storage storage, int64_t at) {
-  if (storage == Storage::kFloat32) return __ldg(static_cast<const float*>(rows) + at);
-  return Widened(__ldg(static_cast<const uint16_t*>(rows) + at), storage);
+  if (storage == Storage::kFloat32) return static_cast<const float*>(rows)[at];
+  return Widened(static_cast<const uint16_t*>(rows)[at], storage);
 }
 
 }  // namespace vicinal::cuda

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
 
 namespace vicinal::cuda {
@@ -135,6 +136,7 @@ __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>
   __syncwarp();
   if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
   StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
+  AwaitFormer();
   __syncwarp();
   const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << kBundleItems) - 1u)) == 1u;
   if (alone && Layout::kRows > 1) {

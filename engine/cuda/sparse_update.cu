@@ -10,6 +10,7 @@
 
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/overlap.cuh"
 #include "engine/cuda/pack.cuh"
 #include "engine/cuda/sparse_update.h"
 
@@ -29,6 +30,7 @@ struct Params {
 
 template <int kLanes>
 __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant__ Params params) {
+  LetNextBegin();
   constexpr int kGroups = 32 / kLanes;
   constexpr int kAhead = kLanes < 8 ? kLanes : 8;  // entries of a group that are on their way at once
   const int lane = static_cast<int>(threadIdx.x) % 32, group = lane / kLanes;
@@ -70,6 +72,8 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
 #pragma unroll
     for (int v = 0; v < 4; ++v) sum.v[v] += __shfl_xor_sync(kAll, sum.v[v], distance);
   }
+  // Features and weights are nobody's results; what is stored may lie where others' inputs were.
+  AwaitFormer();
   if (group != 0) return;
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
@@ -79,9 +83,9 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
 }
 
 template <int kLanes>
-void Launch(const Params& params, cudaStream_t stream) {
+cudaError_t Launch(const Params& params, const LaunchTarget& target) {
   const unsigned blocks = static_cast<unsigned>((params.src.rows + kWarps - 1) / kWarps);
-  SparseRows<kLanes><<<blocks, 32 * kWarps, 0, stream>>>(params);
+  return LaunchOverlapping(target.overlap, SparseRows<kLanes>, dim3(blocks), 32 * kWarps, target.stream, params);
 }
 
 }  // namespace
@@ -91,18 +95,10 @@ cudaError_t LaunchSparseUpdate(const SparseUpdateArgs& args, const LaunchTarget&
   const Params params{args.src, static_cast<const float*>(args.weight), PackedStride(args.problem.out_width), args.dst,
                       args.epilogue};
   const int64_t cols = args.dst.cols;
-  if (cols <= 8) {
-    Launch<2>(params, target.stream);
-  } else if (cols <= 16) {
-    Launch<4>(params, target.stream);
-  } else if (cols <= 32) {
-    Launch<8>(params, target.stream);
-  } else if (cols <= 64) {
-    Launch<16>(params, target.stream);
-  } else {
-    Launch<32>(params, target.stream);
-  }
-  return cudaGetLastError();
+  if (cols <= 8) return Launch<2>(params, target);
+  if (cols <= 16) return Launch<4>(params, target);
+  if (cols <= 32) return Launch<8>(params, target);
+  return cols <= 64 ? Launch<16>(params, target) : Launch<32>(params, target);
 }
 
 }  // namespace vicinal::cuda

@@ -89,8 +89,9 @@ class DeviceContext {
   // Whether launches return before they have run, so that a clock around them tells nothing, and recording may pay. On
   // the CPU neither; what follows is for such contexts only.
   virtual bool launches_only() const { return false; }
-  // Calls `launch`, and records what it launches in place of running it. FAILED_PRECONDITION (reason CANNOT_RECORD):
-  // something in it cannot be recorded; nothing ran, and the context goes on.
+  // Calls `launch`, and records what it launches in place of running it. Kernels of a recording may overlap: none
+  // writes what another takes as given (adjacencies, weights, numbers per row, a model's features). FAILED_PRECONDITION
+  // (reason CANNOT_RECORD): something in it cannot be recorded; nothing ran, and the context goes on.
   virtual StatusOr<std::unique_ptr<Recording>> Record(const std::function<Status()>& launch);
   // Launches what was recorded, with the arguments it was recorded with. FAILED_PRECONDITION (CANNOT_RECORD): another
   // context made the recording.

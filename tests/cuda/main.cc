@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
-//   vicinal_cuda_conformance [LIBRARY] [device|aggregate|attention|message|edge|update|rowwise|field ...] [SHARE/OF]
+//   vicinal_cuda_conformance [LIBRARY] [device|overlap|aggregate|attention|message|edge|update|rowwise|field ...]
+//       [SHARE/OF]
 // SHARE/OF: only that share (from 0) of the cases of aggregate, attention and message.
 // Exit status 77: no GPU here, nothing tested.
 #include <cstdio>
@@ -37,6 +38,7 @@ int Main(const std::string& library, const std::vector<std::string>& wanted, Rep
     return wanted.empty();
   };
   if (want("device")) RunDeviceCases(gpu, report);
+  if (want("overlap")) RunOverlapCases(gpu, report);
   if (want("rowwise")) RunRowwiseCases(gpu, report);
   if (want("update")) RunUpdateCases(gpu, report);
   if (want("attention")) RunAttentionCases(gpu, report);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of a recording overlap. A chain of small ones over two matrices, in which each reads what the one before it
+// wrote and writes what the one before that read, gives the bits of the same chain launched one by one, whatever runs
+// ahead; also where rows are cut, and where the chain is replayed before the last replay has ended.
+#include <string>
+#include <vector>
+
+#include "engine/kernels/adjacency_layout.h"
+#include "tests/cuda/cases.h"
+#include "tests/cuda/graph_zoo.h"
+
+namespace vicinal::cuda_test {
+namespace {
+
+constexpr int kSteps = 8;
+
+// Means of `graph`, and products between them: from `a` to `b` and back, kSteps times.
+class Chain {
+ public:
+  Chain(Gpu& gpu, const HostGraph& graph, int64_t width, bool sparse_start)
+      : gpu_(gpu),
+        width_(width),
+        sparse_start_(sparse_start),
+        graph_(*gpu.device, graph),
+        a_(*gpu.device, RandomMatrix(graph.rows, width, 91), {}, 0.0f),
+        b_(*gpu.device, RandomMatrix(graph.rows, width, 92), {}, 0.0f),
+        begin_(a_.Download(*gpu.device)),
+        bias_(*gpu.device, RandomVector(width, 93)),
+        mean_(*gpu.registry.aggregate.kernels().front()),
+        product_(*gpu.registry.dense_update.kernels().front()),
+        sparse_(*gpu.registry.sparse_update.kernels().front()) {
+    MeanArgs(graph);
+    std::vector<float> weight = RandomVector(width * width, 94);
+    std::vector<char> packed(product_.kernel().PackedBytes(width, width));
+    product_.kernel().Pack({weight.data(), width, width, width}, packed.data());
+    packed_ = DeviceArray<char>(*gpu.device, packed);
+    multiply_.problem = {graph.rows, width, width};
+    multiply_.src = b_.view();
+    multiply_.dst = a_.view();
+    multiply_.weight = packed_.data();
+    if (sparse_start) SparseArgs(graph);
+  }
+
+  Status Launch() const {
+    if (sparse_start_) VICINAL_RETURN_IF_ERROR(sparse_.Launch(*gpu_.context, start_, nullptr));
+    for (int step = 0; step < kSteps; ++step) {
+      VICINAL_RETURN_IF_ERROR(mean_.Launch(*gpu_.context, aggregate_, scratch_.data()));
+      VICINAL_RETURN_IF_ERROR(product_.Launch(*gpu_.context, multiply_, nullptr));
+    }
+    return OkStatus();
+  }
+  void Restart() const {
+    MustBeOk(gpu_.device->CopyFromHost(a_.view().data, begin_.values.data(), begin_.values.size() * sizeof(float)),
+             "begin again");
+  }
+  HostMatrix Result() const { return a_.Download(*gpu_.device); }
+
+ private:
+  void MeanArgs(const HostGraph& graph) {
+    aggregate_.problem.reduce = Reduce::kMean;
+    aggregate_.problem.rows = aggregate_.problem.cols = graph.rows;
+    aggregate_.problem.edges = graph.edges();
+    aggregate_.problem.width = width_;
+    aggregate_.adjacency = graph_.view(false);
+    LayoutSource source(aggregate_.adjacency, {}, *gpu_.device);
+    auto layout = mean_.kernel().MakeLayout(aggregate_.problem, {}, source);
+    MustBeOk(layout.status(), "making a layout");
+    layout_ = *std::move(layout);
+    aggregate_.layout = layout_.get();
+    aggregate_.src = a_.view();
+    aggregate_.dst = b_.view();
+    aggregate_.epilogue.bias = bias_.data();
+    aggregate_.epilogue.activation.kind = ActivationKind::kRelu;
+    scratch_ = Scratch(*gpu_.device, mean_.kernel().ScratchBytes(aggregate_.problem, {}, 1));
+  }
+
+  // The graph's edges as features, as many as it has sources.
+  void SparseArgs(const HostGraph& graph) {
+    std::vector<float> weight = RandomVector(width_ * graph.cols, 95);
+    std::vector<char> packed(sparse_.kernel().PackedBytes(width_, graph.cols));
+    sparse_.kernel().Pack({weight.data(), width_, graph.cols, graph.cols}, packed.data());
+    start_packed_ = DeviceArray<char>(*gpu_.device, packed);
+    start_.problem = {graph.rows, graph.cols, width_, graph.edges()};
+    start_.src = graph_.view(true);
+    start_.weight = start_packed_.data();
+    start_.dst = a_.view();
+  }
+
+  Gpu& gpu_;
+  const int64_t width_;
+  const bool sparse_start_;
+  const DeviceGraph graph_;
+  const DeviceMatrix a_, b_;
+  const HostMatrix begin_;
+  const DeviceArray<float> bias_;
+  const RegisteredKernel<AggregateKernel>& mean_;
+  const RegisteredKernel<DenseUpdateKernel>& product_;
+  const RegisteredKernel<SparseUpdateKernel>& sparse_;
+  AdjacencyLayoutRef layout_;
+  DeviceArray<float> scratch_;
+  DeviceArray<char> packed_, start_packed_;
+  AggregateArgs aggregate_;
+  DenseUpdateArgs multiply_;
+  SparseUpdateArgs start_;
+};
+
+void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width, bool sparse_start) {
+  const Chain chain(gpu, graph, width, sparse_start);
+  const std::string what = graph.name + ", width " + std::to_string(width) + (sparse_start ? ", sparse features" : "");
+  MustBeOk(chain.Launch(), "a chain");
+  MustBeOk(gpu.context->Synchronize(), "a chain");
+  const HostMatrix want = chain.Result();
+  auto recording = gpu.context->Record([&] { return chain.Launch(); });
+  MustBeOk(recording.status(), "record a chain");
+  for (int i = 0; i < 10; ++i) {
+    chain.Restart();
+    MustBeOk(gpu.context->Replay(**recording), "replay a chain");
+    MustBeOk(gpu.context->Synchronize(), "replay a chain");
+    report.CheckSame("overlap", what, chain.Result(), want);
+  }
+  if (!sparse_start) return;
+  for (int i = 0; i < 50; ++i) MustBeOk(gpu.context->Replay(**recording), "replay a chain");
+  report.CheckSame("overlap", what + ", one replay behind the other", chain.Result(), want);
+}
+
+}  // namespace
+
+void RunOverlapCases(Gpu& gpu, Report& report) {
+  for (const HostGraph& graph : GraphZoo()) {
+    if (graph.rows != graph.cols) continue;
+    for (const int64_t width : {1, 7, 16, 64, 100}) {
+      for (const bool sparse_start : {false, true}) CheckChain(gpu, report, graph, width, sparse_start);
+    }
+  }
+  // More rows than the device holds blocks for at once.
+  std::vector<int64_t> degrees(60'000);
+  for (size_t i = 0; i < degrees.size(); ++i) degrees[i] = static_cast<int64_t>(i % 40 == 0 ? 300 : i % 7);
+  const HostGraph large = RandomGraph("60,000 rows", 60'000, degrees, 17);
+  for (const int64_t width : {16, 64}) CheckChain(gpu, report, large, width, true);
+}
+
+}  // namespace vicinal::cuda_test
