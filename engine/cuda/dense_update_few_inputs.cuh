@@ -12,6 +12,7 @@ namespace vicinal::cuda {
 // kCols lanes side by side make a row. REQUIRES: in_width <= kFoldInputs, one fold.
 template <int kCols>
 __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ DenseParams params) {
+  LetNextBegin();
   constexpr int kAhead = 16;
   const int64_t row = int64_t{blockIdx.x} * (128 / kCols) + threadIdx.x / kCols;
   const int64_t col = threadIdx.x % kCols;

@@ -167,6 +167,7 @@ template <class T, int kVec>
 __global__ void __launch_bounds__(32 * T::kMaxWarps)
     DenseSplit(const __grid_constant__ DenseParams params, int rounds) {
   using Copies = StripCopies<T, kVec>;
+  LetNextBegin();
   extern __shared__ __align__(16) float shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warps = static_cast<int>(blockDim.x) / 32, per_round = warps * T::kFoldLanes;

@@ -16,6 +16,7 @@
 #include "engine/cuda/async_copy.cuh"
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/overlap.cuh"
 #include "engine/cuda/pack.cuh"
 
 namespace vicinal::cuda {
@@ -189,6 +190,7 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
 
 template <class T, int kVec>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __grid_constant__ DenseParams params) {
+  LetNextBegin();
   extern __shared__ __align__(16) float shared[];
   typename T::Panel* const stages = reinterpret_cast<typename T::Panel*>(shared);
   // Tiles side by side run together: they read the same rows.
