@@ -10,6 +10,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   list(APPEND VICINAL_WARNINGS -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
        -Wno-stringop-overread)
 endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Of a source that another one includes it believes that it is a header.
+  list(APPEND VICINAL_WARNINGS -Wno-subobject-linkage)
+endif()
 
 function(_vicinal_options target)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
@@ -70,8 +74,14 @@ function(_vicinal_header_checks name headers)
     list(APPEND sources "${source}")
   endforeach()
   add_library(${name}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+  set_target_properties(${name}_headers PROPERTIES UNITY_BUILD OFF)
   _vicinal_options(${name}_headers)
   target_compile_options(${name}_headers PRIVATE -fsyntax-only)
+  if(CMAKE_CXX_COMPILER_LAUNCHER)
+    # A check costs little more than the preprocessor, which ccache would run first.
+    set_target_properties(${name}_headers PROPERTIES
+      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
   target_link_libraries(${name}_headers PRIVATE ${name})
   if(NOT TARGET vicinal_headers)
     add_custom_target(vicinal_headers)
