@@ -176,7 +176,7 @@ TEST_F(PrepareTest, EndsWhenItIsGivenUp) {
     for (int patience = 0;; ++patience) {
       int asked = 0;
       PrepareContext context = {device_.get(), &clock_, &stats_, {}};
-      context.choose.caches = kCaches;
+      context.choose.caches = kSmallCaches;
       context.choose.given_up = [&] { return asked++ >= patience; };
       const auto upload = PrepareGraph(Source(edges, order), 7, context);
       asked_in_all = asked;
