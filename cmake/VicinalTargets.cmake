@@ -10,6 +10,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   list(APPEND VICINAL_WARNINGS -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
        -Wno-stringop-overread)
 endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Of a source that another one includes it believes that it is a header.
+  list(APPEND VICINAL_WARNINGS -Wno-subobject-linkage)
+endif()
 
 function(_vicinal_options target)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
@@ -70,8 +74,14 @@ function(_vicinal_header_checks name headers)
     list(APPEND sources "${source}")
   endforeach()
   add_library(${name}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+  set_target_properties(${name}_headers PROPERTIES UNITY_BUILD OFF)
   _vicinal_options(${name}_headers)
   target_compile_options(${name}_headers PRIVATE -fsyntax-only)
+  if(CMAKE_CXX_COMPILER_LAUNCHER)
+    # A check costs little more than the preprocessor, which ccache would run first.
+    set_target_properties(${name}_headers PROPERTIES
+      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
   target_link_libraries(${name}_headers PRIVATE ${name})
   if(NOT TARGET vicinal_headers)
     add_custom_target(vicinal_headers)
@@ -98,12 +108,14 @@ function(_vicinal_test_options target)
 endfunction()
 
 # vicinal_test(NAME SOURCES ... DEPS ... [LABELS fast|slow|integration|tsan ...] [WHOLE] [NO_TSAN] [TIMEOUT s]
-#              [PRECOMPILED kind])
+#              [PRECOMPILED kind] [TSAN_FILTER filter])
 # A GoogleTest program. Each TEST becomes one CTest test, unless WHOLE: then the program is one CTest test (for suites
 # with thousands of parameters, where a process for each would cost more than the tests). NO_TSAN: what is tested starts no
 # thread and takes no lock, or runs with other models what another test runs under the thread sanitizer already.
+# TSAN_FILTER: of a program that is WHOLE, the tests that start threads, as GoogleTest's filter; the rest say nothing to
+# the thread sanitizer.
 function(vicinal_test name)
-  cmake_parse_arguments(ARG "WHOLE;NO_TSAN" "TIMEOUT;PRECOMPILED" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE;NO_TSAN" "TIMEOUT;PRECOMPILED;TSAN_FILTER" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -124,8 +136,14 @@ function(vicinal_test name)
     VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" VICINAL_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     VICINAL_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
   if(ARG_WHOLE)
-    add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+    set(filter "")
+    if(ARG_TSAN_FILTER AND VICINAL_SANITIZE STREQUAL "thread")
+      set(filter "--gtest_filter=${ARG_TSAN_FILTER}")
+    endif()
+    add_test(NAME ${name} COMMAND ${name} ${filter})
+    # A filter that fits nothing would pass.
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+      FAIL_REGULAR_EXPRESSION "Running 0 tests")
   else()
     include(GoogleTest)
     gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_LIST tests PROPERTIES TIMEOUT ${ARG_TIMEOUT}

@@ -84,8 +84,8 @@ run_tests() {
   local preset="$1" report="$PWD/build/$1/tests.xml" log="build/$1/tests.log"
   shift
   rm -f "$report"
-  # More at once than there are cores: many tests mostly wait, a server's stop up to two seconds for the poll of its
-  # metrics port. Under the thread sanitizer two at once took 343 s of 428 s of processor time.
+  # More at once than there are cores: many tests mostly wait, for a server that starts or for their own threads. Under the
+  # thread sanitizer two at once took 343 s of 428 s of processor time.
   ctest --test-dir "build/$preset" -j "$((2 * jobs))" --output-on-failure --no-tests=error --output-junit "$report" "$@" >"$log" 2>&1 ||
     grep -Ev '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )' "$log" || true
   if [[ ! -f "$report" ]]; then

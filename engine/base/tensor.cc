@@ -13,7 +13,7 @@
 namespace vicinal {
 namespace {
 
-absl::string_view Abs(std::string_view s) { return absl::string_view(s.data(), s.size()); }
+absl::string_view AbslView(std::string_view s) { return absl::string_view(s.data(), s.size()); }
 
 template <class T>
 T Load(const char* at) {
@@ -23,8 +23,9 @@ T Load(const char* at) {
 }
 
 Status WrongType(const TensorView& tensor, std::string_view name, const char* wanted) {
-  return InvalidArgument("WRONG_TYPE", name,
-                         absl::StrCat(Abs(name), " is ", Abs(ToString(tensor.dtype)), "; it must be ", wanted));
+  return InvalidArgument(
+      "WRONG_TYPE", name,
+      absl::StrCat(AbslView(name), " is ", AbslView(ToString(tensor.dtype)), "; it must be ", wanted));
 }
 
 }  // namespace
@@ -73,11 +74,11 @@ StatusOr<int64_t> ElementCount(const TensorView& tensor, std::string_view name) 
     if (extent < 0) {
       return InvalidArgument(
           "BAD_SHAPE", name,
-          absl::StrCat(Abs(name), " has shape ", ShapeToString(tensor.shape), ": an extent is negative"));
+          absl::StrCat(AbslView(name), " has shape ", ShapeToString(tensor.shape), ": an extent is negative"));
     }
     if (extent > 0 && count > std::numeric_limits<int64_t>::max() / 8 / extent) {
       return InvalidArgument("BAD_SHAPE", name,
-                             absl::StrCat(Abs(name), " has shape ", ShapeToString(tensor.shape), ": too large"));
+                             absl::StrCat(AbslView(name), " has shape ", ShapeToString(tensor.shape), ": too large"));
     }
     count *= extent;
   }
@@ -90,8 +91,8 @@ StatusOr<int64_t> CheckBytes(const TensorView& tensor, std::string_view name) {
   if (static_cast<int64_t>(tensor.bytes.size()) != expected) {
     return InvalidArgument(
         "TENSOR_SIZE_MISMATCH", name,
-        absl::StrCat(Abs(name), " has ", tensor.bytes.size(), " bytes, but ", Abs(ToString(tensor.dtype)), " ",
-                     ShapeToString(tensor.shape), " needs ", expected));
+        absl::StrCat(AbslView(name), " has ", tensor.bytes.size(), " bytes, but ", AbslView(ToString(tensor.dtype)),
+                     " ", ShapeToString(tensor.shape), " needs ", expected));
   }
   return count;
 }
@@ -134,8 +135,8 @@ StatusOr<std::vector<int64_t>> ToInts(const TensorView& tensor, std::string_view
 Status CheckFinite(const float* values, int64_t count, int64_t cols, std::string_view name) {
   for (int64_t i = 0; i < count; ++i) {
     if (std::isfinite(values[i])) continue;
-    const std::string at =
-        cols > 0 ? absl::StrCat(Abs(name), "[", i / cols, ", ", i % cols, "]") : absl::StrCat(Abs(name), "[", i, "]");
+    const std::string at = cols > 0 ? absl::StrCat(AbslView(name), "[", i / cols, ", ", i % cols, "]")
+                                    : absl::StrCat(AbslView(name), "[", i, "]");
     return InvalidArgument("NOT_FINITE", name, absl::StrCat(at, " is ", values[i], "; every value must be finite"));
   }
   return OkStatus();

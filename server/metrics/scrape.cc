@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/metrics/wake.h"
 
 namespace vicinal::server {
 namespace {
@@ -79,7 +80,7 @@ MetricFamily Launches(const StateSnapshot& state) {
 Scrape::Scrape(Metrics::Options options)
     : options_(std::move(options)),
       start_seconds_(Seconds((options_.clock != nullptr ? *options_.clock : Clock::Real()).WallNow())) {}
-Scrape::~Scrape() = default;
+Scrape::~Scrape() { StopServing(); }
 
 std::vector<MetricFamily> Scrape::Collect() const {
   StateSnapshot state;
@@ -120,13 +121,14 @@ void Scrape::SetSource(std::function<StateSnapshot()> source) {
 StatusOr<int> Scrape::Serve(const std::string& host, int port,
                             std::vector<std::shared_ptr<prometheus::Collectable>> parts) {
   // The HTTP library knows addresses, not names.
-  const std::string address = absl::StrCat(host == "localhost" ? "127.0.0.1" : host, ":", port);
+  host_ = host == "localhost" ? "127.0.0.1" : host;
+  const std::string address = absl::StrCat(host_, ":", port);
   try {  // prometheus-cpp tells of a port that is taken with an exception
     // Connections that send nothing hold a thread each, until the timeout: more threads than a scraper needs.
     exposer_ = std::make_unique<prometheus::Exposer>(
         std::vector<std::string>{"listening_ports", address, "num_threads", "8", "request_timeout_ms", "2000"});
     for (const auto& part : parts) exposer_->RegisterCollectable(part);
-    return exposer_->GetListeningPorts().at(0);
+    return port_ = exposer_->GetListeningPorts().at(0);
   } catch (const std::exception&) {  // its text does not say why
     exposer_.reset();
     return FailedPrecondition(
@@ -136,6 +138,8 @@ StatusOr<int> Scrape::Serve(const std::string& host, int port,
   }
 }
 
-void Scrape::StopServing() { exposer_.reset(); }
+void Scrape::StopServing() {
+  if (exposer_ != nullptr) StopWoken(host_, port_, [this] { exposer_.reset(); });
+}
 
 }  // namespace vicinal::server

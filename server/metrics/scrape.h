@@ -37,6 +37,8 @@ class Scrape final : public prometheus::Collectable {
   mutable Mutex mutex_;  // held while the source is asked
   std::function<StateSnapshot()> source_ VICINAL_GUARDED_BY(mutex_);
   std::string device_ VICINAL_GUARDED_BY(mutex_);
+  std::string host_;  // that it listens at, and its port
+  int port_ = 0;
   std::unique_ptr<prometheus::Exposer> exposer_;
 };
 

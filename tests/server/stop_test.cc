@@ -11,7 +11,7 @@
 namespace vicinal::server {
 namespace {
 
-constexpr std::chrono::milliseconds kLong = std::chrono::hours(1);
+constexpr std::chrono::milliseconds kHour = std::chrono::hours(1);
 constexpr std::chrono::milliseconds kNone{0};
 
 // Puts the thread's signal mask back.
@@ -30,7 +30,7 @@ class StopTest : public ::testing::Test {
 
 TEST_F(StopTest, EndsWithTheStop) {
   int stopped = 0;
-  EXPECT_EQ(StopOrExit({[&] { ++stopped; }, [] {}, kLong, kLong}, signals_, log_), 0);
+  EXPECT_EQ(StopOrExit({[&] { ++stopped; }, [] {}, kHour, kHour}, signals_, log_), 0);
   EXPECT_EQ(stopped, 1);
 }
 
@@ -38,24 +38,24 @@ TEST_F(StopTest, AFurtherSignalHurries) {
   std::latch hurried(1);
   pthread_kill(pthread_self(), SIGHUP);  // heeded by nobody
   pthread_kill(pthread_self(), SIGTERM);
-  EXPECT_EQ(StopOrExit({[&] { hurried.wait(); }, [&] { hurried.count_down(); }, kLong, kLong}, signals_, log_), 0);
+  EXPECT_EQ(StopOrExit({[&] { hurried.wait(); }, [&] { hurried.count_down(); }, kHour, kHour}, signals_, log_), 0);
 }
 
 TEST_F(StopTest, AStuckStopEndsTheProcess) {
   std::latch never(1);
-  EXPECT_EXIT(StopOrExit({[&] { never.wait(); }, [] {}, kNone, kLong}, signals_, log_),
+  EXPECT_EXIT(StopOrExit({[&] { never.wait(); }, [] {}, kNone, kHour}, signals_, log_),
               ::testing::ExitedWithCode(kStuckExit), "\"level\":\"error\".*stuck while stopping");
 }
 
 TEST_F(StopTest, AStuckStopEndsWithTheCodeItWasGiven) {
   std::latch never(1);
-  EXPECT_EXIT(StopOrExit({[&] { never.wait(); }, [] {}, kNone, kLong, kDeviceLostExit}, signals_, log_),
+  EXPECT_EXIT(StopOrExit({[&] { never.wait(); }, [] {}, kNone, kHour, kDeviceLostExit}, signals_, log_),
               ::testing::ExitedWithCode(kDeviceLostExit), "stuck while stopping");
 }
 
 TEST_F(StopTest, AStuckStopEndsTheProcessSoonerWhenHurried) {
   std::latch never(1);
-  const StopPlan plan = {[&] { never.wait(); }, [] {}, kLong, kNone};
+  const StopPlan plan = {[&] { never.wait(); }, [] {}, kHour, kNone};
   EXPECT_EXIT(
       {
         pthread_kill(pthread_self(), SIGINT);

@@ -12,7 +12,7 @@
 namespace vicinal::client::cli {
 namespace {
 
-absl::Status Upload(const Context& context) {
+absl::Status UploadFeatures(const Context& context) {
   const Arguments& args = context.args;
   CLIENT_ASSIGN_OR_RETURN(const Features features, ReadFeatures(args.Positional(0)));
   v1::UploadFeaturesSpec spec;
@@ -39,7 +39,7 @@ absl::Status Upload(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status List(const Context& context) {
+absl::Status ListFeatures(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::FeatureSet> sets,
                           context.client.ListFeatures(context.args.Text("graph")));
   if (!context.json) {
@@ -52,7 +52,7 @@ absl::Status List(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status Delete(const Context& context) {
+absl::Status DeleteFeatures(const Context& context) {
   const std::string graph = context.args.Text("graph"), name = context.args.Positional(0);
   CLIENT_RETURN_IF_ERROR(context.client.DeleteFeatures(graph, name));
   if (context.json) {
@@ -79,9 +79,9 @@ std::vector<Command> FeaturesCommands() {
          {"replace", OptionKind::kFlag, "", "replace a set of this name"},
          {"if_version", OptionKind::kInteger, "V", "replace, but only version V"},
          {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}},
-       Upload},
-      {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, List},
-      {{"features delete", {"NAME"}, "Deletes a feature set of a graph.", "", {graph}}, Delete},
+       UploadFeatures},
+      {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, ListFeatures},
+      {{"features delete", {"NAME"}, "Deletes a feature set of a graph.", "", {graph}}, DeleteFeatures},
   };
 }
 

@@ -74,7 +74,7 @@ void PrintFile(const Context& context, const GraphData& graph) {
   for (const std::string& note : graph.notes) context.out << "  note: " << note << '\n';
 }
 
-absl::Status Upload(const Context& context) {
+absl::Status UploadGraph(const Context& context) {
   const Arguments& args = context.args;
   if (!wire::IsValidName(args.Text("name"))) {
     return absl::InvalidArgumentError(
@@ -110,7 +110,7 @@ absl::Status Upload(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status List(const Context& context) {
+absl::Status ListGraphs(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Graph> graphs, context.client.ListGraphs());
   if (context.json) {
     Json list = Json::array();
@@ -122,7 +122,7 @@ absl::Status List(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status Get(const Context& context) {
+absl::Status GetGraph(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Positional(0)));
   if (context.json) {
     context.PrintJson(ToJson(graph));
@@ -132,7 +132,7 @@ absl::Status Get(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status Delete(const Context& context) {
+absl::Status DeleteGraph(const Context& context) {
   const std::string& name = context.args.Positional(0);
   CLIENT_RETURN_IF_ERROR(context.client.DeleteGraph(name, context.args.Integer("if_version", 0)));
   if (context.json) {
@@ -189,15 +189,15 @@ Syntax UploadSyntax() {
 
 std::vector<Command> GraphCommands() {
   return {
-      {UploadSyntax(), Upload},
-      {{"graph list", {}, "Lists the graphs.", "", {}}, List},
-      {{"graph get", {"NAME"}, "Shows a graph: state, stages, profile, feature sets.", "", {}}, Get},
+      {UploadSyntax(), UploadGraph},
+      {{"graph list", {}, "Lists the graphs.", "", {}}, ListGraphs},
+      {{"graph get", {"NAME"}, "Shows a graph: state, stages, profile, feature sets.", "", {}}, GetGraph},
       {{"graph delete",
         {"NAME"},
         "Deletes a graph and its feature sets.",
         "",
         {{"if_version", OptionKind::kInteger, "V", "only when the graph has this version"}}},
-       Delete},
+       DeleteGraph},
       ExplainCommand(),
       TuneCommand(),
   };

@@ -17,7 +17,7 @@ UploadTensor FileTensor(const std::string& name, const std::string& bytes) {
   return {name, v1::DATA_TYPE_UINT8, {static_cast<int64_t>(bytes.size())}, bytes};
 }
 
-absl::Status Upload(const Context& context) {
+absl::Status UploadModel(const Context& context) {
   const Arguments& args = context.args;
   for (const char* option : {"reference_graph", "reference_features", "tolerance"}) {
     if (args.Has(option) && !args.Has("reference")) {
@@ -61,7 +61,7 @@ absl::Status Upload(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status List(const Context& context) {
+absl::Status ListModels(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Model> models, context.client.ListModels());
   if (!context.json) {
     PrintModels(models, context.out);
@@ -73,7 +73,7 @@ absl::Status List(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status Get(const Context& context) {
+absl::Status GetModel(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const v1::Model model, context.client.GetModel(context.args.Positional(0)));
   if (context.json) {
     context.PrintJson(ToJson(model));
@@ -83,7 +83,7 @@ absl::Status Get(const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status Delete(const Context& context) {
+absl::Status DeleteModel(const Context& context) {
   const std::string& name = context.args.Positional(0);
   CLIENT_RETURN_IF_ERROR(context.client.DeleteModel(name, context.args.Integer("if_version", 0)));
   if (context.json) {
@@ -114,15 +114,15 @@ std::vector<Command> ModelCommands() {
          {"reference_features", OptionKind::kText, "NAME", "that graph's feature set; default unless said"},
          {"tolerance", OptionKind::kNumber, "T", "largest relative difference allowed; 1e-4 unless said"},
          {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}},
-       Upload},
-      {{"model list", {}, "Lists the models.", "", {}}, List},
-      {{"model get", {"NAME"}, "Shows a model: layers, outputs, sizes.", "", {}}, Get},
+       UploadModel},
+      {{"model list", {}, "Lists the models.", "", {}}, ListModels},
+      {{"model get", {"NAME"}, "Shows a model: layers, outputs, sizes.", "", {}}, GetModel},
       {{"model delete",
         {"NAME"},
         "Deletes a model.",
         "",
         {{"if_version", OptionKind::kInteger, "V", "only when the model has this version"}}},
-       Delete},
+       DeleteModel},
   };
 }
 

@@ -51,7 +51,7 @@ absl::Status ParseForce(const std::string& text, v1::ForcedKernel* force) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::TuneGraphRequest> MakeRequest(const Arguments& args) {
+absl::StatusOr<v1::TuneGraphRequest> MakeTuneRequest(const Arguments& args) {
   v1::TuneGraphRequest request;
   request.set_name(args.Positional(0));
   request.set_operation(args.Text("operation"));
@@ -98,7 +98,7 @@ absl::Status Tune(const Context& context) {
   if (args.Has("reset") && args.Has("force")) {
     return absl::InvalidArgumentError("--reset and --force exclude each other");
   }
-  CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphRequest request, MakeRequest(args));
+  CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphRequest request, MakeTuneRequest(args));
   CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphResponse response, context.client.TuneGraph(request));
   Print(context, response);
   return absl::OkStatus();

@@ -9,7 +9,7 @@
 namespace vicinal::internal {
 namespace {
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerAppnp(const LayerContext& context) {
   const Arguments& args = context.args;
   const bool normalize = args.Bool("normalize");
   const int64_t width = context.input_width();
@@ -41,7 +41,7 @@ LayerType Appnp() {
   AddArguments(MessagePassingArguments(true), &type.arguments);
   type.convolution = true;
   type.takes_edge_weight = true;
-  type.lower = Lower;
+  type.lower = LowerAppnp;
   return type;
 }
 

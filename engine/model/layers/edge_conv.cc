@@ -58,7 +58,7 @@ class EdgeNetwork {
   bool own_ = false;   // the last layer is a normalisation's own: a product after it takes it in
 };
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerEdgeConv(const LayerContext& context) {
   EdgeMlpStep step;
   step.reduce = context.args.Aggr();
   VICINAL_ASSIGN_OR_RETURN(
@@ -89,7 +89,7 @@ LayerType EdgeConv() {
   type.arguments = {NestedArgument("nn"), AggrArgument("max")};
   AddArguments(MessagePassingArguments(false), &type.arguments);
   type.convolution = true;
-  type.lower = Lower;
+  type.lower = LowerEdgeConv;
   return type;
 }
 

@@ -9,7 +9,7 @@
 namespace vicinal::internal {
 namespace {
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerGcn(const LayerContext& context) {
   const Arguments& args = context.args;
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   const int64_t width = args.Int("out_channels");
@@ -45,7 +45,7 @@ LayerType GcnConv() {
   AddArguments(MessagePassingArguments(true), &type.arguments);
   type.convolution = true;
   type.takes_edge_weight = true;
-  type.lower = Lower;
+  type.lower = LowerGcn;
   return type;
 }
 

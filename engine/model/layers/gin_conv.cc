@@ -15,7 +15,7 @@ StatusOr<double> Epsilon(const LayerContext& context) {
   return static_cast<double>(eps->values[0]);
 }
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerGin(const LayerContext& context) {
   PropagateStep propagate;
   VICINAL_ASSIGN_OR_RETURN(const double eps, Epsilon(context));
   propagate.self_scale = 1.0 + eps;
@@ -38,7 +38,7 @@ LayerType GinConv() {
   type.arguments = {NestedArgument("nn"), NumberArgument("eps", 0.0, -1e6, 1e6), BoolArgument("train_eps", false)};
   AddArguments(MessagePassingArguments(true), &type.arguments);
   type.convolution = true;
-  type.lower = Lower;
+  type.lower = LowerGin;
   return type;
 }
 

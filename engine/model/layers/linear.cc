@@ -16,7 +16,7 @@ StatusOr<int64_t> OutWidth(const LayerContext& context) {
   return args.Int(geometric ? "out_channels" : "out_features");
 }
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerLinear(const LayerContext& context) {
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_features"));
   VICINAL_ASSIGN_OR_RETURN(const int64_t out, OutWidth(context));
@@ -43,7 +43,7 @@ LayerType LinearLayer() {
                     IgnoredArgument("device"),
                     IgnoredArgument("dtype")};
   type.nestable = true;
-  type.lower = Lower;
+  type.lower = LowerLinear;
   return type;
 }
 

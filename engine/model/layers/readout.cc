@@ -10,7 +10,7 @@ StatusOr<ValueId> Lower(const LayerContext& context, Reduce reduce) {
   return context.steps.Emit(ReadoutStep{reduce}, {context.input()}, context.input_width());
 }
 
-StatusOr<ValueId> LowerAdd(const LayerContext& context) { return Lower(context, Reduce::kSum); }
+StatusOr<ValueId> LowerSum(const LayerContext& context) { return Lower(context, Reduce::kSum); }
 StatusOr<ValueId> LowerMean(const LayerContext& context) { return Lower(context, Reduce::kMean); }
 StatusOr<ValueId> LowerMax(const LayerContext& context) { return Lower(context, Reduce::kMax); }
 StatusOr<ValueId> LowerMin(const LayerContext& context) { return Lower(context, Reduce::kMin); }
@@ -25,10 +25,10 @@ LayerType Pool(const char* name, StatusOr<ValueId> (*lower)(const LayerContext&)
 
 }  // namespace
 
-LayerType GlobalAddPool() { return Pool("global_add_pool", LowerAdd); }
+LayerType GlobalAddPool() { return Pool("global_add_pool", LowerSum); }
 LayerType GlobalMeanPool() { return Pool("global_mean_pool", LowerMean); }
 LayerType GlobalMaxPool() { return Pool("global_max_pool", LowerMax); }
-LayerType SumAggregation() { return Pool("SumAggregation", LowerAdd); }
+LayerType SumAggregation() { return Pool("SumAggregation", LowerSum); }
 LayerType MeanAggregation() { return Pool("MeanAggregation", LowerMean); }
 LayerType MaxAggregation() { return Pool("MaxAggregation", LowerMax); }
 LayerType MinAggregation() { return Pool("MinAggregation", LowerMin); }

@@ -8,7 +8,7 @@
 namespace vicinal::internal {
 namespace {
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerSage(const LayerContext& context) {
   const Arguments& args = context.args;
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   const int64_t in = context.input_width(), out = args.Int("out_channels");
@@ -51,7 +51,7 @@ LayerType SageConv() {
                     BoolArgument("bias", true)};
   AddArguments(MessagePassingArguments(false), &type.arguments);
   type.convolution = true;
-  type.lower = Lower;
+  type.lower = LowerSage;
   return type;
 }
 

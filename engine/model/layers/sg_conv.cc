@@ -8,7 +8,7 @@
 namespace vicinal::internal {
 namespace {
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerSg(const LayerContext& context) {
   const Arguments& args = context.args;
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   const int64_t in = context.input_width(), out = args.Int("out_channels");
@@ -35,7 +35,7 @@ LayerType SgConv() {
   AddArguments(MessagePassingArguments(true), &type.arguments);
   type.convolution = true;
   type.takes_edge_weight = true;
-  type.lower = Lower;
+  type.lower = LowerSg;
   return type;
 }
 

@@ -28,7 +28,7 @@ Status SkipTensors(const LayerContext& context, int64_t width) {
   return context.tensors.BindUnread(name + "bias", {width}, context.Describe());
 }
 
-StatusOr<ValueId> Lower(const LayerContext& context) {
+StatusOr<ValueId> LowerTransformer(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(const Heads heads, ReadHeads(context));
   AttentionStep step;
   step.kind = AttentionKind::kDot;
@@ -61,7 +61,7 @@ LayerType TransformerConv() {
                &type.arguments);
   AddArguments(MessagePassingArguments(true), &type.arguments);
   type.convolution = true;
-  type.lower = Lower;
+  type.lower = LowerTransformer;
   return type;
 }
 

@@ -19,7 +19,7 @@ TEST_F(TuningTest, LimitsEndTheWaitNotTheWork) {
   request.limits.deadline = Clock::Real().Now() - std::chrono::seconds(1);
   const auto late = engine_->TuneGraph(request);
   EXPECT_TRUE(late.ok() || late.status().code() == StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(AwaitTuning(*engine_, "g")[0].state, TuningState::kTuned);
+  EXPECT_EQ(AwaitTuning("g")[0].state, TuningState::kTuned);
   request.limits = {};
   request.wait = false;
   EXPECT_TRUE(engine_->TuneGraph(request).ok());

@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/base/mutex.h"
+#include "engine/base/stats.h"
 #include "tests/engine/engine/small_world.h"
 
 namespace vicinal::testing {
@@ -33,12 +35,13 @@ class ToldMeter final : public RunMeter {
   const Times times_;
 };
 
-// A graph so large that kernels have more than one configuration for it, and a GCN 3 -> 16 -> 8.
-inline constexpr int64_t kNodes = 60'000;
+// A graph so large that kernels have more than one configuration for it, that is, whose rows of 8 columns lie beyond
+// half a mebibyte, and a GCN 12 -> 16 -> 8, which aggregates 12 and 8 columns.
+inline constexpr int64_t kNodes = 20'000, kColumns = 12;
 inline constexpr char kGcn[] = R"({
-  "format": "vicinal.model/1", "in_channels": 3,
+  "format": "vicinal.model/1", "in_channels": 12,
   "layers": [
-    {"name": "conv1", "type": "GCNConv", "args": {"in_channels": 3, "out_channels": 16}},
+    {"name": "conv1", "type": "GCNConv", "args": {"in_channels": 12, "out_channels": 16}},
     {"name": "act", "type": "ReLU"},
     {"name": "conv2", "type": "GCNConv", "args": {"in_channels": 16, "out_channels": 8}}
   ]})";
@@ -52,12 +55,12 @@ inline GraphSource LargeGraph() {
     ends.push_back(static_cast<int64_t>((state >> 33) % kNodes));
   }
   std::vector<float> x;
-  for (int64_t i = 0; i < kNodes * 3; ++i) x.push_back(0.25f * static_cast<float>(i % 11) - 1.0f);
+  for (int64_t i = 0; i < kNodes * kColumns; ++i) x.push_back(0.25f * static_cast<float>(i % 11) - 1.0f);
   GraphSource source;
   source.name = "g";
   source.node_count = kNodes;
   source.edge_index = Ints(ends, {2, kEdges});
-  source.x = Floats(x, {kNodes, 3});
+  source.x = Floats(x, {kNodes, kColumns});
   source.order = OrderKind::kNone;
   return source;
 }
@@ -70,7 +73,7 @@ inline void PutLargeWorld(Engine& engine) {
   model.name = "m";
   model.architecture_json = kGcn;
   model.weights_file = SafetensorsBuilder()
-                           .AddRamp("conv1.lin.weight", {16, 3})
+                           .AddRamp("conv1.lin.weight", {16, kColumns})
                            .AddRamp("conv1.bias", {16})
                            .AddRamp("conv2.lin.weight", {8, 16})
                            .AddRamp("conv2.bias", {8})
@@ -79,13 +82,15 @@ inline void PutLargeWorld(Engine& engine) {
   ASSERT_TRUE(put.ok()) << put.status();
 }
 
-// Of each kind of work, the first configuration that is not a default is twice as fast as the rest.
+// Of each kind of work, the first configuration that is not a default is twice as fast as the rest. Runs that take less
+// are run more often before anything is decided.
+inline constexpr double kRunSeconds = 5e-3;
 inline ToldMeter::Times OneIsTwiceAsFast() {
   auto favourites = std::make_shared<std::map<std::string, KernelSetting>>();
   return [favourites](const TuningKey& key, const KernelSetting& setting) {
     if (setting.config != KernelConfig()) favourites->emplace(Describe(key), setting);
     const auto found = favourites->find(Describe(key));
-    return RunSample{found != favourites->end() && found->second == setting ? 0.5e-3 : 1e-3, false};
+    return RunSample{(found != favourites->end() && found->second == setting ? 0.5 : 1.0) * kRunSeconds, false};
   };
 }
 
@@ -98,18 +103,32 @@ inline void ExpectTheFastOne(const TuningRecord& record) {
   EXPECT_NEAR(record.gain, 2.0, 1e-9);
 }
 
-// Waits until nothing of the graph is wanted, queued or running.
-inline std::vector<TuningRecord> AwaitTuning(Engine& engine, const std::string& graph) {
-  while (true) {
-    const auto report = engine.GetTuning(graph);
-    if (!report.ok()) return {};
-    bool done = !report->records.empty();
-    for (const TuningRecord& record : report->records)
-      done = done && (record.state == TuningState::kTuned || record.state == TuningState::kFailed);
-    if (done) return report->records;
-    std::this_thread::yield();
+// Counts the tunings that ended, for those who wait for one.
+class TuningCount final : public StatsSink {
+ public:
+  void StageSeconds(std::string_view, double) override {}
+  void PhaseSeconds(std::string_view, double) override {}
+  void QueueDepth(int64_t) override {}
+  void ExecutorBusySeconds(double) override {}
+  void TuningRun(std::string_view, double, int64_t, int64_t) override {
+    MutexLock lock(&mutex_);
+    ++count_;
+    ended_.NotifyAll();
   }
-}
+  int64_t count() {
+    MutexLock lock(&mutex_);
+    return count_;
+  }
+  void AwaitMoreThan(int64_t count) {
+    MutexLock lock(&mutex_);
+    while (count_ <= count) ended_.Wait(&mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar ended_;
+  int64_t count_ VICINAL_GUARDED_BY(mutex_) = 0;
+};
 
 class TuningTest : public ::testing::Test {
  protected:
@@ -118,8 +137,22 @@ class TuningTest : public ::testing::Test {
     EngineOptions options;
     options.tuning_budget = budget;
     options.run_meter = meter_.get();
+    options.stats = &ended_;
     engine_ = MakeEngine(options);
     PutLargeWorld(*engine_);
+  }
+  // Waits until nothing of the graph is wanted, queued or running.
+  std::vector<TuningRecord> AwaitTuning(const std::string& graph) {
+    while (true) {
+      const int64_t ended = ended_.count();
+      const auto report = engine_->GetTuning(graph);
+      if (!report.ok()) return {};
+      bool done = !report->records.empty();
+      for (const TuningRecord& record : report->records)
+        done = done && (record.state == TuningState::kTuned || record.state == TuningState::kFailed);
+      if (done) return report->records;
+      ended_.AwaitMoreThan(ended);
+    }
   }
   std::vector<float> Answer() {
     const auto answer = Infer(*engine_, AllNodes("g", "m"));
@@ -133,8 +166,9 @@ class TuningTest : public ::testing::Test {
     return request;
   }
 
+  TuningCount ended_;
   std::unique_ptr<ToldMeter> meter_;
-  std::unique_ptr<Engine> engine_;  // after the meter, which must outlive it
+  std::unique_ptr<Engine> engine_;  // after those, which must outlive it
 };
 
 }  // namespace vicinal::testing

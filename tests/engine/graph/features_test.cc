@@ -16,7 +16,7 @@ using testing::FloatTensor;
 using testing::Int32Tensor;
 using testing::Int64Tensor;
 
-StatusOr<HostFeatures> Dense(const HostTensor& x, int64_t rows, std::string_view field = "") {
+StatusOr<HostFeatures> DenseRows(const HostTensor& x, int64_t rows, std::string_view field = "") {
   FeatureTensors tensors;
   tensors.dense = x.view();
   return AssembleFeatures(tensors, rows, field);
@@ -42,14 +42,14 @@ struct SparseTensors {
 TEST(AssembleFeatures, ConvertsEachFloatTypeExactly) {
   const std::vector<float> expected = {1.0f, -0.5f, 0.0f, 65504.0f};
   const HostTensor half = {DataType::kFloat16, {2, 2}, Bytes<uint16_t>({0x3C00, 0xB800, 0x0000, 0x7BFF})};
-  const auto from_half = Dense(half, 2);
+  const auto from_half = DenseRows(half, 2);
   ASSERT_TRUE(from_half.ok()) << from_half.status();
   EXPECT_EQ(from_half->dense, expected);
   const HostTensor bfloat = {DataType::kBFloat16, {1, 3}, Bytes<uint16_t>({0x3F80, 0xBF00, 0x4049})};
-  const auto from_bfloat = Dense(bfloat, 1);
+  const auto from_bfloat = DenseRows(bfloat, 1);
   ASSERT_TRUE(from_bfloat.ok());
   EXPECT_EQ(from_bfloat->dense, (std::vector<float>{1.0f, -0.5f, 3.140625f}));
-  const auto from_float = Dense(FloatTensor({2, 2}, expected), -1);
+  const auto from_float = DenseRows(FloatTensor({2, 2}, expected), -1);
   ASSERT_TRUE(from_float.ok());
   EXPECT_EQ(from_float->dense, expected);
   EXPECT_EQ(from_float->rows, 2);
@@ -58,14 +58,14 @@ TEST(AssembleFeatures, ConvertsEachFloatTypeExactly) {
 }
 
 TEST(AssembleFeatures, NamesTheFaultOfDense) {
-  ExpectRefused(Dense(FloatTensor({2, 1}, {1, 1}), 3), "x", "x has 2 rows, but 3 are needed");
-  ExpectRefused(Dense(FloatTensor({2, 0}, {}), 2), "x", "x says 0 features");
-  ExpectRefused(Dense(FloatTensor({2}, {1, 1}), 2), "x", "it must have 2 dimensions");
-  ExpectRefused(Dense(FloatTensor({2, 2}, {1, 1, 1}), 2), "x", "has 12 bytes, but float32 [2, 2] needs 16");
-  ExpectRefused(Dense(Int32Tensor({1, 1}, {1}), 1), "x", "x is int32; it must be float32, float16 or bfloat16");
-  ExpectRefused(Dense(FloatTensor({2, 2}, {1, 1, NAN, 1}), 2), "x", "x[1, 0] is nan");
+  ExpectRefused(DenseRows(FloatTensor({2, 1}, {1, 1}), 3), "x", "x has 2 rows, but 3 are needed");
+  ExpectRefused(DenseRows(FloatTensor({2, 0}, {}), 2), "x", "x says 0 features");
+  ExpectRefused(DenseRows(FloatTensor({2}, {1, 1}), 2), "x", "it must have 2 dimensions");
+  ExpectRefused(DenseRows(FloatTensor({2, 2}, {1, 1, 1}), 2), "x", "has 12 bytes, but float32 [2, 2] needs 16");
+  ExpectRefused(DenseRows(Int32Tensor({1, 1}, {1}), 1), "x", "x is int32; it must be float32, float16 or bfloat16");
+  ExpectRefused(DenseRows(FloatTensor({2, 2}, {1, 1, NAN, 1}), 2), "x", "x[1, 0] is nan");
   const HostTensor infinite_half = {DataType::kFloat16, {1, 2}, Bytes<uint16_t>({0x3C00, 0x7C00})};
-  ExpectRefused(Dense(infinite_half, 1, "features"), "features.dense", "features.dense[0, 1] is inf");
+  ExpectRefused(DenseRows(infinite_half, 1, "features"), "features.dense", "features.dense[0, 1] is inf");
 }
 
 TEST(AssembleFeatures, TakesCsr) {

@@ -37,11 +37,13 @@ std::shared_ptr<const Model> Load(const std::string& architecture, const Safeten
   return model.ok() ? *model : nullptr;
 }
 
-SafetensorsBuilder GcnWeights() { return SafetensorsBuilder().AddRamp("c.lin.weight", {2, 3}).AddRamp("c.bias", {2}); }
+SafetensorsBuilder OneGcnWeights() {
+  return SafetensorsBuilder().AddRamp("c.lin.weight", {2, 3}).AddRamp("c.bias", {2});
+}
 
 AdjacencySpec GcnAdjacency(const std::string& args, bool edge_weight) {
-  const auto model =
-      Load(One("GCNConv", R"("out_channels": 2)" + args, edge_weight ? R"(, "edge_weight": true)" : ""), GcnWeights());
+  const auto model = Load(One("GCNConv", R"("out_channels": 2)" + args, edge_weight ? R"(, "edge_weight": true)" : ""),
+                          OneGcnWeights());
   EXPECT_EQ(model->uses_edge_weight, edge_weight);
   return std::get<PropagateStep>(model->steps[1].op).adjacency;
 }

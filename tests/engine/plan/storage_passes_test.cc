@@ -19,11 +19,11 @@ using ::testing::ElementsAre;
 
 constexpr AdjacencySpec kGcn = {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnSent};
 
-Program Rewrite(ModelMaker& maker, ValueId output) {
+Program Rewritten(ModelMaker& maker, ValueId output) {
   return internal::RewriteModel(*maker.Done(output), output, false, {100, 500, 300});
 }
 
-std::vector<NodeKind> Kinds(const Program& program) {
+std::vector<NodeKind> KindsOf(const Program& program) {
   std::vector<NodeKind> kinds;
   for (const Node& node : program.nodes) kinds.push_back(node.kind);
   return kinds;
@@ -32,8 +32,8 @@ std::vector<NodeKind> Kinds(const Program& program) {
 TEST(FactorWeights, GoIntoTheProductBeforeAndTheStoreAfter) {
   ModelMaker maker(30);
   const Program program =
-      FactorWeights(Rewrite(maker, maker.Bias(maker.Propagate(maker.Linear(0, 8, false), Reduce::kSum, kGcn))));
-  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate));
+      FactorWeights(Rewritten(maker, maker.Bias(maker.Propagate(maker.Linear(0, 8, false), Reduce::kSum, kGcn))));
+  ASSERT_THAT(KindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate));
   EXPECT_EQ(program.nodes[0].tail.degree_scale, SelfLoops::kAddRemaining);
   EXPECT_EQ(program.nodes[1].tail.degree_scale, SelfLoops::kAddRemaining);
   EXPECT_FALSE(program.nodes[1].source_scale.has_value());
@@ -43,13 +43,13 @@ TEST(FactorWeights, GoIntoTheProductBeforeAndTheStoreAfter) {
 TEST(FactorWeights, AreReadWithTheSourceWhereItsRowsMustNotBeScaled) {
   ModelMaker maker(4);
   const ValueId x = maker.Linear(0, 4, true);  // its bias would have to be scaled, too
-  const Program biased = FactorWeights(Rewrite(maker, maker.Propagate(x, Reduce::kSum, kGcn)));
+  const Program biased = FactorWeights(Rewritten(maker, maker.Propagate(x, Reduce::kSum, kGcn)));
   EXPECT_EQ(biased.nodes.back().source_scale, SelfLoops::kAddRemaining);
   EXPECT_FALSE(biased.nodes[0].tail.degree_scale.has_value());
 
   ModelMaker twice(30);
   const ValueId h = twice.Linear(0, 8, false);
-  const Program shared = FactorWeights(Rewrite(twice, twice.Sum(h, twice.Propagate(h, Reduce::kSum, kGcn))));
+  const Program shared = FactorWeights(Rewritten(twice, twice.Sum(h, twice.Propagate(h, Reduce::kSum, kGcn))));
   EXPECT_FALSE(shared.nodes[0].tail.degree_scale.has_value()) << "the sum reads it, too";
 }
 
@@ -57,7 +57,7 @@ TEST(FactorWeights, LeaveWhatIsNoSumOfNormalisedWeights) {
   ModelMaker maker(30);
   const AdjacencySpec sent = {SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent};
   for (const auto& [reduce, spec] : {std::pair{Reduce::kMax, kGcn}, std::pair{Reduce::kSum, sent}}) {
-    const Program program = FactorWeights(Rewrite(maker, maker.Propagate(maker.Linear(0, 8, false), reduce, spec)));
+    const Program program = FactorWeights(Rewritten(maker, maker.Propagate(maker.Linear(0, 8, false), reduce, spec)));
     for (const Node& node : program.nodes) {
       EXPECT_FALSE(node.tail.degree_scale.has_value());
       EXPECT_FALSE(node.source_scale.has_value());
@@ -69,8 +69,8 @@ TEST(NarrowGathers, RoundOnceForAllThatReadAValue) {
   ModelMaker maker(30);
   const ValueId h = maker.Activate(maker.Linear(0, 8, true), ActivationKind::kRelu);
   const ValueId two = maker.Sum(maker.Propagate(h, Reduce::kMax), maker.Propagate(h, Reduce::kMin));
-  const Program program = NarrowGathers(Rewrite(maker, two), Storage::kBfloat16);
-  EXPECT_THAT(Kinds(program),
+  const Program program = NarrowGathers(Rewritten(maker, two), Storage::kBfloat16);
+  EXPECT_THAT(KindsOf(program),
               ElementsAre(NodeKind::kLinear, NodeKind::kNarrow, NodeKind::kPropagate, NodeKind::kPropagate));
   EXPECT_EQ(program.values[program.nodes[2].inputs[0]].storage, Storage::kBfloat16);
   EXPECT_EQ(program.nodes[2].inputs[0], program.nodes[3].inputs[0]);

@@ -50,7 +50,7 @@ class RecordingStats final : public StatsSink {
 };
 
 // So small that the graphs of these tests do not fit.
-constexpr CacheSizes kCaches = {int64_t{1} << 14, int64_t{1} << 18};
+constexpr CacheSizes kSmallCaches = {int64_t{1} << 14, int64_t{1} << 18};
 
 class PrepareTest : public ::testing::Test {
  protected:
@@ -66,7 +66,7 @@ class PrepareTest : public ::testing::Test {
   StatusOr<PreparedUpload> Prepare(GraphSource source) {
     PrepareContext context = {device_.get(), &clock_, &stats_,
                               [&](double progress, std::string_view next) { progress_.emplace_back(progress, next); }};
-    context.choose.caches = kCaches;
+    context.choose.caches = kSmallCaches;
     return PrepareGraph(std::move(source), 7, context);
   }
 
@@ -128,7 +128,7 @@ TEST_F(PrepareTest, FillsTheParts) {
   EXPECT_LT(parts.profile.after.mean_span, parts.profile.before.mean_span / 10);
   EXPECT_EQ(parts.profile.degree_quantiles, ProfileGraph(as_sent).degree_quantiles);
   EXPECT_TRUE(parts.profile.symmetric);
-  EXPECT_EQ(parts.profile.caches.l2_bytes, kCaches.l2_bytes);
+  EXPECT_EQ(parts.profile.caches.l2_bytes, kSmallCaches.l2_bytes);
   EXPECT_GT(parts.profile.after.reuse[2].l2, parts.profile.before.reuse[2].l2);
   // auto looked at communities.
   EXPECT_TRUE(parts.profile.communities.known);
@@ -176,7 +176,7 @@ TEST_F(PrepareTest, EndsWhenItIsGivenUp) {
     for (int patience = 0;; ++patience) {
       int asked = 0;
       PrepareContext context = {device_.get(), &clock_, &stats_, {}};
-      context.choose.caches = kCaches;
+      context.choose.caches = kSmallCaches;
       context.choose.given_up = [&] { return asked++ >= patience; };
       const auto upload = PrepareGraph(Source(edges, order), 7, context);
       asked_in_all = asked;

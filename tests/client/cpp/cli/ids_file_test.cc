@@ -17,7 +17,7 @@ using Nodes = std::vector<int64_t>;
 
 std::string Path(const std::string& name) { return ::testing::TempDir() + "/ids_file_test_" + name; }
 
-std::string Error(const std::string& text, const std::optional<IdMap>& ids) {
+std::string IdsFileError(const std::string& text, const std::optional<IdMap>& ids) {
   const auto nodes = ParseNodes(text, ids);
   return nodes.ok() ? "it was parsed" : std::string(nodes.status().message());
 }
@@ -26,8 +26,8 @@ TEST(ParseNodesTest, Numbers) {
   EXPECT_EQ(*ParseNodes("all", std::nullopt), std::nullopt);
   EXPECT_EQ(**ParseNodes("0,5, 9", std::nullopt), (Nodes{0, 5, 9}));
   EXPECT_EQ(**ParseNodes("-1", std::nullopt), Nodes{-1});  // for the server to refuse
-  EXPECT_THAT(Error("0,x", std::nullopt), HasSubstr("'x' is not a number"));
-  EXPECT_THAT(Error(",", std::nullopt), HasSubstr("names no node"));
+  EXPECT_THAT(IdsFileError("0,x", std::nullopt), HasSubstr("'x' is not a number"));
+  EXPECT_THAT(IdsFileError(",", std::nullopt), HasSubstr("names no node"));
 }
 
 TEST(ParseNodesTest, Files) {
@@ -35,14 +35,14 @@ TEST(ParseNodesTest, Files) {
   EXPECT_EQ(**ParseNodes("@" + Path("nodes.txt"), std::nullopt), (Nodes{3, 1, 4, 1, 5}));
   ASSERT_TRUE(WriteNpy(Path("nodes.npy"), MakeArray<int32_t>({2, 7}, {2})).ok());
   EXPECT_EQ(**ParseNodes("@" + Path("nodes.npy"), std::nullopt), (Nodes{2, 7}));
-  EXPECT_THAT(Error("@/nonexistent", std::nullopt), HasSubstr("/nonexistent"));
+  EXPECT_THAT(IdsFileError("@/nonexistent", std::nullopt), HasSubstr("/nonexistent"));
 }
 
 TEST(ParseNodesTest, OwnIds) {
   const std::optional<IdMap> ids = IdMap::FromIds({"New York", "7", "0"}).value();
   EXPECT_EQ(**ParseNodes("New York,0", ids), (Nodes{0, 2}));
   EXPECT_EQ(**ParseNodes("7", ids), Nodes{1});
-  EXPECT_THAT(Error("Boston", ids), HasSubstr("'Boston' is not among the ids"));
+  EXPECT_THAT(IdsFileError("Boston", ids), HasSubstr("'Boston' is not among the ids"));
   EXPECT_EQ(NodeName(ids, 1), "7");
   EXPECT_EQ(NodeName(ids, 3), "3");
   EXPECT_EQ(NodeName(std::nullopt, 3), "3");

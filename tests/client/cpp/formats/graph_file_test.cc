@@ -31,7 +31,7 @@ std::string TempNpz(const std::string& name, const std::map<std::string, Array>&
   return path;
 }
 
-std::string Error(const std::string& path, const GraphFileOptions& options = {}) {
+std::string GraphFileError(const std::string& path, const GraphFileOptions& options = {}) {
   const auto graph = ReadGraphFile(path, options);
   return graph.ok() ? "it was read" : std::string(graph.status().message());
 }
@@ -101,7 +101,7 @@ TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
   EXPECT_EQ(graph->node_count, 5);
   EXPECT_EQ(graph->features->columns, 2);
   // Ids of one's own: rows must be as many as ids.
-  EXPECT_THAT(Error(Temp("names.txt", "a b\nb c\n"), options), HasSubstr("5 rows, but the graph has 3 nodes"));
+  EXPECT_THAT(GraphFileError(Temp("names.txt", "a b\nb c\n"), options), HasSubstr("5 rows, but the graph has 3 nodes"));
   options.ids_path = Temp("ids.txt", "c\nb\na\nd\ne\n");
   const auto named = ReadGraphFile(Temp("names.txt", "a b\nb c\n"), options);
   ASSERT_TRUE(named.ok()) << named.status();
@@ -133,18 +133,18 @@ TEST(GraphFileTest, UndirectedAndNumberOfNodes) {
 
 TEST(GraphFileTest, ShapesThatDoNotFit) {
   const Array edges = MakeArray<int32_t>({0, 1, 1, 0}, {2, 2});
-  EXPECT_THAT(Error(TempNpz("a.npz", {{"x", MakeArray<float>({1}, {1, 1})}})), HasSubstr("edge_index"));
-  EXPECT_THAT(Error(TempNpz("b.npz", {{"edge_index", MakeArray<int32_t>({0, 1, 1, 0, 0, 0}, {3, 2})}})),
+  EXPECT_THAT(GraphFileError(TempNpz("a.npz", {{"x", MakeArray<float>({1}, {1, 1})}})), HasSubstr("edge_index"));
+  EXPECT_THAT(GraphFileError(TempNpz("b.npz", {{"edge_index", MakeArray<int32_t>({0, 1, 1, 0, 0, 0}, {3, 2})}})),
               HasSubstr("save edge_index.T"));
-  EXPECT_THAT(Error(TempNpz("c.npz", {{"edge_index", MakeArray<float>({0, 1}, {2, 1})}})),
+  EXPECT_THAT(GraphFileError(TempNpz("c.npz", {{"edge_index", MakeArray<float>({0, 1}, {2, 1})}})),
               HasSubstr("integers are needed"));
-  EXPECT_THAT(Error(TempNpz("d.npz", {{"edge_index", edges}, {"edge_weight", MakeArray<float>({1}, {1})}})),
+  EXPECT_THAT(GraphFileError(TempNpz("d.npz", {{"edge_index", edges}, {"edge_weight", MakeArray<float>({1}, {1})}})),
               HasSubstr("edge_weight has shape [1], [2] is needed"));
-  EXPECT_THAT(Error(TempNpz("e.npz", {{"edge_index", edges},
-                                      {"x", MakeArray<float>({1, 2, 3}, {3, 1})},
-                                      {"y", MakeArray<int64_t>({0, 1}, {2})}})),
+  EXPECT_THAT(GraphFileError(TempNpz("e.npz", {{"edge_index", edges},
+                                               {"x", MakeArray<float>({1, 2, 3}, {3, 1})},
+                                               {"y", MakeArray<int64_t>({0, 1}, {2})}})),
               HasSubstr("3 rows, but the graph has 2 nodes"));
-  EXPECT_THAT(Error("/nonexistent"), HasSubstr("No such file"));
+  EXPECT_THAT(GraphFileError("/nonexistent"), HasSubstr("No such file"));
 }
 
 std::map<std::string, Array> Csr(std::vector<int64_t> indptr, std::vector<int32_t> indices,

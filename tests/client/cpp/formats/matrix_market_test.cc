@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Error(const std::string& text) {
+std::string MatrixMarketError(const std::string& text) {
   const auto file = ParseMatrixMarket(text, "m.mtx", MatrixRows::kTarget);
   return file.ok() ? "it was read" : std::string(file.status().message());
 }
@@ -54,22 +54,23 @@ TEST(MatrixMarketTest, PatternHasNoWeights) {
 
 TEST(MatrixMarketTest, RefusalsNameLineAndReason) {
   const std::string banner = "%%MatrixMarket matrix coordinate real general\n";
-  EXPECT_THAT(Error(""), HasSubstr("is empty"));
-  EXPECT_THAT(Error("1 2 3\n"), HasSubstr("not a MatrixMarket file"));
-  EXPECT_THAT(Error("%%MatrixMarket matrix array real general\n1 1\n1\n"), HasSubstr("'array'"));
-  EXPECT_THAT(Error("%%MatrixMarket matrix coordinate complex general\n"), HasSubstr("'complex'"));
-  EXPECT_THAT(Error("%%MatrixMarket matrix coordinate real skew-symmetric\n"), HasSubstr("'skew-symmetric'"));
-  EXPECT_THAT(Error(banner), HasSubstr("ends before the size line"));
-  EXPECT_THAT(Error(banner + "2 2\n"), HasSubstr("m.mtx:2: the size line"));
-  EXPECT_THAT(Error(banner + "2 3 1\n"), HasSubstr("2 x 3"));
-  EXPECT_THAT(Error(banner + "2 2 -1\n"), HasSubstr("size line"));
-  EXPECT_THAT(Error(banner + "2 2 1\n0 1 1\n"), HasSubstr("m.mtx:3: the entry (0, 1) is outside 1..2"));
-  EXPECT_THAT(Error(banner + "2 2 1\n1 3 1\n"), HasSubstr("outside"));
-  EXPECT_THAT(Error(banner + "2 2 1\n1 1\n"), HasSubstr("'row column value'"));
-  EXPECT_THAT(Error(banner + "2 2 1\n1 1 nan\n"), HasSubstr("not a finite number"));
-  EXPECT_THAT(Error(banner + "2 2 1\n1 1 1\n1 2 1\n"), HasSubstr("m.mtx:4: more entries"));
-  EXPECT_THAT(Error(banner + "2 2 3\n1 1 1\n"), HasSubstr("ends after 1 of the 3 entries"));
-  EXPECT_THAT(Error(banner + "9000000000000000000 9000000000000000000 9000000000000000000\n"),
+  EXPECT_THAT(MatrixMarketError(""), HasSubstr("is empty"));
+  EXPECT_THAT(MatrixMarketError("1 2 3\n"), HasSubstr("not a MatrixMarket file"));
+  EXPECT_THAT(MatrixMarketError("%%MatrixMarket matrix array real general\n1 1\n1\n"), HasSubstr("'array'"));
+  EXPECT_THAT(MatrixMarketError("%%MatrixMarket matrix coordinate complex general\n"), HasSubstr("'complex'"));
+  EXPECT_THAT(MatrixMarketError("%%MatrixMarket matrix coordinate real skew-symmetric\n"),
+              HasSubstr("'skew-symmetric'"));
+  EXPECT_THAT(MatrixMarketError(banner), HasSubstr("ends before the size line"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2\n"), HasSubstr("m.mtx:2: the size line"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 3 1\n"), HasSubstr("2 x 3"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 -1\n"), HasSubstr("size line"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 1\n0 1 1\n"), HasSubstr("m.mtx:3: the entry (0, 1) is outside 1..2"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 1\n1 3 1\n"), HasSubstr("outside"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 1\n1 1\n"), HasSubstr("'row column value'"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 1\n1 1 nan\n"), HasSubstr("not a finite number"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 1\n1 1 1\n1 2 1\n"), HasSubstr("m.mtx:4: more entries"));
+  EXPECT_THAT(MatrixMarketError(banner + "2 2 3\n1 1 1\n"), HasSubstr("ends after 1 of the 3 entries"));
+  EXPECT_THAT(MatrixMarketError(banner + "9000000000000000000 9000000000000000000 9000000000000000000\n"),
               HasSubstr("ends after 0 of the"));
 }
 

@@ -15,10 +15,10 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-std::string Path(const std::string& name) { return ::testing::TempDir() + "/npz_test_" + name; }
+std::string NpzPath(const std::string& name) { return ::testing::TempDir() + "/npz_test_" + name; }
 
 TEST(NpzTest, WritesWhatItReads) {
-  const std::string path = Path("back.npz");
+  const std::string path = NpzPath("back.npz");
   const Array a = MakeArray<float>({1.5f, -2}, {2}), b = MakeArray<int64_t>({1, 2, 3, 4}, {2, 2});
   ASSERT_TRUE(WriteNpz(path, {{"a", a}, {"b", b}}).ok());
   const auto npz = Npz::Open(path);
@@ -42,7 +42,7 @@ TEST(NpzTest, ReadsADataSet) {
 
 TEST(NpzTest, RefusesWhatIsNoArchive) {
   EXPECT_EQ(Npz::Open("/nonexistent.npz").status().code(), absl::StatusCode::kNotFound);
-  const std::string path = Path("text.npz");
+  const std::string path = NpzPath("text.npz");
   ASSERT_TRUE(WriteFile(path, "0 1\n1 2\n").ok());
   EXPECT_THAT(std::string(Npz::Open(path).status().message()), HasSubstr("cannot read as npz"));
 }
@@ -59,7 +59,7 @@ void ReadAll(const std::string& path) {
 }
 
 TEST(NpzTest, TruncatedAndDamagedArchivesAreHarmless) {
-  const std::string path = Path("damaged.npz");
+  const std::string path = NpzPath("damaged.npz");
   ASSERT_TRUE(WriteNpz(path, {{"x", MakeArray<float>({1, 2, 3, 4}, {4})}, {"y", MakeArray<int32_t>({1}, {1})}}).ok());
   const std::string bytes = ReadFile(path).value();
   for (size_t size = 0; size < bytes.size(); size += 7) {
@@ -76,7 +76,7 @@ TEST(NpzTest, TruncatedAndDamagedArchivesAreHarmless) {
 }
 
 TEST(NpzTest, DamagedContentIsNoticed) {
-  const std::string path = Path("content.npz");
+  const std::string path = NpzPath("content.npz");
   std::vector<float> values(5000);
   std::mt19937 random(6);
   for (float& value : values) value = static_cast<float>(random());
