@@ -5,6 +5,8 @@
 # happened. Leaves nothing running.
 #   deploy/quickstart.sh           does all that
 #   deploy/quickstart.sh --keep    leaves the server running and says how to talk to it and how to stop it
+# The CUDA backend, which takes longer to build than all the rest, is built where there are a GPU and a CUDA compiler;
+# VICINAL_CUDA=ON or OFF in the environment decides otherwise.
 # Needs Debian 12, as root or with sudo. Everything it writes lies in build/ (the packages aside).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -61,11 +63,34 @@ show_progress() {
   if [[ -t 1 ]]; then printf '\r%40s\r' ""; fi
 }
 
+has_gpu() {
+  [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1
+}
+
+# Whether to build the CUDA backend, in `cuda`; says so in a line. CMake looks for the compiler itself and goes without
+# where there is none.
+choose_cuda() {
+  case "${VICINAL_CUDA:-}" in
+    ON | OFF) cuda="$VICINAL_CUDA"; echo "   the CUDA backend: $cuda, as VICINAL_CUDA says" ;;
+    "")
+      if has_gpu; then
+        cuda=ON
+        echo "   for the CPU, and for the GPU that is here if there is a CUDA compiler (VICINAL_CUDA=OFF: for the CPU only)"
+      else
+        cuda=OFF
+        echo "   for the CPU: there is no GPU here (VICINAL_CUDA=ON builds the CUDA backend all the same)"
+      fi
+      ;;
+    *) echo "quickstart.sh: VICINAL_CUDA is ON or OFF, not '$VICINAL_CUDA'" >&2; return 2 ;;
+  esac
+}
+
 build() {
-  local begin=$SECONDS
+  local begin=$SECONDS cuda
+  choose_cuda
   current_log="$WORK/build.log"
   : >"$current_log"
-  cmake --preset run >>"$current_log" 2>&1
+  cmake --preset run -DVICINAL_CUDA="$cuda" >>"$current_log" 2>&1
   # Each compiler of this code takes up to 1 GiB: no more of them than memory has room for.
   local jobs memory_gib
   memory_gib=$(($(awk '/^MemAvailable:/ {print $2}' /proc/meminfo) / 1048576))
@@ -151,7 +176,7 @@ EOF
 main() {
   case "${1:-}" in
     --keep) keep=true ;;
-    --help | -h) sed -n '3,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    --help | -h) sed -n '3,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     "") ;;
     *) echo "quickstart.sh: unknown argument '$1'; see --help" >&2; exit 2 ;;
   esac
