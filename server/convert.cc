@@ -43,6 +43,7 @@ v1::Graph::State StateOf(GraphState state) {
 void SetPrepared(const PreparedGraph& prepared, v1::Graph* graph) {
   const PreparedGraph::Parts& parts = prepared.parts();
   graph->set_version(parts.version);
+  graph->set_ids_digest(parts.ids_digest);
   graph->set_weighted(prepared.weighted());
   graph->set_reorder(ToProto(parts.requested_order));
   graph->set_order(std::string(ToString(parts.order)));

@@ -123,6 +123,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   PreparedGraph::Parts parts;
   parts.name = std::move(source.name);
   parts.version = version;
+  parts.ids_digest = std::move(source.ids_digest);
   parts.requested_order = source.order;
   parts.order = order.kind;
   parts.numerics_revision = NumericsRevision(order.kind);

@@ -30,6 +30,7 @@ struct GraphSource {
   // True: may replace a graph of that name; with if_version != 0 only that version.
   bool replace = false;
   int64_t if_version = 0;
+  std::string ids_digest;  // of the client's own ids; kept for it, not looked into
 };
 
 struct PrepareContext {

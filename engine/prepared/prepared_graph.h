@@ -103,6 +103,7 @@ class PreparedGraph {
   struct Parts {
     std::string name;
     int64_t version = 0;
+    std::string ids_digest;  // of the client's own ids; kept for it, not looked into
     int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;

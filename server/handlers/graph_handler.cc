@@ -71,6 +71,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   VICINAL_ASSIGN_OR_RETURN(source.order, FromProto(spec.reorder()));
   source.replace = spec.replace();
   source.if_version = spec.if_version();
+  source.ids_digest = spec.ids_digest();
   VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.PutGraph(std::move(source)));
   *response->mutable_graph() = ToProto(status);
   return OkStatus();

@@ -111,6 +111,14 @@ Status CheckReplace(bool replace, int64_t if_version) {
   return OkStatus();
 }
 
+// It is kept as long as the graph and goes into answers and terminals.
+Status CheckIdsDigest(const std::string& digest) {
+  constexpr size_t kLongest = 128;
+  const bool visible = std::all_of(digest.begin(), digest.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (visible && digest.size() <= kLongest) return OkStatus();
+  return Bad("spec.ids_digest", absl::StrCat("it has at most ", kLongest, " characters, visible ASCII ones"));
+}
+
 // Features, dense or CSR, of `node_count` nodes. Neither form present: false.
 StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64_t feature_count,
                              const Limits& limits) {
@@ -181,6 +189,7 @@ StatusOr<Announcement> Announce(const v1::UploadGraphSpec& spec, const Limits& l
   VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id()));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_RETURN_IF_ERROR(FromProto(spec.reorder()).status());
+  VICINAL_RETURN_IF_ERROR(CheckIdsDigest(spec.ids_digest()));
   if (spec.node_count() < 1) {
     return Bad("spec.node_count",
                absl::StrCat("spec.node_count is ", spec.node_count(), "; a graph has at least one node"));

@@ -253,6 +253,22 @@ TEST_F(UploadTest, NamesAreTakenOnlyWhenSaid) {
   ExpectError(client_->GetGraph("path").status(), absl::StatusCode::kNotFound, "path");
 }
 
+TEST_F(UploadTest, TheDigestOfAUsersIdsIsKeptWithItsVersion) {
+  v1::UploadGraphSpec spec;
+  spec.set_name("g");
+  spec.set_node_count(2);
+  spec.set_ids_digest("crc32c:0123abcd");
+  const OwnedTensor edges = Ints("edge_index", {2, 0}, {}), bad = Ints("edge_index", {2, 1}, {0, 9});
+  ASSERT_EQ(client_->UploadGraph(spec, {edges.view()})->ids_digest(), "crc32c:0123abcd");
+  spec.set_replace(true);
+  spec.set_ids_digest("of-a-graph-that-fails");
+  EXPECT_FALSE(client_->UploadGraph(spec, {bad.view()}).ok());
+  EXPECT_EQ(client_->GetGraph("g")->ids_digest(), "crc32c:0123abcd");
+  spec.clear_ids_digest();
+  ASSERT_TRUE(client_->UploadGraph(spec, {edges.view()}).ok());
+  EXPECT_EQ(client_->GetGraph("g")->ids_digest(), "");
+}
+
 TEST_F(UploadTest, FeatureSetsComeAndGo) {
   UploadTinyGraph();
   UploadTinyModel();

@@ -143,7 +143,7 @@ std::vector<float> RowOf(const Array& matrix, int64_t row) {
 }
 
 void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
-                 std::ostream& out) {
+                 const std::string& kept, std::ostream& out) {
   const int64_t shown = std::min(answer.rows, kShownRows);
   std::vector<std::string> titles = {what};
   const auto classes = answer.matrices.find("classes");
@@ -167,7 +167,8 @@ void PrintAnswer(const Answer& answer, const std::string& what, const std::funct
     PrintEmbeddings(answer, shown, &table, name_of);
   }
   table.Print(out);
-  if (shown < answer.rows) out << "... " << answer.rows - shown << " more; --out FILE.npy keeps all\n";
+  if (shown < answer.rows)
+    out << "... " << answer.rows - shown << " more" << (kept.empty() ? "; --out FILE.npy keeps all" : "") << '\n';
 }
 
 Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels) {

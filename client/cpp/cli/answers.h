@@ -39,9 +39,10 @@ std::vector<float> RowOf(const Array& matrix, int64_t row);
 inline constexpr int64_t kShownRows = 10;
 
 // A table of the first rows: class and probability for each of the top k, or the first values of an embedding.
-// `name_of` gives a row's first column, `what` its title ("node", "graph").
+// `name_of` gives a row's first column, `what` its title ("node", "graph"). `kept`: the file that holds all rows;
+// empty: none, and the text says how to get one.
 void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
-                 std::ostream& out);
+                 const std::string& kept, std::ostream& out);
 
 // Share of rows whose first class is the label; rows with a label below 0 do not count.
 struct Accuracy {

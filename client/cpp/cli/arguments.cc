@@ -100,6 +100,16 @@ std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vect
   return names;
 }
 
+// A word too many is often the value of an option that is needed and missing.
+std::string WhereItMayBelong(const Syntax& syntax, const Arguments& arguments, const std::string& word) {
+  for (const Option& option : syntax.options) {
+    if (option.required && !arguments.Has(option.name)) {
+      return absl::StrCat("; did you mean --", option.name, " ", word, "?");
+    }
+  }
+  return "";
+}
+
 void AppendOption(const Option& option, std::string* text) {
   std::string left = absl::StrCat("  --", option.name, option.value_name.empty() ? "" : " ", option.value_name);
   left.append(left.size() < kHelpColumn ? kHelpColumn - left.size() : 1, ' ');
@@ -165,8 +175,9 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
     return Usage(absl::StrCat("'", syntax.command, "' needs ", syntax.positionals[arguments.positionals_.size()]));
   }
   if (arguments.positionals_.size() > syntax.positionals.size()) {
-    return Usage(absl::StrCat("'", syntax.command, "' does not know what to do with '",
-                              arguments.positionals_[syntax.positionals.size()], "'"));
+    const std::string& extra = arguments.positionals_[syntax.positionals.size()];
+    return Usage(absl::StrCat("'", syntax.command, "' does not know what to do with '", extra, "'",
+                              WhereItMayBelong(syntax, arguments, extra)));
   }
   for (const Option& option : syntax.options) {
     if (option.required && !arguments.Has(option.name)) {

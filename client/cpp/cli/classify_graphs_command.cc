@@ -68,7 +68,7 @@ absl::StatusOr<v1::ClassifyGraphsRequest> MakeRequest(const Arguments& args) {
 
 void PrintText(const Context& context, const Answer& answer, size_t calls, double seconds) {
   PrintAnswer(
-      answer, "graph", [](int64_t row) { return absl::StrCat(row); }, context.out);
+      answer, "graph", [](int64_t row) { return absl::StrCat(row); }, context.args.Text("out"), context.out);
   context.out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds) << " as seen here, "
               << calls << (calls == 1 ? " call\n" : " calls\n");
   if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';

@@ -38,6 +38,7 @@ void PrintGraph(const v1::Graph& graph, std::ostream& out) {
         << graph.numerics_revision();
   }
   out << '\n';
+  if (!graph.ids_digest().empty()) out << "ids: its own (" << graph.ids_digest() << "), not row numbers\n";
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
   if (graph.stages_size() > 0) {

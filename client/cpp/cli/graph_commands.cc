@@ -24,6 +24,8 @@ GraphFileOptions FileOptions(const Arguments& args) {
                                           : GraphFormat::kAuto;
   options.features_path = args.Text("x");
   options.ids_path = args.Text("ids");
+  const std::string titles = args.Text("titles", "auto");
+  options.titles = titles == "yes" ? Titles::kYes : titles == "no" ? Titles::kNo : Titles::kAuto;
   if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
   options.undirected = args.Has("undirected");
   options.matrix_rows = args.Text("mtx_rows", "target") == "source" ? MatrixRows::kSource : MatrixRows::kTarget;
@@ -51,6 +53,7 @@ v1::UploadGraphSpec MakeSpec(const Arguments& args, const GraphData& graph) {
   spec.set_reorder(ParseReorder(args.Text("reorder", "auto")));
   spec.set_replace(args.Has("replace") || args.Has("if_version"));
   spec.set_if_version(args.Integer("if_version", 0));
+  if (graph.ids) spec.set_ids_digest(graph.ids->Digest());
   return spec;
 }
 
@@ -105,7 +108,7 @@ absl::Status UploadGraph(const Context& context) {
   PrintGraph(ready, context.out);
   if (graph.ids) {
     context.out << "ids: the file's own ids are kept in " << ids_path
-                << "; classify and embed answer in them (--ids FILE when it lies elsewhere)\n";
+                << "; classify and embed speak them where that file lies (--ids FILE names it elsewhere)\n";
   }
   return absl::OkStatus();
 }
@@ -175,6 +178,11 @@ Syntax UploadSyntax() {
        {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), in place of the file's own"},
        {"undirected", OptionKind::kFlag, "", "add the missing reverse edges, weights copied; duplicates stay"},
        {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"},
+       {"titles",
+        OptionKind::kText,
+        "WORD",
+        "edge list: is its first line titles? auto (unless said), yes or no",
+        {"auto", "yes", "no"}},
        {"mtx_rows",
         OptionKind::kText,
         "END",

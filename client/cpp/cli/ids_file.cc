@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header's text is its identity: it is compared whole, never parsed.
+// A map's ids are its identity; the header's text is for people, and is compared whole where there is no digest.
 #include "client/cpp/cli/ids_file.h"
 
 #include <google/protobuf/util/time_util.h>
@@ -13,7 +13,6 @@
 #include "client/cpp/formats/npy.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
-#include "proto/wire/names.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -56,21 +55,47 @@ absl::StatusOr<std::vector<int64_t>> ParseWords(std::string_view text, const std
   return nodes;
 }
 
-// The map of --ids FILE. It may be of another version (the user forces it), but not of another graph.
-absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const std::string& graph) {
+// Whether the map is that of the graph as the server has it: by the digest that the upload left there, or else (a graph
+// without one has no ids of its own) by the header that names the very version.
+bool IsOf(const IdMap& ids, const v1::Graph& about) {
+  if (ids.size() != about.node_count()) return false;
+  return about.ids_digest().empty() ? ids.header() == IdsHeader(about) : ids.Digest() == about.ids_digest();
+}
+
+// The map of --ids FILE.
+absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1::Graph& about) {
   const std::string path = context.args.Text("ids");
   CLIENT_ASSIGN_OR_RETURN(IdMap ids, IdMap::Load(path));
-  const std::string named = absl::StrCat("graph ", graph, ", ");
+  const std::string named = absl::StrCat("graph ", about.name(), ", ");
   if (!ids.header().empty() && ids.header().compare(0, named.size(), named) != 0) {
-    return FileError(path, 0, absl::StrCat("is the map of another graph than '", graph, "': ", ids.header()));
+    return FileError(path, 0, absl::StrCat("is the map of another graph than '", about.name(), "': ", ids.header()));
   }
-  CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
   if (ids.size() != about.node_count()) {
     return FileError(
         path, 0,
-        absl::StrCat("holds ", ids.size(), " ids, but graph '", graph, "' has ", about.node_count(), " nodes"));
+        absl::StrCat("holds ", ids.size(), " ids, but graph '", about.name(), "' has ", about.node_count(), " nodes"));
+  }
+  if (!IsOf(ids, about)) {
+    if (!about.ids_digest().empty()) {
+      return FileError(path, 0,
+                       absl::StrCat("holds other ids, or in another order, than graph '", about.name(),
+                                    "' was uploaded with; --ids none takes row numbers"));
+    }
+    context.err << "note: " << path << " was not checked: nothing on the server says what ids graph '" << about.name()
+                << "' has; line i of the file (from 0) is taken for node i\n";
   }
   return std::optional<IdMap>(std::move(ids));
+}
+
+// No map fits. What --nodes names may be meant as ids or as row numbers: guessing would answer for other nodes.
+absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const std::string& why) {
+  if (context.args.Text("nodes", "all") != "all") {
+    return absl::InvalidArgumentError(absl::StrCat(why,
+                                                   ", so --nodes could mean its ids or row numbers: --ids FILE names "
+                                                   "the map to use, --ids none takes row numbers"));
+  }
+  context.err << "note: " << why << "; the answer speaks row numbers (--ids FILE names the map to use)\n";
+  return std::optional<IdMap>();
 }
 
 }  // namespace
@@ -101,21 +126,17 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
 
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph) {
   if (context.args.Text("ids") == "none") return std::optional<IdMap>();
-  if (context.args.Has("ids")) return LoadForced(context, graph);
-  const std::string path = DefaultIdsPath(graph);
-  if (!wire::IsValidName(graph) || !Exists(path)) return std::optional<IdMap>();
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
+  if (context.args.Has("ids")) return LoadForced(context, about);
+  const std::string path = DefaultIdsPath(graph);
+  if (!Exists(path)) {
+    if (about.ids_digest().empty()) return std::optional<IdMap>();
+    return WithoutMap(context, absl::StrCat("graph '", graph, "' was uploaded with ids of its own, and their map ",
+                                            path, " is not in this folder"));
+  }
   absl::StatusOr<IdMap> ids = IdMap::Load(path);
-  if (!ids.ok() || ids->header() != IdsHeader(about) || ids->size() != about.node_count()) {
-    // What --nodes names may be meant as ids or as row numbers: guessing would answer for other nodes.
-    if (context.args.Text("nodes", "all") != "all") {
-      return FileError(path, 0,
-                       "belongs to another version of the graph, so --nodes could mean its ids or row numbers: "
-                       "--ids FILE names the map to use, --ids none takes row numbers");
-    }
-    context.err << "note: " << path
-                << " belongs to another version of the graph and is not used; --ids FILE forces one\n";
-    return std::optional<IdMap>();
+  if (!ids.ok() || !IsOf(*ids, about)) {
+    return WithoutMap(context, absl::StrCat(path, " belongs to another version of the graph"));
   }
   if (!context.json) context.err << "note: ids are those of " << path << '\n';
   return std::optional<IdMap>(*std::move(ids));
@@ -134,6 +155,11 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string
   } else if (EndsWith(text, ".npy")) {
     CLIENT_ASSIGN_OR_RETURN(const Array array, ReadNpy(text.substr(1)));
     CLIENT_ASSIGN_OR_RETURN(nodes, ToInts(array));
+    if (ids) {
+      for (int64_t& node : nodes) {
+        CLIENT_ASSIGN_OR_RETURN(node, NodeOf(absl::StrCat(node), ids));
+      }
+    }
   } else {
     CLIENT_ASSIGN_OR_RETURN(const std::string words, ReadFile(text.substr(1)));
     CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(SkipByteOrderMark(words), ids));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a graph's own ids are kept between commands. `graph upload` writes the map beside the user (GRAPH.ids.txt in
-// the current folder, or --ids_out); its header names the very version it belongs to, so that later commands can take
-// it up by themselves and never take a stale one: only when the header equals what the server says of the graph today.
+// the current folder, or --ids_out) and leaves a digest of the ids with the graph on the server. By that digest later
+// commands know that a graph has ids of its own, wherever they run, and whether a map is the right one: what --nodes
+// names is never taken for row numbers where it might be ids.
 #ifndef VICINAL_CLIENT_CPP_CLI_IDS_FILE_H_
 #define VICINAL_CLIENT_CPP_CLI_IDS_FILE_H_
 
@@ -26,16 +27,18 @@ std::string IdsHeader(const v1::Graph& graph);
 // something else.
 absl::Status CheckIdsPath(const std::string& path, bool is_default);
 
-// The map to speak with the user about `graph`: --ids FILE (refused when it is of another graph or of another number of
-// nodes), or the default file when its header fits, or none (--ids none, or no file). A default file that is stale is
-// refused when --nodes names nodes, which could be ids or row numbers.
+// The map to speak with the user about `graph`: --ids FILE, or the default file, or none (--ids none, or a graph
+// without ids of its own). --ids FILE is refused when it is of another graph, of another number of nodes, or of other
+// ids than the graph was uploaded with; where the server knows of none, a note says that nothing could be checked.
+// Where the graph has ids of its own and their map is not found, or a default file is stale, --nodes is refused;
+// without --nodes a note says that the answer speaks row numbers.
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph);
 
 // How nodes are shown: the user's own id, or the number.
 std::string NodeName(const std::optional<IdMap>& ids, int64_t node);
 
 // The nodes that --nodes names: "0,5,9", "@FILE" (one a line, or an .npy of integers), with a map in the user's own
-// ids. nullopt for "all".
+// ids, in an .npy as well. nullopt for "all".
 absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text,
                                                                const std::optional<IdMap>& ids);
 

@@ -131,7 +131,7 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
   if (context.args.Has("out")) CLIENT_RETURN_IF_ERROR(WriteAnswer(context.args.Text("out"), answer, main, nodes));
   const auto name_of = [&](int64_t row) { return NodeName(query.ids, nodes[static_cast<size_t>(row)]); };
   if (!context.json) {
-    PrintAnswer(answer, "node", name_of, context.out);
+    PrintAnswer(answer, "node", name_of, context.args.Text("out"), context.out);
     PrintTimes(answer, seconds, context.out);
     if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';
     if (accuracy) context.out << ToString(*accuracy) << '\n';
@@ -208,7 +208,7 @@ std::vector<Option> QueryOptions() {
       {"model", OptionKind::kText, "MODEL", "the model", {}, true},
       {"nodes", OptionKind::kText, "NODES", "all (unless said), 0,5,9, or @FILE with one a line (or an .npy)"},
       {"ids", OptionKind::kText, "FILE",
-       "the map of the graph's own ids; GRAPH.ids.txt here is found by itself; none: row numbers"},
+       "the map of the graph's own ids; GRAPH.ids.txt in this folder is found by itself; none: row numbers"},
       {"feature_set", OptionKind::kText, "NAME", "stored feature set; default unless said"},
       {"features", OptionKind::kText, "FILE", "features of all nodes, for this request (.npz or .npy)"},
       {"repeat", OptionKind::kInteger, "TIMES", "ask so often and show the latency"},

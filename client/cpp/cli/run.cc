@@ -66,9 +66,22 @@ void PrintVersion(bool json, std::ostream& out) {
   }
 }
 
+// The server's messages speak of methods, for all its clients alike; people here have commands.
+void PrintCommandsFor(const std::string& message, std::ostream& err) {
+  constexpr std::pair<const char*, const char*> kCommands[] = {{"ClassifyGraphs", "classify-graphs"},
+                                                               {"GetCapabilities", "status --all"},
+                                                               {"WatchGraph", "graph get GRAPH"},
+                                                               {"GetTuning", "graph tune GRAPH --show"}};
+  for (const auto& [method, command] : kCommands) {
+    if (message.find(method) != std::string::npos)
+      err << "  " << method << " here: " << kProgram << ' ' << command << '\n';
+  }
+}
+
 void PrintError(const absl::Status& status, bool json, std::ostream& err) {
   if (!json) {
     err << kProgram << ": " << Describe(status) << '\n';
+    if (IsCallError(status)) PrintCommandsFor(std::string(status.message()), err);
     if (absl::IsUnauthenticated(status)) err << "  --token_file FILE names the file with the token\n";
     return;
   }

@@ -34,7 +34,8 @@ bool IsComment(std::string_view line) {
 struct Layout {
   char separator = ' ';
   size_t columns = 0;
-  int64_t title_line = 0;  // 0: none
+  int64_t first_line = 0;  // that is no comment
+  int64_t title_line = 0;  // that line, or 0: none
 };
 
 bool IsTitle(std::string_view field, std::initializer_list<const char*> words) {
@@ -58,7 +59,11 @@ bool LooksLikeTitles(const std::vector<std::string_view>& first, const std::vect
          ParseInt(second[0], &number) && ParseInt(second[1], &number);
 }
 
-absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path) {
+bool HasTitles(Titles titles, const std::vector<std::string_view>& first, const std::vector<std::string_view>& second) {
+  return titles == Titles::kYes || (titles == Titles::kAuto && LooksLikeTitles(first, second));
+}
+
+absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path, Titles titles) {
   LineReader lines(text);
   std::string_view line;
   std::vector<std::string_view> first, second;
@@ -72,7 +77,7 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
     layout.separator = line.find(',') != std::string_view::npos ? ',' : ' ';
     SplitFields(line, layout.separator, &first);
     layout.columns = first.size();
-    layout.title_line = lines.number();
+    layout.first_line = lines.number();
     if (first.size() != 2 && first.size() != 3) {
       return FileError(path, lines.number(),
                        absl::StrCat(first.size(), first.size() == 1 ? " column" : " columns",
@@ -80,8 +85,21 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
     }
   }
   if (layout.columns == 0) return FileError(path, 0, "holds no edges");
-  if (!LooksLikeTitles(first, second)) layout.title_line = 0;
+  if (HasTitles(titles, first, second)) layout.title_line = layout.first_line;
   return layout;
+}
+
+// What begins like a comment may be meant as an id: the user is told how many lines were passed over.
+void NoteComments(std::string_view text, std::vector<std::string>* notes) {
+  LineReader lines(text);
+  std::string_view line;
+  int64_t comments = 0;
+  while (lines.Next(&line)) {
+    if (IsComment(line) && !Trim(line).empty()) ++comments;
+  }
+  if (comments == 0) return;
+  notes->push_back(absl::StrCat(comments, comments == 1 ? " line that begins" : " lines that begin",
+                                " with '#' or '%' ", comments == 1 ? "was" : "were", " skipped as comments"));
 }
 
 // Calls visit(source, target) -> Status for each edge and collects the weights.
@@ -131,8 +149,30 @@ absl::Status ReadNumbers(std::string_view text, const std::string& path, const L
   return *numeric ? status : absl::OkStatus();
 }
 
+// Where ids are texts, titles look like an edge between two nodes that nothing else is said of.
+absl::Status CheckFirstEdge(const EdgeFile& file, const std::vector<std::string>& ids, const std::string& path,
+                            const Layout& layout) {
+  const int64_t source = file.edges.sources[0], target = file.edges.targets[0];
+  int64_t number;
+  const bool weighted = layout.columns == 3;  // titles have no number there
+  if (layout.title_line != 0 || weighted || file.edges.size() == 1 ||
+      ParseInt(ids[static_cast<size_t>(source)], &number) || ParseInt(ids[static_cast<size_t>(target)], &number)) {
+    return absl::OkStatus();
+  }
+  for (const std::vector<int64_t>* side : {&file.edges.sources, &file.edges.targets}) {
+    for (size_t i = 1; i < side->size(); ++i) {
+      if ((*side)[i] == source || (*side)[i] == target) return absl::OkStatus();
+    }
+  }
+  return FileError(path, layout.first_line,
+                   absl::StrCat("is it column titles or an edge? ", Shown(ids[static_cast<size_t>(source)]), " and ",
+                                Shown(ids[static_cast<size_t>(target)]),
+                                " stand nowhere else: --titles yes skips the line, --titles no takes it as an edge"));
+}
+
 // Reads ids as texts, numbered in order of first appearance.
-absl::Status ReadTexts(std::string_view text, const std::string& path, const Layout& layout, EdgeFile* file) {
+absl::Status ReadTexts(std::string_view text, const std::string& path, const Layout& layout, Titles titles,
+                       EdgeFile* file) {
   absl::flat_hash_map<absl::string_view, int64_t> nodes;
   std::vector<std::string> ids;
   const auto node_of = [&](std::string_view id) {
@@ -147,6 +187,8 @@ absl::Status ReadTexts(std::string_view text, const std::string& path, const Lay
                                        file->edges.targets.push_back(node_of(target));
                                        return absl::OkStatus();
                                      }));
+  if (ids.empty()) return FileError(path, 0, "holds no edges");
+  if (titles == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstEdge(*file, ids, path, layout));
   file->node_count = static_cast<int64_t>(ids.size());
   file->notes.push_back(absl::StrCat("the file's ids are texts: ", ids.size(),
                                      " of them became nodes 0.. in order of first appearance (the first is ",
@@ -160,7 +202,12 @@ absl::Status ReadWithGivenIds(std::string_view text, const std::string& path, co
                               EdgeFile* file) {
   const auto add = [&](int64_t line, std::string_view id, std::vector<int64_t>* side) {
     const std::optional<int64_t> node = ids.NodeOf(id);
-    if (!node) return FileError(path, line, absl::StrCat("the id ", Shown(id), " is not in the ids file"));
+    if (!node) {
+      const bool titles = line == layout.first_line;
+      return FileError(path, line,
+                       absl::StrCat("the id ", Shown(id), " is not in the ids file",
+                                    titles ? "; --titles yes skips this line, where it is titles" : ""));
+    }
     side->push_back(*node);
     return absl::OkStatus();
   };
@@ -220,10 +267,13 @@ absl::Status OutOfRange(std::string_view text, const std::string& path, const La
 }  // namespace
 
 absl::StatusOr<EdgeFile> ParseEdgeList(std::string_view text, const std::string& path, const EdgeListOptions& options) {
-  CLIENT_ASSIGN_OR_RETURN(const Layout layout, FindLayout(text, path));
+  CLIENT_ASSIGN_OR_RETURN(const Layout layout, FindLayout(text, path, options.titles));
   EdgeFile file;
-  if (layout.title_line != 0)
-    file.notes.push_back(absl::StrCat("line ", layout.title_line, " was taken as column titles"));
+  NoteComments(text, &file.notes);
+  if (layout.title_line != 0) {
+    file.notes.push_back(
+        absl::StrCat("line ", layout.title_line, " was taken as column titles (--titles no takes it as an edge)"));
+  }
   if (options.ids != nullptr) {
     CLIENT_RETURN_IF_ERROR(ReadWithGivenIds(text, path, layout, *options.ids, &file));
     return file;
@@ -234,7 +284,7 @@ absl::StatusOr<EdgeFile> ParseEdgeList(std::string_view text, const std::string&
   if (!numeric) {
     if (options.node_count) return OutOfRange(text, path, layout, *options.node_count);
     file.edges = Edges();
-    CLIENT_RETURN_IF_ERROR(ReadTexts(text, path, layout, &file));
+    CLIENT_RETURN_IF_ERROR(ReadTexts(text, path, layout, options.titles, &file));
     return file;
   }
   const std::vector<int64_t> distinct = DistinctIds(file.edges);

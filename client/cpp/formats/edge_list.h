@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text edge lists: a line is an edge, "source target [weight]", separated by spaces and tabs or by commas (the first
-// line decides); lines that begin with '#' or '%' and empty lines are skipped, as is a first line of column titles. Ids
-// may be any text. How ids become nodes is the one rule a user must know:
+// line decides); lines that begin with '#' or '%' and empty lines are skipped, as is a first line of column titles
+// (Titles). Ids may be any text. How ids become nodes is the one rule a user must know:
 //  - given ids (options.ids): node i is ids[i], and every id of the file must be among them;
 //  - given a number of nodes: ids are the numbers 0..N-1, others are refused;
 //  - otherwise, ids that are exactly 0..max stay as they are (and when the rows of a feature file are known, any
@@ -20,7 +20,13 @@
 
 namespace vicinal::client {
 
+// Whether the first line that is no comment holds titles. kAuto: it does when its first two words are well known ones
+// ("source", "target"), or when it has words where the next line has numbers. Where ids are texts that cannot tell;
+// then a first line whose words stand nowhere else is refused rather than guessed.
+enum class Titles { kAuto, kYes, kNo };
+
 struct EdgeListOptions {
+  Titles titles = Titles::kAuto;
   // Number of nodes, when the user said it.
   std::optional<int64_t> node_count;
   // Rows of the feature file that comes along, when there is one.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/formats/edge_list.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
@@ -19,6 +18,13 @@ GraphFormat DetectFormat(std::string_view bytes) {
   if (bytes.substr(0, kZip.size()) == kZip) return GraphFormat::kNpz;
   if (SkipByteOrderMark(bytes).substr(0, kMatrixMarket.size()) == kMatrixMarket) return GraphFormat::kMatrixMarket;
   return GraphFormat::kEdgeList;
+}
+
+// What other formats say themselves.
+absl::Status CheckOnlyEdgeLists(const std::string& path, const GraphFileOptions& options) {
+  if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
+  if (options.titles != Titles::kAuto) return FileError(path, 0, "--titles goes with edge lists only");
+  return absl::OkStatus();
 }
 
 // Rows of the first array that tells N; -1 when none does.
@@ -78,7 +84,7 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
 absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::string& text, GraphFormat format,
                                        const GraphFileOptions& options, const std::optional<Features>& features) {
   if (format == GraphFormat::kMatrixMarket) {
-    if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
+    CLIENT_RETURN_IF_ERROR(CheckOnlyEdgeLists(path, options));
     CLIENT_ASSIGN_OR_RETURN(EdgeFile file, ParseMatrixMarket(text, path, options.matrix_rows));
     if (options.node_count && *options.node_count != file.node_count) {
       return FileError(
@@ -87,6 +93,7 @@ absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::strin
     return file;
   }
   EdgeListOptions list;
+  list.titles = options.titles;
   list.node_count = options.node_count;
   if (features) list.feature_rows = features->rows;
   std::optional<IdMap> ids;
@@ -112,7 +119,7 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
   }
   EdgeFile file;
   if (format == GraphFormat::kNpz) {
-    if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
+    CLIENT_RETURN_IF_ERROR(CheckOnlyEdgeLists(path, options));
     CLIENT_ASSIGN_OR_RETURN(file, ReadNpzGraph(path, options, &graph.features));
   } else {
     CLIENT_ASSIGN_OR_RETURN(file, ReadTextGraph(path, text, format, options, graph.features));

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/formats/array.h"
+#include "client/cpp/formats/edge_list.h"
 #include "client/cpp/formats/id_map.h"
 #include "client/cpp/formats/matrix_market.h"
 #include "client/cpp/formats/npy.h"
@@ -52,6 +53,8 @@ struct GraphFileOptions {
   std::string features_path;
   // Ids in order of node (edge lists only); empty: none.
   std::string ids_path;
+  // Of an edge list's first line.
+  Titles titles = Titles::kAuto;
   std::optional<int64_t> node_count;
   bool undirected = false;
   MatrixRows matrix_rows = MatrixRows::kTarget;

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
+#include "proto/wire/crc32c.h"
 
 namespace vicinal::client {
 
@@ -54,6 +56,15 @@ absl::Status IdMap::Save(const std::string& path, std::string_view header) const
   text.append(header).push_back('\n');
   for (const std::string& id : ids_) text.append(id).push_back('\n');
   return WriteFile(path, text);
+}
+
+std::string IdMap::Digest() const {
+  uint32_t crc = 0;
+  for (const std::string& id : ids_) {
+    crc = wire::Crc32c(id.data(), id.size(), crc);
+    crc = wire::Crc32c("\n", 1, crc);
+  }
+  return absl::StrFormat("crc32c:%08x", crc);
 }
 
 std::optional<int64_t> IdMap::NodeOf(std::string_view id) const {

@@ -32,6 +32,9 @@ class IdMap {
   // REQUIRES 0 <= node < size().
   const std::string& IdOf(int64_t node) const { return ids_[static_cast<size_t>(node)]; }
   std::optional<int64_t> NodeOf(std::string_view id) const;
+  // Tells this list of ids from others: what an upload leaves with the graph (UploadGraphSpec.ids_digest). Of the ids
+  // and their order alone; a header does not count.
+  std::string Digest() const;
   // What follows kIdMapHeader in the file it was loaded from; empty without a header.
   const std::string& header() const { return header_; }
 

@@ -158,6 +158,7 @@ class FakeGraphs final : public v1::GraphService::Service {
       graph.set_version(graph.version() + 1);
       graph.set_node_count(spec.node_count());
       graph.set_reorder(spec.reorder());
+      graph.set_ids_digest(spec.ids_digest());
       graph.set_order("none");
       graph.set_state(state_->faults.fail_preparation ? v1::Graph::STATE_FAILED : v1::Graph::STATE_READY);
       if (state_->faults.fail_preparation) {

@@ -101,6 +101,22 @@ TEST(AnnouncementTest, ModelReferences) {
   EXPECT_TRUE(Announce(model, Limits()).ok());
 }
 
+TEST(AnnouncementTest, ADigestOfIdsIsShortAndVisible) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  for (const std::string& good : {std::string(), std::string("crc32c:00ff00ff"), std::string(128, 'x')}) {
+    spec.set_ids_digest(good);
+    EXPECT_TRUE(Announce(spec, Limits()).ok()) << good;
+  }
+  for (const std::string& bad : {std::string(129, 'x'), std::string("a b"), std::string("a\n"), std::string("\x1b[1m"),
+                                 std::string("\xC3\xA9"), std::string(1, '\0')}) {
+    spec.set_ids_digest(bad);
+    const Status status = Announce(spec, Limits()).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bad;
+    EXPECT_EQ(DetailOf(status)->field, "spec.ids_digest") << bad;
+  }
+}
+
 TEST(AnnouncementTest, IfVersionNeedsReplace) {
   auto spec = Spec();
   Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});

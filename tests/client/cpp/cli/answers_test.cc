@@ -80,10 +80,13 @@ TEST(AnswersTest, TextShowsTheFirstRows) {
   Answer answer;
   ASSERT_TRUE(answer.Add(Piece(0, std::vector<int32_t>(25, 4))).ok());
   std::ostringstream out;
-  PrintAnswer(
-      answer, "node", [](int64_t row) { return "n" + std::to_string(row); }, out);
+  const auto name_of = [](int64_t row) { return "n" + std::to_string(row); };
+  PrintAnswer(answer, "node", name_of, "", out);
   EXPECT_THAT(out.str(), HasSubstr("node  class   score\nn0        4  0.5000\n"));
   EXPECT_THAT(out.str(), HasSubstr("... 15 more; --out FILE.npy keeps all\n"));
+  std::ostringstream kept;
+  PrintAnswer(answer, "node", name_of, "all.npy", kept);
+  EXPECT_THAT(kept.str(), HasSubstr("... 15 more\n"));
 }
 
 TEST(AnswersTest, FilesKeepAllRows) {

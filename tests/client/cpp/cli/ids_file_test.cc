@@ -42,6 +42,10 @@ TEST(ParseNodesTest, OwnIds) {
   const std::optional<IdMap> ids = IdMap::FromIds({"New York", "7", "0"}).value();
   EXPECT_EQ(**ParseNodes("New York,0", ids), (Nodes{0, 2}));
   EXPECT_EQ(**ParseNodes("7", ids), Nodes{1});
+  ASSERT_TRUE(WriteNpy(Path("own.npy"), MakeArray<int32_t>({0, 7}, {2})).ok());
+  EXPECT_EQ(**ParseNodes("@" + Path("own.npy"), ids), (Nodes{2, 1}));
+  ASSERT_TRUE(WriteNpy(Path("own.npy"), MakeArray<int32_t>({1}, {1})).ok());
+  EXPECT_THAT(IdsFileError("@" + Path("own.npy"), ids), HasSubstr("'1' is not among the ids"));
   EXPECT_THAT(IdsFileError("Boston", ids), HasSubstr("'Boston' is not among the ids"));
   EXPECT_EQ(NodeName(ids, 1), "7");
   EXPECT_EQ(NodeName(ids, 3), "3");

@@ -99,6 +99,10 @@ TEST_F(RunTest, UsageErrorsAreTwo) {
   EXPECT_EQ(Vicinal("classify --graph g"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("needs --model"));
   EXPECT_THAT(err(), HasSubstr("Try 'vicinal classify --help'"));
+  EXPECT_EQ(Vicinal("features list g"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("what to do with 'g'; did you mean --graph g?"));
+  EXPECT_EQ(Vicinal("features list --graph g h"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("what to do with 'h'\n"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name g"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("missing.txt: cannot read"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name Bad/Name"), kExitUsage);
@@ -165,6 +169,20 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_THAT(out(), HasSubstr("READY"));
 }
 
+TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
+  ASSERT_TRUE(WriteFile("e.txt", "follower followee\nann bob\nbob carl\n").ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("e.txt:1: is it column titles or an edge?"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --titles yes"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("3 nodes, 2 edges"));
+  EXPECT_THAT(out(), HasSubstr("line 1 was taken as column titles"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --titles no --replace"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("5 nodes, 3 edges"));
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --titles maybe"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --titles yes"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("edge lists only"));
+}
+
 TEST_F(RunTest, EveryOrderCanBeAskedFor) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   const std::pair<const char*, v1::Reorder> orders[] = {
@@ -209,7 +227,7 @@ TEST_F(RunTest, OwnIdsAreKeptAndSpoken) {
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --ids none"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
   ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
-  EXPECT_THAT(err(), HasSubstr("another version of the graph and is not used"));
+  EXPECT_THAT(err(), HasSubstr("belongs to another version of the graph; the answer speaks row numbers"));
   ASSERT_EQ(Vicinal("embed --graph g --model m --nodes bob --ids g.ids.txt"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("bob     1  0.5\n"));
 }
@@ -223,6 +241,51 @@ TEST_F(RunTest, IdsWhereTheUserSays) {
   EXPECT_THAT(*ReadFile("map.txt"), HasSubstr("\n10\n20\n"));
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 20 --ids map.txt"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+}
+
+TEST_F(RunTest, NumbersAreNoRowsWhereTheGraphHasIdsOfItsOwn) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n20 2\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("ids: its own (crc32c:"));
+  std::filesystem::create_directory("elsewhere");
+  std::filesystem::current_path("elsewhere");
+  // 2 is an id (of node 0) and a row as well.
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 2"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("ids of its own, and their map g.ids.txt is not in this folder"));
+  EXPECT_THAT(err(), HasSubstr("--ids FILE names the map to use, --ids none takes row numbers"));
+  EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 0);
+  EXPECT_EQ(Vicinal("embed --graph g --model m --nodes 2"), kExitUsage);
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 2 --ids ../g.ids.txt"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
+  EXPECT_EQ(err(), "");
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 2 --ids none"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
+  EXPECT_THAT(err(), HasSubstr("the answer speaks row numbers"));
+}
+
+TEST_F(RunTest, ARestartedServerTakesTheSameMap) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  const std::string map = *ReadFile("g.ids.txt");
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --ids_out newer.txt"), kExitOk) << err();
+  ASSERT_NE(*ReadFile("newer.txt"), map);  // another version, the same ids
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 20"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+}
+
+TEST_F(RunTest, AFileOfIdsIsCheckedAsFarAsCanBe) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name own"), kExitOk) << err();
+  ASSERT_TRUE(WriteFile("turned.txt", "20\n10\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph own --model m --nodes 20 --ids turned.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("other ids, or in another order, than graph 'own' was uploaded with"));
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name rows"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().graph_spec.ids_digest(), "");
+  ASSERT_EQ(Vicinal("classify --graph rows --model m --nodes 20 --ids turned.txt"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
+  EXPECT_THAT(err(), HasSubstr("turned.txt was not checked"));
 }
 
 TEST_F(RunTest, IdsOfAnotherGraphAreRefused) {
@@ -355,6 +418,8 @@ TEST_F(RunTest, AccuracyOverAMask) {
   mask.data = std::string("\1\1\1\0\0\0\1\0\1", 9);
   ASSERT_TRUE(
       WriteNpz("labels.npz", {{"y", MakeArray<int64_t>({0, 1, 0, 3, 4, 0, 1, 0, -1}, {9})}, {"test_mask", mask}}).ok());
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
   ASSERT_EQ(Vicinal("classify --graph g --model m --labels labels.npz --mask test_mask"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("accuracy 0.7500 (3/4)\n"));
   EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 5);
@@ -364,6 +429,8 @@ TEST_F(RunTest, AccuracyOverAMask) {
 }
 
 TEST_F(RunTest, FeaturesOfTheRequest) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
   ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({1, 2, 3, 4}, {2, 2})).ok());
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 0 --features x.npy --feature_set daily"), kExitOk) << err();
   const v1::ClassifyRequest& request = server_.seen().classify;

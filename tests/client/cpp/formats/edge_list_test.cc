@@ -35,7 +35,8 @@ TEST(EdgeListTest, PlainNumbersStay) {
   EXPECT_THAT(file.edges.weights, IsEmpty());
   EXPECT_EQ(file.node_count, 3);
   EXPECT_FALSE(file.ids);
-  EXPECT_THAT(file.notes, IsEmpty());
+  EXPECT_THAT(file.notes, ElementsAre("2 lines that begin with '#' or '%' were skipped as comments"));
+  EXPECT_THAT(Parse("0 1\n\n1 2\n").notes, IsEmpty());
 }
 
 TEST(EdgeListTest, CommasAndWeights) {
@@ -105,6 +106,44 @@ TEST(EdgeListTest, TitlesAreSkippedAndSaid) {
     EXPECT_THAT(file.notes[0], HasSubstr("line 1")) << text;
   }
   EXPECT_EQ(Parse("alice bob\nbob carol\n").edges.size(), 2);
+}
+
+TEST(EdgeListTest, AFirstLineThatMayBeTitlesIsNotGuessed) {
+  for (const char* text :
+       {"follower followee\nann bob\nbob carl\n", "# who\nuser_id,item_id\nann,7\nbob,7\n", "a b\nc d\n"}) {
+    EXPECT_THAT(Error(text), HasSubstr("--titles yes skips the line, --titles no takes it as an edge")) << text;
+    EdgeListOptions yes, no;
+    yes.titles = Titles::kYes;
+    no.titles = Titles::kNo;
+    EXPECT_EQ(Parse(text, no).edges.size(), Parse(text, yes).edges.size() + 1) << text;
+  }
+  EXPECT_THAT(Error("# who\nuser_id,item_id\nann,7\nbob,7\n"), HasSubstr("f.txt:2: "));
+  // One of its ids stands elsewhere, is a number, or nothing else is there: an edge.
+  for (const char* text : {"ann bob\ncarl dora\ndora ann\n", "ann 7\nbob carl\n", "ann bob\n", "x y 1\nann bob 2\n"}) {
+    EXPECT_GT(Parse(text).edges.size(), 0) << text;
+  }
+}
+
+TEST(EdgeListTest, TitlesAsTheUserSays) {
+  EdgeListOptions yes, no;
+  yes.titles = Titles::kYes;
+  no.titles = Titles::kNo;
+  EXPECT_THAT(Parse("0 1\n1 0\n", yes).edges.sources, ElementsAre(1));
+  EXPECT_EQ(Parse("source target\ntarget source\n", no).edges.size(), 2);
+  EXPECT_THAT(Error("ann bob\n", yes), HasSubstr("holds no edges"));
+  const auto ids = IdMap::FromIds({"a", "b"});
+  EdgeListOptions given;
+  given.ids = &*ids;
+  EXPECT_THAT(Error("who whom\na b\n", given), HasSubstr("--titles yes skips this line"));
+  given.titles = Titles::kYes;
+  EXPECT_EQ(Parse("who whom\na b\n", given).edges.size(), 1);
+}
+
+TEST(EdgeListTest, IdsThatLookLikeCommentsAreQuotedBetweenCommas) {
+  const EdgeFile file = Parse("\"#tag\",ann\n#tag,bob\nann,\"#tag\"\n");
+  EXPECT_EQ(file.edges.size(), 2);
+  EXPECT_EQ(file.ids->IdOf(0), "#tag");
+  EXPECT_THAT(file.notes[0], HasSubstr("1 line that begins with '#' or '%' was skipped"));
 }
 
 TEST(EdgeListTest, NumberOfNodesMakesIdsNumbers) {
