@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vicinal-server: flags to Config, signals to Stop. The only place of the server that reads flags. Signals are blocked
 // in every thread and taken with sigwait (server/stop.h), so that no library's handler ever runs one.
+#include <grpc/support/log.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,12 +21,14 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "server/auth.h"
 #include "server/config.h"
 #include "server/duration_flag.h"
 #include "server/handlers/server_handler.h"
 #include "server/json_log.h"
 #include "server/server.h"
+#include "server/size_flag.h"
 #include "server/stop.h"
 
 ABSL_FLAG(std::string, grpc_listen, "127.0.0.1:8500",
@@ -43,21 +47,21 @@ ABSL_FLAG(vicinal::server::DurationFlag, tuning_budget, std::chrono::millisecond
           "only when TuneGraph asks.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seconds(60),
           "Most time that background tuning takes for one version of a graph.");
-ABSL_FLAG(int64_t, memory_budget_bytes, -1,
+ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
           "Bytes that graphs, features, models, plans and uploads may take together; 0: no bound; -1: three quarters "
           "of the memory this machine has.");
-ABSL_FLAG(int64_t, max_message_bytes, 64 << 20, "Largest request message.");
-ABSL_FLAG(int64_t, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_message_bytes, 64 << 20, "Largest request message.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
 ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes of a graph.");
 ABSL_FLAG(int64_t, max_edges, 1'000'000'000, "Largest number of edges of a graph.");
 ABSL_FLAG(int64_t, max_features, 65'536, "Largest number of features of a node.");
-ABSL_FLAG(int64_t, max_upload_bytes, int64_t{2} << 30, "Largest upload, all its tensors together.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_upload_bytes, int64_t{2} << 30, "Largest upload, all its tensors together.");
 ABSL_FLAG(int64_t, max_open_uploads, 16, "Uploads that may be open at a time.");
 ABSL_FLAG(
     vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
     "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
 ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
-ABSL_FLAG(int64_t, max_response_bytes, 4'000'000,
+ABSL_FLAG(vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
           "Largest reply of a unary inference call (its tensors); streams have no bound.");
 ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Most graphs in one ClassifyGraphs.");
 ABSL_FLAG(int64_t, max_queue, 1024, "Inference requests that may wait for the executor.");
@@ -110,16 +114,16 @@ int64_t DefaultBudget() { return UsableMemory() / 4 * 3; }
 
 Limits LimitsFromFlags() {
   Limits limits;
-  limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
-  limits.max_chunk_bytes = absl::GetFlag(FLAGS_max_chunk_bytes);
+  limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
+  limits.max_chunk_bytes = absl::GetFlag(FLAGS_max_chunk_bytes).bytes;
   limits.max_nodes = absl::GetFlag(FLAGS_max_nodes);
   limits.max_edges = absl::GetFlag(FLAGS_max_edges);
   limits.max_features = absl::GetFlag(FLAGS_max_features);
-  limits.max_upload_bytes = absl::GetFlag(FLAGS_max_upload_bytes);
+  limits.max_upload_bytes = absl::GetFlag(FLAGS_max_upload_bytes).bytes;
   limits.max_open_uploads = absl::GetFlag(FLAGS_max_open_uploads);
   limits.upload_ttl = absl::GetFlag(FLAGS_upload_ttl).time;
   limits.max_request_nodes = absl::GetFlag(FLAGS_max_request_nodes);
-  limits.max_response_bytes = absl::GetFlag(FLAGS_max_response_bytes);
+  limits.max_response_bytes = absl::GetFlag(FLAGS_max_response_bytes).bytes;
   limits.max_batch_graphs = absl::GetFlag(FLAGS_max_batch_graphs);
   limits.max_queue = absl::GetFlag(FLAGS_max_queue);
   limits.max_preparations = absl::GetFlag(FLAGS_max_preparations);
@@ -130,7 +134,7 @@ Limits LimitsFromFlags() {
   limits.max_label_names = absl::GetFlag(FLAGS_max_label_names);
   limits.max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
   limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
-  limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes);
+  limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes).bytes;
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
   return limits;
 }
@@ -165,6 +169,25 @@ StatusOr<Config> ConfigFromFlags() {
   return config;
 }
 
+// Why there will be no server, as the log's last line.
+int Fail(const Status& status, int code) {
+  JsonLog log(STDERR_FILENO, LogLevel::kError, &Clock::Real());
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  log.Log(LogLevel::kError, "cannot start",
+          {{"reason", detail ? detail->reason : "INTERNAL"}, {"error", std::string(status.message())}});
+  return code;
+}
+
+// What gRPC has to say (a port that is taken, a connection that went wrong) goes into the log: its own lines are no
+// JSON. Once, before gRPC is used.
+void TakeGrpcLog(LogLevel level) {
+  static JsonLog* const log = new JsonLog(STDERR_FILENO, level, &Clock::Real());  // gRPC logs until the process ends
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    const bool error = line->severity == GPR_LOG_SEVERITY_ERROR;
+    log->Log(error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", {{"text", line->message}});
+  });
+}
+
 // Abseil ends the process with 1 for a flag it cannot parse, and for --help.
 void ExitWith(int status, void* code) {
   if (status == 1) {
@@ -188,15 +211,10 @@ void ParseFlags(int argc, char** argv) {
   on_exit(ExitWith, &code);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
-    std::fprintf(stderr, "vicinal-server: unexpected argument '%s' (see --help)\n", rest[1]);
-    std::exit(kBadFlags);
+    std::exit(Fail(InvalidArgument("BAD_FLAG", "", absl::StrCat("unexpected argument '", rest[1], "' (see --help)")),
+                   kBadFlags));
   }
   code = 1;
-}
-
-int Fail(const Status& status, int code) {
-  std::fprintf(stderr, "vicinal-server: %s\n", std::string(status.message()).c_str());
-  return code;
 }
 
 // What a stop may take beyond the drain delay and timeout: last bytes, threads that finish what they have begun.
@@ -209,6 +227,7 @@ int Main(int argc, char** argv) {
   StatusOr<Config> config = ConfigFromFlags();
   if (!config.ok()) return Fail(config.status(), kBadFlags);
   if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags);
+  TakeGrpcLog(config->log_level);
   std::atomic<bool> device_lost{false};
   const auto on_device_lost = [&device_lost] {
     device_lost.store(true);

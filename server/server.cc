@@ -159,6 +159,7 @@ struct Server::Impl {
   std::optional<Health> health;
   std::unique_ptr<Housekeeper> device_watch;
   std::string grpc_address, metrics_address;
+  bool served = false;  // it was said that it serves; else its end is no news
   bool stopped = false;
 };
 
@@ -290,6 +291,7 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fake
   impl->StartHandlers();
   std::unique_ptr<Server> server(new Server(std::move(impl)));
   VICINAL_RETURN_IF_ERROR(server->impl_->StartServing());
+  server->impl_->served = true;
   server->impl_->log.Log(
       LogLevel::kInfo, "serving",
       {{"grpc", server->grpc_address()}, {"metrics", server->metrics_address()}, {"version", Version()}});
@@ -311,7 +313,7 @@ bool Server::Stop() {
   bool clean = true;
   impl_->device_watch.reset();
   if (impl_->grpc != nullptr) {
-    impl_->log.Log(LogLevel::kInfo, "stopping", {});
+    if (impl_->served) impl_->log.Log(LogLevel::kInfo, "stopping", {});
     impl_->ready.store(false);
     if (impl_->health) impl_->health->SetReady(false);
     // Balancers learn that this replica goes before it refuses anything. Without a device it refuses already.
@@ -332,7 +334,7 @@ bool Server::Stop() {
   impl_->metrics->SetSource(nullptr);
   impl_->metrics->StopServing();
   impl_->engine.reset();
-  impl_->log.Log(LogLevel::kInfo, clean ? "stopped" : "stopped with calls cut off", {});
+  if (impl_->served) impl_->log.Log(LogLevel::kInfo, clean ? "stopped" : "stopped with calls cut off", {});
   return clean;
 }
 

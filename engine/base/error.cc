@@ -67,9 +67,12 @@ Status OverLimit(std::string_view limit_flag, std::string_view field, int64_t va
   detail.metadata = {
       {"limit", std::string(limit_flag)}, {"value", absl::StrCat(value)}, {"maximum", absl::StrCat(maximum)}};
   if (!message.empty()) return MakeError(StatusCode::kInvalidArgument, message, detail);
+  // Limits end in what they count: max_edges, max_upload_bytes.
+  const std::string_view counted = limit_flag.substr(limit_flag.rfind('_') + 1);
   return MakeError(StatusCode::kInvalidArgument,
-                   absl::StrCat(Abs(field), " is ", value, ", over this server's limit of ", maximum, " (--",
-                                Abs(limit_flag), "); send less, or raise the limit on the server"),
+                   absl::StrCat(field.empty() ? "the request" : Abs(field), ": ", value, " ", Abs(counted),
+                                ", over this server's limit of ", maximum, " (--", Abs(limit_flag),
+                                "); send less, or raise the limit on the server"),
                    detail);
 }
 

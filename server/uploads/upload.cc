@@ -84,7 +84,9 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
   }
   const AnnouncedTensor& tensor = content_.tensors[i];
   int64_t& received = received_[i];
-  if (!sound) return SendAgain("CHUNK_DAMAGED", "its CRC-32C differs", tensor.name, received);
+  if (!sound)
+    return SendAgain("CHUNK_DAMAGED", "its CRC-32C (Castagnoli; the crc32 of zlib is another sum) differs", tensor.name,
+                     received);
   // A repeat of what is there already, as a client that lost an answer sends it.
   if (chunk.offset_bytes() >= 0 && chunk.offset_bytes() <= received - size) return 0;
   if (chunk.offset_bytes() != received) {
