@@ -102,6 +102,7 @@ class FilesTest(unittest.TestCase):
         self.assertTrue(pod["securityContext"]["runAsNonRoot"])
         self.assertTrue(server["securityContext"]["readOnlyRootFilesystem"])
         self.assertIn("admin_token_file", arguments)
+        self.assertEqual(arguments["threads"], server["resources"]["requests"]["cpu"])
         limit = int(server["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
         self.assertLess(int(arguments["memory_budget_bytes"]), limit)
 
@@ -109,8 +110,11 @@ class FilesTest(unittest.TestCase):
         kinds = {}
         for manifest in manifests():
             kinds.setdefault(manifest["kind"], []).append(manifest)
-        self.assertEqual(set(kinds), {"ServiceAccount", "ConfigMap", "Service", "PodDisruptionBudget", "StatefulSet"})
-        labels = kinds["StatefulSet"][0]["spec"]["template"]["metadata"]["labels"]
+        self.assertEqual(set(kinds), {"ServiceAccount", "Service", "PodDisruptionBudget", "StatefulSet"})
+        stateful_set = kinds["StatefulSet"][0]
+        # Kubernetes adds the pod's name.
+        labels = stateful_set["spec"]["template"]["metadata"]["labels"] | {
+            "statefulset.kubernetes.io/pod-name": stateful_set["metadata"]["name"] + "-0"}
         for service in kinds["Service"]:
             self.assertLessEqual(service["spec"]["selector"].items(), labels.items())
         server, _ = container()
@@ -121,16 +125,35 @@ class FilesTest(unittest.TestCase):
         for argument, port in (("grpc_listen", "grpc"), ("metrics_listen", "metrics")):
             self.assertIn(f"--{argument}=0.0.0.0:{ports[port]}", server["args"])
 
+    def test_one_image_everywhere(self):
+        version = re.search(r"project\(\w+ VERSION ([0-9.]+)", read("CMakeLists.txt")).group(1)
+        self.assertEqual(container()[0]["image"], f"vicinal:{version}")
+        for path in ("README.md", "Dockerfile", "deploy/kubernetes/vicinal.yaml"):
+            self.assertEqual(re.findall(r"docker build -t (\S+) ", read(path)), [f"vicinal:{version}"], path)
+
+    def test_flags_of_docker_run_add_to_those_of_the_image(self):
+        lines = read("Dockerfile").replace("\\\n", "")
+        self.assertEqual(re.findall(r"^CMD", lines, re.MULTILINE), [])
+        entry = json.loads(re.search(r"^ENTRYPOINT (\[.*\])$", lines, re.MULTILINE).group(1))
+        self.assertEqual({argument.partition("=")[0] for argument in entry[1:]},
+                         {"--grpc_listen", "--metrics_listen", "--admin_token_file", "--allow_plaintext_tokens"})
+        # Of a flag that stands twice the last counts: only the second of these can be at fault.
+        done = subprocess.run([os.path.join(BIN, "vicinal-server"), "--grpc_listen=first", "--grpc_listen=second"],
+                              capture_output=True, text=True, check=False)
+        self.assertIn("'second' is not HOST:PORT", done.stderr)
+
+    def test_secrets_stay_out_of_images_and_commits(self):
+        for path in (".gitignore", ".dockerignore"):
+            self.assertIn("*.token", read(path).splitlines(), path)
+
     def test_service_configs_name_methods_that_exist(self):
         protos = "".join(read(os.path.relpath(p, ROOT)) for p in glob.glob(ROOT + "/proto/vicinal/v1/*.proto"))
-        config_map = next(m for m in manifests() if m["kind"] == "ConfigMap")
-        for text in (read("deploy/service_config.json"), config_map["data"]["service_config.json"]):
-            for entry in json.loads(text)["methodConfig"]:
-                for name in entry["name"]:
-                    service = name["service"].removeprefix("vicinal.v1.")
-                    self.assertRegex(protos, rf"service {service} \{{")
-                    if "method" in name:
-                        self.assertRegex(protos, rf"rpc {name['method']}\(")
+        for entry in json.loads(read("deploy/service_config.json"))["methodConfig"]:
+            for name in entry["name"]:
+                service = name["service"].removeprefix("vicinal.v1.")
+                self.assertRegex(protos, rf"service {service} \{{")
+                if "method" in name:
+                    self.assertRegex(protos, rf"rpc {name['method']}\(")
 
     def test_prometheus_files(self):
         promtool("check", "config", "deploy/prometheus/prometheus.yml")
