@@ -6,11 +6,16 @@
     client/python/example.py --stubs /tmp/stubs --server 127.0.0.1:8500 --graph tests/data/graphs/cora.npz \
         --model tests/data/models/cora-gcn.json --weights tests/data/models/cora-gcn.safetensors
 
-Needs grpcio and protobuf only. An .npy inside an .npz already is what the API wants (raw little-endian bytes behind a short
-header), so arrays go from the file to the server without numpy; with numpy, send array.tobytes().
+Needs grpcio and protobuf (Debian: python3-grpcio, python3-protobuf; or pip install grpcio-tools) and, for long uploads, gladly
+google-crc32c. An .npy inside an .npz mostly is what the API wants (raw little-endian bytes behind a short header), so arrays go
+from the file to the server without numpy; with numpy, send numpy.ascontiguousarray(array).tobytes().
+
+The API speaks row numbers 0..N-1 only. Ids of your own, as the command line keeps them in GRAPH.ids.txt, are the client's affair: translate
+them here, both ways.
 """
 
 import argparse
+import array
 import ast
 import struct
 import sys
@@ -34,12 +39,34 @@ def make_crc_table():
 CRC_TABLE = make_crc_table()
 
 
-def crc32c(data):
-    """CRC-32C (Castagnoli). Slow but short: the package google-crc32c has a fast one."""
+def slow_crc32c(data):
+    """CRC-32C (Castagnoli; zlib.crc32 is another sum). Short, and good for a few MB a second."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = (crc >> 8) ^ CRC_TABLE[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
+
+
+try:
+    from google_crc32c import value as crc32c
+except ImportError:
+    crc32c = slow_crc32c
+
+
+def row_major(shape, data):
+    """A matrix in Fortran order (column after column), turned into rows."""
+    rows, columns = shape
+    code = {1: "B", 2: "H", 4: "I", 8: "Q"}[len(data) // max(rows * columns, 1)] if data else "B"
+    cells = array.array(code, data)
+    turned = array.array(code, bytes(len(data)))
+    for column in range(columns):
+        turned[column::columns] = cells[column * rows:(column + 1) * rows]
+    return turned.tobytes()
+
+
+def to_float32(data):
+    """float64, which the API does not take, rounded as the command line does."""
+    return array.array("f", array.array("d", data)).tobytes()
 
 
 def read_npz(path):
@@ -52,9 +79,12 @@ def read_npz(path):
                 continue
             size, begin = (struct.unpack("<H", data[8:10])[0], 10) if data[6] == 1 else (struct.unpack("<I", data[8:12])[0], 12)
             header = ast.literal_eval(data[begin:begin + size].decode("latin1"))
-            if header["fortran_order"] and len(header["shape"]) > 1:
-                raise SystemExit(f"{path}: {entry} is in Fortran order")
-            arrays[entry.removesuffix(".npy")] = (header["descr"], header["shape"], data[begin + size:])
+            kind, shape, data = header["descr"], header["shape"], data[begin + size:]
+            if header["fortran_order"] and len(shape) == 2:
+                data = row_major(shape, data)
+            if kind == "<f8":
+                kind, data = "<f4", to_float32(data)
+            arrays[entry.removesuffix(".npy")] = (kind, shape, data)
     return arrays
 
 
@@ -63,7 +93,10 @@ def graph_tensors(pb, arrays):
     types = {"<f4": pb.DATA_TYPE_FLOAT32, "<f2": pb.DATA_TYPE_FLOAT16, "<i4": pb.DATA_TYPE_INT32, "<i8": pb.DATA_TYPE_INT64}
     names = {"edge_index": "edge_index", "edge_weight": "edge_weight", "x": "x",
              "x_indptr": "x_indptr", "x_indices": "x_indices", "x_data": "x_values"}
-    return [(names[name], types[descr], shape, data) for name, (descr, shape, data) in arrays.items() if name in names]
+    for name, (kind, _, _) in arrays.items():
+        if name in names and kind not in types:
+            raise SystemExit(f"{name} has the type {kind}; the API takes {', '.join(types)} (and <f8 is rounded here)")
+    return [(names[name], types[kind], shape, data) for name, (kind, shape, data) in arrays.items() if name in names]
 
 
 def matrix_shape(arrays):

@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+import numpy
+
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "deploy"))
 from server_process import ServerProcess  # noqa: E402  (its folder is only known now)
@@ -17,17 +19,33 @@ MODEL = os.path.join(ROOT, "tests", "data", "models", "cora-gcn")
 
 
 class ExampleTest(unittest.TestCase):
-    def run_example(self, server, *arguments):
+    def run_example(self, server, *arguments, graph=GRAPH):
         stubs = server.path("stubs")
         subprocess.run([os.path.join(ROOT, "client", "python", "generate_stubs.sh"), stubs], check=True)
         command = [sys.executable, os.path.join(ROOT, "client", "python", "example.py"), "--stubs", stubs,
-                   "--server", server.grpc, "--graph", GRAPH, "--model", MODEL + ".json",
+                   "--server", server.grpc, "--graph", graph, "--model", MODEL + ".json",
                    "--weights", MODEL + ".safetensors", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def test_classifies_cora_as_pytorch_geometric_does(self):
         with ServerProcess() as server:
             done = self.run_example(server)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("accuracy 0.7950 (795/1000)", done.stdout)
+
+    def test_takes_wide_floats_and_columns_first_as_the_command_line_does(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        turned = os.path.join(folder.name, "turned.npz")
+        with numpy.load(GRAPH) as cora:
+            nodes, columns = cora["x_shape"]
+            x = numpy.zeros((nodes, columns))
+            rows = numpy.repeat(numpy.arange(nodes), numpy.diff(cora["x_indptr"]))
+            x[rows, cora["x_indices"]] = cora["x_data"]
+            numpy.savez(turned, x=numpy.asfortranarray(x), edge_index=numpy.asfortranarray(cora["edge_index"]),
+                        y=cora["y"], test_mask=cora["test_mask"])
+        with ServerProcess() as server:
+            done = self.run_example(server, graph=turned)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("accuracy 0.7950 (795/1000)", done.stdout)
 
