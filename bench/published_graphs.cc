@@ -16,7 +16,7 @@ namespace vicinal::bench {
 namespace {
 
 constexpr uint64_t kSeed = 7;
-constexpr int64_t kChecksOfTask = 1 << 16;
+constexpr int64_t kPairsOfStep = 1 << 16;
 
 enum class Law { kCommunities, kFanIn, kFanOut, kRmat, kMolecules, kNearComplete };
 
@@ -134,7 +134,7 @@ BinaryGraph DrawCommunities(const Recipe& recipe, ThreadPool& pool) {
   std::vector<int32_t> id;
   if (recipe.shuffled) id = ShuffledIds(recipe.nodes);
   std::vector<NodePair> pairs(static_cast<size_t>(static_cast<double>(recipe.edges) / 2.0 * recipe.excess));
-  ForParts(pool, static_cast<int64_t>(pairs.size()), kChecksOfTask, [&](int64_t begin, int64_t end) {
+  ForParts(pool, static_cast<int64_t>(pairs.size()), kPairsOfStep, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       CountedRandom random(kSeed, i);
       const int32_t one = by_weight.At(random.Unit() * by_weight.total());
@@ -185,7 +185,7 @@ NodePair DrawQuarters(int64_t nodes, CountedRandom& random) {
 
 BinaryGraph DrawRmat(const Recipe& recipe, ThreadPool& pool) {
   std::vector<NodePair> pairs(static_cast<size_t>(static_cast<double>(recipe.edges) * recipe.excess));
-  ForParts(pool, static_cast<int64_t>(pairs.size()), kChecksOfTask, [&](int64_t begin, int64_t end) {
+  ForParts(pool, static_cast<int64_t>(pairs.size()), kPairsOfStep, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       CountedRandom random(kSeed, i);
       pairs[i] = DrawQuarters(recipe.nodes, random);

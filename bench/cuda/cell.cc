@@ -11,12 +11,8 @@ namespace vicinal::bench {
 namespace {
 
 Json ToJson(const Timing& timing) {
-  return {{"median_us", timing.median_us},
-          {"p10_us", timing.p10_us},
-          {"p90_us", timing.p90_us},
-          {"samples", timing.samples},
-          {"launches", timing.launches},
-          {"host_us", timing.host_us}};
+  return {{"median_us", timing.median_us}, {"p10_us", timing.p10_us},     {"p90_us", timing.p90_us},
+          {"samples", timing.samples},     {"launches", timing.launches}, {"host_us", timing.host_us}};
 }
 
 Json ToJson(const std::vector<PeerRun>& runs) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times launches with CUDA events after warm-up, the median of all. They are queued behind a kernel that waits until all
-// are, so that what is timed is the device's work: a kernel of a few microseconds ends before the host has launched the
-// next, and the events would tell the host's time. Short launches share a pair of events, several in a row: around an
-// empty kernel alone two events are 3.5 us apart on an H200, of which a kernel in a queue takes 0.7.
+// Times launches with CUDA events after warm-up, the median of all. They are queued behind a kernel that waits until
+// all are, so that what is timed is the device's work: a kernel of a few microseconds ends before the host has launched
+// the next, and the events would tell the host's time. Short launches share a pair of events, several in a row: around
+// an empty kernel alone two events are 3.5 us apart on an H200, of which a kernel in a queue takes 0.7.
 #ifndef VICINAL_BENCH_CUDA_EVENT_TIMER_H_
 #define VICINAL_BENCH_CUDA_EVENT_TIMER_H_
 
@@ -31,8 +31,8 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, int launches,
 Timing TimeOnce(cudaStream_t stream, const Launcher& launch);
 // A few runs, to tell what is worth more; the first run alone where that took many times `best_us` (0: there is none).
 Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& first, double best_us);
-// 30 samples, or as many as fit `budget_us` by what runs took before, but at least 5; of so many runs each that a sample
-// takes 50 us.
+// 30 samples, or as many as fit `budget_us` by what runs took before, but at least 5; of so many runs each that a
+// sample takes 50 us.
 Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us);
 
 // Ends the program with the error and `what`.

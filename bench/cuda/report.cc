@@ -266,7 +266,8 @@ std::string Lines(const Json& cell) {
 }
 
 std::string Summary(const std::vector<Json>& cells) {
-  return MeansTable(cells) + RenumberedTable(cells) + WorstTable(cells, "times_cusparse", "cusparse_us", "against cuSPARSE") +
+  return MeansTable(cells) + RenumberedTable(cells) +
+         WorstTable(cells, "times_cusparse", "cusparse_us", "against cuSPARSE") +
          WorstTable(cells, "times_listed", "listed_us", "against the best listed peer") + Faults(cells);
 }
 

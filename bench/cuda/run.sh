@@ -153,7 +153,10 @@ run_server() {
 # One group of cases, or a share of it, by one tool of compute-sanitizer.
 sanitize() {
   local log="$out/sanitizer_$2_$3${4:+_${4/\//_of_}}.log" status=0
-  limited "$1" compute-sanitizer --tool "$2" --print-limit 20 --error-exitcode 9 \
+  # Calls that are refused on purpose are no errors.
+  local flags=()
+  [[ $2 == memcheck ]] && flags=(--report-api-errors no)
+  limited "$1" compute-sanitizer --tool "$2" "${flags[@]}" --print-limit 20 --error-exitcode 9 \
     "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$3" ${4:+"$4"} >"$log" 2>&1 || status=$?
   if [[ $status == 124 ]]; then
     echo "$2 $3 $4: did not end in $1 s"
@@ -171,8 +174,9 @@ run_sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
   rm -f "$out/sanitizer_failed"
   for tool in memcheck racecheck; do
-    for group in device rowwise update attention message edge field; do
-      sanitize "$1" "$tool" "$group" "" &
+    for group in device rowwise update overlap attention message edge field; do
+      # `device` holds that a timed step takes the time it should, which it does not under racecheck.
+      [[ $tool == racecheck && $group == device ]] || sanitize "$1" "$tool" "$group" "" &
     done
     for ((share = 0; share < aggregate_shares; ++share)); do
       sanitize "$1" "$tool" aggregate "$share/$aggregate_shares" &

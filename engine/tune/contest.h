@@ -7,8 +7,8 @@
 // interval of the median from order statistics (the sign test), which supposes nothing about the shape of the noise.
 //
 // Rounds go on until one candidate is left, or all that are left are as good as each other, or the rounds or the budget
-// end. The default is kept unless the winner is faster beyond doubt, or was so in the median of many rounds. A candidate
-// that has drawbacks besides its time may be given a handicap: times count with it, and are told without.
+// end. The default is kept unless the winner is faster beyond doubt, or was so in the median of many rounds. A
+// candidate that has drawbacks besides its time may be given a handicap: times count with it, and are told without.
 #ifndef VICINAL_ENGINE_TUNE_CONTEST_H_
 #define VICINAL_ENGINE_TUNE_CONTEST_H_
 

@@ -71,7 +71,7 @@ struct TuningCandidate {
   double spread = 0.0;                     // (third quartile - first quartile) / median
   double ratio = 0.0;                      // median over the rounds of its time / the default's; 0 when not measured
   int64_t samples = 0;
-  int64_t dropped_samples = 0;  // disturbed
+  int64_t dropped_samples = 0;    // disturbed
   bool whole_graph_only = false;  // receptive fields cannot be computed with it
   CandidateOutcome outcome = CandidateOutcome::kWaiting;
 };

@@ -31,8 +31,8 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int64_t kBlockEdges = 256;
-// What is done at once without branches: more edges cost every row their time, fewer send more rows the other way. Of 4 to
-// 8, the best on proteins and pubmed.
+// What is done at once without branches: more edges cost every row their time, fewer send more rows the other way. Of 4
+// to 8, the best on proteins and pubmed.
 inline constexpr int kFewAtOnce = 6;
 // Two chains of that many vectors and what is loaded fit 32 or 16 registers. Narrow vectors are for machines that are
 // not made for this, and sanitizers compile for minutes: few instances.
@@ -95,8 +95,9 @@ class RowGatherer {
     return degree <= kFewAtOnce && begin + kFewAtOnce <= last_edge_ + 1;
   }
 
-  // Reduces `degree` edges, at most kFewAtOnce, without a branch: where rows have a few edges each, how many is a coin's
-  // throw, and a wrong guess costs more than the edges. What follows the row's own is gathered, too, and not added.
+  // Reduces `degree` edges, at most kFewAtOnce, without a branch: where rows have a few edges each, how many is a
+  // coin's throw, and a wrong guess costs more than the edges. What follows the row's own is gathered, too, and not
+  // added.
   VICINAL_INLINE void ReduceFew(int64_t begin, int64_t degree, VF* acc) const {
     VF odd[N];
     Start(acc);

@@ -197,9 +197,9 @@ void CheckAllKernels(const Case& c) {
 // Configurations to try: what the kernel proposes, and some that nobody would.
 std::vector<KernelConfig> Configs(const AggregateKernel& kernel, const AggregateProblem& problem) {
   std::vector<KernelConfig> configs = kernel.Candidates(problem);
-  for (const KernelConfig& odd : {KernelConfig{{-1, 16, 7, 0}}, KernelConfig{{40, 1, 1, 1, 1}},
-                                  KernelConfig{{1, 48, 0, 3, -1}}, KernelConfig{{16, 700, 333, 5, 9}},
-                                  KernelConfig{{0, 0, 0, 0, 1}}})
+  for (const KernelConfig& odd :
+       {KernelConfig{{-1, 16, 7, 0}}, KernelConfig{{40, 1, 1, 1, 1}}, KernelConfig{{1, 48, 0, 3, -1}},
+        KernelConfig{{16, 700, 333, 5, 9}}, KernelConfig{{0, 0, 0, 0, 1}}})
     configs.push_back(odd);
   return configs;
 }
