@@ -65,5 +65,6 @@ function(_vicinal_precompiled owner kind is_test)
   endif()
   target_link_libraries(${owner} PRIVATE ${deps})
   target_precompile_headers(${owner} PRIVATE ${headers})
-  _vicinal_cacheable(${owner})
+  # Not _vicinal_cacheable: where one lies from an earlier build, the preprocessor would name it in place of the headers, and
+  # ccache would give it back unchanged though they have changed.
 endfunction()
