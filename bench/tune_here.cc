@@ -38,6 +38,7 @@ Status Tune(Bench& bench, const PreparedGraph& graph, const TuningWork& work) {
     if (order.empty()) break;
     std::vector<std::optional<double>> seconds;
     for (const int candidate : order) {
+      trial->Renew(contest.rounds(), *bench.context);
       const MonotonicTime from = Clock::Real().Now();
       VICINAL_RETURN_IF_ERROR(trial->Run(candidate, contest.rounds(), *bench.context));
       seconds.push_back(SecondsBetween(from, Clock::Real().Now()));

@@ -13,6 +13,7 @@
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,12 +103,20 @@ std::string NameOf(const TuningCandidate& candidate) {
   return name;
 }
 
+// What the tuner found of a setting; null where it did not know it.
+const TuningCandidate* CandidateOf(const TuningRecord& record, const KernelSetting& setting) {
+  for (const TuningCandidate& candidate : record.candidates)
+    if (candidate.setting == setting) return &candidate;
+  return nullptr;
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-// Seconds of every candidate by round: single runs, with the other candidates' in between, as a plan's other steps are.
+// Seconds of every candidate by round: single runs, the sources written anew before each, as the tuner
+// does and as a plan's step before would.
 std::vector<std::vector<double>> TimeAll(const Trial& trial, DeviceContext& context) {
   const int64_t count = trial.num_to_run();
   std::vector<std::vector<double>> times(count);
@@ -117,6 +126,7 @@ std::vector<std::vector<double>> TimeAll(const Trial& trial, DeviceContext& cont
     if (round > kFewestRounds && spent() > absl::GetFlag(FLAGS_seconds)) break;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t c = round % 2 == 0 ? (i + round / 2) % count : (count - 1 - i + round / 2) % count;
+      trial.Renew(round, context);
       const double from = spent();
       Must(trial.Run(c, round, context));
       if (round > 0) times[c].push_back(spent() - from);  // the first one warms up
@@ -130,12 +140,13 @@ struct Loss {
   int64_t best = 0;
 };
 
-// Median over the rounds of a half of the time of `a` / the time of `b`. Pairs of rounds, which run in opposite orders,
-// belong to the halves in turn.
-double RatioOf(const std::vector<std::vector<double>>& times, int64_t a, int64_t b, size_t half) {
+// Median over the rounds of the time of `a` / the time of `b`, in all of them or in a half. Pairs of rounds, which run
+// in opposite orders, belong to the halves in turn.
+double RatioOf(const std::vector<std::vector<double>>& times, int64_t a, int64_t b,
+               std::optional<size_t> half = std::nullopt) {
   std::vector<double> ratios;
   for (size_t round = 0; round < times[a].size(); ++round) {
-    if (round / 2 % 2 == half) ratios.push_back(times[a][round] / times[b][round]);
+    if (round / 2 % 2 == half.value_or(round / 2 % 2)) ratios.push_back(times[a][round] / times[b][round]);
   }
   return Median(ratios);
 }
@@ -244,8 +255,13 @@ class Bench {
     std::fflush(stdout);
     nlohmann::json all = nlohmann::json::array();
     for (size_t c = 0; c < times.size(); ++c) {
+      const TuningCandidate* const tuned = CandidateOf(record, candidates[c].setting);
       all.push_back({{"candidate", NameOf(candidates[c])},
                      {"median_us", 1e6 * Median(times[c])},
+                     {"ratio", RatioOf(times, static_cast<int64_t>(c), 0)},
+                     {"tuner_ratio", tuned != nullptr ? tuned->ratio : 0.0},
+                     {"tuner_samples", tuned != nullptr ? tuned->samples : 0},
+                     {"tuner_dropped", tuned != nullptr ? tuned->dropped_samples : 0},
                      {"predicted_us", 1e6 * candidates[c].predicted_seconds}});
     }
     cells_.push_back({{"graph", name},

@@ -19,11 +19,10 @@
 namespace vicinal {
 namespace {
 
-// Shorter runs are repeated within a sample, so that the clock's grain and the start of a loop do not matter.
-constexpr double kShortestSample = 100e-6;
-constexpr int64_t kMaxRepeats = 32;
+// What a run is taken to last where the first one was disturbed, seconds.
+constexpr double kUnknownRun = 100e-6;
 // A disturbed sample is tried again so often before the round goes on without it.
-constexpr int kTries = 8;
+constexpr int kTries = 4;
 // Background tuning of a graph whose runs are long may take so many rounds, whatever the budget.
 constexpr double kRoundsAtLeast = 10.0;
 // A kernel for whole graphs only must be so many times as fast as the others: while it serves, a query for a few nodes
@@ -33,7 +32,7 @@ constexpr double kWholeGraphHandicap = 1.25;
 // Ordered works; all share one thread.
 constexpr size_t kMostWaiting = 2048;
 // Rounds before anyone is dropped, where half of the budget has time for them.
-constexpr double kPatientRounds = 20.0;
+constexpr double kPatientRounds = 60.0;
 
 double Seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -137,13 +136,12 @@ class TuningService::Session {
 
   Status Measure() {
     if (num_to_run() == 1) return OkStatus();
-    // One run to warm up, which also says how often a run is to be repeated and what rounds will cost.
+    // One run to warm up, which also says what rounds will cost.
     VICINAL_ASSIGN_OR_RETURN(const std::optional<double> first, Sample(0));
-    const double run = std::max(first.value_or(kShortestSample), 1e-9);
-    repeats_ = std::clamp<int64_t>(static_cast<int64_t>(kShortestSample / run) + 1, 1, kMaxRepeats);
+    const double run = std::max(first.value_or(kUnknownRun), 1e-9);
     double budget = record_.budget_seconds;
     if (!job_.ordered) budget = std::max(budget, kRoundsAtLeast * run * num_to_run());
-    contest_.emplace(num_to_run(), RulesFor(budget, run * static_cast<double>(repeats_)));
+    contest_.emplace(num_to_run(), RulesFor(budget, run));
     while (used_ < budget) {
       const std::vector<int> order = contest_->NextRound();
       if (order.empty()) return OkStatus();
@@ -159,11 +157,11 @@ class TuningService::Session {
 
   int num_to_run() const { return static_cast<int>(trial_->num_to_run()); }
 
-  // A dozen candidates are a dozen chances to take a run of luck for the truth. Where samples are short there is time
+  // A dozen candidates are a dozen chances to take a run of luck for the truth. Where runs are short there is time
   // to look longer before anyone leaves.
-  ContestOptions RulesFor(double budget, double sample) const {
+  ContestOptions RulesFor(double budget, double run) const {
     ContestOptions rules;
-    const double rounds = 0.5 * budget / (sample * num_to_run());
+    const double rounds = 0.5 * budget / (run * num_to_run());
     rules.min_rounds = static_cast<int>(std::clamp<double>(rounds, rules.min_rounds, kPatientRounds));
     for (int c = 0; c < num_to_run(); ++c) {
       rules.handicaps.push_back(record_.candidates[c].whole_graph_only ? kWholeGraphHandicap : 1.0);
@@ -179,7 +177,7 @@ class TuningService::Session {
       VICINAL_ASSIGN_OR_RETURN(const RunSample sample, RunInLease(candidate));
       used_ += sample.seconds;
       ++samples_;
-      if (!sample.disturbed) return std::optional<double>(sample.seconds / static_cast<double>(repeats_));
+      if (!sample.disturbed) return std::optional<double>(sample.seconds);
       ++dropped_;
       ++dropped_of_[candidate];
     }
@@ -196,13 +194,11 @@ class TuningService::Session {
 
   // On the executor's thread, which nothing may be thrown through.
   StatusOr<RunSample> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
-    const auto run = [&] {
-      for (int64_t r = 0; r < repeats_; ++r) {
-        VICINAL_RETURN_IF_ERROR(trial_->Run(candidate, contest_->rounds() + r, context));
-        if (lease.ShouldStop()) break;
-      }
-      return OkStatus();
-    };
+    const int64_t turn = contest_->rounds();
+    const MonotonicTime begin = parts_.clock->Now();
+    trial_->Renew(turn, context);
+    used_ += SecondsBetween(begin, parts_.clock->Now());
+    const auto run = [&] { return trial_->Run(candidate, turn, context); };
     VICINAL_ASSIGN_OR_RETURN(RunSample sample,
                              parts_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
     sample.disturbed = sample.disturbed || lease.ShouldStop();
@@ -299,7 +295,6 @@ class TuningService::Session {
   double share_ = 1.0;  // of the edges that are measured on
   std::unique_ptr<Trial> trial_;
   std::optional<Contest> contest_;
-  int64_t repeats_ = 1;
   double used_ = 0.0;
   int64_t samples_ = 0, dropped_ = 0;
   std::vector<int64_t> dropped_of_;

@@ -12,7 +12,6 @@
 namespace vicinal {
 namespace {
 
-constexpr size_t kHopelessRounds = 3;
 // Too few rounds for an interval are enough for a winner that saved so much in each of them: a spike, which hits one
 // run in ten, would have had to hit the default every time.
 constexpr size_t kPlainRounds = 3;
@@ -104,15 +103,16 @@ std::vector<double> Contest::Ratios(int a, int b) const {
   return ratios;
 }
 
-bool Contest::ClearlySlower(int candidate, int leader) const {
+bool Contest::ClearlySlower(int candidate, int leader, double by) const {
   const std::vector<double> ratios = Ratios(candidate, leader);
   const bool noisy = SpreadOf(ratios) > options_.noisy;
-  return IntervalOfMedian(ratios, noisy ? options_.noisy_error : options_.error).low > 1.0;
+  return IntervalOfMedian(ratios, noisy ? options_.noisy_error : options_.error).low > by;
 }
 
 bool Contest::Hopeless(int candidate, int leader) const {
   const std::vector<double> ratios = Ratios(candidate, leader);
-  return ratios.size() >= kHopelessRounds && ratios.front() > options_.hopeless;
+  if (ratios.empty()) return false;
+  return ratios.front() > options_.hopeless[std::min(ratios.size(), options_.hopeless.size()) - 1];
 }
 
 // Of those in play, the one that no other beats by median ratio; ties and cycles go to the lowest median time.
@@ -136,7 +136,8 @@ void Contest::Eliminate() {
   int64_t left = std::count(in_play_.begin(), in_play_.end(), true);
   for (int c = 0; c < count_; ++c) {
     if (c == leader || !in_play_[c] || (early && left <= 2)) continue;
-    if (early ? !Hopeless(c, leader) : !ClearlySlower(c, leader)) continue;
+    const bool slower = ClearlySlower(c, leader, early ? options_.far : 1.0);
+    if (!slower && !(early && Hopeless(c, leader))) continue;
     in_play_[c] = false;
     --left;
   }

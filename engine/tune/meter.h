@@ -24,10 +24,10 @@ class RunMeter {
   virtual StatusOr<RunSample> Measure(const TuningKey& key, const KernelSetting& setting,
                                       const std::function<Status()>& run) = 0;
 
-  // Wall time. A run is disturbed when the system took a processor away from this process and the calling thread stood
-  // still for a while: involuntary context switches (getrusage) together with more wall time than processor time.
-  // Either sign alone is normal: threads of a pool wait for each other, and a switch may cost microseconds of a run of
-  // milliseconds.
+  // Wall time. A run is disturbed when the calling thread waited for a processor for a while (Linux's schedstat), or
+  // when it stood still for long while the system took a processor away from some thread of this process: involuntary
+  // context switches (getrusage) together with more wall time than processor time. Either of these two alone is normal:
+  // threads of a pool wait for each other, and a switch may cost microseconds of a run of milliseconds.
   static RunMeter& Real();
 };
 

@@ -15,6 +15,8 @@ constexpr double kRowNs = 6.0;          // of a row of the result, beside its by
 constexpr double kUnprefetched = 1.6;   // rows beyond the L2 take so much longer where nothing asks for them early
 constexpr double kScalar = 8.0;         // the reference kernels, one element at a time
 constexpr double kAttentionEdgeNs = 4;  // of a score and its exponential, per head
+constexpr double kCopyNs = 1.0;         // of a row that is copied into a tile, beside its bytes
+constexpr int64_t kPanelRows = 8192;    // for which tiles of a part of the sources are copied again
 constexpr double kL2Bytes = 1 << 20, kLlcBytes = 32 << 20;
 constexpr int64_t kRegisterColumns = 256;  // that a kernel sums up in one pass
 
@@ -37,6 +39,14 @@ double GatherSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched)
   const double bytes = static_cast<double>((row_bytes + 63) / 64 * 64);
   const double beyond = (found.llc - found.l2) / kLlcSpeed + (1.0 - found.llc) / kMemorySpeed;
   return bytes * (found.l2 / kL2Speed + beyond * (prefetched ? 1.0 : kUnprefetched));
+}
+
+// Rows of sources that a pass copies into tiles: each once where one tile takes them all, else again for each panel of
+// rows. 0 where nothing is copied.
+double RowsCopied(const WorkShape& shape, int64_t tile_rows) {
+  if (tile_rows <= 0) return 0.0;
+  const int64_t panels = tile_rows < shape.cols ? (shape.rows + kPanelRows - 1) / kPanelRows : 1;
+  return static_cast<double>(panels) * static_cast<double>(shape.cols);
 }
 
 // --- on a GPU ---
@@ -110,7 +120,9 @@ double PredictSeconds(const TuningKey& key, const WorkShape& shape, std::string_
                 1e-9 * (kEdgeNs + kVectorNs * std::ceil(static_cast<double>(in_pass) / 16.0));
   if (key.operation == "attention") edge += 1e-9 * kAttentionEdgeNs * static_cast<double>(key.heads);
   const double row = 1e-9 * kRowNs * static_cast<double>(passes) + static_cast<double>(columns) * 4.0 / kMemorySpeed;
-  const double alone = (static_cast<double>(passes) * edges * edge + rows * row);
+  const double copy = static_cast<double>(in_pass * element) / kLlcSpeed + 1e-9 * kCopyNs;
+  const double copies = RowsCopied(shape, ValueOf(parameters, "source_rows"));
+  const double alone = static_cast<double>(passes) * (edges * edge + copies * copy) + rows * row;
   return alone * (kernel == "reference" ? kScalar : 1.0) / std::max(1, shape.num_threads);
 }
 

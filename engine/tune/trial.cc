@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -18,6 +19,8 @@ namespace {
 
 // Matrices up to this size in sum are there several times.
 constexpr int64_t kSmallBytes = int64_t{4} << 20, kMiddleBytes = int64_t{64} << 20;
+// What a step before would have left in the caches at most.
+constexpr int64_t kRenewedBytes = int64_t{64} << 20;
 
 // Elements from one row to the next, as in a plan's scratch: rows of up to 16 never straddle a cache line, longer ones
 // begin at one.
@@ -28,12 +31,12 @@ int64_t StrideFor(int64_t width) {
   return stride;
 }
 
-// Device memory with the same values each time.
-class Matrices {
+// What all matrices are filled with, over and over.
+class Pattern {
  public:
-  explicit Matrices(Device* device) : device_(device), pattern_(kPattern) {
+  Pattern() : values_(kCount) {
     uint64_t state = 1;
-    for (float& value : pattern_) {
+    for (float& value : values_) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
       value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-31f;
       // The upper half twice: read as two 16-bit numbers these are ordinary ones too, none of them denormal.
@@ -41,12 +44,25 @@ class Matrices {
       value = std::bit_cast<float>(upper << 16 | upper);
     }
   }
+  const float* data() const { return values_.data(); }
+
+  static constexpr int64_t kCount = 1 << 16;
+  static constexpr int64_t kBytes = kCount * static_cast<int64_t>(sizeof(float));
+
+ private:
+  std::vector<float> values_;
+};
+
+// Device memory with the same values each time.
+class Matrices {
+ public:
+  Matrices(Device* device, const Pattern& pattern) : device_(device), pattern_(pattern) {}
 
   StatusOr<float*> Allocate(int64_t count) {
-    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-    VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_->Allocate(bytes));
-    for (size_t done = 0; done < bytes; done += kPattern * sizeof(float)) {
-      const size_t part = std::min(bytes - done, kPattern * sizeof(float));
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
+    VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_->Allocate(static_cast<size_t>(bytes)));
+    for (int64_t done = 0; done < bytes; done += Pattern::kBytes) {
+      const int64_t part = std::min(bytes - done, Pattern::kBytes);
       VICINAL_RETURN_IF_ERROR(device_->CopyFromHost(buffer.as<char>() + done, pattern_.data(), part));
     }
     buffers_.push_back(std::move(buffer));
@@ -60,11 +76,26 @@ class Matrices {
   std::vector<Buffer> Take() { return std::move(buffers_); }
 
  private:
-  static constexpr size_t kPattern = 1 << 16;
   Device* device_;
-  std::vector<float> pattern_;
+  const Pattern& pattern_;
   std::vector<Buffer> buffers_;
 };
+
+// What a run gathers from: memory of that many bytes.
+struct Gathered {
+  char* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// The arguments only read it, but it is the trial's.
+template <class T>
+Gathered AllOf(BasicMatrixView<const T> matrix) {
+  return {reinterpret_cast<char*>(const_cast<T*>(matrix.data)),
+          matrix.rows * matrix.stride * static_cast<int64_t>(sizeof(T))};
+}
+
+Gathered GatheredBy(const AggregateArgs& args) { return args.src16.empty() ? AllOf(args.src) : AllOf(args.src16); }
+Gathered GatheredBy(const AttentionArgs& args) { return AllOf(args.value); }
 
 int64_t NumTurns(int64_t bytes) { return bytes <= kSmallBytes ? 3 : bytes <= kMiddleBytes ? 2 : 1; }
 
@@ -124,7 +155,7 @@ class TrialOf final : public Trial {
     }
     Order(input);
     VICINAL_RETURN_IF_ERROR(MakeLayouts(input, problem));
-    Matrices matrices(input.device);
+    Matrices matrices(input.device, pattern_);
     const int64_t turns = NumTurns(BytesBound(input.key, problem.rows, problem.cols));
     for (int64_t turn = 0; turn < turns; ++turn) {
       VICINAL_ASSIGN_OR_RETURN(typename K::Args args, MakeArgs(input, problem, &matrices));
@@ -147,6 +178,18 @@ class TrialOf final : public Trial {
     if constexpr (requires { args.layout; }) args.layout = layouts_[candidate].get();
     VICINAL_RETURN_IF_ERROR(kernels_[candidate]->Run(context, args, scratch_));
     return context.Synchronize();
+  }
+
+  void Renew(int64_t turn, DeviceContext& context) const override {
+    ThreadPool* const pool = context.thread_pool();
+    if (pool == nullptr) return;
+    const Gathered gathered = GatheredBy(args_[turn % static_cast<int64_t>(args_.size())]);
+    const int64_t pieces = (gathered.bytes + Pattern::kBytes - 1) / Pattern::kBytes;
+    const int64_t first = std::max<int64_t>(0, pieces - kRenewedBytes / Pattern::kBytes);
+    pool->ParallelFor(pieces - first, [&](int64_t task, int) {
+      const int64_t at = (first + task) * Pattern::kBytes;
+      std::memcpy(gathered.data + at, pattern_.data(), std::min(Pattern::kBytes, gathered.bytes - at));
+    });
   }
 
  private:
@@ -244,6 +287,7 @@ class TrialOf final : public Trial {
     --num_to_run_;
   }
 
+  const Pattern pattern_;
   std::vector<const K*> kernels_;            // of each candidate
   std::vector<AdjacencyLayoutRef> layouts_;  // of each candidate to be run; null for those that want none
   std::vector<typename K::Args> args_;       // by turn

@@ -2,9 +2,11 @@
 // What is measured for one key on one graph: the real adjacency, matrices of the real sizes filled with the same values
 // each time, and the candidates: every configuration of every kernel of the device that takes the work.
 //
-// Small matrices are there several times and taken in turn: in a plan, other steps run between two runs of a step and
-// push its rows out of the nearest cache, so running a candidate over and over on the same few kilobytes would flatter
-// those that need them there.
+// What a run finds in the caches is what a plan would leave there, not what another candidate left. Small matrices are
+// there several times and taken in turn: in a plan, other steps run between two runs of a step and push its rows out of
+// the nearest cache, so running a candidate over and over on the same few kilobytes would flatter those that need them
+// there. And before each run its sources are written anew (Renew), as the step before would have: candidates
+// that store past the caches, or do not, would else help or harm whoever comes next by several percent.
 //
 // What kernels prepare from the adjacency (layouts) is made for the candidates that are to be run, each once, and goes
 // with the trial: the graph keeps only that of the choice.
@@ -65,6 +67,10 @@ class Trial {
   // Runs a candidate once and waits for it. `turn` says on which of the matrices. On the thread of `context`.
   // REQUIRES: 0 <= candidate < num_to_run().
   virtual Status Run(int64_t candidate, int64_t turn, DeviceContext& context) const = 0;
+
+  // Writes the sources of a turn anew, with the same values: those that come last, as much as caches hold. Nothing on a
+  // GPU. On the thread of `context`.
+  virtual void Renew(int64_t turn, DeviceContext& context) const = 0;
 
  protected:
   std::vector<TuningCandidate> candidates_;

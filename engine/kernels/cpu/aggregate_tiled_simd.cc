@@ -197,14 +197,16 @@ class TiledAggregate final : public AggregateKernel {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"source_rows", "tile_columns"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
-    std::vector<KernelConfig> candidates = {{}};
-    if (problem.width <= 16) return candidates;
-    candidates.push_back({{0, 32}});
-    // All sources at once; parts that fit the second level.
-    const int64_t all = std::min<int64_t>(problem.cols, 1 << 30), part = kPartBytes / 64;
-    if (problem.cols * 64 > kOnePartBytes) candidates.push_back({{static_cast<int32_t>(all), 16}});
-    if (problem.cols > part) candidates.push_back({{static_cast<int32_t>(part), 16}});
-    candidates.push_back({{static_cast<int32_t>(all), 64}});
+    // All sources at once; parts that fit the second level. Each as it will run, and once.
+    const int32_t all = static_cast<int32_t>(std::min<int64_t>(problem.cols, 1 << 30)), part = kPartBytes / 64;
+    std::vector<KernelConfig> wanted = {{}};
+    if (problem.width > 16) wanted.insert(wanted.end(), {{{0, 32}}, {{all, 16}}, {{part, 16}}, {{all, 64}}});
+    std::vector<KernelConfig> candidates;
+    for (const KernelConfig& config : wanted) {
+      const Tiling tiling(problem, config, 1);
+      const KernelConfig runs = {{static_cast<int32_t>(tiling.fit_rows), static_cast<int32_t>(tiling.tile)}};
+      if (std::find(candidates.begin(), candidates.end(), runs) == candidates.end()) candidates.push_back(runs);
+    }
     return candidates;
   }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int num_threads) const override {

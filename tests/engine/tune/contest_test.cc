@@ -97,6 +97,29 @@ TEST(ContestTest, TheHopelessGoAfterThreeRounds) {
   EXPECT_THAT(contest.NextRound(), UnorderedElementsAre(0, 1));
 }
 
+TEST(ContestTest, WhatTakesManyTimesAsLongGoesSooner) {
+  Contest contest(4);
+  contest.AddRound({1.0, 1.1, 9.0, 13.0});
+  EXPECT_TRUE(contest.in_play(2)) << "a spike may be so high";
+  EXPECT_FALSE(contest.in_play(3));
+  contest.AddRound({9.0, 1.1, 1.0});
+  EXPECT_FALSE(contest.in_play(2));
+}
+
+// The close ones are looked at for as long as was asked, those far behind only until it is beyond doubt.
+TEST(ContestTest, WhatIsFarBehindDoesNotStayForTheLongLook) {
+  ContestOptions patient;
+  patient.min_rounds = 40;
+  Contest contest(3, patient);
+  while (contest.rounds() < 20) {
+    std::vector<std::optional<double>> times;
+    for (const int candidate : contest.NextRound()) times.push_back(candidate == 0 ? 1.0 : candidate == 1 ? 1.1 : 1.5);
+    contest.AddRound(times);
+  }
+  EXPECT_TRUE(contest.in_play(1));
+  EXPECT_FALSE(contest.in_play(2));
+}
+
 TEST(ContestTest, OneSpikeDropsNobody) {
   Contest contest(2);
   contest.AddRound({1.0, 20.0});

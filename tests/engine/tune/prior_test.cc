@@ -57,6 +57,16 @@ TEST(PriorTest, TilesPayWhereTheyMakeRowsFit) {
   EXPECT_GT(Predict(Sum(512), Shape(400, 3'000'000), {{"tile_columns", 64}}), Predict(Sum(512), Shape(400, 3'000'000)));
 }
 
+// Each panel of rows copies all sources anew where a tile does not hold them: hopeless for many rows of few edges.
+TEST(PriorTest, PartsOfTheSourcesAreCopiedForEachPanelOfRows) {
+  const auto tiled = [](int64_t nodes, int64_t edges, int32_t source_rows) {
+    return Predict(Sum(64), Shape(nodes, edges), {{"source_rows", source_rows}, {"tile_columns", 16}});
+  };
+  EXPECT_GT(tiled(300'000, 3'000'000, 12'288), 3.0 * Predict(Sum(64), Shape(300'000, 3'000'000)));
+  EXPECT_GT(tiled(300'000, 3'000'000, 12'288), 3.0 * tiled(300'000, 3'000'000, 300'000));
+  EXPECT_LT(tiled(20'000, 3'000'000, 12'288), 1.5 * Predict(Sum(64), Shape(20'000, 3'000'000)));
+}
+
 TEST(PriorTest, TheProfilesReuseCounts) {
   WorkShape shape = Shape(1'000'000, 10'000'000);
   const double at_random = Predict(Sum(128), shape);

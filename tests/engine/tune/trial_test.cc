@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/graph/csr.h"
@@ -130,6 +133,23 @@ TEST_F(TrialTest, RunsTakeTurnsOnTheMatricesAndAreNoLaunches) {
   EXPECT_NE(kernel.last.src.data, first.src.data);
   EXPECT_EQ(kernel.last.src.row(7)[5], first.src.row(7)[5]) << "the same values in each";
   EXPECT_EQ(registry_.aggregate.kernels()[0]->launches(), 0);
+}
+
+TEST_F(TrialTest, RenewWritesTheSourcesOfItsTurnOnly) {
+  const ScriptedKernel& kernel = Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{}}));
+  const auto trial = Trial::Make(Input("aggregate", "sum", 512));
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  const auto sources = [&](int64_t turn) {
+    EXPECT_TRUE((*trial)->Run(0, turn, *context_).ok());
+    return std::span(const_cast<float*>(kernel.last.src.data), kernel.last.src.rows * kernel.last.src.stride);
+  };
+  const std::span<float> first = sources(0), second = sources(1);
+  const std::vector<float> before(first.begin(), first.end());
+  std::fill(first.begin(), first.end(), 7.0f);
+  std::fill(second.begin(), second.end(), 7.0f);
+  (*trial)->Renew(0, *context_);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), before.begin()));
+  EXPECT_TRUE(std::all_of(second.begin(), second.end(), [](float value) { return value == 7.0f; }));
 }
 
 TEST_F(TrialTest, AtMostSoManyAreRun) {
