@@ -145,6 +145,8 @@ class Comparison:
                 if name in skip:
                     cell["peers"][name] = skip[name]
                     continue
+                for other in self.peers.values():
+                    other.rest()
                 try:
                     us = process.ask("make", peer=name, result=peer_file)["us"]
                 except workers.WorkerError as error:
@@ -169,18 +171,19 @@ class Comparison:
         """{name: [samples of each round]}; the peers begin at another place in each round."""
         turn = {"budget_ms": self.options.burst_ms, "most": 50}
         rounds = {name: [] for name in ["ours"] + [name for name, _ in contestants]}
+        for process in self.peers.values():
+            process.rest()
         begin = time.perf_counter()
         for number in range(self.options.rounds):
             if number >= 3 and time.perf_counter() - begin > self.options.cell_seconds:
                 break
-            time.sleep(0.004)  # OpenMP's threads spin for a moment after a peer's last loop
             answer = self.ours.ask("time", **turn)
             rounds["ours"].append(answer["us"])
             cell["kernels"] = answer["kernels"]
             first = number % max(1, len(contestants))
             for name, process in contestants[first:] + contestants[:first]:
-                time.sleep(0.004)
                 rounds[name].append(process.ask("time", peer=name, **turn)["us"])
+                process.rest()
         return rounds
 
 

@@ -27,35 +27,42 @@ Status Tune(Bench& bench, const PreparedGraph& graph, const TuningWork& work) {
   input.shape.num_threads = bench.threads;
   input.shape.device = bench.device->kind();
   VICINAL_ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Make(input));
-  const int count = static_cast<int>(trial->num_to_run());
-  for (int candidate = 0; candidate < count; ++candidate) {
-    VICINAL_RETURN_IF_ERROR(trial->Run(candidate, 0, *bench.context));  // the first one does not count
-  }
-  Contest contest(count);
-  const MonotonicTime begin = Clock::Real().Now();
-  while (SecondsBetween(begin, Clock::Real().Now()) < kBudgetSeconds) {
-    const std::vector<int> order = contest.NextRound();
-    if (order.empty()) break;
-    std::vector<std::optional<double>> seconds;
-    for (const int candidate : order) {
-      trial->Renew(contest.rounds(), *bench.context);
-      const MonotonicTime from = Clock::Real().Now();
-      VICINAL_RETURN_IF_ERROR(trial->Run(candidate, contest.rounds(), *bench.context));
-      seconds.push_back(SecondsBetween(from, Clock::Real().Now()));
-    }
-    contest.AddRound(seconds);
-  }
+  const auto time = [&](int candidate, int round) -> StatusOr<double> {
+    trial->Renew(round, *bench.context);
+    const MonotonicTime begin = Clock::Real().Now();
+    VICINAL_RETURN_IF_ERROR(trial->Run(candidate, round, *bench.context));
+    return SecondsBetween(begin, Clock::Real().Now());
+  };
+  VICINAL_ASSIGN_OR_RETURN(const int fastest, FindFastest(static_cast<int>(trial->num_to_run()), kBudgetSeconds, time));
   TuningRecord record;
   record.key = work.key;
   record.state = TuningState::kTuned;
   record.candidates = trial->candidates();
   record.refused = trial->refused();
-  record.chosen = contest.Judge().winner;
+  record.chosen = fastest;
   graph.tuning().Put(std::move(record));
   return OkStatus();
 }
 
 }  // namespace
+
+StatusOr<int> FindFastest(int count, double budget_seconds,
+                          const std::function<StatusOr<double>(int candidate, int round)>& time) {
+  for (int candidate = 0; candidate < count; ++candidate) VICINAL_RETURN_IF_ERROR(time(candidate, 0).status());
+  Contest contest(count);
+  const MonotonicTime begin = Clock::Real().Now();
+  while (SecondsBetween(begin, Clock::Real().Now()) < budget_seconds) {
+    const std::vector<int> order = contest.NextRound();
+    if (order.empty()) break;
+    std::vector<std::optional<double>> seconds;
+    for (const int candidate : order) {
+      VICINAL_ASSIGN_OR_RETURN(const double sample, time(candidate, contest.rounds()));
+      seconds.push_back(sample);
+    }
+    contest.AddRound(seconds);
+  }
+  return contest.Judge().winner;
+}
 
 Status TuneHere(Bench& bench, const PreparedGraph& graph) {
   for (const TuningWork& work : graph.tuning().Works()) {

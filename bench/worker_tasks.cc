@@ -23,6 +23,8 @@
 namespace vicinal::bench {
 namespace {
 
+constexpr double kTuningSeconds = 0.7;  // of one aggregation
+
 StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return InvalidArgument("FILE_MISSING", "file", absl::StrCat("cannot read '", path, "'"));
@@ -144,26 +146,16 @@ class AggregateTask final : public Task {
     return OkStatus();
   }
 
-  // What a tuned graph would serve with: the candidate with the lowest median of kTrials runs, taken in turns.
+  // What a tuned graph would serve with.
   Status ChooseFastest() {
-    constexpr size_t kTrials = 5;
-    std::vector<std::vector<double>> seconds(candidates_.size());
-    for (size_t trial = 0; candidates_.size() > 1 && trial < kTrials; ++trial) {
-      for (size_t i = 0; i < candidates_.size(); ++i) {
-        const MonotonicTime begin = Clock::Real().Now();
-        VICINAL_RETURN_IF_ERROR(Run(candidates_[i]));
-        seconds[i].push_back(SecondsBetween(begin, Clock::Real().Now()));
-      }
-    }
-    const auto median = [&](size_t i) {
-      std::sort(seconds[i].begin(), seconds[i].end());
-      return seconds[i][kTrials / 2];
+    const auto time = [&](int candidate, int) -> StatusOr<double> {
+      const MonotonicTime begin = Clock::Real().Now();
+      VICINAL_RETURN_IF_ERROR(Run(candidates_[candidate]));
+      return SecondsBetween(begin, Clock::Real().Now());
     };
-    for (size_t i = 1; i < candidates_.size(); ++i) {
-      if (median(i) < median(chosen_)) chosen_ = i;
-    }
+    VICINAL_ASSIGN_OR_RETURN(chosen_, FindFastest(static_cast<int>(candidates_.size()), kTuningSeconds, time));
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (i != chosen_) candidates_[i].scratch = Buffer();
+      if (static_cast<int>(i) != chosen_) candidates_[i].scratch = Buffer();
     }
     return OkStatus();
   }
@@ -197,7 +189,7 @@ class AggregateTask final : public Task {
   Buffer src_, dst_;
   AggregateArgs args_;
   std::vector<Candidate> candidates_;
-  size_t chosen_ = 0;
+  int chosen_ = 0;
 };
 
 class ForwardTask final : public Task {

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import time
 
 
 class WorkerError(Exception):
@@ -35,6 +36,27 @@ class Process:
         if not answer.pop("ok"):
             raise WorkerError(answer["error"])
         return answer
+
+    def rest(self, at_most=0.1):
+        """Waits until no thread of the process runs, or so many seconds.
+
+        After a loop OpenMP's threads spin before they sleep, GCC's for several milliseconds: whoever is timed
+        meanwhile has a core less.
+        """
+        end = time.perf_counter() + at_most
+        while self._runs() and time.perf_counter() < end:
+            time.sleep(0.0005)
+
+    def _runs(self):
+        folder = f"/proc/{self.process.pid}/task"
+        for thread in os.listdir(folder):
+            try:
+                with open(f"{folder}/{thread}/stat", encoding="ascii", errors="replace") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] == "R":
+                        return True
+            except FileNotFoundError:
+                continue  # it ended meanwhile
+        return False
 
     def close(self):
         self.process.stdin.close()
