@@ -25,9 +25,10 @@ class ThreadPool {
   int num_threads() const;
 
   // Calls body(task, thread) for every task in [0, num_tasks), each once, in parallel; `thread` in [0, num_threads())
-  // says whose scratch may be used. Tasks are handed out dynamically, so results must not depend on who runs what.
-  // Returns when all are done, or those that were begun when a StopScope of the caller stopped it. Callers on different
-  // threads take turns. Does not allocate. `body` must not throw, and must not call ParallelFor of the same pool.
+  // says whose scratch may be used. Thread t begins with its part of [0, num_tasks), and who is done helps the others,
+  // so results must not depend on who runs what. REQUIRES: num_tasks < 2^32. Returns when all are done, or those that
+  // were begun when a StopScope of the caller stopped it. Callers on different threads take turns. Does not allocate.
+  // `body` must not throw, and must not call ParallelFor of the same pool.
   template <class Body>
   void ParallelFor(int64_t num_tasks, const Body& body) {
     Run(

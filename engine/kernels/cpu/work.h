@@ -57,8 +57,9 @@ inline int64_t NumTasks(double total_ns, int num_threads) {
   return static_cast<int64_t>(std::max(std::min(by_size, most - 1), least)) + 1;
 }
 
-// Calls body(pass, begin_row, end_row, thread) for ranges that cover [0, rows), each row once in each of `passes`; a
-// pass is begun after all ranges of the one before are handed out. `work` is what one pass costs.
+// Calls body(pass, begin_row, end_row, thread) for ranges that cover [0, rows), each row once in each of `passes`. Each
+// thread has ranges of its own (ThreadPool) and makes one pass after the other over them, so all are in about the same
+// pass. `work` is what one pass costs.
 template <class Body>
 void ForPasses(ThreadPool* pool, const RowWork& work, int64_t passes, const Body& body) {
   if (work.rows == 0) return;
@@ -68,9 +69,12 @@ void ForPasses(ThreadPool* pool, const RowWork& work, int64_t passes, const Body
     for (int64_t pass = 0; pass < passes; ++pass) body(pass, int64_t{0}, work.rows, 0);
     return;
   }
-  const int64_t tasks = NumTasks(total, pool->num_threads());
+  const int64_t fewest = NumTasks(total, pool->num_threads());
+  const int64_t owners = fewest >= pool->num_threads() ? pool->num_threads() : 1;
+  const int64_t of_owner = (fewest + owners - 1) / owners, tasks = owners * of_owner;
   pool->ParallelFor(passes * tasks, [&](int64_t turn, int thread) {
-    const int64_t pass = turn / tasks, task = turn % tasks;
+    const int64_t owner = turn / (passes * of_owner), own = turn % (passes * of_owner);
+    const int64_t pass = own / of_owner, task = owner * of_owner + own % of_owner;
     const double share = total / static_cast<double>(tasks);
     const int64_t begin = task == 0 ? 0 : work.Cut(share * static_cast<double>(task));
     const int64_t end = task + 1 == tasks ? work.rows : work.Cut(share * static_cast<double>(task + 1));
