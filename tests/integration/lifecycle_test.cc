@@ -261,6 +261,16 @@ TEST_F(LifecycleTest, GarbageOnThePortHurtsNobody) {
   ExpectServes();
 }
 
+// Each holds a thread of the metrics port until it is hung up on for its silence.
+TEST_F(LifecycleTest, ConnectionsThatSayNothingDoNotHoldUpAScrape) {
+  ASSERT_NO_FATAL_FAILURE(StartServer());
+  constexpr int kIdle = 60;
+  const IdleConnections idle(server_->metrics_address(), kIdle);
+  const auto page = server_->Scrape();
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(idle.open(), kIdle) << "the scrape waited until others had been hung up on";
+}
+
 TEST_F(LifecycleTest, StopsCleanlyWithOpenStreams) {
   ASSERT_NO_FATAL_FAILURE(StartServer({"--drain_timeout=20s"}));
   auto channel = grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials());
