@@ -61,8 +61,10 @@ ABSL_FLAG(
     vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
     "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
 ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
-ABSL_FLAG(vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
-          "Largest reply of a unary inference call (its tensors); streams have no bound.");
+ABSL_FLAG(
+    vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
+    "Largest reply of a unary inference call (its tensors); streams have no bound. Replies about models, plans and "
+    "tuning leave out what is beyond it.");
 ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Most graphs in one ClassifyGraphs.");
 ABSL_FLAG(int64_t, max_queue, 1024, "Inference requests that may wait for the executor.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Graphs that may wait for preparation.");

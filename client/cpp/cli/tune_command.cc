@@ -81,6 +81,7 @@ void Print(const Context& context, const Response& response) {
   if (context.json) return context.PrintJson(ToJson(response));
   context.out << "graph '" << response.name() << "' version " << response.version() << "\n\n";
   PrintTuning({response.records().begin(), response.records().end()}, /*candidates=*/true, context.out);
+  PrintLeftOut(response.records_left_out(), "kinds of work, known before these", context.out);
 }
 
 absl::Status Tune(const Context& context) {
