@@ -225,7 +225,7 @@ class Engine {
   virtual std::vector<GraphStatus> ListGraphs() const = 0;
   virtual Status DeleteGraph(const std::string& name, int64_t if_version) = 0;
   // Measures kernels on the graph itself again, forces one, or forgets what was measured; with `wait` it blocks until
-  // that is done. Results never change by it, not even a bit. INVALID_ARGUMENT: unknown operation, kind, weights,
+  // that is done. On a CPU results keep their bits (tune/record.h). INVALID_ARGUMENT: unknown operation, kind, weights,
   // kernel or parameter (the message lists those there are), a width or number of heads below 1 or over the limit, too
   // many combinations, `reset` together with `force`; KERNEL_REFUSED when the forced kernel does not take the work.
   // NOT_FOUND; FAILED_PRECONDITION while the graph is not ready; DEADLINE_EXCEEDED and CANCELLED when `limits` ended

@@ -272,9 +272,10 @@ class TuningService::Session {
     return note;
   }
 
-  // The fastest of those that lost by their handicap only.
+  // The fastest of those that lost by their handicap only; null where the winner has it, too.
   const TuningCandidate* FasterForWholeGraphs(const Contest::Verdict& verdict) const {
     const TuningCandidate* fastest = nullptr;
+    if (record_.candidates[verdict.winner].whole_graph_only) return fastest;
     double least = 1.0 / verdict.gain;
     for (int c = 0; c < num_to_run(); ++c) {
       const TuningCandidate& candidate = record_.candidates[c];

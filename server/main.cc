@@ -49,7 +49,7 @@ ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seco
           "Most time that background tuning takes for one version of a graph.");
 ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
           "Bytes that graphs, features, models, plans and uploads may take together; 0: no bound; -1: three quarters "
-          "of the memory this machine has.");
+          "of the memory this machine has, or of the container's limit.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_message_bytes, 64 << 20, "Largest request message.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
 ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes of a graph.");
@@ -61,8 +61,10 @@ ABSL_FLAG(
     vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
     "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
 ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
-ABSL_FLAG(vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
-          "Largest reply of a unary inference call (its tensors); streams have no bound.");
+ABSL_FLAG(
+    vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
+    "Largest reply of a unary inference call (its tensors); streams have no bound. Replies about models, plans and "
+    "tuning leave out what is beyond it.");
 ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Most graphs in one ClassifyGraphs.");
 ABSL_FLAG(int64_t, max_queue, 1024, "Inference requests that may wait for the executor.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Graphs that may wait for preparation.");
@@ -72,7 +74,8 @@ ABSL_FLAG(int64_t, max_models, 1000, "Most models that are kept.");
 ABSL_FLAG(int64_t, max_cached_plans, 256, "Most plans that are kept.");
 ABSL_FLAG(int64_t, max_label_names, 50, "Graphs, and models, that metrics name; further ones count as \"other\".");
 ABSL_FLAG(int64_t, max_concurrent_streams, 256, "Calls that one connection may have open.");
-ABSL_FLAG(int64_t, max_worker_queue, 64, "Finished uploads and explanations that may wait for a worker.");
+ABSL_FLAG(int64_t, max_worker_queue, 64,
+          "Finished uploads and explanations that may wait for a worker; as many calls of TuneGraph may wait, too.");
 ABSL_FLAG(
     std::string, admin_token_file, "",
     "File whose first line is the token that uploads and deletes need (and that may do all); empty: they need none.");

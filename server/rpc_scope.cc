@@ -55,12 +55,9 @@ Status RpcScope::ReadMetadata() {
 }
 
 Status RpcScope::CheckSize(size_t bytes) const {
-  if (static_cast<int64_t>(bytes) <= core_.limits.max_message_bytes) return OkStatus();
   const auto size = static_cast<int64_t>(bytes);
-  return OverLimit("max_message_bytes", "", size, core_.limits.max_message_bytes,
-                   absl::StrCat("the request's message has ", size, " bytes, over this server's limit of ",
-                                core_.limits.max_message_bytes,
-                                " (--max_message_bytes); send less, or raise the limit on the server"));
+  if (size <= core_.limits.max_message_bytes) return OkStatus();
+  return OverLimit("max_message_bytes", "", size, core_.limits.max_message_bytes);
 }
 
 Status RpcScope::WhyCancelled() const {

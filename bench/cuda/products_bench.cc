@@ -21,6 +21,7 @@
 #include "bench/cuda/event_timer.h"
 #include "bench/cuda/gpu.h"
 #include "bench/cuda/numbers.h"
+#include "engine/device/row_stride.h"
 
 ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA backends.");
 ABSL_FLAG(double, budget_ms, 60, "Time for the launches of a product.");
@@ -52,23 +53,16 @@ StatusOr<Shape> ParseShape(const std::string& text) {
   return shape;
 }
 
-// Elements from one row to the next in a plan's values.
-int64_t StrideFor(int64_t width) {
-  int64_t stride = 1;
-  while (stride < std::min<int64_t>(width, 16)) stride *= 2;
-  return width > 16 ? (width + 15) / 16 * 16 : stride;
-}
-
 // A product's matrices on the device. W is there in both layouts, for cuBLAS.
 class Product {
  public:
   Product(Gpu& gpu, const Shape& shape) : gpu_(gpu), shape_(shape), sets_(SetsFor(shape)) {
-    const int64_t stride = StrideFor(shape.inputs);
+    const int64_t stride = RowStrideFor(shape.inputs);
     src_ = gpu.Allocate(sets_ * shape.rows * stride * sizeof(float));
     FillNumbers(src_.data(), sets_ * shape.rows * stride, 0, Storage::kFloat32, gpu.stream());
-    dst_ = gpu.Allocate(sets_ * shape.rows * StrideFor(shape.outputs) * sizeof(float));
+    dst_ = gpu.Allocate(sets_ * shape.rows * RowStrideFor(shape.outputs) * sizeof(float));
     weight_.resize(shape.outputs * shape.inputs);
-    const int64_t across = StrideFor(shape.outputs);
+    const int64_t across = RowStrideFor(shape.outputs);
     std::vector<float> straight(shape.outputs * stride), transposed(shape.inputs * across);
     for (int64_t h = 0; h < shape.outputs; ++h) {
       for (int64_t f = 0; f < shape.inputs; ++f) {
@@ -87,11 +81,11 @@ class Product {
     return (rows_of_outputs ? rows_of_outputs_ : rows_of_inputs_).as<float>();
   }
   ConstMatrixView src(int i) const {
-    const int64_t stride = StrideFor(shape_.inputs);
+    const int64_t stride = RowStrideFor(shape_.inputs);
     return {src_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.inputs, stride};
   }
   MatrixView dst(int i) const {
-    const int64_t stride = StrideFor(shape_.outputs);
+    const int64_t stride = RowStrideFor(shape_.outputs);
     return {dst_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.outputs, stride};
   }
   void Poison() const {
@@ -108,7 +102,7 @@ class Product {
       for (int64_t h = 0; h < shape_.outputs; ++h) {
         double want = 0;
         for (int64_t f = 0; f < shape_.inputs; ++f) {
-          want += double{Number(row * StrideFor(shape_.inputs) + f)} * weight_[h * shape_.inputs + f];
+          want += double{Number(row * RowStrideFor(shape_.inputs) + f)} * weight_[h * shape_.inputs + f];
         }
         largest = std::max(largest, std::abs(want));
         const double difference = std::abs(got[h] - want);
@@ -125,7 +119,7 @@ class Product {
   // Enough that nothing is left in the L2 of a set's last run.
   static int SetsFor(const Shape& shape) {
     constexpr int64_t kBytes = int64_t{200} << 20;
-    const int64_t bytes = shape.rows * (StrideFor(shape.inputs) + StrideFor(shape.outputs)) * 4;
+    const int64_t bytes = shape.rows * (RowStrideFor(shape.inputs) + RowStrideFor(shape.outputs)) * 4;
     return static_cast<int>(std::clamp<int64_t>(kBytes / bytes + 1, 2, 16));
   }
 
@@ -183,7 +177,7 @@ class Cublas {
     Check(cublasSgemm(handle_, rows_of_outputs ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
                       static_cast<int>(shape.outputs), static_cast<int>(shape.rows), static_cast<int>(shape.inputs),
                       &one, product.weight_on_device(rows_of_outputs),
-                      static_cast<int>(StrideFor(rows_of_outputs ? shape.inputs : shape.outputs)), src.data,
+                      static_cast<int>(RowStrideFor(rows_of_outputs ? shape.inputs : shape.outputs)), src.data,
                       static_cast<int>(src.stride), &zero, dst.data, static_cast<int>(dst.stride)));
   }
 

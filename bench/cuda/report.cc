@@ -34,11 +34,14 @@ std::optional<double> Get(const Json& json, const char* name) {
 // "1.23", or nothing.
 std::string Ratio(std::optional<double> value) { return value ? Format("%.2f", *value) : "-"; }
 
-std::string Title(const Json& cell) {
-  const std::string order = cell.at("order"), graph = cell.at("graph"), operation = cell.at("operation");
+// Of a cell, were its graph in that order.
+std::string Title(const Json& cell, const std::string& order) {
+  const std::string graph = cell.at("graph"), operation = cell.at("operation");
   return Format("%s%s%s %s %d", graph.c_str(), order == "none" ? "" : " @", order == "none" ? "" : order.c_str(),
                 operation.c_str(), cell.at("width").get<int>());
 }
+
+std::string Title(const Json& cell) { return Title(cell, cell.at("order")); }
 
 std::string NameOf(const Json& kernel) {
   const std::string parameters = kernel.value("parameters", "");
@@ -138,9 +141,7 @@ std::string RenumberedTable(const std::vector<Json>& cells) {
   for (const Json& cell : cells) {
     const Json* const best = Chosen(cell, "best");
     if (best == nullptr) continue;
-    Json as_sent = {{"graph", cell.at("graph")}, {"order", "none"}};
-    as_sent["operation"] = cell.at("operation"), as_sent["width"] = cell.at("width");
-    SentGraph& graph = graphs[Title(as_sent)];
+    SentGraph& graph = graphs[Title(cell, "none")];
     if (cell.at("order") == "none") graph.cell = &cell;
     graph.best_us = std::min(graph.best_us, best->at("median_us").get<double>());
     ++graph.orders;

@@ -148,9 +148,8 @@ run_server() {
   limited "$1" "$python" -u "$here/bench/cuda/server_check.py" --bin "$bundle/bin" --data "$data" "${flags[@]}"
 }
 
-# Each tool over each group of cases for a share of the time. A group that does not end is told, and no failure: races in
-# large cases take long to look for.
-# One group of cases, or a share of it, by one tool of compute-sanitizer.
+# sanitize SECONDS TOOL GROUP SHARE: one group of cases, or a share of it, by one tool of compute-sanitizer. One that does
+# not end in time is told, and no failure: races in large cases take long to look for.
 sanitize() {
   local log="$out/sanitizer_$2_$3${4:+_${4/\//_of_}}.log" status=0
   # Calls that are refused on purpose are no errors.

@@ -9,18 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/device/row_stride.h"
 #include "engine/plan/rewrite.h"
 
 namespace vicinal::internal {
 namespace {
-
-// Elements from one row to the next: rows of up to 16 floats never straddle a cache line, longer ones begin at one.
-int64_t StrideFor(int64_t width) {
-  if (width > 16) return (width + 15) / 16 * 16;
-  int64_t stride = 1;
-  while (stride < width) stride *= 2;
-  return stride;
-}
 
 Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& registry) {
   std::string operations;
@@ -126,7 +119,7 @@ void PlanBuilder::BookValues() {
   stride_.assign(program_.values.size(), 0);
   for (size_t v = 1; v < program_.values.size(); ++v) {
     if (lives[v].first < 0) continue;
-    stride_[v] = StrideFor(program_.values[v].width);
+    stride_[v] = RowStrideFor(program_.values[v].width);
     const size_t element = program_.values[v].storage == Storage::kFloat32 ? sizeof(float) : sizeof(uint16_t);
     const size_t bytes =
         static_cast<size_t>(RowsOf(static_cast<ValueId>(v))) * static_cast<size_t>(stride_[v]) * element;

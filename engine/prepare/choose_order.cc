@@ -38,8 +38,6 @@ std::string Name(const Candidate& candidate) {
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100.0 * share); }
 
-bool IsGivenUp(const ChooseOptions& options) { return options.given_up && options.given_up(); }
-
 // The least that a gather can cost: each source missed once, all else found in the second cache.
 double BestGatherCost(const Csr& graph, const CacheSizes& caches) {
   std::vector<char> is_source(graph.num_cols, 0);
@@ -114,7 +112,7 @@ class AutoOrder {
   std::vector<Candidate> Candidates() {
     std::vector<Candidate> candidates;
     for (const OrderKind kind : {OrderKind::kCommunity, OrderKind::kRcm, OrderKind::kDegree}) {
-      if (IsGivenUp(options_)) return {};
+      if (IsGivenUp(options_.given_up)) return {};
       if (kind == OrderKind::kDegree && !DegreesScatter()) continue;
       StatusOr<Permutation> permutation = computer_.Compute(kind);
       if (!permutation.ok()) continue;
@@ -136,7 +134,7 @@ class AutoOrder {
 
   // Times the candidates, if that can be done; what it found, for people.
   std::string Measure(const Candidate& as_sent, std::vector<Candidate>* candidates) const {
-    if (!options_.measure || IsGivenUp(options_)) return "not measured; ";
+    if (!options_.measure || IsGivenUp(options_.given_up)) return "not measured; ";
     std::vector<const Permutation*> orders = {&as_sent.permutation};
     for (const Candidate& c : *candidates) orders.push_back(&c.permutation);
     const StatusOr<std::vector<OrderTime>> times = options_.measure(graph_, orders);
@@ -178,7 +176,7 @@ StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const C
     chosen.reason = "asked for";
     chosen.communities = computer.TakeCommunities();
   }
-  if (IsGivenUp(options)) return internal::NobodyWaits();
+  if (IsGivenUp(options.given_up)) return internal::NobodyWaits();
   chosen.before = before;
   if (chosen.communities) {
     chosen.before.inside_window_and_community =

@@ -36,7 +36,7 @@ class Stages {
   template <class Body>
   auto Run(std::string_view stage, const Body& body) -> decltype(body()) {
     VICINAL_CHECK(stage == kStages[times_.size()]);
-    if (context_.choose.given_up && context_.choose.given_up()) return NobodyWaits();
+    if (IsGivenUp(context_.choose.given_up)) return NobodyWaits();
     const MonotonicTime begin = context_.clock->Now();
     auto result = body();
     Record(stage, SecondsBetween(begin, context_.clock->Now()));

@@ -78,7 +78,7 @@ Parts MakeParts(const Dendrogram& dendrogram, int64_t block_nodes) {
 CommunityOrder NumberCommunities(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool,
                                  const GivenUp& given_up) {
   Dendrogram dendrogram = FindDendrogram(graph, pool, given_up);
-  if (given_up && given_up()) {
+  if (IsGivenUp(given_up)) {
     std::vector<NodeId> as_sent(graph.num_nodes());
     std::iota(as_sent.begin(), as_sent.end(), 0);
     return {std::move(dendrogram.communities), std::move(as_sent)};

@@ -133,8 +133,6 @@ class WeightsByCommunity {
 
 void AddTo(int64_t* sum, int64_t by) { std::atomic_ref(*sum).fetch_add(by, std::memory_order_relaxed); }
 
-bool IsGivenUp(const GivenUp& given_up) { return given_up && given_up(); }
-
 // Moves the nodes of one level between communities, each a label in [0, n).
 class Mover {
  public:

@@ -73,6 +73,7 @@ class Permutation {
 // Asked now and then by orders that take long: true when nobody waits for the result any more. Then what comes out is a
 // permutation still, but no good order, and the caller is to drop it. Called from one thread. May be empty.
 using GivenUp = std::function<bool()>;
+inline bool IsGivenUp(const GivenUp& given_up) { return given_up && given_up(); }
 
 // Computes orders of one graph, and keeps what they share: the graph taken as undirected. For one thread, which is
 // joined by those of `pool` (null: none).

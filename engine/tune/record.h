@@ -2,8 +2,8 @@
 // What tuning knows and tells: which work a choice is for (TuningKey), what was tried for it, what was refused, what
 // won and by how much (TuningRecord). Plain values.
 //
-// Every CPU kernel and configuration gives the same bits for the same problem (kernels/operations.h, KernelConfig), so
-// a choice changes when and where things are computed, never a result: tuning does not touch the numerics revision.
+// Every CPU kernel and configuration gives the same bits for the same problem (kernels/operations.h, KernelConfig): a
+// choice changes when and where things are computed, no result. On a GPU it may change a plan's numerics revision.
 #ifndef VICINAL_ENGINE_TUNE_RECORD_H_
 #define VICINAL_ENGINE_TUNE_RECORD_H_
 

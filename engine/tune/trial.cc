@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/device/row_stride.h"
 #include "engine/tune/work.h"
 
 namespace vicinal {
@@ -21,15 +22,6 @@ namespace {
 constexpr int64_t kSmallBytes = int64_t{4} << 20, kMiddleBytes = int64_t{64} << 20;
 // What a step before would have left in the caches at most.
 constexpr int64_t kRenewedBytes = int64_t{64} << 20;
-
-// Elements from one row to the next, as in a plan's scratch: rows of up to 16 never straddle a cache line, longer ones
-// begin at one.
-int64_t StrideFor(int64_t width) {
-  if (width > 16) return (width + 15) / 16 * 16;
-  int64_t stride = 1;
-  while (stride < width) stride *= 2;
-  return stride;
-}
 
 // What all matrices are filled with, over and over.
 class Pattern {
@@ -69,8 +61,8 @@ class Matrices {
     return buffers_.back().as<float>();
   }
   StatusOr<MatrixView> Matrix(int64_t rows, int64_t cols) {
-    VICINAL_ASSIGN_OR_RETURN(float* const data, Allocate(rows * StrideFor(cols)));
-    return MatrixView{data, rows, cols, StrideFor(cols)};
+    VICINAL_ASSIGN_OR_RETURN(float* const data, Allocate(rows * RowStrideFor(cols)));
+    return MatrixView{data, rows, cols, RowStrideFor(cols)};
   }
 
   std::vector<Buffer> Take() { return std::move(buffers_); }
@@ -108,7 +100,7 @@ StatusOr<AggregateArgs> MakeArgs(const TrialInput& input, const AggregateProblem
   } else {
     // Two 16-bit elements in a float's place. Read as such the values are any finite or not; time does not depend on
     // it.
-    const int64_t stride = StrideFor(problem.width);
+    const int64_t stride = RowStrideFor(problem.width);
     VICINAL_ASSIGN_OR_RETURN(float* const data, matrices->Allocate((problem.cols * stride + 1) / 2));
     args.src16 = {reinterpret_cast<const uint16_t*>(data), problem.cols, problem.width, stride};
   }
@@ -298,7 +290,7 @@ class TrialOf final : public Trial {
 }  // namespace
 
 int64_t Trial::BytesBound(const TuningKey& key, int64_t rows, int64_t cols) {
-  const int64_t stride = StrideFor(key.width * key.heads), scores = StrideFor(key.heads);
+  const int64_t stride = RowStrideFor(key.width * key.heads), scores = RowStrideFor(key.heads);
   int64_t floats = (rows + cols) * stride + cols;
   if (key.operation == "attention") floats += (rows + cols) * std::max(stride, scores);
   return floats * static_cast<int64_t>(sizeof(float));

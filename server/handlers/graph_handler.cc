@@ -8,6 +8,7 @@
 #include "proto/wire/names.h"
 #include "server/convert.h"
 #include "server/convert_tuning.h"
+#include "server/handlers/fit_reply.h"
 #include "server/handlers/pages.h"
 #include "server/handlers/versions.h"
 
@@ -157,6 +158,7 @@ Status GraphHandler::TuneGraph(Call& call, const v1::TuneGraphRequest& request, 
   out.limits = call.limits;
   VICINAL_ASSIGN_OR_RETURN(const TuningReport report, engine_.TuneGraph(out));
   SetReport(report, response);
+  FitReply(limits_.max_response_bytes, response);
   return OkStatus();
 }
 
@@ -165,6 +167,7 @@ Status GraphHandler::GetTuning(const Call& call, const v1::GetTuningRequest& req
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
   VICINAL_ASSIGN_OR_RETURN(const TuningReport report, engine_.GetTuning(request.name()));
   SetReport(report, response);
+  FitReply(limits_.max_response_bytes, response);
   return OkStatus();
 }
 

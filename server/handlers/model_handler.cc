@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/convert.h"
+#include "server/handlers/fit_reply.h"
 #include "server/handlers/pages.h"
 #include "server/handlers/versions.h"
 
@@ -49,14 +50,20 @@ Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec
     described.file = std::move(reference->bytes);
   }
   VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, engine_.PutModel(std::move(source), call.limits));
-  *response->mutable_model() = ToProto(*model);
+  *response->mutable_model() = Described(*model);
   return OkStatus();
+}
+
+v1::Model ModelHandler::Described(const StoredModel& model) const {
+  v1::Model described = ToProto(model);
+  FitReply(limits_.max_response_bytes, &described);
+  return described;
 }
 
 Status ModelHandler::GetModel(const Call&, const v1::GetModelRequest& request, v1::Model* response) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
   VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, engine_.GetModel(request.name()));
-  *response = ToProto(*model);
+  *response = Described(*model);
   return OkStatus();
 }
 
@@ -66,7 +73,7 @@ Status ModelHandler::ListModels(const Call&, const v1::ListModelsRequest& reques
   names.reserve(models.size());
   for (const ModelHandle& model : models) names.push_back(model->name);
   VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
-  const auto make = [&](size_t i) { return ToProto(*models[i]); };
+  const auto make = [&](size_t i) { return Described(*models[i]); };
   response->set_next_page_token(FillPage(page, names, limits_.max_response_bytes, make, response->mutable_models()));
   return OkStatus();
 }

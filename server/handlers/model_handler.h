@@ -31,6 +31,8 @@ class ModelHandler {
   Status AdmitModel(const v1::UploadModelSpec& spec) const;
   Status MakeModel(const Call& call, const v1::UploadModelSpec& spec, UploadContent& content,
                    v1::UploadModelResponse* response);
+  // As far as it fits a reply.
+  v1::Model Described(const StoredModel& model) const;
 
   Engine& engine_;
   UploadStore& uploads_;

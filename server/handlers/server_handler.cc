@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "server/convert.h"
+#include "server/handlers/fit_reply.h"
 
 namespace vicinal::server {
 
 ServerHandler::ServerHandler(Engine& engine, const Limits& limits, const Clock* clock)
-    : engine_(engine), clock_(clock != nullptr ? *clock : Clock::Real()), begin_(clock_.Now()) {
+    : engine_(engine),
+      clock_(clock != nullptr ? *clock : Clock::Real()),
+      begin_(clock_.Now()),
+      max_response_bytes_(limits.max_response_bytes) {
   fixed_.set_version(Version());
   for (const auto& [name, value] : ListOf(limits)) {
     v1::Limit* limit = fixed_.add_limits();
@@ -61,6 +65,7 @@ Status ServerHandler::Explain(Call& call, const v1::ExplainRequest& request, v1:
   target.limits = call.limits;
   VICINAL_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(target));
   *response = ToProto(explanation);
+  FitReply(max_response_bytes_, response);
   return OkStatus();
 }
 

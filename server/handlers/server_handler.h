@@ -24,6 +24,7 @@ class ServerHandler {
   Engine& engine_;
   const Clock& clock_;
   const MonotonicTime begin_;
+  const int64_t max_response_bytes_;
   v1::Capabilities fixed_;
 };
 

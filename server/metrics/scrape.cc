@@ -124,9 +124,10 @@ StatusOr<int> Scrape::Serve(const std::string& host, int port,
   host_ = host == "localhost" ? "127.0.0.1" : host;
   const std::string address = absl::StrCat(host_, ":", port);
   try {  // prometheus-cpp tells of a port that is taken with an exception
-    // Connections that send nothing hold a thread each, until the timeout: more threads than a scraper needs.
+    // Connections that send nothing hold a thread each, until the timeout: more threads than idle connections are
+    // likely, for a thread that waits holds 50 KiB.
     exposer_ = std::make_unique<prometheus::Exposer>(
-        std::vector<std::string>{"listening_ports", address, "num_threads", "8", "request_timeout_ms", "2000"});
+        std::vector<std::string>{"listening_ports", address, "num_threads", "64", "request_timeout_ms", "2000"});
     for (const auto& part : parts) exposer_->RegisterCollectable(part);
     return port_ = exposer_->GetListeningPorts().at(0);
   } catch (const std::exception&) {  // its text does not say why

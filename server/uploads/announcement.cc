@@ -16,10 +16,10 @@ namespace {
 using TensorSpecs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
 
 constexpr std::initializer_list<DataType> kIds = {DataType::kInt32, DataType::kInt64};
+constexpr std::initializer_list<DataType> kFloats = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
+
 // A spec stays as long as its upload may be asked about. A model's holds its architecture, of at most 4 MiB.
 constexpr int64_t kMaxSpecBytes = (int64_t{4} << 20) + (64 << 10);
-
-constexpr std::initializer_list<DataType> kFloats = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
 
 Status Bad(std::string_view field, const std::string& message) { return InvalidArgument("BAD_UPLOAD", field, message); }
 

@@ -103,13 +103,13 @@ TEST_F(LifecycleTest, UnusableDeviceAndTakenPortAreSaid) {
       RunToEnd(kServer, {"--grpc_listen=" + server_->grpc_address(), "--metrics_listen=" + server_->metrics_address()});
   EXPECT_EQ(both.code, 1);
   ExpectLoggedReason(both.output, "CANNOT_LISTEN");
+  for (const std::string& address : {server_->grpc_address(), server_->metrics_address()}) {
+    EXPECT_NE(both.output.find("cannot listen on " + address), std::string::npos) << both.output;
+  }
   const Outcome unwritable = RunToEnd(
       kServer, {"--grpc_listen=127.0.0.1:0", "--metrics_listen=", "--ready_file=/nonexistent/folder/ready.json"});
   EXPECT_EQ(unwritable.code, 1);
   ExpectLoggedReason(unwritable.output, "CANNOT_WRITE");
-  for (const std::string& address : {server_->grpc_address(), server_->metrics_address()}) {
-    EXPECT_NE(both.output.find("cannot listen on " + address), std::string::npos) << both.output;
-  }
 }
 
 TEST_F(LifecycleTest, HealthKnowsItsNames) {
@@ -194,9 +194,9 @@ TEST_F(LifecycleTest, MetricsTellOfCallsAndState) {
 }
 
 TEST_F(LifecycleTest, TokensGiveRoles) {
-  StartServer(
+  ASSERT_NO_FATAL_FAILURE(StartServer(
       {"--admin_token_file=" + TokenFile("a", "the-admin\n"), "--infer_token_file=" + TokenFile("i", "the-reader\n")},
-      "the-admin");
+      "the-admin"));
   UploadTinyGraph();
   UploadTinyModel();
   ExpectServes();
@@ -261,8 +261,18 @@ TEST_F(LifecycleTest, GarbageOnThePortHurtsNobody) {
   ExpectServes();
 }
 
+// Each holds a thread of the metrics port until it is hung up on for its silence.
+TEST_F(LifecycleTest, ConnectionsThatSayNothingDoNotHoldUpAScrape) {
+  ASSERT_NO_FATAL_FAILURE(StartServer());
+  constexpr int kIdle = 60;
+  const IdleConnections idle(server_->metrics_address(), kIdle);
+  const auto page = server_->Scrape();
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(idle.open(), kIdle) << "the scrape waited until others had been hung up on";
+}
+
 TEST_F(LifecycleTest, StopsCleanlyWithOpenStreams) {
-  ASSERT_NO_FATAL_FAILURE(StartServer({"--drain_timeout=20s"}));
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--drain_timeout=300s"}));
   auto channel = grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials());
   const auto stub = v1::GraphService::NewStub(channel);
   grpc::ClientContext context;
@@ -280,10 +290,8 @@ TEST_F(LifecycleTest, StopsCleanlyWithOpenStreams) {
   ASSERT_TRUE(writer->Write(request));
   while (!client_->GetUpload("half-way-1").ok()) {
   }
-  const auto before = std::chrono::steady_clock::now();
+  // The open upload is told to end; nobody waits for the drain timeout, which is longer than the test may take.
   EXPECT_EQ(server_->Stop(), 0) << server_->Log();
-  // The open upload is told to end; nobody waits for the drain timeout.
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(15));
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
   server_ = nullptr;

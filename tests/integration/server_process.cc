@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -147,6 +149,21 @@ absl::StatusOr<std::string> ServerProcess::Scrape() const {
   if (page.find(" 200 ") == std::string::npos)
     return absl::InternalError(absl::StrCat("no page: ", page.substr(0, 200)));
   return page;
+}
+
+IdleConnections::IdleConnections(const std::string& address, int count) {
+  for (int i = 0; i < count; ++i) sockets_.push_back(Connect(address));
+}
+
+IdleConnections::~IdleConnections() {
+  for (const int fd : sockets_) close(fd);
+}
+
+int IdleConnections::open() const {
+  return static_cast<int>(std::count_if(sockets_.begin(), sockets_.end(), [](int fd) {
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }));
 }
 
 void SendRaw(const std::string& address, const std::string& bytes) {

@@ -54,6 +54,21 @@ struct Outcome {
 };
 Outcome RunToEnd(const std::string& binary, const std::vector<std::string>& flags);
 
+// Connections to HOST:PORT that send nothing.
+class IdleConnections {
+ public:
+  IdleConnections(const std::string& address, int count);
+  ~IdleConnections();
+  IdleConnections(const IdleConnections&) = delete;
+  IdleConnections& operator=(const IdleConnections&) = delete;
+
+  // How many were made, and the other side has not closed.
+  int open() const;
+
+ private:
+  std::vector<int> sockets_;
+};
+
 // Connects to HOST:PORT, sends the bytes, and closes without reading.
 void SendRaw(const std::string& address, const std::string& bytes);
 

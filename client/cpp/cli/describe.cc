@@ -107,6 +107,7 @@ void PrintModel(const v1::Model& model, std::ostream& out) {
                 layer.locality(), Shorten(layer.arguments_json())});
   }
   layers.Print(out);
+  PrintLeftOut(model.layers_left_out(), "layers", out);
   out << "\noutputs for embed: " << absl::StrJoin(model.outputs(), ", ") << '\n';
 }
 

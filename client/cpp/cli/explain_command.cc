@@ -53,6 +53,7 @@ void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
                Runs(step.run_count(), step.field_run_count()), MeanTime(step), step.description()});
   }
   table.Print(out);
+  PrintLeftOut(plan.steps_left_out(), "steps", out);
   bool title = false;
   for (int i = 0; i < plan.steps_size(); ++i) {
     for (const v1::Refusal& refusal : plan.steps(i).refusals()) {
@@ -62,8 +63,10 @@ void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
     }
   }
   PrintTunedSteps(plan, out);
+  PrintLeftOut(plan.tuning_left_out(), "steps with tuning, the last ones", out);
   if (plan.decisions_size() > 0) out << "\ndecisions:\n";
   for (const std::string& decision : plan.decisions()) out << "  " << decision << '\n';
+  PrintLeftOut(plan.decisions_left_out(), "decisions", out);
 }
 
 absl::Status Explain(const Context& context) {

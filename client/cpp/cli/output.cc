@@ -82,6 +82,11 @@ std::string Shorten(const std::string& text) {
   return text.substr(0, end) + "...";
 }
 
+void PrintLeftOut(int64_t count, const char* what, std::ostream& out) {
+  if (count == 0) return;
+  out << "... " << count << " more " << what << ": left out by the server (--max_response_bytes)\n";
+}
+
 void ProgressBar::Show(double share, const std::string& label) {
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();

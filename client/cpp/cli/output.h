@@ -30,6 +30,9 @@ std::string FormatFixed(double value, int digits);
 std::string Shorten(const std::string& text);  // at most 60 bytes, then "...", for cells of a table
 std::string FormatShare(double share);         // "85.1 %"
 
+// "... 5 more layers", and why, where the server left some of a reply out; nothing where `count` is 0.
+void PrintLeftOut(int64_t count, const char* what, std::ostream& out);
+
 // "[#####.....]  45 %  uploading" on one line of a terminal, gone when the bar is. Prints nothing elsewhere.
 class ProgressBar {
  public:

@@ -81,6 +81,7 @@ void Print(const Context& context, const Response& response) {
   if (context.json) return context.PrintJson(ToJson(response));
   context.out << "graph '" << response.name() << "' version " << response.version() << "\n\n";
   PrintTuning({response.records().begin(), response.records().end()}, /*candidates=*/true, context.out);
+  PrintLeftOut(response.records_left_out(), "kinds of work, known before these", context.out);
 }
 
 absl::Status Tune(const Context& context) {
@@ -111,9 +112,9 @@ Command TuneCommand() {
       {"graph tune",
        {"NAME"},
        "Measures the kernels of a graph again, forces one, or forgets what was measured.",
-       "Without --operation and lists: all kinds of work that models have asked of the graph so far. Results never "
-       "change\n"
-       "by tuning, not even a bit. It needs the admin token where there is one; --show does not.",
+       "Without --operation and lists: all kinds of work that models have asked of the graph so far. On a CPU results\n"
+       "keep every bit; on a GPU last bits may change, and the numerics revision tells. It needs the admin\n"
+       "token where there is one; --show does not.",
        {{"show", OptionKind::kFlag, "", "change nothing: what is known so far"},
         {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
         {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},

@@ -26,10 +26,8 @@ std::string Shown(std::string_view id) {
   return absl::StrCat("'", std::string(id.substr(0, kLongestShown)), "...'");
 }
 
-bool IsComment(std::string_view line) {
-  const std::string_view trimmed = Trim(line);
-  return trimmed.empty() || trimmed.front() == '#' || trimmed.front() == '%';
-}
+// Of a line without the spaces around it; an empty one counts.
+bool IsComment(std::string_view trimmed) { return trimmed.empty() || trimmed.front() == '#' || trimmed.front() == '%'; }
 
 struct Layout {
   char separator = ' ';
@@ -69,7 +67,7 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
   std::vector<std::string_view> first, second;
   Layout layout;
   while (lines.Next(&line)) {
-    if (IsComment(line)) continue;
+    if (IsComment(Trim(line))) continue;
     if (layout.columns != 0) {
       SplitFields(line, layout.separator, &second);
       break;
@@ -89,54 +87,69 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
   return layout;
 }
 
-// What begins like a comment may be meant as an id: the user is told how many lines were passed over.
-void NoteComments(std::string_view text, std::vector<std::string>* notes) {
-  LineReader lines(text);
-  std::string_view line;
-  int64_t comments = 0;
-  while (lines.Next(&line)) {
-    if (IsComment(line) && !Trim(line).empty()) ++comments;
-  }
-  if (comments == 0) return;
-  notes->push_back(absl::StrCat(comments, comments == 1 ? " line that begins" : " lines that begin",
-                                " with '#' or '%' ", comments == 1 ? "was" : "were", " skipped as comments"));
-}
+// The lines of a file whose layout is known, as often as they are read. `text` and `path` must outlive it.
+class EdgeLines {
+ public:
+  EdgeLines(std::string_view text, const std::string& path, const Layout& layout)
+      : text_(text), path_(path), layout_(layout) {}
 
-// Calls visit(source, target) -> Status for each edge and collects the weights.
-template <class Visit>
-absl::Status ForEachEdge(std::string_view text, const std::string& path, const Layout& layout,
-                         std::vector<float>* weights, Visit visit) {
-  LineReader lines(text);
-  std::string_view line;
-  std::vector<std::string_view> fields;
-  while (lines.Next(&line)) {
-    if (lines.number() == layout.title_line || IsComment(line)) continue;
-    SplitFields(line, layout.separator, &fields);
-    if (fields.size() != layout.columns) {
-      return FileError(path, lines.number(),
-                       absl::StrCat(fields.size(), fields.size() == 1 ? " column" : " columns", ", the first edge has ",
-                                    layout.columns));
+  const std::string& path() const { return path_; }
+  const Layout& layout() const { return layout_; }
+  // Passed over by the last ForEach, without empty lines.
+  int64_t comments() const { return comments_; }
+
+  // Calls visit(line, source, target) -> Status for each edge and collects the weights.
+  template <class Visit>
+  absl::Status ForEach(std::vector<float>* weights, Visit visit) {
+    comments_ = 0;
+    LineReader lines(text_);
+    std::string_view line;
+    std::vector<std::string_view> fields;
+    while (lines.Next(&line)) {
+      const std::string_view trimmed = Trim(line);
+      if (IsComment(trimmed)) {
+        if (!trimmed.empty()) ++comments_;
+        continue;
+      }
+      if (lines.number() == layout_.title_line) continue;
+      SplitFields(line, layout_.separator, &fields);
+      CLIENT_RETURN_IF_ERROR(Check(fields, lines.number(), weights));
+      CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[0], fields[1]));
     }
-    if (fields[0].empty() || fields[1].empty()) return FileError(path, lines.number(), "an id is empty");
-    if (layout.columns == 3) {
+    return absl::OkStatus();
+  }
+
+ private:
+  // The shape of a line, and its weight.
+  absl::Status Check(const std::vector<std::string_view>& fields, int64_t line, std::vector<float>* weights) const {
+    if (fields.size() != layout_.columns) {
+      return FileError(path_, line,
+                       absl::StrCat(fields.size(), fields.size() == 1 ? " column" : " columns", ", the first edge has ",
+                                    layout_.columns));
+    }
+    if (fields[0].empty() || fields[1].empty()) return FileError(path_, line, "an id is empty");
+    if (layout_.columns == 3) {
       float weight;
       if (!ParseFloat(fields[2], &weight)) {
-        return FileError(path, lines.number(), absl::StrCat("the weight ", Shown(fields[2]), " is not a number"));
+        return FileError(path_, line, absl::StrCat("the weight ", Shown(fields[2]), " is not a number"));
       }
-      if (!std::isfinite(weight)) return FileError(path, lines.number(), "the weight is not finite");
+      if (!std::isfinite(weight)) return FileError(path_, line, "the weight is not finite");
       weights->push_back(weight);
     }
-    CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[0], fields[1]));
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
+
+  const std::string_view text_;
+  const std::string& path_;
+  const Layout layout_;
+  int64_t comments_ = 0;
+};
 
 // Reads ids as numbers. `numeric` turns false at the first that is none.
-absl::Status ReadNumbers(std::string_view text, const std::string& path, const Layout& layout, Edges* edges,
-                         bool* numeric) {
+absl::Status ReadNumbers(EdgeLines* lines, Edges* edges, bool* numeric) {
   *numeric = true;
   const absl::Status status =
-      ForEachEdge(text, path, layout, &edges->weights, [&](int64_t, std::string_view source, std::string_view target) {
+      lines->ForEach(&edges->weights, [&](int64_t, std::string_view source, std::string_view target) {
         int64_t from, to;
         if (!IsCanonicalInt(source, &from) || !IsCanonicalInt(target, &to)) {
           *numeric = false;
@@ -150,8 +163,8 @@ absl::Status ReadNumbers(std::string_view text, const std::string& path, const L
 }
 
 // Where ids are texts, titles look like an edge between two nodes that nothing else is said of.
-absl::Status CheckFirstEdge(const EdgeFile& file, const std::vector<std::string>& ids, const std::string& path,
-                            const Layout& layout) {
+absl::Status CheckFirstEdge(const EdgeFile& file, const std::vector<std::string>& ids, const EdgeLines& lines) {
+  const Layout& layout = lines.layout();
   const int64_t source = file.edges.sources[0], target = file.edges.targets[0];
   int64_t number;
   const bool weighted = layout.columns == 3;  // titles have no number there
@@ -164,15 +177,14 @@ absl::Status CheckFirstEdge(const EdgeFile& file, const std::vector<std::string>
       if ((*side)[i] == source || (*side)[i] == target) return absl::OkStatus();
     }
   }
-  return FileError(path, layout.first_line,
+  return FileError(lines.path(), layout.first_line,
                    absl::StrCat("is it column titles or an edge? ", Shown(ids[static_cast<size_t>(source)]), " and ",
                                 Shown(ids[static_cast<size_t>(target)]),
                                 " stand nowhere else: --titles yes skips the line, --titles no takes it as an edge"));
 }
 
 // Reads ids as texts, numbered in order of first appearance.
-absl::Status ReadTexts(std::string_view text, const std::string& path, const Layout& layout, Titles titles,
-                       EdgeFile* file) {
+absl::Status ReadTexts(EdgeLines* lines, Titles titles, EdgeFile* file) {
   absl::flat_hash_map<absl::string_view, int64_t> nodes;
   std::vector<std::string> ids;
   const auto node_of = [&](std::string_view id) {
@@ -181,14 +193,14 @@ absl::Status ReadTexts(std::string_view text, const std::string& path, const Lay
     if (inserted) ids.emplace_back(id);
     return at->second;
   };
-  CLIENT_RETURN_IF_ERROR(ForEachEdge(text, path, layout, &file->edges.weights,
-                                     [&](int64_t, std::string_view source, std::string_view target) {
-                                       file->edges.sources.push_back(node_of(source));
-                                       file->edges.targets.push_back(node_of(target));
-                                       return absl::OkStatus();
-                                     }));
-  if (ids.empty()) return FileError(path, 0, "holds no edges");
-  if (titles == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstEdge(*file, ids, path, layout));
+  CLIENT_RETURN_IF_ERROR(
+      lines->ForEach(&file->edges.weights, [&](int64_t, std::string_view source, std::string_view target) {
+        file->edges.sources.push_back(node_of(source));
+        file->edges.targets.push_back(node_of(target));
+        return absl::OkStatus();
+      }));
+  if (ids.empty()) return FileError(lines->path(), 0, "holds no edges");
+  if (titles == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstEdge(*file, ids, *lines));
   file->node_count = static_cast<int64_t>(ids.size());
   file->notes.push_back(absl::StrCat("the file's ids are texts: ", ids.size(),
                                      " of them became nodes 0.. in order of first appearance (the first is ",
@@ -198,24 +210,23 @@ absl::Status ReadTexts(std::string_view text, const std::string& path, const Lay
 }
 
 // Every id of the file must be among the given ones.
-absl::Status ReadWithGivenIds(std::string_view text, const std::string& path, const Layout& layout, const IdMap& ids,
-                              EdgeFile* file) {
+absl::Status ReadWithGivenIds(EdgeLines* lines, const IdMap& ids, EdgeFile* file) {
   const auto add = [&](int64_t line, std::string_view id, std::vector<int64_t>* side) {
     const std::optional<int64_t> node = ids.NodeOf(id);
     if (!node) {
-      const bool titles = line == layout.first_line;
-      return FileError(path, line,
+      const bool titles = line == lines->layout().first_line;
+      return FileError(lines->path(), line,
                        absl::StrCat("the id ", Shown(id), " is not in the ids file",
                                     titles ? "; --titles yes skips this line, where it is titles" : ""));
     }
     side->push_back(*node);
     return absl::OkStatus();
   };
-  CLIENT_RETURN_IF_ERROR(ForEachEdge(text, path, layout, &file->edges.weights,
-                                     [&](int64_t line, std::string_view source, std::string_view target) {
-                                       CLIENT_RETURN_IF_ERROR(add(line, source, &file->edges.sources));
-                                       return add(line, target, &file->edges.targets);
-                                     }));
+  CLIENT_RETURN_IF_ERROR(
+      lines->ForEach(&file->edges.weights, [&](int64_t line, std::string_view source, std::string_view target) {
+        CLIENT_RETURN_IF_ERROR(add(line, source, &file->edges.sources));
+        return add(line, target, &file->edges.targets);
+      }));
   file->node_count = ids.size();
   file->ids = ids;
   return absl::OkStatus();
@@ -250,13 +261,13 @@ absl::Status MapNumbers(const std::vector<int64_t>& distinct, EdgeFile* file) {
 }
 
 // The line that an id outside 0..node_count-1 stands on, for the message.
-absl::Status OutOfRange(std::string_view text, const std::string& path, const Layout& layout, int64_t node_count) {
+absl::Status OutOfRange(EdgeLines* lines, int64_t node_count) {
   std::vector<float> weights;
-  return ForEachEdge(text, path, layout, &weights, [&](int64_t line, std::string_view source, std::string_view target) {
+  return lines->ForEach(&weights, [&](int64_t line, std::string_view source, std::string_view target) {
     for (const std::string_view id : {source, target}) {
       int64_t number;
       if (IsCanonicalInt(id, &number) && number >= 0 && number < node_count) continue;
-      return FileError(path, line,
+      return FileError(lines->path(), line,
                        absl::StrCat("the id ", Shown(id), " is not one of 0..", node_count - 1, " (--num_nodes ",
                                     node_count, "); without --num_nodes ids of any kind are mapped"));
     }
@@ -264,43 +275,53 @@ absl::Status OutOfRange(std::string_view text, const std::string& path, const La
   });
 }
 
+absl::Status ReadEdges(const EdgeListOptions& options, EdgeLines* lines, EdgeFile* file) {
+  if (options.ids != nullptr) return ReadWithGivenIds(lines, *options.ids, file);
+  bool numeric;
+  CLIENT_RETURN_IF_ERROR(ReadNumbers(lines, &file->edges, &numeric));
+  if (numeric && file->edges.size() == 0) return FileError(lines->path(), 0, "holds no edges");
+  if (!numeric) {
+    if (options.node_count) return OutOfRange(lines, *options.node_count);
+    file->edges = Edges();
+    return ReadTexts(lines, options.titles, file);
+  }
+  const std::vector<int64_t> distinct = DistinctIds(file->edges);
+  const int64_t largest = distinct.back();
+  if (options.node_count) {
+    if (distinct.front() < 0 || largest >= *options.node_count) return OutOfRange(lines, *options.node_count);
+    file->node_count = *options.node_count;
+  } else if (distinct.front() >= 0 && options.feature_rows && largest < *options.feature_rows) {
+    file->node_count = *options.feature_rows;
+  } else if (distinct.front() == 0 && largest + 1 == static_cast<int64_t>(distinct.size())) {
+    file->node_count = largest + 1;
+  } else {
+    return MapNumbers(distinct, file);
+  }
+  return absl::OkStatus();
+}
+
+// What begins like a comment may be meant as an id, and what was taken as titles as an edge: the user is told.
+std::vector<std::string> SkippedLines(const EdgeLines& lines) {
+  std::vector<std::string> notes;
+  if (const int64_t comments = lines.comments(); comments > 0) {
+    notes.push_back(absl::StrCat(comments, comments == 1 ? " line that begins" : " lines that begin",
+                                 " with '#' or '%' ", comments == 1 ? "was" : "were", " skipped as comments"));
+  }
+  if (const int64_t titles = lines.layout().title_line; titles != 0) {
+    notes.push_back(absl::StrCat("line ", titles, " was taken as column titles (--titles no takes it as an edge)"));
+  }
+  return notes;
+}
+
 }  // namespace
 
 absl::StatusOr<EdgeFile> ParseEdgeList(std::string_view text, const std::string& path, const EdgeListOptions& options) {
   CLIENT_ASSIGN_OR_RETURN(const Layout layout, FindLayout(text, path, options.titles));
+  EdgeLines lines(text, path, layout);
   EdgeFile file;
-  NoteComments(text, &file.notes);
-  if (layout.title_line != 0) {
-    file.notes.push_back(
-        absl::StrCat("line ", layout.title_line, " was taken as column titles (--titles no takes it as an edge)"));
-  }
-  if (options.ids != nullptr) {
-    CLIENT_RETURN_IF_ERROR(ReadWithGivenIds(text, path, layout, *options.ids, &file));
-    return file;
-  }
-  bool numeric;
-  CLIENT_RETURN_IF_ERROR(ReadNumbers(text, path, layout, &file.edges, &numeric));
-  if (numeric && file.edges.size() == 0) return FileError(path, 0, "holds no edges");
-  if (!numeric) {
-    if (options.node_count) return OutOfRange(text, path, layout, *options.node_count);
-    file.edges = Edges();
-    CLIENT_RETURN_IF_ERROR(ReadTexts(text, path, layout, options.titles, &file));
-    return file;
-  }
-  const std::vector<int64_t> distinct = DistinctIds(file.edges);
-  const int64_t largest = distinct.back();
-  if (options.node_count) {
-    if (distinct.front() < 0 || largest >= *options.node_count) {
-      return OutOfRange(text, path, layout, *options.node_count);
-    }
-    file.node_count = *options.node_count;
-  } else if (distinct.front() >= 0 && options.feature_rows && largest < *options.feature_rows) {
-    file.node_count = *options.feature_rows;
-  } else if (distinct.front() == 0 && largest + 1 == static_cast<int64_t>(distinct.size())) {
-    file.node_count = largest + 1;
-  } else {
-    CLIENT_RETURN_IF_ERROR(MapNumbers(distinct, &file));
-  }
+  CLIENT_RETURN_IF_ERROR(ReadEdges(options, &lines, &file));
+  const std::vector<std::string> skipped = SkippedLines(lines);
+  file.notes.insert(file.notes.begin(), skipped.begin(), skipped.end());
   return file;
 }
 

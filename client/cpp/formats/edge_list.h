@@ -5,8 +5,8 @@
 //  - given ids (options.ids): node i is ids[i], and every id of the file must be among them;
 //  - given a number of nodes: ids are the numbers 0..N-1, others are refused;
 //  - otherwise, ids that are exactly 0..max stay as they are (and when the rows of a feature file are known, any
-//  numbers below
-//    that count do); all others are mapped: numbers in ascending order, other texts in order of first appearance.
+//    numbers below that count do); all others are mapped: numbers in ascending order, other texts in order of first
+//    appearance.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_EDGE_LIST_H_
 #define VICINAL_CLIENT_CPP_FORMATS_EDGE_LIST_H_
 

@@ -233,6 +233,24 @@ TEST_F(GraphHandlerTest, TuningMayBeLookedAt) {
   request.set_name("g");
   ASSERT_TRUE(handler_.GetTuning(call_, request, &response).ok());
   EXPECT_EQ(response.records_size(), 2);
+  EXPECT_EQ(response.records_left_out(), 0);
+}
+
+TEST_F(GraphHandlerTest, TuningStaysWithinAReply) {
+  engine_.tuning.note = std::string(500, 'n');
+  limits_.max_response_bytes = 1024;
+  v1::GetTuningRequest request;
+  request.set_name("g");
+  v1::GetTuningResponse known;
+  ASSERT_TRUE(handler_.GetTuning(call_, request, &known).ok());
+  EXPECT_EQ(known.records_size(), 1);
+  EXPECT_EQ(known.records_left_out(), 1);
+  limits_.max_response_bytes = 500;
+  v1::TuneGraphRequest tune;
+  tune.set_name("g");
+  v1::TuneGraphResponse tuned;
+  ASSERT_TRUE(handler_.TuneGraph(call_, tune, &tuned).ok());
+  EXPECT_EQ(tuned.records_left_out(), 1);
 }
 
 TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {

@@ -59,6 +59,14 @@ TEST(OutputTest, ProgressIsForTerminals) {
   EXPECT_EQ(out.str().substr(out.str().size() - 4), "\r\x1b[K");
 }
 
+TEST(OutputTest, WhatWasLeftOutIsSaid) {
+  std::ostringstream out;
+  PrintLeftOut(0, "layers", out);
+  EXPECT_EQ(out.str(), "");
+  PrintLeftOut(5, "layers", out);
+  EXPECT_EQ(out.str(), "... 5 more layers: left out by the server (--max_response_bytes)\n");
+}
+
 TEST(OutputTest, MessagesAsJson) {
   v1::Graph graph;
   graph.set_name("g");

@@ -78,10 +78,12 @@ TEST(EdgeListTest, TextsAreMappedInOrderOfAppearance) {
 TEST(EdgeListTest, ATextAfterManyNumbersStartsAgain) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += std::to_string(i) + " " + std::to_string(i + 1) + " 1.5\n";
-  const EdgeFile file = Parse(text + "50 end 2\n");
+  const EdgeFile file = Parse("# once\n" + text + "50 end 2\n# and at the end\n");
   EXPECT_EQ(file.edges.size(), 51);
   EXPECT_EQ(file.edges.weights.size(), 51u);
   EXPECT_EQ(file.node_count, 52);
+  ASSERT_EQ(file.notes.size(), 2u);
+  EXPECT_EQ(file.notes[0], "2 lines that begin with '#' or '%' were skipped as comments") << "each counts once";
 }
 
 TEST(EdgeListTest, LeadingZerosAreTexts) {
