@@ -66,7 +66,8 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
   VICINAL_RETURN_IF_ERROR(CheckWidth(sent, model));
   if (!some) {
     if (sent.size_bytes() > kSmallFeatureBytes) {
-      VICINAL_RETURN_IF_ERROR(budget_.Admit(2 * sent.size_bytes(), "the features sent"));
+      VICINAL_RETURN_IF_ERROR(
+          budget_.Admit(sent.size_bytes() + FeatureMatrix::BytesOn(sent, device_), "the features sent"));
     }
     if (!permutation.is_identity()) sent = PermuteRows(sent, permutation.new_of_old());
     return FeatureMatrix::Upload(sent, device_);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows
-// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_split.cuh), and a thread per element
-// for few inputs (dense_update_few_inputs.cuh).
+// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_staged.cuh where there are few
+// columns, dense_update_split.cuh where there are more), and a thread per element for few inputs
+// (dense_update_few_inputs.cuh).
 //
 // Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
 // number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
@@ -9,10 +10,12 @@
 // freely. Bound by arithmetic for wide outputs, by reading src for narrow ones. No TF32, no tensor cores.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/dense_update_few_inputs.cuh"
 #include "engine/cuda/dense_update_split.cuh"
+#include "engine/cuda/dense_update_staged.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
 namespace vicinal::cuda {
@@ -25,17 +28,16 @@ using Small = DenseTile<4, 4, 2, 4, 5, 32>;    // 32 x 64: where the others are 
 using Middle = DenseTile<4, 4, 4, 4, 5, 32>;   // 64 x 32
 using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;   // 64 x 16
 // Tiles of a block with its inputs split.
-using SplitNarrowFew = SplitTile<4, 2, 4>;  // 8 x 16
-using SplitNarrow = SplitTile<8, 2, 4>;     // 16 x 16
-using SplitWideFew = SplitTile<4, 2, 8>;    // 8 x 32
-using SplitWide = SplitTile<8, 1, 8>;       // 8 x 32
+using SplitWideFew = SplitTile<4, 2, 8>;  // 8 x 32
+using SplitWide = SplitTile<8, 1, 8>;     // 8 x 32
 
 // Up to so many inputs, and columns, a thread per element reads its row often enough from the nearest cache.
 constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16;
 // From so many inputs on, and up to so many rows (times tiles across) per multiprocessor, it pays to split: a block of
 // tiles takes the time of all its inputs however few the blocks are. Between what was measured on an H200 with 602
-// inputs the two take as long for 9,800 rows where tiles have 16 columns, and for 7,100 where they have 32.
-constexpr int64_t kSplitInputs = 192, kSplitNarrowRows = 64, kSplitWideRows = 48;
+// inputs the two take as long for 7,100 rows where tiles have 32 columns. Where they have 16, it was 8 % faster for
+// 19,717 rows of 500 inputs, as fast for 13,752 of 767, and 22 % slower for 40,000 of 602.
+constexpr int64_t kSplitInputs = 192, kStagedRows = 150, kSplitWideRows = 48;
 // Up to so many blocks per multiprocessor those with more threads to an element all run at once.
 constexpr int64_t kFewBlocks = 2;
 // From so many per multiprocessor on, large tiles leave none waiting for long.
@@ -100,12 +102,60 @@ cudaError_t LaunchSplit(const DenseParams& params, const LaunchTarget& target) {
                                     : LaunchSplitOf<T, 1>(params, target.stream);
 }
 
+template <class T>
+int64_t StagedTiles(const DenseParams& params) {
+  return (params.dst.rows + T::kRows - 1) / T::kRows;
+}
+
+// Rows that a quarter of a multiprocessor goes through, one panel at a time: what time goes with, within a few percent
+// of what was measured on an H200. Warps share out to the quarters whole, and blocks that find no room come later.
+template <class T>
+int64_t StagedCost(const DenseParams& params, const LaunchTarget& target) {
+  constexpr int64_t kSharedOfAll = 227 * 1024, kQuarters = 4;
+  const StagedRounds<T> folds(params.in_width);
+  const int64_t blocks = (StagedTiles<T>(params) + target.multiprocessors - 1) / target.multiprocessors;
+  const int64_t resident = std::min(blocks, kSharedOfAll / folds.Shared());
+  const int64_t waves = (blocks + resident - 1) / resident;
+  return waves * folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters) * T::kThreadRows;
+}
+
+template <class T>
+cudaError_t LaunchStagedTile(const DenseParams& params, const LaunchTarget& target) {
+  const auto kernel = &DenseStaged<T>;
+  const StagedRounds<T> folds(params.in_width);
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, folds.Shared());
+  if (error != cudaSuccess) return error;
+  const unsigned blocks = static_cast<unsigned>(StagedTiles<T>(params));
+  kernel<<<blocks, 32 * folds.warps, folds.Shared(), target.stream>>>(params, folds.rounds);
+  return cudaGetLastError();
+}
+
+struct StagedChoice {
+  int64_t (*cost)(const DenseParams&, const LaunchTarget&);
+  cudaError_t (*launch)(const DenseParams&, const LaunchTarget&);
+
+  template <class T>
+  static constexpr StagedChoice Of() {
+    return {&StagedCost<T>, &LaunchStagedTile<T>};
+  }
+};
+
+// Of tiles that cost the same the highest: it reads the weights least often.
+cudaError_t LaunchStaged(const DenseParams& params, const LaunchTarget& target) {
+  static constexpr StagedChoice kChoices[] = {StagedChoice::Of<StagedTile<8>>(), StagedChoice::Of<StagedTile<7>>(),
+                                              StagedChoice::Of<StagedTile<6>>(), StagedChoice::Of<StagedTile<4>>(),
+                                              StagedChoice::Of<StagedTile<2>>()};
+  const auto cheaper = [&](const StagedChoice& a, const StagedChoice& b) {
+    return a.cost(params, target) < b.cost(params, target);
+  };
+  return std::min_element(std::begin(kChoices), std::end(kChoices), cheaper)->launch(params, target);
+}
+
 template <int kCols>
 cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& target) {
   constexpr int64_t kRows = 128 / kCols;
   const unsigned blocks = static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows);
-  DenseFewInputs<kCols><<<blocks, 128, 0, target.stream>>>(params);
-  return cudaGetLastError();
+  return LaunchOverlapping(target.overlap, &DenseFewInputs<kCols>, dim3(blocks), 128, target.stream, params);
 }
 
 // What the tiles' own path to memory does.
@@ -119,12 +169,9 @@ cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) 
   if (params.in_width <= kFewInputs) {
     return params.dst.cols <= 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
   }
-  if (params.in_width < kSplitInputs || params.dst.rows > kSplitNarrowRows * target.multiprocessors) {
-    return LaunchTiles<Narrow>(params, target);
-  }
-  return Tiles<SplitNarrowFew>(params.dst) <= kFewBlocks * target.multiprocessors
-             ? LaunchSplit<SplitNarrowFew>(params, target)
-             : LaunchSplit<SplitNarrow>(params, target);
+  const bool staged = params.in_width >= kSplitInputs && params.dst.rows <= kStagedRows * target.multiprocessors &&
+                      Alignment(params.src) == 4;
+  return staged ? LaunchStaged(params, target) : LaunchTiles<Narrow>(params, target);
 }
 
 cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {

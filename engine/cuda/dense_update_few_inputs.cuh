@@ -18,17 +18,22 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
   const int64_t col = threadIdx.x % kCols;
   if (row >= params.dst.rows || col >= params.dst.cols) return;
   const float* src = params.src.data + row * params.src.stride;
-  const float* weight = params.weight + col;
   const int count = static_cast<int>(params.in_width);
+  // Weights are there before the rows that the kernel before this one makes.
+  float w[kAhead];
+  const auto load_weights = [&](int k) {
+    const float* weight = params.weight + k * params.weight_stride + col;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) w[i] = k + i < count ? __ldg(weight + i * params.weight_stride) : 0.0f;
+  };
+  load_weights(0);
+  AwaitFormer();
   float sum = 0.0f;
   for (int k = 0; k < count; k += kAhead) {
-    float a[kAhead], w[kAhead];
+    if (k > 0) load_weights(k);
+    float a[kAhead];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const bool inside = k + i < count;
-      a[i] = inside ? __ldg(src + k + i) : 0.0f;
-      w[i] = inside ? __ldg(weight + (k + i) * params.weight_stride) : 0.0f;
-    }
+    for (int i = 0; i < kAhead; ++i) a[i] = k + i < count ? src[k + i] : 0.0f;
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
   }

@@ -110,7 +110,13 @@ StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device) {
   host.rows = features.rows();
   host.cols = features.cols();
   if (!host.sparse) {
-    VICINAL_ASSIGN_OR_RETURN(host.dense, DownloadVector(features.dense().data, host.rows * host.cols, device));
+    const int64_t stride = features.dense().stride;
+    VICINAL_ASSIGN_OR_RETURN(host.dense, DownloadVector(features.dense().data, host.rows * stride, device));
+    if (stride == host.cols) return host;
+    for (int64_t row = 1; row < host.rows; ++row) {
+      std::copy_n(host.dense.data() + row * stride, host.cols, host.dense.data() + row * host.cols);
+    }
+    host.dense.resize(static_cast<size_t>(host.rows * host.cols));
     return host;
   }
   const CsrView csr = features.csr();

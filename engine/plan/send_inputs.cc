@@ -23,8 +23,8 @@ class Sender {
     for (size_t i = 0; i < field_.adjacencies.size(); ++i) {
       if (field_.adjacencies[i].value != nullptr) bytes_ += Room<float>(Edges(i).nnz);
     }
-    bytes_ +=
-        features_.sparse() ? Room<int32_t>(entries()) + Room<float>(entries()) : Room<float>(rows_ * features_.cols());
+    bytes_ += features_.sparse() ? Room<int32_t>(entries()) + Room<float>(entries())
+                                 : Room<float>(rows_ * features_.dense().stride);
     VICINAL_RETURN_IF_ERROR(work_.on_device.Reserve(static_cast<int64_t>(bytes_)));
     next_ = work_.on_device.data();
     return context.SendPieces(next_, work_.pieces);
@@ -109,10 +109,10 @@ class Sender {
 
   Status GatherDense(const RegisteredKernel<RowwiseKernel>& gather, DeviceContext& context, const int64_t* nodes,
                      FieldInputs* inputs) {
-    const int64_t cols = features_.cols();
-    const MatrixView to = {Take<float>(rows_ * cols), rows_, cols, cols};
+    const ConstMatrixView from = features_.dense();
+    const MatrixView to = {Take<float>(rows_ * from.stride), rows_, from.cols, from.stride};
     inputs->dense = to;
-    return GatherRows(gather, context, features_.dense(), nodes, to);
+    return GatherRows(gather, context, from, nodes, to);
   }
 
   Status GatherSparse(DeviceContext& context, const int64_t* nodes, const int64_t* row_ptr, FieldInputs* inputs) {

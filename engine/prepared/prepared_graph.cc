@@ -4,6 +4,8 @@
 // costs O(N + E) and runs outside the caches' lock.
 #include "engine/prepared/prepared_graph.h"
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 
 namespace vicinal {
@@ -14,6 +16,32 @@ StatusOr<Buffer> UploadVector(const std::vector<T>& values, Device& device) {
   const size_t bytes = values.size() * sizeof(T);
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(bytes));
   if (bytes > 0) VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), values.data(), bytes));
+  return buffer;
+}
+
+// Floats from one row of dense features to the next.
+int64_t RowStride(int64_t cols, const Device& device) {
+  if (device.kind() == DeviceKind::kCpu) return cols;
+  const int64_t piece = cols >= 128 ? 16 : cols >= 32 ? 4 : 1;
+  return (cols + piece - 1) / piece * piece;
+}
+
+// Rows so many floats apart, with zeros between them. They are moved apart on the host, some at a time.
+StatusOr<Buffer> UploadRows(const HostFeatures& features, int64_t stride, Device& device) {
+  const int64_t rows = features.rows, cols = features.cols;
+  if (stride == cols) return UploadVector(features.dense, device);
+  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(static_cast<size_t>(rows * stride) * sizeof(float)));
+  constexpr int64_t kFloatsAtOnce = int64_t{1} << 21;
+  const int64_t at_once = std::min(rows, std::max<int64_t>(1, kFloatsAtOnce / stride));
+  std::vector<float> apart(static_cast<size_t>(at_once * stride));
+  for (int64_t begin = 0; begin < rows; begin += at_once) {
+    const int64_t count = std::min(at_once, rows - begin);
+    for (int64_t r = 0; r < count; ++r) {
+      std::copy_n(features.dense.data() + (begin + r) * cols, cols, apart.data() + r * stride);
+    }
+    VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.as<float>() + begin * stride, apart.data(),
+                                                static_cast<size_t>(count * stride) * sizeof(float)));
+  }
   return buffer;
 }
 
@@ -43,22 +71,28 @@ StatusOr<std::shared_ptr<const DeviceVector>> DeviceVector::Upload(const std::ve
   return std::shared_ptr<const DeviceVector>(std::move(result));
 }
 
+int64_t FeatureMatrix::BytesOn(const HostFeatures& features, const Device& device) {
+  if (!features.sparse) {
+    return features.rows * RowStride(features.cols, device) * static_cast<int64_t>(sizeof(float));
+  }
+  const size_t ends = device.kind() == DeviceKind::kCpu ? 0 : features.csr.row_ptr.size() * sizeof(int64_t);
+  return features.size_bytes() + static_cast<int64_t>(ends);
+}
+
 StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::Upload(const HostFeatures& features, Device& device) {
   auto result = std::make_shared<FeatureMatrix>();
   result->sparse_ = features.sparse;
   result->rows_ = features.rows;
   result->cols_ = features.cols;
-  result->size_bytes_ = features.size_bytes();
+  result->size_bytes_ = BytesOn(features, device);
   if (features.sparse) {
     VICINAL_ASSIGN_OR_RETURN(result->csr_, DeviceCsr::Upload(features.csr, device));
-    if (device.kind() != DeviceKind::kCpu) {
-      result->host_row_ptr_ = features.csr.row_ptr;
-      result->size_bytes_ += static_cast<int64_t>(result->host_row_ptr_.size() * sizeof(int64_t));
-    }
+    if (device.kind() != DeviceKind::kCpu) result->host_row_ptr_ = features.csr.row_ptr;
     return result;
   }
-  VICINAL_ASSIGN_OR_RETURN(result->buffer_, UploadVector(features.dense, device));
-  result->dense_ = {result->buffer_.as<float>(), features.rows, features.cols, features.cols};
+  const int64_t stride = RowStride(features.cols, device);
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, UploadRows(features, stride, device));
+  result->dense_ = {result->buffer_.as<float>(), features.rows, features.cols, stride};
   return result;
 }
 
@@ -75,11 +109,12 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const
   VICINAL_RETURN_IF_ERROR(device.CopyOnDevice(result->buffer_.data(), stored.buffer_.data(), stored.buffer_.bytes()));
   float* const data = result->buffer_.as<float>();
   const size_t row_bytes = static_cast<size_t>(stored.cols_) * sizeof(float);
+  const int64_t stride = stored.dense_.stride;
   for (size_t i = 0; i < positions.size(); ++i) {
     VICINAL_RETURN_IF_ERROR(
-        device.CopyFromHost(data + positions[i] * stored.cols_, rows.data() + i * stored.cols_, row_bytes));
+        device.CopyFromHost(data + positions[i] * stride, rows.data() + i * stored.cols_, row_bytes));
   }
-  result->dense_ = {data, stored.rows_, stored.cols_, stored.cols_};
+  result->dense_ = {data, stored.rows_, stored.cols_, stride};
   return result;
 }
 

@@ -41,6 +41,9 @@ HostMatrix FirstRows(const HostMatrix& matrix, int64_t rows) {
   return {rows, matrix.cols, std::vector<float>(matrix.values.begin(), matrix.values.begin() + rows * matrix.cols)};
 }
 
+// Rows that begin at multiples of 16 bytes, as a plan's do.
+MatrixLayout InFours(int64_t cols) { return {0, (4 - cols % 4) % 4}; }
+
 // However many rows there are, and so whatever kernel is chosen for them, a row's bits are the same.
 void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, const std::vector<int64_t>& counts) {
   const HostMatrix src = RandomMatrix(all_rows, width, 35);
@@ -50,8 +53,8 @@ void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, co
       const std::string name(kernel->kernel().name());
       const HostMatrix all = RunDense(gpu, report, *kernel, src, weight, {0, 0}, HostEpilogue());
       for (int64_t rows : counts) {
-        // Rows that lie otherwise are read otherwise: in twos and one by one.
-        for (const MatrixLayout& layout : {MatrixLayout{0, 0}, MatrixLayout{1, 1}}) {
+        // Rows that lie otherwise are read otherwise: in fours as a plan's, in twos and one by one.
+        for (const MatrixLayout& layout : {InFours(width), MatrixLayout{0, 0}, MatrixLayout{1, 1}}) {
           const std::string what = name + " " + std::to_string(rows) + " rows to " + std::to_string(out_width);
           report.CheckSame("dense_update any number of rows", what,
                            RunDense(gpu, report, *kernel, FirstRows(src, rows), weight, layout, HostEpilogue()),
@@ -64,16 +67,17 @@ void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, co
 
 void DenseCases(Gpu& gpu, Report& report) {
   // Few inputs; inputs split, in one round and in several; tiles of 16, 32 and 64 columns.
-  const int64_t shapes[][3] = {{1, 1, 1},      {5, 3, 2},       {127, 16, 16},    {129, 33, 17},   {300, 602, 41},
-                               {64, 64, 64},   {77, 500, 65},   {2708, 1433, 16}, {10, 4000, 7},   {5001, 129, 13},
-                               {5001, 65, 29}, {5001, 100, 64}, {9000, 100, 130}, {40000, 66, 37}, {2200, 5120, 3},
-                               {9, 6000, 70},  {2700, 2700, 9}, {1300, 5100, 35}, {2708, 193, 24}, {9001, 602, 16}};
+  const int64_t shapes[][3] = {{1, 1, 1},        {5, 3, 2},       {127, 16, 16},    {129, 33, 17},   {300, 602, 41},
+                               {64, 64, 64},     {77, 500, 65},   {2708, 1433, 16}, {10, 4000, 7},   {5001, 129, 13},
+                               {5001, 65, 29},   {5001, 100, 64}, {9000, 100, 130}, {40000, 66, 37}, {2200, 5120, 3},
+                               {9, 6000, 70},    {2700, 2700, 9}, {1300, 5100, 35}, {2708, 193, 24}, {9001, 602, 16},
+                               {3327, 1301, 16}, {4001, 603, 13}, {8001, 194, 12}};
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
       const HostMatrix src = RandomMatrix(shape[0], shape[1], 33), weight = RandomMatrix(shape[2], shape[1], 34);
       const std::vector<double> product = Product(src, weight);
-      for (const MatrixLayout& layout : {MatrixLayout{0, 0}, MatrixLayout{1, 3}}) {
+      for (const MatrixLayout& layout : {InFours(shape[1]), MatrixLayout{1, 3}}) {
         for (bool full : {false, true}) {
           const HostEpilogue epilogue = full ? FullEpilogue(shape[0], shape[2]) : HostEpilogue();
           const std::string what = name + " " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " x " +
@@ -186,7 +190,7 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
 
 void RunUpdateCases(Gpu& gpu, Report& report) {
   DenseCases(gpu, report);
-  RowCountCases(gpu, report, 40'000, 602, {1, 7, 100, 2'112, 2'113, 6'337, 8'448, 8'449, 20'000});
+  RowCountCases(gpu, report, 40'000, 602, {1, 7, 100, 2'112, 2'113, 3'300, 4'000, 6'337, 8'448, 8'449, 19'800, 19'801});
   RowCountCases(gpu, report, 140'000, 66, {1, 5'000, 40'000});
   SparseCases(gpu, report);
   for (const HostGraph& graph : GraphZoo()) {

@@ -7,9 +7,11 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/execute/reference_check.h"
+#include "tests/engine/plan/own_memory_device.h"
 
 namespace vicinal {
 namespace {
@@ -96,6 +98,23 @@ TEST(Selection, RowsAreReplacedInMemoryOfTheDevice) {
       EXPECT_EQ(Download(**uploaded, *device)->dense, stored.dense);
     }
   }
+}
+
+// On a GPU rows of so many columns do not lie one at the other's end.
+TEST(Selection, RowsThatLieApartAreReplacedAndComeBack) {
+  testing::OwnMemoryDevice gpu;
+  constexpr int64_t kCols = 133;
+  std::vector<float> values(3 * kCols);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const HostFeatures stored = Dense(values, 3), row = Dense(std::vector<float>(kCols, 7.0f), 1);
+  const auto uploaded = FeatureMatrix::Upload(stored, gpu);
+  ASSERT_TRUE(uploaded.ok());
+  ASSERT_GT((*uploaded)->dense().stride, kCols);
+  const auto replaced = WithRows(**uploaded, row, {1}, gpu);
+  ASSERT_TRUE(replaced.ok());
+  EXPECT_EQ(Download(**replaced, gpu)->dense, ReplaceRows(stored, row, {1}).dense);
+  EXPECT_EQ((*replaced)->size_bytes(), (*uploaded)->size_bytes());
+  EXPECT_EQ(Download(**uploaded, gpu)->dense, values);
 }
 
 TEST(Selection, DownloadGivesBackWhatWasUploaded) {

@@ -7,12 +7,14 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/graph/adjacency.h"
 #include "engine/graph/generators.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/engine/plan/own_memory_device.h"
 
 namespace vicinal {
 namespace {
@@ -86,6 +88,32 @@ TEST_F(PreparedGraphTest, UploadsFeatures) {
   EXPECT_EQ((*sparse_matrix)->rows(), 2);
   EXPECT_EQ((*sparse_matrix)->cols(), 9);
   ExpectEqual((*sparse_matrix)->csr(), sparse.csr);
+}
+
+TEST_F(PreparedGraphTest, RowsOfFeaturesBeginAlignedOnAGpu) {
+  testing::OwnMemoryDevice gpu;
+  const std::pair<int64_t, int64_t> strides[] = {{3, 3},     {31, 31},   {33, 36},    {64, 64},
+                                                 {127, 128}, {129, 144}, {1433, 1440}};
+  for (const auto& [cols, stride] : strides) {
+    HostFeatures dense;
+    dense.rows = 3000;  // more than travel at once
+    dense.cols = cols;
+    for (int64_t i = 0; i < dense.rows * cols; ++i) dense.dense.push_back(static_cast<float>(i));
+    const auto matrix = FeatureMatrix::Upload(dense, gpu);
+    ASSERT_TRUE(matrix.ok());
+    const ConstMatrixView view = (*matrix)->dense();
+    EXPECT_EQ(view.stride, stride);
+    EXPECT_EQ(view.cols, cols);
+    EXPECT_EQ((*matrix)->entries(), dense.rows * cols);
+    EXPECT_EQ((*matrix)->size_bytes(), dense.rows * stride * 4);
+    EXPECT_EQ(FeatureMatrix::BytesOn(dense, gpu), (*matrix)->size_bytes());
+    EXPECT_EQ(FeatureMatrix::BytesOn(dense, *device_), dense.rows * cols * 4);
+    const testing::GuardedMemory::Opened opened(gpu.memory());
+    for (int64_t r = 0; r < dense.rows; ++r) {
+      ASSERT_EQ(view.row(r)[0], static_cast<float>(r * cols));
+      ASSERT_EQ(view.row(r)[cols - 1], static_cast<float>((r + 1) * cols - 1));
+    }
+  }
 }
 
 TEST_F(PreparedGraphTest, DerivesOnceAndSharesWhatMeansTheSame) {

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of dense_update for up to 16 columns and some thousands of rows and fewer: too few for tiles that have all
+// inputs to themselves (dense_update_tiles.cuh) to go round.
+//
+// Idea. The folds of a row are shared out among a block's warps, two to a warp; their sums then meet in shared memory
+// and are added in order: the same chain for every element as in the tiles, evaluated in parallel. The launcher takes a
+// tile as high as makes the multiprocessors' warps even, so the weights, which each tile needs once, are read few
+// times. A warp works alone until the sums meet: panels of 16 inputs of its two folds, rows and weights, come by
+// asynchronous copies into a ring of its own, two of them under way while one is multiplied. What is run once costs
+// more to fetch than to run, so code is short: one panel is unrolled, and nothing is fetched ahead into registers,
+// which the compiler undid (it asked for weights where they were needed, and every step waited for the L2).
+//
+// Shared memory: 16-byte chunks of rows lie in an order that lets neither copies nor reads meet in a bank.
+// Bytes: src once, the weights once for each tile.
+#ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_STAGED_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_UPDATE_STAGED_CUH_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/dense_update_tiles.cuh"
+
+namespace vicinal::cuda {
+
+// A thread makes kThreadRows x 4 elements of one fold at a time; a warp has 4 lanes across, 4 down, and two folds.
+template <int kThreadRows_>
+struct StagedTile {
+  static constexpr int kThreadRows = kThreadRows_, kRowLanes = 4, kFoldLanes = 2;
+  static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16, kElements = kRows * kCols;
+  static constexpr int kMaxWarps = 12, kMaxWarpsOfRounds = 10;                    // that shared memory is there for
+  static constexpr int kDepth = 16, kPanels = kFoldInputs / kDepth, kStages = 3;  // inputs, of a fold, in the ring
+  static constexpr int kStrips = kRows * kFoldLanes;                              // rows' folds in a warp's hands
+  static constexpr int kWeights = kDepth * kCols;                                 // floats of a fold
+  static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;         // floats
+  static constexpr int kRing = kStages * kStage;
+};
+
+// How the folds of a product are shared out: `warps` warps, an even number, work on two each at a time.
+template <class T>
+struct StagedRounds {
+  int warps, rounds;
+
+  explicit StagedRounds(int64_t in_width) {
+    const int folds = static_cast<int>((in_width + kFoldInputs - 1) / kFoldInputs);
+    const int most = T::kFoldLanes * (folds <= T::kFoldLanes * T::kMaxWarps ? T::kMaxWarps : T::kMaxWarpsOfRounds);
+    rounds = (folds + most - 1) / most;
+    warps = ((folds + rounds - 1) / rounds + 2 * T::kFoldLanes - 1) / (2 * T::kFoldLanes) * 2;
+  }
+
+  // Bytes of shared memory. In a product of one round the sums lie where the rings were, and there are no totals.
+  int Shared() const {
+    const int rings = warps * T::kRing, sums = warps * T::kFoldLanes * T::kElements;
+    return (rounds == 1 ? std::max(rings, sums) : rings + sums + T::kElements) * static_cast<int>(sizeof(float));
+  }
+};
+
+// Where a lane stands. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes 2
+// apart, read the same: the former in what rows are read of, the latter in columns.
+struct StagedLane {
+  int row, col, fold;
+
+  __device__ explicit StagedLane(int lane)
+      : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
+};
+
+// A warp's copies into its ring, a panel of both its folds at a time. Panels are counted through all rounds.
+template <class T>
+class StagedCopies {
+ public:
+  __device__ StagedCopies(const DenseParams& params, int64_t row0, int per_round, int first, float* ring)
+      : src_(reinterpret_cast<const char*>(params.src.data + row0 * params.src.stride)),
+        // Where W has no such columns its first stand in, and none of them is read.
+        weight_(params.weight + Lane() / 4 * params.weight_stride + (Column() < params.weight_stride ? Column() : 0)),
+        stride_(static_cast<int>(params.src.stride) * 4),
+        last_row_(static_cast<int>(min(params.dst.rows - row0, int64_t{T::kRows})) - 1),
+        weight_stride_(static_cast<int>(params.weight_stride)),
+        in_width_(static_cast<int>(params.in_width)),
+        per_round_(per_round),
+        first_(first),
+        rows_to_(ring + Strip() * T::kDepth + (Lane() % 4 ^ Strip() / 2 % 4) * 4),
+        weights_to_(ring + T::kStrips * T::kDepth + Lane() * 4) {}
+
+  // Zeros beyond the last input; rows beyond the last are copies of it; nothing where there is no fold.
+  __device__ void Start(int panel, int stage) const {
+    const int fold = panel / T::kPanels * per_round_ + first_;
+    const int inputs = panel % T::kPanels * T::kDepth;
+    if (fold * kFoldInputs + inputs < in_width_) {
+      const int input = (fold + Strip() % 2) * kFoldInputs + inputs + Lane() % 4 * 4;
+      const int valid = max(min(in_width_ - input, 4), 0) * 4;
+      const char* const from = src_ + (valid > 0 ? int64_t{input} * 4 : 0);
+      float* const to = rows_to_ + stage * T::kStage;
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+        const int row = min(i * T::kRowLanes + Strip() / 2, last_row_);
+        CopyAsync<16>(to + i * T::kRowLanes * T::kFoldLanes * T::kDepth, from + int64_t{row} * stride_, valid);
+      }
+      const int last_fold = (in_width_ - 1) / kFoldInputs;
+      const int columns = Column() < weight_stride_ ? 16 : 0;
+#pragma unroll
+      for (int f = 0; f < T::kFoldLanes; ++f) {
+        // Beyond the last fold its weights stand in, for zeros.
+        const int first = min(fold + f, last_fold) * kFoldInputs + inputs;
+        float* const weights_to = weights_to_ + stage * T::kStage + f * T::kWeights;
+#pragma unroll
+        for (int i = 0; i < T::kDepth; i += 8) {
+          const float* const weight = weight_ + int64_t{first + i} * weight_stride_;
+          CopyAsync<16>(weights_to + i * T::kCols, weight, columns);
+        }
+      }
+    }
+    CommitCopies();
+  }
+
+ private:
+  __device__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ static int Strip() { return Lane() / 4; }  // of the first rows
+  __device__ static int Column() { return Lane() % 4 * 4; }
+
+  const char* const src_;  // of the tile's first row
+  const float* const weight_;
+  const int stride_;  // bytes
+  const int last_row_, weight_stride_, in_width_, per_round_, first_;
+  float* const rows_to_;
+  float* const weights_to_;
+};
+
+// Adds the products of a panel. `rows`, `weights`: this lane's; `row`: where it stands.
+template <class T>
+__device__ inline void MultiplyStaged(const float* rows, int row, const float* weights,
+                                      float (&sum)[T::kThreadRows][4]) {
+#pragma unroll
+  for (int k = 0; k < T::kDepth; k += 4) {
+    const float* const chunk = rows + (k / 4 ^ row) * 4;
+    Pack<4> a[T::kThreadRows];
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<4>(chunk + i * T::kRowLanes * T::kFoldLanes * T::kDepth);
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Pack<4> w = LoadShared<4>(weights + (k + s) * T::kCols);
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[i][j] = fmaf(a[i].v[s], w.v[j], sum[i][j]);
+      }
+    }
+  }
+}
+
+// Epilogue and store where the epilogue is more than a bias and a ReLU. Not inlined: exponentials are code to fetch.
+__device__ __noinline__ inline void StoreElementRarely(const DenseParams* params, int64_t row, int col, float x) {
+  params->dst.data[row * params->dst.stride + col] = ApplyEpilogue(params->epilogue, x, row, col);
+}
+
+// Adds a round's sums to the totals, in order; after the last round, epilogue and store instead. Sums of folds that are
+// not there are zeros.
+template <class T>
+__device__ inline void AddStaged(const DenseParams& params, int64_t row0, const float* sums, int folds, int round,
+                                 int rounds, float* totals) {
+#pragma unroll 1
+  for (int e = static_cast<int>(threadIdx.x); e < T::kElements; e += static_cast<int>(blockDim.x)) {
+    float total = round == 0 ? 0.0f : totals[e];
+#pragma unroll 1
+    for (int f = 0; f < folds; f += 4) {
+#pragma unroll
+      for (int g = 0; g < 4; ++g) total += sums[(f + g) * T::kElements + e];
+    }
+    if (round + 1 < rounds) {
+      totals[e] = total;
+      continue;
+    }
+    const int64_t row = row0 + e / T::kCols;
+    const int col = e % T::kCols;
+    if (row >= params.dst.rows || col >= params.dst.cols) continue;
+    if (!params.light) {
+      StoreElementRarely(&params, row, col, total);
+      continue;
+    }
+    if (params.epilogue.bias != nullptr) total += __ldg(params.epilogue.bias + col);
+    if (params.epilogue.activation.kind == ActivationKind::kRelu) total = total < 0.0f ? 0.0f : total;
+    params.dst.data[row * params.dst.stride + col] = total;
+  }
+}
+
+// REQUIRES: rows of src aligned to 16 bytes, an even number of warps.
+template <class T>
+__global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
+    DenseStaged(const __grid_constant__ DenseParams params, int rounds) {
+  LetNextBegin();
+  extern __shared__ __align__(16) float shared[];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int warps = static_cast<int>(blockDim.x) / 32, per_round = warps * T::kFoldLanes;
+  const int64_t row0 = int64_t{blockIdx.x} * T::kRows;
+  float* const ring = shared + warp * T::kRing;
+  float* const sums = shared + (rounds == 1 ? 0 : warps * T::kRing);
+  float* const totals = sums + per_round * T::kElements;  // where there are rounds
+  const StagedCopies<T> copies(params, row0, per_round, warp * T::kFoldLanes, ring);
+#pragma unroll 1
+  for (int panel = 0; panel < T::kStages - 1; ++panel) copies.Start(panel, panel);
+
+  const StagedLane my(lane);
+  const float* const my_rows = ring + (my.row * T::kFoldLanes + my.fold) * T::kDepth;
+  const float* const my_weights = ring + T::kStrips * T::kDepth + my.fold * T::kWeights + my.col * 4;
+  float* const my_sums = sums + (warp * T::kFoldLanes + my.fold) * T::kElements + my.row * T::kCols + my.col * 4;
+  int stage = 0, next = T::kStages - 1;
+#pragma unroll 1
+  for (int round = 0; round < rounds; ++round) {
+    const int fold = round * per_round + warp * T::kFoldLanes;
+    float sum[T::kThreadRows][4] = {};
+#pragma unroll 1
+    for (int panel = 0; panel < T::kPanels; ++panel) {
+      AwaitCopies<T::kStages - 2>();
+      __syncwarp();  // all lanes' copies are there, and all have read what is overwritten now
+      copies.Start(round * T::kPanels + panel + T::kStages - 1, next);
+      if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.in_width)) {
+        MultiplyStaged<T>(my_rows + stage * T::kStage, my.row, my_weights + stage * T::kStage, sum);
+      }
+      stage = stage + 1 == T::kStages ? 0 : stage + 1;
+      next = next + 1 == T::kStages ? 0 : next + 1;
+    }
+    if (rounds == 1) {
+      AwaitCopies<0>();
+      __syncthreads();  // the sums take the rings' place
+    }
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) {
+      StorePack<4>(my_sums + i * T::kRowLanes * T::kCols, {sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+    }
+    __syncthreads();
+    AddStaged<T>(params, row0, sums, per_round, round, rounds, totals);
+    if (round + 1 < rounds) __syncthreads();
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_DENSE_UPDATE_STAGED_CUH_
