@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows
-// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_staged.cuh where there are few
-// columns, dense_update_split.cuh where there are more), and a thread per element for few inputs
-// (dense_update_few_inputs.cuh).
+// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_staged.cuh), and a thread per element
+// for few inputs (dense_update_few_inputs.cuh).
 //
 // Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
 // number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
@@ -11,10 +10,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/dense_update_few_inputs.cuh"
-#include "engine/cuda/dense_update_split.cuh"
 #include "engine/cuda/dense_update_staged.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
@@ -27,19 +26,13 @@ using Shallow = DenseTile<8, 8, 4, 4, 2, 16>;  // 128 x 64: where deep panels wo
 using Small = DenseTile<4, 4, 2, 4, 5, 32>;    // 32 x 64: where the others are too few to go round
 using Middle = DenseTile<4, 4, 4, 4, 5, 32>;   // 64 x 32
 using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;   // 64 x 16
-// Tiles of a block with its inputs split.
-using SplitWideFew = SplitTile<4, 2, 8>;  // 8 x 32
-using SplitWide = SplitTile<8, 1, 8>;     // 8 x 32
-
 // Up to so many inputs, and columns, a thread per element reads its row often enough from the nearest cache.
 constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16;
 // From so many inputs on, and up to so many rows (times tiles across) per multiprocessor, it pays to split: a block of
-// tiles takes the time of all its inputs however few the blocks are. Between what was measured on an H200 with 602
-// inputs the two take as long for 7,100 rows where tiles have 32 columns. Where they have 16, it was 8 % faster for
-// 19,717 rows of 500 inputs, as fast for 13,752 of 767, and 22 % slower for 40,000 of 602.
-constexpr int64_t kSplitInputs = 192, kStagedRows = 150, kSplitWideRows = 48;
-// Up to so many blocks per multiprocessor those with more threads to an element all run at once.
-constexpr int64_t kFewBlocks = 2;
+// tiles takes the time of all its inputs however few the blocks are. Measured on an H200, with 16 columns: 8 % faster
+// for 19,717 rows of 500 inputs, as fast for 13,752 of 767, 22 % slower for 40,000 of 602. With 32 columns it was 30 %
+// faster for 6,000 rows of 602 inputs, and was not measured for more.
+constexpr int64_t kSplitInputs = 192, kStagedNarrowRows = 150, kStagedWideRows = 48;
 // From so many per multiprocessor on, large tiles leave none waiting for long.
 constexpr int64_t kManyTiles = 3;
 // Up to so many inputs the zeros of a last deep panel cost more than deep panels gain.
@@ -85,38 +78,17 @@ cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
   }
 }
 
-template <class T, int kVec>
-cudaError_t LaunchSplitOf(const DenseParams& params, cudaStream_t stream) {
-  const auto kernel = &DenseSplit<T, kVec>;
-  const FoldRounds folds = FoldRounds::For<T>(params.in_width);
-  const int bytes = SplitShared<T>(folds.warps, folds.rounds).total * static_cast<int>(sizeof(float));
-  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (error != cudaSuccess) return error;
-  kernel<<<static_cast<unsigned>(Tiles<T>(params.dst)), 32 * folds.warps, bytes, stream>>>(params, folds.rounds);
-  return cudaGetLastError();
-}
-
-template <class T>
-cudaError_t LaunchSplit(const DenseParams& params, const LaunchTarget& target) {
-  return Alignment(params.src) == 4 ? LaunchSplitOf<T, 4>(params, target.stream)
-                                    : LaunchSplitOf<T, 1>(params, target.stream);
-}
-
-template <class T>
-int64_t StagedTiles(const DenseParams& params) {
-  return (params.dst.rows + T::kRows - 1) / T::kRows;
-}
-
-// Rows that a quarter of a multiprocessor goes through, one panel at a time: what time goes with, within a few percent
-// of what was measured on an H200. Warps share out to the quarters whole, and blocks that find no room come later.
+// Rows of 16 columns that a quarter of a multiprocessor goes through, one fold at a time: what time goes with, within a
+// few percent of what was measured on an H200. Warps share out to the quarters whole, and blocks that find no room come
+// later.
 template <class T>
 int64_t StagedCost(const DenseParams& params, const LaunchTarget& target) {
-  constexpr int64_t kSharedOfAll = 227 * 1024, kQuarters = 4;
+  constexpr int64_t kQuarters = 4;
   const StagedRounds<T> folds(params.in_width);
-  const int64_t blocks = (StagedTiles<T>(params) + target.multiprocessors - 1) / target.multiprocessors;
-  const int64_t resident = std::min(blocks, kSharedOfAll / folds.Shared());
+  const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
+  const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / folds.Shared());
   const int64_t waves = (blocks + resident - 1) / resident;
-  return waves * folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters) * T::kThreadRows;
+  return waves * folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
 }
 
 template <class T>
@@ -125,7 +97,8 @@ cudaError_t LaunchStagedTile(const DenseParams& params, const LaunchTarget& targ
   const StagedRounds<T> folds(params.in_width);
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, folds.Shared());
   if (error != cudaSuccess) return error;
-  const unsigned blocks = static_cast<unsigned>(StagedTiles<T>(params));
+  const unsigned across = static_cast<unsigned>(Across<T>(params.dst));
+  const dim3 blocks(across, static_cast<unsigned>(Tiles<T>(params.dst)) / across);
   kernel<<<blocks, 32 * folds.warps, folds.Shared(), target.stream>>>(params, folds.rounds);
   return cudaGetLastError();
 }
@@ -141,10 +114,10 @@ struct StagedChoice {
 };
 
 // Of tiles that cost the same the highest: it reads the weights least often.
-cudaError_t LaunchStaged(const DenseParams& params, const LaunchTarget& target) {
-  static constexpr StagedChoice kChoices[] = {StagedChoice::Of<StagedTile<8>>(), StagedChoice::Of<StagedTile<7>>(),
-                                              StagedChoice::Of<StagedTile<6>>(), StagedChoice::Of<StagedTile<4>>(),
-                                              StagedChoice::Of<StagedTile<2>>()};
+template <int kPacks, int... kThreadRows>
+cudaError_t LaunchStaged(std::integer_sequence<int, kThreadRows...>, const DenseParams& params,
+                         const LaunchTarget& target) {
+  static constexpr StagedChoice kChoices[] = {StagedChoice::Of<StagedTile<kThreadRows, kPacks>>()...};
   const auto cheaper = [&](const StagedChoice& a, const StagedChoice& b) {
     return a.cost(params, target) < b.cost(params, target);
   };
@@ -165,21 +138,21 @@ bool IsLight(const Epilogue& epilogue) {
          (activation == ActivationKind::kNone || activation == ActivationKind::kRelu);
 }
 
+bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
+  return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && Alignment(params.src) == 4;
+}
+
 cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) {
   if (params.in_width <= kFewInputs) {
     return params.dst.cols <= 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
   }
-  const bool staged = params.in_width >= kSplitInputs && params.dst.rows <= kStagedRows * target.multiprocessors &&
-                      Alignment(params.src) == 4;
-  return staged ? LaunchStaged(params, target) : LaunchTiles<Narrow>(params, target);
+  if (!CanBeStaged(params, kStagedNarrowRows * target.multiprocessors)) return LaunchTiles<Narrow>(params, target);
+  return LaunchStaged<1>(std::integer_sequence<int, 8, 7, 6, 4, 2>(), params, target);
 }
 
 cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {
-  const int64_t rows = params.dst.rows * Across<SplitWide>(params.dst);
-  if (params.in_width >= kSplitInputs && rows <= kSplitWideRows * target.multiprocessors) {
-    return Tiles<SplitWideFew>(params.dst) <= kFewBlocks * target.multiprocessors
-               ? LaunchSplit<SplitWideFew>(params, target)
-               : LaunchSplit<SplitWide>(params, target);
+  if (CanBeStaged(params, kStagedWideRows * target.multiprocessors / Across<StagedTile<2, 2>>(params.dst))) {
+    return LaunchStaged<2>(std::integer_sequence<int, 8, 6, 4, 2>(), params, target);
   }
   if (params.dst.cols <= Middle::kCols) return LaunchTiles<Middle>(params, target);
   if (Tiles<Wide>(params.dst) < kManyTiles * target.multiprocessors) return LaunchTiles<Small>(params, target);

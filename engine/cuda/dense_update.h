@@ -19,11 +19,9 @@ inline constexpr int kFoldInputs = 64;
 // along the outputs.
 inline int64_t PackedStride(int64_t out_width) { return (out_width + 3) / 4 * 4; }
 
-// For dense_update rows of zeros make the last fold whole, and some floats lie behind it for lanes that read beyond the
-// last output: no load of a weight needs to ask whether it is there.
-inline constexpr int64_t kPackedBehind = 32;
+// For dense_update rows of zeros make the last fold whole: no load of a weight needs to ask whether it is there.
 inline int64_t DensePackedFloats(int64_t out_width, int64_t in_width) {
-  return PackedStride(out_width) * ((in_width + kFoldInputs - 1) / kFoldInputs * kFoldInputs) + kPackedBehind;
+  return PackedStride(out_width) * ((in_width + kFoldInputs - 1) / kFoldInputs * kFoldInputs);
 }
 
 cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& target);

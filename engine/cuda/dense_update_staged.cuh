@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for up to 16 columns and some thousands of rows and fewer: too few for tiles that have all
-// inputs to themselves (dense_update_tiles.cuh) to go round.
+// The kernel of dense_update for some thousands of rows and fewer: too few for tiles that have all inputs to themselves
+// (dense_update_tiles.cuh) to go round.
 //
 // Idea. The folds of a row are shared out among a block's warps, two to a warp; their sums then meet in shared memory
 // and are added in order: the same chain for every element as in the tiles, evaluated in parallel. The launcher takes a
 // tile as high as makes the multiprocessors' warps even, so the weights, which each tile needs once, are read few
 // times. A warp works alone until the sums meet: panels of 16 inputs of its two folds, rows and weights, come by
-// asynchronous copies into a ring of its own, two of them under way while one is multiplied. What is run once costs
-// more to fetch than to run, so code is short: one panel is unrolled, and nothing is fetched ahead into registers,
-// which the compiler undid (it asked for weights where they were needed, and every step waited for the L2).
+// asynchronous copies into a ring of its own, one or two of them under way while one is multiplied. Weights are not
+// asked for ahead into registers, for the compiler undid it: it moved the loads of several steps to where the first of
+// them is needed, and there each warp waited for the L2.
 //
 // Shared memory: 16-byte chunks of rows lie in an order that lets neither copies nor reads meet in a bank.
 // Bytes: src once, the weights once for each tile.
@@ -22,36 +22,46 @@
 
 namespace vicinal::cuda {
 
-// A thread makes kThreadRows x 4 elements of one fold at a time; a warp has 4 lanes across, 4 down, and two folds.
-template <int kThreadRows_>
+// A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
+// across, 4 down, and two folds.
+template <int kThreadRows_, int kPacks_>
 struct StagedTile {
-  static constexpr int kThreadRows = kThreadRows_, kRowLanes = 4, kFoldLanes = 2;
-  static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16, kElements = kRows * kCols;
-  static constexpr int kMaxWarps = 12, kMaxWarpsOfRounds = 10;                    // that shared memory is there for
-  static constexpr int kDepth = 16, kPanels = kFoldInputs / kDepth, kStages = 3;  // inputs, of a fold, in the ring
-  static constexpr int kStrips = kRows * kFoldLanes;                              // rows' folds in a warp's hands
-  static constexpr int kWeights = kDepth * kCols;                                 // floats of a fold
-  static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;         // floats
-  static constexpr int kRing = kStages * kStage;
+  static constexpr int kThreadRows = kThreadRows_, kPacks = kPacks_, kRowLanes = 4, kFoldLanes = 2;
+  static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16 * kPacks, kElements = kRows * kCols;
+  // Inputs of a panel, panels of a fold, panels in the ring: where they take long to multiply one on its way is enough.
+  static constexpr int kDepth = 16, kPanels = kFoldInputs / kDepth, kStages = kPacks == 1 ? 3 : 2;
+  static constexpr int kStrips = kRows * kFoldLanes;                       // rows' folds in a warp's hands
+  static constexpr int kWeights = kDepth * kCols;                          // floats of a fold
+  static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;  // floats
+  static constexpr int kRing = kStages * kStage, kSums = kFoldLanes * kElements;
+  static constexpr int kMaxWarps = 12, kMaxShared = 227 * 1024;
+
+  // Bytes of shared memory. In a product of one round the sums lie where the rings were, and there are no totals.
+  static constexpr int Shared(int warps, bool one_round) {
+    const int floats = one_round ? warps * std::max(kRing, kSums) : warps * (kRing + kSums) + kElements;
+    return floats * static_cast<int>(sizeof(float));
+  }
+  static constexpr int MaxWarpsOfRounds() {
+    int warps = kMaxWarps;
+    while (Shared(warps, false) > kMaxShared) warps -= 2;
+    return warps;
+  }
 };
 
 // How the folds of a product are shared out: `warps` warps, an even number, work on two each at a time.
 template <class T>
 struct StagedRounds {
+  static_assert(T::Shared(T::kMaxWarps, true) <= T::kMaxShared && T::MaxWarpsOfRounds() >= 8);
   int warps, rounds;
 
   explicit StagedRounds(int64_t in_width) {
     const int folds = static_cast<int>((in_width + kFoldInputs - 1) / kFoldInputs);
-    const int most = T::kFoldLanes * (folds <= T::kFoldLanes * T::kMaxWarps ? T::kMaxWarps : T::kMaxWarpsOfRounds);
+    const int most = T::kFoldLanes * (folds <= T::kFoldLanes * T::kMaxWarps ? T::kMaxWarps : T::MaxWarpsOfRounds());
     rounds = (folds + most - 1) / most;
     warps = ((folds + rounds - 1) / rounds + 2 * T::kFoldLanes - 1) / (2 * T::kFoldLanes) * 2;
   }
 
-  // Bytes of shared memory. In a product of one round the sums lie where the rings were, and there are no totals.
-  int Shared() const {
-    const int rings = warps * T::kRing, sums = warps * T::kFoldLanes * T::kElements;
-    return (rounds == 1 ? std::max(rings, sums) : rings + sums + T::kElements) * static_cast<int>(sizeof(float));
-  }
+  int Shared() const { return T::Shared(warps, rounds == 1); }
 };
 
 // Where a lane stands. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes 2
@@ -67,10 +77,12 @@ struct StagedLane {
 template <class T>
 class StagedCopies {
  public:
-  __device__ StagedCopies(const DenseParams& params, int64_t row0, int per_round, int first, float* ring)
+  __device__ StagedCopies(const DenseParams& params, int64_t row0, int64_t col0, int per_round, int first, float* ring)
       : src_(reinterpret_cast<const char*>(params.src.data + row0 * params.src.stride)),
+        weight_bytes_(col0 + Column() < params.weight_stride ? 16 : 0),
         // Where W has no such columns its first stand in, and none of them is read.
-        weight_(params.weight + Lane() / 4 * params.weight_stride + (Column() < params.weight_stride ? Column() : 0)),
+        weight_(params.weight + Lane() / kColumnLanes * params.weight_stride +
+                (weight_bytes_ > 0 ? col0 + Column() : 0)),
         stride_(static_cast<int>(params.src.stride) * 4),
         last_row_(static_cast<int>(min(params.dst.rows - row0, int64_t{T::kRows})) - 1),
         weight_stride_(static_cast<int>(params.weight_stride)),
@@ -95,16 +107,15 @@ class StagedCopies {
         CopyAsync<16>(to + i * T::kRowLanes * T::kFoldLanes * T::kDepth, from + int64_t{row} * stride_, valid);
       }
       const int last_fold = (in_width_ - 1) / kFoldInputs;
-      const int columns = Column() < weight_stride_ ? 16 : 0;
 #pragma unroll
       for (int f = 0; f < T::kFoldLanes; ++f) {
         // Beyond the last fold its weights stand in, for zeros.
         const int first = min(fold + f, last_fold) * kFoldInputs + inputs;
         float* const weights_to = weights_to_ + stage * T::kStage + f * T::kWeights;
 #pragma unroll
-        for (int i = 0; i < T::kDepth; i += 8) {
+        for (int i = 0; i < T::kDepth; i += 32 / kColumnLanes) {
           const float* const weight = weight_ + int64_t{first + i} * weight_stride_;
-          CopyAsync<16>(weights_to + i * T::kCols, weight, columns);
+          CopyAsync<16>(weights_to + i * T::kCols, weight, weight_bytes_);
         }
       }
     }
@@ -114,9 +125,11 @@ class StagedCopies {
  private:
   __device__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ static int Strip() { return Lane() / 4; }  // of the first rows
-  __device__ static int Column() { return Lane() % 4 * 4; }
+  static constexpr int kColumnLanes = T::kCols / 4;
+  __device__ static int Column() { return Lane() % kColumnLanes * 4; }
 
   const char* const src_;  // of the tile's first row
+  const int weight_bytes_;
   const float* const weight_;
   const int stride_;  // bytes
   const int last_row_, weight_stride_, in_width_, per_round_, first_;
@@ -127,7 +140,7 @@ class StagedCopies {
 // Adds the products of a panel. `rows`, `weights`: this lane's; `row`: where it stands.
 template <class T>
 __device__ inline void MultiplyStaged(const float* rows, int row, const float* weights,
-                                      float (&sum)[T::kThreadRows][4]) {
+                                      float (&sum)[T::kThreadRows][T::kPacks][4]) {
 #pragma unroll
   for (int k = 0; k < T::kDepth; k += 4) {
     const float* const chunk = rows + (k / 4 ^ row) * 4;
@@ -136,26 +149,29 @@ __device__ inline void MultiplyStaged(const float* rows, int row, const float* w
     for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<4>(chunk + i * T::kRowLanes * T::kFoldLanes * T::kDepth);
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
-      const Pack<4> w = LoadShared<4>(weights + (k + s) * T::kCols);
 #pragma unroll
-      for (int i = 0; i < T::kThreadRows; ++i) {
+      for (int p = 0; p < T::kPacks; ++p) {
+        const Pack<4> w = LoadShared<4>(weights + (k + s) * T::kCols + p * 16);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) sum[i][j] = fmaf(a[i].v[s], w.v[j], sum[i][j]);
+        for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) sum[i][p][j] = fmaf(a[i].v[s], w.v[j], sum[i][p][j]);
+        }
       }
     }
   }
 }
 
 // Epilogue and store where the epilogue is more than a bias and a ReLU. Not inlined: exponentials are code to fetch.
-__device__ __noinline__ inline void StoreElementRarely(const DenseParams* params, int64_t row, int col, float x) {
+__device__ __noinline__ inline void StoreElementRarely(const DenseParams* params, int64_t row, int64_t col, float x) {
   params->dst.data[row * params->dst.stride + col] = ApplyEpilogue(params->epilogue, x, row, col);
 }
 
 // Adds a round's sums to the totals, in order; after the last round, epilogue and store instead. Sums of folds that are
 // not there are zeros.
 template <class T>
-__device__ inline void AddStaged(const DenseParams& params, int64_t row0, const float* sums, int folds, int round,
-                                 int rounds, float* totals) {
+__device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_t col0, const float* sums, int folds,
+                                 int round, int rounds, float* totals) {
 #pragma unroll 1
   for (int e = static_cast<int>(threadIdx.x); e < T::kElements; e += static_cast<int>(blockDim.x)) {
     float total = round == 0 ? 0.0f : totals[e];
@@ -168,8 +184,7 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, const 
       totals[e] = total;
       continue;
     }
-    const int64_t row = row0 + e / T::kCols;
-    const int col = e % T::kCols;
+    const int64_t row = row0 + e / T::kCols, col = col0 + e % T::kCols;
     if (row >= params.dst.rows || col >= params.dst.cols) continue;
     if (!params.light) {
       StoreElementRarely(&params, row, col, total);
@@ -181,7 +196,8 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, const 
   }
 }
 
-// REQUIRES: rows of src aligned to 16 bytes, an even number of warps.
+// Blocks side by side make the tiles side by side, which have the same rows. REQUIRES: rows of src aligned to 16 bytes,
+// an even number of warps.
 template <class T>
 __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
     DenseStaged(const __grid_constant__ DenseParams params, int rounds) {
@@ -189,11 +205,11 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
   extern __shared__ __align__(16) float shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warps = static_cast<int>(blockDim.x) / 32, per_round = warps * T::kFoldLanes;
-  const int64_t row0 = int64_t{blockIdx.x} * T::kRows;
+  const int64_t row0 = int64_t{blockIdx.y} * T::kRows, col0 = int64_t{blockIdx.x} * T::kCols;
   float* const ring = shared + warp * T::kRing;
   float* const sums = shared + (rounds == 1 ? 0 : warps * T::kRing);
   float* const totals = sums + per_round * T::kElements;  // where there are rounds
-  const StagedCopies<T> copies(params, row0, per_round, warp * T::kFoldLanes, ring);
+  const StagedCopies<T> copies(params, row0, col0, per_round, warp * T::kFoldLanes, ring);
 #pragma unroll 1
   for (int panel = 0; panel < T::kStages - 1; ++panel) copies.Start(panel, panel);
 
@@ -205,7 +221,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
     const int fold = round * per_round + warp * T::kFoldLanes;
-    float sum[T::kThreadRows][4] = {};
+    float sum[T::kThreadRows][T::kPacks][4] = {};
 #pragma unroll 1
     for (int panel = 0; panel < T::kPanels; ++panel) {
       AwaitCopies<T::kStages - 2>();
@@ -223,10 +239,14 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
     }
 #pragma unroll
     for (int i = 0; i < T::kThreadRows; ++i) {
-      StorePack<4>(my_sums + i * T::kRowLanes * T::kCols, {sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+#pragma unroll
+      for (int p = 0; p < T::kPacks; ++p) {
+        const float(&x)[4] = sum[i][p];
+        StorePack<4>(my_sums + i * T::kRowLanes * T::kCols + p * 16, {x[0], x[1], x[2], x[3]});
+      }
     }
     __syncthreads();
-    AddStaged<T>(params, row0, sums, per_round, round, rounds, totals);
+    AddStaged<T>(params, row0, col0, sums, per_round, round, rounds, totals);
     if (round + 1 < rounds) __syncthreads();
   }
 }

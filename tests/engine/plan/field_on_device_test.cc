@@ -18,7 +18,7 @@
 namespace vicinal::testing {
 namespace {
 
-constexpr int64_t kNodes = 300, kCols = 24;
+constexpr int64_t kNodes = 300, kCols = 41;
 
 // A plan on the device, and requests to it.
 class FieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
