@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
   const float* src = params.src.data + row * params.src.stride;
   const float* weight = params.weight + col;
   const int count = static_cast<int>(params.in_width);
+  const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
   float sum = 0.0f;
   for (int k = 0; k < count; k += kAhead) {
     float a[kAhead], w[kAhead];
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
     for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
   }
   // The fold's addition to a total of zero, for its sign.
-  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, 0.0f + sum, row, col);
+  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, 0.0f + sum);
 }
 
 }  // namespace vicinal::cuda

@@ -153,13 +153,15 @@ template <class T>
 __device__ inline void AddFolds(const DenseParams& params, int64_t row0, int64_t col0, const float* sums, int folds,
                                 bool last, float* totals) {
   for (int e = static_cast<int>(threadIdx.x); e < T::kElements; e += static_cast<int>(blockDim.x)) {
+    const int64_t row = row0 + e / T::kCols, col = col0 + e % T::kCols;
+    const bool stores = last && row < params.dst.rows && col < params.dst.cols;
+    EpilogueTerms terms = {};
+    if (stores) terms = TermsOf(params.epilogue, row, col);
     float total = totals[e];
 #pragma unroll 4
     for (int f = 0; f < folds; ++f) total += sums[f * T::kElements + e];
     totals[e] = total;
-    const int64_t row = row0 + e / T::kCols, col = col0 + e % T::kCols;
-    if (!last || row >= params.dst.rows || col >= params.dst.cols) continue;
-    params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, total, row, col);
+    if (stores) params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, total);
   }
 }
 
