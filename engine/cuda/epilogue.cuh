@@ -73,8 +73,25 @@ __device__ inline float ApplyEpilogue(const Epilogue& epilogue, float result, in
 }
 
 // Not inlined: exponentials would take registers from kernels that have better use for them.
-__device__ __noinline__ inline float ActivateRarely(ActivationKind kind, float slope, float x) {
-  return Activate({kind, slope}, x);
+__device__ __noinline__ inline float4 ActivateFour(ActivationKind kind, float slope, float4 x) {
+  const Activation activation = {kind, slope};
+  return make_float4(Activate(activation, x.x), Activate(activation, x.y), Activate(activation, x.z),
+                     Activate(activation, x.w));
+}
+
+// Activations but ReLU, which is left to the caller.
+template <int kCount>
+__device__ inline void ActivateRarely(const Activation& activation, float (&x)[kCount]) {
+  if (activation.kind == ActivationKind::kNone || activation.kind == ActivationKind::kRelu) return;
+  if constexpr (kCount == 1) {
+    x[0] = ActivateFour(activation.kind, activation.slope, make_float4(x[0], 0.0f, 0.0f, 0.0f)).x;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const float4 y = ActivateFour(activation.kind, activation.slope, make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]));
+      x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
+    }
+  }
 }
 
 }  // namespace vicinal::cuda
