@@ -17,6 +17,13 @@ constexpr Operation Aggregation(std::string_view name, Reduce reduce, Weights we
   return operation;
 }
 
+constexpr Operation SumWithSelf(std::string_view name) {
+  Operation operation;
+  operation.name = name;
+  operation.self_scale = 1.5f;
+  return operation;
+}
+
 constexpr Operation Attention(std::string_view name, AttentionKind kind, int64_t heads, Listed listed) {
   Operation operation;
   operation.name = name;
@@ -39,6 +46,7 @@ constexpr Operation kOperations[] = {
     Aggregation("sum_weighted", Reduce::kSum, Weights::kPerEdge, Storage::kFloat32, Listed::kSum),
     Aggregation("sum", Reduce::kSum, Weights::kNone, Storage::kFloat32, Listed::kSum),
     Aggregation("sum_rank_1", Reduce::kSum, Weights::kRankOne, Storage::kFloat32, Listed::kSum),
+    SumWithSelf("sum_self"),
     Aggregation("mean", Reduce::kMean, Weights::kNone, Storage::kFloat32, Listed::kSum),
     Aggregation("max", Reduce::kMax, Weights::kNone, Storage::kFloat32, Listed::kMax),
     Aggregation("min", Reduce::kMin, Weights::kNone, Storage::kFloat32, Listed::kMax),

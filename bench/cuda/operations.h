@@ -32,13 +32,14 @@ struct Operation {
   Weights weights = Weights::kNone;
   Storage storage = Storage::kFloat32;  // of the rows that are gathered
   AttentionKind attention = AttentionKind::kGat;
-  int64_t heads = 1;  // the width is divided among them
+  int64_t heads = 1;        // the width is divided among them
+  float self_scale = 0.0f;  // times the row's own source, added to its sum, as in GIN
   Listed listed = Listed::kNothing;
 
   // cuSPARSE has sums with values (means and rank-1 weights among them) and sampled products; nothing else of this.
   bool has_cusparse() const {
     return family == Family::kEdgeScores ||
-           (family == Family::kAggregate && (reduce == Reduce::kSum || reduce == Reduce::kMean));
+           (family == Family::kAggregate && self_scale == 0.0f && (reduce == Reduce::kSum || reduce == Reduce::kMean));
   }
 };
 

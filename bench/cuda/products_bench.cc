@@ -2,8 +2,10 @@
 // Dense products of the CUDA backend, src [rows, inputs] * W^T [inputs, outputs], beside cuBLAS in the same run:
 // float32 with TF32 off, the faster of the two layouts of W there. Rows lie as a plan's do. CUDA events, medians of 30,
 // rotating sets of buffers; three rows are checked in double precision before a time counts.
-//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [ROWSxINPUTSxOUTPUTS ...]
-// Several backends are timed one after the other: a change beside what was before.
+//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--addend] [ROWSxINPUTSxOUTPUTS
+//   ...]
+// --addend: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
+// other: a change beside what was before.
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -24,6 +26,7 @@
 #include "engine/device/row_stride.h"
 
 ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA backends.");
+ABSL_FLAG(bool, addend, false, "Products are added to what dst holds.");
 ABSL_FLAG(double, budget_ms, 60, "Time for the launches of a product.");
 
 namespace vicinal::bench {
@@ -88,9 +91,14 @@ class Product {
     const int64_t stride = RowStrideFor(shape_.outputs);
     return {dst_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.outputs, stride};
   }
-  void Poison() const {
-    gpu_.Poison(dst_.data(), dst_.bytes());
-    MustBeOk(cudaStreamSynchronize(gpu_.stream()), "poison");  // a run may be in another stream
+  // Addends, or what no product leaves.
+  void Refill() const {
+    if (absl::GetFlag(FLAGS_addend)) {
+      FillNumbers(dst_.data(), dst_.bytes() / sizeof(float), kAddends, Storage::kFloat32, gpu_.stream());
+    } else {
+      gpu_.Poison(dst_.data(), dst_.bytes());
+    }
+    MustBeOk(cudaStreamSynchronize(gpu_.stream()), "refill");  // a run may be in another stream
   }
 
   // Largest error of an element of the first, a middle and the last row, of the largest that is wanted of that row.
@@ -100,7 +108,7 @@ class Product {
       const std::vector<float> got = gpu_.Download(dst(0).row(row), shape_.outputs);
       double largest = 0, error = 0;
       for (int64_t h = 0; h < shape_.outputs; ++h) {
-        double want = 0;
+        double want = absl::GetFlag(FLAGS_addend) ? Number(kAddends + row * RowStrideFor(shape_.outputs) + h) : 0.0;
         for (int64_t f = 0; f < shape_.inputs; ++f) {
           want += double{Number(row * RowStrideFor(shape_.inputs) + f)} * weight_[h * shape_.inputs + f];
         }
@@ -114,7 +122,7 @@ class Product {
   }
 
  private:
-  static constexpr uint64_t kWeights = uint64_t{1} << 60;  // numbers that no element of src is
+  static constexpr uint64_t kWeights = uint64_t{1} << 60, kAddends = uint64_t{1} << 61;  // numbers no others are
 
   // Enough that nothing is left in the L2 of a set's last run.
   static int SetsFor(const Shape& shape) {
@@ -132,7 +140,7 @@ class Product {
 
 // Microseconds in the median; infinite for a wrong result.
 double Time(Gpu& gpu, const Product& product, const Launcher& launch) {
-  product.Poison();
+  product.Refill();
   launch(0);
   MustBeOk(cudaStreamSynchronize(gpu.stream()), "product");
   if (!(product.WorstError() < kTolerance)) return std::numeric_limits<double>::infinity();
@@ -153,6 +161,7 @@ double TimeBackend(Gpu& gpu, const Product& product) {
   return Time(gpu, product, [&](int i) {
     args.src = product.src(i);
     args.dst = product.dst(i);
+    if (absl::GetFlag(FLAGS_addend)) args.epilogue.addend = args.dst;
     MustBeOk(kernel.Launch(gpu.context(), args, nullptr), "launch");
   });
 }
@@ -173,12 +182,12 @@ class Cublas {
     const Shape& shape = product.shape();
     const ConstMatrixView src = product.src(i);
     const MatrixView dst = product.dst(i);
-    const float one = 1, zero = 0;
+    const float one = 1, beta = absl::GetFlag(FLAGS_addend) ? 1 : 0;
     Check(cublasSgemm(handle_, rows_of_outputs ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
                       static_cast<int>(shape.outputs), static_cast<int>(shape.rows), static_cast<int>(shape.inputs),
                       &one, product.weight_on_device(rows_of_outputs),
                       static_cast<int>(RowStrideFor(rows_of_outputs ? shape.inputs : shape.outputs)), src.data,
-                      static_cast<int>(src.stride), &zero, dst.data, static_cast<int>(dst.stride)));
+                      static_cast<int>(src.stride), &beta, dst.data, static_cast<int>(dst.stride)));
   }
 
  private:

@@ -64,6 +64,9 @@ class Oracle {
     if (operation_.reduce == Reduce::kMean && end(row) > begin(row)) {
       for (double& r : result) r /= static_cast<double>(end(row) - begin(row));
     }
+    for (int64_t d = 0; operation_.self_scale != 0.0f && d < width_; ++d) {
+      result[d] += operation_.self_scale * Element(kSourceNumbers, row, d);
+    }
     return result;
   }
 

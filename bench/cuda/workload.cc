@@ -139,6 +139,7 @@ AggregateArgs Workload::Aggregate(int set) const {
     args.src_scale = graph_.device_factors();
     args.epilogue.row_scale = graph_.device_factors();
   }
+  args.self_scale = operation_.self_scale;
   args.dst = {result(set), graph_.nodes(), width_, width_};
   return args;
 }

@@ -26,6 +26,9 @@ __device__ inline void AwaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Has the L2 fetch what lies there.
+__device__ inline void Prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_ASYNC_COPY_CUH_

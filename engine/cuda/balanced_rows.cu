@@ -18,6 +18,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   AwaitFormer();
   if (col >= params.dst.cols || !Holds(params.condition)) return;
   const auto join = [&](float a, float b) { return params.extremum ? fmaxf(a, b) : a + b; };
+  const float own = params.self_scale != 0.0f ? ElementAt(params.src, split.row, col) : 0.0f;
+  const EpilogueTerms terms = TermsOf(params.epilogue, split.row, col);
   const float* partial = params.partials + split.first_part * params.dst.cols + col;
   float total = 0.0f, quad = 0.0f;
   for (int first = 0; first < split.parts; first += kPiecesPerQuad) {
@@ -35,7 +37,8 @@ __global__ void __launch_bounds__(kBlockThreads)
       total = part < parts_per_quad ? quad : join(total, quad);
     }
   }
-  params.dst.data[split.row * params.dst.stride + col] = FinishedElement(params, finish, static_cast<int>(col), total);
+  params.dst.data[split.row * params.dst.stride + col] =
+      ApplyEpilogue(params.epilogue, terms, WithSelf(params, own, Scaled(params, finish, total)));
 }
 
 cudaError_t LaunchFinishSplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream) {
@@ -51,6 +54,8 @@ int PackWidth(const void* data, int64_t stride, int64_t element_bytes) {
   const int64_t pack = 16 / element_bytes;
   return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride % pack == 0 ? static_cast<int>(pack) : 1;
 }
+
+bool IsPacked(const ConstMatrixView& rows) { return PackWidth(rows.data, rows.stride, sizeof(float)) == 4; }
 
 int LanesFor(int64_t columns, int vec) {
   int lanes = 4;
@@ -73,7 +78,7 @@ int RowsPerWarp(const AggregateProblem& problem) {
 }
 
 cudaError_t LaunchMode(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream) {
-  if (params.storage != Storage::kFloat32) return LaunchNarrow(params, vec, lanes, stream);
+  if (params.src.storage != Storage::kFloat32) return LaunchNarrow(params, vec, lanes, stream);
   if (params.extremum) return LaunchExtremum(params, vec, lanes, stream);
   return weighted ? LaunchWeightedSum(params, vec, lanes, stream) : LaunchPlainSum(params, vec, lanes, stream);
 }
@@ -83,15 +88,13 @@ cudaError_t LaunchMode(const RowsParams& params, bool weighted, int vec, int lan
 cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
                                const LaunchCondition& condition, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const bool narrow = args.problem.storage != Storage::kFloat32;
+  const int64_t element_bytes = args.problem.storage == Storage::kFloat32 ? 4 : 2;
   RowsParams params;
   params.adjacency = args.adjacency;
   params.weight_of_source = args.adjacency.value == nullptr;
   params.weights = params.weight_of_source ? args.src_scale : args.adjacency.value;
-  params.src = narrow ? static_cast<const void*>(args.src16.data) : args.src.data;
-  params.src_stride = narrow ? args.src16.stride : args.src.stride;
-  params.src_stride_bytes = static_cast<uint32_t>(params.src_stride * (narrow ? 2 : 4));
-  params.storage = args.problem.storage;
+  params.src = SourceRowsOf(args);
+  params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * element_bytes);
   params.dst = args.dst;
   params.items = work != nullptr ? work->items() : nullptr;
   params.bundle_rows = RowsPerWarp(args.problem);
@@ -105,13 +108,14 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.self_scale = args.self_scale;
   params.epilogue = args.epilogue;
   params.extremum = params.reduce == Reduce::kMax || params.reduce == Reduce::kMin;
-  params.vector_store = reinterpret_cast<uintptr_t>(args.dst.data) % 16 == 0 && args.dst.stride % 4 == 0 &&
-                        args.dst.cols % (narrow ? 8 : 4) == 0;
   const Epilogue& epilogue = args.epilogue;
+  const bool whole = args.dst.cols % (16 / element_bytes) == 0;
+  params.vector_store = whole && IsPacked(args.dst);
+  params.vector_addend = whole && IsPacked(epilogue.addend);
   params.simple =
       params.self_scale == 0.0f && epilogue.addend.empty() &&
       (epilogue.activation.kind == ActivationKind::kNone || epilogue.activation.kind == ActivationKind::kRelu);
-  const int vec = PackWidth(params.src, params.src_stride, narrow ? 2 : 4);
+  const int vec = PackWidth(params.src.data, params.src.stride, element_bytes);
   const int lanes = LanesFor(TileFor(args.dst.cols, config), vec);
   const bool weighted = params.weights != nullptr;
   const cudaError_t error = LaunchMode(params, weighted, vec, lanes, target.stream);

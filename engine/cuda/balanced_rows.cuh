@@ -28,8 +28,9 @@ namespace vicinal::cuda {
 // Blocks of a multiprocessor that registers must be left for: the most that do not make the compiler spill.
 template <class Layout, class Mode>
 constexpr int ResidentBlocks() {
-  if (Layout::kVec > 4) return Layout::kSimple && Layout::kGroups > 2 ? 6 : 5;
-  if (!Layout::kSimple) return 6;
+  if (Layout::kVec > 4 && Layout::kSimple) return Layout::kGroups > 2 ? 6 : 5;
+  if (Layout::kVec > 4) return Layout::kGroups > 4 ? 5 : 4;
+  if (!Layout::kSimple) return Layout::kGroups == 2 ? 5 : 6;
   return Layout::kGroups == 2 ? 7 : 8;
 }
 
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
   LetNextBegin();
   if (params.condition.flag != nullptr) AwaitFormer();
   if (!Holds(params.condition)) return;
-  __shared__ Staged<Layout, Mode> staged[kBlockWarps];
+  __shared__ Staged<Mode> staged[kBlockWarps];
   const Lane<Layout> at;
   const char* src = at.Source(params);
   if (blockIdx.x < params.num_blocks) {

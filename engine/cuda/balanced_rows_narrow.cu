@@ -23,8 +23,8 @@ cudaError_t LaunchReduce(const RowsParams& params, int vec, int lanes, cudaStrea
 }  // namespace
 
 cudaError_t LaunchNarrow(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  return params.storage == Storage::kBfloat16 ? LaunchReduce<Bfloat16>(params, vec, lanes, stream)
-                                              : LaunchReduce<Float16>(params, vec, lanes, stream);
+  return params.src.storage == Storage::kBfloat16 ? LaunchReduce<Bfloat16>(params, vec, lanes, stream)
+                                                  : LaunchReduce<Float16>(params, vec, lanes, stream);
 }
 
 }  // namespace vicinal::cuda

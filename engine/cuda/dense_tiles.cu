@@ -50,11 +50,6 @@ struct TermImage {
   static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + 1024;
 };
 
-__device__ inline float SourceElement(const AggregateArgs& args, int64_t row, int64_t col) {
-  if (args.problem.storage == Storage::kFloat32) return __ldg(args.src.data + row * args.src.stride + col);
-  return Widened(__ldg(args.src16.data + row * args.src16.stride + col), args.problem.storage);
-}
-
 // A thread per source and 8 columns of a tile of columns: 16 bytes of each term. Where sources have factors, it stores
 // their products too (`scaled`, if not null): the rows that are left would look up a factor per edge.
 template <class Image>
@@ -66,13 +61,14 @@ __global__ void __launch_bounds__(256)
   const int unit = static_cast<int>(thread % kUnits);
   if (source >= images_per_tile * kTileCols) return;
   const int64_t first = int64_t{blockIdx.y} * Image::kColumns + unit * 8;
+  const SourceRows rows = SourceRowsOf(args);
   float x[8];
   bool fit = true;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     x[i] = 0.0f;
     if (source >= args.problem.cols || first + i >= args.problem.width) continue;
-    x[i] = SourceElement(args, source, first + i);
+    x[i] = ElementAt(rows, source, first + i);
     if (args.src_scale != nullptr) x[i] *= __ldg(args.src_scale + source);
     fit = fit && fabsf(x[i]) <= kLargest;
   }

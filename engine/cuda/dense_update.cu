@@ -48,11 +48,11 @@ int64_t Tiles(const MatrixView& dst) {
   return (dst.rows + T::kRows - 1) / T::kRows * Across<T>(dst);
 }
 
-// Floats that can be read from a row of src at once.
-int Alignment(const ConstMatrixView& src) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(src.data);
-  if (address % 16 == 0 && src.stride % 4 == 0) return 4;
-  return address % 8 == 0 && src.stride % 2 == 0 ? 2 : 1;
+// Floats that can be read from a row at once.
+int Alignment(const ConstMatrixView& rows) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(rows.data);
+  if (address % 16 == 0 && rows.stride % 4 == 0) return 4;
+  return address % 8 == 0 && rows.stride % 2 == 0 ? 2 : 1;
 }
 
 template <class T, int kVec>
@@ -131,13 +131,6 @@ cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& targe
   return LaunchOverlapping(target.overlap, &DenseFewInputs<kCols>, dim3(blocks), 128, target.stream, params);
 }
 
-// What the tiles' own path to memory does.
-bool IsLight(const Epilogue& epilogue) {
-  const ActivationKind activation = epilogue.activation.kind;
-  return epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.addend.empty() &&
-         (activation == ActivationKind::kNone || activation == ActivationKind::kRelu);
-}
-
 bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
   return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && Alignment(params.src) == 4;
 }
@@ -165,15 +158,17 @@ cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {
 
 cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const bool vector_store = reinterpret_cast<uintptr_t>(args.dst.data) % 16 == 0 && args.dst.stride % 4 == 0;
+  const Epilogue& epilogue = args.epilogue;
+  const ActivationKind activation = epilogue.activation.kind;
   const DenseParams params{args.src,
                            static_cast<const float*>(args.weight),
                            PackedStride(args.problem.out_width),
                            args.problem.in_width,
                            args.dst,
-                           args.epilogue,
-                           vector_store,
-                           IsLight(args.epilogue)};
+                           epilogue,
+                           std::min(Alignment(args.dst), Alignment(epilogue.addend)) == 4,
+                           activation != ActivationKind::kNone && activation != ActivationKind::kRelu,
+                           epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.addend.empty()};
   return args.dst.cols <= kFewInputsColumns ? LaunchNarrow(params, target) : LaunchWide(params, target);
 }
 

@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
   };
   load_weights(0);
   AwaitFormer();
+  const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
   float sum = 0.0f;
   for (int k = 0; k < count; k += kAhead) {
     if (k > 0) load_weights(k);
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
     for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
   }
   // The fold's addition to a total of zero, for its sign.
-  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, 0.0f + sum, row, col);
+  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, 0.0f + sum);
 }
 
 }  // namespace vicinal::cuda

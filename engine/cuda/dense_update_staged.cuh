@@ -186,7 +186,7 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_
     }
     const int64_t row = row0 + e / T::kCols, col = col0 + e % T::kCols;
     if (row >= params.dst.rows || col >= params.dst.cols) continue;
-    if (!params.light) {
+    if (!params.light || params.rare_activation) {
       StoreElementRarely(&params, row, col, total);
       continue;
     }

@@ -28,20 +28,22 @@ struct DenseParams {
   int64_t in_width;
   MatrixView dst;
   Epilogue epilogue;
-  bool vector_store;  // packs of 4 columns of dst are aligned
-  bool light;         // the epilogue is at most a bias and a ReLU
+  bool vector_store;     // packs of 4 columns of dst are aligned, and those of the addend
+  bool rare_activation;  // neither none nor a ReLU
+  bool light;            // the epilogue has neither factors nor an addend
 };
 
-// Four neighbouring columns of a row: epilogue and store. Not inlined: it would be there 16 times.
-__device__ __noinline__ inline void StoreColumns(const DenseParams* params, int64_t row, int64_t col, Pack<4> x) {
+// Four neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times.
+__device__ __noinline__ inline void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<4> x) {
+  if (row >= params->dst.rows) return;
+  EpilogueTerms terms[4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) terms[v] = TermsOf(params->epilogue, row, min(col + v, params->dst.cols - 1));
   float* dst = params->dst.data + row * params->dst.stride + col;
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    if (col + v >= params->dst.cols) continue;
-    x.v[v] = ApplyEpilogue(params->epilogue, x.v[v], row, col + v);
-    if (!params->vector_store || col + 4 > params->dst.cols) dst[v] = x.v[v];
+    if (col + v < params->dst.cols) dst[v] = ApplyEpilogue(params->epilogue, terms[v], x.v[v]);
   }
-  if (params->vector_store && col + 4 <= params->dst.cols) StorePack<4>(dst, x);
 }
 
 // A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
@@ -58,6 +60,9 @@ struct DenseTile {
   static constexpr int kStages = 3;  // panels in shared memory
   static constexpr int kStep = 4;    // inputs of a row that a thread reads at once
   static constexpr int kPitch = kDepth + 4;
+  // Rows of a thread that are stored side by side, and where packs of 4 columns are not whole: as many as registers are
+  // there for. More would make the multiplications slower, which have theirs chosen by what is left.
+  static constexpr int kWholeRows = 4, kOddRows = kThreads * kBlocks > 512 ? 1 : 4;
   static_assert(kThreadCols % 4 == 0 && kFoldInputs % kDepth == 0);
 
   // Where lanes stand. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes
@@ -98,9 +103,8 @@ class PanelCopies {
 #pragma unroll
     for (int i = 0; i < T::kDepth; i += kInputsAtOnce) {
       if (i + ColInput() >= T::kDepth) break;
-      const bool inside = inside_cols_;
-      const float* from = inside ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
-      CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside ? 16 : 0);
+      const float* from = inside_cols_ ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
+      CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside_cols_ ? 16 : 0);
     }
   }
 
@@ -146,43 +150,104 @@ __device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row,
   }
 }
 
+// Has the L2 fetch the addends of this thread's elements of the tile at (row0, col0), before the tile is multiplied.
+template <class T>
+__device__ inline void PrefetchAddends(const DenseParams& params, int64_t row0, int64_t col0) {
+  const ConstMatrixView& addend = params.epilogue.addend;
+  if (addend.data == nullptr) return;
+#pragma unroll 1
+  for (int64_t row = row0; row < min(row0 + T::kThreadRows * T::kRowLanes, params.dst.rows); row += T::kRowLanes) {
+#pragma unroll
+    for (int j = 0; j < T::kThreadCols; j += 4) {
+      const int64_t col = col0 + j * T::kColLanes;
+      if (col < params.dst.cols) Prefetch(addend.data + row * addend.stride + col);
+    }
+  }
+}
+
+// Epilogue and store of columns [j, j + 4) of kRows of the thread's rows of sums from row i on, the first at (row0,
+// col). What is read for them comes before the first store. kWhole: all 4 columns are there, and aligned.
+template <class T, bool kWhole, int kRows>
+__device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64_t col,
+                                  const float (&total)[T::kThreadRows][T::kThreadCols], int i, int j) {
+  const Epilogue& epilogue = params.epilogue;
+  const int cols = kWhole ? 4 : static_cast<int>(min(params.dst.cols - col, int64_t{4}));
+  Pack<4> bias = Pack<4>::Filled(kNothing);
+  if (epilogue.bias != nullptr) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v) bias.v[v] = __ldg(epilogue.bias + col + min(v, cols - 1));
+  }
+  float factor[kRows];
+  Pack<4> addend[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (params.light) break;
+    const int64_t row = min(row0 + r * T::kRowLanes, params.dst.rows - 1);
+    factor[r] = FactorOf(epilogue, row);
+    if (epilogue.addend.data == nullptr) continue;
+    const float* from = epilogue.addend.data + row * epilogue.addend.stride + col;
+    // Loads and stores of 16 bytes are spelt out: of what it sees as four floats the compiler makes four.
+    if constexpr (kWhole) {
+      addend[r] = LoadCoherent<4>(from);
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) addend[r].v[v] = __ldcg(from + min(v, cols - 1));
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = row0 + r * T::kRowLanes;
+    if (row >= params.dst.rows) break;
+    Pack<4> x;
+    if (params.light) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) x.v[v] = __fadd_rn(total[i + r][j + v], bias.v[v]);
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        x.v[v] = WithTerms(epilogue, {factor[r], bias.v[v], addend[r].v[v]}, total[i + r][j + v]);
+      }
+    }
+    if (epilogue.activation.kind == ActivationKind::kRelu) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+    }
+    float* dst = params.dst.data + row * params.dst.stride + col;
+    if constexpr (kWhole) {
+      __stwb(reinterpret_cast<float4*>(dst), make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        if (v < cols) dst[v] = x.v[v];
+      }
+    }
+  }
+}
+
 // Epilogue and store of this thread's elements of the tile at (row0, col0).
 template <class T>
 __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_t col0,
                                  const float (&total)[T::kThreadRows][T::kThreadCols]) {
+  if (row0 >= params.dst.rows) return;
 #pragma unroll
   for (int j = 0; j < T::kThreadCols; j += 4) {
     const int64_t col = col0 + j * T::kColLanes;
-    if (col >= params.dst.cols) break;
-    const int cols = static_cast<int>(min(params.dst.cols - col, int64_t{4}));
-    float bias[4] = {};
-    if (params.light && params.epilogue.bias != nullptr) {
+    if (col >= params.dst.cols) return;
+    if (params.rare_activation) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) bias[v] = __ldg(params.epilogue.bias + col + min(v, cols - 1));
-    }
-    const bool whole = params.vector_store && cols == 4;
-#pragma unroll
-    for (int i = 0; i < T::kThreadRows; ++i) {
-      const int64_t row = row0 + i * T::kRowLanes;
-      if (row >= params.dst.rows) break;
-      Pack<4> x = {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]};
-      if (!params.light) {
-        StoreColumns(&params, row, col, x);
-        continue;
+      for (int i = 0; i < T::kThreadRows; ++i) {
+        StoreRarely(&params, row0 + i * T::kRowLanes, col,
+                    {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
       }
+    } else if (params.vector_store && col + 4 <= params.dst.cols) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        x.v[v] += bias[v];
-        if (params.epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+      for (int i = 0; i < T::kThreadRows; i += T::kWholeRows) {
+        StorePacks<T, true, T::kWholeRows>(params, row0 + i * T::kRowLanes, col, total, i, j);
       }
-      float* dst = params.dst.data + row * params.dst.stride + col;
-      if (whole) {
-        StorePack<4>(dst, x);
-        continue;
-      }
+    } else {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        if (v < cols) dst[v] = x.v[v];
+      for (int i = 0; i < T::kThreadRows; i += T::kOddRows) {
+        StorePacks<T, false, T::kOddRows>(params, row0 + i * T::kRowLanes, col, total, i, j);
       }
     }
   }
@@ -223,6 +288,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __gr
   int now = 0, next = T::kStages - 1;
   for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     float total[T::kThreadRows][T::kThreadCols] = {}, sum[T::kThreadRows][T::kThreadCols] = {};
+    PrefetchAddends<T>(params, row_of(tile) + my_row, col_of(tile) + my_col);
     for (int panel = 0; panel < panels; ++panel) {
       AwaitCopies<T::kStages - 2>();
       // All see this panel, and none still reads the one that is overwritten next.

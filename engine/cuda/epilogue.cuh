@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The epilogue of every operation on the device: activation(scale * row_scale * result + bias + addend_scale * addend),
-// one element at a time, at the store. The addend may be dst itself, so it is read with plain loads by the thread that
-// stores there.
+// one element at a time, at the store. Multiplications and additions are spelt out, so that the compiler fuses them
+// alike wherever this is inlined. The addend may be dst itself, so it is read with plain loads by the thread that
+// stores there; and as the compiler moves no such load over a store, who stores several elements reads their terms
+// beforehand.
 #ifndef VICINAL_ENGINE_CUDA_EPILOGUE_CUH_
 #define VICINAL_ENGINE_CUDA_EPILOGUE_CUH_
 
@@ -39,22 +41,57 @@ __device__ inline float EdgeWeight(const CsrView& adjacency, const float* src_sc
   return adjacency.value != nullptr ? __ldg(adjacency.value + edge) : __ldg(src_scale + source);
 }
 
+// Added to any number, 0 and -0 included, it leaves it as it is.
+inline constexpr float kNothing = -0.0f;
+
+// What an element's epilogue reads.
+struct EpilogueTerms {
+  float factor, bias, addend;
+};
+
+__device__ inline float FactorOf(const Epilogue& epilogue, int64_t row) {
+  return epilogue.row_scale != nullptr ? __fmul_rn(epilogue.scale, epilogue.row_scale[row]) : epilogue.scale;
+}
+
+__device__ inline EpilogueTerms TermsOf(const Epilogue& epilogue, int64_t row, int64_t col) {
+  return {FactorOf(epilogue, row), epilogue.bias != nullptr ? epilogue.bias[col] : kNothing,
+          epilogue.addend.data != nullptr ? epilogue.addend.data[row * epilogue.addend.stride + col] : 0.0f};
+}
+
+// The epilogue, but for its activation.
+__device__ inline float WithTerms(const Epilogue& epilogue, const EpilogueTerms& terms, float result) {
+  result = __fadd_rn(__fmul_rn(result, terms.factor), terms.bias);
+  return epilogue.addend.data != nullptr ? fmaf(epilogue.addend_scale, terms.addend, result) : result;
+}
+
+__device__ inline float ApplyEpilogue(const Epilogue& epilogue, const EpilogueTerms& terms, float result) {
+  return Activate(epilogue.activation, WithTerms(epilogue, terms, result));
+}
+
 __device__ inline float ApplyEpilogue(const Epilogue& epilogue, float result, int64_t row, int64_t col) {
-  if (epilogue.row_scale != nullptr) {
-    result *= epilogue.scale * epilogue.row_scale[row];
-  } else if (epilogue.scale != 1.0f) {
-    result *= epilogue.scale;
-  }
-  if (epilogue.bias != nullptr) result += epilogue.bias[col];
-  if (epilogue.addend.data != nullptr) {
-    result = fmaf(epilogue.addend_scale, epilogue.addend.data[row * epilogue.addend.stride + col], result);
-  }
-  return Activate(epilogue.activation, result);
+  return ApplyEpilogue(epilogue, TermsOf(epilogue, row, col), result);
 }
 
 // Not inlined: exponentials would take registers from kernels that have better use for them.
-__device__ __noinline__ inline float ActivateRarely(ActivationKind kind, float slope, float x) {
-  return Activate({kind, slope}, x);
+__device__ __noinline__ inline float4 ActivateFour(ActivationKind kind, float slope, float4 x) {
+  const Activation activation = {kind, slope};
+  return make_float4(Activate(activation, x.x), Activate(activation, x.y), Activate(activation, x.z),
+                     Activate(activation, x.w));
+}
+
+// Activations but ReLU, which is left to the caller.
+template <int kCount>
+__device__ inline void ActivateRarely(const Activation& activation, float (&x)[kCount]) {
+  if (activation.kind == ActivationKind::kNone || activation.kind == ActivationKind::kRelu) return;
+  if constexpr (kCount == 1) {
+    x[0] = ActivateFour(activation.kind, activation.slope, make_float4(x[0], 0.0f, 0.0f, 0.0f)).x;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const float4 y = ActivateFour(activation.kind, activation.slope, make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]));
+      x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
+    }
+  }
 }
 
 }  // namespace vicinal::cuda

@@ -17,9 +17,7 @@ struct Finish {
   int64_t stride;
   RowPieces pieces;
   LaunchCondition condition;
-  const void* src;
-  int64_t src_stride;
-  Storage storage;
+  SourceRows src;
   MatrixView dst;
   bool mean;
   float self_scale;
@@ -43,12 +41,12 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
   const float divisor = params.mean && edges > 0 ? static_cast<float>(edges) : 1.0f;
   for (int64_t col = threadIdx.x % 32; col < params.dst.cols; col += 32) {
     float x = params.sums[row * params.stride + col];
+    const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
+    const float own = params.self_scale != 0.0f ? ElementAt(params.src, row, col) : 0.0f;
     if (params.pieces.sums != nullptr) x += PiecesOf(params.pieces, static_cast<int>(row), static_cast<int>(col));
     x = __fdiv_rn(x, divisor);
-    if (params.self_scale != 0.0f) {
-      x = fmaf(params.self_scale, ElementAt(params.src, params.storage, row * params.src_stride + col), x);
-    }
-    params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
+    if (params.self_scale != 0.0f) x = fmaf(params.self_scale, own, x);
+    params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, x);
   }
 }
 
@@ -66,15 +64,12 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
                              const LaunchCondition& condition, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const bool narrow = args.problem.storage != Storage::kFloat32;
   const Finish params = {args.adjacency.row_ptr,
                          sums,
                          stride,
                          pieces,
                          condition,
-                         narrow ? static_cast<const void*>(args.src16.data) : args.src.data,
-                         narrow ? args.src16.stride : args.src.stride,
-                         args.problem.storage,
+                         SourceRowsOf(args),
                          args.dst,
                          args.problem.reduce == Reduce::kMean,
                          args.self_scale,

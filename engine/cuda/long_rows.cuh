@@ -54,8 +54,7 @@ struct WarpRows {
 
 // Stages edges [begin, begin + count), at most a piece.
 template <class Layout, class Mode>
-__device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane,
-                                  Staged<Layout, Mode>* staged) {
+__device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane, Staged<Mode>* staged) {
   constexpr int kCount = 4;
 #pragma unroll 1
   for (int first = 0; first < count; first += kCount * kWarpLanes) {
@@ -73,7 +72,7 @@ __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int c
 
 // The next kLoads of the `left` entries of the group's list from `list` on. kAll: they are all there.
 template <class Layout, class Mode, bool kAll>
-__device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int list,
+__device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Mode>& staged, int list,
                                 int left, Chains<Layout, Mode, Layout::kGroups>& sum) {
   constexpr int kLoads = WarpRows<Layout>::kLoads;
   typename Layout::Load::Raw x[kLoads];
@@ -103,7 +102,7 @@ __device__ inline void RunRound(const RowsParams& params, const char* src, const
 // Joins the sum of edges [begin, begin + count), at most a quad, piece by piece.
 template <class Layout, class Mode>
 __device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
-                               int count, Staged<Layout, Mode>* staged, float (&total)[Layout::kVec]) {
+                               int count, Staged<Mode>* staged, float (&total)[Layout::kVec]) {
   constexpr int kLoads = WarpRows<Layout>::kLoads;
 #pragma unroll 1
   for (; count > 0; count -= kPieceEdges, begin += kPieceEdges) {
@@ -126,23 +125,21 @@ __device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at,
   }
 }
 
-// Finishes an item of which every group has the sum. By a whole warp.
-template <class Layout, class Mode>
-__device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
-                                  float (&sum)[Layout::kVec], Staged<Layout, Mode>* staged) {
-  if constexpr (Layout::kSimple) {
-    if (at.group == 0 && at.has_columns(params)) StoreSimple(params, finish, at.column, sum);
-  } else {
-    if (at.group == 0) PutSums(at, 0, sum, staged);
-    __syncwarp();
-    StoreFinished(&params, &finish, staged->sums, 1, Layout::kTile, at.tile);
-  }
+// Finishes an item of which every group has the sum.
+template <class Layout>
+__device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                  const Finish& finish, float (&sum)[Layout::kVec]) {
+  if (at.group > 0 || !at.has_columns(params)) return;
+  LaneTerms<Layout> terms;
+  terms.Load(params, at, src, finish);
+  MakeResults(params, at, finish, terms, sum);
+  StoreResults(params, at, finish, sum);
 }
 
 // The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kBundleItems.
 template <class Layout, class Mode>
 __device__ inline void SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
-                                   Staged<Layout, Mode>* staged) {
+                                   Staged<Mode>* staged) {
   unsigned left = __ballot_sync(kWholeWarp, IsLong(mine.finish)) & ((1u << kBundleItems) - 1u);
   if (left == 0) return;
   if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
@@ -163,7 +160,7 @@ __device__ inline void SumLongRows(const RowsParams& params, const Lane<Layout>&
 #pragma unroll
       for (int i = 0; i < Layout::kVec; ++i) result[i] = Joined<Mode>(result[i], total[i]);
     }
-    FinishLong(params, at, staged->finish[slot], result, staged);
+    FinishLong(params, at, src, staged->finish[slot], result);
   }
 }
 
@@ -178,8 +175,8 @@ struct BlockRows {
 
 // The chains of group `group` of the block.
 template <class Layout, class Mode>
-__device__ inline void SumChains(const RowsParams& params, const Staged<Layout, Mode>& staged, const char* src,
-                                 int group, int count, float (&v)[BlockRows<Layout>::kKept][Layout::kVec]) {
+__device__ inline void SumChains(const RowsParams& params, const Staged<Mode>& staged, const char* src, int group,
+                                 int count, float (&v)[BlockRows<Layout>::kKept][Layout::kVec]) {
   using Block = BlockRows<Layout>;
 #pragma unroll 1
   for (int begin = group; begin < count; begin += Block::kLoads * Block::kGroups) {
@@ -205,7 +202,7 @@ __device__ inline void SumChains(const RowsParams& params, const Staged<Layout, 
 // One item of at most a piece by the whole block.
 template <class Layout, class Mode>
 __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& item,
-                                Staged<Layout, Mode>* staged) {
+                                Staged<Mode>* staged) {
   using Block = BlockRows<Layout>;
   __shared__ float chains[kChains][Layout::kTile];
   constexpr int kCount = kPieceEdges / kBlockThreads;
@@ -248,9 +245,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
       for (int k = 0; k < n; ++k) c[k] = Joined<Mode>(c[k], c[k + n]);
     result[i] = Joined<Mode>(Neutral<Mode>(), c[0]);
   }
-  if (threadIdx.x == 0) staged->finish[0] = item.finish;
-  __syncwarp();
-  FinishLong(params, at, staged->finish[0], result, staged);
+  FinishLong(params, at, src, item.finish, result);
 }
 
 }  // namespace vicinal::cuda

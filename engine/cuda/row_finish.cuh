@@ -17,10 +17,8 @@ struct RowsParams {
   CsrView adjacency;
   const float* weights;   // null: 1
   bool weight_of_source;  // weights are of sources, not of edges
-  const void* src;        // [S, D] of the layout's element
-  int64_t src_stride;     // in elements
+  SourceRows src;         // [S, D] of the layout's element
   uint32_t src_stride_bytes;
-  Storage storage;
   MatrixView dst;
   const RowItem* items;  // null: rows in their order, bundle_rows to a bundle
   int64_t num_blocks;    // items [0, num_blocks) have a block each
@@ -31,10 +29,11 @@ struct RowsParams {
   Reduce reduce;
   float self_scale;
   Epilogue epilogue;
-  bool extremum;      // of the messages: maximum or minimum
-  bool simple;        // results are sum * share * factor + bias, rectified or not
-  bool overlap;       // LaunchTarget::overlap
-  bool vector_store;  // dst is so aligned, and has so many columns, that lanes may store all their sums at once
+  bool extremum;       // of the messages: maximum or minimum
+  bool simple;         // results are sum * share * factor + bias, rectified or not
+  bool overlap;        // LaunchTarget::overlap
+  bool vector_store;   // dst is so aligned, and has so many columns, that lanes may store all their sums at once
+  bool vector_addend;  // and the addend, that they may load all of theirs
 };
 
 // What a row's result is made with besides the sum over its edges.
@@ -66,21 +65,12 @@ __device__ inline float WithBias(const Epilogue& epilogue, int col, float x) {
   return epilogue.bias != nullptr ? __fadd_rn(x, __ldg(epilogue.bias + col)) : x;
 }
 
-// The result of a row in column `col`, whatever it is made of.
-__device__ inline float FinishedElement(const RowsParams& params, const Finish& finish, int col, float sum) {
-  const Epilogue& epilogue = params.epilogue;
-  const int64_t row = finish.row;
-  float x = Scaled(params, finish, sum);
-  if (params.self_scale != 0.0f) {
-    x = fmaf(params.self_scale, ElementAt(params.src, params.storage, row * params.src_stride + col), x);
-  }
-  x = WithBias(epilogue, col, __fmul_rn(x, finish.factor));
-  if (epilogue.addend.data != nullptr) {
-    x = fmaf(epilogue.addend_scale, epilogue.addend.data[row * epilogue.addend.stride + col], x);
-  }
-  if (epilogue.activation.kind == ActivationKind::kNone) return x;
-  if (epilogue.activation.kind == ActivationKind::kRelu) return x < 0.0f ? 0.0f : x;
-  return ActivateRarely(epilogue.activation.kind, epilogue.activation.slope, x);
+__device__ inline float WithSelf(const RowsParams& params, float own, float x) {
+  return params.self_scale != 0.0f ? fmaf(params.self_scale, own, x) : x;
+}
+
+__device__ inline float WithAddend(const Epilogue& epilogue, float addend, float x) {
+  return epilogue.addend.data != nullptr ? fmaf(epilogue.addend_scale, addend, x) : x;
 }
 
 // Where the result of a row, or the sum of a part, begins.
@@ -89,18 +79,11 @@ __device__ inline float* Destination(const RowsParams& params, int row) {
                  : params.dst.data + row * params.dst.stride;
 }
 
-// Stores columns [column, column + kCount), as far as there are such. Only where params.simple.
+// Stores columns [column, column + kCount) of it, as far as there are such.
 template <int kCount>
-__device__ inline void StoreSimple(const RowsParams& params, const Finish& finish, int column, float (&x)[kCount]) {
+__device__ inline void StoreColumns(const RowsParams& params, const Finish& finish, int column,
+                                    const float (&x)[kCount]) {
   const int columns = static_cast<int>(params.dst.cols);
-  if (finish.row >= 0) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      x[i] = __fmul_rn(Scaled(params, finish, x[i]), finish.factor);
-      if (column + i < columns) x[i] = WithBias(params.epilogue, column + i, x[i]);
-      if (params.epilogue.activation.kind == ActivationKind::kRelu) x[i] = x[i] < 0.0f ? 0.0f : x[i];
-    }
-  }
   float* const dst = Destination(params, finish.row) + column;
   if constexpr (kCount % 4 == 0) {
     if (params.vector_store) {
@@ -115,26 +98,6 @@ __device__ inline void StoreSimple(const RowsParams& params, const Finish& finis
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     if (column + i < columns) dst[i] = x[i];
-  }
-}
-
-// Stores `tile` columns from `column` on of kSlots results, of which number s is made as finish[s] says from the sums
-// at sums + s * tile. By a whole warp. Not inlined: it is much code, and where rows are short the kernel lives by
-// fitting into the instruction cache, and by its registers.
-__device__ __noinline__ inline void StoreFinished(const RowsParams* all, const Finish* finish, const float* sums,
-                                                  int slots, int tile, int column) {
-  const RowsParams& params = *all;
-  const int columns = min(tile, static_cast<int>(params.dst.cols) - column), lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int slot = 0; slot < slots; ++slot) {
-    const Finish& row = finish[slot];
-    if (row.count < 0) continue;
-    float* const dst = Destination(params, row.row) + column;
-#pragma unroll 2
-    for (int col = lane; col < columns; col += 32) {
-      const float sum = sums[slot * tile + col];
-      dst[col] = row.row < 0 ? sum : FinishedElement(params, row, column + col, sum);
-    }
   }
 }
 

@@ -71,7 +71,7 @@ struct Lane {
   __device__ bool has_columns(const RowsParams& params) const { return column < params.dst.cols; }
   // Where it reads row 0. Lanes without columns read what others read; nothing comes of it.
   __device__ const char* Source(const RowsParams& params) const {
-    return static_cast<const char*>(params.src) +
+    return static_cast<const char*>(params.src.data) +
            (has_columns(params) ? column : tile) * sizeof(typename Layout::Element);
   }
 };
@@ -121,38 +121,36 @@ __device__ inline Item LoadBundled(const RowsParams& params, int64_t bundle, int
 
 // What a warp has in shared memory: its items, out of the registers until they are finished; those of their edges that
 // come next, fetched side by side by all its lanes, so that every lane of a group finds there what it gathers: in
-// lists, four entries of which are read at once; and sums that StoreFinished is to finish.
+// lists, four entries of which are read at once.
 inline constexpr int kStagedWords = 288;
-template <class Layout, class Mode>
+template <class Mode>
 struct alignas(16) Staged {
-  static constexpr int kSums = Layout::kSimple ? 0 : Layout::kSlots;
   Finish finish[kBundleItems];
   int32_t source[kStagedWords];
   float weight[Mode::kWeighted ? kStagedWords : 4];
-  float sums[kSums * Layout::kTile + 4];
 };
 
 // Entry i of the four from entry `at` of a list on, which are read at once.
 struct FourSources {
   int4 four;
-  template <class Layout, class Mode>
-  __device__ FourSources(const Staged<Layout, Mode>& staged, int at)
+  template <class Mode>
+  __device__ FourSources(const Staged<Mode>& staged, int at)
       : four(*reinterpret_cast<const int4*>(staged.source + at)) {}
   __device__ int32_t operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
 };
 struct FourWeights {
   float4 four = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
-  template <class Layout, class Mode>
-  __device__ FourWeights(const Staged<Layout, Mode>& staged, int at) {
+  template <class Mode>
+  __device__ FourWeights(const Staged<Mode>& staged, int at) {
     if constexpr (Mode::kWeighted) four = *reinterpret_cast<const float4*>(staged.weight + at);
   }
   __device__ float operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
 };
 
 // Fetches kCount edges per lane, number i of a lane from edge[i] of the adjacency to entry at[i]; below 0: none.
-template <class Layout, class Mode, int kCount>
+template <class Mode, int kCount>
 __device__ inline void Stage(const RowsParams& params, const int64_t (&edge)[kCount], const int (&at)[kCount],
-                             Staged<Layout, Mode>* staged) {
+                             Staged<Mode>* staged) {
   int32_t source[kCount];
   float weight[kCount];
 #pragma unroll
@@ -171,12 +169,63 @@ __device__ inline void Stage(const RowsParams& params, const int64_t (&edge)[kCo
   }
 }
 
-// Hands a lane's sums, those of item `slot` of the ones to be finished, to StoreFinished.
-template <class Layout, class Mode>
-__device__ inline void PutSums(const Lane<Layout>& at, int slot, const float (&total)[Layout::kVec],
-                               Staged<Layout, Mode>* staged) {
+// What a lane's results of a row are made with besides its sums, if anything. Fetched side by side, and before anything
+// is stored: the addend may be dst. Not before the sums, whose loop has better use for the registers.
+template <class Layout>
+struct LaneTerms {
+  typename Layout::Load::Raw own;
+  float addend[Layout::kVec];
+
+  // After AwaitFormer(). `src`: the lane's part of row 0.
+  __device__ void Load(const RowsParams& params, const Lane<Layout>& at, const char* src, const Finish& finish) {
+    if (Layout::kSimple || finish.row < 0 || finish.count < 0) return;
+    if (params.self_scale != 0.0f) own = Gathered<Layout>(params, src, finish.row);
+    const ConstMatrixView& from = params.epilogue.addend;
+    if (from.data == nullptr || !at.has_columns(params)) return;
+    const int columns = static_cast<int>(params.dst.cols);
+    const float* const begin = from.data + finish.row * from.stride + at.column;
+    if constexpr (Layout::kVec % 4 == 0) {
+      if (params.vector_addend) {
 #pragma unroll
-  for (int i = 0; i < Layout::kVec; ++i) staged->sums[slot * Layout::kTile + at.column - at.tile + i] = total[i];
+        for (int i = 0; i < Layout::kVec; i += 4) {
+          const float4 x = __ldcg(reinterpret_cast<const float4*>(begin + i));
+          addend[i] = x.x, addend[i + 1] = x.y, addend[i + 2] = x.z, addend[i + 3] = x.w;
+        }
+        return;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      if (at.column + i < columns) addend[i] = __ldcg(begin + i);
+    }
+  }
+};
+
+// Makes a lane's results of a row out of its sums `x`, but for rare activations; of a part nothing.
+template <class Layout>
+__device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
+                                   const LaneTerms<Layout>& terms, float (&x)[Layout::kVec]) {
+  if (finish.row < 0) return;
+  const int columns = static_cast<int>(params.dst.cols);
+#pragma unroll
+  for (int i = 0; i < Layout::kVec; ++i) {
+    x[i] = Scaled(params, finish, x[i]);
+    if constexpr (!Layout::kSimple) x[i] = WithSelf(params, Layout::Load::At(terms.own, i), x[i]);
+    x[i] = __fmul_rn(x[i], finish.factor);
+    if (at.column + i < columns) x[i] = WithBias(params.epilogue, at.column + i, x[i]);
+    if constexpr (!Layout::kSimple) x[i] = WithAddend(params.epilogue, terms.addend[i], x[i]);
+    if (params.epilogue.activation.kind == ActivationKind::kRelu) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+  }
+}
+
+// Stores them, activated.
+template <class Layout>
+__device__ inline void StoreResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
+                                    float (&x)[Layout::kVec]) {
+  if constexpr (!Layout::kSimple) {
+    if (finish.row >= 0) ActivateRarely(params.epilogue.activation, x);
+  }
+  StoreColumns(params, finish, at.column, x);
 }
 
 }  // namespace vicinal::cuda

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/base/vocabulary.h"
+#include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
 
@@ -75,15 +76,23 @@ struct RowLoad<Float16, 1> {
   __device__ static float At(const Raw& raw, int) { return __half2float(__ushort_as_half(raw)); }
 };
 
-// An element of rows that are stored in 16 bits.
-__device__ inline float Widened(uint16_t bits, Storage storage) {
-  return storage == Storage::kBfloat16 ? RowLoad<Bfloat16, 1>::At(bits, 0) : RowLoad<Float16, 1>::At(bits, 0);
+// The rows that an aggregation reads, however they are stored.
+struct SourceRows {
+  const void* data;
+  int64_t stride;  // in elements
+  Storage storage;
+};
+
+__host__ __device__ inline SourceRows SourceRowsOf(const AggregateArgs& args) {
+  if (args.problem.storage == Storage::kFloat32) return {args.src.data, args.src.stride, Storage::kFloat32};
+  return {args.src16.data, args.src16.stride, args.problem.storage};
 }
 
-// Element `at` of rows of that storage.
-__device__ inline float ElementAt(const void* rows, Storage storage, int64_t at) {
-  if (storage == Storage::kFloat32) return static_cast<const float*>(rows)[at];
-  return Widened(static_cast<const uint16_t*>(rows)[at], storage);
+__device__ inline float ElementAt(const SourceRows& rows, int64_t row, int64_t col) {
+  const int64_t at = row * rows.stride + col;
+  if (rows.storage == Storage::kFloat32) return static_cast<const float*>(rows.data)[at];
+  const uint16_t bits = static_cast<const uint16_t*>(rows.data)[at];
+  return rows.storage == Storage::kBfloat16 ? RowLoad<Bfloat16, 1>::At(bits, 0) : RowLoad<Float16, 1>::At(bits, 0);
 }
 
 }  // namespace vicinal::cuda

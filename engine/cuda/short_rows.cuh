@@ -22,7 +22,7 @@ struct ShortRows {
 // Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s.
 template <class Layout, class Mode>
 __device__ inline void StageRows(const RowsParams& params, const Item& mine, int longest, int lane,
-                                 Staged<Layout, Mode>* staged) {
+                                 Staged<Mode>* staged) {
   constexpr int kWidth = 8, kHalf = kBundleItems / 2;  // kWidth lanes for each of half the items, then for the others
   int64_t begin[2];
   int count[2];
@@ -49,7 +49,7 @@ __device__ inline void StageRows(const RowsParams& params, const Item& mine, int
 // Adds edges [begin, begin + kStep) of each of the group's rows, of which number r has `counts[r]` edges and the list
 // at lists[r].
 template <class Layout, class Mode, int kRows, int kStep>
-__device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int begin,
+__device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Mode>& staged, int begin,
                                const int (&lists)[kRows], const int (&counts)[kRows],
                                float (&total)[kRows][Layout::kVec]) {
   typename Layout::Load::Raw x[kRows][kStep];
@@ -81,13 +81,14 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
   }
 }
 
-// Sums items [slot, slot + kRows * groups) of the staged ones, kRows of them by each of so many groups: total[r] of
-// group g is that of item slot + r * groups + g. False: there is none.
+// Sums items [slot, slot + kRows * groups) of the staged ones, kRows of them by each of so many groups: row r of group
+// g is item slot + r * groups + g. Finishes them.
 template <class Layout, class Mode, int kRows>
-__device__ inline bool SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
-                                const Staged<Layout, Mode>& staged, int slot, float (&total)[kRows][Layout::kVec]) {
+__device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                const Staged<Mode>& staged, int slot) {
   constexpr int kStep = ShortRows<Layout>::kLoads / kRows < 4 ? 4 : ShortRows<Layout>::kLoads / kRows;
   int lists[kRows], counts[kRows], longest = -1;
+  float total[kRows][Layout::kVec];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const int mine = slot + r * Layout::kGroups + at.group;
@@ -98,38 +99,36 @@ __device__ inline bool SumSlots(const RowsParams& params, const Lane<Layout>& at
     for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Neutral<Mode>();
   }
   longest = __reduce_max_sync(kWholeWarp, longest);
+  if (longest < 0) return;
 #pragma unroll 1
   for (int begin = 0; begin < longest; begin += kStep) {
     AddStep<Layout, Mode, kRows, kStep>(params, src, staged, begin, lists, counts, total);
   }
-  return longest >= 0;
-}
-
-// Finishes them.
-template <class Layout, class Mode, int kRows>
-__device__ inline void FinishSlots(const RowsParams& params, const Lane<Layout>& at, int slot,
-                                   Staged<Layout, Mode>* staged, float (&total)[kRows][Layout::kVec]) {
+  LaneTerms<Layout> terms[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    const int within = r * Layout::kGroups + at.group;
-    if constexpr (Layout::kSimple) {
-      const Finish finish = staged->finish[slot + within];
-      if (finish.count >= 0 && at.has_columns(params)) StoreSimple(params, finish, at.column, total[r]);
-    } else {
-      PutSums(at, within, total[r], staged);
-    }
+    terms[r].Load(params, at, src, staged.finish[slot + r * Layout::kGroups + at.group]);
   }
   if constexpr (!Layout::kSimple) {
-    __syncwarp();
-    StoreFinished(&params, staged->finish + slot, staged->sums, kRows * Layout::kGroups, Layout::kTile, at.tile);
-    __syncwarp();
+    // All before the first is stored: a rare activation is a call, across which few values should be kept.
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      MakeResults(params, at, staged.finish[slot + r * Layout::kGroups + at.group], terms[r], total[r]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const Finish finish = staged.finish[slot + r * Layout::kGroups + at.group];
+    if (finish.count < 0 || !at.has_columns(params)) continue;
+    if constexpr (Layout::kSimple) MakeResults(params, at, finish, terms[r], total[r]);
+    StoreResults(params, at, finish, total[r]);
   }
 }
 
 // The short rows among the warp's items; lane l has fetched item l mod kBundleItems.
 template <class Layout, class Mode>
 __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
-                                    Staged<Layout, Mode>* staged) {
+                                    Staged<Mode>* staged) {
   if (IsLong(mine.finish)) mine.finish.count = -1;
   const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
   if (longest < 0) return;
@@ -140,16 +139,12 @@ __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>
   __syncwarp();
   const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << kBundleItems) - 1u)) == 1u;
   if (alone && Layout::kRows > 1) {
-    float total[1][Layout::kVec];
-    SumSlots<Layout, Mode, 1>(params, at, src, *staged, 0, total);
-    FinishSlots(params, at, 0, staged, total);
+    SumSlots<Layout, Mode, 1>(params, at, src, *staged, 0);
     return;
   }
 #pragma unroll 1
   for (int slot = 0; slot < kBundleItems; slot += Layout::kSlots) {
-    float total[Layout::kRows][Layout::kVec];
-    if (!SumSlots<Layout, Mode, Layout::kRows>(params, at, src, *staged, slot, total)) continue;
-    FinishSlots(params, at, slot, staged, total);
+    SumSlots<Layout, Mode, Layout::kRows>(params, at, src, *staged, slot);
   }
 }
 

@@ -195,11 +195,9 @@ void PlainCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
 // Slices of columns, paddings, self terms, biases, addends in place and all activations.
 void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   const MatrixLayout layouts[] = {{0, 0}, {1, 3}, {2, 2}, {4, 4}, {4, 1}};
-  const Activation activations[] = {{ActivationKind::kRelu, 0.0f},
-                                    {ActivationKind::kElu, 0.7f},
-                                    {ActivationKind::kLeakyRelu, 0.1f},
-                                    {ActivationKind::kSigmoid, 0.0f},
-                                    {ActivationKind::kTanh, 0.0f}};
+  const Activation activations[] = {{ActivationKind::kNone, 0.0f},    {ActivationKind::kRelu, 0.0f},
+                                    {ActivationKind::kElu, 0.7f},     {ActivationKind::kLeakyRelu, 0.1f},
+                                    {ActivationKind::kSigmoid, 0.0f}, {ActivationKind::kTanh, 0.0f}};
   int turn = 0;
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {7, 12, 36, 64, 130}) {
@@ -214,9 +212,9 @@ void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
              {},
              {}};
       c.epilogue.bias = RandomVector(width, 91);
-      if (turn % 2 == 0) c.epilogue.addend = RandomMatrix(graph.rows, width, 92);
+      if (turn % 3 != 0) c.epilogue.addend = RandomMatrix(graph.rows, width, 92);
       c.epilogue.addend_scale = 0.5f;
-      c.epilogue.activation = activations[turn % 5];
+      c.epilogue.activation = activations[turn % 6];
       RunAll(gpu, report, c);
       ++turn;
     }
@@ -280,6 +278,8 @@ void NarrowCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
         Widen(Narrowed(src, storage), storage, &src);
         Case c{graph, kReduces[turn % 4], turn % 3 == 0, src, {}, {}, 0.0f, {}, {}};
         c.storage = storage;
+        if (turn % 5 > 2) c.epilogue.addend = RandomMatrix(graph.rows, width, 93);
+        if (turn % 5 > 3 && graph.rows == graph.cols) c.self_scale = 0.75f;
         RunAll(gpu, report, c);
         ++turn;
       }

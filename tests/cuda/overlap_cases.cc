@@ -14,13 +14,19 @@ namespace {
 
 constexpr int kSteps = 8;
 
+// What a chain has besides: a sparse product that begins it; in its means the row's own source, and an addend.
+struct Extras {
+  bool sparse_start = false;
+  bool own_rows = false;
+};
+
 // Means of `graph`, and products between them: from `a` to `b` and back, kSteps times.
 class Chain {
  public:
-  Chain(Gpu& gpu, const HostGraph& graph, int64_t width, bool sparse_start)
+  Chain(Gpu& gpu, const HostGraph& graph, int64_t width, const Extras& extras)
       : gpu_(gpu),
         width_(width),
-        sparse_start_(sparse_start),
+        extras_(extras),
         graph_(*gpu.device, graph),
         a_(*gpu.device, RandomMatrix(graph.rows, width, 91), {}, 0.0f),
         b_(*gpu.device, RandomMatrix(graph.rows, width, 92), {}, 0.0f),
@@ -38,11 +44,11 @@ class Chain {
     multiply_.src = b_.view();
     multiply_.dst = a_.view();
     multiply_.weight = packed_.data();
-    if (sparse_start) SparseArgs(graph);
+    if (extras.sparse_start) SparseArgs(graph);
   }
 
   Status Launch() const {
-    if (sparse_start_) VICINAL_RETURN_IF_ERROR(sparse_.Launch(*gpu_.context, start_, nullptr));
+    if (extras_.sparse_start) VICINAL_RETURN_IF_ERROR(sparse_.Launch(*gpu_.context, start_, nullptr));
     for (int step = 0; step < kSteps; ++step) {
       VICINAL_RETURN_IF_ERROR(mean_.Launch(*gpu_.context, aggregate_, scratch_.data()));
       VICINAL_RETURN_IF_ERROR(product_.Launch(*gpu_.context, multiply_, nullptr));
@@ -71,6 +77,11 @@ class Chain {
     aggregate_.dst = b_.view();
     aggregate_.epilogue.bias = bias_.data();
     aggregate_.epilogue.activation.kind = ActivationKind::kRelu;
+    if (extras_.own_rows) {
+      aggregate_.self_scale = 0.5f;
+      aggregate_.epilogue.addend = a_.view();
+      aggregate_.epilogue.addend_scale = -0.25f;
+    }
     scratch_ = Scratch(*gpu_.device, mean_.kernel().ScratchBytes(aggregate_.problem, {}, 1));
   }
 
@@ -88,7 +99,7 @@ class Chain {
 
   Gpu& gpu_;
   const int64_t width_;
-  const bool sparse_start_;
+  const Extras extras_;
   const DeviceGraph graph_;
   const DeviceMatrix a_, b_;
   const HostMatrix begin_;
@@ -104,9 +115,10 @@ class Chain {
   SparseUpdateArgs start_;
 };
 
-void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width, bool sparse_start) {
-  const Chain chain(gpu, graph, width, sparse_start);
-  const std::string what = graph.name + ", width " + std::to_string(width) + (sparse_start ? ", sparse features" : "");
+void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width, const Extras& extras) {
+  const Chain chain(gpu, graph, width, extras);
+  const std::string what = graph.name + ", width " + std::to_string(width) +
+                           (extras.sparse_start ? ", sparse features" : "") + (extras.own_rows ? ", own rows" : "");
   MustBeOk(chain.Launch(), "a chain");
   MustBeOk(gpu.context->Synchronize(), "a chain");
   const HostMatrix want = chain.Result();
@@ -118,7 +130,7 @@ void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width,
     MustBeOk(gpu.context->Synchronize(), "replay a chain");
     report.CheckSame("overlap", what, chain.Result(), want);
   }
-  if (!sparse_start) return;
+  if (!extras.sparse_start) return;
   for (int i = 0; i < 50; ++i) MustBeOk(gpu.context->Replay(**recording), "replay a chain");
   report.CheckSame("overlap", what + ", one replay behind the other", chain.Result(), want);
 }
@@ -129,14 +141,18 @@ void RunOverlapCases(Gpu& gpu, Report& report) {
   for (const HostGraph& graph : GraphZoo()) {
     if (graph.rows != graph.cols) continue;
     for (const int64_t width : {1, 7, 16, 64, 100}) {
-      for (const bool sparse_start : {false, true}) CheckChain(gpu, report, graph, width, sparse_start);
+      for (const Extras& extras : {Extras{}, Extras{true, false}, Extras{false, true}}) {
+        CheckChain(gpu, report, graph, width, extras);
+      }
     }
   }
   // More rows than the device holds blocks for at once.
   std::vector<int64_t> degrees(60'000);
   for (size_t i = 0; i < degrees.size(); ++i) degrees[i] = static_cast<int64_t>(i % 40 == 0 ? 300 : i % 7);
   const HostGraph large = RandomGraph("60,000 rows", 60'000, degrees, 17);
-  for (const int64_t width : {16, 64}) CheckChain(gpu, report, large, width, true);
+  for (const int64_t width : {16, 64}) {
+    for (const bool own_rows : {false, true}) CheckChain(gpu, report, large, width, {true, own_rows});
+  }
 }
 
 }  // namespace vicinal::cuda_test

@@ -26,6 +26,16 @@ HostEpilogue FullEpilogue(int64_t rows, int64_t cols) {
   return epilogue;
 }
 
+// What GCN and SAGE have their products do.
+HostEpilogue FactoredEpilogue(int64_t rows, int64_t cols) {
+  HostEpilogue epilogue;
+  epilogue.scale = 0.5f;
+  epilogue.row_scale = RandomVector(rows, 37);
+  epilogue.addend = RandomMatrix(rows, cols, 38);
+  epilogue.activation.kind = ActivationKind::kRelu;
+  return epilogue;
+}
+
 HostMatrix RunDense(Gpu& gpu, Report& report, const RegisteredKernel<DenseUpdateKernel>& kernel, const HostMatrix& src,
                     const HostMatrix& weight, const MatrixLayout& layout, const HostEpilogue& epilogue) {
   const DeviceMatrix device_src(*gpu.device, src, layout, 1e30f);
@@ -79,14 +89,14 @@ void DenseCases(Gpu& gpu, Report& report) {
       const HostMatrix src = RandomMatrix(shape[0], shape[1], 33), weight = RandomMatrix(shape[2], shape[1], 34);
       const std::vector<double> product = Product(src, weight);
       for (const MatrixLayout& layout : {InFours(shape[1]), MatrixLayout{1, 3}}) {
-        for (bool full : {false, true}) {
-          const HostEpilogue epilogue = full ? FullEpilogue(shape[0], shape[2]) : HostEpilogue();
+        for (const HostEpilogue& epilogue :
+             {HostEpilogue(), FullEpilogue(shape[0], shape[2]), FactoredEpilogue(shape[0], shape[2])}) {
           const std::string what = name + " " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " x " +
                                    std::to_string(shape[2]);
           const HostMatrix got = RunDense(gpu, report, *kernel, src, weight, layout, epilogue);
           report.Check("dense_update " + name, what, got, RunDense(gpu, report, *kernel, src, weight, layout, epilogue),
                        WithEpilogue(product, shape[2], epilogue));
-          if (full) continue;
+          if (!epilogue.addend.values.empty()) continue;
           // The last rows alone give the same bits, whatever tile is chosen for so few.
           const int64_t few = std::min<int64_t>(3, src.rows);
           const auto tail = [few](const HostMatrix& m) {
