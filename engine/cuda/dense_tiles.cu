@@ -33,7 +33,7 @@ namespace {
 
 constexpr int kStages = 6;
 constexpr int kFlush = 2;
-constexpr int kConsumers = 2;  // warpgroups of 4 warps
+constexpr int kConsumers = 2;  // warpgroups
 constexpr int kThreads = 128 * kConsumers + 32;
 constexpr int kBlockColumns = 64;  // columns of a swizzled block
 constexpr int kBlockBytes = kTileCols * 128;
@@ -164,9 +164,8 @@ __device__ inline void MultiplyTiles(const TileParams& params, const TilePiece& 
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) Multiply(product, a[k], b + k * (16 * 128 >> 4), k > 0 || i % kFlush != 0);
     AwaitProducts();
-    // Each warp for itself: that its masks are read follows from its own products alone.
-    __syncwarp();
-    if (lane == 0) Arrive(stages.empty(stage));
+    // Each thread for itself: that its masks are read follows from its own products alone.
+    Arrive(stages.empty(stage));
     if (i % kFlush != kFlush - 1 && i + 1 != piece.count) continue;
 #pragma unroll
     for (int s = 0; s < kSums; ++s) {
@@ -194,7 +193,7 @@ __global__ void __launch_bounds__(kThreads, 1) SumTiles(const __grid_constant__ 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
       InitBarrier(stages.full(stage), 1);
-      InitBarrier(stages.empty(stage), 4 * kConsumers);
+      InitBarrier(stages.empty(stage), 128 * kConsumers);
     }
     FenceBarrierInit();
   }
