@@ -11,9 +11,12 @@
 #include <cstdio>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -115,17 +118,29 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Seconds of every candidate by round: single runs, the sources written anew before each, as the tuner
-// does and as a plan's step before would.
+// Takes those out of `order` that are far from the fastest, so that there is time to tell the others apart.
+void DropFar(const std::vector<std::vector<double>>& times, std::vector<int64_t>* order) {
+  constexpr double kFar = 1.5;
+  double least = std::numeric_limits<double>::infinity();
+  for (const int64_t c : *order) least = std::min(least, Median(times[c]));
+  std::erase_if(*order, [&](int64_t c) { return Median(times[c]) > kFar * least; });
+}
+
+// Seconds of every candidate by round, of those far behind in the first rounds only: single runs, the sources written
+// anew before each, as the tuner does and as a plan's step before would; in an order that is shuffled for each pair of
+// rounds, of which the second runs backwards.
 std::vector<std::vector<double>> TimeAll(const Trial& trial, DeviceContext& context) {
-  const int64_t count = trial.num_to_run();
-  std::vector<std::vector<double>> times(count);
+  std::vector<std::vector<double>> times(trial.num_to_run());
+  std::vector<int64_t> order(trial.num_to_run());
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937_64 random(1);
   const auto begin = std::chrono::steady_clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   for (int round = 0; round <= absl::GetFlag(FLAGS_rounds); ++round) {
     if (round > kFewestRounds && spent() > absl::GetFlag(FLAGS_seconds)) break;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t c = round % 2 == 0 ? (i + round / 2) % count : (count - 1 - i + round / 2) % count;
+    if (round == kFewestRounds) DropFar(times, &order);
+    round % 2 == 0 ? std::shuffle(order.begin(), order.end(), random) : std::reverse(order.begin(), order.end());
+    for (const int64_t c : order) {
       trial.Renew(round, context);
       const double from = spent();
       Must(trial.Run(c, round, context));
@@ -145,7 +160,7 @@ struct Loss {
 double RatioOf(const std::vector<std::vector<double>>& times, int64_t a, int64_t b,
                std::optional<size_t> half = std::nullopt) {
   std::vector<double> ratios;
-  for (size_t round = 0; round < times[a].size(); ++round) {
+  for (size_t round = 0; round < std::min(times[a].size(), times[b].size()); ++round) {
     if (round / 2 % 2 == half.value_or(round / 2 % 2)) ratios.push_back(times[a][round] / times[b][round]);
   }
   return Median(ratios);

@@ -71,8 +71,13 @@ std::vector<int> Contest::NextRound() const {
   std::vector<int> order;
   for (int c = 0; c < count_; ++c)
     if (in_play_[c]) order.push_back(c);
-  // Begins at another one each round, and runs backwards every second round.
-  std::rotate(order.begin(), order.begin() + rounds() / 2 % static_cast<int>(order.size()), order.end());
+  // Shuffled for each pair of rounds, of which the second runs backwards: what a run leaves in the caches helps or
+  // harms whoever comes next, so nobody shall come after the same one for long. The same on every machine.
+  uint64_t state = static_cast<uint64_t>(rounds() / 2);
+  for (size_t left = order.size(); left > 1; --left) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    std::swap(order[left - 1], order[(state >> 33) % left]);
+  }
   if (rounds() % 2 == 1) std::reverse(order.begin(), order.end());
   return order;
 }

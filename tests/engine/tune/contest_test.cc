@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/tune/simulated_noise.h"
@@ -15,7 +17,6 @@
 namespace vicinal {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
@@ -43,6 +44,13 @@ Outcome Play(const std::vector<double>& truth, const testing::Noise& noise, uint
   outcome.verdict = contest.Judge();
   outcome.rounds = contest.rounds();
   return outcome;
+}
+
+// A round in which candidate c takes times[c], whatever order they run in.
+void AddTimes(Contest* contest, const std::vector<std::optional<double>>& times) {
+  std::vector<std::optional<double>> seconds;
+  for (const int candidate : contest->NextRound()) seconds.push_back(times[candidate]);
+  contest->AddRound(seconds);
 }
 
 TEST(IntervalOfMedianTest, FewSamplesSayNothing) {
@@ -78,31 +86,39 @@ TEST(ContestTest, AloneThereIsNothingToMeasure) {
   EXPECT_TRUE(contest.Judge().decided);
 }
 
-TEST(ContestTest, EveryoneRunsAndNobodyAlwaysFollowsTheSame) {
-  Contest contest(3);
-  EXPECT_THAT(contest.NextRound(), ElementsAre(0, 1, 2));
-  contest.AddRound({1.0, 1.0, 1.0});
-  EXPECT_THAT(contest.NextRound(), ElementsAre(2, 1, 0));
-  contest.AddRound({1.0, 1.0, 1.0});
-  EXPECT_THAT(contest.NextRound(), ElementsAre(1, 2, 0));
+TEST(ContestTest, EveryoneRunsAndComesAfterEveryOther) {
+  constexpr int kCount = 4;
+  ContestOptions patient;
+  patient.min_rounds = 100;
+  Contest contest(kCount, patient);
+  std::map<std::pair<int, int>, int> after;
+  while (contest.rounds() < 100) {
+    const std::vector<int> order = contest.NextRound();
+    EXPECT_THAT(order, UnorderedElementsAre(0, 1, 2, 3));
+    for (int i = 0; i + 1 < kCount; ++i) ++after[{order[i], order[i + 1]}];
+    contest.AddRound(std::vector<std::optional<double>>(kCount, 1.0));
+  }
+  // 300 times somebody came after another, so each of the 12 pairs 25 times on average.
+  EXPECT_EQ(after.size(), 12);
+  for (const auto& [pair, count] : after) EXPECT_NEAR(count, 25, 15) << pair.first << " before " << pair.second;
 }
 
 TEST(ContestTest, TheHopelessGoAfterThreeRounds) {
   Contest contest(3);
-  contest.AddRound({1.0, 1.1, 5.0});
-  contest.AddRound({5.0, 1.1, 1.0});
+  AddTimes(&contest, {1.0, 1.1, 5.0});
+  AddTimes(&contest, {1.0, 1.1, 5.0});
   EXPECT_TRUE(contest.in_play(2)) << "two samples may be spikes";
-  contest.AddRound({1.1, 5.0, 1.0});
+  AddTimes(&contest, {1.0, 1.1, 5.0});
   EXPECT_FALSE(contest.in_play(2));
   EXPECT_THAT(contest.NextRound(), UnorderedElementsAre(0, 1));
 }
 
 TEST(ContestTest, WhatTakesManyTimesAsLongGoesSooner) {
   Contest contest(4);
-  contest.AddRound({1.0, 1.1, 9.0, 13.0});
+  AddTimes(&contest, {1.0, 1.1, 9.0, 13.0});
   EXPECT_TRUE(contest.in_play(2)) << "a spike may be so high";
   EXPECT_FALSE(contest.in_play(3));
-  contest.AddRound({9.0, 1.1, 1.0});
+  AddTimes(&contest, {1.0, 1.1, 9.0, 13.0});
   EXPECT_FALSE(contest.in_play(2));
 }
 
@@ -112,9 +128,7 @@ TEST(ContestTest, WhatIsFarBehindDoesNotStayForTheLongLook) {
   patient.min_rounds = 40;
   Contest contest(3, patient);
   while (contest.rounds() < 20) {
-    std::vector<std::optional<double>> times;
-    for (const int candidate : contest.NextRound()) times.push_back(candidate == 0 ? 1.0 : candidate == 1 ? 1.1 : 1.5);
-    contest.AddRound(times);
+    AddTimes(&contest, {1.0, 1.1, 1.5});
   }
   EXPECT_TRUE(contest.in_play(1));
   EXPECT_FALSE(contest.in_play(2));
@@ -122,18 +136,16 @@ TEST(ContestTest, WhatIsFarBehindDoesNotStayForTheLongLook) {
 
 TEST(ContestTest, OneSpikeDropsNobody) {
   Contest contest(2);
-  contest.AddRound({1.0, 20.0});
-  contest.AddRound({1.0, 1.0});
-  contest.AddRound({20.0, 1.0});
+  AddTimes(&contest, {1.0, 20.0});
+  AddTimes(&contest, {1.0, 1.0});
+  AddTimes(&contest, {1.0, 20.0});
   EXPECT_TRUE(contest.in_play(1));
 }
 
 TEST(ContestTest, DroppedSamplesLeaveTheRestOfTheRoundStanding) {
   Contest contest(2);
   for (int round = 0; round < 6; ++round) {
-    const bool forward = contest.NextRound()[0] == 0;
-    const std::optional<double> slow = 2.0, fast = round == 2 ? std::nullopt : std::optional<double>(1.5);
-    contest.AddRound(forward ? std::vector{slow, fast} : std::vector{fast, slow});
+    AddTimes(&contest, {2.0, round == 2 ? std::nullopt : std::optional<double>(1.5)});
   }
   EXPECT_EQ(contest.StandingOf(0).samples, 6);
   EXPECT_EQ(contest.StandingOf(1).samples, 5);
@@ -146,9 +158,7 @@ TEST(ContestTest, AGainWithinTheNoiseKeepsTheDefault) {
   Contest contest(2);
   const double other[] = {0.97, 0.99, 1.03, 0.98, 1.02, 0.97};
   for (const double time : other) {
-    const bool forward = contest.NextRound()[0] == 0;
-    contest.AddRound(forward ? std::vector<std::optional<double>>{1.0, time}
-                             : std::vector<std::optional<double>>{time, 1.0});
+    AddTimes(&contest, {1.0, time});
   }
   const Contest::Verdict verdict = contest.Judge();
   EXPECT_EQ(verdict.winner, 0);
@@ -162,9 +172,7 @@ Contest::Verdict VerdictOnHandicapped(double time, double* ratio) {
   options.handicaps = {1.0, 1.25};
   Contest contest(2, options);
   while (!contest.NextRound().empty()) {
-    const bool forward = contest.NextRound()[0] == 0;
-    contest.AddRound(forward ? std::vector<std::optional<double>>{1.0, time}
-                             : std::vector<std::optional<double>>{time, 1.0});
+    AddTimes(&contest, {1.0, time});
     if (contest.NextRound().size() == 1) break;
   }
   *ratio = contest.StandingOf(1).ratio;
@@ -255,13 +263,8 @@ TEST(Contest, AFewRoundsAreEnoughForAPlainWinnerOnly) {
   Contest plain(2);
   Contest close(2);
   for (int round = 0; round < 3; ++round) {
-    const bool forward = plain.NextRound().front() == 0;
-    const auto times = [&](double first, double second) -> std::vector<std::optional<double>> {
-      return forward ? std::vector<std::optional<double>>{first, second}
-                     : std::vector<std::optional<double>>{second, first};
-    };
-    plain.AddRound(times(1.0, 0.5));
-    close.AddRound(times(1.0, 0.9));
+    AddTimes(&plain, {1.0, 0.5});
+    AddTimes(&close, {1.0, 0.9});
   }
   EXPECT_EQ(plain.Judge().winner, 1);
   EXPECT_DOUBLE_EQ(plain.Judge().gain, 2.0);
