@@ -33,6 +33,29 @@ TEST(ThreadPool, EachTaskOnceWithThreadNumbersInRange) {
   }
 }
 
+// So that a thread meets again what it has in its own core's cache. Nobody goes on before both are in the loop.
+TEST(ThreadPool, EachThreadBeginsWithItsPartAndHelpsTheOther) {
+  ThreadPool pool(2);
+  constexpr int64_t kTasks = 100;
+  std::atomic<int> inside{0};
+  std::vector<std::vector<int64_t>> order(2);
+  pool.ParallelFor(kTasks, [&](int64_t task, int thread) {
+    order[thread].push_back(task);
+    if (order[thread].size() == 1) inside.fetch_add(1);
+    while (inside.load() < 2) std::this_thread::yield();
+    // The worker's second task is its last but those that the caller left.
+    if (thread == 1 && order[1].size() == 2) {
+      while (inside.load() < 3) std::this_thread::yield();
+    }
+    if (thread == 0 && order[0].size() == kTasks - 2) inside.fetch_add(1);
+  });
+  std::vector<int64_t> callers(50);
+  std::iota(callers.begin(), callers.end(), 0);
+  for (int64_t task = kTasks - 1; task >= 52; --task) callers.push_back(task);
+  EXPECT_EQ(order[0], callers) << "its own from the first on, then the other's from the last on";
+  EXPECT_EQ(order[1], (std::vector<int64_t>{50, 51}));
+}
+
 TEST(ThreadPool, NegativeCountsAreNothing) {
   ThreadPool pool(2);
   pool.ParallelFor(-5, [](int64_t, int) { FAIL(); });
