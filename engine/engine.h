@@ -169,8 +169,8 @@ struct ForcedConfiguration {
 
 // Which kinds of work of a graph. All empty: what plans on it have asked for so far, and what was tuned before. Else
 // every combination of what is listed, where an empty list means: operation "aggregate"; kinds "sum", "mean", "max"
-// (attention: "gat"); heads 1; weights as models use them (per edge for sums, none for the rest). `widths` cannot be
-// empty then.
+// (attention: "gat"); heads 1; weights as models use them (none; for sums also the graph's, or per source where it has
+// none). `widths` cannot be empty then.
 struct TuneGraphRequest {
   std::string graph;
   int64_t graph_version = 0;

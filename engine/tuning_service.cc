@@ -62,6 +62,8 @@ Status Stopped() {
                      std::chrono::seconds(1));
 }
 
+Status GraphGone() { return MakeError(StatusCode::kCancelled, "the graph was replaced or deleted meanwhile", {}); }
+
 Status OutOfMemory() {
   return ResourceExhausted("OUT_OF_MEMORY", "no memory left to tune with", std::chrono::seconds(1));
 }
@@ -173,7 +175,7 @@ class TuningService::Session {
   StatusOr<std::optional<double>> Sample(int candidate) {
     for (int attempt = 0; attempt < kTries; ++attempt) {
       if (service_.stopping()) return Stopped();
-      if (!parts_.is_current(*job_.graph)) return MakeError(StatusCode::kCancelled, "the graph was replaced", {});
+      if (!parts_.is_current(*job_.graph)) return GraphGone();
       VICINAL_ASSIGN_OR_RETURN(const RunSample sample, RunInLease(candidate));
       used_ += sample.seconds;
       ++samples_;
@@ -425,11 +427,12 @@ void TuningService::Loop() {
 void TuningService::Tune(const Job& job) {
   TuningTable& table = job.graph->tuning();
   const TuningKey& key = job.work.key;
-  if (!parts_.is_current(*job.graph) || !table.Begin(key)) return;
+  if (!table.Begin(key)) return;
   Session session(parts_, executor_, *this, job);
-  StatusOr<TuningRecord> record = Internal("not run");
+  // What waited for its turn is told as what was being measured.
+  StatusOr<TuningRecord> record = GraphGone();
   try {
-    record = session.Run();
+    if (parts_.is_current(*job.graph)) record = session.Run();
   } catch (const std::bad_alloc&) {
     record = OutOfMemory();
   }

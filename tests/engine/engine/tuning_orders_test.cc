@@ -195,5 +195,29 @@ TEST_F(TuningTest, BadInputNamesItsField) {
   EXPECT_EQ(engine_->GetTuning("g")->records.size(), 2) << "what was refused is not noted";
 }
 
+// Nothing is left QUEUED of what nobody will measure any more.
+TEST_F(TuningTest, OfAGraphThatIsDeletedMeanwhileAllThatIsLeftHasFailed) {
+  std::atomic<bool> deleted{false};
+  Make(
+      [&](const TuningKey&, const KernelSetting&) {
+        if (!deleted.exchange(true)) EXPECT_TRUE(engine_->DeleteGraph("g", 0).ok());
+        return RunSample{kRunSeconds, false};
+      },
+      Nanoseconds::zero());
+  const auto report = engine_->TuneGraph([&] {
+    TuneGraphRequest request = Request({8, 12, 16});
+    request.kinds = {"sum"};
+    request.weights = {"none"};
+    request.budget = std::chrono::seconds(1);
+    return request;
+  }());
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->records.size(), 3);
+  for (const TuningRecord& record : report->records) {
+    EXPECT_EQ(record.state, TuningState::kFailed) << Describe(record.key);
+    EXPECT_EQ(record.note, "the graph was replaced or deleted meanwhile");
+  }
+}
+
 }  // namespace
 }  // namespace vicinal::testing
