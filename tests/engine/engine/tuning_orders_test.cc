@@ -200,7 +200,9 @@ TEST_F(TuningTest, OfAGraphThatIsDeletedMeanwhileAllThatIsLeftHasFailed) {
   std::atomic<bool> deleted{false};
   Make(
       [&](const TuningKey&, const KernelSetting&) {
-        if (!deleted.exchange(true)) EXPECT_TRUE(engine_->DeleteGraph("g", 0).ok());
+        if (!deleted.exchange(true)) {
+          EXPECT_TRUE(engine_->DeleteGraph("g", 0).ok());
+        }
         return RunSample{kRunSeconds, false};
       },
       Nanoseconds::zero());
