@@ -33,23 +33,24 @@ TEST(ThreadPool, EachTaskOnceWithThreadNumbersInRange) {
   }
 }
 
-// So that a thread meets again what it has in its own core's cache. Nobody goes on before both are in the loop.
+// So that a thread meets again what it has in its own core's cache. Nobody goes on before both are in the loop, the
+// caller not before the worker has its second task, and the worker not before the caller has done all others.
 TEST(ThreadPool, EachThreadBeginsWithItsPartAndHelpsTheOther) {
   ThreadPool pool(2);
-  constexpr int64_t kTasks = 100;
-  std::atomic<int> inside{0};
+  constexpr size_t kTasks = 100;
+  std::atomic<size_t> begun[2] = {0, 0};
   std::vector<std::vector<int64_t>> order(2);
+  const auto await = [&](int thread, size_t tasks) {
+    while (begun[thread].load() < tasks) std::this_thread::yield();
+  };
   pool.ParallelFor(kTasks, [&](int64_t task, int thread) {
     order[thread].push_back(task);
-    if (order[thread].size() == 1) inside.fetch_add(1);
-    while (inside.load() < 2) std::this_thread::yield();
-    // The worker's second task is its last but those that the caller left.
-    if (thread == 1 && order[1].size() == 2) {
-      while (inside.load() < 3) std::this_thread::yield();
-    }
-    if (thread == 0 && order[0].size() == kTasks - 2) inside.fetch_add(1);
+    begun[thread].store(order[thread].size());
+    await(1 - thread, 1);
+    if (thread == 0) await(1, 2);
+    if (thread == 1 && order[1].size() == 2) await(0, kTasks - 2);
   });
-  std::vector<int64_t> callers(50);
+  std::vector<int64_t> callers(kTasks / 2);
   std::iota(callers.begin(), callers.end(), 0);
   for (int64_t task = kTasks - 1; task >= 52; --task) callers.push_back(task);
   EXPECT_EQ(order[0], callers) << "its own from the first on, then the other's from the last on";
