@@ -16,7 +16,7 @@ constexpr double kUnprefetched = 1.6;   // rows beyond the L2 take so much longe
 constexpr double kScalar = 8.0;         // the reference kernels, one element at a time
 constexpr double kAttentionEdgeNs = 4;  // of a score and its exponential, per head
 constexpr double kCopyNs = 1.0;         // of a row that is copied into a tile, beside its bytes
-constexpr int64_t kPanelRows = 8192;    // for which tiles of a part of the sources are copied again
+constexpr int64_t kPanelRows = 8192;    // of tiled_rows, for each of which it copies all parts of the sources again
 constexpr double kL2Bytes = 1 << 20, kLlcBytes = 32 << 20;
 constexpr int64_t kRegisterColumns = 256;  // that a kernel sums up in one pass
 
