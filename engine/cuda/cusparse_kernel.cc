@@ -216,7 +216,7 @@ class CusparseKernel final : public AggregateKernel {
     ConstMatrixView src = args.src;
     if (args.src_scale != nullptr || !IsAligned(src)) {
       const MatrixView copy = {copies, src.rows, src.cols, stride};
-      VICINAL_RETURN_IF_ERROR(CudaStatus(LaunchScaleRows(src, args.src_scale, copy, target), "cusparse"));
+      VICINAL_RETURN_IF_ERROR(CudaStatus(LaunchCopySources(args, copy, target), "cusparse"));
       src = copy;
     }
     const bool direct = args.self_scale == 0.0f && args.epilogue.IsPlain() && IsAligned(args.dst);

@@ -19,18 +19,29 @@ struct Finish {
   LaunchCondition condition;
   SourceRows src;
   MatrixView dst;
-  bool mean;
+  Reduce reduce;
   float self_scale;
   Epilogue epilogue;
+
+  __device__ bool extremum() const { return reduce == Reduce::kMax || reduce == Reduce::kMin; }
+  __device__ float Joined(float a, float b) const { return extremum() ? fmaxf(a, b) : a + b; }
 };
 
-__device__ inline float PiecesOf(const RowPieces& pieces, int row, int col) {
+__device__ inline float PiecesOf(const Finish& params, int row, int col) {
+  const RowPieces& pieces = params.pieces;
   const int block = row / pieces.block_rows, within = row % pieces.block_rows;
-  float sum = 0.0f;
+  float sum = params.extremum() ? -INFINITY : 0.0f;
   for (int piece = pieces.first[block]; piece < pieces.first[block + 1]; ++piece) {
-    sum += __ldcs(pieces.sums + (int64_t{piece} * pieces.block_rows + within) * pieces.stride + col);
+    const float* const part = pieces.sums + (int64_t{piece} * pieces.block_rows + within) * pieces.stride;
+    sum = params.Joined(sum, __ldcs(part + col));
   }
   return sum;
+}
+
+// `sum` of a row of so many edges, as the operation has it.
+__device__ inline float Reduced(const Finish& params, float sum, int64_t edges) {
+  if (params.extremum()) return edges == 0 ? 0.0f : params.reduce == Reduce::kMin ? -sum : sum;
+  return params.reduce == Reduce::kMean && edges > 0 ? __fdiv_rn(sum, static_cast<float>(edges)) : sum;
 }
 
 // A warp to a row.
@@ -38,25 +49,29 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
   const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
   if (row >= params.dst.rows || !Holds(params.condition)) return;
   const int64_t edges = params.row_ptr[row + 1] - params.row_ptr[row];
-  const float divisor = params.mean && edges > 0 ? static_cast<float>(edges) : 1.0f;
   for (int64_t col = threadIdx.x % 32; col < params.dst.cols; col += 32) {
-    float x = params.sums[row * params.stride + col];
+    float x = params.sums != nullptr ? params.sums[row * params.stride + col] : 0.0f;
     const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
     const float own = params.self_scale != 0.0f ? ElementAt(params.src, row, col) : 0.0f;
-    if (params.pieces.sums != nullptr) x += PiecesOf(params.pieces, static_cast<int>(row), static_cast<int>(col));
-    x = __fdiv_rn(x, divisor);
+    if (params.pieces.sums != nullptr) {
+      const float pieces = PiecesOf(params, static_cast<int>(row), static_cast<int>(col));
+      x = params.sums != nullptr ? params.Joined(x, pieces) : pieces;
+    }
+    x = Reduced(params, x, edges);
     if (params.self_scale != 0.0f) x = fmaf(params.self_scale, own, x);
     params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, x);
   }
 }
 
+// A warp to a row.
 __global__ void __launch_bounds__(kThreads)
-    ScaleRows(const ConstMatrixView src, const float* scale, const MatrixView dst) {
-  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const int64_t row = element / dst.cols, col = element % dst.cols;
+    CopySources(const SourceRows rows, const float* scale, const __grid_constant__ MatrixView dst) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
   if (row >= dst.rows) return;
-  const float x = src.data[row * src.stride + col];
-  dst.data[row * dst.stride + col] = scale != nullptr ? scale[row] * x : x;
+  const float factor = scale != nullptr ? scale[row] : 1.0f;
+  for (int64_t col = threadIdx.x % 32; col < dst.cols; col += 32) {
+    dst.data[row * dst.stride + col] = factor * ElementAt(rows, row, col);
+  }
 }
 
 }  // namespace
@@ -71,18 +86,16 @@ cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64
                          condition,
                          SourceRowsOf(args),
                          args.dst,
-                         args.problem.reduce == Reduce::kMean,
+                         args.problem.reduce,
                          args.self_scale,
                          args.epilogue};
   FinishRows<<<BlocksFor(args.dst.rows * 32), kThreads, 0, target.stream>>>(params);
   return cudaGetLastError();
 }
 
-cudaError_t LaunchScaleRows(const ConstMatrixView& src, const float* scale, const MatrixView& dst,
-                            const LaunchTarget& target) {
-  const int64_t elements = dst.rows * dst.cols;
-  if (elements == 0) return cudaSuccess;
-  ScaleRows<<<BlocksFor(elements), kThreads, 0, target.stream>>>(src, scale, dst);
+cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target) {
+  if (dst.rows == 0 || dst.cols == 0) return cudaSuccess;
+  CopySources<<<BlocksFor(dst.rows * 32), kThreads, 0, target.stream>>>(SourceRowsOf(args), args.src_scale, dst);
   return cudaGetLastError();
 }
 

@@ -22,14 +22,14 @@ struct RowPieces {
   int32_t stride = 0;
 };
 
-// args.dst = mean, self term and epilogue of `sums` [R, D], rows `stride` floats apart, with `pieces` added in order;
-// sums and means only. `sums` may be args.dst, unless that is the addend as well.
+// args.dst = mean, self term and epilogue of `sums` [R, D], rows `stride` floats apart, with `pieces` joined in order;
+// of minima, what is joined are maxima of negated messages. `sums` may be null, where pieces are all there is, and may
+// be args.dst, unless that is the addend as well.
 cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
                              const LaunchCondition& condition, const LaunchTarget& target);
 
-// dst[j] = scale[j] * src[j]; a copy where `scale` is null.
-cudaError_t LaunchScaleRows(const ConstMatrixView& src, const float* scale, const MatrixView& dst,
-                            const LaunchTarget& target);
+// The sources of `args` in float32, times their factors where they have any.
+cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda
 

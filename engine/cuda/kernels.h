@@ -20,9 +20,11 @@ inline constexpr int64_t kNeighborGroupEvaluation = int64_t{1} << 21;
 inline constexpr int64_t kDenseTilesEvaluation = int64_t{1} << 26;
 inline constexpr int64_t kPartitionDualEvaluation = int64_t{1} << 28;
 inline constexpr int64_t kStagedRowsEvaluation = int64_t{1} << 29;
+inline constexpr int64_t kSharedPanelsEvaluation = int64_t{1} << 30;
 
 std::unique_ptr<const AggregateKernel> MakeBalancedRows();
 std::unique_ptr<const AggregateKernel> MakeDenseTiles();
+std::unique_ptr<const AggregateKernel> MakeSharedPanels();
 std::unique_ptr<const AggregateKernel> MakeRowCache();
 std::unique_ptr<const AggregateKernel> MakeNeighborGroup();
 std::unique_ptr<const AggregateKernel> MakeNeighborGroupAtomics();

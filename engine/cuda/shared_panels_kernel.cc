@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// shared_panels as a kernel of the operation aggregate.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/cuda/cuda_kernel.h"
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/shared_panels.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// Where fewer of its edges are staged, a graph has nothing of its panels.
+constexpr int kLeastStagedPercent = 10;
+
+PanelShape ShapeOf(const AggregateProblem& problem, const KernelConfig& config) {
+  return PanelShapeFor(problem, config.values[0], config.values[1]);
+}
+
+class SharedPanelsKernel final : public CudaKernel<AggregateKernel> {
+ public:
+  SharedPanelsKernel() : CudaKernel("shared_panels") {}
+  Refusal Refuses(const AggregateProblem& problem) const override {
+    if (problem.width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", problem.width);
+    if (problem.rows >= kMaxItems || problem.edges >= kMaxItems) return "only graphs of fewer than 2^31 rows and edges";
+    return {};
+  }
+  std::vector<std::string_view> ParameterNames() const override { return {"warps", "uses"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem&) const override {
+    return {{}, {{0, 2}}, {{0, 32}}, {{16}}};
+  }
+  int64_t Evaluation(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const PanelShape shape = ShapeOf(problem, config);
+    return kSharedPanelsEvaluation + (int64_t{shape.places} << 14) + shape.rows() + std::min(shape.uses, 255);
+  }
+  std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const PanelShape shape = ShapeOf(problem, config);
+    return absl::StrCat("panels of ", shape.places, ", ", shape.rows(), " rows, ", shape.uses, " uses");
+  }
+  StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
+                                          LayoutSource& source) const override {
+    VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, source.OnHost());
+    const PanelShape shape = ShapeOf(problem, config);
+    const int staged = StagedPercent(adjacency, shape);
+    if (staged < kLeastStagedPercent) {
+      return FailedPrecondition("KERNEL_REFUSED",
+                                absl::StrCat("only ", staged, " % of the edges have a source that ", shape.rows(),
+                                             " rows together read ", shape.uses, " times"));
+    }
+    const SharedPanels panels = MakePanels(adjacency, shape, source.pool());
+    const auto entries = static_cast<int64_t>(panels.stream.size());
+    if (entries > SharedPanelsLayout::MostEntries(adjacency.rows, adjacency.nnz)) {
+      return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("panels would take ", entries, " entries for ",
+                                                               adjacency.nnz, " edges: cells have too few"));
+    }
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, SharedPanelsLayout::Upload(panels, source.device()));
+    return layout;
+  }
+  int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
+    return SharedPanelsLayout::BytesBound(rows, edges);
+  }
+  bool whole_graph_only() const override { return true; }
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
+    return SharedPanelsScratchBytes(problem, ShapeOf(problem, config));
+  }
+
+ protected:
+  cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchSharedPanels(args, static_cast<const SharedPanelsLayout&>(*args.layout),
+                              ShapeOf(args.problem, args.config), target, scratch);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const AggregateKernel> MakeSharedPanels() { return std::make_unique<SharedPanelsKernel>(); }
+
+}  // namespace vicinal::cuda
