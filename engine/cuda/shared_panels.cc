@@ -124,16 +124,20 @@ class BlockMaker {
     }
   }
 
-  // Rows by falling number of edges, to the warps there and back again.
+  // Rows by falling number of edges, each to the warp that has the fewest edges so far and a slot left.
   void GiveSlots() {
     std::vector<int32_t> order(count_);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return EdgesOf(a) > EdgesOf(b); });
     block_->row.assign(shape_.rows(), -1);
-    for (int64_t i = 0; i < count_; ++i) {
-      const int64_t slot = i / shape_.warps, at = i % shape_.warps;
-      const int64_t warp = slot % 2 == 0 ? at : shape_.warps - 1 - at;
-      block_->row[warp * kSlots + slot] = order[i];
+    std::vector<int64_t> edges(shape_.warps, 0), rows(shape_.warps, 0);
+    for (const int32_t row : order) {
+      int best = -1;
+      for (int warp = 0; warp < shape_.warps; ++warp) {
+        if (rows[warp] < kSlots && (best < 0 || edges[warp] < edges[best])) best = warp;
+      }
+      block_->row[best * kSlots + rows[best]++] = row;
+      edges[best] += EdgesOf(row);
     }
   }
 

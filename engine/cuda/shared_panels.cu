@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lays out a launch of shared_panels: groups of lanes from the width, sources as they lie or copied, sums of pieces,
 // then the rows that are made of them.
+#include <algorithm>
+
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/shared_panels.cuh"
 
@@ -16,6 +18,8 @@ using panels::Panel;
 using panels::PanelParams;
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+constexpr int kMostPlaces = 512;
 
 int GroupsFor(int64_t width) { return width > 64 ? 1 : width > 32 ? 2 : width > 16 ? 4 : 8; }
 
@@ -94,7 +98,8 @@ PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
   shape.warps = warps > 0 ? warps : kMaxWarps;
   shape.groups = GroupsFor(problem.width);
   shape.pitch = kLanes / shape.groups * kVec * static_cast<int>(sizeof(float));
-  shape.places = kPanelBytes / shape.pitch * shape.warps / kMaxWarps;
+  // More places would make panels too few to share out.
+  shape.places = std::min(kMostPlaces, kPanelBytes / shape.pitch) * shape.warps / kMaxWarps;
   shape.uses = uses > 0 ? uses : 8;
   return shape;
 }

@@ -71,7 +71,7 @@ SharedPanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
 int StagedPercent(const CsrView& adjacency, const PanelShape& shape);
 
 // Pieces that blocks are cut into where whole ones would be too few.
-inline constexpr int64_t kWantedPanelPieces = 396;
+inline constexpr int64_t kWantedPanelPieces = 594;
 // Upper bound of the pieces of an adjacency with so many rows.
 inline int64_t MaxPanelPieces(int64_t rows, const PanelShape& shape) {
   return (rows + shape.rows() - 1) / shape.rows() + kWantedPanelPieces;
