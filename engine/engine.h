@@ -83,7 +83,8 @@ struct InferenceRequest {
   std::optional<RequestFeatures> features;
   std::string output;  // one of Model::outputs; empty: "logits"
   ForcedKernels forced;
-  Storage precision = Storage::kFloat32;  // of rows gathered along edges; lower only where asked for
+  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
+  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
   // Where all nodes are asked for it is the full graph whatever this says. kAlways is FAILED_PRECONDITION
   // (NO_RECEPTIVE_FIELD) where a step of the model reads the whole graph, and where the device cannot do it.
   ReceptiveField receptive_field = ReceptiveField::kAuto;
@@ -98,7 +99,8 @@ struct GraphBatchRequest {
   std::optional<TensorView> edge_weight;
   FeatureTensors features;
   ForcedKernels forced;
-  Storage precision = Storage::kFloat32;  // of rows gathered along edges; lower only where asked for
+  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
+  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
   WorkLimits limits;
 };
 

@@ -108,8 +108,9 @@ StatusOr<InferenceJob> RequestResolver::Resolve(InferenceRequest request) const 
     job.features = handle.features->matrix;
   }
   const bool forced = !request.forced.empty();
-  job.plan = {stored->model,    handle.graph, FeatureShape::Of(*job.features), output->value, std::move(request.forced),
-              request.precision};
+  job.plan = {
+      stored->model,     handle.graph,    FeatureShape::Of(*job.features), output->value, std::move(request.forced),
+      request.precision, request.products};
   job.model_name = stored->name;
   job.all_rows = request.nodes.all;
   job.ids = std::move(request.nodes.ids);
@@ -144,8 +145,9 @@ StatusOr<InferenceJob> RequestResolver::ResolveBatch(GraphBatchRequest request) 
   InferenceJob job;
   VICINAL_ASSIGN_OR_RETURN(job.features, FeatureMatrix::Upload(features, device_));
   const bool forced = !request.forced.empty();
-  job.plan = {stored->model,    graph, FeatureShape::Of(*job.features), output->value, std::move(request.forced),
-              request.precision};
+  job.plan = {
+      stored->model,     graph,           FeatureShape::Of(*job.features), output->value, std::move(request.forced),
+      request.precision, request.products};
   job.model_name = stored->name;
   job.served_by.model = stored->name;
   job.served_by.model_version = stored->version;

@@ -182,6 +182,23 @@ StatusOr<Storage> FromProto(v1::Precision precision) {
   }
 }
 
+StatusOr<ProductPrecision> FromProto(v1::ProductPrecision precision) {
+  switch (precision) {
+    case v1::PRODUCT_PRECISION_UNSPECIFIED:
+    case v1::PRODUCT_PRECISION_FLOAT32:
+      return ProductPrecision::kFloat32;
+    case v1::PRODUCT_PRECISION_TF32:
+      return ProductPrecision::kTf32;
+    case v1::PRODUCT_PRECISION_BFLOAT16:
+      return ProductPrecision::kBfloat16;
+    case v1::PRODUCT_PRECISION_FLOAT16:
+      return ProductPrecision::kFloat16;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.product_precision",
+                             "it is FLOAT32, TF32, BFLOAT16 or FLOAT16");
+  }
+}
+
 google::protobuf::Timestamp ToProto(WallTime time) {
   const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   google::protobuf::Timestamp timestamp;

@@ -23,8 +23,9 @@ StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field);
 Status FillTarget(const v1::Target& target, InferenceRequest* request);
 StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field);
 ForcedKernels KernelsOf(const v1::ExecutionOptions& options);
-StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field);  // unspecified: kAuto
-StatusOr<Storage> FromProto(v1::Precision precision);          // unspecified: kFloat32
+StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field);          // unspecified: kAuto
+StatusOr<Storage> FromProto(v1::Precision precision);                  // unspecified: kFloat32
+StatusOr<ProductPrecision> FromProto(v1::ProductPrecision precision);  // unspecified: kFloat32
 // INVALID_ARGUMENT unless `name` is in the grammar.
 Status CheckName(std::string_view name, std::string_view field);
 

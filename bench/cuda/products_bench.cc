@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense products of the CUDA backend, src [rows, inputs] * W^T [inputs, outputs], beside cuBLAS in the same run:
-// float32 with TF32 off, the faster of the two layouts of W there. Rows lie as a plan's do. CUDA events, medians of 30,
-// rotating sets of buffers; three rows are checked in double precision before a time counts.
-//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--addend] [ROWSxINPUTSxOUTPUTS
-//   ...]
+// float32 with TF32 off unless --precision says so, the faster of the two layouts of W there. Rows lie as a plan's do.
+// CUDA events, medians of 30, rotating sets of buffers; three rows are checked in double precision before a time
+// counts.
+//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--addend] [--precision=tf32]
+//       [ROWSxINPUTSxOUTPUTS ...]
 // --addend: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
 // other: a change beside what was before.
 #include <cublas_v2.h>
@@ -27,12 +28,32 @@
 
 ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA backends.");
 ABSL_FLAG(bool, addend, false, "Products are added to what dst holds.");
+ABSL_FLAG(std::string, precision, "float32",
+          "To what factors may be rounded: float32, tf32 (cuBLAS's too), bfloat16 or float16 (cuBLAS: in TF32).");
 ABSL_FLAG(double, budget_ms, 60, "Time for the launches of a product.");
 
 namespace vicinal::bench {
 namespace {
 
-constexpr double kTolerance = 1e-5;
+ProductPrecision Precision() {
+  for (const ProductPrecision precision :
+       {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
+    if (absl::GetFlag(FLAGS_precision) == ToString(precision)) return precision;
+  }
+  return ProductPrecision::kFloat32;
+}
+
+// Of an element, of the largest of its row.
+double Tolerance() {
+  switch (Precision()) {
+    case ProductPrecision::kFloat32:
+      return 1e-5;
+    case ProductPrecision::kBfloat16:
+      return 2e-2;
+    default:
+      return 2e-3;
+  }
+}
 
 struct Shape {
   int64_t rows = 0, inputs = 0, outputs = 0;
@@ -143,20 +164,23 @@ double Time(Gpu& gpu, const Product& product, const Launcher& launch) {
   product.Refill();
   launch(0);
   MustBeOk(cudaStreamSynchronize(gpu.stream()), "product");
-  if (!(product.WorstError() < kTolerance)) return std::numeric_limits<double>::infinity();
+  if (!(product.WorstError() < Tolerance())) return std::numeric_limits<double>::infinity();
   const Timing brief = TimeBriefly(gpu.stream(), launch, TimeOnce(gpu.stream(), launch), 0);
   return TimeFully(gpu.stream(), launch, brief, absl::GetFlag(FLAGS_budget_ms) * 1000).median_us;
 }
 
 double TimeBackend(Gpu& gpu, const Product& product) {
   const Shape& shape = product.shape();
-  const RegisteredKernel<DenseUpdateKernel>& kernel = *gpu.registry().dense_update.kernels().front();
+  const DenseUpdateProblem problem = {shape.rows, shape.inputs, shape.outputs, Precision()};
+  const auto& kernels = gpu.registry().dense_update.kernels();
+  const RegisteredKernel<DenseUpdateKernel>& kernel = **std::find_if(
+      kernels.begin(), kernels.end(), [&](const auto& one) { return one->kernel().Refuses(problem).empty(); });
   std::vector<float> weight = product.weight();
   std::vector<char> packed(kernel.kernel().PackedBytes(shape.outputs, shape.inputs));
   kernel.kernel().Pack({weight.data(), shape.outputs, shape.inputs, shape.inputs}, packed.data());
   const Buffer on_device = gpu.Upload(packed);
   DenseUpdateArgs args;
-  args.problem = {shape.rows, shape.inputs, shape.outputs};
+  args.problem = problem;
   args.weight = on_device.data();
   return Time(gpu, product, [&](int i) {
     args.src = product.src(i);
@@ -171,7 +195,8 @@ class Cublas {
   explicit Cublas(cudaStream_t stream) {
     Check(cublasCreate(&handle_));
     Check(cublasSetStream(handle_, stream));
-    Check(cublasSetMathMode(handle_, CUBLAS_PEDANTIC_MATH));
+    const bool exact = Precision() == ProductPrecision::kFloat32;
+    Check(cublasSetMathMode(handle_, exact ? CUBLAS_PEDANTIC_MATH : CUBLAS_TF32_TENSOR_OP_MATH));
   }
   ~Cublas() { cublasDestroy(handle_); }
   Cublas(const Cublas&) = delete;

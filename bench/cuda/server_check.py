@@ -201,6 +201,9 @@ def quick_start(checks, servers, data):
     for precision in ("bfloat16", "float16"):
         compare(checks, servers, f"ClassifyStream in {precision}",
                 ["classify", *on_cora, "--logits", "--precision", precision], NARROW_TOLERANCE)  # fmt: skip
+    for precision in ("tf32", "bfloat16", "float16"):
+        compare(checks, servers, f"ClassifyStream, products in {precision}",
+                ["classify", *on_cora, "--logits", "--product_precision", precision], NARROW_TOLERANCE)  # fmt: skip
 
 
 def small_graphs(checks, servers, data):

@@ -59,6 +59,20 @@ std::string_view ToString(Storage storage) {
   return "unknown";
 }
 
+std::string_view ToString(ProductPrecision precision) {
+  switch (precision) {
+    case ProductPrecision::kFloat32:
+      return "float32";
+    case ProductPrecision::kTf32:
+      return "tf32";
+    case ProductPrecision::kBfloat16:
+      return "bfloat16";
+    case ProductPrecision::kFloat16:
+      return "float16";
+  }
+  return "unknown";
+}
+
 std::string_view ToString(Locality locality) {
   switch (locality) {
     case Locality::kNode:

@@ -35,6 +35,10 @@ struct Activation {
 // How the rows that are gathered along edges are stored; sums are float32 always.
 enum class Storage { kFloat32, kBfloat16, kFloat16 };
 
+// To what the factors of products with weights may be rounded before they are multiplied; sums are float32 always. A
+// device may do better than that.
+enum class ProductPrecision { kFloat32, kTf32, kBfloat16, kFloat16 };
+
 // What is done about edges from a node to itself before propagating.
 enum class SelfLoops {
   kAsSent,        // nothing
@@ -68,13 +72,14 @@ enum class Locality {
   kGraph,          // all rows of the graph
 };
 
-std::string_view ToString(Reduce reduce);            // "sum", "mean", "max", "min"
-std::string_view ToString(AttentionKind kind);       // "gat", "gatv2", "dot"
-std::string_view ToString(ActivationKind kind);      // "none", "relu", ...
-std::string_view ToString(Storage storage);          // "float32", "bfloat16", "float16"
-std::string_view ToString(Locality locality);        // "node", "neighbourhood", "graph"
-std::string_view ToString(SelfLoops loops);          // "as_sent", "add_remaining", "replace"
-std::string_view ToString(EdgeWeighting weighting);  // "none", "sent", "gcn_sent", "gcn_ones"
+std::string_view ToString(Reduce reduce);               // "sum", "mean", "max", "min"
+std::string_view ToString(AttentionKind kind);          // "gat", "gatv2", "dot"
+std::string_view ToString(ActivationKind kind);         // "none", "relu", ...
+std::string_view ToString(Storage storage);             // "float32", "bfloat16", "float16"
+std::string_view ToString(ProductPrecision precision);  // "float32", "tf32", ...
+std::string_view ToString(Locality locality);           // "node", "neighbourhood", "graph"
+std::string_view ToString(SelfLoops loops);             // "as_sent", "add_remaining", "replace"
+std::string_view ToString(EdgeWeighting weighting);     // "none", "sent", "gcn_sent", "gcn_ones"
 
 }  // namespace vicinal
 

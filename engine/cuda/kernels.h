@@ -21,6 +21,7 @@ inline constexpr int64_t kDenseTilesEvaluation = int64_t{1} << 26;
 inline constexpr int64_t kPartitionDualEvaluation = int64_t{1} << 28;
 inline constexpr int64_t kStagedRowsEvaluation = int64_t{1} << 29;
 inline constexpr int64_t kSharedPanelsEvaluation = int64_t{1} << 30;
+inline constexpr int64_t kTensorTilesEvaluation = int64_t{3} << 30;
 
 std::unique_ptr<const AggregateKernel> MakeBalancedRows();
 std::unique_ptr<const AggregateKernel> MakeDenseTiles();
@@ -35,6 +36,7 @@ std::unique_ptr<const AttentionKernel> MakeFusedAttention();
 std::unique_ptr<const AttentionKernel> MakePlainAttention();
 std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm();
 std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm();
+std::unique_ptr<const DenseUpdateKernel> MakeTensorTiles();
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate();
 std::unique_ptr<const SparseUpdateKernel> MakeWarpRows();
 std::unique_ptr<const SparseUpdateKernel> MakeSparseUpdate();

@@ -19,6 +19,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   registry.attention.Add(MakePlainAttention());
   registry.message_reduce.Add(MakeTemplateSpmm());
   registry.edge_scores.Add(MakeTemplateSddmm());
+  registry.dense_update.Add(MakeTensorTiles());
   registry.dense_update.Add(MakeDenseUpdate());
   registry.sparse_update.Add(MakeWarpRows());
   registry.sparse_update.Add(MakeSparseUpdate());

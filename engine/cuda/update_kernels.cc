@@ -9,6 +9,7 @@
 #include "engine/cuda/rowwise.h"
 #include "engine/cuda/sparse_aggregate_update.h"
 #include "engine/cuda/sparse_update.h"
+#include "engine/cuda/tensor_tiles.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -28,6 +29,27 @@ class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
  protected:
   cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
     return LaunchDenseUpdate(args, target);
+  }
+};
+
+// Where a request lets factors be rounded.
+class TensorTiles final : public CudaWeightedKernel<DenseUpdateKernel> {
+ public:
+  TensorTiles() : CudaWeightedKernel("tensor_tiles") {}
+  Refusal Refuses(const DenseUpdateProblem& problem) const override {
+    if (problem.precision == ProductPrecision::kFloat32) return "only where a request lets factors be rounded";
+    return RefusesWidth(problem.out_width);
+  }
+  int64_t Evaluation(const DenseUpdateProblem& problem, const KernelConfig&) const override {
+    return kTensorTilesEvaluation + static_cast<int64_t>(problem.precision);
+  }
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    return static_cast<size_t>(DensePackedFloats(out_width, in_width)) * sizeof(float);
+  }
+
+ protected:
+  cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
+    return LaunchTensorTiles(args, target);
   }
 };
 
@@ -80,6 +102,7 @@ class Rowwise final : public CudaKernel<RowwiseKernel> {
 
 }  // namespace
 
+std::unique_ptr<const DenseUpdateKernel> MakeTensorTiles() { return std::make_unique<TensorTiles>(); }
 std::unique_ptr<const DenseUpdateKernel> MakeDenseUpdate() { return std::make_unique<DenseUpdate>(); }
 std::unique_ptr<const SparseUpdateKernel> MakeWarpRows() { return std::make_unique<WarpRows>(); }
 std::unique_ptr<const SparseAggregateUpdateKernel> MakeSparseAggregateUpdate() {

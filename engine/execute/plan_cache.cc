@@ -9,8 +9,8 @@ namespace vicinal {
 
 PlanKey PlanKey::Of(const PlanRequest& request) {
   const FeatureShape& features = request.features;
-  return {request.graph.get(), request.model.get(), features.sparse,   features.crowded,       features.cols,
-          request.output,      request.forced,      request.precision, request.tuning_revision};
+  return {request.graph.get(), request.model.get(), features.sparse,   features.crowded, features.cols,
+          request.output,      request.forced,      request.precision, request.products, request.tuning_revision};
 }
 
 size_t PlanKeyHash::operator()(const PlanKey& key) const {
@@ -18,7 +18,7 @@ size_t PlanKeyHash::operator()(const PlanKey& key) const {
   const auto mix = [&hash](size_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL + (hash >> 29); };
   mix(std::hash<const void*>()(key.model));
   mix(static_cast<size_t>(key.output) * 4 + (key.crowded ? 2 : 0) + (key.sparse ? 1 : 0));
-  mix(static_cast<size_t>(key.precision));
+  mix(static_cast<size_t>(key.precision) * 4 + static_cast<size_t>(key.products));
   mix(static_cast<size_t>(key.tuning_revision));
   for (const auto& [operation, kernel] : key.forced)
     mix(std::hash<std::string>()(operation)), mix(std::hash<std::string>()(kernel));

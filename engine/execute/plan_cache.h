@@ -28,6 +28,7 @@ struct PlanKey {
   ValueId output = 0;
   ForcedKernels forced;
   Storage precision = Storage::kFloat32;
+  ProductPrecision products = ProductPrecision::kFloat32;
   int64_t tuning_revision = 0;
 
   static PlanKey Of(const PlanRequest& request);

@@ -162,6 +162,7 @@ struct DenseUpdateProblem {
   int64_t rows = 0;
   int64_t in_width = 0;   // F
   int64_t out_width = 0;  // H
+  ProductPrecision precision = ProductPrecision::kFloat32;
 };
 struct DenseUpdateArgs {
   DenseUpdateProblem problem;

@@ -181,7 +181,7 @@ Status PlanBuilder::ChooseLinear(int step, const Node& node, Launch* launch) {
     VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.sparse_update, problem, step, launch));
     VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
   } else {
-    const DenseUpdateProblem problem = {rows, in_width, out_width};
+    const DenseUpdateProblem problem = {rows, in_width, out_width, request_.products};
     VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.dense_update, problem, step, launch));
     VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
   }

@@ -47,7 +47,8 @@ struct PlanRequest {
   FeatureShape features;
   ValueId output = 0;
   ForcedKernels forced;
-  Storage precision = Storage::kFloat32;  // of rows that are gathered along edges; all else is float32 always
+  Storage precision = Storage::kFloat32;                   // of rows that are gathered along edges
+  ProductPrecision products = ProductPrecision::kFloat32;  // of products with weights; all else is float32 always
   // Of the graph's tuning table when the plan was asked for: a plan of an older one is out of date.
   int64_t tuning_revision = 0;
   int num_threads = 1;  // the most that a context which runs the plan has: each may need scratch of its own

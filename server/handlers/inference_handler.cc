@@ -103,6 +103,7 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
   out->forced = KernelsOf(execution);
   VICINAL_ASSIGN_OR_RETURN(out->receptive_field, FromProto(execution.receptive_field()));
   VICINAL_ASSIGN_OR_RETURN(out->precision, FromProto(execution.precision()));
+  VICINAL_ASSIGN_OR_RETURN(out->products, FromProto(execution.product_precision()));
   out->limits = call.limits;
   return OkStatus();
 }
@@ -161,6 +162,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
   }
   out.forced = KernelsOf(request.execution());
   VICINAL_ASSIGN_OR_RETURN(out.precision, FromProto(request.execution().precision()));
+  VICINAL_ASSIGN_OR_RETURN(out.products, FromProto(request.execution().product_precision()));
   VICINAL_ASSIGN_OR_RETURN(const ReceptiveField field, FromProto(request.execution().receptive_field()));
   if (field != ReceptiveField::kAuto) {
     return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",

@@ -20,6 +20,7 @@ void RunAttentionCases(Gpu& gpu, Report& report);
 void RunMessageCases(Gpu& gpu, Report& report);
 void RunEdgeScoreCases(Gpu& gpu, Report& report);
 void RunUpdateCases(Gpu& gpu, Report& report);
+void RunProductPrecisionCases(Gpu& gpu, Report& report);
 void RunRowwiseCases(Gpu& gpu, Report& report);
 void RunFieldCases(Gpu& gpu, Report& report);
 

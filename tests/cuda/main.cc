@@ -41,6 +41,7 @@ int Main(const std::string& library, const std::vector<std::string>& wanted, Rep
   if (want("overlap")) RunOverlapCases(gpu, report);
   if (want("rowwise")) RunRowwiseCases(gpu, report);
   if (want("update")) RunUpdateCases(gpu, report);
+  if (want("update")) RunProductPrecisionCases(gpu, report);
   if (want("attention")) RunAttentionCases(gpu, report);
   if (want("message")) RunMessageCases(gpu, report);
   if (want("edge")) RunEdgeScoreCases(gpu, report);

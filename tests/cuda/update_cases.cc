@@ -61,6 +61,7 @@ void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, co
     const HostMatrix weight = RandomMatrix(out_width, width, 36);
     for (const auto& kernel : gpu.registry.dense_update.kernels()) {
       const std::string name(kernel->kernel().name());
+      if (!kernel->kernel().Refuses({all_rows, width, out_width}).empty()) continue;
       const HostMatrix all = RunDense(gpu, report, *kernel, src, weight, {0, 0}, HostEpilogue());
       for (int64_t rows : counts) {
         // Rows that lie otherwise are read otherwise: in fours as a plan's, in twos and one by one.
@@ -86,6 +87,7 @@ void DenseCases(Gpu& gpu, Report& report) {
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
+      if (!kernel->kernel().Refuses({shape[0], shape[1], shape[2]}).empty()) continue;
       const HostMatrix src = RandomMatrix(shape[0], shape[1], 33), weight = RandomMatrix(shape[2], shape[1], 34);
       const std::vector<double> product = Product(src, weight);
       for (const MatrixLayout& layout : {InFours(shape[1]), MatrixLayout{1, 3}}) {

@@ -154,6 +154,9 @@ TEST_F(BadInferenceTest, Execution) {
   request.mutable_execution()->set_receptive_field(static_cast<v1::ReceptiveField>(77));
   Expect(request, StatusCode::kInvalidArgument, "execution.receptive_field");
   request = TinyRequest();
+  request.mutable_execution()->set_product_precision(static_cast<v1::ProductPrecision>(77));
+  Expect(request, StatusCode::kInvalidArgument, "execution.product_precision");
+  request = TinyRequest();
   request.mutable_execution()->set_precision(static_cast<v1::Precision>(77));
   Expect(request, StatusCode::kInvalidArgument, "execution.precision");
   v1::ExplainRequest explain;

@@ -84,6 +84,9 @@ TEST_F(TuningTest, LowerPrecisionIsNearAndOnlyWhereAskedFor) {
   v1::ExecutionOptions execution;
   execution.set_precision(v1::PRECISION_FLOAT32);
   EXPECT_EQ(Logits(execution), exact);
+  // A CPU multiplies in float32 whatever may be rounded.
+  execution.set_product_precision(v1::PRODUCT_PRECISION_TF32);
+  EXPECT_EQ(Logits(execution), exact);
 }
 
 TEST_F(TuningTest, TuningForcingAndResettingKeepTheBits) {

@@ -134,6 +134,7 @@ class FakeEngine : public Engine {
     rows.model = request.model;
     rows.output = "logits";
     rows.precision = request.precision;
+    rows.products = request.products;
     for (int64_t i = 0; i + 1 < request.ptr.shape[0]; ++i) rows.nodes.ids.push_back(i);
     return Submit(std::move(rows), std::move(done));
   }

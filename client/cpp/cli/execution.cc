@@ -13,7 +13,12 @@ std::vector<Option> ExecutionOptionsOf(bool receptive_field) {
        OptionKind::kText,
        "TYPE",
        "storage of the rows gathered along edges: float32 (unless said), bfloat16 or float16",
-       {"float32", "bfloat16", "float16"}}};
+       {"float32", "bfloat16", "float16"}},
+      {"product_precision",
+       OptionKind::kText,
+       "TYPE",
+       "what factors of products may be rounded to: float32 (unless said), tf32, bfloat16 or float16",
+       {"float32", "tf32", "bfloat16", "float16"}}};
   if (receptive_field) {
     options.push_back({"receptive_field",
                        OptionKind::kText,
@@ -24,12 +29,25 @@ std::vector<Option> ExecutionOptionsOf(bool receptive_field) {
   return options;
 }
 
+namespace {
+
+v1::ProductPrecision ProductPrecisionOf(const std::string& word) {
+  return word == "tf32"       ? v1::PRODUCT_PRECISION_TF32
+         : word == "bfloat16" ? v1::PRODUCT_PRECISION_BFLOAT16
+         : word == "float16"  ? v1::PRODUCT_PRECISION_FLOAT16
+         : word == "float32"  ? v1::PRODUCT_PRECISION_FLOAT32
+                              : v1::PRODUCT_PRECISION_UNSPECIFIED;
+}
+
+}  // namespace
+
 absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution) {
   const std::string precision = args.Text("precision"), field = args.Text("receptive_field");
   execution->set_precision(precision == "bfloat16"  ? v1::PRECISION_BFLOAT16
                            : precision == "float16" ? v1::PRECISION_FLOAT16
                            : precision == "float32" ? v1::PRECISION_FLOAT32
                                                     : v1::PRECISION_UNSPECIFIED);
+  execution->set_product_precision(ProductPrecisionOf(args.Text("product_precision")));
   execution->set_receptive_field(field == "always"  ? v1::RECEPTIVE_FIELD_ALWAYS
                                  : field == "never" ? v1::RECEPTIVE_FIELD_NEVER
                                  : field == "auto"  ? v1::RECEPTIVE_FIELD_AUTO

@@ -12,7 +12,7 @@
 
 namespace vicinal::client::cli {
 
-// --kernel and --precision, and --receptive_field where a command asks for nodes.
+// --kernel, --precision and --product_precision, and --receptive_field where a command asks for nodes.
 std::vector<Option> ExecutionOptionsOf(bool receptive_field);
 
 // What they said. INVALID_ARGUMENT: a --kernel without '=', or an operation named twice.

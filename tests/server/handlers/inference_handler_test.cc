@@ -113,13 +113,16 @@ TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {
   ASSERT_TRUE(Classify().ok());
   EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAuto);
   EXPECT_EQ(engine_.last_request->precision, Storage::kFloat32);
+  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kFloat32);
   EXPECT_FALSE(response_.timing().receptive_field());
   EXPECT_EQ(response_.timing().computed_node_count(), FakeEngine::kNodes);
   request_.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
   request_.mutable_execution()->set_precision(v1::PRECISION_BFLOAT16);
+  request_.mutable_execution()->set_product_precision(v1::PRODUCT_PRECISION_TF32);
   ASSERT_TRUE(Classify().ok());
   EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAlways);
   EXPECT_EQ(engine_.last_request->precision, Storage::kBfloat16);
+  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kTf32);
   EXPECT_TRUE(response_.timing().receptive_field());
   EXPECT_EQ(response_.timing().computed_node_count(), 2);
   EXPECT_NE(metrics_.Text().find("vicinal_computed_nodes_total{computed=\"receptive_field\"} 2"), std::string::npos);
@@ -128,6 +131,9 @@ TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {
   request_.mutable_execution()->clear_receptive_field();
   request_.mutable_execution()->set_precision(static_cast<v1::Precision>(99));
   EXPECT_EQ(DetailOf(Classify())->field, "execution.precision");
+  request_.mutable_execution()->clear_precision();
+  request_.mutable_execution()->set_product_precision(static_cast<v1::ProductPrecision>(99));
+  EXPECT_EQ(DetailOf(Classify())->field, "execution.product_precision");
 }
 
 TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
@@ -141,6 +147,7 @@ TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
   request.mutable_graphs()->mutable_edge_index()->set_dtype(v1::DATA_TYPE_INT64);
   request.mutable_graphs()->mutable_features()->mutable_dense()->set_dtype(v1::DATA_TYPE_FLOAT32);
   request.mutable_execution()->set_precision(v1::PRECISION_FLOAT16);
+  request.mutable_execution()->set_product_precision(v1::PRODUCT_PRECISION_BFLOAT16);
   v1::ClassifyGraphsResponse response;
   Status outcome;
   const auto classify = [&] {
@@ -151,6 +158,7 @@ TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
   ASSERT_TRUE(classify().ok()) << outcome;
   EXPECT_EQ(response.classes().shape(0), 3);
   EXPECT_EQ(engine_.last_request->precision, Storage::kFloat16);
+  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kBfloat16);
   limits_.max_response_bytes = 8;
   EXPECT_EQ(DetailOf(classify())->metadata.at("limit"), "max_response_bytes");
   request.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);

@@ -356,6 +356,7 @@ TEST_F(RunTest, HowARequestIsComputed) {
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.execution().receptive_field(), v1::RECEPTIVE_FIELD_UNSPECIFIED);
   EXPECT_EQ(server_.seen().classify.execution().precision(), v1::PRECISION_UNSPECIFIED);
+  EXPECT_EQ(server_.seen().classify.execution().product_precision(), v1::PRODUCT_PRECISION_UNSPECIFIED);
   EXPECT_THAT(out(), HasSubstr("computed: the receptive field, 42 nodes"));
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --receptive_field always --precision bfloat16 --json"),
             kExitOk)
@@ -365,6 +366,9 @@ TEST_F(RunTest, HowARequestIsComputed) {
   EXPECT_EQ(Json()["timing"]["computed_node_count"], 42);
   EXPECT_EQ(Vicinal("classify --graph g --model m --receptive_field maybe"), kExitUsage);
   EXPECT_EQ(Vicinal("classify --graph g --model m --precision int8"), kExitUsage);
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --product_precision tf32"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.execution().product_precision(), v1::PRODUCT_PRECISION_TF32);
+  EXPECT_EQ(Vicinal("classify --graph g --model m --product_precision int8"), kExitUsage);
   EXPECT_EQ(Vicinal("classify-graphs b.npz --model m --receptive_field always"), kExitUsage);
 }
 
