@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // balanced_rows: aggregation by warps, work handed out by length.
 //
-// Idea. What bounds it is how many bytes are in flight, so whatever a row's length, every lane has 4 to 8 gathered rows
-// under way: several short rows to a warp (short_rows.cuh), several edges of a longer one at once, and where there are
-// few edges in all, a block for each piece of a long one (long_rows.cuh). Who works on what is decided beforehand
-// (row_work.h): rows are started longest first, long ones are cut, and a second small kernel adds the parts in order:
-// no atomics of any kind. Order of evaluation: row_work.h; equal bits at every run, for every tile, with work lists and
-// without.
+// Idea. What bounds it on large graphs is how many bytes are in flight, so whatever a row's length, every lane has 4 to
+// 8 gathered rows under way: several short rows to a warp (short_rows.cuh), several edges of a longer one at once
+// (long_rows.cuh). Where there are few edges in all, a group of lanes has one short row and a block one long row
+// (small_rows.cuh): what counts there is how little every warp executes; elsewhere it counts, too, most of all where
+// rows are narrow or stored in 16 bits. Who works on what is decided beforehand (row_work.h): rows are started longest
+// first, long ones are cut, and a second small kernel adds the parts in order: no atomics of any kind. Order of
+// evaluation: row_work.h; equal bits at every run, for every tile, with work lists and without.
 //
 // Moves edges * (4 + s * width) bytes of gather (4 more per edge with weights), rows * (16 + 4 * width) besides, for
-// rows of more than kShortEdges edges 128 in place of 16; s is 4, or 2 for rows stored in 16 bits. Bound by the L2's
-// read speed where sources are read often, by memory where not. Related: GE-SpMM's coarsened warps, Sputnik's order by
-// length, RoDe's cut of long rows.
+// rows of more than kShortEdges edges of a large graph 128 in place of 16; s is 4, or 2 for rows stored in 16 bits.
+// Bound by the L2's read speed where sources are read often, by memory where not. Related: GE-SpMM's coarsened warps,
+// Sputnik's order by length and its subwarp per row, RoDe's cut of long rows.
 #ifndef VICINAL_ENGINE_CUDA_BALANCED_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_BALANCED_ROWS_CUH_
 
@@ -22,36 +23,37 @@
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
 #include "engine/cuda/short_rows.cuh"
+#include "engine/cuda/small_rows.cuh"
 
 namespace vicinal::cuda {
 
-// Blocks of a multiprocessor that registers must be left for: the most that do not make the compiler spill.
-template <class Layout, class Mode>
+// Blocks of a multiprocessor that registers must be left for: the most that do not make the compiler spill in a loop.
+template <class Layout>
 constexpr int ResidentBlocks() {
-  if (Layout::kVec > 4 && Layout::kSimple) return Layout::kGroups > 2 ? 6 : 5;
-  if (Layout::kVec > 4) return Layout::kGroups > 4 ? 5 : 4;
-  if (!Layout::kSimple) return Layout::kGroups == 2 ? 5 : 6;
-  return Layout::kGroups == 2 ? 7 : 8;
+  if (Layout::kVec > 4) return Layout::kSimple ? 7 : Layout::kGroups > 4 ? 5 : 4;
+  if (Layout::kSimple) return Layout::kGroups == 2 ? 8 : 9;
+  return Layout::kGroups == 2 ? 5 : 6;
 }
 
 template <class Layout, class Mode>
-__global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()))
+__global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout>()))
     BalancedRows(const __grid_constant__ RowsParams params) {
   // FinishSplitRows or the next kernel; it waits for the sums by itself.
   LetNextBegin();
   if (params.condition.flag != nullptr) AwaitFormer();
   if (!Holds(params.condition)) return;
   __shared__ Staged<Mode> staged[kBlockWarps];
-  const Lane<Layout> at;
+  const Lane<Layout> at(blockIdx.y);
   const char* src = at.Source(params);
   if (blockIdx.x < params.num_blocks) {
-    SumPiece<Layout, Mode>(params, at, src, LoadItem(params, blockIdx.x), &staged[0]);
+    SumPiece<Layout, Mode>(params, at, src, LoadItem(params, params.items + blockIdx.x), &staged[0]);
     return;
   }
-  const int64_t bundle = (blockIdx.x - params.num_blocks) * kBlockWarps + at.warp;
+  const uint32_t bundle = (blockIdx.x - params.num_blocks) * kBlockWarps + at.warp;
   if (bundle >= params.num_bundles) return;
   int slot = at.lane % kBundleItems;
-  SumLongRows<Layout, Mode>(params, at, src, LoadBundled(params, bundle, slot), &staged[at.warp]);
+  const bool any = SumLongRows<Layout, Mode>(params, at, src, LoadBundled(params, bundle, slot), &staged[at.warp]);
+  if (any && params.bundled != nullptr) return;
   // Fetched again, from the L1, for the compiler does not see that they are the same: kept through the loops above,
   // they would cost registers that the kernel lives by.
   asm volatile("" : "+r"(slot));
@@ -60,18 +62,18 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
 
 template <class Layout, class Mode>
 cudaError_t LaunchRowLayout(const RowsParams& params, cudaStream_t stream) {
-  const int64_t blocks = params.num_blocks + (params.num_bundles + kBlockWarps - 1) / kBlockWarps;
+  const int64_t blocks = int64_t{params.num_blocks} + (int64_t{params.num_bundles} + kBlockWarps - 1) / kBlockWarps;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((params.dst.cols + Layout::kTile - 1) / Layout::kTile));
   return LaunchOverlapping(params.overlap, BalancedRows<Layout, Mode>, grid, kBlockThreads, stream, params);
 }
 
 // One mode each, in files of their own: they compile side by side. `lanes` (4, 8, 16 or more) of which each
-// reads `vec` elements at a time: of 4 bytes 1 or 4, of 2 bytes 1 or 8.
+// reads `vec` elements at a time: 1 or 4, of 2 bytes also 8.
 cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
 cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
 cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
-cudaError_t LaunchNarrow(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
+cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream);
 
 template <class Element, int kVec, int kLanes, class Mode>
 cudaError_t LaunchLanes(const RowsParams& params, cudaStream_t stream) {
@@ -79,9 +81,25 @@ cudaError_t LaunchLanes(const RowsParams& params, cudaStream_t stream) {
                        : LaunchRowLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, stream);
 }
 
+template <class Element, int kLanes, class Mode>
+cudaError_t LaunchSmallLanes(const RowsParams& params, cudaStream_t stream) {
+  return params.simple ? LaunchSmallLayout<RowLayout<Element, 4, kLanes, true>, Mode>(params, stream)
+                       : LaunchSmallLayout<RowLayout<Element, 4, kLanes, false>, Mode>(params, stream);
+}
+
+// Where the work list has short rows in place of bundles.
+template <class Element, class Mode>
+cudaError_t LaunchSmall(const RowsParams& params, int lanes, cudaStream_t stream) {
+  if (lanes <= 4) return LaunchSmallLanes<Element, 4, Mode>(params, stream);
+  if (lanes <= 8) return LaunchSmallLanes<Element, 8, Mode>(params, stream);
+  if (lanes <= 16) return LaunchSmallLanes<Element, 16, Mode>(params, stream);
+  return LaunchSmallLanes<Element, 32, Mode>(params, stream);
+}
+
 // The layouts of rows of float32.
 template <class Mode>
 cudaError_t LaunchFloatRows(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  if (params.num_short > 0) return LaunchSmall<float, Mode>(params, lanes, stream);
   if (vec == 1) {
     return lanes <= 8 ? LaunchLanes<float, 1, 8, Mode>(params, stream)
                       : LaunchLanes<float, 1, 32, Mode>(params, stream);

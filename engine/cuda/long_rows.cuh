@@ -52,25 +52,41 @@ struct WarpRows {
   static_assert(kLoads % kKept == 0 && Layout::kGroups * kList <= kStagedWords);
 };
 
-// Stages edges [begin, begin + count), at most a piece.
+// Stages edges [begin, begin + count), at most a piece, and fills the lists up to whole rounds with a source that is
+// there. Edges that are a warp apart are of the same group, so each lane goes through one list.
 template <class Layout, class Mode>
 __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane, Staged<Mode>* staged) {
-  constexpr int kCount = 4;
+  constexpr int kCount = 4, kStep = kWarpLanes / Layout::kGroups;
+  constexpr int kRound = WarpRows<Layout>::kLoads * Layout::kGroups;
+  const int filled = (count + kRound - 1) / kRound * kRound;
+  const int64_t first = begin + lane;
+  const int32_t* const col = params.adjacency.col + first;
+  const int list = lane % Layout::kGroups * WarpRows<Layout>::kList + lane / Layout::kGroups;
 #pragma unroll 1
-  for (int first = 0; first < count; first += kCount * kWarpLanes) {
-    int64_t edge[kCount];
-    int at[kCount];
+  for (int done = 0; done < filled; done += kCount * kWarpLanes) {
+    const auto within = [&](int i) { return done + i * kWarpLanes; };
+    const auto wanted = [&](int i) { return within(i) < count - lane; };
+    int32_t source[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int within = first + i * kWarpLanes + lane;
-      edge[i] = begin + within;
-      at[i] = within < count ? within % Layout::kGroups * WarpRows<Layout>::kList + within / Layout::kGroups : -1;
+      source[i] = 0;
+      if (wanted(i)) source[i] = __ldg(col + within(i));
     }
-    Stage(params, edge, at, staged);
+    float weight[kCount];
+    FetchWeights<Mode>(
+        params, source, [&](int i) { return first + within(i); }, wanted, weight);
+    const int to = list + done / Layout::kGroups;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (within(i) >= filled - lane) continue;
+      staged->source[to + i * kStep] = source[i];
+      if constexpr (Mode::kWeighted) staged->weight[to + i * kStep] = weight[i];
+    }
   }
 }
 
-// The next kLoads of the `left` entries of the group's list from `list` on. kAll: they are all there.
+// The next kLoads of the `left` entries of the group's list from `list` on. kAll: they are all there; else rows are
+// loaded for what fills the list, too, for a load that depends on a condition costs more, but not added.
 template <class Layout, class Mode, bool kAll>
 __device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Mode>& staged, int list,
                                 int left, Chains<Layout, Mode, Layout::kGroups>& sum) {
@@ -81,7 +97,7 @@ __device__ inline void RunRound(const RowsParams& params, const char* src, const
     const FourSources source(staged, list + four);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (kAll || four + i < left) x[four + i] = Gathered<Layout>(params, src, source[i]);
+      x[four + i] = Gathered<Layout>(params, src, source[i]);
     }
   }
 #pragma unroll
@@ -99,30 +115,26 @@ __device__ inline void RunRound(const RowsParams& params, const char* src, const
   }
 }
 
-// Joins the sum of edges [begin, begin + count), at most a quad, piece by piece.
+// Joins the sum of edges [begin, begin + count), at most a piece, to `total`.
 template <class Layout, class Mode>
-__device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
-                               int count, Staged<Mode>* staged, float (&total)[Layout::kVec]) {
+__device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
+                                 int count, Staged<Mode>* staged, float (&total)[Layout::kVec]) {
   constexpr int kLoads = WarpRows<Layout>::kLoads;
+  __syncwarp();
+  StagePiece<Layout, Mode>(params, begin, count, at.lane, staged);
+  AwaitFormer();
+  __syncwarp();
+  Chains<Layout, Mode, Layout::kGroups> sum;
+  sum.Clear();
+  int list = at.group * WarpRows<Layout>::kList;
+  int left = (count - at.group + Layout::kGroups - 1) / Layout::kGroups;
 #pragma unroll 1
-  for (; count > 0; count -= kPieceEdges, begin += kPieceEdges) {
-    const int edges = min(count, kPieceEdges);
-    __syncwarp();
-    StagePiece<Layout, Mode>(params, begin, edges, at.lane, staged);
-    AwaitFormer();
-    __syncwarp();
-    Chains<Layout, Mode, Layout::kGroups> sum;
-    sum.Clear();
-    int list = at.group * WarpRows<Layout>::kList;
-    int left = (edges - at.group + Layout::kGroups - 1) / Layout::kGroups;
-#pragma unroll 1
-    for (; left >= kLoads; left -= kLoads, list += kLoads) {
-      RunRound<Layout, Mode, true>(params, src, *staged, list, left, sum);
-    }
-    if (left > 0) RunRound<Layout, Mode, false>(params, src, *staged, list, left, sum);
-    __syncwarp();
-    sum.AddTo(total);
+  for (; left >= kLoads; left -= kLoads, list += kLoads) {
+    RunRound<Layout, Mode, true>(params, src, *staged, list, left, sum);
   }
+  if (left > 0) RunRound<Layout, Mode, false>(params, src, *staged, list, left, sum);
+  __syncwarp();
+  sum.AddTo(total);
 }
 
 // Finishes an item of which every group has the sum.
@@ -136,32 +148,38 @@ __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& 
   StoreResults(params, at, finish, sum);
 }
 
-// The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kBundleItems.
+// The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kBundleItems. False: none.
 template <class Layout, class Mode>
-__device__ inline void SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
+__device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
                                    Staged<Mode>* staged) {
   unsigned left = __ballot_sync(kWholeWarp, IsLong(mine.finish)) & ((1u << kBundleItems) - 1u);
-  if (left == 0) return;
+  if (left == 0) return false;
   if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
 #pragma unroll 1
   for (; left != 0; left &= left - 1) {
     const int slot = __ffs(static_cast<int>(left)) - 1;
     int64_t begin = static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot));
     int count = __shfl_sync(kWholeWarp, mine.finish.count, slot);
-    float result[Layout::kVec];
+    // Of the quads before this one, and of the pieces of this one.
+    float result[Layout::kVec], total[Layout::kVec];
 #pragma unroll
-    for (int i = 0; i < Layout::kVec; ++i) result[i] = Neutral<Mode>();
+    for (int i = 0; i < Layout::kVec; ++i) result[i] = total[i] = Neutral<Mode>();
 #pragma unroll 1
-    for (; count > 0; count -= kQuadEdges, begin += kQuadEdges) {
-      float total[Layout::kVec];
+    for (int piece = 1;; ++piece) {
+      JoinPiece<Layout, Mode>(params, at, src, begin, min(count, kPieceEdges), staged, total);
+      begin += kPieceEdges;
+      count -= kPieceEdges;
+      if (count > 0 && piece % kPiecesPerQuad != 0) continue;
 #pragma unroll
-      for (int i = 0; i < Layout::kVec; ++i) total[i] = Neutral<Mode>();
-      SumQuad<Layout, Mode>(params, at, src, begin, min(count, kQuadEdges), staged, total);
-#pragma unroll
-      for (int i = 0; i < Layout::kVec; ++i) result[i] = Joined<Mode>(result[i], total[i]);
+      for (int i = 0; i < Layout::kVec; ++i) {
+        result[i] = Joined<Mode>(result[i], total[i]);
+        total[i] = Neutral<Mode>();
+      }
+      if (count <= 0) break;
     }
     FinishLong(params, at, src, staged->finish[slot], result);
   }
+  return true;
 }
 
 // How a block reads a piece: its groups are those of all its warps, as far as there are chains for them. Chains lie in
@@ -207,15 +225,21 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
   __shared__ float chains[kChains][Layout::kTile];
   constexpr int kCount = kPieceEdges / kBlockThreads;
   const int count = item.finish.count;
-  int64_t edge[kCount];
-  int entry[kCount];
+  const auto within = [](int i) { return i * kBlockThreads + static_cast<int>(threadIdx.x); };
+  const auto edge = [&](int i) { return item.begin + within(i); };
+  const auto wanted = [&](int i) { return within(i) < count; };
+  int32_t source[kCount] = {};
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    const int within = i * kBlockThreads + static_cast<int>(threadIdx.x);
-    edge[i] = item.begin + within;
-    entry[i] = within < count ? within : -1;
+    if (wanted(i)) source[i] = __ldg(params.adjacency.col + edge(i));
   }
-  Stage(params, edge, entry, staged);
+  float weight[kCount];
+  FetchWeights<Mode>(params, source, edge, wanted, weight);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    staged->source[within(i)] = source[i];
+    if constexpr (Mode::kWeighted) staged->weight[within(i)] = weight[i];
+  }
   AwaitFormer();
   __syncthreads();
   const int group = at.warp * Layout::kGroups + at.group, offset = at.column - at.tile;

@@ -20,9 +20,14 @@ struct RowsParams {
   SourceRows src;         // [S, D] of the layout's element
   uint32_t src_stride_bytes;
   MatrixView dst;
-  const RowItem* items;  // null: rows in their order, bundle_rows to a bundle
-  int64_t num_blocks;    // items [0, num_blocks) have a block each
-  int64_t num_bundles;
+  // Of the work list, if there is one: items with a block each, then bundles of items (row_work.h) or, in place of
+  // those, short rows one after the other.
+  const RowItem* items;
+  const RowItem* bundled;  // null: no list, but rows in their order, bundle_rows to a bundle
+  uint32_t num_blocks;
+  uint32_t num_bundles;
+  uint32_t num_short;
+  int tile_shift;  // log2 of the tiles of columns that a warp takes one after the other, where there are short rows
   int bundle_rows;
   float* partials;  // [parts, dst.cols]
   LaunchCondition condition;
@@ -30,6 +35,7 @@ struct RowsParams {
   float self_scale;
   Epilogue epilogue;
   bool extremum;       // of the messages: maximum or minimum
+  bool scaled;         // results are not the sums themselves, but for bias, addend and activation
   bool simple;         // results are sum * share * factor + bias, rectified or not
   bool overlap;        // LaunchTarget::overlap
   bool vector_store;   // dst is so aligned, and has so many columns, that lanes may store all their sums at once
@@ -59,10 +65,6 @@ __device__ inline Finish FinishOf(const RowsParams& params, int row, int count) 
 __device__ inline float Scaled(const RowsParams& params, const Finish& finish, float sum) {
   if (params.extremum && finish.count == 0) sum = 0.0f;
   return __fmul_rn(sum, finish.share);
-}
-
-__device__ inline float WithBias(const Epilogue& epilogue, int col, float x) {
-  return epilogue.bias != nullptr ? __fadd_rn(x, __ldg(epilogue.bias + col)) : x;
 }
 
 __device__ inline float WithSelf(const RowsParams& params, float own, float x) {

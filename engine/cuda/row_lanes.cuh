@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How balanced_rows lays the lanes of a warp over a row: kLanes lanes side by side cover a tile of columns, 16 bytes
-// each, and kGroups such groups read different edges, or different rows, at once. And how messages are put together.
+// How balanced_rows lays the lanes of a warp over a row: kLanes lanes side by side cover a tile of columns, 8 or 16
+// bytes each, and kGroups such groups read different edges, or different rows, at once. And how messages are put
+// together.
 #ifndef VICINAL_ENGINE_CUDA_ROW_LANES_CUH_
 #define VICINAL_ENGINE_CUDA_ROW_LANES_CUH_
 
@@ -65,14 +66,20 @@ struct Lane {
   int lane = threadIdx.x % kWarpLanes;
   int warp = threadIdx.x / kWarpLanes;
   int group = lane / Layout::kLanes;
-  int tile = static_cast<int>(blockIdx.y) * Layout::kTile;
-  int column = tile + lane % Layout::kLanes * Layout::kVec;  // the first of those it reads and sums
+  int tile;    // its first column
+  int column;  // the first of those it reads and sums
 
+  __device__ explicit Lane(uint32_t tile_number)
+      : tile(static_cast<int>(tile_number) * Layout::kTile), column(tile + lane % Layout::kLanes * Layout::kVec) {}
   __device__ bool has_columns(const RowsParams& params) const { return column < params.dst.cols; }
   // Where it reads row 0. Lanes without columns read what others read; nothing comes of it.
   __device__ const char* Source(const RowsParams& params) const {
-    return static_cast<const char*>(params.src.data) +
-           (has_columns(params) ? column : tile) * sizeof(typename Layout::Element);
+    const char* src = static_cast<const char*>(params.src.data) +
+                      (has_columns(params) ? column : tile) * sizeof(typename Layout::Element);
+    // Not to be made anew at every load, which would take four more instructions there.
+    asm volatile("" : "+l"(src));
+    __builtin_assume(__isGlobal(src));
+    return src;
   }
 };
 
@@ -84,12 +91,31 @@ __device__ inline typename Layout::Load::Raw Gathered(const RowsParams& params, 
   return Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
 }
 
-// The weight of edge `edge` from `source`.
-template <class Mode>
-__device__ inline float WeightOf(const RowsParams& params, int64_t edge, int32_t source) {
-  float weight = 1.0f;
-  if (params.weights != nullptr) weight = __ldg(params.weights + (params.weight_of_source ? source : edge));
-  return Mode::kExtremum && params.reduce == Reduce::kMin ? -weight : weight;
+// The weights of kCount edges from source[i], number i being number edge(i) of the adjacency, where wanted(i).
+template <class Mode, int kCount, class Edge, class Wanted>
+__device__ inline void FetchWeights(const RowsParams& params, const int32_t (&source)[kCount], const Edge& edge,
+                                    const Wanted& wanted, float (&weight)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
+  if constexpr (Mode::kWeighted) {
+    // Decided once for all of them, so that their loads go out side by side.
+    if (params.weights != nullptr && params.weight_of_source) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (wanted(i)) weight[i] = __ldg(params.weights + source[i]);
+      }
+    } else if (params.weights != nullptr) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (wanted(i)) weight[i] = __ldg(params.weights + edge(i));
+      }
+    }
+  }
+  if constexpr (Mode::kExtremum) {
+    if (params.reduce != Reduce::kMin) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) weight[i] = -weight[i];
+  }
 }
 
 // An item as it is fetched.
@@ -101,18 +127,18 @@ struct Item {
 // The last part of a split row may have few edges, and is added as the long row that it is of.
 __device__ inline bool IsLong(const Finish& finish) { return finish.count > kShortEdges || finish.row < 0; }
 
-// Item `index` of the work list.
-__device__ inline Item LoadItem(const RowsParams& params, int64_t index) {
-  const int4 packed = __ldg(reinterpret_cast<const int4*>(params.items) + index);
+// An item of the work list.
+__device__ inline Item LoadItem(const RowsParams& params, const RowItem* item) {
+  const int4 packed = __ldg(reinterpret_cast<const int4*>(item));
   const int64_t begin = static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(packed.w)) << 32 |
                                              static_cast<uint32_t>(packed.z));
   return {FinishOf(params, packed.x, packed.y), begin};
 }
 
 // Item `slot` of the warp's bundle: of the list, or where there is none, of rows in their order.
-__device__ inline Item LoadBundled(const RowsParams& params, int64_t bundle, int slot) {
-  if (params.items != nullptr) return LoadItem(params, params.num_blocks + bundle * kBundleItems + slot);
-  const int64_t row = bundle * params.bundle_rows + slot;
+__device__ inline Item LoadBundled(const RowsParams& params, uint32_t bundle, int slot) {
+  if (params.bundled != nullptr) return LoadItem(params, params.bundled + uint64_t{bundle} * kBundleItems + slot);
+  const int64_t row = int64_t{bundle} * params.bundle_rows + slot;
   if (slot >= params.bundle_rows || row >= params.dst.rows) return {{0, -1, 0.0f, 0.0f}, 0};
   const int64_t begin = __ldg(params.adjacency.row_ptr + row);
   const int count = static_cast<int>(__ldg(params.adjacency.row_ptr + row + 1) - begin);
@@ -147,28 +173,6 @@ struct FourWeights {
   __device__ float operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
 };
 
-// Fetches kCount edges per lane, number i of a lane from edge[i] of the adjacency to entry at[i]; below 0: none.
-template <class Mode, int kCount>
-__device__ inline void Stage(const RowsParams& params, const int64_t (&edge)[kCount], const int (&at)[kCount],
-                             Staged<Mode>* staged) {
-  int32_t source[kCount];
-  float weight[kCount];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if (at[i] >= 0) source[i] = __ldg(params.adjacency.col + edge[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if (Mode::kWeighted && at[i] >= 0) weight[i] = WeightOf<Mode>(params, edge[i], source[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if (at[i] < 0) continue;
-    staged->source[at[i]] = source[i];
-    if constexpr (Mode::kWeighted) staged->weight[at[i]] = weight[i];
-  }
-}
-
 // What a lane's results of a row are made with besides its sums, if anything. Fetched side by side, and before anything
 // is stored: the addend may be dst. Not before the sums, whose loop has better use for the registers.
 template <class Layout>
@@ -201,20 +205,34 @@ struct LaneTerms {
   }
 };
 
-// Makes a lane's results of a row out of its sums `x`, but for rare activations; of a part nothing.
+// Makes a lane's results of a row out of its sums `x`, but for rare activations; of a part nothing. What does not apply
+// is passed over, not done without effect: of short rows, this is a good part of all that is executed.
 template <class Layout>
 __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
                                    const LaneTerms<Layout>& terms, float (&x)[Layout::kVec]) {
   if (finish.row < 0) return;
   const int columns = static_cast<int>(params.dst.cols);
+  if (params.scaled) {
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      x[i] = Scaled(params, finish, x[i]);
+      if constexpr (!Layout::kSimple) x[i] = WithSelf(params, Layout::Load::At(terms.own, i), x[i]);
+      x[i] = __fmul_rn(x[i], finish.factor);
+    }
+  }
+  if (params.epilogue.bias != nullptr) {
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      if (at.column + i < columns) x[i] = __fadd_rn(x[i], __ldg(params.epilogue.bias + at.column + i));
+    }
+  }
 #pragma unroll
   for (int i = 0; i < Layout::kVec; ++i) {
-    x[i] = Scaled(params, finish, x[i]);
-    if constexpr (!Layout::kSimple) x[i] = WithSelf(params, Layout::Load::At(terms.own, i), x[i]);
-    x[i] = __fmul_rn(x[i], finish.factor);
-    if (at.column + i < columns) x[i] = WithBias(params.epilogue, at.column + i, x[i]);
     if constexpr (!Layout::kSimple) x[i] = WithAddend(params.epilogue, terms.addend[i], x[i]);
-    if (params.epilogue.activation.kind == ActivationKind::kRelu) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+  }
+  if (params.epilogue.activation.kind == ActivationKind::kRelu) {
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
   }
 }
 

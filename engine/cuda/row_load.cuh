@@ -62,6 +62,28 @@ struct RowLoad<Float16, 8> {
   }
 };
 
+__device__ inline uint32_t WordOf(const uint2& raw, int i) { return i == 0 ? raw.x : raw.y; }
+
+template <>
+struct RowLoad<Bfloat16, 4> {
+  using Raw = uint2;
+  __device__ static Raw Load(const Bfloat16* p) { return *reinterpret_cast<const uint2*>(p); }
+  __device__ static float At(const Raw& raw, int i) {
+    const uint32_t word = WordOf(raw, i / 2);
+    return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
+  }
+};
+
+template <>
+struct RowLoad<Float16, 4> {
+  using Raw = uint2;
+  __device__ static Raw Load(const Float16* p) { return *reinterpret_cast<const uint2*>(p); }
+  __device__ static float At(const Raw& raw, int i) {
+    const uint32_t word = WordOf(raw, i / 2);
+    return __half2float(__ushort_as_half(static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)));
+  }
+};
+
 template <>
 struct RowLoad<Bfloat16, 1> {
   using Raw = uint16_t;

@@ -9,9 +9,6 @@
 namespace vicinal::cuda {
 namespace {
 
-// Below this number of edges a GPU is not filled however they are handed out, and only the longest row counts.
-constexpr int64_t kFewEdges = int64_t{1} << 16;
-
 // Windows are worked on side by side, each for itself, and then put together.
 struct Window {
   std::vector<RowItem> blocks, bundles;
@@ -27,8 +24,9 @@ void EndBundle(std::vector<RowItem>* items) {
   while (items->size() % kBundleItems != 0) items->push_back({});
 }
 
-// Whole rows [first, last) of at most `part` edges; those of more than `block` have blocks of their own.
-Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t part, int64_t block) {
+// Whole rows [first, last) of at most `part` edges; those of more than `block` have blocks of their own. `few`: edges,
+// so that the others are not put into bundles.
+Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t part, int64_t block, bool few) {
   std::vector<RowItem> rows;
   for (int64_t row = first; row < last; ++row) {
     const int64_t begin = adjacency.row_ptr[row], count = adjacency.row_ptr[row + 1] - begin;
@@ -43,10 +41,11 @@ Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t
       continue;
     }
     window.bundles.push_back(item);
+    if (few) continue;
     const bool full = static_cast<int64_t>(window.bundles.size()) % kBundleItems >= bundle_rows;
     if (item.count > kShortEdges || full) EndBundle(&window.bundles);
   }
-  EndBundle(&window.bundles);
+  if (!few) EndBundle(&window.bundles);
   return window;
 }
 
@@ -73,10 +72,13 @@ int BlockEdges(int64_t edges) {
   return edges < kFewEdges ? kShortEdges : PartEdges(edges);
 }
 
-int64_t RowWork::num_bundles() const { return (static_cast<int64_t>(items.size()) - num_blocks) / kBundleItems; }
+int64_t RowWork::num_bundles() const {
+  return num_short > 0 ? 0 : (static_cast<int64_t>(items.size()) - num_blocks) / kBundleItems;
+}
 
 RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
   const int64_t part = PartEdges(adjacency.nnz), block = BlockEdges(adjacency.nnz);
+  const bool few = adjacency.nnz < kFewEdges;
   RowWork work;
   const std::vector<RowItem> parts = CutRows(adjacency, part, &work.splits);
   work.num_parts = static_cast<int64_t>(parts.size());
@@ -84,7 +86,7 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
   std::vector<Window> windows(num_windows);
   pool.ParallelFor(num_windows, [&](int64_t window, int) {
     const int64_t first = window * kSortWindow;
-    windows[window] = MakeWindow(adjacency, first, std::min(adjacency.rows, first + kSortWindow), part, block);
+    windows[window] = MakeWindow(adjacency, first, std::min(adjacency.rows, first + kSortWindow), part, block, few);
   });
 
   const bool parts_have_blocks = part > block;
@@ -100,6 +102,7 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
   }
   for (const Window& window : windows) bundles.insert(bundles.end(), window.bundles.begin(), window.bundles.end());
   work.items.insert(work.items.end(), bundles.begin(), bundles.end());
+  if (few) work.num_short = static_cast<int64_t>(bundles.size());
   return work;
 }
 
@@ -116,6 +119,7 @@ StatusOr<std::shared_ptr<const RowWorkLayout>> RowWorkLayout::Upload(const RowWo
   VICINAL_ASSIGN_OR_RETURN(layout->splits_, Send(work.splits, device));
   layout->num_blocks_ = work.num_blocks;
   layout->num_bundles_ = work.num_bundles();
+  layout->num_short_ = work.num_short;
   layout->num_splits_ = static_cast<int64_t>(work.splits.size());
   return std::shared_ptr<const RowWorkLayout>(std::move(layout));
 }

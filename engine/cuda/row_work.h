@@ -33,8 +33,11 @@ inline constexpr int kQuadEdges = kPieceEdges * kPiecesPerQuad;
 inline constexpr int64_t kManyEdges = int64_t{8} << 20;
 inline int PartEdges(int64_t edges) { return edges >= kManyEdges ? kQuadEdges : kPieceEdges; }
 
-// Rows of more edges than this have blocks of their own, one per piece: where there are few edges, the longest row
-// decides how long all of it takes.
+// Below this number of edges a GPU is hardly filled however they are handed out: what counts is the longest row, and
+// what each warp does once.
+inline constexpr int64_t kFewEdges = int64_t{1} << 17;
+
+// Rows of more edges than this have blocks of their own, one per piece.
 int BlockEdges(int64_t edges);
 
 // Edges [begin, begin + count) of a row: all of its, or a part of a longer one.
@@ -54,10 +57,12 @@ struct alignas(16) SplitRow {
 // Items of an adjacency, in the order in which they are started: those that have a block each, then bundles of
 // kBundleItems items, which have a warp each: one item of more than kShortEdges edges and nothing else, or short rows.
 // Parts of split rows come first, then whole rows, longest first within windows of kSortWindow rows, so that what runs
-// side by side ends together while rows that lie close, and so share neighbours, still run close.
+// side by side ends together while rows that lie close, and so share neighbours, still run close. Where there are few
+// edges, short rows are not put into bundles, but follow one another.
 struct RowWork {
   std::vector<RowItem> items;
   int64_t num_blocks = 0;  // items [0, num_blocks) have a block each
+  int64_t num_short = 0;   // where there are few edges: items behind those, in place of bundles
   int64_t num_parts = 0;
   std::vector<SplitRow> splits;
 
@@ -84,11 +89,12 @@ class RowWorkLayout final : public AdjacencyLayout {
   const SplitRow* splits() const { return splits_.as<SplitRow>(); }
   int64_t num_blocks() const { return num_blocks_; }
   int64_t num_bundles() const { return num_bundles_; }
+  int64_t num_short() const { return num_short_; }
   int64_t num_splits() const { return num_splits_; }
 
  private:
   Buffer items_, splits_;
-  int64_t num_blocks_ = 0, num_bundles_ = 0, num_splits_ = 0;
+  int64_t num_blocks_ = 0, num_bundles_ = 0, num_short_ = 0, num_splits_ = 0;
 };
 
 }  // namespace vicinal::cuda

@@ -14,35 +14,48 @@ namespace vicinal::cuda {
 
 template <class Layout>
 struct ShortRows {
-  static constexpr int kLoads = Layout::kVec > 4 ? 4 : 8;  // gathered rows per lane in flight
+  static constexpr int kLoads = 8;               // gathered rows per lane in flight
   static constexpr int kList = kShortEdges + 4;  // words from list to list: 4 more, so that groups use different banks
   static_assert(kBundleItems * kList <= kStagedWords);
 };
 
-// Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s.
+// Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s. Fills
+// each up to `longest` and whole steps with a source that is there: rows are loaded for it, too, and not added, for a
+// load that depends on a condition costs more.
 template <class Layout, class Mode>
 __device__ inline void StageRows(const RowsParams& params, const Item& mine, int longest, int lane,
                                  Staged<Mode>* staged) {
   constexpr int kWidth = 8, kHalf = kBundleItems / 2;  // kWidth lanes for each of half the items, then for the others
-  int64_t begin[2];
-  int count[2];
+  constexpr int kCount = 4;                            // each lane fetches two edges of either half's at a time
+  int64_t first[2];
+  int left[2], to[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int slot = half * kHalf + lane / kWidth;
-    begin[half] = static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot));
-    count[half] = __shfl_sync(kWholeWarp, mine.finish.count, slot);
+    first[half] =
+        static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot)) + lane % kWidth;
+    left[half] = __shfl_sync(kWholeWarp, mine.finish.count, slot) - lane % kWidth;
+    to[half] = slot * ShortRows<Layout>::kList + lane % kWidth;
   }
+  const int32_t* const col[2] = {params.adjacency.col + first[0], params.adjacency.col + first[1]};
 #pragma unroll 1
-  for (int first = lane % kWidth; first < longest; first += 2 * kWidth) {
-    int64_t edge[4];
-    int at[4];
+  for (int done = 0; done < longest; done += kCount / 2 * kWidth) {
+    const auto within = [&](int i) { return done + i / 2 * kWidth; };
+    const auto wanted = [&](int i) { return within(i) < left[i % 2]; };
+    int32_t source[kCount];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int within = first + i / 2 * kWidth, slot = i % 2 * kHalf + lane / kWidth;
-      edge[i] = begin[i % 2] + within;
-      at[i] = within < count[i % 2] ? slot * ShortRows<Layout>::kList + within : -1;
+    for (int i = 0; i < kCount; ++i) {
+      source[i] = 0;
+      if (wanted(i)) source[i] = __ldg(col[i % 2] + within(i));
     }
-    Stage(params, edge, at, staged);
+    float weight[kCount];
+    FetchWeights<Mode>(
+        params, source, [&](int i) { return first[i % 2] + within(i); }, wanted, weight);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      staged->source[to[i % 2] + within(i)] = source[i];
+      if constexpr (Mode::kWeighted) staged->weight[to[i % 2] + within(i)] = weight[i];
+    }
   }
 }
 
@@ -60,7 +73,7 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
       const FourSources source(staged, lists[r] + begin + four);
 #pragma unroll
       for (int i = four; i < four + 4; ++i) {
-        if (begin + i < counts[r]) x[r][i] = Gathered<Layout>(params, src, source[i - four]);
+        x[r][i] = Gathered<Layout>(params, src, source[i - four]);
       }
     }
   }
@@ -86,7 +99,7 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
 template <class Layout, class Mode, int kRows>
 __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
                                 const Staged<Mode>& staged, int slot) {
-  constexpr int kStep = ShortRows<Layout>::kLoads / kRows < 4 ? 4 : ShortRows<Layout>::kLoads / kRows;
+  constexpr int kStep = ShortRows<Layout>::kLoads / kRows;
   int lists[kRows], counts[kRows], longest = -1;
   float total[kRows][Layout::kVec];
 #pragma unroll
@@ -133,8 +146,9 @@ __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>
   const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
   if (longest < 0) return;
   __syncwarp();
-  if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
   StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
+  // Not before: the row's factor is waited for here.
+  if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
   AwaitFormer();
   __syncwarp();
   const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << kBundleItems) - 1u)) == 1u;

@@ -100,6 +100,7 @@ TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
   const Graph graph = Communities(40'000, 300);
   const RowWork work = MakeRowWork(graph.view(), pool);
   EXPECT_EQ(work.num_blocks, 0);
+  EXPECT_EQ(work.num_short, 0);
   int full = 0;
   for (int64_t bundle = 0; bundle < work.num_bundles(); ++bundle) {
     const RowItem* const items = &work.items[bundle * kBundleItems];
@@ -121,7 +122,10 @@ TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
   for (int64_t i = 0; i < static_cast<int64_t>(work.items.size()); ++i) {
     const RowItem& item = work.items[i];
     EXPECT_EQ(i < work.num_blocks, item.row < 0 || item.count > kShortEdges);
+    EXPECT_GE(item.count, 0);
   }
+  EXPECT_EQ(work.num_short, static_cast<int64_t>(work.items.size()) - work.num_blocks);
+  EXPECT_EQ(work.num_bundles(), 0);
 }
 
 TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
