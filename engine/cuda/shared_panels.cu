@@ -95,7 +95,7 @@ bool IsAligned(const SourceRows& rows) {
 
 PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
   PanelShape shape;
-  shape.warps = warps > 0 ? warps : kMaxWarps;
+  shape.warps = warps == kMaxWarps / 2 ? warps : kMaxWarps;
   shape.groups = GroupsFor(problem.width);
   shape.pitch = kLanes / shape.groups * kVec * static_cast<int>(sizeof(float));
   // More places would make panels too few to share out.

@@ -32,9 +32,10 @@ namespace vicinal::cuda {
 inline constexpr int kEntries = 4;
 // Rows of a warp.
 inline constexpr int kSlots = 8;
-// Of a cell; further staged edges (pairs for each group) are gathered, further direct edges get panels of their own.
-inline constexpr int kMostPairs = 255;
-inline constexpr int kMostDirect = 255;
+// Of a cell: as many staged edges (pairs for each group) as a panel has places, and as many direct ones as add up
+// without much rounding. Further staged edges are gathered, further direct edges get panels of their own.
+inline constexpr int kMostPairs = 64;
+inline constexpr int kMostDirect = 128;
 
 struct PanelShape {
   int warps = 0;   // of a thread block
@@ -100,7 +101,7 @@ class SharedPanelsLayout final : public AdjacencyLayout {
   Buffer source_, stream_, weight_, pieces_, begin_, first_piece_, cell_, row_;
 };
 
-// The shape that columns, `warps` (0: by the number of rows) and `uses` (0: the default) lead to.
+// The shape that columns, `warps` (16, or 32 for anything else) and `uses` (0: the default) lead to.
 PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses);
 
 // Bytes of scratch of a launch.
