@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor holds
+constexpr int64_t kMostRows = 8;          // of a group of lanes, one after the other
 
 // dst = epilogue(mean over heads), thread per element.
 __global__ void __launch_bounds__(kThreads)
@@ -131,10 +132,11 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   params.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
   params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
   // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
-  // count their edges.
+  // count their edges; as many as are asked for at once where they are shorter still.
   const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
-  params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, 4)) : 1;
+  const int64_t most_rows = problem.edges * kMostRows <= kAskedEdges * problem.rows ? kMostRows : kMostRows / 2;
+  params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
   const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
   params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);

@@ -20,6 +20,7 @@
 
 #include <iterator>
 
+#include "engine/cuda/async_copy.cuh"
 #include "engine/cuda/attention_scores.cuh"
 
 namespace vicinal::cuda {
@@ -318,6 +319,27 @@ __device__ inline uint32_t LowOffset(const int64_t* row_ptr, int row) {
   return __ldg(reinterpret_cast<const uint32_t*>(row_ptr + row));
 }
 
+// Of rows that have no more edges than that together, a group of lanes has the L2 fetch what lies where they point
+// before it begins. Otherwise a row of few edges has few bytes on their way, and none while its scores are made.
+constexpr int kAskedEdges = kAttentionBatch;
+
+// REQUIRES: no more than kAskedEdges edges, and their ids are there.
+template <class Layout>
+__device__ inline void AskForRows(const AttentionParams& params, const TileWork<Layout>& work,
+                                  const SourceStream<Layout>& sources) {
+  constexpr int kLine = 32;  // floats
+  const int begin = static_cast<int>(blockIdx.y) * Layout::kTile;
+  const int end = min(begin + Layout::kTile, params.heads * params.head_width);
+#pragma unroll
+  for (int slot = 0; slot * Layout::kRowLanes < kAskedEdges; ++slot) {
+    if (slot * Layout::kRowLanes + work.lane >= sources.stop) continue;
+    const int32_t source = sources.held[slot];
+    if (Layout::kKind == AttentionKind::kGat) Prefetch(params.scored.row(source) + work.first_head);
+#pragma unroll 1
+    for (int column = begin; column < end; column += kLine) Prefetch(params.value.row(source) + column);
+  }
+}
+
 // Neighbouring rows, without those that are cut. What the next one needs is on its way while one is worked on. No row
 // has 2^31 edges or more.
 template <class Layout>
@@ -333,6 +355,10 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   const int64_t start = __ldg(adjacency.row_ptr + first);
   const uint32_t base = static_cast<uint32_t>(start);
   SourceStream<Layout> sources{adjacency.col + start, static_cast<int>(LowOffset(adjacency.row_ptr, last) - base)};
+  if (params.rows_per_group > 1 && sources.stop <= kAskedEdges) {
+    sources.Load(0, work.lane);
+    AskForRows<Layout>(params, work, sources);
+  }
   uint32_t next_end = first < last ? LowOffset(adjacency.row_ptr, first + 1) : base;
   float next_own = first < last && has_own ? own_of(first) : 0.0f;
   int begin = 0;

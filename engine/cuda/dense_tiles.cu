@@ -23,6 +23,7 @@
 #include <cmath>
 
 #include "engine/cuda/balanced_rows.h"
+#include "engine/cuda/bulk_copy.cuh"
 #include "engine/cuda/dense_tiles.h"
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/row_load.cuh"

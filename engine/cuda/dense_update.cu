@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows
-// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_staged.cuh), and a thread per element
-// for few inputs (dense_update_few_inputs.cuh).
+// (dense_update_tiles.cuh), inputs shared out among warps for fewer (dense_update_staged.cuh, and for many inputs
+// dense_update_rounds.cuh), and a thread per element for few inputs (dense_update_few_inputs.cuh).
 //
 // Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
 // number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
@@ -9,11 +9,10 @@
 // freely. Bound by arithmetic for wide outputs, by reading src for narrow ones. No TF32, no tensor cores.
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <utility>
 
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/dense_update_few_inputs.cuh"
+#include "engine/cuda/dense_update_rounds.h"
 #include "engine/cuda/dense_update_staged.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
@@ -33,6 +32,11 @@ constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16;
 // for 19,717 rows of 500 inputs, as fast for 13,752 of 767, 22 % slower for 40,000 of 602. With 32 columns it was 30 %
 // faster for 6,000 rows of 602 inputs, and was not measured for more.
 constexpr int64_t kSplitInputs = 192, kStagedNarrowRows = 150, kStagedWideRows = 48;
+// Up to so many inputs they can be split among the warps of one round. With 32 columns boxes are as fast from fewer on,
+// where there are rows enough (times tiles across, per multiprocessor) for high tiles: 1433 inputs took 3 % less time
+// for 2,708 rows and 8 % more for 1,000.
+constexpr int64_t kOneRoundInputs = StagedTile<8, 1>::kMaxFolds * kFoldInputs;
+constexpr int64_t kBoxedWideInputs = 1024, kBoxedWideRows = 16;
 // From so many per multiprocessor on, large tiles leave none waiting for long.
 constexpr int64_t kManyTiles = 3;
 // Up to so many inputs the zeros of a last deep panel cost more than deep panels gain.
@@ -78,51 +82,31 @@ cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
   }
 }
 
-// Rows of 16 columns that a quarter of a multiprocessor goes through, one fold at a time: what time goes with, within a
-// few percent of what was measured on an H200. Warps share out to the quarters whole, and blocks that find no room come
-// later.
 template <class T>
-int64_t StagedCost(const DenseParams& params, const LaunchTarget& target) {
-  constexpr int64_t kQuarters = 4;
-  const StagedRounds<T> folds(params.in_width);
-  const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
-  const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / folds.Shared());
-  const int64_t waves = (blocks + resident - 1) / resident;
-  return waves * folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
-}
+struct Staged {
+  // Rows of 16 columns that a quarter of a multiprocessor goes through, one fold at a time: what time goes with, within
+  // a few percent of what was measured on an H200. Warps share out to the quarters whole, and blocks that find no room
+  // come later.
+  static int64_t Cost(const DenseParams& params, const LaunchTarget& target) {
+    constexpr int64_t kQuarters = 4;
+    const int warps = T::Warps(params.in_width);
+    const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
+    const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / T::Shared(warps));
+    const int64_t waves = (blocks + resident - 1) / resident;
+    return waves * ((resident * warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
+  }
 
-template <class T>
-cudaError_t LaunchStagedTile(const DenseParams& params, const LaunchTarget& target) {
-  const auto kernel = &DenseStaged<T>;
-  const StagedRounds<T> folds(params.in_width);
-  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, folds.Shared());
-  if (error != cudaSuccess) return error;
-  const unsigned across = static_cast<unsigned>(Across<T>(params.dst));
-  const dim3 blocks(across, static_cast<unsigned>(Tiles<T>(params.dst)) / across);
-  kernel<<<blocks, 32 * folds.warps, folds.Shared(), target.stream>>>(params, folds.rounds);
-  return cudaGetLastError();
-}
-
-struct StagedChoice {
-  int64_t (*cost)(const DenseParams&, const LaunchTarget&);
-  cudaError_t (*launch)(const DenseParams&, const LaunchTarget&);
-
-  template <class T>
-  static constexpr StagedChoice Of() {
-    return {&StagedCost<T>, &LaunchStagedTile<T>};
+  static cudaError_t Launch(const DenseParams& params, const LaunchTarget& target) {
+    const auto kernel = &DenseStaged<T>;
+    const int warps = T::Warps(params.in_width), bytes = T::Shared(warps);
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (error != cudaSuccess) return error;
+    const unsigned across = static_cast<unsigned>(Across<T>(params.dst));
+    const dim3 blocks(across, static_cast<unsigned>(Tiles<T>(params.dst)) / across);
+    kernel<<<blocks, 32 * warps, bytes, target.stream>>>(params);
+    return cudaGetLastError();
   }
 };
-
-// Of tiles that cost the same the highest: it reads the weights least often.
-template <int kPacks, int... kThreadRows>
-cudaError_t LaunchStaged(std::integer_sequence<int, kThreadRows...>, const DenseParams& params,
-                         const LaunchTarget& target) {
-  static constexpr StagedChoice kChoices[] = {StagedChoice::Of<StagedTile<kThreadRows, kPacks>>()...};
-  const auto cheaper = [&](const StagedChoice& a, const StagedChoice& b) {
-    return a.cost(params, target) < b.cost(params, target);
-  };
-  return std::min_element(std::begin(kChoices), std::end(kChoices), cheaper)->launch(params, target);
-}
 
 template <int kCols>
 cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& target) {
@@ -140,12 +124,19 @@ cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) 
     return params.dst.cols <= 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
   }
   if (!CanBeStaged(params, kStagedNarrowRows * target.multiprocessors)) return LaunchTiles<Narrow>(params, target);
-  return LaunchStaged<1>(std::integer_sequence<int, 8, 7, 6, 4, 2>(), params, target);
+  if (params.in_width > kOneRoundInputs) return LaunchDenseRounds(params, target);
+  // The highest tiles first: they read the weights least often.
+  return LaunchCheapest<Staged<StagedTile<8, 1>>, Staged<StagedTile<7, 1>>, Staged<StagedTile<6, 1>>,
+                        Staged<StagedTile<4, 1>>, Staged<StagedTile<2, 1>>>(params, target);
 }
 
 cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {
-  if (CanBeStaged(params, kStagedWideRows * target.multiprocessors / Across<StagedTile<2, 2>>(params.dst))) {
-    return LaunchStaged<2>(std::integer_sequence<int, 8, 6, 4, 2>(), params, target);
+  const int64_t across = Across<StagedTile<2, 2>>(params.dst);
+  if (CanBeStaged(params, kStagedWideRows * target.multiprocessors / across)) {
+    const bool enough = params.dst.rows * across >= kBoxedWideRows * target.multiprocessors;
+    if (params.in_width > (enough ? kBoxedWideInputs : kOneRoundInputs)) return LaunchDenseRounds(params, target);
+    return LaunchCheapest<Staged<StagedTile<8, 2>>, Staged<StagedTile<6, 2>>, Staged<StagedTile<4, 2>>,
+                          Staged<StagedTile<2, 2>>>(params, target);
   }
   if (params.dst.cols <= Middle::kCols) return LaunchTiles<Middle>(params, target);
   if (Tiles<Wide>(params.dst) < kManyTiles * target.multiprocessors) return LaunchTiles<Small>(params, target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for some thousands of rows and fewer: too few for tiles that have all inputs to themselves
-// (dense_update_tiles.cuh) to go round.
+// The kernel of dense_update for some thousands of rows and fewer, too few for tiles that have all inputs to themselves
+// (dense_update_tiles.cuh) to go round, and no more inputs than a block has warps for.
 //
 // Idea. The folds of a row are shared out among a block's warps, two to a warp; their sums then meet in shared memory
 // and are added in order: the same chain for every element as in the tiles, evaluated in parallel. The launcher takes a
@@ -15,7 +15,6 @@
 #ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_STAGED_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_UPDATE_STAGED_CUH_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "engine/cuda/dense_update_tiles.cuh"
@@ -34,34 +33,17 @@ struct StagedTile {
   static constexpr int kWeights = kDepth * kCols;                          // floats of a fold
   static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;  // floats
   static constexpr int kRing = kStages * kStage, kSums = kFoldLanes * kElements;
-  static constexpr int kMaxWarps = 12, kMaxShared = 227 * 1024;
+  static constexpr int kMaxWarps = 12, kMaxShared = 227 * 1024, kMaxFolds = kMaxWarps * kFoldLanes;
 
-  // Bytes of shared memory. In a product of one round the sums lie where the rings were, and there are no totals.
-  static constexpr int Shared(int warps, bool one_round) {
-    const int floats = one_round ? warps * std::max(kRing, kSums) : warps * (kRing + kSums) + kElements;
-    return floats * static_cast<int>(sizeof(float));
-  }
-  static constexpr int MaxWarpsOfRounds() {
-    int warps = kMaxWarps;
-    while (Shared(warps, false) > kMaxShared) warps -= 2;
-    return warps;
-  }
-};
+  // Bytes of shared memory. A warp's sums lie where its ring was.
+  static constexpr int Shared(int warps) { return warps * kRing * static_cast<int>(sizeof(float)); }
+  static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxShared);
 
-// How the folds of a product are shared out: `warps` warps, an even number, work on two each at a time.
-template <class T>
-struct StagedRounds {
-  static_assert(T::Shared(T::kMaxWarps, true) <= T::kMaxShared && T::MaxWarpsOfRounds() >= 8);
-  int warps, rounds;
-
-  explicit StagedRounds(int64_t in_width) {
+  // An even number.
+  static constexpr int Warps(int64_t in_width) {
     const int folds = static_cast<int>((in_width + kFoldInputs - 1) / kFoldInputs);
-    const int most = T::kFoldLanes * (folds <= T::kFoldLanes * T::kMaxWarps ? T::kMaxWarps : T::MaxWarpsOfRounds());
-    rounds = (folds + most - 1) / most;
-    warps = ((folds + rounds - 1) / rounds + 2 * T::kFoldLanes - 1) / (2 * T::kFoldLanes) * 2;
+    return (folds + 2 * kFoldLanes - 1) / (2 * kFoldLanes) * 2;
   }
-
-  int Shared() const { return T::Shared(warps, rounds == 1); }
 };
 
 // Where a lane stands. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes 2
@@ -73,11 +55,11 @@ struct StagedLane {
       : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
 };
 
-// A warp's copies into its ring, a panel of both its folds at a time. Panels are counted through all rounds.
+// A warp's copies into its ring, a panel of both its folds at a time.
 template <class T>
 class StagedCopies {
  public:
-  __device__ StagedCopies(const DenseParams& params, int64_t row0, int64_t col0, int per_round, int first, float* ring)
+  __device__ StagedCopies(const DenseParams& params, int64_t row0, int64_t col0, int first, float* ring)
       : src_(reinterpret_cast<const char*>(params.src.data + row0 * params.src.stride)),
         weight_bytes_(col0 + Column() < params.weight_stride ? 16 : 0),
         // Where W has no such columns its first stand in, and none of them is read.
@@ -87,17 +69,15 @@ class StagedCopies {
         last_row_(static_cast<int>(min(params.dst.rows - row0, int64_t{T::kRows})) - 1),
         weight_stride_(static_cast<int>(params.weight_stride)),
         in_width_(static_cast<int>(params.in_width)),
-        per_round_(per_round),
         first_(first),
         rows_to_(ring + Strip() * T::kDepth + (Lane() % 4 ^ Strip() / 2 % 4) * 4),
         weights_to_(ring + T::kStrips * T::kDepth + Lane() * 4) {}
 
   // Zeros beyond the last input; rows beyond the last are copies of it; nothing where there is no fold.
   __device__ void Start(int panel, int stage) const {
-    const int fold = panel / T::kPanels * per_round_ + first_;
-    const int inputs = panel % T::kPanels * T::kDepth;
-    if (fold * kFoldInputs + inputs < in_width_) {
-      const int input = (fold + Strip() % 2) * kFoldInputs + inputs + Lane() % 4 * 4;
+    const int inputs = panel * T::kDepth;
+    if (panel < T::kPanels && first_ * kFoldInputs + inputs < in_width_) {
+      const int input = (first_ + Strip() % 2) * kFoldInputs + inputs + Lane() % 4 * 4;
       const int valid = max(min(in_width_ - input, 4), 0) * 4;
       const char* const from = src_ + (valid > 0 ? int64_t{input} * 4 : 0);
       float* const to = rows_to_ + stage * T::kStage;
@@ -110,7 +90,7 @@ class StagedCopies {
 #pragma unroll
       for (int f = 0; f < T::kFoldLanes; ++f) {
         // Beyond the last fold its weights stand in, for zeros.
-        const int first = min(fold + f, last_fold) * kFoldInputs + inputs;
+        const int first = min(first_ + f, last_fold) * kFoldInputs + inputs;
         float* const weights_to = weights_to_ + stage * T::kStage + f * T::kWeights;
 #pragma unroll
         for (int i = 0; i < T::kDepth; i += 32 / kColumnLanes) {
@@ -132,7 +112,7 @@ class StagedCopies {
   const int weight_bytes_;
   const float* const weight_;
   const int stride_;  // bytes
-  const int last_row_, weight_stride_, in_width_, per_round_, first_;
+  const int last_row_, weight_stride_, in_width_, first_;
   float* const rows_to_;
   float* const weights_to_;
 };
@@ -167,22 +147,21 @@ __device__ __noinline__ inline void StoreElementRarely(const DenseParams* params
   params->dst.data[row * params->dst.stride + col] = ApplyEpilogue(params->epilogue, x, row, col);
 }
 
-// Adds a round's sums to the totals, in order; after the last round, epilogue and store instead. Sums of folds that are
+// Adds the sums of all folds in order, those of two warps at a time, then epilogue and store. Sums of folds that are
 // not there are zeros.
 template <class T>
-__device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_t col0, const float* sums, int folds,
-                                 int round, int rounds, float* totals) {
+__device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_t col0, const float* shared) {
+  const int warps = static_cast<int>(blockDim.x) / 32;
 #pragma unroll 1
   for (int e = static_cast<int>(threadIdx.x); e < T::kElements; e += static_cast<int>(blockDim.x)) {
-    float total = round == 0 ? 0.0f : totals[e];
+    float total = 0.0f;
 #pragma unroll 1
-    for (int f = 0; f < folds; f += 4) {
+    for (int w = 0; w < warps; w += 2) {
+      const float* const sums = shared + w * T::kRing + e;
 #pragma unroll
-      for (int g = 0; g < 4; ++g) total += sums[(f + g) * T::kElements + e];
-    }
-    if (round + 1 < rounds) {
-      totals[e] = total;
-      continue;
+      for (int g = 0; g < 2 * T::kFoldLanes; ++g) {
+        total += sums[g / T::kFoldLanes * T::kRing + g % T::kFoldLanes * T::kElements];
+      }
     }
     const int64_t row = row0 + e / T::kCols, col = col0 + e % T::kCols;
     if (row >= params.dst.rows || col >= params.dst.cols) continue;
@@ -197,58 +176,48 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_
 }
 
 // Blocks side by side make the tiles side by side, which have the same rows. REQUIRES: rows of src aligned to 16 bytes,
-// an even number of warps.
+// an even number of warps, two for each four folds.
 template <class T>
-__global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
-    DenseStaged(const __grid_constant__ DenseParams params, int rounds) {
+__global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid_constant__ DenseParams params) {
   LetNextBegin();
   extern __shared__ __align__(16) float shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int warps = static_cast<int>(blockDim.x) / 32, per_round = warps * T::kFoldLanes;
+  const int fold = warp * T::kFoldLanes;
   const int64_t row0 = int64_t{blockIdx.y} * T::kRows, col0 = int64_t{blockIdx.x} * T::kCols;
   float* const ring = shared + warp * T::kRing;
-  float* const sums = shared + (rounds == 1 ? 0 : warps * T::kRing);
-  float* const totals = sums + per_round * T::kElements;  // where there are rounds
-  const StagedCopies<T> copies(params, row0, col0, per_round, warp * T::kFoldLanes, ring);
+  const StagedCopies<T> copies(params, row0, col0, fold, ring);
 #pragma unroll 1
   for (int panel = 0; panel < T::kStages - 1; ++panel) copies.Start(panel, panel);
 
   const StagedLane my(lane);
   const float* const my_rows = ring + (my.row * T::kFoldLanes + my.fold) * T::kDepth;
   const float* const my_weights = ring + T::kStrips * T::kDepth + my.fold * T::kWeights + my.col * 4;
-  float* const my_sums = sums + (warp * T::kFoldLanes + my.fold) * T::kElements + my.row * T::kCols + my.col * 4;
+  float* const my_sums = ring + my.fold * T::kElements + my.row * T::kCols + my.col * 4;
+  float sum[T::kThreadRows][T::kPacks][4] = {};
   int stage = 0, next = T::kStages - 1;
 #pragma unroll 1
-  for (int round = 0; round < rounds; ++round) {
-    const int fold = round * per_round + warp * T::kFoldLanes;
-    float sum[T::kThreadRows][T::kPacks][4] = {};
-#pragma unroll 1
-    for (int panel = 0; panel < T::kPanels; ++panel) {
-      AwaitCopies<T::kStages - 2>();
-      __syncwarp();  // all lanes' copies are there, and all have read what is overwritten now
-      copies.Start(round * T::kPanels + panel + T::kStages - 1, next);
-      if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.in_width)) {
-        MultiplyStaged<T>(my_rows + stage * T::kStage, my.row, my_weights + stage * T::kStage, sum);
-      }
-      stage = stage + 1 == T::kStages ? 0 : stage + 1;
-      next = next + 1 == T::kStages ? 0 : next + 1;
+  for (int panel = 0; panel < T::kPanels; ++panel) {
+    AwaitCopies<T::kStages - 2>();
+    __syncwarp();  // all lanes' copies are there, and all have read what is overwritten now
+    copies.Start(panel + T::kStages - 1, next);
+    if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.in_width)) {
+      MultiplyStaged<T>(my_rows + stage * T::kStage, my.row, my_weights + stage * T::kStage, sum);
     }
-    if (rounds == 1) {
-      AwaitCopies<0>();
-      __syncthreads();  // the sums take the rings' place
-    }
-#pragma unroll
-    for (int i = 0; i < T::kThreadRows; ++i) {
-#pragma unroll
-      for (int p = 0; p < T::kPacks; ++p) {
-        const float(&x)[4] = sum[i][p];
-        StorePack<4>(my_sums + i * T::kRowLanes * T::kCols + p * 16, {x[0], x[1], x[2], x[3]});
-      }
-    }
-    __syncthreads();
-    AddStaged<T>(params, row0, col0, sums, per_round, round, rounds, totals);
-    if (round + 1 < rounds) __syncthreads();
+    stage = stage + 1 == T::kStages ? 0 : stage + 1;
+    next = next + 1 == T::kStages ? 0 : next + 1;
   }
+  AwaitCopies<0>();
+  __syncwarp();  // the sums take the ring's place
+#pragma unroll
+  for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+    for (int p = 0; p < T::kPacks; ++p) {
+      const float(&x)[4] = sum[i][p];
+      StorePack<4>(my_sums + i * T::kRowLanes * T::kCols + p * 16, {x[0], x[1], x[2], x[3]});
+    }
+  }
+  __syncthreads();
+  AddStaged<T>(params, row0, col0, shared);
 }
 
 }  // namespace vicinal::cuda

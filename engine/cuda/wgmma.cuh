@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hopper's matrix product of a warpgroup (PTX ISA, wgmma.mma_async.m64nNk16, bfloat16 to float32) with A in registers
-// and B in shared memory, and the barriers and copies that feed it. Needs sm_90a.
+// and B in shared memory. Needs sm_90a; bulk_copy.cuh has the barriers and copies that feed it.
 //
 // A (64 x 16): thread t of the warpgroup holds, for rows r = 16 * (t / 32) + t % 32 / 4 and r + 8 and columns
 // c = 2 * (t % 4), the pairs (r, c), (r + 8, c), (r, c + 8), (r + 8, c + 8). The accumulator (64 x N): d[4j + 0, 1] are
@@ -11,34 +11,6 @@
 #include <cstdint>
 
 namespace vicinal::cuda {
-
-__device__ inline uint32_t SharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
-
-__device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-__device__ inline void FenceBarrierInit() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-// Arrives, and lets the barrier's phase end only when `bytes` more have been copied to shared memory.
-__device__ inline void ArriveExpecting(uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-__device__ inline void Arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ inline void AwaitPhase(uint32_t barrier, int parity) {
-  asm volatile(
-      "{\n.reg .pred p;\nAGAIN_%=:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-      "@p bra DONE_%=;\nbra AGAIN_%=;\nDONE_%=:\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
-// Copies `bytes` (a multiple of 16) from global to shared memory; their arrival counts for `barrier`.
-__device__ inline void CopyBulk(uint32_t shared, const void* global, int bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
-               "l"(global), "r"(bytes), "r"(barrier)
-               : "memory");
-}
 
 // B (16 x N), columns side by side, in blocks of 64 columns of `block_bytes` each: a row of a block is 128 bytes with
 // the 128-byte swizzle (16-byte unit u of row r lies at u ^ (r % 8)); `address` is that of row 0 of block 0.

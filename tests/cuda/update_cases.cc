@@ -78,12 +78,12 @@ void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, co
 
 void DenseCases(Gpu& gpu, Report& report) {
   // Few inputs; inputs split, in one round and in several; tiles of 16, 32 and 64 columns.
-  const int64_t shapes[][3] = {{1, 1, 1},        {5, 3, 2},       {127, 16, 16},    {129, 33, 17},    {300, 602, 41},
-                               {64, 64, 64},     {77, 500, 65},   {2708, 1433, 16}, {10, 4000, 7},    {5001, 129, 13},
-                               {5001, 65, 29},   {5001, 100, 64}, {9000, 100, 130}, {40000, 66, 37},  {2200, 5120, 3},
-                               {9, 6000, 70},    {2700, 2700, 9}, {1300, 5100, 35}, {2708, 193, 24},  {9001, 602, 16},
-                               {3327, 1301, 16}, {4001, 603, 13}, {8001, 194, 12},  {2708, 1433, 32}, {3327, 2000, 30},
-                               {6000, 195, 20}};
+  const int64_t shapes[][3] = {{1, 1, 1},        {5, 3, 2},        {127, 16, 16},    {129, 33, 17},    {300, 602, 41},
+                               {64, 64, 64},     {77, 500, 65},    {2708, 1433, 16}, {10, 4000, 7},    {5001, 129, 13},
+                               {5001, 65, 29},   {5001, 100, 64},  {9000, 100, 130}, {40000, 66, 37},  {2200, 5120, 3},
+                               {9, 6000, 70},    {2700, 2700, 9},  {1300, 5100, 35}, {2708, 193, 24},  {9001, 602, 16},
+                               {3327, 1301, 16}, {4001, 603, 13},  {8001, 194, 12},  {2708, 1433, 32}, {3327, 2000, 30},
+                               {6000, 195, 20},  {3327, 3703, 16}, {2500, 1601, 8},  {700, 1025, 31}};
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
@@ -206,6 +206,7 @@ void RunUpdateCases(Gpu& gpu, Report& report) {
   RowCountCases(gpu, report, 40'000, 602,
                 {1, 7, 100, 2'112, 2'113, 3'168, 3'169, 4'000, 6'336, 6'337, 8'448, 8'449, 19'800, 19'801});
   RowCountCases(gpu, report, 140'000, 66, {1, 5'000, 40'000});
+  RowCountCases(gpu, report, 7'000, 2'102, {1, 100, 1'000, 2'112, 2'113, 3'169, 4'225, 6'336});
   SparseCases(gpu, report);
   for (const HostGraph& graph : GraphZoo()) {
     if (graph.edges() < 50'000) SparseAggregateCases(gpu, report, graph);
