@@ -4,6 +4,7 @@
 // CUDA events, medians of 30, rotating sets of buffers; three rows are checked in double precision before a time
 // counts.
 //   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--addend] [--precision=tf32]
+//   [--kernel=NAME]
 //       [ROWSxINPUTSxOUTPUTS ...]
 // --addend: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
 // other: a change beside what was before.
@@ -30,6 +31,7 @@ ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA 
 ABSL_FLAG(bool, addend, false, "Products are added to what dst holds.");
 ABSL_FLAG(std::string, precision, "float32",
           "To what factors may be rounded: float32, tf32 (cuBLAS's too), bfloat16 or float16 (cuBLAS: in TF32).");
+ABSL_FLAG(std::string, kernel, "", "The backends' kernel; empty: the first that does not refuse.");
 ABSL_FLAG(double, budget_ms, 60, "Time for the launches of a product.");
 
 namespace vicinal::bench {
@@ -173,8 +175,12 @@ double TimeBackend(Gpu& gpu, const Product& product) {
   const Shape& shape = product.shape();
   const DenseUpdateProblem problem = {shape.rows, shape.inputs, shape.outputs, Precision()};
   const auto& kernels = gpu.registry().dense_update.kernels();
-  const RegisteredKernel<DenseUpdateKernel>& kernel = **std::find_if(
-      kernels.begin(), kernels.end(), [&](const auto& one) { return one->kernel().Refuses(problem).empty(); });
+  const std::string wanted = absl::GetFlag(FLAGS_kernel);
+  const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& one) {
+    return one->kernel().Refuses(problem).empty() && (wanted.empty() || one->kernel().name() == wanted);
+  });
+  if (found == kernels.end()) return std::numeric_limits<double>::infinity();
+  const RegisteredKernel<DenseUpdateKernel>& kernel = **found;
   std::vector<float> weight = product.weight();
   std::vector<char> packed(kernel.kernel().PackedBytes(shape.outputs, shape.inputs));
   kernel.kernel().Pack({weight.data(), shape.outputs, shape.inputs, shape.inputs}, packed.data());

@@ -19,8 +19,8 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   registry.attention.Add(MakePlainAttention());
   registry.message_reduce.Add(MakeTemplateSpmm());
   registry.edge_scores.Add(MakeTemplateSddmm());
-  registry.dense_update.Add(MakeTensorTiles());
   registry.dense_update.Add(MakeDenseUpdate());
+  registry.dense_update.Add(MakeTensorTiles());
   registry.sparse_update.Add(MakeWarpRows());
   registry.sparse_update.Add(MakeSparseUpdate());
   registry.sparse_aggregate_update.Add(MakeSparseAggregateUpdate());

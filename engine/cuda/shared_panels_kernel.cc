@@ -36,11 +36,12 @@ class SharedPanelsKernel final : public CudaKernel<AggregateKernel> {
   }
   int64_t Evaluation(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);
-    return kSharedPanelsEvaluation + (int64_t{shape.places} << 14) + shape.rows() + std::min(shape.uses, 255);
+    return kSharedPanelsEvaluation + ((shape.groups * 64 + shape.warps) << 8) + std::min(shape.uses, 255);
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);
-    return absl::StrCat("panels of ", shape.places, ", ", shape.rows(), " rows, ", shape.uses, " uses");
+    return absl::StrCat("panels of ", shape.places, " x ", shape.pitch, " bytes, ", shape.rows(), " rows, ", shape.uses,
+                        " uses");
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
                                           LayoutSource& source) const override {

@@ -5,15 +5,16 @@
 // Idea. Few inputs make products of GNN layers a matter of memory once multiplications cost nothing, so factors stay
 // float32 in memory and in shared memory and are rounded (to nearest; ties to even, in TF32 away from zero) on their
 // way into the tensor cores' registers: no second copy of the features, no pass to make one. Panels of kDepth inputs
-// travel by asynchronous copies, two under way while one is multiplied; a warp makes 16 rows x kCols. Rows are padded
-// in shared memory so that a warp's reads of fragments (mma.sync m16n8k8 for TF32, m16n8k16 for 16 bits) meet in no
-// bank.
+// travel by asynchronous copies, others under way while one is multiplied; a warp makes 16 rows x kCols. Rows are
+// padded in shared memory so that a warp's reads of fragments (mma.sync m16n8k8 for TF32, m16n8k16 for 16 bits) meet in
+// no bank.
 //
 // Moves each input once for each kCols outputs, each weight once per block, each output once. A row's bits depend on
 // that row and on kDepth alone: whatever the block, its sums go through the same instructions in the same order.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/cuda/async_copy.cuh"
@@ -27,7 +28,6 @@ namespace {
 constexpr int kLanes = 32;
 constexpr int kWarpRows = 16;
 constexpr int kDepth = 32;
-constexpr int kStages = 3;
 
 // A pair of neighbouring inputs as one register, the first in its low half.
 template <ProductPrecision kPrecision>
@@ -112,11 +112,16 @@ struct TensorParams {
   int64_t weight_stride;
   MatrixView dst;
   Epilogue epilogue;
+  int64_t tiles;  // of dst; those of the same rows follow one another
+  int col_tiles;
   bool aligned;  // rows of src begin at multiples of 16 bytes
+  bool pairs;    // pairs of columns of dst begin at multiples of 8 bytes
 };
 
-template <ProductPrecision kPrecision_, int kCols_>
+// kStages: panels in shared memory.
+template <ProductPrecision kPrecision_, int kCols_, int kStages_>
 struct TensorTile {
+  static constexpr int kStages = kStages_;
   static constexpr ProductPrecision kPrecision = kPrecision_;
   using Step = cuda::Step<kPrecision>;
   static constexpr int kCols = kCols_;
@@ -161,78 +166,110 @@ __device__ inline void FetchWeights(const TensorParams& params, int64_t first_in
   }
 }
 
+// Makes a lane's results of its sums of a tile, and stores them.
+template <class T>
+__device__ inline void StoreTile(const TensorParams& params, int64_t first_row, int64_t first_col,
+                                 const float (&sum)[T::kCols / 8][4]) {
+#pragma unroll
+  for (int j = 0; j < T::kCols / 8; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int64_t row = first_row + 8 * half, col = first_col + 8 * j;
+      if (row >= params.dst.rows || col >= params.dst.cols) continue;
+      const bool both = col + 1 < params.dst.cols;
+      const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
+      const EpilogueTerms next = both ? TermsOf(params.epilogue, row, col + 1) : terms;
+      const float2 x = make_float2(ApplyEpilogue(params.epilogue, terms, sum[j][2 * half]),
+                                   ApplyEpilogue(params.epilogue, next, sum[j][2 * half + 1]));
+      float* const dst = params.dst.data + row * params.dst.stride + col;
+      if (both && params.pairs) {
+        *reinterpret_cast<float2*>(dst) = x;
+      } else {
+        dst[0] = x.x;
+        if (both) dst[1] = x.y;
+      }
+    }
+  }
+}
+
+// Blocks take tile after tile: the first panels of the next travel while this one is multiplied and stored.
 template <class T>
 __global__ void __launch_bounds__(256) MultiplyTiles(const __grid_constant__ TensorParams params) {
   extern __shared__ __align__(16) float shared[];
   const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
   const int rows = static_cast<int>(blockDim.x) / kLanes * kWarpRows, down = lane / 4, across = lane % 4;
-  const int64_t first_row = int64_t{blockIdx.x} * rows, first_col = int64_t{blockIdx.y} * T::kCols;
   const int panels = static_cast<int>((params.src.cols + kDepth - 1) / kDepth);
-  const auto stage = [&](int panel) { return shared + panel % kStages * T::StageFloats(rows); };
-  const auto fetch = [&](int panel) {
-    if (panel < panels) {
-      FetchRows<T>(params, first_row, int64_t{panel} * kDepth, rows, stage(panel));
-      FetchWeights<T>(params, int64_t{panel} * kDepth, first_col, stage(panel) + rows * T::Step::kStride);
+  const auto row_of = [&](int64_t tile) { return tile / params.col_tiles * rows; };
+  const auto col_of = [&](int64_t tile) { return tile % params.col_tiles * T::kCols; };
+  int64_t fetched_tile = blockIdx.x;
+  int fetched_panel = 0, to = 0, from = 0;  // stages
+  const auto fetch = [&] {
+    if (fetched_tile < params.tiles) {
+      float* const stage = shared + to * T::StageFloats(rows);
+      FetchRows<T>(params, row_of(fetched_tile), int64_t{fetched_panel} * kDepth, rows, stage);
+      FetchWeights<T>(params, int64_t{fetched_panel} * kDepth, col_of(fetched_tile), stage + rows * T::Step::kStride);
+      if (++fetched_panel == panels) fetched_panel = 0, fetched_tile += gridDim.x;
+      if (++to == T::kStages) to = 0;
     }
     CommitCopies();
   };
-  float sum[T::kCols / 8][4] = {};
-  for (int panel = 0; panel < kStages - 1; ++panel) fetch(panel);
+  for (int i = 0; i < T::kStages - 1; ++i) fetch();
 #pragma unroll 1
-  for (int panel = 0; panel < panels; ++panel) {
-    AwaitCopies<kStages - 2>();
-    // It has come, for all, and nobody reads the one before any more.
-    __syncthreads();
-    fetch(panel + kStages - 1);
-    const float* const a = stage(panel) + (warp * kWarpRows + down) * T::Step::kStride;
-    const float* const b = stage(panel) + rows * T::Step::kStride + down;
+  for (int64_t tile = blockIdx.x; tile < params.tiles; tile += gridDim.x) {
+    float sum[T::kCols / 8][4] = {};
+#pragma unroll 1
+    for (int panel = 0; panel < panels; ++panel) {
+      AwaitCopies<T::kStages - 2>();
+      // It has come, for all, and nobody reads the one before any more.
+      __syncthreads();
+      fetch();
+      const float* const stage = shared + from * T::StageFloats(rows);
+      const float* const a = stage + (warp * kWarpRows + down) * T::Step::kStride;
+      const float* const b = stage + rows * T::Step::kStride + down;
 #pragma unroll
-    for (int input = 0; input < kDepth; input += T::Step::kInputs) {
-      typename T::Step step;
-      step.LoadA(a + input, across);
+      for (int input = 0; input < kDepth; input += T::Step::kInputs) {
+        typename T::Step step;
+        step.LoadA(a + input, across);
 #pragma unroll
-      for (int j = 0; j < T::kCols / 8; ++j) {
-        step.Multiply(b + input * T::kWeightStride + 8 * j, T::kWeightStride, across, sum[j]);
+        for (int j = 0; j < T::kCols / 8; ++j) {
+          step.Multiply(b + input * T::kWeightStride + 8 * j, T::kWeightStride, across, sum[j]);
+        }
       }
+      if (++from == T::kStages) from = 0;
     }
-  }
-#pragma unroll
-  for (int j = 0; j < T::kCols / 8; ++j) {
-    EpilogueTerms terms[4];
-    int64_t row[4], col[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      row[i] = first_row + warp * kWarpRows + down + i / 2 * 8;
-      col[i] = first_col + 8 * j + 2 * across + i % 2;
-      if (row[i] < params.dst.rows && col[i] < params.dst.cols) terms[i] = TermsOf(params.epilogue, row[i], col[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (row[i] >= params.dst.rows || col[i] >= params.dst.cols) continue;
-      params.dst.data[row[i] * params.dst.stride + col[i]] = ApplyEpilogue(params.epilogue, terms[i], sum[j][i]);
-    }
+    StoreTile<T>(params, row_of(tile) + warp * kWarpRows + down, col_of(tile) + 2 * across, sum);
   }
 }
 
 template <class T>
-cudaError_t LaunchTile(const TensorParams& params, const LaunchTarget& target) {
-  // Tall blocks load weights less often; lower ones where those would leave multiprocessors idle.
-  int warps = 8;
-  while (warps > 1 && params.dst.rows < int64_t{target.multiprocessors} * warps * kWarpRows) warps /= 2;
-  const int rows = warps * kWarpRows, bytes = kStages * T::StageFloats(rows) * static_cast<int>(sizeof(float));
+cudaError_t LaunchTile(TensorParams params, int warps, const LaunchTarget& target) {
+  const int rows = warps * kWarpRows, bytes = T::kStages * T::StageFloats(rows) * static_cast<int>(sizeof(float));
   const cudaError_t error = cudaFuncSetAttribute(MultiplyTiles<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) return error;
-  const dim3 grid(static_cast<unsigned>((params.dst.rows + rows - 1) / rows),
-                  static_cast<unsigned>((params.dst.cols + T::kCols - 1) / T::kCols));
-  MultiplyTiles<T><<<grid, warps * kLanes, bytes, target.stream>>>(params);
+  params.col_tiles = static_cast<int>((params.dst.cols + T::kCols - 1) / T::kCols);
+  params.tiles = (params.dst.rows + rows - 1) / rows * params.col_tiles;
+  // As many blocks as fit side by side: a multiprocessor has 227 KB of shared memory, a block takes 1 KB more than its.
+  const int64_t resident = std::clamp(232448 / (bytes + 1024), 1, 32 / warps);
+  const int64_t blocks = std::min(params.tiles, resident * target.multiprocessors);
+  MultiplyTiles<T><<<static_cast<unsigned>(blocks), warps * kLanes, bytes, target.stream>>>(params);
   return cudaGetLastError();
+}
+
+template <ProductPrecision kPrecision, int kCols>
+cudaError_t LaunchRows(const TensorParams& params, const LaunchTarget& target) {
+  // Tall blocks load weights less often; lower ones, with more panels under way, where those would leave
+  // multiprocessors idle.
+  int warps = 8;
+  while (warps > 1 && params.dst.rows < int64_t{target.multiprocessors} * warps * kWarpRows) warps /= 2;
+  return warps == 8 ? LaunchTile<TensorTile<kPrecision, kCols, 3>>(params, warps, target)
+                    : LaunchTile<TensorTile<kPrecision, kCols, 8>>(params, warps, target);
 }
 
 template <ProductPrecision kPrecision>
 cudaError_t LaunchColumns(const TensorParams& params, const LaunchTarget& target) {
-  if (params.dst.cols <= 16) return LaunchTile<TensorTile<kPrecision, 16>>(params, target);
-  if (params.dst.cols <= 32) return LaunchTile<TensorTile<kPrecision, 32>>(params, target);
-  return LaunchTile<TensorTile<kPrecision, 64>>(params, target);
+  if (params.dst.cols <= 16) return LaunchRows<kPrecision, 16>(params, target);
+  if (params.dst.cols <= 32) return LaunchRows<kPrecision, 32>(params, target);
+  return LaunchRows<kPrecision, 64>(params, target);
 }
 
 }  // namespace
@@ -240,8 +277,14 @@ cudaError_t LaunchColumns(const TensorParams& params, const LaunchTarget& target
 cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const bool aligned = reinterpret_cast<uintptr_t>(args.src.data) % 16 == 0 && args.src.stride % 4 == 0;
-  const TensorParams params = {
-      args.src, static_cast<const float*>(args.weight), PackedStride(args.dst.cols), args.dst, args.epilogue, aligned};
+  TensorParams params;
+  params.src = args.src;
+  params.weight = static_cast<const float*>(args.weight);
+  params.weight_stride = PackedStride(args.dst.cols);
+  params.dst = args.dst;
+  params.epilogue = args.epilogue;
+  params.aligned = aligned;
+  params.pairs = reinterpret_cast<uintptr_t>(args.dst.data) % 8 == 0 && args.dst.stride % 2 == 0;
   switch (args.problem.precision) {
     case ProductPrecision::kTf32:
       return LaunchColumns<ProductPrecision::kTf32>(params, target);

@@ -18,10 +18,19 @@ Refusal RefusesWidth(int64_t width) {
   return width > kMaxWidth ? absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width) : Refusal();
 }
 
+// Whether tensor_tiles is known to be faster: it takes 353 us in place of 459 for 232,965 x 602 x 64 on an H200. With
+// fewer rows or inputs a float32 product is as fast, and more exact than was asked for.
+bool IsFasterRounded(const DenseUpdateProblem& problem) {
+  return problem.precision != ProductPrecision::kFloat32 && problem.rows >= int64_t{1} << 17 && problem.in_width >= 512;
+}
+
 class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
  public:
   DenseUpdate() : CudaWeightedKernel("register_tiles") {}
-  Refusal Refuses(const DenseUpdateProblem& problem) const override { return RefusesWidth(problem.out_width); }
+  Refusal Refuses(const DenseUpdateProblem& problem) const override {
+    if (IsFasterRounded(problem)) return "the request lets factors be rounded, and tensor_tiles is faster for so many";
+    return RefusesWidth(problem.out_width);
+  }
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
     return static_cast<size_t>(DensePackedFloats(out_width, in_width)) * sizeof(float);
   }

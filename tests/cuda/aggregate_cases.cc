@@ -77,9 +77,10 @@ void Widen(const std::vector<uint16_t>& narrow, Storage storage, HostMatrix* out
 }
 
 // Nothing where the kernel finds that the adjacency is not for it. Without `prepared`, as in a receptive field: no
-// layout.
+// layout. `made_for`: the problem that the layout is made for, if not the case's.
 std::optional<HostMatrix> Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
-                              const KernelConfig& config = {}, bool prepared = true) {
+                              const KernelConfig& config = {}, bool prepared = true,
+                              const AggregateProblem* made_for = nullptr) {
   const DeviceGraph graph(*gpu.device, c.graph);
   const DeviceMatrix src(*gpu.device, c.src, c.src_layout, 1e30f);
   AggregateArgs args;
@@ -98,7 +99,7 @@ std::optional<HostMatrix> Run(Gpu& gpu, Report& report, const RegisteredKernel<A
   LayoutSource source(args.adjacency, c.graph.blocks, *gpu.device);
   AdjacencyLayoutRef layout;
   if (prepared && !kernel.kernel().LayoutName(args.problem, config).empty()) {
-    auto made = kernel.kernel().MakeLayout(args.problem, config, source);
+    auto made = kernel.kernel().MakeLayout(made_for != nullptr ? *made_for : args.problem, config, source);
     if (made.status().code() == absl::StatusCode::kFailedPrecondition) return std::nullopt;
     MustBeOk(made.status(), "making a layout");
     layout = *std::move(made);
@@ -311,6 +312,34 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
+// Problems whose layouts have the same name share one: what is made for one width serves the other.
+void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+  constexpr int64_t kWidths[] = {8, 16, 24, 32, 48, 64, 96, 200};
+  for (const HostGraph& graph : zoo) {
+    for (const int64_t width : kWidths) {
+      if (!report.IsMine()) continue;
+      const Case c{graph, Reduce::kSum, true, RandomMatrix(graph.cols, width, 13 + width), {}, {}, 0.0f, {}, {}};
+      const std::vector<double> want = Wanted(c);
+      for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+        const AggregateProblem problem = ProblemOf(c);
+        if (!kernel->kernel().Refuses(problem).empty() || kernel->kernel().LayoutName(problem, {}).empty()) continue;
+        for (const int64_t other : kWidths) {
+          AggregateProblem made_for = problem;
+          made_for.width = other;
+          if (other == width || kernel->kernel().LayoutName(made_for, {}) != kernel->kernel().LayoutName(problem, {})) {
+            continue;
+          }
+          const std::optional<HostMatrix> got = Run(gpu, report, *kernel, c, {}, true, &made_for);
+          if (!got.has_value()) continue;
+          const std::string name(kernel->kernel().name());
+          report.Check("aggregate shared layouts", c.Name(name) + ", made for " + std::to_string(other), *got, *got,
+                       want, kernel->kernel().deterministic({}) ? Report::kRelativeL2 : 1e-5);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void RunAggregateCases(Gpu& gpu, Report& report) {
@@ -322,6 +351,7 @@ void RunAggregateCases(Gpu& gpu, Report& report) {
   RangeCases(gpu, report, zoo);
   NarrowCases(gpu, report, zoo);
   SubsetCases(gpu, report, zoo);
+  SharedLayoutCases(gpu, report, zoo);
 }
 
 }  // namespace vicinal::cuda_test

@@ -3,6 +3,7 @@
 #ifndef VICINAL_TESTS_CUDA_CASES_H_
 #define VICINAL_TESTS_CUDA_CASES_H_
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -23,6 +24,14 @@ void RunUpdateCases(Gpu& gpu, Report& report);
 void RunProductPrecisionCases(Gpu& gpu, Report& report);
 void RunRowwiseCases(Gpu& gpu, Report& report);
 void RunFieldCases(Gpu& gpu, Report& report);
+
+// The product that plans take unless a request says otherwise.
+inline const RegisteredKernel<DenseUpdateKernel>& ExactProduct(const Gpu& gpu) {
+  const auto& kernels = gpu.registry.dense_update.kernels();
+  return **std::find_if(kernels.begin(), kernels.end(), [](const auto& kernel) {
+    return kernel->kernel().Refuses({1, 1, 1}).empty();
+  });
+}
 
 // Bias, addend and activation on the device. The addend lies as dst does; `in_place`: it is dst.
 struct DeviceEpilogue {

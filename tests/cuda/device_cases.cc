@@ -51,7 +51,7 @@ struct Product {
   DenseUpdateArgs args;
 
   explicit Product(Gpu& gpu)
-      : kernel(*gpu.registry.dense_update.kernels().front()),
+      : kernel(ExactProduct(gpu)),
         src(*gpu.device, RandomMatrix(kRows, kIn, 71), {}, 0.0f),
         dst(*gpu.device, FilledMatrix(kRows, kOut, 0.0f), {}, 0.0f) {
     std::vector<float> weight = RandomVector(kOut * kIn, 72);

@@ -33,7 +33,7 @@ class Chain {
         begin_(a_.Download(*gpu.device)),
         bias_(*gpu.device, RandomVector(width, 93)),
         mean_(*gpu.registry.aggregate.kernels().front()),
-        product_(*gpu.registry.dense_update.kernels().front()),
+        product_(ExactProduct(gpu)),
         sparse_(*gpu.registry.sparse_update.kernels().front()) {
     MeanArgs(graph);
     std::vector<float> weight = RandomVector(width * width, 94);

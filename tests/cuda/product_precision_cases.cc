@@ -109,7 +109,7 @@ void RunProductPrecisionCases(Gpu& gpu, Report& report) {
   for (const ProductPrecision precision :
        {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
     for (const auto& kernel : gpu.registry.dense_update.kernels()) {
-      // Those that do not round are measured elsewhere.
+      // Those that do not round are tested elsewhere.
       if (kernel->kernel().Refuses({1, 1, 1}).empty()) continue;
       Products products(gpu, report, *kernel, precision);
       for (const auto& [rows, inputs, outputs] : shapes) products.Check(rows, inputs, outputs);
