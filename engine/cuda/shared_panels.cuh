@@ -58,7 +58,8 @@ enum class Join { kSum, kWeightedSum, kMax };
 template <class Element_, int kGroups_, Join kJoin_>
 struct Panel {
   using Element = Element_;
-  using Raw = typename std::conditional_t<std::is_same_v<Element, float>, float4, uint2>;
+  using Load = RowLoad<Element_, kVec>;
+  using Raw = typename Load::Raw;
   static constexpr Join kJoin = kJoin_;
   static constexpr int kGroups = kGroups_, kTile = kLanes / kGroups * kVec;
   static constexpr int kRowBytes = kTile * static_cast<int>(sizeof(Element));
@@ -71,15 +72,6 @@ struct Panel {
   __device__ static float With(float so_far, float weight, float value) {
     if constexpr (kJoin == Join::kMax) return fmaxf(so_far, weight * value);
     return kJoin == Join::kWeightedSum ? fmaf(weight, value, so_far) : so_far + value;
-  }
-  __device__ static float At(const float4& raw, int i) { return RowLoad<float, 4>::At(raw, i); }
-  __device__ static float At(const uint2& raw, int i) {
-    const uint32_t word = i < 2 ? raw.x : raw.y;
-    if constexpr (std::is_same_v<Element, Bfloat16>) {
-      return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
-    } else {
-      return __half2float(__ushort_as_half(static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)));
-    }
   }
 };
 
@@ -176,7 +168,7 @@ struct Place {
 template <class P>
 __device__ inline void Add(const typename P::Raw& raw, float weight, float (&sum)[kVec]) {
 #pragma unroll
-  for (int c = 0; c < kVec; ++c) sum[c] = P::With(sum[c], weight, P::At(raw, c));
+  for (int c = 0; c < kVec; ++c) sum[c] = P::With(sum[c], weight, P::Load::At(raw, c));
 }
 
 // Joins a cell's direct edges, two of each group in flight.
