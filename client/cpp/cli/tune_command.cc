@@ -31,6 +31,12 @@ absl::StatusOr<std::vector<int64_t>> Integers(const Arguments& args, const std::
   return values;
 }
 
+// Of any length: what is too large gets a message of its own.
+bool IsWholeNumber(const std::string& word) {
+  const size_t digits = word.starts_with('-') ? 1 : 0;
+  return word.size() > digits && word.find_first_not_of("0123456789", digits) == std::string::npos;
+}
+
 // "KERNEL" or "KERNEL:parameter=value,parameter=value".
 absl::Status ParseForce(const std::string& text, v1::ForcedKernel* force) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
@@ -38,9 +44,13 @@ absl::Status ParseForce(const std::string& text, v1::ForcedKernel* force) {
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(parts.second, ',', absl::SkipEmpty()))) {
     const std::pair<std::string, std::string> parameter = absl::StrSplit(word, absl::MaxSplits('=', 1));
     int64_t value = 0;
-    if (parameter.first.empty() || !ParseInt(parameter.second, &value) || value != static_cast<int32_t>(value)) {
+    if (parameter.first.empty() || !IsWholeNumber(parameter.second)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--force needs KERNEL or KERNEL:PARAMETER=VALUE,..., not '", text, "'"));
+    }
+    if (!ParseInt(parameter.second, &value) || value != static_cast<int32_t>(value)) {
+      return absl::InvalidArgumentError(absl::StrCat("--force gives '", parameter.first, "' the value ",
+                                                     parameter.second, "; it has to be a number of 32 bits"));
     }
     if (force->parameters().count(parameter.first) != 0) {
       return absl::InvalidArgumentError(absl::StrCat("--force names the parameter '", parameter.first, "' twice"));

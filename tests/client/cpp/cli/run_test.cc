@@ -410,6 +410,8 @@ TEST_F(RunTest, TuneRefusesWhatMakesNoSense) {
                            "--budget 0", "--budget 601", "--operation conv"}) {
     EXPECT_EQ(Vicinal(std::string("graph tune g ") + rest), kExitUsage) << rest;
   }
+  EXPECT_EQ(Vicinal("graph tune g --force k:tile=99999999999999999999"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("'tile' the value 99999999999999999999; it has to be a number of 32 bits"));
   EXPECT_TRUE(server_.seen().tune.name().empty());
 }
 
