@@ -35,8 +35,8 @@ struct Block {
   std::vector<uint16_t> cell;   // [panels, warps, kSlots]
   std::vector<uint16_t> stream;
   std::vector<float> weight;
-  std::vector<int64_t> begin;  // [warps, panels] of each panel in `stream`
-  std::vector<int64_t> cost;   // [panels + 1] of the panels before
+  std::vector<int64_t> begin;       // [warps, panels] of each panel in `stream`
+  std::vector<int64_t> cost = {0};  // [panels + 1] of the panels before
 };
 
 class BlockMaker {
@@ -188,7 +188,6 @@ class BlockMaker {
       return i < static_cast<int64_t>(block_->begin.size()) ? block_->begin[i]
                                                             : static_cast<int64_t>(block_->stream.size());
     };
-    block_->cost.assign(1, 0);
     for (int64_t panel = 0; panel < block_->panels; ++panel) {
       int64_t cost = kPanelCost;
       for (int64_t i = panel; i < shape_.warps * block_->panels; i += block_->panels) {
