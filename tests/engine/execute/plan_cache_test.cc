@@ -78,6 +78,12 @@ TEST_F(PlanCacheTest, FindsWhatWasPutByAllOfItsKey) {
   other.forced["aggregate"] = "reference";
   EXPECT_EQ(cache_.Find(PlanKey::Of(other)), nullptr);
   other = Request(1);
+  other.precision = Storage::kBfloat16;
+  EXPECT_EQ(cache_.Find(PlanKey::Of(other)), nullptr);
+  other = Request(1);
+  other.products = ProductPrecision::kTf32;
+  EXPECT_EQ(cache_.Find(PlanKey::Of(other)), nullptr);
+  other = Request(1);
   other.features.nnz = 77;
   EXPECT_EQ(cache_.Find(PlanKey::Of(other)), plan) << "the number of nonzeros is not part of it";
 }
