@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "engine/base/status.h"
 #include "engine/engine.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "vicinal/v1/graph.pb.h"
@@ -26,6 +27,14 @@ ForcedKernels KernelsOf(const v1::ExecutionOptions& options);
 StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field);          // unspecified: kAuto
 StatusOr<Storage> FromProto(v1::Precision precision);                  // unspecified: kFloat32
 StatusOr<ProductPrecision> FromProto(v1::ProductPrecision precision);  // unspecified: kFloat32
+// Kernels and precisions of a request of nodes or of graphs.
+template <class Request>
+Status FillExecution(const v1::ExecutionOptions& options, Request* request) {
+  request->forced = KernelsOf(options);
+  VICINAL_ASSIGN_OR_RETURN(request->precision, FromProto(options.precision()));
+  VICINAL_ASSIGN_OR_RETURN(request->products, FromProto(options.product_precision()));
+  return OkStatus();
+}
 // INVALID_ARGUMENT unless `name` is in the grammar.
 Status CheckName(std::string_view name, std::string_view field);
 

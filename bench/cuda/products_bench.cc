@@ -3,9 +3,8 @@
 // float32 with TF32 off unless --precision says so, the faster of the two layouts of W there. Rows lie as a plan's do.
 // CUDA events, medians of 30, rotating sets of buffers; three rows are checked in double precision before a time
 // counts.
-//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--addend] [--precision=tf32]
-//   [--kernel=NAME]
-//       [ROWSxINPUTSxOUTPUTS ...]
+//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [OPTIONS] [ROWSxINPUTSxOUTPUTS
+//   ...]
 // --addend: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
 // other: a change beside what was before.
 #include <cublas_v2.h>
@@ -39,9 +38,10 @@ namespace {
 
 ProductPrecision Precision() {
   for (const ProductPrecision precision :
-       {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
+       {ProductPrecision::kFloat32, ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
     if (absl::GetFlag(FLAGS_precision) == ToString(precision)) return precision;
   }
+  MustBeOk(absl::InvalidArgumentError("it is float32, tf32, bfloat16 or float16"), "--precision");
   return ProductPrecision::kFloat32;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/attention.cuh"
 
 namespace vicinal::cuda {
@@ -22,11 +23,6 @@ __global__ void __launch_bounds__(kThreads)
   float sum = 0.0f;
   for (int k = 0; k < heads; ++k) sum += heads_out[(row * heads + k) * dst.cols + col];
   dst.data[row * dst.stride + col] = ApplyEpilogue(epilogue, __fdiv_rn(sum, static_cast<float>(heads)), row, col);
-}
-
-template <class View>
-bool InPacks(const View& view) {
-  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.stride % 4 == 0;
 }
 
 // 4 where every matrix can be read 16 bytes at a time and no pack has columns of two heads. What a pack of GAT's values

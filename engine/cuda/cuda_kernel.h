@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/cuda/cuda_device.h"
 #include "engine/cuda/cuda_error.h"
@@ -20,6 +21,9 @@ namespace vicinal::cuda {
 
 // Widths that blocks count in 32 bits.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
+inline Refusal RefusesWidth(int64_t width) {
+  return width > kMaxWidth ? absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width) : Refusal();
+}
 // Rows (and cells of long rows) that a grid can hold.
 inline constexpr int64_t kMaxItems = int64_t{1} << 31;
 

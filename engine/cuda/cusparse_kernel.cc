@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/mutex.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/cuda_device.h"
 #include "engine/cuda/cuda_error.h"
 #include "engine/cuda/cusparse_library.h"
@@ -51,11 +52,6 @@ cusparseSpMMAlg_t Named(int algorithm) {
 
 // Rows of matrices of our own begin at 16 bytes.
 int64_t StrideFor(int64_t width) { return (width + 3) / 4 * 4; }
-
-template <class View>
-bool IsAligned(const View& view) {
-  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.stride % 4 == 0;
-}
 
 class CusparseLayout final : public AdjacencyLayout {
  public:
@@ -214,12 +210,12 @@ class CusparseKernel final : public AggregateKernel {
     const int64_t stride = StrideFor(args.dst.cols);
     float* const copies = static_cast<float*>(scratch);
     ConstMatrixView src = args.src;
-    if (args.src_scale != nullptr || !IsAligned(src)) {
+    if (args.src_scale != nullptr || !InPacks(src)) {
       const MatrixView copy = {copies, src.rows, src.cols, stride};
       VICINAL_RETURN_IF_ERROR(CudaStatus(LaunchCopySources(args, copy, target), "cusparse"));
       src = copy;
     }
-    const bool direct = args.self_scale == 0.0f && args.epilogue.IsPlain() && IsAligned(args.dst);
+    const bool direct = args.self_scale == 0.0f && args.epilogue.IsPlain() && InPacks(args.dst);
     const MatrixView sums =
         direct ? args.dst : MatrixView{copies + args.src.rows * stride, args.dst.rows, args.dst.cols, stride};
     VICINAL_RETURN_IF_ERROR(static_cast<const CusparseLayout*>(args.layout)->Multiply(src, sums, target.stream));

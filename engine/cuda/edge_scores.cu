@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/edge_scores.h"
 #include "engine/cuda/message.cuh"
 #include "engine/cuda/row_pieces.cuh"
@@ -276,11 +277,6 @@ void LaunchProducts(Params params, int64_t edges, cudaStream_t stream) {
   } else {
     EdgeProducts<kVec, 8, 1><<<Blocks<8>(edges, params), kThreads, 0, stream>>>(params);
   }
-}
-
-template <class View>
-bool InPacks(const View& view) {
-  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.stride % 4 == 0;
 }
 
 }  // namespace

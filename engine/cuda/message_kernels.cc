@@ -18,7 +18,7 @@ constexpr int64_t kSerialEvaluation = 1;
 
 // What blocks count in 32 bits.
 Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
-  if (width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width);
+  if (Refusal refusal = RefusesWidth(width); !refusal.empty()) return refusal;
   if (rows >= kMaxItems || edges / kScoreEdges >= kMaxItems)
     return "only graphs of fewer than 2^31 rows and 2^36 edges";
   return {};

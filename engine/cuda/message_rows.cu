@@ -11,6 +11,7 @@
 // * (4 + 4 weighted + 4 * width) bytes of gather, rows * 8 * width for targets and results.
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/message.cuh"
 #include "engine/cuda/message_reduce.h"
 #include "engine/cuda/row_pieces.cuh"
@@ -200,10 +201,6 @@ void LaunchLanes(const Params& params, cudaStream_t stream) {
   } else {
     LaunchReduce<kVec, 32>(params, stream);
   }
-}
-
-bool InPacks(const ConstMatrixView& view) {
-  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.stride % 4 == 0;
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ StatusOr<AdjacencyLayoutRef> MakeGroups(const NeighborGroupConfig& config, Layou
 
 Refusal RefusesShape(const AggregateProblem& problem) {
   if (problem.storage != Storage::kFloat32) return "only float32 rows";
-  if (problem.width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", problem.width);
+  if (Refusal refusal = RefusesWidth(problem.width); !refusal.empty()) return refusal;
   if (problem.rows >= kMaxItems || problem.edges / kLeastGroup + problem.rows >= kMaxItems) {
     return "only graphs of fewer than 2^31 rows and groups";
   }

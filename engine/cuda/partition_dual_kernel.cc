@@ -34,7 +34,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
     if (problem.storage != Storage::kFloat32) return "only float32 rows";
     if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
     if (problem.weighted && !problem.source_scaled) return "only weights of 1 or per source; these are per edge";
-    if (problem.width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", problem.width);
+    if (Refusal refusal = RefusesWidth(problem.width); !refusal.empty()) return refusal;
     if (problem.edges + problem.rows >= kMaxItems) return "only graphs of fewer than 2^31 rows and edges";
     return {};
   }

@@ -7,6 +7,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/base/vocabulary.h"
 #include "engine/kernels/operations.h"
@@ -38,46 +39,27 @@ struct RowLoad<float, 4> {
   __device__ static float At(const Raw& raw, int i) { return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w; }
 };
 
+// Words of two elements.
 __device__ inline uint32_t WordOf(const uint4& raw, int i) {
   return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w;
 }
-
-template <>
-struct RowLoad<Bfloat16, 8> {
-  using Raw = uint4;
-  __device__ static Raw Load(const Bfloat16* p) { return *reinterpret_cast<const uint4*>(p); }
-  __device__ static float At(const Raw& raw, int i) {
-    const uint32_t word = WordOf(raw, i / 2);
-    return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
-  }
-};
-
-template <>
-struct RowLoad<Float16, 8> {
-  using Raw = uint4;
-  __device__ static Raw Load(const Float16* p) { return *reinterpret_cast<const uint4*>(p); }
-  __device__ static float At(const Raw& raw, int i) {
-    const uint32_t word = WordOf(raw, i / 2);
-    return __half2float(__ushort_as_half(static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)));
-  }
-};
-
 __device__ inline uint32_t WordOf(const uint2& raw, int i) { return i == 0 ? raw.x : raw.y; }
 
-template <>
-struct RowLoad<Bfloat16, 4> {
-  using Raw = uint2;
-  __device__ static Raw Load(const Bfloat16* p) { return *reinterpret_cast<const uint2*>(p); }
+// 4 or 8 elements of 16 bits.
+template <int kVec>
+struct RowLoad<Bfloat16, kVec> {
+  using Raw = std::conditional_t<kVec == 8, uint4, uint2>;
+  __device__ static Raw Load(const Bfloat16* p) { return *reinterpret_cast<const Raw*>(p); }
   __device__ static float At(const Raw& raw, int i) {
     const uint32_t word = WordOf(raw, i / 2);
     return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
   }
 };
 
-template <>
-struct RowLoad<Float16, 4> {
-  using Raw = uint2;
-  __device__ static Raw Load(const Float16* p) { return *reinterpret_cast<const uint2*>(p); }
+template <int kVec>
+struct RowLoad<Float16, kVec> {
+  using Raw = std::conditional_t<kVec == 8, uint4, uint2>;
+  __device__ static Raw Load(const Float16* p) { return *reinterpret_cast<const Raw*>(p); }
   __device__ static float At(const Raw& raw, int i) {
     const uint32_t word = WordOf(raw, i / 2);
     return __half2float(__ushort_as_half(static_cast<uint16_t>(i % 2 == 0 ? word : word >> 16)));

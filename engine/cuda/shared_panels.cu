@@ -97,9 +97,8 @@ PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
   PanelShape shape;
   shape.warps = warps == kMaxWarps / 2 ? warps : kMaxWarps;
   shape.groups = GroupsFor(problem.width);
-  shape.pitch = kLanes / shape.groups * kVec * static_cast<int>(sizeof(float));
   // More places would make panels too few to share out.
-  shape.places = std::min(kMostPlaces, kPanelBytes / shape.pitch) * shape.warps / kMaxWarps;
+  shape.places = std::min(kMostPlaces, kPanelBytes / shape.pitch()) * shape.warps / kMaxWarps;
   shape.uses = uses > 0 ? uses : 8;
   return shape;
 }

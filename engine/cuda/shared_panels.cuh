@@ -234,7 +234,7 @@ struct Shared {
     return reinterpret_cast<uint16_t*>(base + 2 * places * (pitch + 4)) + (i & 1) * warps * kSlots;
   }
   static int Bytes(const PanelShape& shape) {
-    return 2 * (shape.places * (shape.pitch + 4) + shape.rows() * static_cast<int>(sizeof(uint16_t)));
+    return 2 * (shape.places * (shape.pitch() + 4) + shape.rows() * static_cast<int>(sizeof(uint16_t)));
   }
 };
 

@@ -41,10 +41,11 @@ struct PanelShape {
   int warps = 0;   // of a thread block
   int groups = 0;  // of lanes of a warp, which have different edges of a row
   int places = 0;  // of a panel, for one source each but for the last
-  int pitch = 0;   // bytes from place to place
   int uses = 0;
 
   int rows() const { return warps * kSlots; }
+  // Bytes from place to place: 16 for each lane of a group.
+  int pitch() const { return 32 * 16 / groups; }
 };
 
 // Panels [first, first + count) of a block of rows: the work of one thread block, whose sums become number `sums`.

@@ -26,7 +26,7 @@ class SharedPanelsKernel final : public CudaKernel<AggregateKernel> {
  public:
   SharedPanelsKernel() : CudaKernel("shared_panels") {}
   Refusal Refuses(const AggregateProblem& problem) const override {
-    if (problem.width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", problem.width);
+    if (Refusal refusal = RefusesWidth(problem.width); !refusal.empty()) return refusal;
     if (problem.rows >= kMaxItems || problem.edges >= kMaxItems) return "only graphs of fewer than 2^31 rows and edges";
     return {};
   }
@@ -41,8 +41,8 @@ class SharedPanelsKernel final : public CudaKernel<AggregateKernel> {
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);
-    return absl::StrCat("panels of ", shape.places, " x ", shape.pitch, " bytes, ", shape.rows(), " rows, ", shape.uses,
-                        " uses");
+    return absl::StrCat("panels of ", shape.places, " x ", shape.pitch(), " bytes, ", shape.rows(), " rows, ",
+                        shape.uses, " uses");
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
                                           LayoutSource& source) const override {

@@ -46,7 +46,7 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
   TemplateSpmmAggregate() : CudaKernel("template_spmm") {}
   Refusal Refuses(const AggregateProblem& problem) const override {
     if (problem.storage != Storage::kFloat32) return "only float32 rows";
-    if (problem.width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth, "; this is ", problem.width);
+    if (Refusal refusal = RefusesWidth(problem.width); !refusal.empty()) return refusal;
     if (problem.rows >= kMaxItems || problem.edges >= kMaxItems) {
       return "only graphs of fewer than 2^31 rows and edges";
     }

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/async_copy.cuh"
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
@@ -276,14 +277,13 @@ cudaError_t LaunchColumns(const TensorParams& params, const LaunchTarget& target
 
 cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const bool aligned = reinterpret_cast<uintptr_t>(args.src.data) % 16 == 0 && args.src.stride % 4 == 0;
   TensorParams params;
   params.src = args.src;
   params.weight = static_cast<const float*>(args.weight);
   params.weight_stride = PackedStride(args.dst.cols);
   params.dst = args.dst;
   params.epilogue = args.epilogue;
-  params.aligned = aligned;
+  params.aligned = InPacks(args.src);
   params.pairs = reinterpret_cast<uintptr_t>(args.dst.data) % 8 == 0 && args.dst.stride % 2 == 0;
   switch (args.problem.precision) {
     case ProductPrecision::kTf32:

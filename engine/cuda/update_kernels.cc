@@ -14,25 +14,27 @@
 namespace vicinal::cuda {
 namespace {
 
-Refusal RefusesWidth(int64_t width) {
-  return width > kMaxWidth ? absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width) : Refusal();
-}
-
 // Whether tensor_tiles is known to be faster: it takes 353 us in place of 459 for 232,965 x 602 x 64 on an H200. With
 // fewer rows or inputs a float32 product is as fast, and more exact than was asked for.
 bool IsFasterRounded(const DenseUpdateProblem& problem) {
   return problem.precision != ProductPrecision::kFloat32 && problem.rows >= int64_t{1} << 17 && problem.in_width >= 512;
 }
 
-class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
+// Weights as dense_update.h packs them.
+class DenseProduct : public CudaWeightedKernel<DenseUpdateKernel> {
  public:
-  DenseUpdate() : CudaWeightedKernel("register_tiles") {}
+  using CudaWeightedKernel::CudaWeightedKernel;
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    return static_cast<size_t>(DensePackedFloats(out_width, in_width)) * sizeof(float);
+  }
+};
+
+class DenseUpdate final : public DenseProduct {
+ public:
+  DenseUpdate() : DenseProduct("register_tiles") {}
   Refusal Refuses(const DenseUpdateProblem& problem) const override {
     if (IsFasterRounded(problem)) return "the request lets factors be rounded, and tensor_tiles is faster for so many";
     return RefusesWidth(problem.out_width);
-  }
-  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
-    return static_cast<size_t>(DensePackedFloats(out_width, in_width)) * sizeof(float);
   }
 
  protected:
@@ -42,18 +44,15 @@ class DenseUpdate final : public CudaWeightedKernel<DenseUpdateKernel> {
 };
 
 // Where a request lets factors be rounded.
-class TensorTiles final : public CudaWeightedKernel<DenseUpdateKernel> {
+class TensorTiles final : public DenseProduct {
  public:
-  TensorTiles() : CudaWeightedKernel("tensor_tiles") {}
+  TensorTiles() : DenseProduct("tensor_tiles") {}
   Refusal Refuses(const DenseUpdateProblem& problem) const override {
     if (problem.precision == ProductPrecision::kFloat32) return "only where a request lets factors be rounded";
     return RefusesWidth(problem.out_width);
   }
   int64_t Evaluation(const DenseUpdateProblem& problem, const KernelConfig&) const override {
     return kTensorTilesEvaluation + static_cast<int64_t>(problem.precision);
-  }
-  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
-    return static_cast<size_t>(DensePackedFloats(out_width, in_width)) * sizeof(float);
   }
 
  protected:

@@ -100,10 +100,8 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
     }
     VICINAL_ASSIGN_OR_RETURN(out->features, FromProto(*features, "features"));
   }
-  out->forced = KernelsOf(execution);
   VICINAL_ASSIGN_OR_RETURN(out->receptive_field, FromProto(execution.receptive_field()));
-  VICINAL_ASSIGN_OR_RETURN(out->precision, FromProto(execution.precision()));
-  VICINAL_ASSIGN_OR_RETURN(out->products, FromProto(execution.product_precision()));
+  VICINAL_RETURN_IF_ERROR(FillExecution(execution, out));
   out->limits = call.limits;
   return OkStatus();
 }
@@ -160,9 +158,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
   if (out.ptr.shape.size() == 1 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
     return OverLimit("max_batch_graphs", "graphs.ptr", out.ptr.shape[0] - 1, limits_.max_batch_graphs);
   }
-  out.forced = KernelsOf(request.execution());
-  VICINAL_ASSIGN_OR_RETURN(out.precision, FromProto(request.execution().precision()));
-  VICINAL_ASSIGN_OR_RETURN(out.products, FromProto(request.execution().product_precision()));
+  VICINAL_RETURN_IF_ERROR(FillExecution(request.execution(), &out));
   VICINAL_ASSIGN_OR_RETURN(const ReceptiveField field, FromProto(request.execution().receptive_field()));
   if (field != ReceptiveField::kAuto) {
     return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",

@@ -59,10 +59,8 @@ Status ServerHandler::Explain(Call& call, const v1::ExplainRequest& request, v1:
   call.model = target.model;
   target.output = request.output().empty() ? "logits" : request.output();
   target.nodes.all = true;
-  target.forced = KernelsOf(request.execution());
   VICINAL_RETURN_IF_ERROR(FromProto(request.execution().receptive_field()).status());
-  VICINAL_ASSIGN_OR_RETURN(target.precision, FromProto(request.execution().precision()));
-  VICINAL_ASSIGN_OR_RETURN(target.products, FromProto(request.execution().product_precision()));
+  VICINAL_RETURN_IF_ERROR(FillExecution(request.execution(), &target));
   target.limits = call.limits;
   VICINAL_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(target));
   *response = ToProto(explanation);

@@ -9,24 +9,16 @@
 
 #include "engine/cuda/edge_blocks.h"
 #include "engine/cuda/neighbor_group_layout.h"
+#include "tests/cuda/host_csr.h"
 
 namespace vicinal::cuda {
 namespace {
 
-struct Graph {
-  std::vector<int64_t> row_ptr = {0};
-  std::vector<int32_t> col;
-
-  CsrView view(int64_t cols) const {
-    const int64_t rows = static_cast<int64_t>(row_ptr.size()) - 1;
-    return {rows, cols, row_ptr.back(), row_ptr.data(), col.data(), nullptr};
-  }
-};
-
 // Rows of every length, hubs and empty ones among them, with some edges several times.
-Graph Skewed(int64_t rows, int64_t cols, uint32_t seed) {
+HostCsr Skewed(int64_t rows, int64_t cols, uint32_t seed) {
   std::mt19937 random(seed);
-  Graph graph;
+  HostCsr graph;
+  graph.cols = cols;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t degree = row % 97 == 5 ? 3000 : row % 7 == 0 ? 0 : static_cast<int64_t>(random() % 40);
     // Half of a row's edges lie nearby.
@@ -42,7 +34,7 @@ Graph Skewed(int64_t rows, int64_t cols, uint32_t seed) {
 }
 
 TEST(NeighborGroupsTest, CoverEveryRowInOrder) {
-  const Graph graph = Skewed(40'000, 500, 1);
+  const HostCsr graph = Skewed(40'000, 500, 1);
   ThreadPool one(1), two(2);
   for (const int size : {4, 7, 64}) {
     for (const int per_block : {1, 4, 128}) {
@@ -72,7 +64,7 @@ TEST(NeighborGroupsTest, CoverEveryRowInOrder) {
 
 // The pieces of a split row are the cells that its blocks write: two for each block, the first for its first row.
 TEST(NeighborGroupsTest, SplitRowsNameTheCellsOfTheirBlocks) {
-  const Graph graph = Skewed(3'000, 500, 2);
+  const HostCsr graph = Skewed(3'000, 500, 2);
   ThreadPool pool(2);
   for (const int per_block : {1, 3, 32}) {
     const HostNeighborGroups made = BuildNeighborGroups(graph.row_ptr.data(), 3'000, 16, per_block, pool);
@@ -120,8 +112,8 @@ TEST(CutPartsTest, RespectsBlocksAndSizes) {
 
 TEST(EdgeBlocksTest, EveryEdgeIsInAMaskOrInTheRest) {
   for (const int64_t least : {1, 40, 1'000'000}) {
-    const Graph graph = Skewed(1'000, 700, 3);
-    const CsrView view = graph.view(700);
+    const HostCsr graph = Skewed(1'000, 700, 3);
+    const CsrView view = graph.view();
     ThreadPool one(1), two(2);
     const auto row_parts = CutParts({}, 1'000, kStripRows), column_parts = CutParts({}, 700, kTileColumns);
     const HostEdgeBlocks made = BuildEdgeBlocks(view, row_parts, column_parts, least, two);

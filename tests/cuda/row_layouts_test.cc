@@ -11,23 +11,15 @@
 
 #include "engine/cuda/dense_tiles.h"
 #include "engine/cuda/row_work.h"
+#include "tests/cuda/host_csr.h"
 
 namespace vicinal::cuda {
 namespace {
 
-struct Graph {
-  int64_t cols = 0;
-  std::vector<int64_t> row_ptr = {0};
-  std::vector<int32_t> col;
-
-  int64_t rows() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
-  CsrView view() const { return {rows(), cols, row_ptr.back(), row_ptr.data(), col.data(), nullptr}; }
-};
-
 // Communities of 150 nodes, a hub, empty rows, and every eleventh edge twice.
-Graph Communities(int64_t nodes, int64_t hub_edges) {
+HostCsr Communities(int64_t nodes, int64_t hub_edges) {
   std::mt19937 random(3);
-  Graph graph;
+  HostCsr graph;
   graph.cols = nodes;
   for (int64_t row = 0; row < nodes; ++row) {
     const int64_t degree = row == 70 ? hub_edges : row % 9 == 0 ? 0 : 5 + row % 40;
@@ -55,7 +47,7 @@ int32_t RowOf(const RowWork& work, const RowItem& item) {
 TEST(RowWorkTest, EveryEdgeIsInOneItem) {
   ThreadPool pool(2);
   for (const auto& [nodes, hub] : {std::pair{1'500, 900}, {9'000, 10}, {9'000, 300}, {9'000, 5'000}}) {
-    const Graph graph = Communities(nodes, hub);
+    const HostCsr graph = Communities(nodes, hub);
     const RowWork work = MakeRowWork(graph.view(), pool);
     std::vector<int> seen(graph.col.size(), 0);
     std::vector<int> items_of_row(graph.rows(), 0);
@@ -78,7 +70,7 @@ TEST(RowWorkTest, EveryEdgeIsInOneItem) {
 
 TEST(RowWorkTest, LongRowsAreCutFromTheirOwnBeginning) {
   ThreadPool pool(1);
-  const Graph graph = Communities(9'000, 5'000);
+  const HostCsr graph = Communities(9'000, 5'000);
   const RowWork work = MakeRowWork(graph.view(), pool);
   const int64_t edges = graph.row_ptr[71] - graph.row_ptr[70];
   ASSERT_EQ(work.splits.size(), 1u);
@@ -97,7 +89,7 @@ TEST(RowWorkTest, LongRowsAreCutFromTheirOwnBeginning) {
 
 TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
   ThreadPool pool(2);
-  const Graph graph = Communities(40'000, 300);
+  const HostCsr graph = Communities(40'000, 300);
   const RowWork work = MakeRowWork(graph.view(), pool);
   EXPECT_EQ(work.num_blocks, 0);
   EXPECT_EQ(work.num_short, 0);
@@ -115,7 +107,7 @@ TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
 
 TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
   ThreadPool pool(2);
-  const Graph graph = Communities(1'500, 300);
+  const HostCsr graph = Communities(1'500, 300);
   const RowWork work = MakeRowWork(graph.view(), pool);
   EXPECT_GT(work.num_blocks, 0);
   EXPECT_GE(work.num_blocks, work.num_parts);
@@ -130,7 +122,7 @@ TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
 
 TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
   ThreadPool pool(2);
-  const Graph graph = Communities(9'000, 300);
+  const HostCsr graph = Communities(9'000, 300);
   const RowWork work = MakeRowWork(graph.view(), pool);
   const RowItem* before = nullptr;
   for (size_t i = work.num_blocks; i < work.items.size(); ++i) {
@@ -147,7 +139,7 @@ TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
 
 using EdgeCounts = std::map<std::pair<int64_t, int32_t>, int>;
 
-EdgeCounts CountsOf(const Graph& graph) {
+EdgeCounts CountsOf(const HostCsr& graph) {
   EdgeCounts counts;
   for (int64_t row = 0; row < graph.rows(); ++row) {
     for (int64_t e = graph.row_ptr[row]; e < graph.row_ptr[row + 1]; ++e) ++counts[{row, graph.col[e]}];
@@ -179,7 +171,7 @@ EdgeCounts CountsOf(const DenseTiles& tiles, int64_t rows) {
 
 TEST(DenseTilesTest, MasksAndRestHoldEveryEdgeAsOftenAsItStands) {
   ThreadPool pool(2);
-  const Graph graph = Communities(3'001, 1'500);
+  const HostCsr graph = Communities(3'001, 1'500);
   for (const int64_t threshold : {1, 64, 400}) {
     const DenseTiles tiles = FindDenseTiles(graph.view(), threshold, pool);
     EXPECT_FALSE(tiles.tile_col.empty());
@@ -189,7 +181,7 @@ TEST(DenseTilesTest, MasksAndRestHoldEveryEdgeAsOftenAsItStands) {
 
 TEST(DenseTilesTest, PiecesAreLongestFirstAndWithinTheirBound) {
   ThreadPool pool(2);
-  const Graph graph = Communities(3'001, 1'500);
+  const HostCsr graph = Communities(3'001, 1'500);
   const DenseTiles tiles = FindDenseTiles(graph.view(), 1, pool);
   EXPECT_LE(static_cast<int64_t>(tiles.pieces.size()), MaxTilePieces(graph.rows()));
   EXPECT_TRUE(std::is_sorted(tiles.pieces.begin(), tiles.pieces.end(),
@@ -199,7 +191,7 @@ TEST(DenseTilesTest, PiecesAreLongestFirstAndWithinTheirBound) {
 
 TEST(DenseTilesTest, NothingIsDenseWhereNoTileReachesTheThreshold) {
   ThreadPool pool(1);
-  const Graph graph = Communities(3'001, 1'500);
+  const HostCsr graph = Communities(3'001, 1'500);
   const DenseTiles tiles = FindDenseTiles(graph.view(), kTileRows * kTileCols + 1, pool);
   EXPECT_TRUE(tiles.tile_col.empty());
   EXPECT_TRUE(tiles.pieces.empty());
@@ -209,7 +201,7 @@ TEST(DenseTilesTest, NothingIsDenseWhereNoTileReachesTheThreshold) {
 
 TEST(DenseTilesTest, ThreadsDoNotShow) {
   ThreadPool one(1), two(2);
-  const Graph graph = Communities(3'001, 1'500);
+  const HostCsr graph = Communities(3'001, 1'500);
   const DenseTiles a = FindDenseTiles(graph.view(), 64, one), b = FindDenseTiles(graph.view(), 64, two);
   EXPECT_EQ(a.tile_col, b.tile_col);
   EXPECT_EQ(a.masks, b.masks);
@@ -219,7 +211,7 @@ TEST(DenseTilesTest, ThreadsDoNotShow) {
 
 TEST(DenseTilesTest, ALayoutIsNoLargerThanItsBound) {
   const std::unique_ptr<Device> device = MakeCpuDevice(2);
-  const Graph graph = Communities(3'001, 1'500);
+  const HostCsr graph = Communities(3'001, 1'500);
   LayoutSource source(graph.view(), {}, *device);
   const DenseTiles tiles = FindDenseTiles(graph.view(), 64, source.pool());
   const auto layout = DenseTilesLayout::Upload(tiles, graph.view(), source);

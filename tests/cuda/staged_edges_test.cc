@@ -10,25 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda/host_csr.h"
+
 namespace vicinal::cuda {
 namespace {
 
-struct Graph {
-  std::vector<int64_t> row_ptr = {0};
-  std::vector<int32_t> col;
-  std::vector<float> value;
-  int64_t cols = 0;
-
-  int64_t rows() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
-  CsrView view() const {
-    return {rows(), cols, row_ptr.back(), row_ptr.data(), col.data(), value.empty() ? nullptr : value.data()};
-  }
-};
-
 // Every `nth` source is drawn `times` as often as the others; some edges stand there twice.
-Graph FewSourcesOften(int64_t rows, int64_t cols, int64_t nth, int64_t times, bool weighted) {
+HostCsr FewSourcesOften(int64_t rows, int64_t cols, int64_t nth, int64_t times, bool weighted) {
   std::mt19937 random(3);
-  Graph graph;
+  HostCsr graph;
   graph.cols = cols;
   const int64_t often = (cols + nth - 1) / nth;
   for (int64_t row = 0; row < rows; ++row) {
@@ -47,7 +37,7 @@ Graph FewSourcesOften(int64_t rows, int64_t cols, int64_t nth, int64_t times, bo
 
 using Edges = std::map<std::pair<int64_t, int32_t>, std::vector<float>>;  // (row, source) -> weights
 
-void ExpectAllEdges(const Graph& graph, const HostStagedEdges& made) {
+void ExpectAllEdges(const HostCsr& graph, const HostStagedEdges& made) {
   const int64_t rows = graph.rows();
   Edges want, got;
   for (int64_t row = 0; row < rows; ++row) {
@@ -71,7 +61,7 @@ void ExpectAllEdges(const Graph& graph, const HostStagedEdges& made) {
 TEST(StagedEdgesTest, EveryEdgeIsInOnePlaceWithItsWeight) {
   ThreadPool one(1), two(2);
   for (const bool weighted : {false, true}) {
-    const Graph graph = FewSourcesOften(20'000, 9'000, 5, 30, weighted);
+    const HostCsr graph = FewSourcesOften(20'000, 9'000, 5, 30, weighted);
     const HostStagedEdges made = BuildStagedEdges(graph.view(), 60, two);
     EXPECT_EQ(made.partitions(), 2) << "1,800 sources";
     ExpectAllEdges(graph, made);
@@ -84,7 +74,7 @@ TEST(StagedEdgesTest, EveryEdgeIsInOnePlaceWithItsWeight) {
 
 TEST(StagedEdgesTest, DegreesDecideWhatIsStaged) {
   ThreadPool pool(2);
-  const Graph graph = FewSourcesOften(5'000, 3'000, 5, 30, false);
+  const HostCsr graph = FewSourcesOften(5'000, 3'000, 5, 30, false);
   std::vector<int64_t> degree(graph.cols, 0);
   for (const int32_t source : graph.col) ++degree[source];
   const HostStagedEdges made = BuildStagedEdges(graph.view(), 40, pool);
@@ -96,7 +86,7 @@ TEST(StagedEdgesTest, DegreesDecideWhatIsStaged) {
 
 TEST(StagedEdgesTest, TooManySourcesLeaveThoseOfMostEdges) {
   ThreadPool pool(2);
-  const Graph graph = FewSourcesOften(30'000, 60'000, 3, 2, false);
+  const HostCsr graph = FewSourcesOften(30'000, 60'000, 3, 2, false);
   const HostStagedEdges made = BuildStagedEdges(graph.view(), 1, pool);
   EXPECT_EQ(made.partitions(), kMostPartitions);
   ExpectAllEdges(graph, made);
@@ -109,7 +99,7 @@ TEST(StagedEdgesTest, TooManySourcesLeaveThoseOfMostEdges) {
 
 TEST(StagedEdgesTest, RunsCoverAllRowsAndAreAboutEqual) {
   ThreadPool pool(2);
-  const Graph graph = FewSourcesOften(20'000, 9'000, 5, 30, false);
+  const HostCsr graph = FewSourcesOften(20'000, 9'000, 5, 30, false);
   const HostStagedEdges made = BuildStagedEdges(graph.view(), 60, pool);
   for (int64_t p = 0; p < made.partitions(); ++p) {
     const int32_t* border = made.border.data() + p * (kRowRuns + 1);
@@ -127,7 +117,7 @@ TEST(StagedEdgesTest, RunsCoverAllRowsAndAreAboutEqual) {
 
 TEST(StagedEdgesTest, TheBoundHolds) {
   ThreadPool pool(2);
-  const Graph graph = FewSourcesOften(20'000, 9'000, 5, 30, true);
+  const HostCsr graph = FewSourcesOften(20'000, 9'000, 5, 30, true);
   const HostStagedEdges made = BuildStagedEdges(graph.view(), 60, pool);
   const size_t bytes = 4 * (made.source.size() + made.row_ptr.size() + made.border.size() + made.value.size() +
                             made.rest_col.size() + made.rest_value.size()) +

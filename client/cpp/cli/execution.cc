@@ -2,6 +2,7 @@
 // Which operations and kernels there are is the server's to know: `vicinal status` lists them.
 #include "client/cpp/cli/execution.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace vicinal::client::cli {
@@ -29,29 +30,20 @@ std::vector<Option> ExecutionOptionsOf(bool receptive_field) {
   return options;
 }
 
-namespace {
-
-v1::ProductPrecision ProductPrecisionOf(const std::string& word) {
-  return word == "tf32"       ? v1::PRODUCT_PRECISION_TF32
-         : word == "bfloat16" ? v1::PRODUCT_PRECISION_BFLOAT16
-         : word == "float16"  ? v1::PRODUCT_PRECISION_FLOAT16
-         : word == "float32"  ? v1::PRODUCT_PRECISION_FLOAT32
-                              : v1::PRODUCT_PRECISION_UNSPECIFIED;
-}
-
-}  // namespace
-
 absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution) {
-  const std::string precision = args.Text("precision"), field = args.Text("receptive_field");
-  execution->set_precision(precision == "bfloat16"  ? v1::PRECISION_BFLOAT16
-                           : precision == "float16" ? v1::PRECISION_FLOAT16
-                           : precision == "float32" ? v1::PRECISION_FLOAT32
-                                                    : v1::PRECISION_UNSPECIFIED);
-  execution->set_product_precision(ProductPrecisionOf(args.Text("product_precision")));
-  execution->set_receptive_field(field == "always"  ? v1::RECEPTIVE_FIELD_ALWAYS
-                                 : field == "never" ? v1::RECEPTIVE_FIELD_NEVER
-                                 : field == "auto"  ? v1::RECEPTIVE_FIELD_AUTO
-                                                    : v1::RECEPTIVE_FIELD_UNSPECIFIED);
+  // The words are the names of the values, without their prefix; without a word a value stays unspecified.
+  const auto named = [&](const char* prefix, const char* option) {
+    return absl::StrCat(prefix, absl::AsciiStrToUpper(args.Text(option)));
+  };
+  v1::Precision precision = v1::PRECISION_UNSPECIFIED;
+  v1::Precision_Parse(named("PRECISION_", "precision"), &precision);
+  execution->set_precision(precision);
+  v1::ProductPrecision products = v1::PRODUCT_PRECISION_UNSPECIFIED;
+  v1::ProductPrecision_Parse(named("PRODUCT_PRECISION_", "product_precision"), &products);
+  execution->set_product_precision(products);
+  v1::ReceptiveField field = v1::RECEPTIVE_FIELD_UNSPECIFIED;
+  v1::ReceptiveField_Parse(named("RECEPTIVE_FIELD_", "receptive_field"), &field);
+  execution->set_receptive_field(field);
   for (const std::string& word : args.All("kernel")) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
