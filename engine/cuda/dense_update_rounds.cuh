@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "engine/cuda/bulk_copy.cuh"
+#include "engine/cuda/dense_update_folds.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
 namespace vicinal::cuda {
@@ -116,13 +117,10 @@ struct RoundsCopies {
   }
 };
 
-// Where a lane stands, as in the staged kernel (StagedLane there says why), and what it reads of a stage.
+// Where a lane stands, and what it reads of a stage.
 template <class T>
-struct RoundsLane {
-  int row, col, fold;
-
-  __device__ explicit RoundsLane(int lane)
-      : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
+struct RoundsLane : FoldLane {
+  using FoldLane::FoldLane;
   __device__ int Rows() const { return fold * T::kRowsBox + row * T::kRowBytes; }
   __device__ int Weights() const { return T::kFoldLanes * T::kRowsBox + fold * T::kWeightsBox + col * 16; }
   __device__ int Sums() const { return fold * T::kElements + row * T::kCols + col * 4; }  // floats

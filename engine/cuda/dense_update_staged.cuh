@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/dense_update_folds.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
 namespace vicinal::cuda {
@@ -44,15 +45,6 @@ struct StagedTile {
     const int folds = static_cast<int>((in_width + kFoldInputs - 1) / kFoldInputs);
     return (folds + 2 * kFoldLanes - 1) / (2 * kFoldLanes) * 2;
   }
-};
-
-// Where a lane stands. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes 2
-// apart, read the same: the former in what rows are read of, the latter in columns.
-struct StagedLane {
-  int row, col, fold;
-
-  __device__ explicit StagedLane(int lane)
-      : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
 };
 
 // A warp's copies into its ring, a panel of both its folds at a time.
@@ -189,7 +181,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid
 #pragma unroll 1
   for (int panel = 0; panel < T::kStages - 1; ++panel) copies.Start(panel, panel);
 
-  const StagedLane my(lane);
+  const FoldLane my(lane);
   const float* const my_rows = ring + (my.row * T::kFoldLanes + my.fold) * T::kDepth;
   const float* const my_weights = ring + T::kStrips * T::kDepth + my.fold * T::kWeights + my.col * 4;
   float* const my_sums = ring + my.fold * T::kElements + my.row * T::kCols + my.col * 4;
