@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "engine/cuda/balanced_rows.cuh"
+#include "engine/cuda/dense_update.h"
+#include "engine/cuda/finish_rows.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -100,11 +102,49 @@ cudaError_t LaunchMode(const RowsParams& params, const Lanes& lanes, cudaStream_
                   : LaunchPlainSum(params, lanes.vec, lanes.count, stream);
 }
 
+// Rows of the copy that products with the factors of sources are kept in.
+MatrixView ScaledSources(const AggregateProblem& problem, void* scratch) {
+  return {static_cast<float*>(scratch), problem.cols, problem.width, PackedStride(problem.width)};
+}
+
+int64_t ScaledBytes(const AggregateProblem& problem, const BalancedRowsConfig& config) {
+  if (!ScalesFirst(problem, config)) return 0;
+  return problem.cols * PackedStride(problem.width) * int64_t{sizeof(float)};
+}
+
+// Scales, then adds up. What is added up begins early whatever came before: the copy did not.
+cudaError_t LaunchScaled(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
+                         const LaunchCondition& condition, const LaunchTarget& target, char* scratch) {
+  const MatrixView scaled = ScaledSources(args.problem, scratch);
+  const cudaError_t error = LaunchCopySources(args, scaled, target);
+  if (error != cudaSuccess) return error;
+  AggregateArgs sum = args;
+  sum.problem.weighted = sum.problem.source_scaled = false;
+  sum.src = scaled;
+  sum.src_scale = nullptr;
+  LaunchTarget behind = target;
+  behind.overlap = true;
+  return LaunchBalancedRows(sum, work, config, condition, behind, scratch + ScaledBytes(args.problem, config));
+}
+
 }  // namespace
+
+bool ScalesFirst(const AggregateProblem& problem, const BalancedRowsConfig& config) {
+  return config.scale_first && problem.weighted && problem.source_scaled && problem.storage == Storage::kFloat32 &&
+         (problem.reduce == Reduce::kSum || problem.reduce == Reduce::kMean);
+}
+
+size_t BalancedRowsScratchBytes(const AggregateProblem& problem, const BalancedRowsConfig& config) {
+  return static_cast<size_t>(ScaledBytes(problem, config) +
+                             MaxParts(problem.edges) * problem.width * int64_t{sizeof(float)});
+}
 
 cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
                                const LaunchCondition& condition, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
+    return LaunchScaled(args, work, config, condition, target, static_cast<char*>(scratch));
+  }
   const int64_t element_bytes = args.problem.storage == Storage::kFloat32 ? 4 : 2;
   RowsParams params;
   params.adjacency = args.adjacency;

@@ -14,18 +14,23 @@
 
 namespace vicinal::cuda {
 
-// How a launch is laid out. All values give equal bits.
+// How a launch is laid out. All values of `tile` give equal bits.
 struct BalancedRowsConfig {
   int tile = 0;  // columns that a group of lanes takes: 32 or 64; 0: chosen from the shape
+  // Weights of sources are multiplied with the sources beforehand, in a copy in scratch, where there are such weights
+  // of rows in float32 and no own rows are added. Worth it where a source is read many times: a factor that is fetched
+  // for every edge takes 32 bytes of the L2 for 4. Products are rounded before they are added, so bits differ.
+  bool scale_first = false;
 };
 
-// Scratch of a launch with work lists.
-inline size_t BalancedRowsScratchBytes(const AggregateProblem& problem) {
-  return static_cast<size_t>(MaxParts(problem.edges) * problem.width) * sizeof(float);
-}
+// Whether `config` has that effect, but for own rows.
+bool ScalesFirst(const AggregateProblem& problem, const BalancedRowsConfig& config);
+
+// Scratch of a launch with work lists, or that scales first.
+size_t BalancedRowsScratchBytes(const AggregateProblem& problem, const BalancedRowsConfig& config);
 
 // Without `work` every row is one item, however long: for adjacencies that are there for one run only.
-// scratch: BalancedRowsScratchBytes(args.problem) where there is `work`.
+// scratch: BalancedRowsScratchBytes(args.problem, config) where there is `work` or it scales first.
 cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
                                const LaunchCondition& condition, const LaunchTarget& target, void* scratch);
 

@@ -233,7 +233,7 @@ struct ScratchPlan {
     rest_at = sums_at + MaxTilePieces(problem.rows) * kTileRows * stride * int64_t{sizeof(float)};
     scaled_at = rest_at + problem.rows * stride * int64_t{sizeof(float)};
     partials_at = scaled_at + (Scales(problem) ? problem.cols * stride * int64_t{sizeof(float)} : 0);
-    bytes = partials_at + static_cast<int64_t>(BalancedRowsScratchBytes(problem));
+    bytes = partials_at + static_cast<int64_t>(BalancedRowsScratchBytes(problem, {}));
   }
   // Rows of 16 bits are read as they are all the same: products in float32 would be twice as many bytes.
   static bool Scales(const AggregateProblem& problem) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost: each matrix read once and written once.
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/finish_rows.h"
+#include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_load.cuh"
 
 namespace vicinal::cuda {
@@ -63,15 +65,33 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
   }
 }
 
-// A warp to a row.
+// 2^shift lanes to a row, each of which copies kVec columns at a time.
+template <int kVec>
 __global__ void __launch_bounds__(kThreads)
-    CopySources(const SourceRows rows, const float* scale, const __grid_constant__ MatrixView dst) {
-  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+    CopySources(const SourceRows rows, const float* scale, const __grid_constant__ MatrixView dst, int shift) {
+  LetNextBegin();
+  const int64_t row = int64_t{blockIdx.x} * (kThreads >> shift) + (threadIdx.x >> shift);
+  const float factor = scale != nullptr && row < dst.rows ? __ldg(scale + row) : 1.0f;
+  AwaitFormer();
   if (row >= dst.rows) return;
-  const float factor = scale != nullptr ? scale[row] : 1.0f;
-  for (int64_t col = threadIdx.x % 32; col < dst.cols; col += 32) {
-    dst.data[row * dst.stride + col] = factor * ElementAt(rows, row, col);
+  float* const out = dst.data + row * dst.stride;
+  for (int64_t col = (threadIdx.x & ((1 << shift) - 1)) * kVec; col < dst.cols; col += kVec << shift) {
+    if constexpr (kVec == 4) {
+      const float4 x = *reinterpret_cast<const float4*>(static_cast<const float*>(rows.data) + row * rows.stride + col);
+      *reinterpret_cast<float4*>(out + col) = make_float4(factor * x.x, factor * x.y, factor * x.z, factor * x.w);
+    } else {
+      out[col] = factor * ElementAt(rows, row, col);
+    }
   }
+}
+
+template <int kVec>
+cudaError_t LaunchCopy(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target) {
+  int shift = 0;
+  while (shift < 5 && kVec << shift < dst.cols) ++shift;
+  const dim3 grid(BlocksFor(dst.rows << shift));
+  return LaunchOverlapping(target.overlap, CopySources<kVec>, grid, kThreads, target.stream, SourceRowsOf(args),
+                           args.src_scale, dst, shift);
 }
 
 }  // namespace
@@ -95,8 +115,9 @@ cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64
 
 cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target) {
   if (dst.rows == 0 || dst.cols == 0) return cudaSuccess;
-  CopySources<<<BlocksFor(dst.rows * 32), kThreads, 0, target.stream>>>(SourceRowsOf(args), args.src_scale, dst);
-  return cudaGetLastError();
+  const bool packs =
+      args.problem.storage == Storage::kFloat32 && dst.cols % 4 == 0 && InPacks(args.src) && InPacks(dst);
+  return packs ? LaunchCopy<4>(args, dst, target) : LaunchCopy<1>(args, dst, target);
 }
 
 }  // namespace vicinal::cuda

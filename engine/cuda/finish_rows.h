@@ -28,7 +28,7 @@ struct RowPieces {
 cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
                              const LaunchCondition& condition, const LaunchTarget& target);
 
-// The sources of `args` in float32, times their factors where they have any.
+// The sources of `args` in float32, times their factors where they have any, each product rounded.
 cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

@@ -12,9 +12,11 @@
 
 namespace vicinal::cuda {
 
-// Orders of evaluation (Kernel::Evaluation): balanced_rows has 0, the others each a range of its own.
+// Orders of evaluation (Kernel::Evaluation): balanced_rows has 0 but where it scales sources first, the others each a
+// range of their own.
 inline constexpr int64_t kRowCacheEvaluation = 1;
 inline constexpr int64_t kTemplateSpmmEvaluation = 2;
+inline constexpr int64_t kScaledRowsEvaluation = 3;
 inline constexpr int64_t kCusparseEvaluation = 16;
 inline constexpr int64_t kNeighborGroupEvaluation = int64_t{1} << 21;
 inline constexpr int64_t kDenseTilesEvaluation = int64_t{1} << 26;

@@ -4,7 +4,10 @@
 #include "engine/cuda/shared_panels.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 #include "engine/cuda/send.h"
@@ -15,6 +18,11 @@ namespace {
 // What a panel costs beside its entries, in entries. Reckoned, not measured: 64 KB at a multiprocessor's part of an
 // H200's L2 take 1,750 cycles, a staged edge about 3.
 constexpr int64_t kPanelCost = 512;
+// Its sums are written and read again: as many bytes as two panels, and they may lie further away.
+constexpr int64_t kPieceCost = 2 * kPanelCost;
+// Each works on one piece at a time.
+constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kFewestWanted = 3 * kMultiprocessors;
 constexpr int64_t kSampledBlocks = 64;
 
 struct Edge {
@@ -191,12 +199,13 @@ class BlockMaker {
       return i < static_cast<int64_t>(block_->begin.size()) ? block_->begin[i]
                                                             : static_cast<int64_t>(block_->stream.size());
     };
+    // Warps wait for each other at the end of a panel.
     for (int64_t panel = 0; panel < block_->panels; ++panel) {
-      int64_t cost = kPanelCost;
+      int64_t longest = 0;
       for (int64_t i = panel; i < shape_.warps * block_->panels; i += block_->panels) {
-        cost += end_of(i + 1) - block_->begin[i];
+        longest = std::max(longest, end_of(i + 1) - block_->begin[i]);
       }
-      block_->cost.push_back(block_->cost.back() + cost);
+      block_->cost.push_back(block_->cost.back() + kPanelCost + shape_.warps * longest);
     }
   }
 
@@ -210,25 +219,74 @@ class BlockMaker {
   Block* block_ = nullptr;
 };
 
-// Cuts a block into pieces of about `longest` at most and appends it, and what each of them costs.
-void Append(const Block& block, int64_t number, int64_t longest, const PanelShape& shape, SharedPanels* all,
-            std::vector<int64_t>* costs) {
+// Panels [begin, end) of a block.
+struct Cut {
+  int64_t block, begin, end, cost;
+};
+
+// Cuts blocks into pieces of about `longest` at most.
+std::vector<Cut> CutBlocks(const std::vector<Block>& blocks, int64_t longest) {
+  std::vector<Cut> cuts;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const std::vector<int64_t>& cost = blocks[b].cost;
+    const int64_t pieces = (cost.back() + longest - 1) / longest;
+    int64_t begin = 0;
+    for (int64_t p = 0; p < pieces; ++p) {
+      const auto behind = std::upper_bound(cost.begin(), cost.end(), cost.back() * (p + 1) / pieces);
+      const int64_t end = behind - cost.begin() - 1;
+      if (end == begin) continue;
+      cuts.push_back({static_cast<int64_t>(b), begin, end, cost[end] - cost[begin] + kPieceCost});
+      begin = end;
+    }
+  }
+  return cuts;
+}
+
+bool Dearer(const Cut& a, const Cut& b) { return a.cost > b.cost; }
+
+// When the last of a GPU's multiprocessors has done its part, each taking the dearest piece that is left; then sums of
+// pieces are read by all of them.
+int64_t EndOf(std::vector<Cut> cuts) {
+  std::stable_sort(cuts.begin(), cuts.end(), Dearer);
+  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<int64_t>> free_at(
+      std::greater<int64_t>(), std::vector<int64_t>(kMultiprocessors, 0));
+  int64_t end = 0;
+  for (const Cut& cut : cuts) {
+    const int64_t done = free_at.top() + cut.cost;
+    end = std::max(end, done);
+    free_at.pop();
+    free_at.push(done);
+  }
+  return end + static_cast<int64_t>(cuts.size()) * kPieceCost / kMultiprocessors;
+}
+
+// The cut that ends first.
+std::vector<Cut> BestCut(const std::vector<Block>& blocks) {
+  int64_t cost = 0;
+  for (const Block& block : blocks) cost += block.cost.back();
+  std::vector<Cut> best;
+  int64_t best_end = std::numeric_limits<int64_t>::max();
+  for (int64_t wanted = kFewestWanted; wanted <= kMostWantedPieces; wanted += kFewestWanted / 8) {
+    std::vector<Cut> cuts = CutBlocks(blocks, cost / wanted + 1);
+    const int64_t end = EndOf(cuts);
+    if (end >= best_end) continue;
+    best_end = end;
+    best = std::move(cuts);
+  }
+  return best;
+}
+
+void AppendPiece(const Block& block, const Cut& cut, const PanelShape& shape, SharedPanels* all) {
   const int64_t first = static_cast<int64_t>(all->source.size()) / shape.places;
   const int64_t before = static_cast<int64_t>(all->stream.size());
-  const int64_t pieces = (block.cost.back() + longest - 1) / longest;
-  int64_t begin = 0;
-  for (int64_t p = 0; p < pieces; ++p) {
-    const auto cut = std::upper_bound(block.cost.begin(), block.cost.end(), block.cost.back() * (p + 1) / pieces);
-    const int64_t end = cut - block.cost.begin() - 1;
-    if (end == begin) continue;
-    all->pieces.push_back({static_cast<int32_t>(first + begin), static_cast<int32_t>(end - begin),
-                           static_cast<int32_t>(all->pieces.size()), static_cast<int32_t>(number)});
-    costs->push_back(block.cost[end] - block.cost[begin]);
-    for (int warp = 0; warp < shape.warps; ++warp) {
-      all->begin.push_back(before + block.begin[warp * block.panels + begin]);
-    }
-    begin = end;
+  all->pieces.push_back({static_cast<int32_t>(first + cut.begin), static_cast<int32_t>(cut.end - cut.begin),
+                         static_cast<int32_t>(all->pieces.size()), static_cast<int32_t>(cut.block)});
+  for (int warp = 0; warp < shape.warps; ++warp) {
+    all->begin.push_back(before + block.begin[warp * block.panels + cut.begin]);
   }
+}
+
+void AppendBlock(const Block& block, const PanelShape& shape, SharedPanels* all) {
   const int64_t sources = shape.places - 1;
   for (int64_t panel = 0; panel < block.panels; ++panel) {
     const auto begin = block.source.begin() + panel * sources;
@@ -251,19 +309,20 @@ SharedPanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
     makers[thread]->Make(b, &blocks[b]);
   });
   SharedPanels all;
-  int64_t cost = 0, entries = kEntries * shape.groups, panels = 0;
+  int64_t entries = kEntries * shape.groups, panels = 0;
   for (const Block& block : blocks) {
-    cost += block.cost.back();
     panels += block.panels;
     entries += static_cast<int64_t>(block.stream.size());
   }
   all.source.reserve(panels * shape.places);
   all.stream.reserve(entries);
   if (adjacency.value != nullptr) all.weight.reserve(entries);
-  std::vector<int64_t> costs;  // by sums
+  const std::vector<Cut> cuts = BestCut(blocks);
+  auto cut = cuts.begin();
   for (size_t b = 0; b < blocks.size(); ++b) {
     all.first_piece.push_back(static_cast<int32_t>(all.pieces.size()));
-    Append(blocks[b], static_cast<int64_t>(b), cost / kWantedPanelPieces + 1, shape, &all, &costs);
+    for (; cut != cuts.end() && cut->block == static_cast<int64_t>(b); ++cut) AppendPiece(blocks[b], *cut, shape, &all);
+    AppendBlock(blocks[b], shape, &all);
     blocks[b] = {};
   }
   all.first_piece.push_back(static_cast<int32_t>(all.pieces.size()));
@@ -271,7 +330,7 @@ SharedPanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
   all.stream.resize(entries, 0);
   if (adjacency.value != nullptr) all.weight.resize(entries, 1.0f);
   std::stable_sort(all.pieces.begin(), all.pieces.end(),
-                   [&](const PanelPiece& a, const PanelPiece& b) { return costs[a.sums] > costs[b.sums]; });
+                   [&](const PanelPiece& a, const PanelPiece& b) { return Dearer(cuts[a.sums], cuts[b.sums]); });
   return all;
 }
 

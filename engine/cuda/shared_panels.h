@@ -72,11 +72,11 @@ SharedPanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
 // Percent of the edges whose sources a block stages, from a sample of the blocks.
 int StagedPercent(const CsrView& adjacency, const PanelShape& shape);
 
-// Pieces that blocks are cut into where whole ones would be too few.
-inline constexpr int64_t kWantedPanelPieces = 594;
+// As many pieces as blocks are cut into at most, where whole ones would be too few or too unlike.
+inline constexpr int64_t kMostWantedPieces = 858;
 // Upper bound of the pieces of an adjacency with so many rows.
 inline int64_t MaxPanelPieces(int64_t rows, const PanelShape& shape) {
-  return (rows + shape.rows() - 1) / shape.rows() + kWantedPanelPieces;
+  return (rows + shape.rows() - 1) / shape.rows() + kMostWantedPieces;
 }
 
 // SharedPanels in device memory.

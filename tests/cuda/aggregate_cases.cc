@@ -134,9 +134,11 @@ HostMatrix ScaledRows(HostMatrix src, const std::vector<float>& scale) {
   return src;
 }
 
+// Own rows are added as they are.
 std::vector<double> Wanted(const Case& c) {
-  return WithEpilogue(Aggregate(c.graph, c.weighted, c.reduce, ScaledRows(c.src, c.src_scale), c.self_scale),
-                      c.src.cols, c.epilogue);
+  std::vector<double> sums = Aggregate(c.graph, c.weighted, c.reduce, ScaledRows(c.src, c.src_scale), 0.0f);
+  if (c.self_scale != 0) AddOwnRows(c.src, c.self_scale, &sums);
+  return WithEpilogue(std::move(sums), c.src.cols, c.epilogue);
 }
 
 // All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.
@@ -222,16 +224,21 @@ void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
-// GCN's normalisation as two factors per node: one read with the source, the other at the store.
+// GCN's normalisation as two factors per node: one read with the source, the other at the store. Every reduce, and own
+// rows, in turn.
 void RankOneCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+  int turn = 0;
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {1, 16, 33, 64, 130}) {
-      Case c{graph, Reduce::kSum, false, RandomMatrix(graph.cols, width, 6 + width), {}, {}, 0.0f, {}, {}};
+      const Reduce reduce = turn % 3 == 0 ? kReduces[turn / 3 % 4] : Reduce::kSum;
+      const float self_scale = turn++ % 4 == 3 && graph.rows == graph.cols ? 0.75f : 0.0f;
+      Case c{graph, reduce, false, RandomMatrix(graph.cols, width, 6 + width), {}, {}, self_scale, {}, {}};
       for (int64_t j = 0; j < graph.cols; ++j) c.src_scale.push_back(j % 3 == 0 ? 0.25f : 2.0f);
       c.epilogue.scale = 0.75f;
       c.epilogue.row_scale = RandomVector(graph.rows, 7);
       c.epilogue.bias = RandomVector(width, 91);
       RunAll(gpu, report, c);
+      if (width == 33 || width == 64) RunConfigs(gpu, report, c);
     }
   }
 }
@@ -296,17 +303,23 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
     const HostGraph part = RowsOf(graph, rows);
     for (int64_t width : {16, 33, 128}) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 4);
+      const std::vector<float> src_scale = RandomVector(graph.cols, 5);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
         if (kernel->kernel().whole_graph_only()) continue;
-        const auto whole = Run(gpu, report, *kernel, {graph, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}});
-        const auto some =
-            Run(gpu, report, *kernel, {part, Reduce::kMean, true, src, {}, {}, 0.0f, {}, {}}, {}, /*prepared=*/false);
-        HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
-        for (int64_t i = 0; i < part.rows; ++i) {
-          for (int64_t c = 0; c < width; ++c) want.values[i * width + c] = whole->at(rows[i], c);
-        }
-        report.CheckSame("aggregate in a subset of rows", std::string(kernel->kernel().name()) + ", " + graph.name,
-                         *some, want);
+        const auto check = [&](bool weighted, const std::vector<float>& scale, const KernelConfig& config) {
+          const auto whole =
+              Run(gpu, report, *kernel, {graph, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale}, config);
+          const auto some = Run(gpu, report, *kernel, {part, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale},
+                                config, /*prepared=*/false);
+          HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
+          for (int64_t i = 0; i < part.rows; ++i) {
+            for (int64_t c = 0; c < width; ++c) want.values[i * width + c] = whole->at(rows[i], c);
+          }
+          report.CheckSame("aggregate in a subset of rows", std::string(kernel->kernel().name()) + ", " + graph.name,
+                           *some, want);
+        };
+        check(true, {}, {});
+        if (kernel->kernel().name() == "balanced_rows") check(false, src_scale, {{0, 1}});  // scaled first
       }
     }
   }

@@ -79,10 +79,13 @@ std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce redu
         }
       }
     }
-    if (self_scale == 0) continue;
-    for (int64_t d = 0; d < width; ++d) out[d] += static_cast<double>(self_scale) * src.at(row, d);
   }
+  if (self_scale != 0) AddOwnRows(src, self_scale, &result);
   return result;
+}
+
+void AddOwnRows(const HostMatrix& src, float self_scale, std::vector<double>* sums) {
+  for (size_t i = 0; i < sums->size(); ++i) (*sums)[i] += static_cast<double>(self_scale) * src.values[i];
 }
 
 std::vector<double> Attend(const HostGraph& graph, const HostAttention& a) {

@@ -27,6 +27,8 @@ std::vector<double> WithEpilogue(std::vector<double> result, int64_t cols, const
 
 std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce reduce, const HostMatrix& src,
                               float self_scale);
+// Adds self_scale * src to sums of the same shape.
+void AddOwnRows(const HostMatrix& src, float self_scale, std::vector<double>* sums);
 
 struct HostAttention {
   AttentionKind kind = AttentionKind::kGat;
