@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs and their ids, from the command line (run_testing.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "client/cpp/formats/files.h"
+#include "tests/client/cpp/cli/run_testing.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1 0.5\n1 2 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --reorder rcm --undirected"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("e.txt: 3 nodes, 4 edges, with weights"));
+  EXPECT_THAT(out(), HasSubstr("graph 'g' version 1 is READY"));
+  EXPECT_EQ(server_.seen().graph_spec.reorder(), v1::REORDER_RCM);
+  EXPECT_EQ(server_.Uploaded("edge_index").size(), 2u * 4 * sizeof(int32_t));
+  EXPECT_FALSE(ReadFile("g.ids.txt").ok());
+  ASSERT_EQ(Vicinal("graph list"), kExitOk);
+  EXPECT_THAT(out(), HasSubstr("READY"));
+}
+
+TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
+  ASSERT_TRUE(WriteFile("e.txt", "follower followee\nann bob\nbob carl\n").ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("e.txt:1: is it column titles or an edge?"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --titles yes"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("3 nodes, 2 edges"));
+  EXPECT_THAT(out(), HasSubstr("line 1 was taken as column titles"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --titles no --replace"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("5 nodes, 3 edges"));
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --titles maybe"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --titles yes"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("edge lists only"));
+}
+
+TEST_F(RunTest, EveryOrderCanBeAskedFor) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  const std::pair<const char*, v1::Reorder> orders[] = {
+      {"auto", v1::REORDER_AUTO}, {"none", v1::REORDER_NONE},           {"degree", v1::REORDER_DEGREE},
+      {"rcm", v1::REORDER_RCM},   {"community", v1::REORDER_COMMUNITY}, {"metis", v1::REORDER_METIS}};
+  for (const auto& [name, reorder] : orders) {
+    ASSERT_EQ(Vicinal(std::string("graph upload e.txt --name g --replace --reorder ") + name), kExitOk) << err();
+    EXPECT_EQ(server_.seen().graph_spec.reorder(), reorder) << name;
+  }
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --reorder rabbit"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("auto, none, degree, rcm, community, metis"));
+}
+
+TEST_F(RunTest, UploadsADataSetWithItsFeatures) {
+  const std::string cora = VICINAL_TEST_DATA "/graphs/cora.npz";
+  ASSERT_EQ(Vicinal("graph upload " + cora + " --name cora --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["graph"]["name"], "cora");
+  EXPECT_EQ(Json()["graph"]["node_count"], 2708);
+  EXPECT_EQ(server_.seen().graph_spec.feature_count(), 1433);
+  EXPECT_EQ(server_.Uploaded("x_indptr").size(), 2709u * 8);
+  EXPECT_EQ(server_.Uploaded("x_values").size(), 49216u * 4);
+}
+
+TEST_F(RunTest, OwnIdsAreKeptAndSpoken) {
+  ASSERT_TRUE(WriteFile("e.txt", "alice bob\nbob carol\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("g.ids.txt"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes carol,alice"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  EXPECT_EQ(server_.seen().classify.nodes().ids(1), 0);
+  EXPECT_THAT(out(), HasSubstr("carol      2  0.3333\nalice      0  1.0000\n"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes bob --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["nodes"].dump(), R"(["bob"])");
+  EXPECT_EQ(Json()["classes"].dump(), "[[1]]");
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 1"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("'1' is not among the ids"));
+  // The graph is replaced: the old map must not be used any more.
+  ASSERT_TRUE(WriteFile("n.txt", "0 1\n1 2\n").ok());
+  ASSERT_EQ(Vicinal("graph upload n.txt --name g --replace"), kExitOk) << err();
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 1"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--ids none takes row numbers"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --ids none"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+  ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
+  EXPECT_THAT(err(), HasSubstr("belongs to another version of the graph; the answer speaks row numbers"));
+  ASSERT_EQ(Vicinal("embed --graph g --model m --nodes bob --ids g.ids.txt"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("bob     1  0.5\n"));
+}
+
+TEST_F(RunTest, IdsWhereTheUserSays) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_TRUE(WriteFile("g.ids.txt", "something of the user's\n").ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--ids_out"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --ids_out map.txt"), kExitOk) << err();
+  EXPECT_THAT(*ReadFile("map.txt"), HasSubstr("\n10\n20\n"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 20 --ids map.txt"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+}
+
+TEST_F(RunTest, NumbersAreNoRowsWhereTheGraphHasIdsOfItsOwn) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n20 2\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("ids: its own (crc32c:"));
+  std::filesystem::create_directory("elsewhere");
+  std::filesystem::current_path("elsewhere");
+  // 2 is an id (of node 0) and a row as well.
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 2"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("ids of its own, and their map g.ids.txt is not in this folder"));
+  EXPECT_THAT(err(), HasSubstr("--ids FILE names the map to use, --ids none takes row numbers"));
+  EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 0);
+  EXPECT_EQ(Vicinal("embed --graph g --model m --nodes 2"), kExitUsage);
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 2 --ids ../g.ids.txt"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
+  EXPECT_EQ(err(), "");
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 2 --ids none"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
+  EXPECT_THAT(err(), HasSubstr("the answer speaks row numbers"));
+}
+
+TEST_F(RunTest, ARestartedServerTakesTheSameMap) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  const std::string map = *ReadFile("g.ids.txt");
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --ids_out newer.txt"), kExitOk) << err();
+  ASSERT_NE(*ReadFile("newer.txt"), map);  // another version, the same ids
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 20"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+}
+
+TEST_F(RunTest, AFileOfIdsIsCheckedAsFarAsCanBe) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name own"), kExitOk) << err();
+  ASSERT_TRUE(WriteFile("turned.txt", "20\n10\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph own --model m --nodes 20 --ids turned.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("other ids, or in another order, than graph 'own' was uploaded with"));
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name rows"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().graph_spec.ids_digest(), "");
+  ASSERT_EQ(Vicinal("classify --graph rows --model m --nodes 20 --ids turned.txt"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
+  EXPECT_THAT(err(), HasSubstr("turned.txt was not checked"));
+}
+
+TEST_F(RunTest, IdsOfAnotherGraphAreRefused) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("graph upload e.txt --name h"), kExitOk) << err();
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 20 --ids h.ids.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("is the map of another graph than 'g'"));
+  ASSERT_TRUE(WriteFile("short.txt", "20\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 20 --ids short.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("holds 1 ids, but graph 'g' has 2 nodes"));
+  ASSERT_TRUE(WriteFile("marked.txt",
+                        "\xEF\xBB\xBF"
+                        "10\r\n20\r\n")
+                  .ok());
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 10 --ids marked.txt"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
+}
+
+TEST_F(RunTest, AReplaceThatFailsIsAnErrorAndKeepsTheIds) {
+  ASSERT_TRUE(WriteFile("e.txt", "10 20\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  const std::string ids = *ReadFile("g.ids.txt");
+  server_.faults().fail_replace = true;
+  ASSERT_TRUE(WriteFile("e.txt", "30 40\n").ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("graph 'g' was not replaced, version 1 goes on serving: edge 7 points to node 99"));
+  EXPECT_EQ(*ReadFile("g.ids.txt"), ids);
+}
+
+TEST_F(RunTest, MarkedMatrixMarketIsRecognised) {
+  ASSERT_TRUE(WriteFile("m",
+                        "\xEF\xBB\xBF"
+                        "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
+                  .ok());
+  ASSERT_EQ(Vicinal("graph upload m --name g"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("2 nodes, 1 edges"));
+}
+
+}  // namespace
+}  // namespace vicinal::client::cli

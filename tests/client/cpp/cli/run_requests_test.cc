@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference and tuning, from the command line (run_testing.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "client/cpp/formats/files.h"
+#include "client/cpp/formats/npy.h"
+#include "proto/wire/tensors.h"
+#include "tests/client/cpp/cli/run_testing.h"
+
+namespace vicinal::client::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(RunTest, OutIsRefusedUnlessItIsNpyOrNpz) {
+  EXPECT_EQ(Vicinal("embed --graph g --model m --out e.csv"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("must end in .npy or .npz"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --out e.csv"), kExitUsage);
+  // Before the file is read, let alone sent.
+  EXPECT_EQ(Vicinal("classify-graphs missing.npz --model m --out e.csv"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("must end in .npy or .npz"));
+}
+
+TEST_F(RunTest, AllNodesComeAsAStream) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --num_nodes 25"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("classify --graph g --model m --top_k 2 --out all.npz --logits --kernel aggregate=plain"), kExitOk)
+      << err();
+  EXPECT_THAT(out(), HasSubstr("... 15 more"));
+  EXPECT_EQ(server_.seen().classify.execution().kernels().at("aggregate"), "plain");
+  EXPECT_TRUE(server_.seen().classify.nodes().all());
+  const auto npz = Npz::Open("all.npz");
+  ASSERT_TRUE(npz.ok()) << npz.status();
+  EXPECT_EQ(npz->Read("classes")->shape, (std::vector<int64_t>{25, 2}));
+  EXPECT_EQ(ToFloats(*npz->Read("logits"))[48], 24.0f);
+  ASSERT_EQ(Vicinal("classify --graph g --model m --repeat 5"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("latency of 5 calls: median"));
+}
+
+TEST_F(RunTest, HowARequestIsComputed) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.execution().receptive_field(), v1::RECEPTIVE_FIELD_UNSPECIFIED);
+  EXPECT_EQ(server_.seen().classify.execution().precision(), v1::PRECISION_UNSPECIFIED);
+  EXPECT_EQ(server_.seen().classify.execution().product_precision(), v1::PRODUCT_PRECISION_UNSPECIFIED);
+  EXPECT_THAT(out(), HasSubstr("computed: the receptive field, 42 nodes"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --receptive_field always --precision bfloat16 --json"),
+            kExitOk)
+      << err();
+  EXPECT_EQ(server_.seen().classify.execution().receptive_field(), v1::RECEPTIVE_FIELD_ALWAYS);
+  EXPECT_EQ(server_.seen().classify.execution().precision(), v1::PRECISION_BFLOAT16);
+  EXPECT_EQ(Json()["timing"]["computed_node_count"], 42);
+  EXPECT_EQ(Vicinal("classify --graph g --model m --receptive_field maybe"), kExitUsage);
+  EXPECT_EQ(Vicinal("classify --graph g --model m --precision int8"), kExitUsage);
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --product_precision tf32"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.execution().product_precision(), v1::PRODUCT_PRECISION_TF32);
+  EXPECT_EQ(Vicinal("classify --graph g --model m --product_precision int8"), kExitUsage);
+  EXPECT_EQ(Vicinal("classify-graphs b.npz --model m --receptive_field always"), kExitUsage);
+}
+
+TEST_F(RunTest, Tune) {
+  ASSERT_EQ(
+      Vicinal("graph tune g --operation aggregate --kinds sum,max --widths 16,64 --weights per_edge --budget 1.25"),
+      kExitOk)
+      << err();
+  v1::TuneGraphRequest seen = server_.seen().tune;
+  EXPECT_EQ(seen.name(), "g");
+  EXPECT_EQ(seen.operation(), "aggregate");
+  EXPECT_EQ(seen.kinds(1), "max");
+  EXPECT_EQ(seen.widths(0), 16);
+  EXPECT_EQ(seen.weights(0), "per_edge");
+  EXPECT_EQ(seen.budget().seconds(), 1);
+  EXPECT_EQ(seen.budget().nanos(), 250'000'000);
+  EXPECT_FALSE(seen.no_wait() || seen.reset() || seen.has_force());
+  EXPECT_THAT(out(), HasSubstr("graph 'g' version 3"));
+  EXPECT_THAT(out(), HasSubstr("aggregate sum, width 64, weights per_edge"));
+  ASSERT_EQ(Vicinal("graph tune g --force simd_rows:feature_tile=64,prefetch_edges=8 --widths 16 --no_wait --json"),
+            kExitOk)
+      << err();
+  seen = server_.seen().tune;
+  EXPECT_EQ(seen.force().kernel(), "simd_rows");
+  EXPECT_EQ(seen.force().parameters().at("feature_tile"), 64);
+  EXPECT_EQ(seen.force().parameters().at("prefetch_edges"), 8);
+  EXPECT_TRUE(seen.no_wait());
+  EXPECT_EQ(Json()["records"][0]["state"], "TUNED");
+  ASSERT_EQ(Vicinal("graph tune g --reset"), kExitOk) << err();
+  EXPECT_TRUE(server_.seen().tune.reset());
+  EXPECT_THAT(out(), HasSubstr("nothing is tuned"));
+  ASSERT_EQ(Vicinal("graph tune g --show"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("width 1"));
+}
+
+TEST_F(RunTest, TuneRefusesWhatMakesNoSense) {
+  for (const char* rest : {"--reset --force k", "--show --reset", "--force k:tile", "--force k:tile=x",
+                           "--force k:tile=1,tile=2", "--force k:tile=9999999999", "--force :a=1", "--widths 16,x",
+                           "--budget 0", "--budget 601", "--operation conv"}) {
+    EXPECT_EQ(Vicinal(std::string("graph tune g ") + rest), kExitUsage) << rest;
+  }
+  EXPECT_EQ(Vicinal("graph tune g --force k:tile=99999999999999999999"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("'tile' the value 99999999999999999999; it has to be a number of 32 bits"));
+  EXPECT_TRUE(server_.seen().tune.name().empty());
+}
+
+TEST_F(RunTest, AccuracyOverAMask) {
+  // The fake's class of node n is n mod 5: labels agree for nodes 0, 1 and 6 of the mask {0, 1, 2, 6, 8}; 8 has no
+  // label.
+  Array mask = MakeArray<int32_t>({}, {0});
+  mask.type = ElementType::kBool;
+  mask.shape = {9};
+  mask.data = std::string("\1\1\1\0\0\0\1\0\1", 9);
+  ASSERT_TRUE(
+      WriteNpz("labels.npz", {{"y", MakeArray<int64_t>({0, 1, 0, 3, 4, 0, 1, 0, -1}, {9})}, {"test_mask", mask}}).ok());
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("classify --graph g --model m --labels labels.npz --mask test_mask"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("accuracy 0.7500 (3/4)\n"));
+  EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 5);
+  EXPECT_EQ(Vicinal("classify --graph g --model m --mask test_mask"), kExitUsage);
+  EXPECT_EQ(Vicinal("classify --graph g --model m --labels labels.npz --nodes 0,9"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("none for node 9"));
+}
+
+TEST_F(RunTest, FeaturesOfTheRequest) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({1, 2, 3, 4}, {2, 2})).ok());
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 0 --features x.npy --feature_set daily"), kExitOk) << err();
+  const v1::ClassifyRequest& request = server_.seen().classify;
+  EXPECT_EQ(wire::ToFloats(request.features().dense()).value(), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(request.target().feature_set(), "daily");
+  ASSERT_EQ(Vicinal("features upload x.npy --graph g --name daily"), kExitOk) << err();
+  EXPECT_EQ(server_.Uploaded("x").size(), 16u);
+}
+
+TEST_F(RunTest, SmallGraphsAreCutIntoBatches) {
+  // Five graphs of 1, 2, 3, 0 and 1 nodes; the fake's class is that number.
+  ASSERT_TRUE(WriteNpz("b.npz", {{"graph_id", MakeArray<int32_t>({0, 1, 1, 2, 2, 2, 4}, {7})},
+                                 {"edge_index", MakeArray<int32_t>({5, 1, 3, 4, 2, 4}, {2, 3})},
+                                 {"x", MakeArray<float>({0, 1, 2, 3, 4, 5, 6}, {7, 1})},
+                                 {"graph_y", MakeArray<int64_t>({1, 2, 3, 0, 0}, {5})}})
+                  .ok());
+  ASSERT_EQ(Vicinal("classify-graphs b.npz --model m --batch 2 --out c.npy"), kExitOk) << err();
+  EXPECT_EQ(ToInts(*ReadNpy("c.npy")).value(), (std::vector<int64_t>{1, 2, 3, 0, 1}));
+  EXPECT_THAT(out(), HasSubstr("accuracy 0.8000 (4/5)"));
+  EXPECT_THAT(out(), HasSubstr("3 calls"));
+  ASSERT_EQ(Vicinal("classify-graphs b.npz --model m"), kExitOk) << err();
+  const v1::GraphBatch& whole = server_.seen().classify_graphs.graphs();
+  EXPECT_EQ(wire::ToInts(whole.ptr()).value(), (std::vector<int64_t>{0, 1, 3, 6, 6, 7}));
+  EXPECT_EQ(wire::ToInts(whole.edge_index()).value(), (std::vector<int64_t>{5, 1, 3, 4, 2, 4}));
+}
+
+TEST_F(RunTest, BatchesCountTheirNodesFromZero) {
+  ASSERT_TRUE(WriteNpz("b.npz", {{"graph_id", MakeArray<int32_t>({0, 1, 1}, {3})},
+                                 {"edge_index", MakeArray<int32_t>({2, 0, 1, 0}, {2, 2})},
+                                 {"x_indptr", MakeArray<int64_t>({0, 1, 1, 3}, {4})},
+                                 {"x_indices", MakeArray<int32_t>({4, 0, 2}, {3})},
+                                 {"x_data", MakeArray<float>({1, 2, 3}, {3})},
+                                 {"x_shape", MakeArray<int64_t>({3, 5}, {2})}})
+                  .ok());
+  ASSERT_EQ(Vicinal("classify-graphs b.npz --model m --batch 1"), kExitOk) << err();
+  const v1::GraphBatch& last = server_.seen().classify_graphs.graphs();
+  EXPECT_EQ(wire::ToInts(last.ptr()).value(), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(wire::ToInts(last.edge_index()).value(), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(wire::ToInts(last.features().csr().indptr()).value(), (std::vector<int64_t>{0, 0, 2}));
+  EXPECT_EQ(wire::ToInts(last.features().csr().indices()).value(), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(wire::ToFloats(last.features().csr().values()).value(), (std::vector<float>{2, 3}));
+}
+
+}  // namespace
+}  // namespace vicinal::client::cli
