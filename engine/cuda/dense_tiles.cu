@@ -116,7 +116,8 @@ struct Stages {
   uint32_t barriers;
 
   __device__ explicit Stages(char* shared)
-      : images(reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared) + 1023) & ~uintptr_t{1023})),
+      // Rounded by an offset: of a rounded pointer the compiler would not know that it is of shared memory.
+      : images(shared + (1024 - SharedAddress(shared) % 1024) % 1024),
         masks(images + kStages * Image::kBytes),
         barriers(SharedAddress(masks + kStages * kMaskBytes)) {}
   __device__ uint32_t full(int stage) const { return barriers + stage * 16; }

@@ -3,9 +3,8 @@
 //
 // Idea. A block fetches its columns' weights once and takes tile after tile of rows, 16 or 32 to a warp. One thread has
 // boxes of 32 inputs x rows copied in bulk (128 bytes of a row, its 16-byte units exchanged so that rows do not meet in
-// banks), several under way; what is left to the warps are a load of 16 bytes for each 4 inputs of a row, one for 16
-// inputs of 8 columns' weights, and the products. Blocks of different columns go over the same rows side by side, so
-// that these come from the L2.
+// banks), several under way; what is left to the warps are loads of fragments, products, and stores. Blocks of
+// different columns go over the same rows side by side, so that these come from the L2.
 //
 // Moves each input once, the weights once per block, each output once.
 #include <algorithm>
