@@ -302,6 +302,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
     for (int64_t row = graph.rows - 1; row >= 0; row -= 2) rows.push_back(row);
     const HostGraph part = RowsOf(graph, rows);
     for (int64_t width : {16, 33, 128}) {
+      if (!report.IsMine()) continue;
       const HostMatrix src = RandomMatrix(graph.cols, width, 4);
       const std::vector<float> src_scale = RandomVector(graph.cols, 5);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {

@@ -3,7 +3,7 @@
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
 //   vicinal_cuda_conformance [LIBRARY] [device|overlap|aggregate|attention|message|edge|update|rowwise|field ...]
 //       [SHARE/OF]
-// SHARE/OF: only that share (from 0) of the cases of aggregate, attention and message.
+// SHARE/OF: only that share (from 0) of the cases of aggregate, attention, message and update.
 // Exit status 77: no GPU here, nothing tested.
 #include <cstdio>
 #include <string>

@@ -58,6 +58,7 @@ MatrixLayout InFours(int64_t cols) { return {0, (4 - cols % 4) % 4}; }
 void RowCountCases(Gpu& gpu, Report& report, int64_t all_rows, int64_t width, const std::vector<int64_t>& counts) {
   const HostMatrix src = RandomMatrix(all_rows, width, 35);
   for (int64_t out_width : {7, 16, 32, 64, 130}) {
+    if (!report.IsMine()) continue;
     const HostMatrix weight = RandomMatrix(out_width, width, 36);
     for (const auto& kernel : gpu.registry.dense_update.kernels()) {
       const std::string name(kernel->kernel().name());
@@ -87,7 +88,7 @@ void DenseCases(Gpu& gpu, Report& report) {
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
-      if (!kernel->kernel().Refuses({shape[0], shape[1], shape[2]}).empty()) continue;
+      if (!report.IsMine() || !kernel->kernel().Refuses({shape[0], shape[1], shape[2]}).empty()) continue;
       const HostMatrix src = RandomMatrix(shape[0], shape[1], 33), weight = RandomMatrix(shape[2], shape[1], 34);
       const std::vector<double> product = Product(src, weight);
       for (const MatrixLayout& layout : {InFours(shape[1]), MatrixLayout{1, 3}}) {
@@ -135,6 +136,7 @@ void SparseCases(Gpu& gpu, Report& report) {
       const HostGraph features = SparseFeatures(shape.first, shape.second, shape.second > 4000 ? 690 : 40, 41);
       const DeviceGraph device_features(*gpu.device, features);
       for (int64_t width : {1, 7, 16, 33, 64, 200}) {
+        if (!report.IsMine()) continue;
         const HostMatrix weight = RandomMatrix(width, shape.second, 42);
         const DeviceArray<char> packed = Packed(gpu, kernel->kernel(), weight);
         for (bool weighted : {false, true}) {
@@ -169,6 +171,7 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
   for (const auto& kernel : gpu.registry.sparse_aggregate_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (int64_t width : {7, 40}) {
+      if (!report.IsMine()) continue;
       const HostMatrix weight = RandomMatrix(width, features.cols, 52);
       const DeviceArray<char> packed = Packed(gpu, kernel->kernel(), weight);
       for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax}) {
