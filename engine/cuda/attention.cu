@@ -89,6 +89,23 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
                            [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
 }
 
+// Below so many edges a GPU is hardly filled: what counts is what each row waits for.
+constexpr int64_t kFewEdges = int64_t{1} << 17;
+
+// The tile of columns that attention_small.cuh takes for this; 0: it does not.
+int SmallTileOf(const AttentionArgs& args, int vec) {
+  const AttentionProblem& problem = args.problem;
+  const int32_t row_lanes = args.config.values[kRowLanes];
+  const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kFewEdges;
+  const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
+                       problem.cols * (args.value.stride / 4) <= UINT32_MAX;
+  if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
+  const int32_t wish = args.config.values[kTileColumns];
+  const int columns = wish > 0 ? wish : DefaultTile(problem, vec);
+  const int tile = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
+  return TileHeads(problem, tile) <= kSmallHeads ? tile : 0;
+}
+
 bool FitsGathered(const ConstMatrixView& view) { return view.stride < int64_t{1} << 30; }
 
 GatheredRows Gathered(const ConstMatrixView& view) {
@@ -170,16 +187,21 @@ cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& 
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (!FitsGathered(args.value) || !FitsGathered(ScoredBy(args))) return LaunchPlainAttention(args, target);
   const int vec = PackOf(args);
-  const AttentionShape shape = ChooseShape(args, vec, target);
+  const int small_tile = SmallTileOf(args, vec);
+  const AttentionShape shape =
+      small_tile > 0 ? AttentionShape{small_tile / 4, 128 / small_tile, 1} : ChooseShape(args, vec, target);
   const AttentionParams params = ParamsOf(args, vec, shape, target, scratch);
-  if (const int64_t tickets = AttentionScratch(args.problem).pieces.tickets; tickets > 0) {
+  const int64_t tickets = AttentionScratch(args.problem).pieces.tickets;
+  if (tickets > 0) {
     const cudaError_t error = cudaMemsetAsync(params.tickets, 0, tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
   const auto launch = args.problem.kind == AttentionKind::kGat     ? &LaunchGat
                       : args.problem.kind == AttentionKind::kGatV2 ? &LaunchGatV2
                                                                    : &LaunchDot;
-  const cudaError_t error = launch(params, vec, shape, target.stream);
+  const bool overlap = target.overlap && tickets == 0;  // with a kernel, not with what clears them
+  const cudaError_t error = small_tile > 0 ? LaunchSmallGat(params, small_tile, overlap, target.stream)
+                                           : launch(params, vec, shape, target.stream);
   if (error != cudaSuccess || params.heads_out == nullptr) return error;
   const unsigned blocks = static_cast<unsigned>((args.dst.rows * args.dst.cols + kThreads - 1) / kThreads);
   MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.heads_out, params.heads, args.dst, args.epilogue);

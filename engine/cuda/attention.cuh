@@ -14,7 +14,8 @@
 // long rows are added as if they were edges. Equal bits for all shapes, at every run and in every subset of rows; no
 // float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the stores; dot products
 // gather keys too, and GATv2 gathers its values twice, the second time mostly from the L1 cache. Heads that are
-// averaged are stored one by one first and averaged by a second small kernel.
+// averaged are stored one by one first and averaged by a second small kernel. Where there are few edges in all, or a
+// configuration says so, attention_small.cuh does the same another way.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_CUH_
 
@@ -223,28 +224,33 @@ __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int
   return out;
 }
 
+// Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares.
+template <int kVec>
+__device__ inline void StorePackAttended(const AttentionParams& params, int64_t row, int column, float total,
+                                         Pack<kVec> out) {
+  const int columns = params.heads * params.head_width;
+  const float inverse = total != 0.0f ? __frcp_rn(total) : 0.0f;
+  const bool averaged = params.heads_out != nullptr;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) out.v[v] *= inverse;
+  if (!averaged && !params.plain) out = FinishPack<kVec>(&params, row, column, out);
+  float* dst = averaged ? params.heads_out + row * columns : params.dst.data + row * params.dst.stride;
+  if ((averaged || params.vector_store) && column + kVec <= columns) {
+    StorePack<kVec>(dst + column, out);
+    return;
+  }
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (column + v < columns) dst[column + v] = out.v[v];
+  }
+}
+
 template <class Layout>
 __device__ inline void StoreAttended(const AttentionParams& params, const TileWork<Layout>& work, int64_t row,
                                      const RowSums<Layout>& sums) {
-  const int columns = params.heads * params.head_width;
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
-    if (!work.has[p]) continue;
-    const float total = sums.total[0][p], inverse = total != 0.0f ? __frcp_rn(total) : 0.0f;
-    Pack<Layout::kVec> out = sums.sum[0][p];
-    const bool averaged = params.heads_out != nullptr;
-#pragma unroll
-    for (int v = 0; v < Layout::kVec; ++v) out.v[v] *= inverse;
-    if (!averaged && !params.plain) out = FinishPack<Layout::kVec>(&params, row, work.column[p], out);
-    float* dst = averaged ? params.heads_out + row * columns : params.dst.data + row * params.dst.stride;
-    if ((averaged || params.vector_store) && work.column[p] + Layout::kVec <= columns) {
-      StorePack<Layout::kVec>(dst + work.column[p], out);
-      continue;
-    }
-#pragma unroll
-    for (int v = 0; v < Layout::kVec; ++v) {
-      if (work.column[p] + v < columns) dst[work.column[p] + v] = out.v[v];
-    }
+    if (work.has[p]) StorePackAttended<Layout::kVec>(params, row, work.column[p], sums.total[0][p], sums.sum[0][p]);
   }
 }
 
@@ -413,6 +419,9 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
 cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
+// attention_small.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES: params.tile_heads is at
+// most kSmallHeads.
+cudaError_t LaunchSmallGat(const AttentionParams& params, int tile, bool overlap, cudaStream_t stream);
 
 template <class Layout>
 cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t stream) {

@@ -54,6 +54,9 @@ struct AttentionScratch {
 
 // Configurations of fused_rows: columns per tile, lanes that share a row; 0: as the graph suggests.
 inline constexpr int kTileColumns = 0, kRowLanes = 1;
+// As lanes that share a row: the warps of a block do where it is long (attention_small.cuh), with GAT's scores of no
+// more heads in a tile than that.
+inline constexpr int kBlockLanes = 128, kSmallHeads = 8;
 
 ScoreFactors FactorsOf(const AttentionArgs& args);
 

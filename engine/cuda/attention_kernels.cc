@@ -28,11 +28,14 @@ class FusedAttention final : public CudaKernel<AttentionKernel> {
   Refusal Refuses(const AttentionProblem& problem) const override { return RefusesSize(problem); }
 
   std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes"}; }
-  // Narrower tiles than the row where their part of the sources fits the caches better; more or fewer lanes to a row.
+  // Narrower tiles than the row where their part of the sources fits the caches better; more or fewer lanes to a row,
+  // or a block to a long one.
   std::vector<KernelConfig> Candidates(const AttentionProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     const int64_t columns = problem.heads * problem.head_width;
-    for (const int32_t row_lanes : {8, 16, 32}) candidates.push_back({{0, row_lanes}});
+    for (const int32_t row_lanes : {8, 16, 32, kBlockLanes}) {
+      if (row_lanes <= 32 || problem.kind == AttentionKind::kGat) candidates.push_back({{0, row_lanes}});
+    }
     for (const int32_t tile : {64, 128}) {
       if (columns > tile) candidates.push_back({{tile, 32}});
     }

@@ -10,7 +10,8 @@
 //    a plan's kernels and nothing else, while launches one by one may come right after kernels that make those inputs.
 //  - It writes nothing to memory before AwaitFormer(), for kernels before it may still read what lies there.
 //  - Some thread of every launch calls AwaitFormer(), so that when a kernel has ended, all before it have.
-//  - What former kernels wrote is not read by __ldg, which the compiler may move to before AwaitFormer().
+//  - What former kernels wrote is not read by __ldg, which the compiler may move to before AwaitFormer(). It does move
+//    them to after it: what is to be on its way before is read by plain loads, which stay where they stand.
 // A kernel that knows nothing of all this is launched as ever, and begins when everything before it has ended.
 #ifndef VICINAL_ENGINE_CUDA_OVERLAP_CUH_
 #define VICINAL_ENGINE_CUDA_OVERLAP_CUH_

@@ -49,9 +49,9 @@ __device__ inline Pack<kVec> LoadCoherent(const float* p) {
   return pack;
 }
 
-// From shared memory.
+// From memory of any kind, where this stands.
 template <int kVec>
-__device__ inline Pack<kVec> LoadShared(const float* p) {
+__device__ inline Pack<kVec> LoadPlain(const float* p) {
   if constexpr (kVec == 4) {
     const float4& x = *reinterpret_cast<const float4*>(p);
     return {x.x, x.y, x.z, x.w};
@@ -61,6 +61,11 @@ __device__ inline Pack<kVec> LoadShared(const float* p) {
   } else {
     return {*p};
   }
+}
+
+template <int kVec>
+__device__ inline Pack<kVec> LoadShared(const float* p) {
+  return LoadPlain<kVec>(p);
 }
 
 template <int kVec>

@@ -12,8 +12,8 @@ namespace {
 
 constexpr AttentionKind kKinds[] = {AttentionKind::kGat, AttentionKind::kGatV2, AttentionKind::kDot};
 // {tile_columns, row_lanes} of fused_rows: all its shapes.
-constexpr KernelConfig kShapes[] = {{{32, 8}},  {{32, 32}},  {{64, 8}},   {{64, 16}},
-                                    {{64, 32}}, {{128, 16}}, {{128, 32}}, {{256, 32}}};
+constexpr KernelConfig kShapes[] = {{{32, 8}},   {{32, 32}},  {{64, 8}},   {{64, 16}},  {{64, 32}},  {{128, 16}},
+                                    {{128, 32}}, {{256, 32}}, {{32, 128}}, {{64, 128}}, {{128, 128}}};
 
 struct Case {
   const HostGraph& graph;
@@ -130,7 +130,8 @@ void SubsetCases(Gpu& gpu, Report& report, const HostGraph& graph, AttentionKind
   }
   for (const auto& kernel : gpu.registry.attention.kernels()) {
     const HostMatrix want = RowsOf(Run(gpu, report, *kernel, {graph, whole, {}, {}}), rows);
-    for (const KernelConfig& config : {KernelConfig(), KernelConfig{{0, 8}}, KernelConfig{{64, 32}}}) {
+    for (const KernelConfig& config :
+         {KernelConfig(), KernelConfig{{0, 8}}, KernelConfig{{64, 32}}, KernelConfig{{64, 128}}}) {
       const Case c{part, some, {}, {}, config};
       report.CheckSame("attention in a subset of rows", c.Name(kernel->kernel().name()), Run(gpu, report, *kernel, c),
                        want);

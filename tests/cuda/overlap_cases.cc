@@ -14,10 +14,12 @@ namespace {
 
 constexpr int kSteps = 8;
 
-// What a chain has besides: a sparse product that begins it; in its means the row's own source, and an addend.
+// What a chain has besides: a sparse product that begins it; in its means the row's own source, and an addend; in place
+// of its means attention.
 struct Extras {
   bool sparse_start = false;
   bool own_rows = false;
+  bool attention = false;
 };
 
 // Means of `graph`, and products between them: from `a` to `b` and back, kSteps times.
@@ -33,9 +35,11 @@ class Chain {
         begin_(a_.Download(*gpu.device)),
         bias_(*gpu.device, RandomVector(width, 93)),
         mean_(*gpu.registry.aggregate.kernels().front()),
+        attention_(*gpu.registry.attention.kernels().front()),
         product_(ExactProduct(gpu)),
         sparse_(*gpu.registry.sparse_update.kernels().front()) {
     MeanArgs(graph);
+    if (extras.attention) AttentionArgsOf(graph);
     std::vector<float> weight = RandomVector(width * width, 94);
     std::vector<char> packed(product_.kernel().PackedBytes(width, width));
     product_.kernel().Pack({weight.data(), width, width, width}, packed.data());
@@ -50,7 +54,8 @@ class Chain {
   Status Launch() const {
     if (extras_.sparse_start) VICINAL_RETURN_IF_ERROR(sparse_.Launch(*gpu_.context, start_, nullptr));
     for (int step = 0; step < kSteps; ++step) {
-      VICINAL_RETURN_IF_ERROR(mean_.Launch(*gpu_.context, aggregate_, scratch_.data()));
+      VICINAL_RETURN_IF_ERROR(extras_.attention ? attention_.Launch(*gpu_.context, attend_, scratch_.data())
+                                                : mean_.Launch(*gpu_.context, aggregate_, scratch_.data()));
       VICINAL_RETURN_IF_ERROR(product_.Launch(*gpu_.context, multiply_, nullptr));
     }
     return OkStatus();
@@ -85,6 +90,18 @@ class Chain {
     scratch_ = Scratch(*gpu_.device, mean_.kernel().ScratchBytes(aggregate_.problem, {}, 1));
   }
 
+  // One head, whose scores are a column of what it reads; in the form that overlaps.
+  void AttentionArgsOf(const HostGraph& graph) {
+    attend_.problem = {AttentionKind::kGat, graph.rows, graph.rows, graph.edges(), 1, width_, true};
+    attend_.config = {{0, 128}};
+    attend_.adjacency = graph_.view(false);
+    attend_.value = a_.view();
+    attend_.score_src = attend_.score_dst = {a_.view().data, graph.rows, 1, a_.view().stride};
+    attend_.dst = b_.view();
+    attend_.epilogue.bias = bias_.data();
+    scratch_ = Scratch(*gpu_.device, attention_.kernel().ScratchBytes(attend_.problem, attend_.config, 1));
+  }
+
   // The graph's edges as features, as many as it has sources.
   void SparseArgs(const HostGraph& graph) {
     std::vector<float> weight = RandomVector(width_ * graph.cols, 95);
@@ -105,12 +122,14 @@ class Chain {
   const HostMatrix begin_;
   const DeviceArray<float> bias_;
   const RegisteredKernel<AggregateKernel>& mean_;
+  const RegisteredKernel<AttentionKernel>& attention_;
   const RegisteredKernel<DenseUpdateKernel>& product_;
   const RegisteredKernel<SparseUpdateKernel>& sparse_;
   AdjacencyLayoutRef layout_;
   DeviceArray<float> scratch_;
   DeviceArray<char> packed_, start_packed_;
   AggregateArgs aggregate_;
+  AttentionArgs attend_;
   DenseUpdateArgs multiply_;
   SparseUpdateArgs start_;
 };
@@ -118,7 +137,8 @@ class Chain {
 void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width, const Extras& extras) {
   const Chain chain(gpu, graph, width, extras);
   const std::string what = graph.name + ", width " + std::to_string(width) +
-                           (extras.sparse_start ? ", sparse features" : "") + (extras.own_rows ? ", own rows" : "");
+                           (extras.sparse_start ? ", sparse features" : "") + (extras.own_rows ? ", own rows" : "") +
+                           (extras.attention ? ", attention" : "");
   MustBeOk(chain.Launch(), "a chain");
   MustBeOk(gpu.context->Synchronize(), "a chain");
   const HostMatrix want = chain.Result();
@@ -141,7 +161,7 @@ void RunOverlapCases(Gpu& gpu, Report& report) {
   for (const HostGraph& graph : GraphZoo()) {
     if (graph.rows != graph.cols) continue;
     for (const int64_t width : {1, 7, 16, 64, 100}) {
-      for (const Extras& extras : {Extras{}, Extras{true, false}, Extras{false, true}}) {
+      for (const Extras& extras : {Extras{}, Extras{true, false}, Extras{false, true}, Extras{true, false, true}}) {
         CheckChain(gpu, report, graph, width, extras);
       }
     }
@@ -152,6 +172,7 @@ void RunOverlapCases(Gpu& gpu, Report& report) {
   const HostGraph large = RandomGraph("60,000 rows", 60'000, degrees, 17);
   for (const int64_t width : {16, 64}) {
     for (const bool own_rows : {false, true}) CheckChain(gpu, report, large, width, {true, own_rows});
+    CheckChain(gpu, report, large, width, {true, false, true});
   }
 }
 
