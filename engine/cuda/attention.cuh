@@ -224,16 +224,17 @@ __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int
   return out;
 }
 
-// Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares.
-template <int kVec>
+// Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares. finish(out) is `out`
+// with the epilogue.
+template <int kVec, class Finish>
 __device__ inline void StorePackAttended(const AttentionParams& params, int64_t row, int column, float total,
-                                         Pack<kVec> out) {
+                                         Pack<kVec> out, const Finish& finish) {
   const int columns = params.heads * params.head_width;
   const float inverse = total != 0.0f ? __frcp_rn(total) : 0.0f;
   const bool averaged = params.heads_out != nullptr;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) out.v[v] *= inverse;
-  if (!averaged && !params.plain) out = FinishPack<kVec>(&params, row, column, out);
+  if (!averaged && !params.plain) out = finish(out);
   float* dst = averaged ? params.heads_out + row * columns : params.dst.data + row * params.dst.stride;
   if ((averaged || params.vector_store) && column + kVec <= columns) {
     StorePack<kVec>(dst + column, out);
@@ -250,7 +251,11 @@ __device__ inline void StoreAttended(const AttentionParams& params, const TileWo
                                      const RowSums<Layout>& sums) {
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
-    if (work.has[p]) StorePackAttended<Layout::kVec>(params, row, work.column[p], sums.total[0][p], sums.sum[0][p]);
+    if (!work.has[p]) continue;
+    const int column = work.column[p];
+    StorePackAttended(params, row, column, sums.total[0][p], sums.sum[0][p], [&](const Pack<Layout::kVec>& out) {
+      return FinishPack<Layout::kVec>(&params, row, column, out);
+    });
   }
 }
 
