@@ -6,6 +6,7 @@
 
 #include "engine/cuda/alignment.h"
 #include "engine/cuda/attention.cuh"
+#include "engine/cuda/row_work.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -88,9 +89,6 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
   return *std::min_element(shapes, shapes + count,
                            [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
 }
-
-// Below so many edges a GPU is hardly filled: what counts is what each row waits for.
-constexpr int64_t kFewEdges = int64_t{1} << 17;
 
 // The tile of columns that attention_small.cuh takes for this; 0: it does not.
 int SmallTileOf(const AttentionArgs& args, int vec) {

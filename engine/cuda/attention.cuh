@@ -196,7 +196,7 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
     const float* of_head = partials + params.sum_floats + 2 * (work.first_head + work.head[p]);
     float shift = kNoScore;
     for (int64_t i = 0; i < piece.pieces; ++i) shift = fmaxf(shift, __ldcg(of_head + i * step));
-    for (int64_t base = 0; base < piece.pieces; base += kChains) {
+    for (int64_t base = 0; base < piece.pieces; base += kAttentionChains) {
 #pragma unroll
       for (int held = 0; held < Layout::kHeld; ++held) {
         const int64_t i = base + work.group + held * Layout::kGroups;

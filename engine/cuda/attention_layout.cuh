@@ -16,7 +16,7 @@ namespace vicinal::cuda {
 
 inline constexpr int kAttentionThreads = 128;
 inline constexpr int kAttentionBatch = 32;  // edges whose scores are made at once, counted from a row's (piece's) first
-inline constexpr int kChains = 4;           // of additions: edge j of a row (or piece) goes to chain j mod 4
+inline constexpr int kAttentionChains = 4;  // of additions: edge j of a row (or piece) goes to chain j mod 4
 // Shares of a head, one after the other; 4 more than a batch, so that heads begin in different banks.
 inline constexpr int kShareStride = kAttentionBatch + 4;
 // Lanes that make a score of GATv2 or a dot product, and packs of each: the same in all layouts.
@@ -30,7 +30,7 @@ struct AttentionLayout {
   static constexpr int kRowsPerBlock = kAttentionThreads / kRowLanes;
   static constexpr int kTile = kVec * kLanes * kPacks;
   static constexpr int kSlots = kAttentionBatch / kRowLanes;  // edges of a batch per lane
-  static constexpr int kHeld = kChains / kGroups;             // chains per lane
+  static constexpr int kHeld = kAttentionChains / kGroups;    // chains per lane
   static constexpr int kStep = 4 * kGroups;                   // edges whose rows are on their way at once
   // Blocks per multiprocessor that registers have to suffice for: sums, and what is on its way, decide.
   static constexpr int kOnTheWay = kKind == AttentionKind::kGat ? 0 : 4 * kScorePacks * 2;

@@ -75,8 +75,8 @@ __device__ inline float LargestOfHead(float x) {
 // for before the next.
 template <class Layout, int kHeads, class Sums>
 struct SmallRow {
-  static constexpr int kHeld = std::extent_v<decltype(Sums::total)>, kApart = kChains / kHeld;
-  static constexpr int kRoundShares = kChains * kHeads;  // a round is an edge for each chain
+  static constexpr int kHeld = std::extent_v<decltype(Sums::total)>, kApart = kAttentionChains / kHeld;
+  static constexpr int kRoundShares = kAttentionChains * kHeads;  // a round is an edge for each chain
   static_assert(32 % kRoundShares == 0);
   template <int kRounds>
   using Rows = Pack<Layout::kVec>[kRounds * kHeld];
@@ -93,7 +93,7 @@ struct SmallRow {
   __device__ void LoadRows(int first_round, uint32_t offset, Rows<kRounds>& x) const {
 #pragma unroll
     for (int i = 0; i < kRounds * kHeld; ++i) {
-      const int edge = (first_round + i / kHeld) * kChains + i % kHeld * kApart + first_chain;
+      const int edge = (first_round + i / kHeld) * kAttentionChains + i % kHeld * kApart + first_chain;
       const uint64_t packs = __shfl_sync(kAllLanes, offset, edge);
       x[i] = LoadPlain<Layout::kVec>(tile.values + packs * Layout::kVec);
     }
@@ -149,7 +149,7 @@ struct SmallRow {
     if constexpr (kAtOnce < kRounds) {
 #pragma unroll
       for (int round = kAtOnce; round < kRounds; round += kAtOnce) {
-        if (round * kChains >= edges) break;
+        if (round * kAttentionChains >= edges) break;
         LoadRows<kAtOnce>(round, offset, x);
         AddRows<kAtOnce>(round, share, x);
       }
@@ -190,10 +190,10 @@ __device__ inline void AttendAlone(const AttentionParams& params, const SmallTil
                                    int count, int32_t source, float target) {
   SmallRow<Layout, kHeads, RowSums<Layout>> edges{params, tile, tile.group, target, source, kNoScore};
   edges.sums.Clear();
-  constexpr int kRounds = kAloneEdges / kChains, kFew = Layout::kGroups == 1 ? 1 : 2;
+  constexpr int kRounds = kAloneEdges / kAttentionChains, kFew = Layout::kGroups == 1 ? 1 : 2;
   constexpr int kMany = Layout::kGroups == 1 ? 2 : kRounds;
   const auto nothing = [] {};
-  if (count > kFew * kChains) {
+  if (count > kFew * kAttentionChains) {
     edges.template Add<kMany, kRounds>(count, true, nothing);
   } else if (count > 0) {
     edges.template Add<kFew, kFew>(count, true, nothing);
@@ -206,8 +206,8 @@ __device__ inline void AttendAlone(const AttentionParams& params, const SmallTil
 // The warps of a block that share a row hand their chains on through this.
 template <class Layout>
 struct TeamMemory {
-  float4 sum[kChains][Layout::kLanes];
-  float total[kChains][Layout::kLanes];
+  float4 sum[kAttentionChains][Layout::kLanes];
+  float total[kAttentionChains][Layout::kLanes];
   float shift[Layout::kLanes];  // of the columns' head
   int row[kSmallWarps];         // of cells
 };
@@ -218,14 +218,15 @@ template <class Layout, int kHeads>
 __device__ inline void AttendTogether(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile,
                                       TeamMemory<Layout>& team, int64_t row, int64_t begin, int count, float* total,
                                       Pack<Layout::kVec>* sum) {
-  using OneChain = RowSums<AttentionLayout<AttentionKind::kGat, Layout::kVec, 32 / kChains, kChains, 1>>;
+  using OneChain =
+      RowSums<AttentionLayout<AttentionKind::kGat, Layout::kVec, 32 / kAttentionChains, kAttentionChains, 1>>;
   const int chain = static_cast<int>(threadIdx.x) / 32 * Layout::kGroups + tile.group;
-  if (chain < kChains) {
+  if (chain < kAttentionChains) {
     const int32_t* const col = params.adjacency.col + begin;
     const float target = params.score_dst.data[row * params.score_dst.stride + tile.scored];
     SmallRow<Layout, kHeads, OneChain> edges{params, tile, chain, target, col[min(tile.lane, count - 1)], kNoScore};
     edges.sums.Clear();
-    constexpr int kRounds = kAttentionBatch / kChains, kAtOnce = kHeads == 1 ? kRounds : kRounds / 2;
+    constexpr int kRounds = kAttentionBatch / kAttentionChains, kAtOnce = kHeads == 1 ? kRounds : kRounds / 2;
 #pragma unroll 1
     for (int done = 0; done < count; done += kAttentionBatch) {
       int32_t next = 0;
