@@ -76,13 +76,20 @@ struct Lanes {
 Lanes LanesOf(const RowsParams& params, int vec, const BalancedRowsConfig& config) {
   // 8 elements of 2 bytes would leave two of four lanes without columns.
   if (vec == 8 && params.dst.cols <= 16) vec = 4;
-  return {vec, LanesFor(std::min<int64_t>(params.dst.cols, config.tile > 0 ? config.tile : 64), vec)};
+  // Of rows of hardly any edges, what is done once for every tile of a row counts most.
+  const int tile = vec == 8 && params.adjacency.nnz <= kHardlyAnyEdges * params.dst.rows ? 128 : 64;
+  return {vec, LanesFor(std::min<int64_t>(params.dst.cols, config.tile > 0 ? config.tile : tile), vec)};
 }
 
 // Where there are few edges, the fewer warps the better, but not fewer than a GPU runs at a time.
-Lanes LanesOfSmall(const RowsParams& params, const BalancedRowsConfig& config) {
-  constexpr int64_t kFewRows = 8192;
-  const int lanes = LanesFor(std::min<int64_t>(params.dst.cols, config.tile > 0 ? config.tile : 128), 4);
+Lanes LanesOfSmall(const RowsParams& params, int vec, const BalancedRowsConfig& config) {
+  constexpr int64_t kFewRows = 8192, kManyWarps = 8192;
+  const int64_t columns = params.dst.cols;
+  // 8 elements of 2 bytes at a time make half as many warps, that take longer.
+  if (vec == 8 && config.tile == 0 && columns >= 128 && params.dst.rows * ((columns + 127) / 128) > kManyWarps) {
+    return {8, LanesFor(columns, 8)};
+  }
+  const int lanes = LanesFor(std::min<int64_t>(columns, config.tile > 0 ? config.tile : 128), 4);
   return {4, lanes == 4 && params.dst.rows < kFewRows ? 8 : lanes};
 }
 
@@ -154,8 +161,8 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * element_bytes);
   params.dst = args.dst;
   const int vec = PackWidth(params.src.data, params.src.stride, element_bytes);
-  // Lists of short rows are for lanes that read several elements at a time.
-  if (work != nullptr && work->num_short() > 0 && vec == 1) work = nullptr;
+  // Lists of short rows and wide bundles are for lanes that read several elements at a time.
+  if (work != nullptr && (work->num_short() > 0 || work->wide()) && vec == 1) work = nullptr;
   params.items = work != nullptr ? work->items() : nullptr;
   params.bundled = work != nullptr ? work->items() + work->num_blocks() : nullptr;
   params.bundle_rows = RowsPerWarp(args.problem);
@@ -163,6 +170,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.num_bundles = static_cast<uint32_t>(
       work != nullptr ? work->num_bundles() : (args.dst.rows + params.bundle_rows - 1) / params.bundle_rows);
   params.num_short = work != nullptr ? static_cast<uint32_t>(work->num_short()) : 0;
+  params.wide = work != nullptr && work->wide();
   params.partials = static_cast<float*>(scratch);
   params.condition = condition;
   params.overlap = target.overlap;
@@ -179,7 +187,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.simple =
       params.self_scale == 0.0f && epilogue.addend.empty() &&
       (epilogue.activation.kind == ActivationKind::kNone || epilogue.activation.kind == ActivationKind::kRelu);
-  const Lanes lanes = params.num_short > 0 ? LanesOfSmall(params, config) : LanesOf(params, vec, config);
+  const Lanes lanes = params.num_short > 0 ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
   const cudaError_t error = LaunchMode(params, lanes, target.stream);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
   return LaunchFinishSplitRows(params, *work, target.stream);

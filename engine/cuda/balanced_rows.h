@@ -16,7 +16,7 @@ namespace vicinal::cuda {
 
 // How a launch is laid out. All values of `tile` give equal bits.
 struct BalancedRowsConfig {
-  int tile = 0;  // columns that a group of lanes takes: 32 or 64; 0: chosen from the shape
+  int tile = 0;  // columns that a group of lanes takes: 32, 64, or 128 of 16 bits; 0: chosen from the shape
   // Weights of sources are multiplied with the sources beforehand, in a copy in scratch, where there are such weights
   // of rows in float32 and no own rows are added. Worth it where a source is read many times: a factor that is fetched
   // for every edge takes 32 bytes of the L2 for 4. Products are rounded before they are added, so bits differ.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows stored in 16 bits. Lanes read 16 bytes, 8 elements, at a time; 4 where rows are so narrow that lanes would be
-// left over, or where there are few edges (small_rows.cuh).
+// left over, or where there are few edges and not many warps (small_rows.cuh).
 #include "engine/cuda/balanced_rows.cuh"
 
 namespace vicinal::cuda {
@@ -8,11 +8,16 @@ namespace {
 
 template <class Element, class Mode>
 cudaError_t LaunchElement(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  if (params.num_short > 0 && vec == 8) {
+    return lanes <= 16 ? LaunchSmallLanes<Element, 8, 16, Mode>(params, stream)
+                       : LaunchSmallLanes<Element, 8, 32, Mode>(params, stream);
+  }
   if (params.num_short > 0) return LaunchSmall<Element, Mode>(params, lanes, stream);
   if (vec == 1) return LaunchLanes<Element, 1, 32, Mode>(params, stream);
   if (vec == 4) return LaunchLanes<Element, 4, 4, Mode>(params, stream);
   if (lanes <= 4) return LaunchLanes<Element, 8, 4, Mode>(params, stream);
-  return LaunchLanes<Element, 8, 8, Mode>(params, stream);
+  if (lanes <= 8) return LaunchLanes<Element, 8, 8, Mode>(params, stream);
+  return LaunchLanes<Element, 8, 16, Mode>(params, stream);
 }
 
 template <class Element>

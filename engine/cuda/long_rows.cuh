@@ -49,18 +49,20 @@ struct WarpRows {
   static constexpr int kLoads = Layout::kGroups == 1 ? 8 : 4;  // gathered rows per lane in flight
   static constexpr int kList = kPieceEdges / Layout::kGroups + 4;
   static constexpr int kKept = kChains / Layout::kGroups;
-  static_assert(kLoads % kKept == 0 && Layout::kGroups * kList <= kStagedWords);
+  static_assert(kLoads % kKept == 0 && Layout::kGroups * kList <= kBundleItems * (kShortEdges + 4));
 };
 
 // Stages edges [begin, begin + count), at most a piece, and fills the lists up to whole rounds with a source that is
 // there. Edges that are a warp apart are of the same group, so each lane goes through one list.
 template <class Layout, class Mode>
-__device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane, Staged<Mode>* staged) {
+__device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane,
+                                  Staged<Layout, Mode>* staged) {
   constexpr int kCount = 4, kStep = kWarpLanes / Layout::kGroups;
   constexpr int kRound = WarpRows<Layout>::kLoads * Layout::kGroups;
   const int filled = (count + kRound - 1) / kRound * kRound;
   const int64_t first = begin + lane;
-  const int32_t* const col = params.adjacency.col + first;
+  const int32_t* col = params.adjacency.col + first;        // if lean, of what is fetched next
+  if constexpr (Mode::kLean) asm volatile("" : "+l"(col));  // not to be made anew for every load
   const int list = lane % Layout::kGroups * WarpRows<Layout>::kList + lane / Layout::kGroups;
 #pragma unroll 1
   for (int done = 0; done < filled; done += kCount * kWarpLanes) {
@@ -70,8 +72,9 @@ __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int c
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       source[i] = 0;
-      if (wanted(i)) source[i] = __ldg(col + within(i));
+      if (wanted(i)) source[i] = __ldg(col + (Mode::kLean ? i * kWarpLanes : within(i)));
     }
+    if constexpr (Mode::kLean) col += kCount * kWarpLanes;
     float weight[kCount];
     FetchWeights<Mode>(
         params, source, [&](int i) { return first + within(i); }, wanted, weight);
@@ -88,7 +91,7 @@ __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int c
 // The next kLoads of the `left` entries of the group's list from `list` on. kAll: they are all there; else rows are
 // loaded for what fills the list, too, for a load that depends on a condition costs more, but not added.
 template <class Layout, class Mode, bool kAll>
-__device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Mode>& staged, int list,
+__device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int list,
                                 int left, Chains<Layout, Mode, Layout::kGroups>& sum) {
   constexpr int kLoads = WarpRows<Layout>::kLoads;
   typename Layout::Load::Raw x[kLoads];
@@ -97,7 +100,7 @@ __device__ inline void RunRound(const RowsParams& params, const char* src, const
     const FourSources source(staged, list + four);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      x[four + i] = Gathered<Layout>(params, src, source[i]);
+      x[four + i] = Gathered<Layout, Mode::kLean>(params, src, source[i]);
     }
   }
 #pragma unroll
@@ -118,7 +121,7 @@ __device__ inline void RunRound(const RowsParams& params, const char* src, const
 // Joins the sum of edges [begin, begin + count), at most a piece, to `total`.
 template <class Layout, class Mode>
 __device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
-                                 int count, Staged<Mode>* staged, float (&total)[Layout::kVec]) {
+                                 int count, Staged<Layout, Mode>* staged, float (&total)[Layout::kVec]) {
   constexpr int kLoads = WarpRows<Layout>::kLoads;
   __syncwarp();
   StagePiece<Layout, Mode>(params, begin, count, at.lane, staged);
@@ -148,13 +151,13 @@ __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& 
   StoreResults(params, at, finish, sum);
 }
 
-// The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kBundleItems. False: none.
+// The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kItems. False: none.
 template <class Layout, class Mode>
 __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
-                                   Staged<Mode>* staged) {
-  unsigned left = __ballot_sync(kWholeWarp, IsLong(mine.finish)) & ((1u << kBundleItems) - 1u);
+                                   Staged<Layout, Mode>* staged) {
+  unsigned left = __ballot_sync(kWholeWarp, IsLong(mine.finish)) & ((1u << Layout::kItems) - 1u);
   if (left == 0) return false;
-  if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
+  if (at.lane < Layout::kItems) staged->finish[at.lane] = mine.finish;
 #pragma unroll 1
   for (; left != 0; left &= left - 1) {
     const int slot = __ffs(static_cast<int>(left)) - 1;
@@ -193,8 +196,8 @@ struct BlockRows {
 
 // The chains of group `group` of the block.
 template <class Layout, class Mode>
-__device__ inline void SumChains(const RowsParams& params, const Staged<Mode>& staged, const char* src, int group,
-                                 int count, float (&v)[BlockRows<Layout>::kKept][Layout::kVec]) {
+__device__ inline void SumChains(const RowsParams& params, const Staged<Layout, Mode>& staged, const char* src,
+                                 int group, int count, float (&v)[BlockRows<Layout>::kKept][Layout::kVec]) {
   using Block = BlockRows<Layout>;
 #pragma unroll 1
   for (int begin = group; begin < count; begin += Block::kLoads * Block::kGroups) {
@@ -202,7 +205,7 @@ __device__ inline void SumChains(const RowsParams& params, const Staged<Mode>& s
 #pragma unroll
     for (int load = 0; load < Block::kLoads; ++load) {
       const int edge = begin + load * Block::kGroups;
-      if (edge < count) x[load] = Gathered<Layout>(params, src, staged.source[edge]);
+      if (edge < count) x[load] = Gathered<Layout, Mode::kLean>(params, src, staged.source[edge]);
     }
 #pragma unroll
     for (int load = 0; load < Block::kLoads; ++load) {
@@ -220,7 +223,7 @@ __device__ inline void SumChains(const RowsParams& params, const Staged<Mode>& s
 // One item of at most a piece by the whole block.
 template <class Layout, class Mode>
 __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& item,
-                                Staged<Mode>* staged) {
+                                Staged<Layout, Mode>* staged) {
   using Block = BlockRows<Layout>;
   __shared__ float chains[kChains][Layout::kTile];
   constexpr int kCount = kPieceEdges / kBlockThreads;

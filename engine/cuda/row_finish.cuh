@@ -40,6 +40,7 @@ struct RowsParams {
   bool overlap;        // LaunchTarget::overlap
   bool vector_store;   // dst is so aligned, and has so many columns, that lanes may store all their sums at once
   bool vector_addend;  // and the addend, that they may load all of theirs
+  bool wide;           // bundles have room for kWideItems
 };
 
 // What a row's result is made with besides the sum over its edges.

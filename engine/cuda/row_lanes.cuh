@@ -21,13 +21,15 @@ inline constexpr unsigned kWholeWarp = ~0u;
 // How messages are made and put together.
 struct PlainSum {
   static constexpr bool kWeighted = false, kExtremum = false;
+  // Written for the fewest instructions. It takes registers that weights have in the other modes, where it was slower.
+  static constexpr bool kLean = true;
 };
 struct WeightedSum {
-  static constexpr bool kWeighted = true, kExtremum = false;
+  static constexpr bool kWeighted = true, kExtremum = false, kLean = false;
 };
 // The maximum of weighted messages; a minimum is that of negated ones, negated.
 struct Extremum {
-  static constexpr bool kWeighted = true, kExtremum = true;
+  static constexpr bool kWeighted = true, kExtremum = true, kLean = false;
 };
 
 template <class Mode>
@@ -47,16 +49,18 @@ __device__ inline float WithMessage(float so_far, float weight, float value) {
   return Mode::kWeighted ? fmaf(weight, value, so_far) : so_far + value;
 }
 
-// kSimple: RowsParams::simple holds; a kernel without the rest needs fewer registers.
-template <class Element_, int kVec_, int kLanes_, bool kSimple_>
+// kSimple: RowsParams::simple holds; a kernel without the rest needs fewer registers. kItems: for which a bundle has
+// room.
+template <class Element_, int kVec_, int kLanes_, bool kSimple_, int kItems_ = kBundleItems>
 struct RowLayout {
   static constexpr bool kSimple = kSimple_;
+  static constexpr int kItems = kItems_;
   using Element = Element_;
   using Load = RowLoad<Element, kVec_>;
   static constexpr int kVec = kVec_, kLanes = kLanes_, kGroups = kWarpLanes / kLanes;
   static constexpr int kTile = kVec * kLanes;
   // Short rows (short_rows.cuh) that a group, and the warp, sums at once.
-  static constexpr int kRows = kGroups < kBundleItems ? 2 : 1, kSlots = kRows * kGroups;
+  static constexpr int kRows = kGroups < kItems ? 2 : 1, kSlots = kRows * kGroups;
   static_assert(kGroups <= kChains);
 };
 
@@ -84,10 +88,13 @@ struct Lane {
 };
 
 // A lane's part of the row of `source`; `src`: its part of row 0.
-template <class Layout>
+template <class Layout, bool kLean = false>
 __device__ inline typename Layout::Load::Raw Gathered(const RowsParams& params, const char* src, int32_t source) {
-  // Unsigned and of 32 bits, so that an address is one instruction.
-  const uint64_t offset = uint64_t{static_cast<uint32_t>(source)} * params.src_stride_bytes;
+  // Unsigned and of 32 bits, and not seen to be a constant of the launch, so that an address is one instruction: for
+  // such a constant the compiler adds the upper half of the product, which is zero, by itself.
+  uint32_t stride = params.src_stride_bytes;
+  if constexpr (kLean) asm("" : "+r"(stride));
+  const uint64_t offset = uint64_t{static_cast<uint32_t>(source)} * stride;
   return Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
 }
 
@@ -136,8 +143,9 @@ __device__ inline Item LoadItem(const RowsParams& params, const RowItem* item) {
 }
 
 // Item `slot` of the warp's bundle: of the list, or where there is none, of rows in their order.
+template <class Layout>
 __device__ inline Item LoadBundled(const RowsParams& params, uint32_t bundle, int slot) {
-  if (params.bundled != nullptr) return LoadItem(params, params.bundled + uint64_t{bundle} * kBundleItems + slot);
+  if (params.bundled != nullptr) return LoadItem(params, params.bundled + uint64_t{bundle} * Layout::kItems + slot);
   const int64_t row = int64_t{bundle} * params.bundle_rows + slot;
   if (slot >= params.bundle_rows || row >= params.dst.rows) return {{0, -1, 0.0f, 0.0f}, 0};
   const int64_t begin = __ldg(params.adjacency.row_ptr + row);
@@ -148,26 +156,29 @@ __device__ inline Item LoadBundled(const RowsParams& params, uint32_t bundle, in
 // What a warp has in shared memory: its items, out of the registers until they are finished; those of their edges that
 // come next, fetched side by side by all its lanes, so that every lane of a group finds there what it gathers: in
 // lists, four entries of which are read at once.
-inline constexpr int kStagedWords = 288;
-template <class Mode>
-struct alignas(16) Staged {
-  Finish finish[kBundleItems];
-  int32_t source[kStagedWords];
-  float weight[Mode::kWeighted ? kStagedWords : 4];
+template <class Mode, int kItems>
+struct alignas(16) StagedItems {
+  // A list of kShortEdges for each item; at least all of a piece (long_rows.cuh).
+  static constexpr int kWords = kItems * (kShortEdges + 4);
+  Finish finish[kItems];
+  int32_t source[kWords];
+  float weight[Mode::kWeighted ? kWords : 4];
 };
+template <class Layout, class Mode>
+using Staged = StagedItems<Mode, Layout::kItems>;
 
 // Entry i of the four from entry `at` of a list on, which are read at once.
 struct FourSources {
   int4 four;
-  template <class Mode>
-  __device__ FourSources(const Staged<Mode>& staged, int at)
+  template <class Mode, int kItems>
+  __device__ FourSources(const StagedItems<Mode, kItems>& staged, int at)
       : four(*reinterpret_cast<const int4*>(staged.source + at)) {}
   __device__ int32_t operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
 };
 struct FourWeights {
   float4 four = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
-  template <class Mode>
-  __device__ FourWeights(const Staged<Mode>& staged, int at) {
+  template <class Mode, int kItems>
+  __device__ FourWeights(const StagedItems<Mode, kItems>& staged, int at) {
     if constexpr (Mode::kWeighted) four = *reinterpret_cast<const float4*>(staged.weight + at);
   }
   __device__ float operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }

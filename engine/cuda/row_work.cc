@@ -16,17 +16,25 @@ struct Window {
 
 bool Longer(const RowItem& a, const RowItem& b) { return a.count > b.count; }
 
-// Short rows that share a warp: fewer where there would not be warps enough.
-constexpr int64_t kEnoughBundles = 2048;
-int64_t BundleRows(int64_t rows) { return std::clamp<int64_t>(rows / kEnoughBundles, 1, kBundleItems); }
+// How many short rows share a warp, fewer where there would not be warps enough, and for how many it has room.
+struct Bundling {
+  int64_t rows;
+  int64_t items;
+};
+Bundling BundlingOf(int64_t rows, int64_t edges, int wide_up_to) {
+  constexpr int64_t kEnoughBundles = 2048;
+  if (HasWideBundles(rows, edges, wide_up_to)) return {kWideItems, kWideItems};
+  return {std::clamp<int64_t>(rows / kEnoughBundles, 1, kBundleItems), kBundleItems};
+}
 
-void EndBundle(std::vector<RowItem>* items) {
-  while (items->size() % kBundleItems != 0) items->push_back({});
+void EndBundle(const Bundling& bundling, std::vector<RowItem>* items) {
+  while (items->size() % bundling.items != 0) items->push_back({});
 }
 
 // Whole rows [first, last) of at most `part` edges; those of more than `block` have blocks of their own. `few`: edges,
 // so that the others are not put into bundles.
-Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t part, int64_t block, bool few) {
+Window MakeWindow(const CsrView& adjacency, const Bundling& bundling, int64_t first, int64_t last, int64_t part,
+                  int64_t block, bool few) {
   std::vector<RowItem> rows;
   for (int64_t row = first; row < last; ++row) {
     const int64_t begin = adjacency.row_ptr[row], count = adjacency.row_ptr[row + 1] - begin;
@@ -34,7 +42,6 @@ Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t
   }
   std::stable_sort(rows.begin(), rows.end(), Longer);
   Window window;
-  const int64_t bundle_rows = BundleRows(adjacency.rows);
   for (const RowItem& item : rows) {
     if (item.count > block) {
       window.blocks.push_back(item);
@@ -42,10 +49,10 @@ Window MakeWindow(const CsrView& adjacency, int64_t first, int64_t last, int64_t
     }
     window.bundles.push_back(item);
     if (few) continue;
-    const bool full = static_cast<int64_t>(window.bundles.size()) % kBundleItems >= bundle_rows;
-    if (item.count > kShortEdges || full) EndBundle(&window.bundles);
+    const bool full = static_cast<int64_t>(window.bundles.size()) % bundling.items >= bundling.rows;
+    if (item.count > kShortEdges || full) EndBundle(bundling, &window.bundles);
   }
-  if (!few) EndBundle(&window.bundles);
+  if (!few) EndBundle(bundling, &window.bundles);
   return window;
 }
 
@@ -73,20 +80,28 @@ int BlockEdges(int64_t edges) {
 }
 
 int64_t RowWork::num_bundles() const {
-  return num_short > 0 ? 0 : (static_cast<int64_t>(items.size()) - num_blocks) / kBundleItems;
+  return num_short > 0 ? 0 : (static_cast<int64_t>(items.size()) - num_blocks) / bundle_items;
 }
 
-RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
+bool HasWideBundles(int64_t rows, int64_t edges, int wide_up_to) {
+  constexpr int64_t kManyBundles = 8192;
+  return rows >= kWideItems * kManyBundles && edges <= wide_up_to * rows;
+}
+
+RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) {
   const int64_t part = PartEdges(adjacency.nnz), block = BlockEdges(adjacency.nnz);
   const bool few = adjacency.nnz < kFewEdges;
+  const Bundling bundling = BundlingOf(adjacency.rows, adjacency.nnz, wide_up_to);
   RowWork work;
+  work.bundle_items = static_cast<int>(bundling.items);
   const std::vector<RowItem> parts = CutRows(adjacency, part, &work.splits);
   work.num_parts = static_cast<int64_t>(parts.size());
   const int64_t num_windows = (adjacency.rows + kSortWindow - 1) / kSortWindow;
   std::vector<Window> windows(num_windows);
   pool.ParallelFor(num_windows, [&](int64_t window, int) {
     const int64_t first = window * kSortWindow;
-    windows[window] = MakeWindow(adjacency, first, std::min(adjacency.rows, first + kSortWindow), part, block, few);
+    const int64_t last = std::min(adjacency.rows, first + kSortWindow);
+    windows[window] = MakeWindow(adjacency, bundling, first, last, part, block, few);
   });
 
   const bool parts_have_blocks = part > block;
@@ -98,7 +113,7 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
   std::vector<RowItem> bundles;
   for (size_t i = 0; i < parts.size() && !parts_have_blocks; ++i) {
     bundles.push_back(parts[i]);
-    EndBundle(&bundles);
+    EndBundle(bundling, &bundles);
   }
   for (const Window& window : windows) bundles.insert(bundles.end(), window.bundles.begin(), window.bundles.end());
   work.items.insert(work.items.end(), bundles.begin(), bundles.end());
@@ -108,8 +123,11 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool) {
 
 int64_t RowWorkLayout::BytesBound(int64_t rows, int64_t edges) {
   const int64_t of_one = std::min(rows, edges / (kShortEdges + 1)) + MaxParts(edges);
-  const int64_t of_several = rows / BundleRows(rows) + rows / kSortWindow + 2;
-  return kBundleItems * (of_one + of_several) * static_cast<int64_t>(sizeof(RowItem)) +
+  const auto items = [&](int wide_up_to) {
+    const Bundling bundling = BundlingOf(rows, edges, wide_up_to);
+    return bundling.items * (of_one + rows / bundling.rows + rows / kSortWindow + 2);
+  };
+  return std::max(items(kHardlyAnyEdges), items(kSomeEdges)) * static_cast<int64_t>(sizeof(RowItem)) +
          MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));
 }
 
@@ -118,6 +136,7 @@ StatusOr<std::shared_ptr<const RowWorkLayout>> RowWorkLayout::Upload(const RowWo
   VICINAL_ASSIGN_OR_RETURN(layout->items_, Send(work.items, device));
   VICINAL_ASSIGN_OR_RETURN(layout->splits_, Send(work.splits, device));
   layout->num_blocks_ = work.num_blocks;
+  layout->bundle_items_ = work.bundle_items;
   layout->num_bundles_ = work.num_bundles();
   layout->num_short_ = work.num_short;
   layout->num_splits_ = static_cast<int64_t>(work.splits.size());

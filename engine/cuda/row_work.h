@@ -55,7 +55,7 @@ struct alignas(16) SplitRow {
 };
 
 // Items of an adjacency, in the order in which they are started: those that have a block each, then bundles of
-// kBundleItems items, which have a warp each: one item of more than kShortEdges edges and nothing else, or short rows.
+// bundle_items items, which have a warp each: one item of more than kShortEdges edges and nothing else, or short rows.
 // Parts of split rows come first, then whole rows, longest first within windows of kSortWindow rows, so that what runs
 // side by side ends together while rows that lie close, and so share neighbours, still run close. Where there are few
 // edges, short rows are not put into bundles, but follow one another.
@@ -64,15 +64,22 @@ struct RowWork {
   int64_t num_blocks = 0;  // items [0, num_blocks) have a block each
   int64_t num_short = 0;   // where there are few edges: items behind those, in place of bundles
   int64_t num_parts = 0;
+  int bundle_items = 0;
   std::vector<SplitRow> splits;
 
   int64_t num_bundles() const;
 };
-inline constexpr int kBundleItems = 8;
+// Bundles have room for kBundleItems items, where there are many rows of few edges for kWideItems (wide bundles): what
+// a warp waits for before it has its rows' indices is then waited for half as often.
+inline constexpr int kBundleItems = 8, kWideItems = 16;
+
+// Mean numbers of edges up to which bundles are wide: what is faster by them depends on the sum.
+inline constexpr int kHardlyAnyEdges = 4, kSomeEdges = 16;
+bool HasWideBundles(int64_t rows, int64_t edges, int wide_up_to);
 inline constexpr int64_t kSortWindow = 4096;
 
-// `adjacency` in host memory.
-RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool);
+// `adjacency` in host memory. wide_up_to: kHardlyAnyEdges or kSomeEdges.
+RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to = kHardlyAnyEdges);
 
 // Upper bound of the parts that rows with so many edges in all are split into.
 inline int64_t MaxParts(int64_t edges) { return 2 * (edges / PartEdges(edges)); }
@@ -88,6 +95,7 @@ class RowWorkLayout final : public AdjacencyLayout {
   const RowItem* items() const { return items_.as<RowItem>(); }
   const SplitRow* splits() const { return splits_.as<SplitRow>(); }
   int64_t num_blocks() const { return num_blocks_; }
+  bool wide() const { return bundle_items_ == kWideItems; }
   int64_t num_bundles() const { return num_bundles_; }
   int64_t num_short() const { return num_short_; }
   int64_t num_splits() const { return num_splits_; }
@@ -95,6 +103,7 @@ class RowWorkLayout final : public AdjacencyLayout {
  private:
   Buffer items_, splits_;
   int64_t num_blocks_ = 0, num_bundles_ = 0, num_short_ = 0, num_splits_ = 0;
+  int bundle_items_ = kBundleItems;
 };
 
 }  // namespace vicinal::cuda

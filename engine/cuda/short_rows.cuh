@@ -16,7 +16,6 @@ template <class Layout>
 struct ShortRows {
   static constexpr int kLoads = 8;               // gathered rows per lane in flight
   static constexpr int kList = kShortEdges + 4;  // words from list to list: 4 more, so that groups use different banks
-  static_assert(kBundleItems * kList <= kStagedWords);
 };
 
 // Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s. Fills
@@ -24,37 +23,42 @@ struct ShortRows {
 // load that depends on a condition costs more.
 template <class Layout, class Mode>
 __device__ inline void StageRows(const RowsParams& params, const Item& mine, int longest, int lane,
-                                 Staged<Mode>* staged) {
-  constexpr int kWidth = 8, kHalf = kBundleItems / 2;  // kWidth lanes for each of half the items, then for the others
-  constexpr int kCount = 4;                            // each lane fetches two edges of either half's at a time
-  int64_t first[2];
-  int left[2], to[2];
+                                 Staged<Layout, Mode>* staged) {
+  // kWidth lanes for each of as many items as there are such groups, kParts times.
+  constexpr int kWidth = 8, kAtOnce = kWarpLanes / kWidth, kParts = Layout::kItems / kAtOnce;
+  constexpr int kCount = 2 * kParts;  // each lane fetches two edges of each part's at a time
+  int64_t first[kParts];
+  int left[kParts], to[kParts];
+  const int32_t* col[kParts];  // if lean, of what is fetched next
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int slot = half * kHalf + lane / kWidth;
-    first[half] =
+  for (int part = 0; part < kParts; ++part) {
+    const int slot = part * kAtOnce + lane / kWidth;
+    first[part] =
         static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot)) + lane % kWidth;
-    left[half] = __shfl_sync(kWholeWarp, mine.finish.count, slot) - lane % kWidth;
-    to[half] = slot * ShortRows<Layout>::kList + lane % kWidth;
+    left[part] = __shfl_sync(kWholeWarp, mine.finish.count, slot) - lane % kWidth;
+    to[part] = slot * ShortRows<Layout>::kList + lane % kWidth;
+    col[part] = params.adjacency.col + first[part];
+    if constexpr (Mode::kLean) asm volatile("" : "+l"(col[part]));  // not to be made anew for every load
   }
-  const int32_t* const col[2] = {params.adjacency.col + first[0], params.adjacency.col + first[1]};
 #pragma unroll 1
-  for (int done = 0; done < longest; done += kCount / 2 * kWidth) {
-    const auto within = [&](int i) { return done + i / 2 * kWidth; };
-    const auto wanted = [&](int i) { return within(i) < left[i % 2]; };
+  for (int done = 0; done < longest; done += 2 * kWidth) {
+    const auto within = [&](int i) { return done + i / kParts * kWidth; };
+    const auto wanted = [&](int i) { return within(i) < left[i % kParts]; };
     int32_t source[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       source[i] = 0;
-      if (wanted(i)) source[i] = __ldg(col[i % 2] + within(i));
+      if (wanted(i)) source[i] = __ldg(col[i % kParts] + (Mode::kLean ? i / kParts * kWidth : within(i)));
     }
+#pragma unroll
+    for (int part = 0; part < kParts && Mode::kLean; ++part) col[part] += 2 * kWidth;
     float weight[kCount];
     FetchWeights<Mode>(
-        params, source, [&](int i) { return first[i % 2] + within(i); }, wanted, weight);
+        params, source, [&](int i) { return first[i % kParts] + within(i); }, wanted, weight);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      staged->source[to[i % 2] + within(i)] = source[i];
-      if constexpr (Mode::kWeighted) staged->weight[to[i % 2] + within(i)] = weight[i];
+      staged->source[to[i % kParts] + within(i)] = source[i];
+      if constexpr (Mode::kWeighted) staged->weight[to[i % kParts] + within(i)] = weight[i];
     }
   }
 }
@@ -62,7 +66,7 @@ __device__ inline void StageRows(const RowsParams& params, const Item& mine, int
 // Adds edges [begin, begin + kStep) of each of the group's rows, of which number r has `counts[r]` edges and the list
 // at lists[r].
 template <class Layout, class Mode, int kRows, int kStep>
-__device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Mode>& staged, int begin,
+__device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int begin,
                                const int (&lists)[kRows], const int (&counts)[kRows],
                                float (&total)[kRows][Layout::kVec]) {
   typename Layout::Load::Raw x[kRows][kStep];
@@ -73,7 +77,7 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
       const FourSources source(staged, lists[r] + begin + four);
 #pragma unroll
       for (int i = four; i < four + 4; ++i) {
-        x[r][i] = Gathered<Layout>(params, src, source[i - four]);
+        x[r][i] = Gathered<Layout, Mode::kLean>(params, src, source[i - four]);
       }
     }
   }
@@ -84,7 +88,7 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
       const FourWeights weight(staged, lists[r] + begin + four);
 #pragma unroll
       for (int i = four; i < four + 4; ++i) {
-        if (begin + i >= counts[r]) continue;
+        if (Mode::kLean ? i >= counts[r] - begin : begin + i >= counts[r]) continue;
 #pragma unroll
         for (int c = 0; c < Layout::kVec; ++c) {
           total[r][c] = WithMessage<Mode>(total[r][c], weight[i - four], Layout::Load::At(x[r][i], c));
@@ -98,7 +102,7 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
 // g is item slot + r * groups + g. Finishes them.
 template <class Layout, class Mode, int kRows>
 __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
-                                const Staged<Mode>& staged, int slot) {
+                                const Staged<Layout, Mode>& staged, int slot) {
   constexpr int kStep = ShortRows<Layout>::kLoads / kRows;
   int lists[kRows], counts[kRows], longest = -1;
   float total[kRows][Layout::kVec];
@@ -138,26 +142,26 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
   }
 }
 
-// The short rows among the warp's items; lane l has fetched item l mod kBundleItems.
+// The short rows among the warp's items; lane l has fetched item l mod kItems.
 template <class Layout, class Mode>
 __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
-                                    Staged<Mode>* staged) {
+                                    Staged<Layout, Mode>* staged) {
   if (IsLong(mine.finish)) mine.finish.count = -1;
   const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
   if (longest < 0) return;
   __syncwarp();
   StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
   // Not before: the row's factor is waited for here.
-  if (at.lane < kBundleItems) staged->finish[at.lane] = mine.finish;
+  if (at.lane < Layout::kItems) staged->finish[at.lane] = mine.finish;
   AwaitFormer();
   __syncwarp();
-  const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << kBundleItems) - 1u)) == 1u;
+  const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << Layout::kItems) - 1u)) == 1u;
   if (alone && Layout::kRows > 1) {
     SumSlots<Layout, Mode, 1>(params, at, src, *staged, 0);
     return;
   }
 #pragma unroll 1
-  for (int slot = 0; slot < kBundleItems; slot += Layout::kSlots) {
+  for (int slot = 0; slot < Layout::kItems; slot += Layout::kSlots) {
     SumSlots<Layout, Mode, Layout::kRows>(params, at, src, *staged, slot);
   }
 }

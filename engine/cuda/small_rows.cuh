@@ -48,7 +48,8 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
   using Held = HeldEdges<Layout>;
   constexpr int kStep = Held::kStep;
   const int32_t* const col = params.adjacency.col + first;
-  const uint32_t stride = params.src_stride_bytes;
+  uint32_t stride = params.src_stride_bytes;
+  if constexpr (Mode::kLean && sizeof(typename Layout::Element) == 2) asm("" : "+r"(stride));  // as Gathered() has it
   int32_t source[Held::kHeld];
 #pragma unroll
   for (int h = 0; h < Held::kHeld; ++h) {
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(kBlockThreads, (Layout::kSimple ? 8 : 6))
     // Tiles of a long row are worked on side by side.
     const Lane<Layout> at(first_tile + (blockIdx.x & ((1u << shift) - 1)));
     if (at.tile >= params.dst.cols) return;
-    __shared__ Staged<Mode> staged;
+    __shared__ Staged<Layout, Mode> staged;
     SumPiece<Layout, Mode>(params, at, at.Source(params), LoadItem(params, params.items + (blockIdx.x >> shift)),
                            &staged);
     return;

@@ -326,6 +326,38 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
+// So many rows of so few edges that balanced_rows has wide bundles of them; longer ones and a hub among them. Without
+// the work list, which has neither bundles nor parts of rows, bits are the same.
+void WideBundleCases(Gpu& gpu, Report& report) {
+  std::vector<int64_t> degrees(131'100);
+  for (size_t row = 0; row < degrees.size(); ++row) {
+    degrees[row] = static_cast<int64_t>(row % 997 == 5 ? row % 300 : row % 41 == 0 ? row % 33 : row % 6);
+  }
+  degrees[70'000] = 2'000;
+  const HostGraph graph = RandomGraph("many short rows", 500, degrees, 17);
+  int turn = 0;
+  for (const Storage storage : {Storage::kFloat32, Storage::kBfloat16, Storage::kFloat16}) {
+    for (const int64_t width : {16, 32, 64, 136}) {
+      for (const bool weighted : {false, true}) {
+        ++turn;
+        if (!report.IsMine()) continue;
+        HostMatrix src = RandomMatrix(graph.cols, width, 14 + width);
+        if (storage != Storage::kFloat32) Widen(Narrowed(src, storage), storage, &src);
+        Case c{graph, kReduces[turn / 2 % 4], weighted, src, {}, {}, 0.0f, {}, {}};
+        c.storage = storage;
+        if (turn % 3 == 0) c.epilogue.addend = RandomMatrix(graph.rows, width, 94);
+        const std::vector<double> want = Wanted(c);
+        for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+          if (kernel->kernel().name() != "balanced_rows") continue;
+          const std::optional<HostMatrix> got = CheckConfig(gpu, report, *kernel, c, {}, want);
+          const std::optional<HostMatrix> plain = Run(gpu, report, *kernel, c, {}, /*prepared=*/false);
+          report.CheckSame("aggregate in wide bundles", c.Name("balanced_rows"), *got, *plain);
+        }
+      }
+    }
+  }
+}
+
 // Problems whose layouts have the same name share one: what is made for one width serves the other.
 void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   constexpr int64_t kWidths[] = {8, 16, 24, 32, 48, 64, 96, 200};
@@ -366,6 +398,7 @@ void RunAggregateCases(Gpu& gpu, Report& report) {
   NarrowCases(gpu, report, zoo);
   SubsetCases(gpu, report, zoo);
   SharedLayoutCases(gpu, report, zoo);
+  WideBundleCases(gpu, report);
 }
 
 }  // namespace vicinal::cuda_test

@@ -105,6 +105,42 @@ TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
   EXPECT_GT(full, 0);
 }
 
+// A ring: `degree` edges into every row, but some rows of `more`.
+HostCsr Ring(int32_t nodes, int32_t degree, int32_t more) {
+  HostCsr graph;
+  graph.row_ptr = {0};
+  for (int32_t row = 0; row < nodes; ++row) {
+    for (int32_t e = 0; e < (row % 1000 == 3 ? more : degree); ++e) graph.col.push_back((row + e) % nodes);
+    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
+  }
+  return graph;
+}
+
+TEST(RowWorkTest, ManyRowsOfFewEdgesHaveWideBundles) {
+  ThreadPool pool(2);
+  const HostCsr graph = Ring(140'000, 2, 40);
+  const RowWork work = MakeRowWork(graph.view(), pool);
+  ASSERT_EQ(work.bundle_items, kWideItems);
+  ASSERT_EQ(static_cast<int64_t>(work.items.size()), work.num_bundles() * kWideItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool).bundle_items, kBundleItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool, kSomeEdges).bundle_items, kWideItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 17, 17).view(), pool, kSomeEdges).bundle_items, kBundleItems);
+  EXPECT_EQ(MakeRowWork(Ring(100'000, 2, 2).view(), pool, kSomeEdges).bundle_items, kBundleItems);
+  int64_t rows = 0, full = 0;
+  for (int64_t bundle = 0; bundle < work.num_bundles(); ++bundle) {
+    const RowItem* const items = &work.items[bundle * kWideItems];
+    for (int i = 0; i < kWideItems; ++i) rows += items[i].count >= 0 ? 1 : 0;
+    if (items[0].count > kShortEdges) {
+      EXPECT_LT(items[1].count, 0);
+    }
+    full += items[kWideItems - 1].count >= 0 ? 1 : 0;
+  }
+  EXPECT_EQ(rows, graph.rows());
+  EXPECT_GT(full, 140'000 / kWideItems * 9 / 10);
+  EXPECT_LE(static_cast<int64_t>(work.items.size() * sizeof(RowItem)),
+            RowWorkLayout::BytesBound(graph.rows(), graph.row_ptr.back()));
+}
+
 TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
   ThreadPool pool(2);
   const HostCsr graph = Communities(1'500, 300);
