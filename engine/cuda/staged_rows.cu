@@ -8,7 +8,7 @@
 // partitions before left, in memory: the merge cost of the paper. All other edges are message_rows' work. Wins where
 // a few sources have most of the edges, so that a row brought in once is read by a block many times; each partition
 // reads and writes all sums once. Order of evaluation: edge j of a row and partition goes to chain j mod 4, in spans of
-// 1,536 edges; spans and partitions one after the other; no float atomics. Moves edges * 2 (6 weighted) bytes of
+// 256 edges; spans and partitions one after the other; no float atomics. Moves edges * 2 (6 weighted) bytes of
 // numbers per tile of 32 columns, blocks * 192 KiB of staging and partitions * rows * 8 * width bytes of sums.
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 1024, kVec = 4, kLanes = kStagedColumns / kVec, kGroups = kThreads / kLanes;
-constexpr int kChains = 4;
+constexpr int kChains = 4, kSpanEdges = 256;
 constexpr int kShared = kStagedSources * kStagedColumns * static_cast<int>(sizeof(float));
 
 struct Params {
@@ -100,12 +100,12 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
   return total;
 }
 
-// Where a row has an edge many times over, spans keep chains short: each is added to those before.
+// Spans keep chains short, and so exact: each is added to those before.
 template <bool kWeighted, bool kExtreme>
 __device__ inline void AddStaged(const Params& params, const float* staged, int32_t begin, int32_t end,
                                  Pack<kVec>& sum) {
-  for (; begin < end; begin += kStagedSources) {
-    const Pack<kVec> more = ReduceSpan<kWeighted, kExtreme>(params, staged, begin, min(begin + kStagedSources, end));
+  for (; begin < end; begin += kSpanEdges) {
+    const Pack<kVec> more = ReduceSpan<kWeighted, kExtreme>(params, staged, begin, min(begin + kSpanEdges, end));
 #pragma unroll
     for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Join(sum.v[v], more.v[v]);
   }
