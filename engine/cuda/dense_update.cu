@@ -29,9 +29,10 @@ using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;   // 64 x 16
 constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16;
 // From so many inputs on, and up to so many rows (times tiles across) per multiprocessor, it pays to split: a block of
 // tiles takes the time of all its inputs however few the blocks are. Measured on an H200, with 16 columns: 8 % faster
-// for 19,717 rows of 500 inputs, as fast for 13,752 of 767, 22 % slower for 40,000 of 602. With 32 columns it was 30 %
-// faster for 6,000 rows of 602 inputs, and was not measured for more.
-constexpr int64_t kSplitInputs = 192, kStagedNarrowRows = 150, kStagedWideRows = 48;
+// for 19,717 rows of 500 inputs, as fast for 13,752 of 767, 22 % slower for 40,000 of 602. With more columns: 2,708
+// rows of 1433 inputs take 34 us in place of 58 with 80, 42 in place of 57 with 128; 5,000 rows with 80 56 in place of
+// 77; but 6,000 of 602 with 128, 182 rows (times tiles) per multiprocessor, 40 in place of 35.
+constexpr int64_t kSplitInputs = 192, kStagedNarrowRows = 150, kStagedWideRows = 150;
 // Up to so many inputs they can be split among the warps of one round. With 32 columns boxes are as fast from fewer on,
 // where there are rows enough (times tiles across, per multiprocessor) for high tiles: 1433 inputs took 3 % less time
 // for 2,708 rows and 8 % more for 1,000.
