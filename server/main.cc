@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vicinal-server: flags to Config, signals to Stop. The only place of the server that reads flags. Signals are blocked
 // in every thread and taken with sigwait (server/stop.h), so that no library's handler ever runs one.
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "server/duration_flag.h"
 #include "server/handlers/server_handler.h"
 #include "server/json_log.h"
+#include "server/process.h"
 #include "server/server.h"
 #include "server/size_flag.h"
 #include "server/stop.h"
@@ -181,14 +183,29 @@ int Fail(const Status& status, int code) {
   return code;
 }
 
-// What gRPC has to say (a port that is taken, a connection that went wrong) goes into the log: its own lines are no
-// JSON. Once, before gRPC is used.
-void TakeGrpcLog(LogLevel level) {
-  static JsonLog* const log = new JsonLog(STDERR_FILENO, level, &Clock::Real());  // gRPC logs until the process ends
+// What gRPC and Protobuf have to say (a port that is taken, a connection that went wrong, a text that is no UTF-8) goes
+// into the log: their own lines are no JSON. What any client can bring about is for those who look closely. Once,
+// before either is used.
+void TakeLibrariesLogs(LogLevel level) {
+  static JsonLog* const log = new JsonLog(STDERR_FILENO, level, &Clock::Real());  // they log until the process ends
   gpr_set_log_function([](gpr_log_func_args* line) {
     const bool error = line->severity == GPR_LOG_SEVERITY_ERROR;
     log->Log(error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", {{"text", line->message}});
   });
+  google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int, const std::string& message) {
+    log->Log(LogLevel::kDebug, "protobuf", {{"text", message}});
+  });
+}
+
+// A bound on the connections that a server can have; Kubernetes and systemd allow far more.
+void WarnOfFewFiles(int64_t files, JsonLog* log) {
+  constexpr int64_t kFew = 4096;
+  if (files <= 0 || files >= kFew) return;
+  log->Log(LogLevel::kWarning, "few open files allowed",
+           {{"files", absl::StrCat(files)},
+            {"hint",
+             "each connection is one, and when there are none left no new one is taken until a restart; raise "
+             "the hard limit (ulimit -Hn, LimitNOFILE)"}});
 }
 
 // Abseil ends the process with 1 for a flag it cannot parse, and for --help.
@@ -224,13 +241,16 @@ void ParseFlags(int argc, char** argv) {
 constexpr std::chrono::seconds kStopGrace{10};
 
 int Main(int argc, char** argv) {
+  GiveLargeBlocksBack();
   const sigset_t signals = BlockSignals();
   ::signal(SIGPIPE, SIG_IGN);
   ParseFlags(argc, argv);
   StatusOr<Config> config = ConfigFromFlags();
   if (!config.ok()) return Fail(config.status(), kBadFlags);
   if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags);
-  TakeGrpcLog(config->log_level);
+  TakeLibrariesLogs(config->log_level);
+  JsonLog log(STDERR_FILENO, config->log_level, &Clock::Real());
+  WarnOfFewFiles(AllowManyFiles(), &log);
   std::atomic<bool> device_lost{false};
   const auto on_device_lost = [&device_lost] {
     device_lost.store(true);
@@ -240,7 +260,6 @@ int Main(int argc, char** argv) {
   if (!server.ok()) return Fail(server.status(), 1);
 
   AwaitStopSignal(signals);
-  JsonLog log(STDERR_FILENO, config->log_level, &Clock::Real());
   const int code = device_lost.load() ? kDeviceLostExit : 0;
   const StopPlan plan = {[&] { (*server)->Stop(); }, [&] { (*server)->Hurry(); },
                          config->drain_delay + config->drain_timeout + kStopGrace, kStopGrace,
