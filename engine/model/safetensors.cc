@@ -148,6 +148,10 @@ StatusOr<Safetensors> Safetensors::Parse(std::string_view file) {
     return Bad("it has " + std::to_string(file.size()) + " bytes; 8 are needed for the length of its header");
   const uint64_t header_bytes = LoadAt<uint64_t>(file, 0);
   if (header_bytes > kMaxHeaderBytes) {
+    if (file.substr(0, 4) == "PK\x03\x04") {
+      return Bad("it is a zip archive, as torch.save writes; save the weights with safetensors.torch.save_file");
+    }
+    if (file[0] == '{') return Bad("it begins like JSON; the weights are a file of their own beside the description");
     return Bad("its header claims " + std::to_string(header_bytes) + " bytes; at most " +
                std::to_string(kMaxHeaderBytes) + " are read");
   }

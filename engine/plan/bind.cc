@@ -3,6 +3,7 @@
 // Choosing comes first for all nodes (it says how much scratch is needed), binding once the arena is there.
 #include <cmath>
 #include <cstdlib>
+#include <type_traits>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -104,6 +105,13 @@ void PlanBuilder::NoteEvaluation(int step, int64_t evaluation) {
   built_.evaluation = static_cast<int64_t>(mixed >> 32 | 1);
 }
 
+namespace {
+
+// Rows that were rounded have other sums, whoever adds them: numbers beyond those of kernels (Kernel::Evaluation).
+constexpr int64_t StoredEvaluation(Storage storage) { return (int64_t{1} << 32) - 1 - static_cast<int64_t>(storage); }
+
+}  // namespace
+
 // Chooses the kernel of `launch`, books its scratch for `step`, and notes what Explain tells.
 template <class K>
 StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, const typename K::Problem& problem,
@@ -117,6 +125,9 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
     VICINAL_ASSIGN_OR_RETURN(bound.args.layout, LayoutOf(kernel, problem, bound.args.config, *work));
   }
   NoteEvaluation(step, kernel.Evaluation(problem, bound.args.config));
+  if constexpr (std::is_same_v<typename K::Problem, AggregateProblem>) {
+    if (problem.storage != Storage::kFloat32) NoteEvaluation(step, StoredEvaluation(problem.storage));
+  }
   const size_t scratch = kernel.ScratchBytes(problem, bound.args.config, request_.num_threads);
   if (scratch > 0) scratch_booking_[step] = ledger_.Book(scratch, step, step);
   launch->info.operation = std::string(operation.operation());

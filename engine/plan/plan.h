@@ -129,8 +129,9 @@ class Plan {
   virtual void ContinueCounts(const std::vector<PlanStepInfo>& before) { (void)before; }
   virtual int64_t scratch_bytes() const = 0;
   virtual int64_t size_bytes() const = 0;  // scratch and packed weights
-  // Tells the order in which the terms of rows are added, as a number of 32 bits: plans of one model, graph and kind of
-  // processor with equal numbers give equal bits. 0: the order that the device's kernels have in common.
+  // Tells the order in which the terms of rows are added, and how these are stored, as a number of 32 bits: plans of
+  // one model, graph and kind of processor with equal numbers give equal bits. 0: the order that the device's kernels
+  // have in common, and float32.
   virtual int64_t evaluation() const { return 0; }
 };
 

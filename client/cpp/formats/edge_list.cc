@@ -32,8 +32,9 @@ bool IsComment(std::string_view trimmed) { return trimmed.empty() || trimmed.fro
 struct Layout {
   char separator = ' ';
   size_t columns = 0;
-  int64_t first_line = 0;  // that is no comment
-  int64_t title_line = 0;  // that line, or 0: none
+  int64_t first_line = 0;     // that is no comment
+  int64_t title_line = 0;     // that line, or 0: none
+  bool target_first = false;  // as the titles have it
 };
 
 bool IsTitle(std::string_view field, std::initializer_list<const char*> words) {
@@ -41,11 +42,17 @@ bool IsTitle(std::string_view field, std::initializer_list<const char*> words) {
   return std::any_of(words.begin(), words.end(), [&](const char* word) { return lower == word; });
 }
 
+bool IsSourceTitle(std::string_view field) {
+  return IsTitle(field, {"source", "src", "from", "from_node", "node1", "u", "id1"});
+}
+bool IsTargetTitle(std::string_view field) {
+  return IsTitle(field, {"target", "dst", "to", "to_node", "node2", "v", "id2", "dest", "destination"});
+}
+
 // A first line is titles when its words say so, or when its ids are no numbers and those of the next line are, or when
 // there is no number where a weight belongs.
 bool LooksLikeTitles(const std::vector<std::string_view>& first, const std::vector<std::string_view>& second) {
-  if (IsTitle(first[0], {"source", "src", "from", "from_node", "node1", "u", "id1"}) &&
-      IsTitle(first[1], {"target", "dst", "to", "to_node", "node2", "v", "id2", "dest", "destination"})) {
+  if ((IsSourceTitle(first[0]) && IsTargetTitle(first[1])) || (IsTargetTitle(first[0]) && IsSourceTitle(first[1]))) {
     return true;
   }
   float weight;
@@ -83,7 +90,10 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
     }
   }
   if (layout.columns == 0) return FileError(path, 0, "holds no edges");
-  if (HasTitles(titles, first, second)) layout.title_line = layout.first_line;
+  if (HasTitles(titles, first, second)) {
+    layout.title_line = layout.first_line;
+    layout.target_first = IsTargetTitle(first[0]) && IsSourceTitle(first[1]);
+  }
   return layout;
 }
 
@@ -114,7 +124,8 @@ class EdgeLines {
       if (lines.number() == layout_.title_line) continue;
       SplitFields(line, layout_.separator, &fields);
       CLIENT_RETURN_IF_ERROR(Check(fields, lines.number(), weights));
-      CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[0], fields[1]));
+      const size_t source = layout_.target_first ? 1 : 0;
+      CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[source], fields[1 - source]));
     }
     return absl::OkStatus();
   }
@@ -133,7 +144,9 @@ class EdgeLines {
       if (!ParseFloat(fields[2], &weight)) {
         return FileError(path_, line, absl::StrCat("the weight ", Shown(fields[2]), " is not a number"));
       }
-      if (!std::isfinite(weight)) return FileError(path_, line, "the weight is not finite");
+      if (!std::isfinite(weight)) {
+        return FileError(path_, line, absl::StrCat("the weight ", Shown(fields[2]), " is not finite as a float32"));
+      }
       weights->push_back(weight);
     }
     return absl::OkStatus();
@@ -184,7 +197,7 @@ absl::Status CheckFirstEdge(const EdgeFile& file, const std::vector<std::string>
 }
 
 // Reads ids as texts, numbered in order of first appearance.
-absl::Status ReadTexts(EdgeLines* lines, Titles titles, EdgeFile* file) {
+absl::Status ReadTexts(EdgeLines* lines, const EdgeListOptions& options, EdgeFile* file) {
   absl::flat_hash_map<absl::string_view, int64_t> nodes;
   std::vector<std::string> ids;
   const auto node_of = [&](std::string_view id) {
@@ -200,7 +213,14 @@ absl::Status ReadTexts(EdgeLines* lines, Titles titles, EdgeFile* file) {
         return absl::OkStatus();
       }));
   if (ids.empty()) return FileError(lines->path(), 0, "holds no edges");
-  if (titles == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstEdge(*file, ids, *lines));
+  if (options.titles == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstEdge(*file, ids, *lines));
+  if (options.feature_rows) {
+    return FileError(
+        lines->path(), 0,
+        absl::StrCat("the file's ids are texts (the first is ", Shown(ids[0]),
+                     "), and nothing says which row of the features is whose: --ids FILE lists the ids, one "
+                     "a line, in order of the rows"));
+  }
   file->node_count = static_cast<int64_t>(ids.size());
   file->notes.push_back(absl::StrCat("the file's ids are texts: ", ids.size(),
                                      " of them became nodes 0.. in order of first appearance (the first is ",
@@ -283,7 +303,7 @@ absl::Status ReadEdges(const EdgeListOptions& options, EdgeLines* lines, EdgeFil
   if (!numeric) {
     if (options.node_count) return OutOfRange(lines, *options.node_count);
     file->edges = Edges();
-    return ReadTexts(lines, options.titles, file);
+    return ReadTexts(lines, options, file);
   }
   const std::vector<int64_t> distinct = DistinctIds(file->edges);
   const int64_t largest = distinct.back();
@@ -308,7 +328,9 @@ std::vector<std::string> SkippedLines(const EdgeLines& lines) {
                                  " with '#' or '%' ", comments == 1 ? "was" : "were", " skipped as comments"));
   }
   if (const int64_t titles = lines.layout().title_line; titles != 0) {
-    notes.push_back(absl::StrCat("line ", titles, " was taken as column titles (--titles no takes it as an edge)"));
+    notes.push_back(absl::StrCat("line ", titles, " was taken as column titles",
+                                 lines.layout().target_first ? ", which put the target first" : "",
+                                 " (--titles no takes it as an edge)"));
   }
   return notes;
 }

@@ -66,7 +66,12 @@ void SplitFields(std::string_view line, char separator, std::vector<std::string_
 }
 
 bool ParseInt(std::string_view field, int64_t* value) { return ParseWhole(field, value); }
-bool ParseFloat(std::string_view field, float* value) { return ParseWhole(field, value); }
+bool ParseFloat(std::string_view field, float* value) {
+  double wide;
+  if (!ParseDouble(field, &wide)) return false;
+  *value = static_cast<float>(wide);
+  return true;
+}
 bool ParseDouble(std::string_view field, double* value) { return ParseWhole(field, value); }
 
 bool IsCanonicalInt(std::string_view field, int64_t* value) {

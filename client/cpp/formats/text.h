@@ -36,6 +36,7 @@ std::string_view Trim(std::string_view text);
 void SplitFields(std::string_view line, char separator, std::vector<std::string_view>* fields);
 
 // The whole field as a decimal integer or a number; false when it is none, is out of range, or something is left over.
+// A float is the nearest to the number: 0 where that is too small, infinite where it is too large.
 bool ParseInt(std::string_view field, int64_t* value);
 bool ParseFloat(std::string_view field, float* value);
 bool ParseDouble(std::string_view field, double* value);

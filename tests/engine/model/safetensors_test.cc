@@ -90,6 +90,15 @@ TEST(SafetensorsTest, RefusesHeadersThatDoNotFit) {
   ExpectBad(SafetensorsFile(0, "", ""), "not JSON");
 }
 
+TEST(SafetensorsTest, KnowsTheFilesThatAreSentByMistake) {
+  EXPECT_THAT(Safetensors::Parse(std::string("PK\x03\x04") + std::string(60, 'x')).status().message(),
+              HasSubstr("safetensors.torch.save_file"));
+  EXPECT_THAT(Safetensors::Parse("{\"layers\": []}").status().message(), HasSubstr("begins like JSON"));
+  // The length of a header may be 123, the code of '{'.
+  const std::string header = "{}" + std::string(121, ' ');
+  EXPECT_TRUE(Safetensors::Parse(SafetensorsFile(header, "")).ok());
+}
+
 TEST(SafetensorsTest, RefusesHeadersThatAreNotJsonObjects) {
   ExpectBad(SafetensorsFile("{", ""), "not JSON");
   ExpectBad(SafetensorsFile("[]", ""), "not a JSON object");

@@ -107,6 +107,21 @@ TEST_F(LayoutTest, AnOrderOfItsOwnShowsAndRulesOutReceptiveFields) {
   EXPECT_NE(NumericsRevision(101, forced->evaluation()), 101);
 }
 
+TEST_F(LayoutTest, RowsStoredOtherwiseHaveRevisionsOfTheirOwn) {
+  std::vector<int64_t> evaluations;
+  for (const Storage storage : {Storage::kFloat32, Storage::kBfloat16, Storage::kFloat16}) {
+    PlanRequest request = RequestFor(model_, graph_, *features_);
+    request.precision = storage;
+    const auto plan = Plan::Build(request, registry_, *ThePlanBench().device);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    evaluations.push_back((*plan)->evaluation());
+  }
+  EXPECT_EQ(evaluations[0], 0);
+  EXPECT_NE(evaluations[1], 0);
+  EXPECT_NE(evaluations[2], 0);
+  EXPECT_NE(evaluations[1], evaluations[2]);
+}
+
 TEST_F(LayoutTest, TuningOneStepIsNotTuningAnother) {
   (void)Build({});
   std::vector<int64_t> evaluations;

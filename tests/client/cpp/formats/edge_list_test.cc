@@ -110,6 +110,25 @@ TEST(EdgeListTest, TitlesAreSkippedAndSaid) {
   EXPECT_EQ(Parse("alice bob\nbob carol\n").edges.size(), 2);
 }
 
+TEST(EdgeListTest, TitlesTellWhichColumnIsTheTarget) {
+  for (const char* text : {"dst,src\n0,1\n", "target source\n0 1\n", "to,from,weight\n0,1,0.5\n"}) {
+    const EdgeFile file = Parse(text);
+    EXPECT_THAT(file.edges.sources, ElementsAre(1)) << text;
+    EXPECT_THAT(file.edges.targets, ElementsAre(0)) << text;
+    EXPECT_THAT(file.notes[0], HasSubstr("put the target first")) << text;
+  }
+  EdgeListOptions yes;
+  yes.titles = Titles::kYes;
+  const EdgeFile texts = Parse("target,source\nann,bob\ncarl,bob\n", yes);
+  EXPECT_THAT(texts.edges.sources, ElementsAre(0, 0));
+  EXPECT_EQ(texts.ids->NodeOf("bob"), 0);
+}
+
+TEST(EdgeListTest, WeightsAreTheNearestFloats) {
+  EXPECT_THAT(Parse("0 1 1e-46\n0 1 1e-40\n0 1 0.1\n").edges.weights, ElementsAre(0.0f, 1e-40f, 0.1f));
+  EXPECT_THAT(Error("0 1 3.5e38\n"), HasSubstr("the weight '3.5e38' is not finite as a float32"));
+}
+
 TEST(EdgeListTest, AFirstLineThatMayBeTitlesIsNotGuessed) {
   for (const char* text :
        {"follower followee\nann bob\nbob carl\n", "# who\nuser_id,item_id\nann,7\nbob,7\n", "a b\nc d\n"}) {
@@ -189,8 +208,8 @@ TEST(EdgeListTest, ErrorsNameTheLine) {
   EXPECT_THAT(Error("0 1\n1 2 3\n"), HasSubstr("f.txt:2: 3 columns, the first edge has 2"));
   EXPECT_THAT(Error("0 1\n1\n"), HasSubstr("f.txt:2: 1 column"));
   EXPECT_THAT(Error("0 1 1\n1 2 x\n"), HasSubstr("f.txt:2: the weight 'x' is not a number"));
-  EXPECT_THAT(Error("0 1 nan\n"), HasSubstr("f.txt:1: the weight is not finite"));
-  EXPECT_THAT(Error("0 1 1\n0 1 inf\n"), HasSubstr("f.txt:2: the weight is not finite"));
+  EXPECT_THAT(Error("0 1 nan\n"), HasSubstr("f.txt:1: the weight 'nan' is not finite"));
+  EXPECT_THAT(Error("0 1 1\n0 1 inf\n"), HasSubstr("f.txt:2: the weight 'inf' is not finite"));
   EXPECT_THAT(Error("0,1\n,2\n"), HasSubstr("f.txt:2: an id is empty"));
   EXPECT_THAT(Error("0 1\n1 99999999999999999999\n0 1 1\n"), HasSubstr("f.txt:3"));
 }

@@ -100,8 +100,11 @@ TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->node_count, 5);
   EXPECT_EQ(graph->features->columns, 2);
-  // Ids of one's own: rows must be as many as ids.
-  EXPECT_THAT(GraphFileError(Temp("names.txt", "a b\nb c\n"), options), HasSubstr("5 rows, but the graph has 3 nodes"));
+  // Ids of one's own: rows must be as many as ids, and of texts it must be said which row is whose.
+  EXPECT_THAT(GraphFileError(Temp("numbers.txt", "10 20\n20 30\n"), options),
+              HasSubstr("5 rows, but the graph has 3 nodes"));
+  EXPECT_THAT(GraphFileError(Temp("names.txt", "a b\nb c\n"), options),
+              HasSubstr("nothing says which row of the features is whose: --ids FILE"));
   options.ids_path = Temp("ids.txt", "c\nb\na\nd\ne\n");
   const auto named = ReadGraphFile(Temp("names.txt", "a b\nb c\n"), options);
   ASSERT_TRUE(named.ok()) << named.status();
