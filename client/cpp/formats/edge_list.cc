@@ -48,13 +48,14 @@ bool IsSourceTitle(std::string_view field) {
 bool IsTargetTitle(std::string_view field) {
   return IsTitle(field, {"target", "dst", "to", "to_node", "node2", "v", "id2", "dest", "destination"});
 }
+bool PutTargetFirst(const std::vector<std::string_view>& titles) {
+  return IsTargetTitle(titles[0]) && IsSourceTitle(titles[1]);
+}
 
 // A first line is titles when its words say so, or when its ids are no numbers and those of the next line are, or when
 // there is no number where a weight belongs.
 bool LooksLikeTitles(const std::vector<std::string_view>& first, const std::vector<std::string_view>& second) {
-  if ((IsSourceTitle(first[0]) && IsTargetTitle(first[1])) || (IsTargetTitle(first[0]) && IsSourceTitle(first[1]))) {
-    return true;
-  }
+  if ((IsSourceTitle(first[0]) && IsTargetTitle(first[1])) || PutTargetFirst(first)) return true;
   float weight;
   if (first.size() == 3 && !ParseFloat(first[2], &weight)) {
     return second.size() == 3 && ParseFloat(second[2], &weight);
@@ -92,7 +93,7 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
   if (layout.columns == 0) return FileError(path, 0, "holds no edges");
   if (HasTitles(titles, first, second)) {
     layout.title_line = layout.first_line;
-    layout.target_first = IsTargetTitle(first[0]) && IsSourceTitle(first[1]);
+    layout.target_first = PutTargetFirst(first);
   }
   return layout;
 }
