@@ -136,6 +136,36 @@ cudaError_t LaunchScaled(const AggregateArgs& args, const RowWorkLayout* work, c
 
 }  // namespace
 
+bool IsPacked(const SourceRows& rows) {
+  return PackWidth(rows.data, rows.stride, rows.storage == Storage::kFloat32 ? 4 : 2) > 1;
+}
+
+RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target) {
+  const int64_t element_bytes = args.problem.storage == Storage::kFloat32 ? 4 : 2;
+  RowsParams params = {};
+  params.adjacency = args.adjacency;
+  params.weight_of_source = args.adjacency.value == nullptr;
+  params.weights = params.weight_of_source ? args.src_scale : args.adjacency.value;
+  params.src = SourceRowsOf(args);
+  params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * element_bytes);
+  params.dst = args.dst;
+  params.overlap = target.overlap;
+  params.reduce = args.problem.reduce;
+  params.self_scale = args.self_scale;
+  params.epilogue = args.epilogue;
+  params.extremum = params.reduce == Reduce::kMax || params.reduce == Reduce::kMin;
+  const Epilogue& epilogue = args.epilogue;
+  const bool whole = args.dst.cols % (16 / element_bytes) == 0;
+  params.vector_store = whole && IsPacked(args.dst);
+  params.vector_addend = whole && IsPacked(epilogue.addend);
+  params.scaled = params.extremum || params.reduce == Reduce::kMean || params.self_scale != 0.0f ||
+                  epilogue.scale != 1.0f || epilogue.row_scale != nullptr;
+  params.simple =
+      params.self_scale == 0.0f && epilogue.addend.empty() &&
+      (epilogue.activation.kind == ActivationKind::kNone || epilogue.activation.kind == ActivationKind::kRelu);
+  return params;
+}
+
 bool ScalesFirst(const AggregateProblem& problem, const BalancedRowsConfig& config) {
   return config.scale_first && problem.weighted && problem.source_scaled && problem.storage == Storage::kFloat32 &&
          (problem.reduce == Reduce::kSum || problem.reduce == Reduce::kMean);
@@ -152,15 +182,8 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
     return LaunchScaled(args, work, config, condition, target, static_cast<char*>(scratch));
   }
-  const int64_t element_bytes = args.problem.storage == Storage::kFloat32 ? 4 : 2;
-  RowsParams params;
-  params.adjacency = args.adjacency;
-  params.weight_of_source = args.adjacency.value == nullptr;
-  params.weights = params.weight_of_source ? args.src_scale : args.adjacency.value;
-  params.src = SourceRowsOf(args);
-  params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * element_bytes);
-  params.dst = args.dst;
-  const int vec = PackWidth(params.src.data, params.src.stride, element_bytes);
+  RowsParams params = RowsParamsOf(args, target);
+  const int vec = PackWidth(params.src.data, params.src.stride, args.problem.storage == Storage::kFloat32 ? 4 : 2);
   // Lists of short rows and wide bundles are for lanes that read several elements at a time.
   if (work != nullptr && (work->num_short() > 0 || work->wide()) && vec == 1) work = nullptr;
   params.items = work != nullptr ? work->items() : nullptr;
@@ -173,20 +196,6 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.wide = work != nullptr && work->wide();
   params.partials = static_cast<float*>(scratch);
   params.condition = condition;
-  params.overlap = target.overlap;
-  params.reduce = args.problem.reduce;
-  params.self_scale = args.self_scale;
-  params.epilogue = args.epilogue;
-  params.extremum = params.reduce == Reduce::kMax || params.reduce == Reduce::kMin;
-  const Epilogue& epilogue = args.epilogue;
-  const bool whole = args.dst.cols % (16 / element_bytes) == 0;
-  params.vector_store = whole && IsPacked(args.dst);
-  params.vector_addend = whole && IsPacked(epilogue.addend);
-  params.scaled = params.extremum || params.reduce == Reduce::kMean || params.self_scale != 0.0f ||
-                  epilogue.scale != 1.0f || epilogue.row_scale != nullptr;
-  params.simple =
-      params.self_scale == 0.0f && epilogue.addend.empty() &&
-      (epilogue.activation.kind == ActivationKind::kNone || epilogue.activation.kind == ActivationKind::kRelu);
   const Lanes lanes = params.num_short > 0 ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
   const cudaError_t error = LaunchMode(params, lanes, target.stream);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;

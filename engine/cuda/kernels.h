@@ -23,10 +23,12 @@ inline constexpr int64_t kDenseTilesEvaluation = int64_t{1} << 26;
 inline constexpr int64_t kPartitionDualEvaluation = int64_t{1} << 28;
 inline constexpr int64_t kStagedRowsEvaluation = int64_t{1} << 29;
 inline constexpr int64_t kSharedPanelsEvaluation = int64_t{1} << 30;
+inline constexpr int64_t kAbreastRowsEvaluation = int64_t{1} << 31;
 inline constexpr int64_t kTensorTilesEvaluation = int64_t{3} << 30;
 
 std::unique_ptr<const AggregateKernel> MakeBalancedRows();
 std::unique_ptr<const AggregateKernel> MakeDenseTiles();
+std::unique_ptr<const AggregateKernel> MakeAbreastRows();
 std::unique_ptr<const AggregateKernel> MakeSharedPanels();
 std::unique_ptr<const AggregateKernel> MakeRowCache();
 std::unique_ptr<const AggregateKernel> MakeNeighborGroup();

@@ -7,6 +7,7 @@ namespace vicinal::cuda {
 void RegisterCudaKernels(KernelRegistry& registry) {
   registry.aggregate.Add(MakeBalancedRows());
   registry.aggregate.Add(MakeDenseTiles());
+  registry.aggregate.Add(MakeAbreastRows());
   registry.aggregate.Add(MakeSharedPanels());
   registry.aggregate.Add(MakeRowCache());
   // Published families and the vendor's library, to be measured on a graph and forced.

@@ -78,6 +78,8 @@ double GroupFactor(const WorkShape& shape, double width, const std::vector<Named
 double FamilyFactor(const WorkShape& shape, double width, std::string_view kernel,
                     const std::vector<NamedParameter>& parameters) {
   constexpr int64_t kFewEdges = 200'000;
+  constexpr int64_t kLongRow = 16;
+  if (kernel == "abreast_rows") return shape.edges >= kFewEdges && shape.edges >= kLongRow * shape.rows ? 0.9 : 1.5;
   if (kernel == "neighbor_group") return GroupFactor(shape, width, parameters);
   if (kernel == "partition_dual") return 0.75;
   if (kernel == "row_cache") return shape.edges < kFewEdges ? 0.9 : 1.6;

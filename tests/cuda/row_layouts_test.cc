@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What balanced_rows and dense_tiles prepare from an adjacency, on the host: needs no GPU. Every edge is worked on
-// once, copies of an edge too; nothing is longer than it may be; the number of threads does not show.
+// What balanced_rows, abreast_rows and dense_tiles prepare from an adjacency, on the host: needs no GPU. Every edge is
+// worked on once, copies of an edge too; nothing is longer than it may be; the number of threads does not show.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cuda/abreast_rows.h"
 #include "engine/cuda/dense_tiles.h"
 #include "engine/cuda/row_work.h"
 #include "tests/cuda/host_csr.h"
@@ -103,6 +104,59 @@ TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
     if (items[kBundleItems - 1].count >= 0) ++full;
   }
   EXPECT_GT(full, 0);
+}
+
+TEST(AbreastWorkTest, EveryEdgeIsInOneItemOfItsRow) {
+  ThreadPool pool(2);
+  for (const int64_t hub : {10, 300, 5'000}) {
+    for (const AbreastConfig& config : {AbreastConfig{}, {.part = kLeastPart}, {.part = 128, .window = 1'000}}) {
+      const HostCsr graph = Communities(9'000, hub);
+      const RowWork work = MakeAbreastWork(graph.view(), config, pool);
+      std::vector<int> seen(graph.col.size(), 0);
+      for (const RowItem& item : work.items) {
+        const int32_t row = RowOf(work, item);
+        EXPECT_LE(item.count, config.part);
+        EXPECT_GE(item.begin, graph.row_ptr[row]);
+        EXPECT_LE(item.begin + item.count, graph.row_ptr[row + 1]);
+        for (int64_t e = item.begin; e < item.begin + item.count; ++e) ++seen[e];
+      }
+      EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+      EXPECT_EQ(work.num_short, static_cast<int64_t>(work.items.size()));
+      // A row without edges has an item, too: its result is to be written.
+      EXPECT_EQ(work.num_short, graph.rows() - static_cast<int64_t>(work.splits.size()) + work.num_parts);
+      EXPECT_LE(static_cast<int64_t>(work.items.size() * sizeof(RowItem) + work.splits.size() * sizeof(SplitRow)),
+                AbreastBytesBound(graph.rows(), graph.row_ptr.back()));
+    }
+  }
+}
+
+TEST(AbreastWorkTest, PartsOfARowAreOfLikeLengthAndFollowOneAnother) {
+  for (const int64_t count : {0, 1, 64, 65, 500, 100'001}) {
+    const int64_t parts = PartsOf(count, 64);
+    EXPECT_EQ(PartBegin(count, parts, 0), 0);
+    EXPECT_EQ(PartBegin(count, parts, parts), count);
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t edges = PartBegin(count, parts, part + 1) - PartBegin(count, parts, part);
+      EXPECT_LE(edges, 64);
+      EXPECT_GE(edges, count / parts);
+    }
+  }
+}
+
+TEST(AbreastWorkTest, FirstPartsComeBeforeSecondOnesAndLongItemsBeforeShortOnes) {
+  HostCsr graph;
+  graph.row_ptr = {0};
+  graph.cols = 1'000;
+  for (const int64_t degree : {3, 130, 7, 190, 64}) {
+    for (int64_t e = 0; e < degree; ++e) graph.col.push_back(static_cast<int32_t>(e));
+    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
+  }
+  ThreadPool pool(1);
+  const RowWork work = MakeAbreastWork(graph.view(), {.part = 64}, pool);
+  // Rows 1 and 3 have three parts each, numbered row by row.
+  std::vector<int32_t> order;
+  for (const RowItem& item : work.items) order.push_back(item.row);
+  EXPECT_EQ(order, (std::vector<int32_t>{~3, ~0, ~4, ~1, ~5, ~2, 4, 2, 0}));
 }
 
 // A ring: `degree` edges into every row, but some rows of `more`.

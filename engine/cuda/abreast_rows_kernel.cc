@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// abreast_rows as a kernel of the operation aggregate.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cuda/abreast_rows.h"
+#include "engine/cuda/cuda_kernel.h"
+#include "engine/cuda/kernels.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// Windows of rows where those that lie close share sources: longest first within each.
+constexpr int32_t kNearRows = 4096;
+
+AbreastConfig ConfigOf(const KernelConfig& config) {
+  AbreastConfig abreast;
+  abreast.tile = config.values[0];
+  if (config.values[1] > 0) abreast.part = std::clamp<int64_t>(config.values[1], kLeastPart, kMostPart);
+  abreast.window = std::max(0, config.values[2]);
+  abreast.scale_first = config.values[3] != 0;
+  return abreast;
+}
+
+// A power of two near a tenth of the root of the edges: parts long enough that few begin anew, and enough of them. On
+// an H200 128 was the fastest or near it for 1.6 M edges, 256 for 10 M, 512 and 1024 for 48 M to 115 M.
+int32_t PartFor(int64_t edges) {
+  const double root = std::sqrt(static_cast<double>(edges)) / 10.0;
+  return 1 << std::clamp(static_cast<int>(std::lround(std::log2(std::max(root, 1.0)))), 7, 10);
+}
+
+class AbreastRowsKernel final : public CudaKernel<AggregateKernel> {
+ public:
+  AbreastRowsKernel() : CudaKernel("abreast_rows") {}
+  Refusal Refuses(const AggregateProblem& problem) const override {
+    if (Refusal refusal = RefusesWidth(problem.width); !refusal.empty()) return refusal;
+    if (problem.rows >= kMaxItems || problem.edges / kLeastPart >= kMaxItems) {
+      return "only graphs of fewer than 2^31 rows and 2^37 edges";
+    }
+    return {};
+  }
+  std::vector<std::string_view> ParameterNames() const override { return {"tile", "part", "window", "scale_first"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
+    constexpr int64_t kHardlyAny = int64_t{1} << 18, kFewEdges = int64_t{1} << 22;
+    // Rows that are soon over, and small graphs, gain nothing: one trial tells.
+    if (problem.edges < kHardlyAny || problem.edges < 8 * problem.rows) return {{}};
+    const bool few = problem.edges < kFewEdges;
+    const int32_t part = PartFor(problem.edges);
+    std::vector<KernelConfig> candidates = {{}};
+    const auto add = [&](int32_t most, int32_t window) {
+      for (const int32_t tile : {0, 64}) {
+        if (tile > 0 && (problem.width <= 32 || problem.storage != Storage::kFloat32)) continue;
+        for (const int32_t scale_first : {0, 1}) {
+          // A factor that is fetched for every edge costs more than a copy where there are many edges.
+          const bool scales = ScalesFirst(problem, {.scale_first = true});
+          if (scales ? few || scale_first == 1 : scale_first == 0)
+            candidates.push_back({{tile, most, window, scale_first}});
+        }
+      }
+    };
+    add(part, 0);
+    if (problem.rows > kNearRows) add(part, kNearRows);
+    // Of small graphs, those of few, very long rows were up to 8 % faster with longer parts.
+    if (few) add(2 * part, 0);
+    return candidates;
+  }
+  int64_t Evaluation(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const AbreastConfig abreast = ConfigOf(config);
+    return kAbreastRowsEvaluation + 2 * abreast.part + (ScalesFirst(problem, abreast) ? 1 : 0);
+  }
+  std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
+    const AbreastConfig abreast = ConfigOf(config);
+    return absl::StrCat("parts of ", abreast.part, ", windows of ", abreast.window);
+  }
+  StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
+                                          LayoutSource& source) const override {
+    VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, source.OnHost());
+    const RowWork work = MakeAbreastWork(adjacency, ConfigOf(config), source.pool());
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, RowWorkLayout::Upload(work, source.device()));
+    return layout;
+  }
+  int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override { return AbreastBytesBound(rows, edges); }
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
+    return AbreastScratchBytes(problem, ConfigOf(config));
+  }
+
+ protected:
+  cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchAbreastRows(args, static_cast<const RowWorkLayout*>(args.layout), ConfigOf(args.config), target,
+                             scratch);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const AggregateKernel> MakeAbreastRows() { return std::make_unique<AbreastRowsKernel>(); }
+
+}  // namespace vicinal::cuda
