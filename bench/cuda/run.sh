@@ -8,7 +8,7 @@
 #   models        whole models beside PyTorch Geometric             models.json
 #   claims        what published systems claim, beside ours         claims.md, claims-*.json
 #   server        every inference method, the GPU's answers beside the CPU's
-#   sanitizer     compute-sanitizer: memcheck and racecheck over the conformance cases, side by side
+#   sanitizer     compute-sanitizer: memcheck and racecheck over all conformance cases, side by side on all GPUs there are
 # --quick: two small graphs and few widths. --graphs: names that vicinal_bench_graphs knows.
 # --bundle: the folder that deploy/bundle.sh made; left out where this script lies in one. --data: tests/data.
 # More by environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of those below), VICINAL_MODEL_FLAGS,
@@ -93,10 +93,6 @@ make_graphs() {
   "$bundle/bin/vicinal_bench_graphs" "$work" ${graphs//,/ } || failed=1
 }
 
-run_conformance() {
-  limited "$1" "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so"
-}
-
 # A little before the limit it stops by itself, so that the summary is still written.
 run_kernels() {
   local flags=() files=() name
@@ -148,41 +144,76 @@ run_server() {
   limited "$1" "$python" -u "$here/bench/cuda/server_check.py" --bin "$bundle/bin" --data "$data" "${flags[@]}"
 }
 
-# sanitize SECONDS TOOL GROUP SHARE: one group of cases, or a share of it, by one tool of compute-sanitizer. One that does
-# not end in time is told, and no failure: races in large cases take long to look for.
-sanitize() {
-  local log="$out/sanitizer_$2_$3${4:+_${4/\//_of_}}.log" status=0
-  # Calls that are refused on purpose are no errors.
-  local flags=()
-  [[ $2 == memcheck ]] && flags=(--report-api-errors no)
-  limited "$1" compute-sanitizer --tool "$2" "${flags[@]}" --print-limit 20 --error-exitcode 9 \
-    "$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$3" ${4:+"$4"} >"$log" 2>&1 || status=$?
-  if [[ $status == 124 ]]; then
-    echo "$2 $3 $4: did not end in $1 s"
-  elif [[ $status == 0 ]]; then
-    echo "$2 $3 $4: $(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$log" | tail -n 1)"
-  else
-    echo "$2 $3 $4: status $status, see $log"
-    touch "$out/sanitizer_failed"
+# job GPU SECONDS TOOL GROUP SHARE: one group of conformance cases, or a share of it, by itself (TOOL none) or under one
+# tool of compute-sanitizer, where nothing is run twice. A line is printed of those that failed or did not end.
+job() {
+  local log="$out/$3_$4_${5/\//_of_}.log" command=() status=0
+  local cases=("$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$4")
+  if [[ $3 != none ]]; then
+    command=(compute-sanitizer --tool "$3" --print-limit 20 --error-exitcode 9)
+    [[ $3 == memcheck ]] && command+=(--report-api-errors no)  # calls that are refused on purpose are no errors
+    cases+=(once)
   fi
+  CUDA_VISIBLE_DEVICES="$1" limited "$2" "${command[@]}" "${cases[@]}" "$5" >"$log" 2>&1 || status=$?
+  case $status in
+    0) rm "$log"; echo "$3 $4" >>"$out/jobs_done" ;;
+    124 | 137) echo "$3 $4 $5: did not end in time" ;;
+    *) echo "$3 $4 $5: status $status, see $log"; touch "$out/jobs_failed" ;;
+  esac
 }
 
-# All side by side: most of a case's time is the host's, and aggregation is cut into shares.
-run_sanitizer() {
-  local tool group share aggregate_shares=8
-  command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
-  rm -f "$out/sanitizer_failed"
-  for tool in memcheck racecheck; do
-    for group in device rowwise update overlap attention message edge field; do
-      # `device` holds that a timed step takes the time it should, which it does not under racecheck.
-      [[ $tool == racecheck && $group == device ]] || sanitize "$1" "$tool" "$group" "" &
-    done
-    for ((share = 0; share < aggregate_shares; ++share)); do
-      sanitize "$1" "$tool" aggregate "$share/$aggregate_shares" &
-    done
+# run_jobs SECONDS: those in $out/jobs ("TOOL GROUP SHARE"), side by side, for most of a case's time is the host's; as many
+# as there are cores, but no more than 12 to a GPU. What was not begun in time is left there.
+run_jobs() {
+  local end=$((SECONDS + $1)) gpus workers worker count left
+  count=$(wc -l <"$out/jobs")
+  gpus=$(nvidia-smi -L | wc -l)
+  workers=$(($(nproc) - 2))
+  ((workers > 12 * gpus)) && workers=$((12 * gpus))
+  ((workers < 1)) && workers=1
+  rm -f "$out/jobs_failed" "$out/jobs_done"
+  for ((worker = 0; worker < workers; ++worker)); do
+    while ((SECONDS < end)); do
+      # shellcheck disable=SC2016  # the inner shell's
+      next="$(flock "$out/jobs_lock" sh -c 'sed -n 1p "$1" && sed -i 1d "$1"' sh "$out/jobs")"
+      [[ -n "$next" ]] || break
+      # shellcheck disable=SC2086  # three words
+      job $((worker % gpus)) $((end - SECONDS + 1)) $next
+    done &
   done
   wait
-  [[ ! -e "$out/sanitizer_failed" ]]
+  sort "$out/jobs_done" | uniq -c | sed 's/$/: shares without a finding/'
+  left=$(wc -l <"$out/jobs")
+  echo "$((count - left)) of $count begun, $(wc -l <"$out/jobs_done") ended well, $workers side by side"
+  [[ ! -e "$out/jobs_failed" ]] || return 1
+  (($(wc -l <"$out/jobs_done") == count)) || return 124
+}
+
+# shares TOOL GROUP N: a group's jobs.
+shares() { for ((share = 0; share < $3; ++share)); do echo "$1 $2 $share/$3"; done; }
+
+run_conformance() {
+  local group
+  {
+    for group in device field overlap rowwise edge; do shares none "$group" 1; done
+    for group in attention aggregate message update; do shares none "$group" 6; done
+  } >"$out/jobs"
+  run_jobs "$1"
+}
+
+run_sanitizer() {
+  local group
+  command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
+  {
+    # `device` holds that a timed step takes the time it should, which it does not under racecheck.
+    for group in field overlap rowwise edge; do shares racecheck "$group" 1; done
+    for group in device field overlap rowwise edge; do shares memcheck "$group" 1; done
+    for group in attention message update; do shares memcheck "$group" 32; done
+    shares memcheck aggregate 96
+    for group in attention message update; do shares racecheck "$group" 96; done
+    shares racecheck aggregate 192
+  } >"$out/jobs"
+  run_jobs "$1"
 }
 
 main() {
@@ -195,19 +226,19 @@ main() {
   } 2>&1 | tee "$out/run.log"
   make_graphs
   if $quick; then
-    stage conformance 300 4
+    stage conformance 300 20
     stage kernels 60 60
     stage models 60 30
     stage claims 60 60
     stage server 45 60
     stage sanitizer 80 60
   else
-    stage conformance 300 4
+    stage conformance 300 20
     stage kernels 500 60
     stage models 500 40
     stage claims 400 200
     stage server 240 20
-    stage sanitizer 480 60
+    stage sanitizer 900 60
   fi
   echo
   printf '%s' "$table" | tee -a "$out/run.log"

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -76,55 +77,90 @@ void Widen(const std::vector<uint16_t>& narrow, Storage storage, HostMatrix* out
   }
 }
 
-// Nothing where the kernel finds that the adjacency is not for it. Without `prepared`, as in a receptive field: no
-// layout. `made_for`: the problem that the layout is made for, if not the case's.
-std::optional<HostMatrix> Run(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel, const Case& c,
-                              const KernelConfig& config = {}, bool prepared = true,
-                              const AggregateProblem* made_for = nullptr) {
-  const DeviceGraph graph(*gpu.device, c.graph);
-  const DeviceMatrix src(*gpu.device, c.src, c.src_layout, 1e30f);
-  AggregateArgs args;
-  const DeviceArray<float> src_scale(*gpu.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale);
-  args.problem = ProblemOf(c);
-  args.config = config;
-  if (!c.src_scale.empty()) args.src_scale = src_scale.data();
-  args.adjacency = graph.view(c.weighted);
-  const DeviceArray<uint16_t> narrow(*gpu.device, Narrowed(c.src, c.storage));
-  if (c.storage == Storage::kFloat32) {
-    args.src = src.view();
-  } else {
-    args.src16 = {narrow.data(), c.src.rows, c.src.cols, c.src.cols};
+// What a case runs on, on the device, for all kernels and configurations; and their layouts, made as they are asked
+// for.
+class OnDevice {
+ public:
+  OnDevice(Gpu& gpu, const Case& c)
+      : gpu_(gpu),
+        case_(c),
+        graph_(*gpu.device, c.graph),
+        src_(*gpu.device, c.src, c.src_layout, 1e30f),
+        src_scale_(*gpu.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale),
+        narrow_(*gpu.device, Narrowed(c.src, c.storage)),
+        source_(graph_.view(c.weighted), c.graph.blocks, *gpu.device) {}
+
+  const Case& the_case() const { return case_; }
+  bool Takes(Report& report, const RegisteredKernel<AggregateKernel>& kernel, const KernelConfig& config) {
+    const AggregateProblem problem = ProblemOf(case_);
+    return kernel.kernel().LayoutName(problem, config).empty() || LayoutOf(report, kernel, config, problem) != nullptr;
   }
-  args.self_scale = c.self_scale;
-  LayoutSource source(args.adjacency, c.graph.blocks, *gpu.device);
-  AdjacencyLayoutRef layout;
-  if (prepared && !kernel.kernel().LayoutName(args.problem, config).empty()) {
-    auto made = kernel.kernel().MakeLayout(made_for != nullptr ? *made_for : args.problem, config, source);
-    if (made.status().code() == absl::StatusCode::kFailedPrecondition) return std::nullopt;
-    MustBeOk(made.status(), "making a layout");
-    layout = *std::move(made);
-    const std::vector<KernelConfig> candidates = kernel.kernel().Candidates(args.problem);
-    if (std::find(candidates.begin(), candidates.end(), config) != candidates.end()) {
-      report.CheckTrue("aggregate layouts", c.Name(kernel.kernel().name()) + ": larger than its bound",
-                       layout->size_bytes() <= kernel.kernel().LayoutBytesBound(c.graph.rows, c.graph.edges()));
+  // Once; nothing where the kernel finds that the adjacency is not for it. Without `prepared`, as in a receptive field:
+  // no layout. `made_for`: the problem that the layout is made for, if not the case's.
+  std::optional<HostMatrix> Run(Report& report, const RegisteredKernel<AggregateKernel>& kernel,
+                                const KernelConfig& config = {}, bool prepared = true,
+                                const AggregateProblem* made_for = nullptr) {
+    AggregateArgs args;
+    args.problem = ProblemOf(case_);
+    args.config = config;
+    if (!case_.src_scale.empty()) args.src_scale = src_scale_.data();
+    args.adjacency = graph_.view(case_.weighted);
+    if (case_.storage == Storage::kFloat32) {
+      args.src = src_.view();
+    } else {
+      args.src16 = {narrow_.data(), case_.src.rows, case_.src.cols, case_.src.cols};
     }
+    args.self_scale = case_.self_scale;
+    if (prepared && !kernel.kernel().LayoutName(args.problem, config).empty()) {
+      args.layout = LayoutOf(report, kernel, config, made_for != nullptr ? *made_for : args.problem);
+      if (args.layout == nullptr) return std::nullopt;
+    }
+    return RunOnce(gpu_, report, kernel, args, case_.epilogue, case_.dst_layout, case_.graph.rows, case_.src.cols);
   }
-  args.layout = layout.get();
-  return RunOnce(gpu, report, kernel, args, c.epilogue, c.dst_layout, c.graph.rows, c.src.cols);
-}
+
+ private:
+  // Null where the kernel does not want the adjacency.
+  const AdjacencyLayout* LayoutOf(Report& report, const RegisteredKernel<AggregateKernel>& kernel,
+                                  const KernelConfig& config, const AggregateProblem& problem) {
+    const std::string name(kernel.kernel().name());
+    // Problems of equal names share a layout; those made for another width are looked at one by one.
+    const auto key = std::tuple(name, kernel.kernel().LayoutName(problem, config), problem.width);
+    const auto known = layouts_.find(key);
+    if (known != layouts_.end()) return known->second.get();
+    auto made = kernel.kernel().MakeLayout(problem, config, source_);
+    if (made.status().code() == absl::StatusCode::kFailedPrecondition) return (layouts_[key] = nullptr).get();
+    MustBeOk(made.status(), "making a layout");
+    const std::vector<KernelConfig> candidates = kernel.kernel().Candidates(problem);
+    if (std::find(candidates.begin(), candidates.end(), config) != candidates.end()) {
+      report.CheckTrue(
+          "aggregate layouts", case_.Name(name) + ": larger than its bound",
+          (*made)->size_bytes() <= kernel.kernel().LayoutBytesBound(case_.graph.rows, case_.graph.edges()));
+    }
+    return (layouts_[key] = *std::move(made)).get();
+  }
+
+  Gpu& gpu_;
+  const Case& case_;
+  const DeviceGraph graph_;
+  const DeviceMatrix src_;
+  const DeviceArray<float> src_scale_;
+  const DeviceArray<uint16_t> narrow_;
+  LayoutSource source_;
+  std::map<std::tuple<std::string, std::string, int64_t>, AdjacencyLayoutRef> layouts_;
+};
 
 // Twice in one configuration, against the oracle; returns what it gave, if anything.
-std::optional<HostMatrix> CheckConfig(Gpu& gpu, Report& report, const RegisteredKernel<AggregateKernel>& kernel,
-                                      const Case& c, const KernelConfig& config, const std::vector<double>& want) {
+std::optional<HostMatrix> CheckConfig(OnDevice& on, Report& report, const RegisteredKernel<AggregateKernel>& kernel,
+                                      const KernelConfig& config, const std::vector<double>& want) {
   const std::string name(kernel.kernel().name());
-  std::string what = c.Name(name);
+  std::string what = on.the_case().Name(name);
   for (const int32_t value : config.values) what += value != 0 ? ", " + std::to_string(value) : "";
-  const std::optional<HostMatrix> got = Run(gpu, report, kernel, c, config);
-  if (!got.has_value()) return got;
-  const bool deterministic = kernel.kernel().deterministic(config);
+  if (!on.Takes(report, kernel, config)) return std::nullopt;
+  const auto run = [&] { return *on.Run(report, kernel, config); };
+  if (kernel.kernel().deterministic(config)) return report.CheckTwice("aggregate " + name, what, run, want);
   // The order of atomic additions is nobody's, and a library's is its own: long rows are a little less exact.
-  report.Check("aggregate " + name, what, *got, deterministic ? *Run(gpu, report, kernel, c, config) : *got, want,
-               deterministic ? Report::kRelativeL2 : 1e-5);
+  const HostMatrix got = run();
+  report.Check("aggregate " + name, what, got, got, want, 1e-5);
   return got;
 }
 
@@ -145,11 +181,12 @@ std::vector<double> Wanted(const Case& c) {
 void RunAll(Gpu& gpu, Report& report, const Case& c) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
+  OnDevice on(gpu, c);
   HostMatrix common;
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     if (!kernel->kernel().Refuses(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
-    const std::optional<HostMatrix> got = CheckConfig(gpu, report, *kernel, c, {}, want);
+    const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
     if (!got.has_value() || kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({}))
       continue;
     if (common.values.empty()) common = *got;
@@ -161,6 +198,7 @@ void RunAll(Gpu& gpu, Report& report, const Case& c) {
 void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
+  OnDevice on(gpu, c);
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     const AggregateProblem problem = ProblemOf(c);
     if (!kernel->kernel().Refuses(problem).empty() || kernel->kernel().ParameterNames().empty()) continue;
@@ -174,7 +212,7 @@ void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
     if (kernel->kernel().name() == "neighbor_group_atomics") configs.push_back({{0, 0, 0, 1}});
     std::map<int64_t, HostMatrix> by_evaluation;
     for (const KernelConfig& config : configs) {
-      const std::optional<HostMatrix> got = CheckConfig(gpu, report, *kernel, c, config, want);
+      const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, config, want);
       if (!got.has_value() || !kernel->kernel().deterministic(config)) continue;
       const auto same = by_evaluation.emplace(kernel->kernel().Evaluation(problem, config), *got).first;
       report.CheckSame("aggregate equal bits", c.Name(kernel->kernel().name()), *got, same->second);
@@ -308,10 +346,10 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
         if (kernel->kernel().whole_graph_only()) continue;
         const auto check = [&](bool weighted, const std::vector<float>& scale, const KernelConfig& config) {
-          const auto whole =
-              Run(gpu, report, *kernel, {graph, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale}, config);
-          const auto some = Run(gpu, report, *kernel, {part, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale},
-                                config, /*prepared=*/false);
+          const Case of_all{graph, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale};
+          const Case of_some{part, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale};
+          const auto whole = OnDevice(gpu, of_all).Run(report, *kernel, config);
+          const auto some = OnDevice(gpu, of_some).Run(report, *kernel, config, /*prepared=*/false);
           HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
           for (int64_t i = 0; i < part.rows; ++i) {
             for (int64_t c = 0; c < width; ++c) want.values[i * width + c] = whole->at(rows[i], c);
@@ -321,6 +359,10 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
         };
         check(true, {}, {});
         if (kernel->kernel().name() == "balanced_rows") check(false, src_scale, {{0, 1}});  // scaled first
+        if (kernel->kernel().name() == "abreast_rows") {
+          check(true, {}, {{64, 64}});
+          check(false, src_scale, {{0, 128, 0, 1}});
+        }
       }
     }
   }
@@ -347,10 +389,11 @@ void WideBundleCases(Gpu& gpu, Report& report) {
         c.storage = storage;
         if (turn % 3 == 0) c.epilogue.addend = RandomMatrix(graph.rows, width, 94);
         const std::vector<double> want = Wanted(c);
+        OnDevice on(gpu, c);
         for (const auto& kernel : gpu.registry.aggregate.kernels()) {
           if (kernel->kernel().name() != "balanced_rows") continue;
-          const std::optional<HostMatrix> got = CheckConfig(gpu, report, *kernel, c, {}, want);
-          const std::optional<HostMatrix> plain = Run(gpu, report, *kernel, c, {}, /*prepared=*/false);
+          const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
+          const std::optional<HostMatrix> plain = on.Run(report, *kernel, {}, /*prepared=*/false);
           report.CheckSame("aggregate in wide bundles", c.Name("balanced_rows"), *got, *plain);
         }
       }
@@ -366,6 +409,7 @@ void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& z
       if (!report.IsMine()) continue;
       const Case c{graph, Reduce::kSum, true, RandomMatrix(graph.cols, width, 13 + width), {}, {}, 0.0f, {}, {}};
       const std::vector<double> want = Wanted(c);
+      OnDevice on(gpu, c);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
         const AggregateProblem problem = ProblemOf(c);
         if (!kernel->kernel().Refuses(problem).empty() || kernel->kernel().LayoutName(problem, {}).empty()) continue;
@@ -375,7 +419,7 @@ void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& z
           if (other == width || kernel->kernel().LayoutName(made_for, {}) != kernel->kernel().LayoutName(problem, {})) {
             continue;
           }
-          const std::optional<HostMatrix> got = Run(gpu, report, *kernel, c, {}, true, &made_for);
+          const std::optional<HostMatrix> got = on.Run(report, *kernel, {}, true, &made_for);
           if (!got.has_value()) continue;
           const std::string name(kernel->kernel().name());
           report.Check("aggregate shared layouts", c.Name(name) + ", made for " + std::to_string(other), *got, *got,

@@ -94,8 +94,8 @@ void RunAll(Gpu& gpu, Report& report, Case c, bool all_shapes) {
     if (!kernel->kernel().Refuses(c.problem()).empty()) continue;
     const std::string name(kernel->kernel().name());
     c.config = {};
-    const HostMatrix got = Run(gpu, report, *kernel, c);
-    report.Check("attention " + name, c.Name(name), got, Run(gpu, report, *kernel, c), want);
+    const auto run = [&] { return Run(gpu, report, *kernel, c); };
+    const HostMatrix got = report.CheckTwice("attention " + name, c.Name(name), run, want);
     if (!all_shapes || kernel->kernel().ParameterNames().empty()) continue;
     for (const KernelConfig& config : kShapes) {
       c.config = config;

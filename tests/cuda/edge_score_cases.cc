@@ -88,8 +88,9 @@ void RunEdgeScoreCases(Gpu& gpu, Report& report) {
         const std::string name(kernel->kernel().name());
         for (const KernelConfig& config : {KernelConfig(), KernelConfig{{1}}}) {
           if (config != KernelConfig() && (kernel->kernel().ParameterNames().empty() || !dot)) continue;
-          report.Check("edge_scores " + name, c.Name(name) + (config == KernelConfig() ? "" : ", 1"),
-                       Run(gpu, report, *kernel, c, config), Run(gpu, report, *kernel, c, config), want);
+          report.CheckTwice(
+              "edge_scores " + name, c.Name(name) + (config == KernelConfig() ? "" : ", 1"),
+              [&] { return Run(gpu, report, *kernel, c, config); }, want);
         }
       }
     };

@@ -2,9 +2,11 @@
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
 //   vicinal_cuda_conformance [LIBRARY] [device|overlap|aggregate|attention|message|edge|update|rowwise|field ...]
-//       [SHARE/OF]
-// SHARE/OF: only that share (from 0) of the cases of aggregate, attention, message and update.
+//       [once] [SHARE/OF]
+// SHARE/OF: only that share (from 0) of the cases of aggregate, attention, message and update. once: what is only run
+// again to see equal bits is not, for compute-sanitizer.
 // Exit status 77: no GPU here, nothing tested.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -68,6 +70,10 @@ int main(int argc, char** argv) {
   if (!arguments.empty() && std::sscanf(arguments.back().c_str(), "%d/%d", &share, &of) == 2) {
     report.TakeShare(share, of);
     arguments.pop_back();
+  }
+  if (const auto once = std::find(arguments.begin(), arguments.end(), "once"); once != arguments.end()) {
+    report.RunOnce();
+    arguments.erase(once);
   }
   return vicinal::cuda_test::Main(library, arguments, report);
 }

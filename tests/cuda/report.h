@@ -23,11 +23,21 @@ class Report {
     of_ = of;
   }
   bool IsMine() { return asked_++ % of_ == share_; }
+  // Nothing is run a second time for its bits' sake: for tools that only watch what a run does.
+  void RunOnce() { repeats_ = false; }
 
   // One case: `got` within the engine's exactness of `want` [rows * cols] (relative L2 error `relative_l2`, no row
   // worse than 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit.
   void Check(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& again,
              const std::vector<double>& want, double relative_l2 = kRelativeL2);
+  // The same for what `run` gives, twice; returns the first.
+  template <class Run>
+  HostMatrix CheckTwice(const std::string& operation, const std::string& what, const Run& run,
+                        const std::vector<double>& want) {
+    HostMatrix got = run();
+    Check(operation, what, got, repeats_ ? run() : got, want);
+    return got;
+  }
   // One case that two results are equal bit by bit.
   void CheckSame(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& want);
   void CheckTrue(const std::string& operation, const std::string& what, bool ok);
@@ -44,6 +54,7 @@ class Report {
   std::map<std::string, Count> counts_;
   int64_t asked_ = 0;
   int share_ = 0, of_ = 1;
+  bool repeats_ = true;
 };
 
 }  // namespace vicinal::cuda_test

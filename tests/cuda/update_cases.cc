@@ -96,9 +96,9 @@ void DenseCases(Gpu& gpu, Report& report) {
              {HostEpilogue(), FullEpilogue(shape[0], shape[2]), FactoredEpilogue(shape[0], shape[2])}) {
           const std::string what = name + " " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " x " +
                                    std::to_string(shape[2]);
-          const HostMatrix got = RunDense(gpu, report, *kernel, src, weight, layout, epilogue);
-          report.Check("dense_update " + name, what, got, RunDense(gpu, report, *kernel, src, weight, layout, epilogue),
-                       WithEpilogue(product, shape[2], epilogue));
+          const auto run = [&] { return RunDense(gpu, report, *kernel, src, weight, layout, epilogue); };
+          const HostMatrix got =
+              report.CheckTwice("dense_update " + name, what, run, WithEpilogue(product, shape[2], epilogue));
           if (!epilogue.addend.values.empty()) continue;
           // The last rows alone give the same bits, whatever tile is chosen for so few.
           const int64_t few = std::min<int64_t>(3, src.rows);
@@ -147,9 +147,9 @@ void SparseCases(Gpu& gpu, Report& report) {
           args.src = device_features.view(weighted);
           args.weight = packed.data();
           const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, shape.first, width); };
-          const HostMatrix got = run();
-          report.Check("sparse_update " + name, features.name + " to " + std::to_string(width), got, run(),
-                       WithEpilogue(Product(Dense(features, weighted), weight), width, epilogue));
+          const HostMatrix got =
+              report.CheckTwice("sparse_update " + name, features.name + " to " + std::to_string(width), run,
+                                WithEpilogue(Product(Dense(features, weighted), weight), width, epilogue));
           if (weighted) continue;
           // The last rows alone give the same bits.
           constexpr int64_t kFew = 5;
@@ -194,8 +194,8 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
           args.self_scale = self_scale;
           args.weight = packed.data();
           const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {0, 1}, graph.rows, width); };
-          report.Check("sparse_aggregate_update " + name, graph.name + ", " + std::string(ToString(reduce)), run(),
-                       run(), WithEpilogue(want, width, epilogue));
+          report.CheckTwice("sparse_aggregate_update " + name, graph.name + ", " + std::string(ToString(reduce)), run,
+                            WithEpilogue(want, width, epilogue));
         }
       }
     }
