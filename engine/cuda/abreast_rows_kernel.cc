@@ -49,24 +49,19 @@ class AbreastRowsKernel final : public CudaKernel<AggregateKernel> {
     constexpr int64_t kHardlyAny = int64_t{1} << 18, kFewEdges = int64_t{1} << 22;
     // Rows that are soon over, and small graphs, gain nothing: one trial tells.
     if (problem.edges < kHardlyAny || problem.edges < 8 * problem.rows) return {{}};
-    const bool few = problem.edges < kFewEdges;
-    const int32_t part = PartFor(problem.edges);
-    std::vector<KernelConfig> candidates = {{}};
-    const auto add = [&](int32_t most, int32_t window) {
-      for (const int32_t tile : {0, 64}) {
-        if (tile > 0 && (problem.width <= 32 || problem.storage != Storage::kFloat32)) continue;
-        for (const int32_t scale_first : {0, 1}) {
-          // A factor that is fetched for every edge costs more than a copy where there are many edges.
-          const bool scales = ScalesFirst(problem, {.scale_first = true});
-          if (scales ? few || scale_first == 1 : scale_first == 0)
-            candidates.push_back({{tile, most, window, scale_first}});
-        }
-      }
-    };
-    add(part, 0);
-    if (problem.rows > kNearRows) add(part, kNearRows);
-    // Of small graphs, those of few, very long rows were up to 8 % faster with longer parts.
-    if (few) add(2 * part, 0);
+    const bool few = problem.edges < kFewEdges, scales = ScalesFirst(problem, {.scale_first = true});
+    const bool wide = problem.width > 32 && problem.storage == Storage::kFloat32;
+    const int32_t part = PartFor(problem.edges), scale = scales ? 1 : 0;
+    std::vector<KernelConfig> candidates = {{}, {{0, part, 0, scale}}};
+    if (wide) candidates.push_back({{64, part, 0, scale}});
+    // Where communities stand together; of small graphs these are not many, and narrow tiles serve.
+    if (problem.rows > kNearRows) candidates.push_back({{0, part, kNearRows, scale}});
+    if (problem.rows > kNearRows && wide && !few) candidates.push_back({{64, part, kNearRows, scale}});
+    if (!few) return candidates;
+    // Small graphs of few, very long rows were up to 8 % faster with parts of 256, as the first one has; and a copy of
+    // the sources takes as long as a good part of the sum.
+    if (wide) candidates.push_back({{64, 256, 0, 0}});
+    if (scales) candidates.push_back({{0, part, 0, 0}});
     return candidates;
   }
   int64_t Evaluation(const AggregateProblem& problem, const KernelConfig& config) const override {

@@ -79,7 +79,9 @@ double FamilyFactor(const WorkShape& shape, double width, std::string_view kerne
                     const std::vector<NamedParameter>& parameters) {
   constexpr int64_t kFewEdges = 200'000;
   constexpr int64_t kLongRow = 16;
-  if (kernel == "abreast_rows") return shape.edges >= kFewEdges && shape.edges >= kLongRow * shape.rows ? 0.9 : 1.5;
+  const bool dense = shape.edges >= kFewEdges && shape.edges >= kLongRow * shape.rows;
+  if (kernel == "abreast_rows") return dense ? 0.7 : 1.5;
+  if (kernel == "dense_tiles" || kernel == "shared_panels") return dense ? 0.9 : 1.2;
   if (kernel == "neighbor_group") return GroupFactor(shape, width, parameters);
   if (kernel == "partition_dual") return 0.75;
   if (kernel == "row_cache") return shape.edges < kFewEdges ? 0.9 : 1.6;
