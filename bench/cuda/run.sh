@@ -196,7 +196,7 @@ run_conformance() {
   local group
   {
     for group in device field overlap rowwise edge; do shares none "$group" 1; done
-    for group in attention aggregate message update; do shares none "$group" 6; done
+    for group in attention aggregate product message update; do shares none "$group" 6; done
   } >"$out/jobs"
   run_jobs "$1"
 }
@@ -208,9 +208,9 @@ run_sanitizer() {
     # `device` holds that a timed step takes the time it should, which it does not under racecheck.
     for group in field overlap rowwise edge; do shares racecheck "$group" 1; done
     for group in device field overlap rowwise edge; do shares memcheck "$group" 1; done
-    for group in attention message update; do shares memcheck "$group" 32; done
+    for group in attention product message update; do shares memcheck "$group" 32; done
     shares memcheck aggregate 96
-    for group in attention message update; do shares racecheck "$group" 96; done
+    for group in attention product message update; do shares racecheck "$group" 96; done
     shares racecheck aggregate 192
   } >"$out/jobs"
   run_jobs "$1"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // balanced_rows, dense_tiles and row_cache as kernels of the operation aggregate, and balanced_rows as sparse_update:
 // features in CSR form times W^T is an aggregation of W^T's rows with the features as weights.
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,25 @@ class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
   BalancedRowsKernel() : CudaKernel("balanced_rows") {}
   Refusal Refuses(const AggregateProblem& problem) const override {
     return RefusesSize(problem.rows, problem.edges, problem.width);
+  }
+  Refusal RefusesProduct(const AggregateProblem& problem) const override {
+    if (problem.storage != Storage::kFloat32) return "it multiplies what it sums up of float32 rows only";
+    if (problem.width > kMaxProductInputs || problem.out_width > kMaxProductOutputs) {
+      return absl::StrCat("it multiplies what it sums up of up to ", kMaxProductInputs, " columns to up to ",
+                          kMaxProductOutputs, "; these are ", problem.width, " to ", problem.out_width);
+    }
+    return {};
+  }
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    return static_cast<size_t>(ProductFloats(out_width, in_width)) * sizeof(float);
+  }
+  void Pack(ConstMatrixView weight, void* packed) const override {
+    std::memset(packed, 0, PackedBytes(weight.rows, weight.cols));
+    for (int64_t h = 0; h < weight.rows; ++h) {
+      for (int64_t f = 0; f < weight.cols; ++f) {
+        static_cast<float*>(packed)[(f / 4 * weight.rows + h) * 4 + f % 4] = weight.row(h)[f];
+      }
+    }
   }
   std::vector<std::string_view> ParameterNames() const override { return {"tile", "scale_first"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {

@@ -5,6 +5,7 @@
 #include "engine/cuda/balanced_rows.cuh"
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/finish_rows.h"
+#include "engine/cuda/split_rows.cuh"
 
 namespace vicinal::cuda {
 namespace {
@@ -15,32 +16,10 @@ __global__ void __launch_bounds__(kBlockThreads)
   LetNextBegin();
   const SplitRow split = splits[blockIdx.x];
   const int64_t col = int64_t{blockIdx.y} * kBlockThreads + threadIdx.x;
-  const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
-  const Finish finish = FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
+  const Finish finish = FinishOfSplit(params, split);
   AwaitFormer();
   if (col >= params.dst.cols || !Holds(params.condition)) return;
-  const auto join = [&](float a, float b) { return params.extremum ? fmaxf(a, b) : a + b; };
-  const float own = params.self_scale != 0.0f ? ElementAt(params.src, split.row, col) : 0.0f;
-  const EpilogueTerms terms = TermsOf(params.epilogue, split.row, col);
-  const float* partial = params.partials + split.first_part * params.dst.cols + col;
-  float total = 0.0f, quad = 0.0f;
-  for (int first = 0; first < split.parts; first += kPiecesPerQuad) {
-    float x[kPiecesPerQuad];
-#pragma unroll
-    for (int i = 0; i < kPiecesPerQuad; ++i) {
-      x[i] = __ldcg(partial + min(first + i, split.parts - 1) * params.dst.cols);
-    }
-#pragma unroll
-    for (int i = 0; i < kPiecesPerQuad; ++i) {
-      const int part = first + i;
-      if (part >= split.parts) break;
-      quad = part % parts_per_quad == 0 ? x[i] : join(quad, x[i]);
-      if ((part + 1) % parts_per_quad != 0 && part + 1 < split.parts) continue;
-      total = part < parts_per_quad ? quad : join(total, quad);
-    }
-  }
-  params.dst.data[split.row * params.dst.stride + col] =
-      ApplyEpilogue(params.epilogue, terms, WithSelf(params, own, Scaled(params, finish, total)));
+  params.dst.data[split.row * params.dst.stride + col] = ResultOfParts(params, split, finish, parts_per_quad, col);
 }
 
 cudaError_t LaunchFinishSplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream) {
@@ -81,9 +60,12 @@ Lanes LanesOf(const RowsParams& params, int vec, const BalancedRowsConfig& confi
   return {vec, LanesFor(std::min<int64_t>(params.dst.cols, config.tile > 0 ? config.tile : tile), vec)};
 }
 
+// Where rows are so few, lanes that would have no columns cost less than so few warps.
+constexpr int64_t kFewRows = 8192;
+
 // Where there are few edges, the fewer warps the better, but not fewer than a GPU runs at a time.
 Lanes LanesOfSmall(const RowsParams& params, int vec, const BalancedRowsConfig& config) {
-  constexpr int64_t kFewRows = 8192, kManyWarps = 8192;
+  constexpr int64_t kManyWarps = 8192;
   const int64_t columns = params.dst.cols;
   // 8 elements of 2 bytes at a time make half as many warps, that take longer.
   if (vec == 8 && config.tile == 0 && columns >= 128 && params.dst.rows * ((columns + 127) / 128) > kManyWarps) {
@@ -107,6 +89,29 @@ cudaError_t LaunchMode(const RowsParams& params, const Lanes& lanes, cudaStream_
   if (params.extremum) return LaunchExtremum(params, lanes.vec, lanes.count, stream);
   return weighted ? LaunchWeightedSum(params, lanes.vec, lanes.count, stream)
                   : LaunchPlainSum(params, lanes.vec, lanes.count, stream);
+}
+
+// What is summed up takes the place of dst; it has rows, but no memory.
+void SetProduct(const AggregateArgs& args, RowsParams* params) {
+  const int64_t width = args.problem.width;
+  params->product = {static_cast<const float4*>(args.weight), static_cast<int>((width + 3) / 4),
+                     static_cast<int>(args.problem.out_width), args.dst, args.epilogue};
+  params->dst = {nullptr, args.dst.rows, width, 0};
+  params->epilogue = args.row_epilogue;
+}
+
+cudaError_t LaunchMultiplied(RowsParams params, const RowWorkLayout* work, int vec, cudaStream_t stream) {
+  if (vec != 4 || params.dst.cols > kMaxProductInputs) return cudaErrorInvalidValue;
+  if (params.wide) {
+    // Halves of wide bundles are bundles, too, and need no kernels of their own.
+    static_assert(kWideItems == 2 * kBundleItems);
+    params.wide = false;
+    params.num_bundles *= 2;
+  }
+  const int least = params.num_short > 0 && params.dst.rows < kFewRows ? 8 : 4;
+  const cudaError_t error = LaunchProduct(params, std::max(least, LanesFor(params.dst.cols, 4)), stream);
+  if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
+  return LaunchMultiplySplitRows(params, *work, stream);
 }
 
 // Rows of the copy that products with the factors of sources are kept in.
@@ -149,14 +154,15 @@ RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target) {
   params.src = SourceRowsOf(args);
   params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * element_bytes);
   params.dst = args.dst;
+  params.epilogue = args.epilogue;
+  if (args.problem.out_width > 0) SetProduct(args, &params);
   params.overlap = target.overlap;
   params.reduce = args.problem.reduce;
   params.self_scale = args.self_scale;
-  params.epilogue = args.epilogue;
   params.extremum = params.reduce == Reduce::kMax || params.reduce == Reduce::kMin;
-  const Epilogue& epilogue = args.epilogue;
-  const bool whole = args.dst.cols % (16 / element_bytes) == 0;
-  params.vector_store = whole && IsPacked(args.dst);
+  const Epilogue& epilogue = params.epilogue;
+  const bool whole = params.dst.cols % (16 / element_bytes) == 0;
+  params.vector_store = whole && IsPacked(params.dst);
   params.vector_addend = whole && IsPacked(epilogue.addend);
   params.scaled = params.extremum || params.reduce == Reduce::kMean || params.self_scale != 0.0f ||
                   epilogue.scale != 1.0f || epilogue.row_scale != nullptr;
@@ -196,6 +202,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.wide = work != nullptr && work->wide();
   params.partials = static_cast<float*>(scratch);
   params.condition = condition;
+  if (args.problem.out_width > 0) return LaunchMultiplied(params, work, vec, target.stream);
   const Lanes lanes = params.num_short > 0 ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
   const cudaError_t error = LaunchMode(params, lanes, target.stream);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;

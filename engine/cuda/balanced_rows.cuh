@@ -7,7 +7,8 @@
 // one short row and a block one long row (small_rows.cuh): what counts there is how little every warp executes;
 // elsewhere it counts, too, most of all where rows are narrow or stored in 16 bits. Who works on what is decided
 // beforehand (row_work.h): rows are started longest first, long ones are cut, and a second small kernel adds the parts
-// in order: no atomics of any kind. Order of evaluation: row_work.h; equal bits at every run, for every tile, with work
+// in order: no atomics of any kind. A small product that follows may be made of a row where it is finished
+// (row_product.cuh). Order of evaluation: row_work.h; equal bits at every run, for every tile, with work
 // lists and without.
 //
 // Moves edges * (4 + s * width) bytes of gather (4 more per edge with weights), rows * (16 + 4 * width) besides, for
@@ -35,6 +36,7 @@ constexpr int ResidentBlocks() {
     return ResidentBlocks<RowLayout<typename Layout::Element, Layout::kVec, Layout::kLanes, Layout::kSimple>, Mode>() -
            1;
   }
+  if (Layout::kProduct && Layout::kSimple) return Layout::kGroups == 2 ? 7 : 8;
   if (Layout::kVec > 4) return Layout::kSimple ? 7 : Layout::kGroups > 4 ? 5 : 4;
   if (Layout::kSimple) return Layout::kGroups == 2 ? 8 : 9;
   return Layout::kGroups == 2 ? 5 : 6;
@@ -96,6 +98,10 @@ cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, cudaStr
 cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
 cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
 cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream);
+// Sums that are multiplied, in float32; `lanes`, 4, 8 or 16, have all columns, 4 at a time. And the rows of them that
+// were split.
+cudaError_t LaunchProduct(const RowsParams& params, int lanes, cudaStream_t stream);
+cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream);
 
 template <class Element, int kVec, int kLanes, class Mode>
 cudaError_t LaunchLanes(const RowsParams& params, cudaStream_t stream) {

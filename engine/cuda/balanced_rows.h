@@ -23,6 +23,12 @@ struct BalancedRowsConfig {
   bool scale_first = false;
 };
 
+// What a sum may be multiplied by: all columns are in one tile, and with more outputs than so many a product of its own
+// is faster where there are many rows (row_product.cuh).
+inline constexpr int64_t kMaxProductInputs = 64, kMaxProductOutputs = 16;
+// W [H, D] for it: inputs four by four, [(D + 3) / 4][H][4], zeros behind the last.
+inline int64_t ProductFloats(int64_t out_width, int64_t in_width) { return (in_width + 3) / 4 * 4 * out_width; }
+
 // Whether `config` has that effect, but for own rows.
 bool ScalesFirst(const AggregateProblem& problem, const BalancedRowsConfig& config);
 

@@ -8,6 +8,7 @@
 
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
+#include "engine/cuda/row_product.cuh"
 
 namespace vicinal::cuda {
 
@@ -140,10 +141,30 @@ __device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& a
   sum.AddTo(total);
 }
 
+// Finishes and multiplies a row of which every group has the sum.
+template <class Layout>
+__device__ inline void MultiplyLong(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                    const Finish& finish, const float (&sum)[Layout::kVec]) {
+  float x[1][Layout::kVec];
+#pragma unroll
+  for (int i = 0; i < Layout::kVec; ++i) x[0][i] = sum[i];
+  LaneTerms<Layout> terms;
+  terms.Load(params, at, src, finish);
+  MakeResults(params, at, finish, terms, x[0]);
+  const int rows[1] = {at.group == 0 ? finish.row : -1};
+  MultiplyRows(params, at, rows, WeightsAhead<0>(), x);
+}
+
 // Finishes an item of which every group has the sum.
 template <class Layout>
 __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& at, const char* src,
                                   const Finish& finish, float (&sum)[Layout::kVec]) {
+  if constexpr (Layout::kProduct) {
+    if (finish.row >= 0) {
+      MultiplyLong(params, at, src, finish, sum);
+      return;
+    }
+  }
   if (at.group > 0 || !at.has_columns(params)) return;
   LaneTerms<Layout> terms;
   terms.Load(params, at, src, finish);

@@ -13,13 +13,22 @@
 
 namespace vicinal::cuda {
 
+// The product that follows the sums, if one does (row_product.cuh).
+struct RowProduct {
+  const float4* weight;  // [quads, out_width]: inputs 4 q to 4 q + 3 of an output, zeros from the last input on
+  int quads;
+  int out_width;
+  MatrixView dst;
+  Epilogue epilogue;
+};
+
 struct RowsParams {
   CsrView adjacency;
   const float* weights;   // null: 1
   bool weight_of_source;  // weights are of sources, not of edges
   SourceRows src;         // [S, D] of the layout's element
   uint32_t src_stride_bytes;
-  MatrixView dst;
+  MatrixView dst;  // with a product: the shape of what is multiplied, and no memory
   // Of the work list, if there is one: items with a block each, then bundles of items (row_work.h) or, in place of
   // those, short rows one after the other.
   const RowItem* items;
@@ -33,7 +42,8 @@ struct RowsParams {
   LaunchCondition condition;
   Reduce reduce;
   float self_scale;
-  Epilogue epilogue;
+  Epilogue epilogue;   // of dst
+  RowProduct product;  // of layouts with kProduct
   bool extremum;       // of the messages: maximum or minimum
   bool scaled;         // results are not the sums themselves, but for bias, addend and activation
   bool simple;         // results are sum * share * factor + bias, rectified or not

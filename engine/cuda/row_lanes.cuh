@@ -50,10 +50,10 @@ __device__ inline float WithMessage(float so_far, float weight, float value) {
 }
 
 // kSimple: RowsParams::simple holds; a kernel without the rest needs fewer registers. kItems: for which a bundle has
-// room.
-template <class Element_, int kVec_, int kLanes_, bool kSimple_, int kItems_ = kBundleItems>
+// room. kProduct: rows are multiplied (RowsParams::product), and one tile has all columns.
+template <class Element_, int kVec_, int kLanes_, bool kSimple_, int kItems_ = kBundleItems, bool kProduct_ = false>
 struct RowLayout {
-  static constexpr bool kSimple = kSimple_;
+  static constexpr bool kSimple = kSimple_, kProduct = kProduct_;
   static constexpr int kItems = kItems_;
   using Element = Element_;
   using Load = RowLoad<Element, kVec_>;

@@ -9,6 +9,7 @@
 
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
+#include "engine/cuda/row_product.cuh"
 
 namespace vicinal::cuda {
 
@@ -126,7 +127,17 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
   for (int r = 0; r < kRows; ++r) {
     terms[r].Load(params, at, src, staged.finish[slot + r * Layout::kGroups + at.group]);
   }
-  if constexpr (!Layout::kSimple) {
+  if constexpr (Layout::kProduct) {
+    int rows[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const Finish finish = staged.finish[slot + r * Layout::kGroups + at.group];
+      rows[r] = finish.count < 0 ? -1 : finish.row;
+      MakeResults(params, at, finish, terms[r], total[r]);
+    }
+    MultiplyRows(params, at, rows, WeightsAhead<0>(), total);
+  }
+  if constexpr (!Layout::kSimple && !Layout::kProduct) {
     // All before the first is stored: a rare activation is a call, across which few values should be kept.
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -136,7 +147,7 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const Finish finish = staged.finish[slot + r * Layout::kGroups + at.group];
-    if (finish.count < 0 || !at.has_columns(params)) continue;
+    if (Layout::kProduct || finish.count < 0 || !at.has_columns(params)) continue;
     if constexpr (Layout::kSimple) MakeResults(params, at, finish, terms[r], total[r]);
     StoreResults(params, at, finish, total[r]);
   }

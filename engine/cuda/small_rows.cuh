@@ -11,6 +11,7 @@
 #include "engine/cuda/long_rows.cuh"
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
+#include "engine/cuda/row_product.cuh"
 
 namespace vicinal::cuda {
 
@@ -83,9 +84,9 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
   }
 }
 
-// Finishes the group's row, of which it has the sum.
+// Makes the results of the group's row of its sum.
 template <class Layout>
-__device__ inline void FinishShort(const RowsParams& params, const Lane<Layout>& at, const char* src, int row,
+__device__ inline Finish FinishSum(const RowsParams& params, const Lane<Layout>& at, const char* src, int row,
                                    int count, float row_scale, float (&sum)[Layout::kVec]) {
   Finish finish = {row, count, params.epilogue.scale, params.reduce == Reduce::kMin ? -1.0f : 1.0f};
   if (params.epilogue.row_scale != nullptr) finish.factor = __fmul_rn(finish.factor, row_scale);
@@ -93,11 +94,27 @@ __device__ inline void FinishShort(const RowsParams& params, const Lane<Layout>&
   LaneTerms<Layout> terms;
   terms.Load(params, at, src, finish);
   MakeResults(params, at, finish, terms, sum);
+  return finish;
+}
+
+template <class Layout>
+__device__ inline void FinishShort(const RowsParams& params, const Lane<Layout>& at, const char* src, int row,
+                                   int count, float row_scale, float (&sum)[Layout::kVec]) {
+  const Finish finish = FinishSum(params, at, src, row, count, row_scale, sum);
   StoreResults(params, at, finish, sum);
 }
 
+// The weights that a lane fetches while it waits for sources.
+template <class Layout>
+using SmallAhead = WeightsAhead<Layout::kProduct ? 4 : 0>;
+
+template <class Layout>
+constexpr int SmallResidentBlocks() {
+  return Layout::kSimple && !Layout::kProduct ? 8 : 6;
+}
+
 template <class Layout, class Mode>
-__global__ void __launch_bounds__(kBlockThreads, (Layout::kSimple ? 8 : 6))
+__global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>()))
     SmallRows(const __grid_constant__ RowsParams params) {
   LetNextBegin();
   if (params.condition.flag != nullptr) AwaitFormer();
@@ -122,6 +139,10 @@ __global__ void __launch_bounds__(kBlockThreads, (Layout::kSimple ? 8 : 6))
   if (longest < 0) return;
   float row_scale = 1.0f;
   if (params.epilogue.row_scale != nullptr && count >= 0) row_scale = __ldg(params.epilogue.row_scale + row);
+  SmallAhead<Layout> ahead;
+  if constexpr (Layout::kProduct) {
+    if (params.product.out_width <= Layout::kLanes) ahead.Load(params.product, threadIdx.x % Layout::kLanes);
+  }
 #pragma unroll 1
   for (uint32_t tile = 0; tile >> shift == 0; ++tile) {
     const Lane<Layout> at(first_tile + tile);
@@ -132,7 +153,16 @@ __global__ void __launch_bounds__(kBlockThreads, (Layout::kSimple ? 8 : 6))
     for (int c = 0; c < Layout::kVec; ++c) total[c] = Neutral<Mode>();
     // There are fewer than 2^31 edges.
     SumRow<Layout, Mode>(params, at, src, item.z, count, longest, total);
-    if (count >= 0 && at.has_columns(params)) FinishShort(params, at, src, row, count, row_scale, total);
+    if constexpr (Layout::kProduct) {
+      float x[1][Layout::kVec];
+#pragma unroll
+      for (int c = 0; c < Layout::kVec; ++c) x[0][c] = total[c];
+      FinishSum(params, at, src, row, count, row_scale, x[0]);
+      const int rows[1] = {count < 0 ? -1 : row};
+      MultiplyRows(params, at, rows, ahead, x);
+    } else if (count >= 0 && at.has_columns(params)) {
+      FinishShort(params, at, src, row, count, row_scale, total);
+    }
   }
 }
 

@@ -102,7 +102,21 @@ class WeightedKernel : public Kernel<ProblemT, ArgsT> {
   virtual void Pack(ConstMatrixView weight, void* packed) const = 0;
 };
 
-using AggregateKernel = Kernel<AggregateProblem, AggregateArgs>;
+// Few of them multiply by weights, and only narrow rows.
+class AggregateKernel : public WeightedKernel<AggregateProblem, AggregateArgs> {
+ public:
+  // Why it cannot multiply what it sums up as problem.out_width wants it; empty: it can. Asked before such a problem is
+  // made, and beside Refuses, which says no more of it than of the same sums alone.
+  virtual Refusal RefusesProduct(const AggregateProblem& problem) const {
+    (void)problem;
+    return "it does not multiply what it sums up";
+  }
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    (void)out_width, (void)in_width;
+    return 0;
+  }
+  void Pack(ConstMatrixView weight, void* packed) const override { (void)weight, (void)packed; }
+};
 using AttentionKernel = Kernel<AttentionProblem, AttentionArgs>;
 using MessageReduceKernel = WeightedKernel<MessageReduceProblem, MessageReduceArgs>;
 using EdgeScoresKernel = Kernel<EdgeScoresProblem, EdgeScoresArgs>;

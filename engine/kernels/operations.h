@@ -43,7 +43,8 @@ struct Epilogue {
 };
 
 // dst[i] = epilogue(reduce over edges (j -> i) of w_ij * src[j], plus self_scale * src[i]). w_ij is the adjacency's
-// value where it has values, else src_scale[j] where that is set, else 1.
+// value where it has values, else src_scale[j] where that is set, else 1. With out_width: dst[i] = epilogue(row * W^T)
+// for row = row_epilogue(the same), rounded to float32: what dense_update makes of it, without row in memory.
 struct AggregateProblem {
   Reduce reduce = Reduce::kSum;
   bool weighted = false;  // the adjacency has values, or src_scale is set
@@ -53,6 +54,7 @@ struct AggregateProblem {
   int64_t width = 0;                    // D
   Storage storage = Storage::kFloat32;  // of src
   bool source_scaled = false;           // weighted by src_scale: the adjacency has no values
+  int64_t out_width = 0;                // H of the product that follows; 0: none does
 };
 struct AggregateArgs {
   AggregateProblem problem;
@@ -62,9 +64,12 @@ struct AggregateArgs {
   ConstMatrixView src;                      // [S, D]; empty unless storage is kFloat32
   ConstMatrixView16 src16;                  // [S, D]; for the 16-bit storages
   const float* src_scale = nullptr;         // [S] or null: w_ij = src_scale[j]; only where the adjacency has no values
-  MatrixView dst;                           // [R, D]; never overlaps src
+  MatrixView dst;                           // [R, D], with a product [R, H]; never overlaps src
   float self_scale = 0.0f;                  // not 0: needs R == S
   Epilogue epilogue;
+  // With a product only, and then rows of src begin at multiples of 16 bytes.
+  const void* weight = nullptr;  // W [H, D], packed by the same kernel
+  Epilogue row_epilogue;         // of what is multiplied, [R, D]
 };
 
 // Softmax-weighted sum over in-edges, K heads of width C. Scores e_ij per edge and head (AttentionKind), then dst[i, k]

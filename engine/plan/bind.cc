@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node, one kernel: what each kind of node asks of the registry, and how its views become the kernel's arguments.
-// Choosing comes first for all nodes (it says how much scratch is needed), binding once the arena is there.
+// One node, one kernel: what each kind of node asks of the registry. Choosing comes first for all nodes (it says how
+// much scratch is needed), binding of views (bind_views.cc) once the arena is there.
 #include <cmath>
 #include <cstdlib>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/plan/describe.h"
@@ -56,28 +57,36 @@ struct AlignedBytes {
 
 }  // namespace
 
-// What the request forces, else what tuning found on this graph, else the registry's default.
+// What the request forces, else what tuning found on this graph, `setting`, else the registry's default. `tuned`:
+// whether it is what tuning found.
+template <class K>
+StatusOr<KernelChoice<K>> PlanBuilder::ChosenKernel(const OperationKernels<K>& operation,
+                                                    const typename K::Problem& problem,
+                                                    const std::optional<KernelSetting>& setting, bool* tuned) const {
+  const std::string_view forced = ForcedName(request_.forced, operation.operation());
+  if (setting.has_value() && (forced.empty() || forced == setting->kernel)) {
+    // It was measured on a problem that differs in sizes at most, and may refuse this one all the same.
+    StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device_.kind(), setting->kernel);
+    *tuned = choice.ok();
+    if (choice.ok()) return choice;
+  }
+  return operation.Choose(problem, device_.kind(), forced);
+}
+
 template <class K>
 StatusOr<KernelChoice<K>> PlanBuilder::ChooseKernel(const OperationKernels<K>& operation,
                                                     const typename K::Problem& problem, const TuningWork* work,
                                                     KernelConfig* config, Launch* launch) {
-  const std::string_view forced = ForcedName(request_.forced, operation.operation());
+  std::optional<KernelSetting> setting;
   if (work != nullptr) {
     TuningTable& table = request_.graph->tuning();
     if (!draft_) launch->uses = table.Note(*work);
     launch->info.tuning_key = work->key;
-    const std::optional<KernelSetting> setting = table.Find(work->key);
-    if (setting.has_value() && (forced.empty() || forced == setting->kernel)) {
-      // It was measured on a problem that differs in sizes at most, and may refuse this one all the same.
-      StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device_.kind(), setting->kernel);
-      if (choice.ok()) {
-        *config = setting->config;
-        launch->info.tuned = true;
-        return choice;
-      }
-    }
+    setting = table.Find(work->key);
   }
-  return operation.Choose(problem, device_.kind(), forced);
+  StatusOr<KernelChoice<K>> choice = ChosenKernel(operation, problem, setting, &launch->info.tuned);
+  if (launch->info.tuned) *config = setting->config;
+  return choice;
 }
 
 template <class K>
@@ -200,10 +209,8 @@ Status PlanBuilder::ChooseLinear(int step, const Node& node, Launch* launch) {
   return OkStatus();
 }
 
-Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) {
+AggregateProblem PlanBuilder::AggregationOf(const Node& node) {
   const AdjacencyShape shape = ShapeOf(node);
-  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node, shape));
-  VICINAL_ASSIGN_OR_RETURN(const float* const src_scale, DegreeScaleOf(node.source_scale));
   AggregateProblem problem;
   problem.reduce = node.reduce;
   problem.weighted = shape.weighted || node.source_scale.has_value();
@@ -212,15 +219,52 @@ Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) 
   problem.edges = shape.edges;
   problem.width = WidthOf(node.inputs[0]);
   problem.storage = program_.values[node.inputs[0]].storage;
-  const EdgeWeights weights = shape.weighted      ? EdgeWeights::kPerEdge
-                              : node.source_scale ? EdgeWeights::kPerSource
-                                                  : EdgeWeights::kNone;
-  problem.source_scaled = weights == EdgeWeights::kPerSource;
-  const TuningWork work = {KeyOf(problem, weights), node.adjacency};
+  problem.source_scaled = !shape.weighted && node.source_scale.has_value();
+  return problem;
+}
+
+TuningWork PlanBuilder::WorkOf(const AggregateProblem& problem, const Node& node) const {
+  const EdgeWeights weights = problem.source_scaled ? EdgeWeights::kPerSource
+                              : problem.weighted    ? EdgeWeights::kPerEdge
+                                                    : EdgeWeights::kNone;
+  return {KeyOf(problem, weights), node.adjacency};
+}
+
+std::string PlanBuilder::RefusesProduct(const Node& node, int64_t out_width) {
+  if (request_.products != ProductPrecision::kFloat32) return "the request lets its factors be rounded";
+  if (!ForcedName(request_.forced, registry_.dense_update.operation()).empty()) return "the request forces its kernel";
+  AggregateProblem problem = AggregationOf(node);
+  const TuningKey key = WorkOf(problem, node).key;
+  const std::optional<KernelSetting> setting = request_.graph->tuning().Find(key);
+  bool tuned = false;
+  const auto choice = ChosenKernel(registry_.aggregate, problem, setting, &tuned);
+  if (!choice.ok()) return "no kernel takes its aggregation";
+  problem.out_width = out_width;
+  const AggregateKernel& kernel = choice->kernel->kernel();
+  const std::string refusal = kernel.RefusesProduct(problem);
+  return refusal.empty() ? refusal : absl::StrCat(std::string(kernel.name()), ": ", refusal);
+}
+
+Status PlanBuilder::AddProduct(const Node& node, Bound<AggregateKernel>* bound) {
+  VICINAL_ASSIGN_OR_RETURN(bound->args.weight, Pack(bound->kernel->kernel(), *node.weight));
+  Epilogue& epilogue = bound->args.row_epilogue;
+  VICINAL_ASSIGN_OR_RETURN(epilogue.bias, KeepVector(node.inner.bias));
+  VICINAL_ASSIGN_OR_RETURN(epilogue.row_scale, DegreeScaleOf(node.inner.degree_scale));
+  return OkStatus();
+}
+
+Status PlanBuilder::ChoosePropagate(int step, const Node& node, Launch* launch) {
+  const AdjacencyShape shape = ShapeOf(node);
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, AdjacencyOf(node, shape));
+  VICINAL_ASSIGN_OR_RETURN(const float* const src_scale, DegreeScaleOf(node.source_scale));
+  AggregateProblem problem = AggregationOf(node);
+  const TuningWork work = WorkOf(problem, node);
+  if (node.weight != nullptr) problem.out_width = node.weight->rows;
   VICINAL_ASSIGN_OR_RETURN(auto* bound, Register(registry_.aggregate, problem, step, launch, &work));
   bound->args.adjacency = adjacency;
   bound->args.src_scale = src_scale;
   bound->args.self_scale = static_cast<float>(node.self_scale);
+  if (node.weight != nullptr) VICINAL_RETURN_IF_ERROR(AddProduct(node, bound));
   Tell(node, shape, launch);
   return OkStatus();
 }
@@ -299,56 +343,6 @@ Status PlanBuilder::ChooseRowwise(int step, const Node& node, Launch* launch) {
   }
   Tell(node, {}, launch);
   return OkStatus();
-}
-
-void PlanBuilder::BindRowwise(const Node& node, RowwiseArgs* args) {
-  if (node.kind == NodeKind::kDensify) {
-    built_.sparse_inputs.push_back(&args->sparse);
-    return;
-  }
-  BindInput(node.inputs[0], &args->a);
-  if (node.kind == NodeKind::kMax || node.kind == NodeKind::kGate) BindInput(node.inputs[1], &args->b);
-}
-
-void PlanBuilder::Bind(const Node& node, Launch* launch) {
-  if (node.kind == NodeKind::kNarrow) {
-    RowwiseArgs& args = std::get<Bound<RowwiseKernel>>(launch->bound).args;
-    BindInput(node.inputs[0], &args.a);
-    args.dst16 = ViewOf16(node.output);
-    return;
-  }
-  std::visit([&](auto& bound) { BindTail(node, &bound.args.epilogue), bound.args.dst = ViewOf(node.output); },
-             launch->bound);
-  if (auto* dense = std::get_if<Bound<DenseUpdateKernel>>(&launch->bound)) {
-    BindInput(node.inputs[0], &dense->args.src);
-  } else if (auto* sparse = std::get_if<Bound<SparseUpdateKernel>>(&launch->bound)) {
-    built_.sparse_inputs.push_back(&sparse->args.src);
-    built_.input_nnz.push_back(&sparse->args.problem.nnz);
-  } else if (auto* aggregate = std::get_if<Bound<AggregateKernel>>(&launch->bound)) {
-    if (aggregate->args.problem.storage == Storage::kFloat32) {
-      BindInput(node.inputs[0], &aggregate->args.src);
-    } else {
-      aggregate->args.src16 = ViewOf16(node.inputs[0]);
-    }
-  } else if (auto* both = std::get_if<Bound<SparseAggregateUpdateKernel>>(&launch->bound)) {
-    built_.sparse_inputs.push_back(&both->args.src);
-    built_.input_nnz.push_back(&both->args.problem.nnz);
-  } else if (auto* edge_mlp = std::get_if<Bound<MessageReduceKernel>>(&launch->bound)) {
-    BindInput(node.inputs[0], &edge_mlp->args.src);
-    BindInput(node.inputs[1], &edge_mlp->args.target);
-  } else if (auto* rowwise = std::get_if<Bound<RowwiseKernel>>(&launch->bound)) {
-    BindRowwise(node, &rowwise->args);
-  } else if (auto* attention = std::get_if<Bound<AttentionKernel>>(&launch->bound)) {
-    BindInput(node.inputs[0], &attention->args.value);
-    if (node.attention.kind != AttentionKind::kGat) {
-      BindInput(node.inputs[1], &attention->args.query);
-      if (node.attention.kind == AttentionKind::kDot) BindInput(node.inputs[2], &attention->args.key);
-    } else {
-      const int64_t heads = node.attention.heads;
-      attention->args.score_src = ViewOf(node.inputs[1]).columns(0, heads);
-      attention->args.score_dst = ViewOf(node.inputs[1]).columns(heads, heads);
-    }
-  }
 }
 
 }  // namespace vicinal::internal

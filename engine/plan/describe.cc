@@ -21,7 +21,7 @@ class Describer {
     info_.layers = LayerNames(program_, node_);
     info_.locality = LocalityOfKind();
     Kind();
-    AddTail();
+    AddTail(node_.tail, Elements(node_.output));
     info_.description = absl::StrCat(Shape(node_.output), " = ", formula_);
     return std::move(info_);
   }
@@ -77,11 +77,17 @@ class Describer {
         return Count((sparse ? InputBytes() : Elements(input) * kFloat) + in_width * out_.width * kFloat,
                      2 * (sparse ? sizes_.input_nnz : Elements(input)) * out_.width);
       }
-      case NodeKind::kPropagate:
+      case NodeKind::kPropagate: {
         formula_ = absl::StrCat(Str(vicinal::ToString(node_.reduce)), " over ", AdjacencyShape(), " of ", Shape(input),
                                 node_.self_scale != 0 ? absl::StrCat(" + ", node_.self_scale, " * itself") : "");
-        return Count(AdjacencyBytes() + sizes_.edges * in_width * kFloat,
-                     sizes_.edges * in_width * (sizes_.weighted ? 2 : 1));
+        const int64_t weights = node_.weight != nullptr ? in_width * out_.width : 0;
+        Count(AdjacencyBytes() + (sizes_.edges * in_width + weights) * kFloat,
+              sizes_.edges * in_width * (sizes_.weighted ? 2 : 1) + 2 * sizes_.nodes * weights);
+        if (weights == 0) return;
+        AddTail(node_.inner, sizes_.nodes * in_width);
+        formula_ = absl::StrCat("(", formula_, ") * W^T [", in_width, ", ", out_.width, "]");
+        return;
+      }
       case NodeKind::kPropagateLinear: {
         const double row_entries =
             static_cast<double>(sizes_.input_nnz) / static_cast<double>(sizes_.nodes > 0 ? sizes_.nodes : 1);
@@ -141,22 +147,20 @@ class Describer {
           sizes_.edges * (in_width + 2 * parameters + width));
   }
 
-  void AddTail() {
-    const int64_t elements = Elements(node_.output);
-    if (node_.tail.scale != 1.0) formula_ = absl::StrCat(node_.tail.scale, " * ", formula_);
-    if (node_.tail.bias != nullptr) {
+  void AddTail(const Tail& tail, int64_t elements) {
+    if (tail.scale != 1.0) formula_ = absl::StrCat(tail.scale, " * ", formula_);
+    if (tail.bias != nullptr) {
       formula_ += " + bias";
       info_.predicted_operations += elements;
     }
-    if (node_.tail.addend >= 0) {
-      absl::StrAppend(&formula_, " + ",
-                      node_.tail.addend_scale == 1.0 ? "" : absl::StrCat(node_.tail.addend_scale, " * "),
-                      Shape(node_.tail.addend));
+    if (tail.addend >= 0) {
+      absl::StrAppend(&formula_, " + ", tail.addend_scale == 1.0 ? "" : absl::StrCat(tail.addend_scale, " * "),
+                      Shape(tail.addend));
       info_.predicted_operations += elements;
       info_.predicted_bytes += elements * kFloat;
     }
-    if (node_.tail.activation.kind != ActivationKind::kNone) {
-      formula_ += absl::StrCat(", then ", Str(vicinal::ToString(node_.tail.activation.kind)));
+    if (tail.activation.kind != ActivationKind::kNone) {
+      formula_ += absl::StrCat(", then ", Str(vicinal::ToString(tail.activation.kind)));
       info_.predicted_operations += elements;
     }
   }

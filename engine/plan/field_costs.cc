@@ -16,7 +16,7 @@ double ProductNs(int64_t in, int64_t out) { return static_cast<double>(in) * Vec
 
 UnitCost CpuCost(const AggregateArgs& args, double) {
   const double vectors = Vectors(args.problem.width);
-  return {5 + vectors, 0.7 + 0.5 * vectors};
+  return {5 + vectors + ProductNs(args.problem.width, args.problem.out_width), 0.7 + 0.5 * vectors};
 }
 UnitCost CpuCost(const AttentionArgs& args, double) {
   const double vectors = Vectors(args.problem.heads * args.problem.head_width);
@@ -69,7 +69,9 @@ double Flops(int64_t in, int64_t out) { return 2.0 * static_cast<double>(in) * s
 UnitCost GpuCost(const AggregateArgs& args, double) {
   const double element = args.problem.storage == Storage::kFloat32 ? 4 : 2;
   const double edge = 4 + (args.problem.weighted ? 4 : 0) + element * static_cast<double>(args.problem.width);
-  return {(8 + Floats(args.problem.width)) / kMemorySpeed, edge / kGatherSpeed, kLongRowNs};
+  const int64_t width = args.problem.width, stored = args.problem.out_width > 0 ? args.problem.out_width : width;
+  const double product = Flops(width, args.problem.out_width) / kProductSpeed;
+  return {(8 + Floats(stored)) / kMemorySpeed + product, edge / kGatherSpeed, kLongRowNs};
 }
 UnitCost GpuCost(const AttentionArgs& args, double) {
   const int64_t columns = args.problem.heads * args.problem.head_width;

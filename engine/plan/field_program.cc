@@ -112,6 +112,9 @@ class Maker {
           if constexpr (requires { bound.args.epilogue; }) {
             step.row_scale = VectorIndex(bound.args.epilogue.row_scale, depth);
           }
+          if constexpr (requires { bound.args.row_epilogue; }) {
+            step.inner_row_scale = VectorIndex(bound.args.row_epilogue.row_scale, depth);
+          }
           if constexpr (requires { bound.args.src_scale; }) {
             step.src_scale = VectorIndex(bound.args.src_scale, depth + 1);
           }
@@ -201,7 +204,9 @@ Depths DepthsOf(const Program& program) {
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       need(node.inputs[input], depth + (ReadsNeighbours(node, input) ? 1 : 0));
     }
-    if (node.tail.addend >= 0) need(node.tail.addend, depth);
+    for (const ValueId addend : {node.inner.addend, node.tail.addend}) {
+      if (addend >= 0) need(addend, depth);
+    }
   }
   depths.input = std::max(needed[kInputValue], 0);
   for (const int depth : needed) depths.deepest = std::max(depths.deepest, depth);

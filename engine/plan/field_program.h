@@ -29,6 +29,7 @@ struct FieldStep {
   int adjacency = -1;  // -1: it reads none
   // Per-node vectors that it reads, indices into FieldProgram::vectors; -1: none.
   int row_scale = -1;
+  int inner_row_scale = -1;  // of AggregateArgs::row_epilogue
   int src_scale = -1;
 };
 

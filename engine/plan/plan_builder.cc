@@ -46,6 +46,9 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
                           {graph.num_nodes(), graph.num_edges(), request_.features.nnz}, request_.features.crowded);
   if (!graph.weighted()) program_ = FactorWeights(std::move(program_));
   if (request_.precision != Storage::kFloat32) program_ = NarrowGathers(std::move(program_), request_.precision);
+  // Of a copy: what it asks is answered by the program as it is.
+  program_ =
+      FuseProducts(program_, [this](const Node& node, int64_t out_width) { return RefusesProduct(node, out_width); });
   if (admit) {
     VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
     VICINAL_RETURN_IF_ERROR(admit(bytes));
@@ -111,7 +114,9 @@ void PlanBuilder::BookValues() {
   for (int step = 0; step < steps; ++step) {
     const Node& node = program_.nodes[step];
     for (ValueId input : node.inputs) touch(input, step);
-    if (node.tail.addend >= 0) touch(node.tail.addend, step);
+    for (const ValueId addend : {node.inner.addend, node.tail.addend}) {
+      if (addend >= 0) touch(addend, step);
+    }
     touch(node.output, step);
   }
   touch(program_.output, steps);
@@ -212,13 +217,11 @@ void PlanBuilder::BindInput(ValueId value, ConstMatrixView* view) {
   }
 }
 
-void PlanBuilder::BindTail(const Node& node, Epilogue* epilogue) {
-  epilogue->scale = static_cast<float>(node.tail.scale);
-  epilogue->row_scale = row_scale_[current_];
-  epilogue->bias = bias_[current_];
-  epilogue->addend_scale = static_cast<float>(node.tail.addend_scale);
-  if (node.tail.addend >= 0) BindInput(node.tail.addend, &epilogue->addend);
-  epilogue->activation = node.tail.activation;
+void PlanBuilder::BindTail(const Tail& tail, Epilogue* epilogue) {
+  epilogue->scale = static_cast<float>(tail.scale);
+  epilogue->addend_scale = static_cast<float>(tail.addend_scale);
+  if (tail.addend >= 0) BindInput(tail.addend, &epilogue->addend);
+  epilogue->activation = tail.activation;
 }
 
 std::string PlanBuilder::RefuseField() {

@@ -60,7 +60,8 @@ class PlanBuilder {
   Status ChooseKernels();
   Status Choose(int step, const Node& node);
   void Bind(const Node& node, Launch* launch);
-  void BindTail(const Node& node, Epilogue* epilogue);
+  // All but what was kept on the device.
+  void BindTail(const Tail& tail, Epilogue* epilogue);
   void MakeField();
   // Why there are no receptive fields with this device or graph; empty: there may be.
   std::string RefuseField();
@@ -72,6 +73,13 @@ class PlanBuilder {
   Status ChooseAttention(int step, const Node& node, Launch* launch);
   Status ChooseEdgeMlp(int step, const Node& node, Launch* launch);
   Status ChooseRowwise(int step, const Node& node, Launch* launch);
+  // What `node` asks of its operation, but for a product.
+  AggregateProblem AggregationOf(const Node& node);
+  TuningWork WorkOf(const AggregateProblem& problem, const Node& node) const;
+  // As ProductRefusal.
+  std::string RefusesProduct(const Node& node, int64_t out_width);
+  // The product of `node`, packed, and what happens to rows before it.
+  Status AddProduct(const Node& node, Bound<AggregateKernel>* bound);
 
   // `work`: what it is to the graph's tuning table; null for operations that are not tuned.
   template <class K>
@@ -80,6 +88,9 @@ class PlanBuilder {
   template <class K>
   StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
                                          const TuningWork* work, KernelConfig* config, Launch* launch);
+  template <class K>
+  StatusOr<KernelChoice<K>> ChosenKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
+                                         const std::optional<KernelSetting>& setting, bool* tuned) const;
   // What `kernel` works on beside the adjacency of `work`; null where it wants nothing.
   template <class K>
   StatusOr<const AdjacencyLayout*> LayoutOf(const K& kernel, const typename K::Problem& problem,

@@ -14,7 +14,9 @@ namespace {
 template <class F>
 void ForEachRead(const Node& node, F&& f) {
   for (ValueId input : node.inputs) f(input);
-  if (node.tail.addend >= 0) f(node.tail.addend);
+  for (const ValueId addend : {node.inner.addend, node.tail.addend}) {
+    if (addend >= 0) f(addend);
+  }
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct Value {
 
 enum class NodeKind {
   kLinear,           // inputs: x
-  kPropagate,        // inputs: x
+  kPropagate,        // inputs: x; with a weight the result, after `inner`, is multiplied by it
   kPropagateLinear,  // inputs: x; the sparse input, reduced and multiplied in one go
   kAttention,        // inputs: values, scores [N, 2K] (source's, then target's); v2: values, queries; dot: keys too
   kRow,              // inputs: a;  a * scale + shift, then the tail
@@ -81,7 +81,8 @@ struct Node {
   Tail tail;
   std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
 
-  ParametersRef weight;                   // kLinear, kPropagateLinear: [H, F]
+  ParametersRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
+  Tail inner;                             // kPropagate with a weight: of what is multiplied
   ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
   double eps = 0.0;                       // kLayerNorm, kGraphNorm
   AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kEdgeMlp

@@ -6,6 +6,9 @@
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_H_
 
+#include <functional>
+#include <string>
+
 #include "engine/base/status.h"
 #include "engine/model/model.h"
 #include "engine/plan/program.h"
@@ -52,6 +55,14 @@ Program FactorWeights(Program program);
 // Rows that are gathered along edges are kept in `storage`, so that half the bytes move; what is summed, multiplied and
 // answered stays float32. For those who asked for it. REQUIRES: a 16-bit storage.
 Program NarrowGathers(Program program, Storage storage);
+
+// Why the device's kernel for this kPropagate does not multiply what it sums up by W [out_width, width]; empty: it
+// does.
+using ProductRefusal = std::function<std::string(const Node& propagate, int64_t out_width)>;
+// A product that alone reads what an aggregation stores becomes the end of it, so that the rows between them are never
+// stored: one launch less. Runs after all of the above. It may depend on sizes and on what was measured, for it changes
+// no bit: whoever multiplies so adds in the order of the products that stand alone.
+Program FuseProducts(Program program, const ProductRefusal& refuses);
 
 }  // namespace vicinal::internal
 

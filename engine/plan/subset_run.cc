@@ -12,14 +12,16 @@ struct Extent {
   int64_t sources = 0;  // rows it reads for in-neighbours
   CsrView adjacency;
   const float* row_scale = nullptr;
+  const float* inner_row_scale = nullptr;
   const float* src_scale = nullptr;
   const int64_t* feature_ends = nullptr;  // row_ptr of sparse features, on the host
 };
 
-void FitEpilogue(const Extent& extent, Epilogue* epilogue) {
-  epilogue->row_scale = extent.row_scale;
+void FitEpilogue(const Extent& extent, const float* row_scale, Epilogue* epilogue) {
+  epilogue->row_scale = row_scale;
   epilogue->addend.rows = extent.targets;
 }
+void FitEpilogue(const Extent& extent, Epilogue* epilogue) { FitEpilogue(extent, extent.row_scale, epilogue); }
 
 // The first `rows` rows of features in compressed form.
 void FitSparse(const Extent& extent, int64_t rows, CsrView* csr, int64_t* nnz) {
@@ -42,6 +44,7 @@ void Fit(const Extent& extent, AggregateArgs* args) {
   args->src.rows = args->src16.rows = extent.sources;
   args->src_scale = extent.src_scale;
   args->dst.rows = extent.targets;
+  FitEpilogue(extent, extent.inner_row_scale, &args->row_epilogue);
   FitEpilogue(extent, &args->epilogue);
 }
 
@@ -95,6 +98,8 @@ const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& 
   const AggregateProblem& problem = aggregate->args.problem;
   const auto choice = registry.aggregate.Choose(problem, device, {});
   if (!choice.ok() || choice->kernel->kernel().ScratchBytes(problem, {}, num_threads) > 0) return nullptr;
+  // Weights are packed for the kernel that was chosen.
+  if (problem.out_width > 0 && choice->kernel != aggregate->kernel) return nullptr;
   const int64_t evaluation = aggregate->kernel->kernel().Evaluation(problem, aggregate->args.config);
   if (choice->kernel->kernel().Evaluation(problem, {}) != evaluation) return nullptr;
   return choice->kernel;
@@ -132,6 +137,7 @@ Status SubsetRun::Bind(DeviceContext& context, const FeatureMatrix& features, Fi
     }
     extent.feature_ends = inputs_.sparse_ends;
     extent.row_scale = vector(step.row_scale);
+    extent.inner_row_scale = vector(step.inner_row_scale);
     extent.src_scale = vector(step.src_scale);
     std::visit([&extent](auto& bound) { Fit(extent, &bound.args); }, plan_.launches[i]->bound);
     if (untuned_[i] != nullptr) {

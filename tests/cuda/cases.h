@@ -17,6 +17,7 @@ namespace vicinal::cuda_test {
 void RunDeviceCases(Gpu& gpu, Report& report);
 void RunOverlapCases(Gpu& gpu, Report& report);
 void RunAggregateCases(Gpu& gpu, Report& report);
+void RunAggregateProductCases(Gpu& gpu, Report& report);
 void RunAttentionCases(Gpu& gpu, Report& report);
 void RunMessageCases(Gpu& gpu, Report& report);
 void RunEdgeScoreCases(Gpu& gpu, Report& report);

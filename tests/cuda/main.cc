@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
-//   vicinal_cuda_conformance [LIBRARY] [device|overlap|aggregate|attention|message|edge|update|rowwise|field ...]
+//   vicinal_cuda_conformance [LIBRARY] [device|overlap|aggregate|product|attention|message|edge|update|rowwise|field ...]
 //       [once] [SHARE/OF]
-// SHARE/OF: only that share (from 0) of the cases of aggregate, attention, message and update. once: what is only run
-// again to see equal bits is not, for compute-sanitizer.
+// SHARE/OF: only that share (from 0) of the cases of aggregate, product, attention, message and update. once: what is
+// only run again to see equal bits is not, for compute-sanitizer.
 // Exit status 77: no GPU here, nothing tested.
 #include <algorithm>
 #include <cstdio>
@@ -48,6 +48,7 @@ int Main(const std::string& library, const std::vector<std::string>& wanted, Rep
   if (want("message")) RunMessageCases(gpu, report);
   if (want("edge")) RunEdgeScoreCases(gpu, report);
   if (want("aggregate")) RunAggregateCases(gpu, report);
+  if (want("product")) RunAggregateProductCases(gpu, report);
   if (want("field")) RunFieldCases(gpu, report);
   const bool ok = report.Summary();
   gpu.context.reset();

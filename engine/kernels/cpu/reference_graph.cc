@@ -12,20 +12,41 @@
 namespace vicinal::internal {
 namespace {
 
-class ReferenceAggregate final : public ReferenceKernel<AggregateKernel> {
+class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
  public:
-  Status Run(DeviceContext&, const AggregateArgs& args, void*) const override {
+  Refusal RefusesProduct(const AggregateProblem&) const override { return {}; }
+  // A row to be multiplied.
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
+    return problem.out_width > 0 ? static_cast<size_t>(problem.width) * sizeof(float) : 0;
+  }
+
+  Status Run(DeviceContext&, const AggregateArgs& args, void* scratch) const override {
     for (int64_t i = 0; i < args.dst.rows; ++i) {
-      for (int64_t d = 0; d < args.dst.cols; ++d) {
-        double result = Reduced(args, i, d);
-        if (args.self_scale != 0) result += static_cast<double>(args.self_scale) * Source(args, i, d);
-        args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, result, i, d);
+      if (args.problem.out_width == 0) {
+        MakeRow(args, args.epilogue, i, args.dst.cols, args.dst.row(i));
+        continue;
+      }
+      float* const row = static_cast<float*>(scratch);
+      MakeRow(args, args.row_epilogue, i, args.problem.width, row);
+      for (int64_t h = 0; h < args.dst.cols; ++h) {
+        const float* weight = static_cast<const float*>(args.weight) + h * args.problem.width;
+        double sum = 0;
+        for (int64_t d = 0; d < args.problem.width; ++d) sum += static_cast<double>(row[d]) * weight[d];
+        args.dst.row(i)[h] = ReferenceEpilogue(args.epilogue, sum, i, h);
       }
     }
     return OkStatus();
   }
 
  private:
+  static void MakeRow(const AggregateArgs& args, const Epilogue& epilogue, int64_t i, int64_t width, float* row) {
+    for (int64_t d = 0; d < width; ++d) {
+      double result = Reduced(args, i, d);
+      if (args.self_scale != 0) result += static_cast<double>(args.self_scale) * Source(args, i, d);
+      row[d] = ReferenceEpilogue(epilogue, result, i, d);
+    }
+  }
+
   static double Source(const AggregateArgs& args, int64_t j, int64_t d) {
     switch (args.problem.storage) {
       case Storage::kFloat32:
