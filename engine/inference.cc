@@ -48,9 +48,13 @@ StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job)
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = executor_.num_threads();
-  const auto admit = [this](int64_t bytes) { return parts_.budget->Admit(bytes, "running this model on this graph"); };
+  std::shared_ptr<const void> held;  // while it is being built: then it counts itself
+  const auto admit = [this, &held](int64_t bytes) -> Status {
+    VICINAL_ASSIGN_OR_RETURN(held, parts_.budget->Hold(bytes, "running this model on this graph"));
+    return OkStatus();
+  };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device, admit));
-  if (!job.keep_plan) return plan;
+  if (!job.keep_plan) return parts_.plans->Count(std::move(plan));
   if (parts_.on_plan) parts_.on_plan(request.graph);
   return parts_.plans->Insert(request, job.model_name, std::move(plan));
 }

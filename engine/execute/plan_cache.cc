@@ -37,6 +37,7 @@ std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::s
                                         std::shared_ptr<Plan> plan) {
   Entries dropped;
   Retirees taken;
+  plan = Count(std::move(plan));
   const PlanKey key = PlanKey::Of(request);
   MutexLock lock(&mutex_);
   const auto found = by_key_.find(key);
@@ -53,12 +54,20 @@ std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::s
   }
   entries_.push_front({key, request.graph, request.model, model_name, plan});
   by_key_.emplace(key, entries_.begin());
-  bytes_ += plan->size_bytes();
   return plan;
 }
 
+std::shared_ptr<Plan> PlanCache::Count(std::shared_ptr<Plan> plan) const {
+  Plan* const counted = plan.get();
+  const int64_t bytes = plan->size_bytes();
+  bytes_->fetch_add(bytes, std::memory_order_relaxed);
+  return std::shared_ptr<Plan>(counted, [total = bytes_, bytes, held = std::move(plan)](Plan*) mutable {
+    held.reset();
+    total->fetch_sub(bytes, std::memory_order_relaxed);
+  });
+}
+
 void PlanCache::Drop(Entries::iterator entry, Entries* dropped) {
-  bytes_ -= entry->plan->size_bytes();
   by_key_.erase(entry->key);
   dropped->splice(dropped->begin(), entries_, entry);
 }
@@ -103,16 +112,15 @@ void PlanCache::PurgeStale() {
 void PlanCache::Evict(int64_t bytes) {
   Entries dropped;
   MutexLock lock(&mutex_);
-  while (bytes > 0 && !entries_.empty()) {
-    const auto last = std::prev(entries_.end());
-    bytes -= last->plan->size_bytes();
-    Drop(last, &dropped);
+  for (auto next = entries_.end(); bytes > 0 && next != entries_.begin();) {
+    const auto entry = std::prev(next);
+    if (entry->plan.use_count() > 1) {
+      next = entry;
+      continue;
+    }
+    bytes -= entry->plan->size_bytes();
+    Drop(entry, &dropped);
   }
-}
-
-int64_t PlanCache::size_bytes() const {
-  MutexLock lock(&mutex_);
-  return bytes_;
 }
 
 int64_t PlanCache::count() const {

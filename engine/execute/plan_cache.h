@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 #define VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -39,7 +40,7 @@ struct PlanKeyHash {
   size_t operator()(const PlanKey& key) const;
 };
 
-// Thread-safe. A plan that leaves the cache lives on until whoever runs it lets go.
+// Thread-safe. A plan that leaves the cache lives on, and its bytes count, until whoever runs it lets go.
 class PlanCache {
  public:
   // Whether a plan's graph and model are the versions that serve. Called with the cache's lock held: must not call the
@@ -53,13 +54,18 @@ class PlanCache {
   // Keeps `plan`, unless its graph or model was replaced or its graph tuned meanwhile, and returns the one that is kept
   // for `key`: an earlier one if there is. A plan in the place of one that tuning outdated goes on with its counts.
   std::shared_ptr<Plan> Insert(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan);
+  // `plan`, for whoever runs it without keeping it: size_bytes() counts it until its last copy goes, which may be after
+  // the cache has gone.
+  std::shared_ptr<Plan> Count(std::shared_ptr<Plan> plan) const;
   // Drops plans whose graph or model is no longer current, or whose graph was tuned since. To be called after each such
   // change.
   void PurgeStale();
-  // Drops least recently used plans until `bytes` are free, or none is left.
+  // Drops least recently used plans until `bytes` are free, or only such are left that somebody runs: without them
+  // nothing would be free.
   void Evict(int64_t bytes);
 
-  int64_t size_bytes() const;
+  // Of the plans that are kept, and of those that were and still run.
+  int64_t size_bytes() const { return bytes_->load(std::memory_order_relaxed); }
   int64_t count() const;
 
  private:
@@ -94,7 +100,7 @@ class PlanCache {
   Entries entries_ VICINAL_GUARDED_BY(mutex_);
   std::unordered_map<PlanKey, Entries::iterator, PlanKeyHash> by_key_ VICINAL_GUARDED_BY(mutex_);
   Retirees retired_ VICINAL_GUARDED_BY(mutex_);
-  int64_t bytes_ VICINAL_GUARDED_BY(mutex_) = 0;
+  const std::shared_ptr<std::atomic<int64_t>> bytes_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace vicinal

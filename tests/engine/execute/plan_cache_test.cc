@@ -105,13 +105,51 @@ TEST_F(PlanCacheTest, TheLeastRecentlyUsedGoes) {
 
 TEST_F(PlanCacheTest, BytesAreFreedOldestFirst) {
   for (ValueId output : {1, 2, 3}) Put(output, 10 * output);
-  const auto held = cache_.Find(PlanKey::Of(Request(1)));
+  EXPECT_TRUE(Has(1));
   cache_.Evict(25);  // 2, then 3
   EXPECT_TRUE(Has(1));
   EXPECT_EQ(cache_.count(), 1);
   cache_.Evict(1000);
   EXPECT_EQ(cache_.size_bytes(), 0);
-  EXPECT_EQ(held->size_bytes(), 10) << "whoever runs a plan keeps it";
+}
+
+TEST_F(PlanCacheTest, APlanThatRunsIsNotEvicted) {
+  auto running = Put(1, 10);
+  Put(2, 20);
+  cache_.Evict(1000);
+  EXPECT_FALSE(Has(2));
+  EXPECT_TRUE(Has(1)) << "its bytes would not be free";
+  EXPECT_EQ(cache_.size_bytes(), 10);
+  running.reset();
+  cache_.Evict(1);
+  EXPECT_EQ(cache_.count(), 0);
+  EXPECT_EQ(cache_.size_bytes(), 0);
+}
+
+TEST_F(PlanCacheTest, APlanThatRunsCountsThoughItLeftTheCache) {
+  auto replaced = Put(1, 10);
+  current_ = false;
+  cache_.PurgeStale();
+  auto never_kept = Put(2, 20);
+  EXPECT_EQ(cache_.count(), 0);
+  EXPECT_EQ(cache_.size_bytes(), 30);
+  replaced.reset();
+  EXPECT_EQ(cache_.size_bytes(), 20);
+  never_kept.reset();
+  EXPECT_EQ(cache_.size_bytes(), 0);
+}
+
+TEST_F(PlanCacheTest, APlanThatIsOnlyRunCounts) {
+  auto plan = std::make_shared<SizedPlan>(10);
+  const std::weak_ptr<SizedPlan> alive = plan;
+  auto counted = cache_.Count(std::move(plan));
+  EXPECT_EQ(cache_.size_bytes(), 10);
+  auto copy = counted;
+  counted.reset();
+  EXPECT_EQ(cache_.size_bytes(), 10);
+  copy.reset();
+  EXPECT_EQ(cache_.size_bytes(), 0);
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST_F(PlanCacheTest, APlanOfANewTuningGoesOnWithTheCountsOfTheOld) {
