@@ -175,8 +175,7 @@ StatusOr<Config> ConfigFromFlags() {
 }
 
 // Why there will be no server, as the log's last line.
-int Fail(const Status& status, int code) {
-  JsonLog log(STDERR_FILENO, LogLevel::kError, &Clock::Real());
+int Fail(const Status& status, int code, JsonLog& log) {
   const std::optional<ErrorDetail> detail = DetailOf(status);
   log.Log(LogLevel::kError, "cannot start",
           {{"reason", detail ? detail->reason : "INTERNAL"}, {"error", std::string(status.message())}});
@@ -185,9 +184,9 @@ int Fail(const Status& status, int code) {
 
 // What gRPC and Protobuf have to say (a port that is taken, a connection that went wrong, a text that is no UTF-8) goes
 // into the log: their own lines are no JSON. What any client can bring about is for those who look closely. Once,
-// before either is used.
-void TakeLibrariesLogs(LogLevel level) {
-  static JsonLog* const log = new JsonLog(STDERR_FILENO, level, &Clock::Real());  // they log until the process ends
+// before either is used; they log until the process ends.
+void TakeLibrariesLogs(JsonLog& given) {
+  static JsonLog* const log = &given;
   gpr_set_log_function([](gpr_log_func_args* line) {
     const bool error = line->severity == GPR_LOG_SEVERITY_ERROR;
     log->Log(error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", {{"text", line->message}});
@@ -198,14 +197,14 @@ void TakeLibrariesLogs(LogLevel level) {
 }
 
 // A bound on the connections that a server can have; Kubernetes and systemd allow far more.
-void WarnOfFewFiles(int64_t files, JsonLog* log) {
+void WarnOfFewFiles(int64_t files, JsonLog& log) {
   constexpr int64_t kFew = 4096;
   if (files <= 0 || files >= kFew) return;
-  log->Log(LogLevel::kWarning, "few open files allowed",
-           {{"files", absl::StrCat(files)},
-            {"hint",
-             "each connection is one, and when there are none left no new one is taken until a restart; raise "
-             "the hard limit (ulimit -Hn, LimitNOFILE)"}});
+  log.Log(LogLevel::kWarning, "few open files allowed",
+          {{"files", absl::StrCat(files)},
+           {"hint",
+            "each connection is one, and when there are none left no new one is taken until a restart; raise "
+            "the hard limit (ulimit -Hn, LimitNOFILE)"}});
 }
 
 // Abseil ends the process with 1 for a flag it cannot parse, and for --help.
@@ -216,7 +215,7 @@ void ExitWith(int status, void* code) {
   }
 }
 
-void ParseFlags(int argc, char** argv) {
+Status ParseFlags(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "serves graph neural network inference over gRPC.\nUsage: vicinal-server [--flag=value ...]");
   absl::FlagsUsageConfig usage;
@@ -230,11 +229,9 @@ void ParseFlags(int argc, char** argv) {
   }
   on_exit(ExitWith, &code);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::exit(Fail(InvalidArgument("BAD_FLAG", "", absl::StrCat("unexpected argument '", rest[1], "' (see --help)")),
-                   kBadFlags));
-  }
   code = 1;
+  if (rest.size() <= 1) return OkStatus();
+  return InvalidArgument("BAD_FLAG", "", absl::StrCat("unexpected argument '", rest[1], "' (see --help)"));
 }
 
 // What a stop may take beyond the drain delay and timeout: last bytes, threads that finish what they have begun.
@@ -244,20 +241,21 @@ int Main(int argc, char** argv) {
   GiveLargeBlocksBack();
   const sigset_t signals = BlockSignals();
   ::signal(SIGPIPE, SIG_IGN);
-  ParseFlags(argc, argv);
-  StatusOr<Config> config = ConfigFromFlags();
-  if (!config.ok()) return Fail(config.status(), kBadFlags);
-  if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags);
-  TakeLibrariesLogs(config->log_level);
-  JsonLog log(STDERR_FILENO, config->log_level, &Clock::Real());
-  WarnOfFewFiles(AllowManyFiles(), &log);
+  const Status parsed = ParseFlags(argc, argv);
+  const StatusOr<Config> config = parsed.ok() ? ConfigFromFlags() : parsed;
+  // Never destroyed: others log until the process ends.
+  static JsonLog& log = *new JsonLog(STDERR_FILENO, config.ok() ? config->log_level : LogLevel::kError, &Clock::Real());
+  if (!config.ok()) return Fail(config.status(), kBadFlags, log);
+  if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags, log);
+  TakeLibrariesLogs(log);
+  WarnOfFewFiles(AllowManyFiles(), log);
   std::atomic<bool> device_lost{false};
   const auto on_device_lost = [&device_lost] {
     device_lost.store(true);
     kill(getpid(), SIGTERM);
   };
   StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, {}, on_device_lost);
-  if (!server.ok()) return Fail(server.status(), 1);
+  if (!server.ok()) return Fail(server.status(), 1, log);
 
   AwaitStopSignal(signals);
   const int code = device_lost.load() ? kDeviceLostExit : 0;
