@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -10,6 +12,9 @@ namespace vicinal::server {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
+
+// At its bound gRPC breaks off calls: one that sends the largest message must not be enough.
+constexpr int64_t kLargestArriving = 2;
 
 Status BadFlag(const std::string& flag, const std::string& what) {
   return InvalidArgument("BAD_FLAG", flag, absl::StrCat("--", flag, ": ", what));
@@ -46,6 +51,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_concurrent_streams", limits.max_concurrent_streams, 1, 1'000'000},
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
+      {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
   };
   for (const Range& range : ranges) {
     if (range.value < range.minimum || range.value > range.maximum) {
@@ -57,6 +63,12 @@ Status CheckRanges(const Limits& limits) {
     return BadFlag("max_chunk_bytes",
                    absl::StrCat("a chunk of ", limits.max_chunk_bytes,
                                 " bytes does not fit a message of --max_message_bytes=", limits.max_message_bytes));
+  }
+  const int64_t least = kLargestArriving * limits.max_message_bytes;
+  if (limits.max_arriving_bytes != 0 && limits.max_arriving_bytes < least) {
+    return BadFlag("max_arriving_bytes",
+                   absl::StrCat(limits.max_arriving_bytes, " is less than ", kLargestArriving,
+                                " messages of --max_message_bytes=", limits.max_message_bytes, ", ", least, " bytes"));
   }
   return OkStatus();
 }
@@ -97,7 +109,13 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_label_names", limits.max_label_names},
           {"max_concurrent_streams", limits.max_concurrent_streams},
           {"max_worker_queue", limits.max_worker_queue},
-          {"memory_budget_bytes", limits.memory_budget_bytes}};
+          {"memory_budget_bytes", limits.memory_budget_bytes},
+          {"max_arriving_bytes", limits.max_arriving_bytes}};
+}
+
+int64_t DefaultArrivingBytes(const Limits& limits) {
+  if (limits.memory_budget_bytes == 0) return 0;
+  return std::max(limits.memory_budget_bytes / 8, kLargestArriving * limits.max_message_bytes);
 }
 
 StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag) {

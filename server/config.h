@@ -39,7 +39,12 @@ struct Limits {
   int64_t max_concurrent_streams = 256;  // per connection
   int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies that wait for a worker
   int64_t memory_budget_bytes = 0;       // 0: no bound
+  int64_t max_arriving_bytes = 0;        // messages that are still arriving, of all connections; 0: no bound
 };
+
+// What max_arriving_bytes is where nobody said: an eighth of the budget, which with the default budget leaves another
+// eighth of the machine to the program and the system; at least as many bytes as CheckConfig wants.
+int64_t DefaultArrivingBytes(const Limits& limits);
 
 // Name of the flag and value, in order of the struct.
 std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits);

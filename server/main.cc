@@ -52,6 +52,10 @@ ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seco
 ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
           "Bytes that graphs, features, models, plans and uploads may take together; 0: no bound; -1: three quarters "
           "of the memory this machine has, or of the container's limit.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_arriving_bytes, -1,
+          "Bytes that messages may take while they arrive, of all connections together, beside the memory budget; "
+          "beyond them gRPC breaks calls off (RESOURCE_EXHAUSTED) and closes idle connections. At least two messages "
+          "of --max_message_bytes; 0: no bound; -1: an eighth of the memory budget, or those two messages.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_message_bytes, 64 << 20, "Largest request message.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
 ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes of a graph.");
@@ -141,6 +145,8 @@ Limits LimitsFromFlags() {
   limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
   limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes).bytes;
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
+  limits.max_arriving_bytes = absl::GetFlag(FLAGS_max_arriving_bytes).bytes;
+  if (limits.max_arriving_bytes == -1) limits.max_arriving_bytes = DefaultArrivingBytes(limits);
   return limits;
 }
 

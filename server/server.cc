@@ -99,6 +99,13 @@ void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
   const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
   builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
   builder->SetMaxSendMessageSize(-1);
+  if (config.limits.max_arriving_bytes > 0) {
+    // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
+    // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
+    grpc::ResourceQuota quota("arriving");
+    quota.Resize(static_cast<size_t>(config.limits.max_arriving_bytes));
+    builder->SetResourceQuota(quota);
+  }
 }
 
 // Whole or not at all: readers see the file only when it is complete.

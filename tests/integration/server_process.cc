@@ -54,7 +54,10 @@ pid_t Spawn(const std::string& binary, const std::vector<std::string>& flags, co
   _exit(127);
 }
 
-// A connected socket to an IPv4 HOST:PORT, or -1.
+int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+
+}  // namespace
+
 int Connect(const std::string& host_port) {
   const size_t colon = host_port.rfind(':');
   sockaddr_in address{};
@@ -66,10 +69,6 @@ int Connect(const std::string& host_port) {
   close(fd);
   return -1;
 }
-
-int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const std::string& binary,
                                                                     const std::vector<std::string>& flags) {

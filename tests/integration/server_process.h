@@ -69,6 +69,9 @@ class IdleConnections {
   std::vector<int> sockets_;
 };
 
+// A socket that is connected to HOST:PORT, an IPv4 address, or -1.
+int Connect(const std::string& address);
+
 // Connects to HOST:PORT, sends the bytes, and closes without reading.
 void SendRaw(const std::string& address, const std::string& bytes);
 

@@ -20,6 +20,8 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"threads", [](Config& c) { c.threads = -1; }},
       {"max_chunk_bytes", [](Config& c) { c.limits.max_chunk_bytes = 33 << 20; }},
       {"max_chunk_bytes", [](Config& c) { c.limits.max_message_bytes = 1 << 20, c.limits.max_chunk_bytes = 1 << 20; }},
+      {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = -1; }},
+      {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = 2 * c.limits.max_message_bytes - 1; }},
       {"max_nodes", [](Config& c) { c.limits.max_nodes = int64_t{1} << 31; }},
       {"upload_ttl", [](Config& c) { c.limits.upload_ttl = std::chrono::milliseconds(0); }},
       {"tuning_budget", [](Config& c) { c.tuning_budget = std::chrono::milliseconds(-1); }},
@@ -39,6 +41,17 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << flag;
     EXPECT_NE(std::string(status.message()).find(std::string("--") + flag), std::string::npos) << status;
   }
+}
+
+TEST(ConfigTest, DefaultForArrivingMessages) {
+  Config config;
+  EXPECT_EQ(DefaultArrivingBytes(config.limits), 0) << "no budget, no bound";
+  for (const int64_t budget : {int64_t{1} << 20, int64_t{1} << 30, int64_t{1} << 36}) {
+    config.limits.memory_budget_bytes = budget;
+    config.limits.max_arriving_bytes = DefaultArrivingBytes(config.limits);
+    EXPECT_TRUE(CheckConfig(config).ok()) << CheckConfig(config);
+  }
+  EXPECT_EQ(config.limits.max_arriving_bytes, int64_t{1} << 33);
 }
 
 TEST(ConfigTest, TokensInPlainText) {
