@@ -84,13 +84,15 @@ class EngineImpl final : public Engine {
   Status Submit(InferenceRequest request, InferenceCallback done) override;
   Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) override;
   StatusOr<Explanation> Explain(const InferenceRequest& request) override;
+  StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) override {
+    return budget_.Hold(bytes, what);
+  }
 
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override;
   MemoryUse Memory() const override {
-    return {graphs_.graph_bytes(),        graphs_.feature_bytes(),
-            models_.size_bytes(),         plans_.size_bytes() + budget_.reserved_bytes(),
-            options_.memory_budget_bytes, graphs_.preparing_bytes()};
+    return {graphs_.graph_bytes(),        graphs_.feature_bytes(),   models_.size_bytes(),    plans_.size_bytes(),
+            options_.memory_budget_bytes, graphs_.preparing_bytes(), budget_.reserved_bytes()};
   }
   int64_t queue_depth() const override { return inference_.executor().queue_depth(); }
   Status Health() override { return device_.Health(); }

@@ -66,7 +66,8 @@ struct NodeSelection {
   std::vector<int64_t> ids;  // client's ids, any order, may repeat
 };
 
-// Features that come with a request. Views: the tensors must stay alive until the callback.
+// Features that come with a request. Views: the tensors must stay alive until the callback. The engine counts its own
+// copies of them against the memory budget until then, not the tensors: those are the caller's to Hold.
 struct RequestFeatures {
   FeatureTensors tensors;     // dense or CSR
   std::vector<int64_t> rows;  // empty: all nodes. Otherwise these nodes' rows are replaced in the stored set
@@ -210,6 +211,7 @@ struct KernelStatus {
 struct MemoryUse {
   int64_t graphs = 0, features = 0, models = 0, plans = 0, budget = 0;
   int64_t preparing = 0;  // promised to graphs that are being prepared
+  int64_t requests = 0;   // what requests bring, work in and are answered with
 };
 
 class Engine {
@@ -257,6 +259,11 @@ class Engine {
   virtual Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) = 0;
   // Builds the plan if need be (on the calling thread) and tells about it; runs nothing.
   virtual StatusOr<Explanation> Explain(const InferenceRequest& request) = 0;
+
+  // Counts `bytes` for `what` against the memory budget until the last copy of what is returned goes, which may be
+  // after the engine has gone: for what callers keep while their requests wait. FAILED_PRECONDITION (OVER_BUDGET),
+  // RESOURCE_EXHAUSTED (BUDGET_FULL).
+  virtual StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) = 0;
 
   // --- about ---
   virtual std::vector<DeviceInfo> Devices() const = 0;

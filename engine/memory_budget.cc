@@ -33,6 +33,7 @@ Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view
 }
 
 Status MemoryBudget::Reserve(int64_t bytes, std::string_view what) {
+  MutexLock lock(&reserving_);
   VICINAL_RETURN_IF_ERROR(Admit(bytes, what));
   reserved_bytes_->fetch_add(bytes, std::memory_order_relaxed);
   return OkStatus();

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/store/graph_store.h"
@@ -55,6 +56,7 @@ class MemoryBudget {
   const ModelStore& models_;
   PlanCache& plans_;
   const std::function<int64_t()> other_bytes_;
+  Mutex reserving_;  // of two that reserve what fits once, one is refused
   const std::shared_ptr<std::atomic<int64_t>> reserved_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

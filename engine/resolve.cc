@@ -13,6 +13,33 @@ namespace {
 
 // Features smaller than this are not worth counting against the budget.
 constexpr int64_t kSmallFeatureBytes = 1 << 20;
+constexpr char kFeaturesSent[] = "the features sent";
+
+// The most that AssembleFeatures makes of the tensors: numbers of 16 bits become floats.
+int64_t AssembledBytesBound(const FeatureTensors& tensors) {
+  int64_t bytes = 0;
+  for (const auto& tensor : {tensors.dense, tensors.indptr, tensors.indices, tensors.values}) {
+    if (!tensor) continue;
+    const auto size = static_cast<int64_t>(tensor->bytes.size());
+    bytes += SizeOf(tensor->dtype) < static_cast<int64_t>(sizeof(float)) ? 2 * size : size;
+  }
+  return bytes;
+}
+
+// Counts where it is worth it.
+StatusOr<std::shared_ptr<const void>> HoldLarge(int64_t bytes, std::string_view what, MemoryBudget* budget) {
+  if (bytes <= kSmallFeatureBytes) return std::shared_ptr<const void>();
+  return budget->Hold(bytes, what);
+}
+
+// `features`, which count as `held` says for as long as they live.
+StatusOr<std::shared_ptr<const FeatureMatrix>> Counted(StatusOr<std::shared_ptr<const FeatureMatrix>> features,
+                                                       std::shared_ptr<const void> held) {
+  if (!features.ok() || held == nullptr) return features;
+  const FeatureMatrix* const matrix = features->get();
+  using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const FeatureMatrix>>;
+  return std::shared_ptr<const FeatureMatrix>(std::make_shared<Both>(std::move(held), *std::move(features)), matrix);
+}
 
 Status CheckWidth(const HostFeatures& features, const Model& model) {
   if (features.cols == model.feature_count) return OkStatus();
@@ -62,15 +89,14 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
     VICINAL_RETURN_IF_ERROR(CheckDistinct(features.rows, "features.rows"));
   }
   const int64_t expected = some ? static_cast<int64_t>(features.rows.size()) : graph.num_nodes();
+  VICINAL_ASSIGN_OR_RETURN(const auto passing,
+                           HoldLarge(AssembledBytesBound(features.tensors), kFeaturesSent, &budget_));
   VICINAL_ASSIGN_OR_RETURN(HostFeatures sent, AssembleFeatures(features.tensors, expected, "features"));
   VICINAL_RETURN_IF_ERROR(CheckWidth(sent, model));
   if (!some) {
-    if (sent.size_bytes() > kSmallFeatureBytes) {
-      VICINAL_RETURN_IF_ERROR(
-          budget_.Admit(sent.size_bytes() + FeatureMatrix::BytesOn(sent, device_), "the features sent"));
-    }
+    VICINAL_ASSIGN_OR_RETURN(auto held, HoldLarge(FeatureMatrix::BytesOn(sent, device_), kFeaturesSent, &budget_));
     if (!permutation.is_identity()) sent = PermuteRows(sent, permutation.new_of_old());
-    return FeatureMatrix::Upload(sent, device_);
+    return Counted(FeatureMatrix::Upload(sent, device_), std::move(held));
   }
   const FeatureMatrix& stored = *handle.features->matrix;
   if (stored.cols() != sent.cols) {
@@ -78,11 +104,11 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
                               absl::StrCat("feature set '", handle.features->name, "' has ", stored.cols(),
                                            " columns, but the rows sent have ", sent.cols));
   }
-  VICINAL_RETURN_IF_ERROR(budget_.Admit(stored.size_bytes() + sent.size_bytes(), "replacing rows of features"));
+  VICINAL_ASSIGN_OR_RETURN(auto held, HoldLarge(stored.size_bytes(), "replacing rows of features", &budget_));
   std::vector<int64_t> positions = features.rows;
   for (int64_t& position : positions)
     position = permutation.is_identity() ? position : permutation.ToNew(static_cast<NodeId>(position));
-  return WithRows(stored, sent, positions, device_);
+  return Counted(WithRows(stored, sent, positions, device_), std::move(held));
 }
 
 StatusOr<InferenceJob> RequestResolver::Resolve(InferenceRequest request) const {
@@ -138,12 +164,16 @@ StatusOr<InferenceJob> RequestResolver::ResolveBatch(GraphBatchRequest request) 
   VICINAL_ASSIGN_OR_RETURN(const auto graph,
                            PrepareBatch(request.ptr, request.edge_index, request.edge_weight, device_));
   VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*stored->model, request.model, *graph));
+  VICINAL_ASSIGN_OR_RETURN(const auto passing,
+                           HoldLarge(AssembledBytesBound(request.features), kFeaturesSent, &budget_));
   VICINAL_ASSIGN_OR_RETURN(const HostFeatures features,
                            AssembleFeatures(request.features, graph->num_nodes(), "graphs.features"));
   VICINAL_RETURN_IF_ERROR(CheckWidth(features, *stored->model));
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*stored->model, ""));
   InferenceJob job;
-  VICINAL_ASSIGN_OR_RETURN(job.features, FeatureMatrix::Upload(features, device_));
+  VICINAL_ASSIGN_OR_RETURN(
+      auto held, HoldLarge(graph->size_bytes() + FeatureMatrix::BytesOn(features, device_), "the batch", &budget_));
+  VICINAL_ASSIGN_OR_RETURN(job.features, Counted(FeatureMatrix::Upload(features, device_), std::move(held)));
   const bool forced = !request.forced.empty();
   job.plan = {
       stored->model,     graph,           FeatureShape::Of(*job.features), output->value, std::move(request.forced),

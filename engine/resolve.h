@@ -24,7 +24,7 @@ Status CheckEdgeWeights(const Model& model, const std::string& name, const Prepa
 // Thread-safe. What it looks at must outlive it.
 class RequestResolver {
  public:
-  RequestResolver(const GraphStore* graphs, const ModelStore* models, const MemoryBudget* budget, Device* device)
+  RequestResolver(const GraphStore* graphs, const ModelStore* models, MemoryBudget* budget, Device* device)
       : graphs_(*graphs), models_(*models), budget_(*budget), device_(*device) {}
 
   // Codes as Engine::Submit.
@@ -32,13 +32,13 @@ class RequestResolver {
   StatusOr<InferenceJob> ResolveBatch(GraphBatchRequest request) const;
 
  private:
-  // Features as sent, or the stored ones with the rows that were sent.
+  // Features as sent, or the stored ones with the rows that were sent. Their bytes count as long as they live.
   StatusOr<std::shared_ptr<const FeatureMatrix>> FeaturesOf(const RequestFeatures& features, const GraphHandle& handle,
                                                             const Model& model) const;
 
   const GraphStore& graphs_;
   const ModelStore& models_;
-  const MemoryBudget& budget_;
+  MemoryBudget& budget_;
   Device& device_;
 };
 

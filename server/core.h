@@ -4,6 +4,7 @@
 #define VICINAL_SERVER_CORE_H_
 
 #include "engine/base/clock.h"
+#include "engine/engine.h"
 #include "server/auth.h"
 #include "server/config.h"
 #include "server/drain.h"
@@ -22,6 +23,7 @@ struct Core {
   Workers& workers;
   Workers& tuners;  // for calls that wait for tuning
   const Limits& limits;
+  Engine& engine;
 };
 
 }  // namespace vicinal::server

@@ -15,6 +15,9 @@
 namespace vicinal::server {
 namespace {
 
+// Messages smaller than this are not worth counting against the budget: gRPC and the call itself take as much.
+constexpr size_t kSmallMessageBytes = 64 << 10;
+
 std::string_view Std(grpc::string_ref text) { return {text.data(), text.size()}; }
 
 }  // namespace
@@ -58,6 +61,15 @@ Status RpcScope::CheckSize(size_t bytes) const {
   const auto size = static_cast<int64_t>(bytes);
   if (size <= core_.limits.max_message_bytes) return OkStatus();
   return OverLimit("max_message_bytes", "", size, core_.limits.max_message_bytes);
+}
+
+Status RpcScope::Take(const google::protobuf::Message& message) {
+  const size_t bytes = message.ByteSizeLong();
+  VICINAL_RETURN_IF_ERROR(CheckSize(bytes));
+  if (bytes <= kSmallMessageBytes) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(message_held_,
+                           core_.engine.Hold(static_cast<int64_t>(message.SpaceUsedLong()), "the call's message"));
+  return OkStatus();
 }
 
 Status RpcScope::WhyCancelled() const {

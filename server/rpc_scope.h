@@ -5,6 +5,7 @@
 #ifndef VICINAL_SERVER_RPC_SCOPE_H_
 #define VICINAL_SERVER_RPC_SCOPE_H_
 
+#include <google/protobuf/message.h>
 #include <grpcpp/support/status.h>
 
 #include <cstddef>
@@ -31,6 +32,9 @@ class RpcScope {
   const Status& admitted() const { return admitted_; }
   // INVALID_ARGUMENT when a message of that size is over --max_message_bytes.
   Status CheckSize(size_t bytes) const;
+  // For the one message of a call that may wait: as CheckSize, and counts what it takes against the memory budget until
+  // the scope ends; codes as Engine::Hold. Once.
+  Status Take(const google::protobuf::Message& message);
   Call& call() { return call_; }
 
   // The client went away, or its deadline passed: work stops where it asks.
@@ -52,6 +56,7 @@ class RpcScope {
   const std::shared_ptr<CancelToken> cancel_;
   Call call_;
   Status admitted_;
+  std::shared_ptr<const void> message_held_;
 };
 
 }  // namespace vicinal::server

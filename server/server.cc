@@ -77,7 +77,7 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   options.budget_bytes = limits.memory_budget_bytes;
   options.held_bytes = [&engine] {
     const MemoryUse use = engine.Memory();
-    return use.graphs + use.features + use.models + use.plans + use.preparing;
+    return use.graphs + use.features + use.models + use.plans + use.preparing + use.requests;
   };
   options.clock = clock;
   return options;
@@ -200,7 +200,7 @@ void Server::Impl::StartHandlers() {
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
   metrics->SetSource([this] { return Snapshot(); });
-  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits});
+  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));
@@ -278,6 +278,7 @@ StateSnapshot Server::Impl::Snapshot() {
   state.feature_bytes = use.features;
   state.model_bytes = use.models;
   state.plan_bytes = use.plans;
+  state.request_bytes = use.requests;
   state.upload_bytes = uploads->held_bytes();
   state.budget_bytes = use.budget;
   state.ready = ready.load();

@@ -27,7 +27,8 @@ struct StateSnapshot {
     int64_t count = 0;
   };
   int64_t graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0;
-  int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, upload_bytes = 0, budget_bytes = 0;
+  int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, request_bytes = 0, upload_bytes = 0,
+          budget_bytes = 0;
   bool ready = false;
   std::vector<Launches> launches;
 };

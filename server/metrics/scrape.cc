@@ -57,11 +57,9 @@ MetricFamily Gauge(const char* name, const char* help, double value) {
 
 MetricFamily Memory(const StateSnapshot& state) {
   MetricFamily family = Family("vicinal_memory_bytes", "Bytes held, by what holds them.", MetricType::Gauge);
-  const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},
-                                                   {"features", state.feature_bytes},
-                                                   {"models", state.model_bytes},
-                                                   {"plans", state.plan_bytes},
-                                                   {"uploads", state.upload_bytes}};
+  const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},     {"features", state.feature_bytes},
+                                                   {"models", state.model_bytes},     {"plans", state.plan_bytes},
+                                                   {"requests", state.request_bytes}, {"uploads", state.upload_bytes}};
   for (const auto& [kind, bytes] : kinds) AddValue(&family, static_cast<double>(bytes), {{"kind", kind}});
   return family;
 }

@@ -26,7 +26,7 @@ grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* contex
   RpcScope scope(core, context, method);
   const Status status = OrOutOfMemory([&]() -> Status {
     VICINAL_RETURN_IF_ERROR(scope.admitted());
-    VICINAL_RETURN_IF_ERROR(scope.CheckSize(request.ByteSizeLong()));
+    VICINAL_RETURN_IF_ERROR(scope.Take(request));
     return handle(scope.call());
   });
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -44,7 +44,7 @@ class LaterReactor final : public grpc::ServerUnaryReactor {
   void Run(const Request& request, Start&& start) {
     const Status status = OrOutOfMemory([&]() -> Status {
       VICINAL_RETURN_IF_ERROR(scope_.admitted());
-      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request.ByteSizeLong()));
+      VICINAL_RETURN_IF_ERROR(scope_.Take(request));
       start(scope_.call(), [this](const Status& outcome) { Complete(outcome); });
       return OkStatus();
     });
@@ -79,7 +79,7 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
   void Run(const Request& request, Start&& start) {
     const Status status = OrOutOfMemory([&]() -> Status {
       VICINAL_RETURN_IF_ERROR(scope_.admitted());
-      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request.ByteSizeLong()));
+      VICINAL_RETURN_IF_ERROR(scope_.Take(request));
       start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
         if (!pieces.ok()) return Complete(pieces.status());
         pieces_ = *std::move(pieces);
@@ -158,7 +158,11 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
       if (ended_) return;
       finishing_ = *next == UploadNext::kFinish;
     }
-    if (*next == UploadNext::kRead) return this->StartRead(&request_);
+    if (*next == UploadNext::kRead) {
+      // What came beside a chunk does not stay for as long as the client takes to send the next.
+      if (request_.SpaceUsedLong() > 2 * static_cast<size_t>(core_.limits.max_chunk_bytes)) request_ = Request();
+      return this->StartRead(&request_);
+    }
     const Status posted = OrOutOfMemory([this] { return core_.workers.Post([this] { End(Conclude()); }); });
     if (!posted.ok()) End(posted);
   }

@@ -14,7 +14,7 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
       response_(response) {
   const Status posted = OrOutOfMemory([&]() -> Status {
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
-    VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request.ByteSizeLong()));
+    VICINAL_RETURN_IF_ERROR(scope_.Take(request));
     // Only notes it: the worker ends the call. So Complete may wait for a notice that is being given.
     drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
     return core_.tuners.Post([this] { Complete(OrOutOfMemory([this] { return Tune(); })); });

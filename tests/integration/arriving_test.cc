@@ -111,5 +111,27 @@ TEST_F(ArrivingTest, HalfMessagesTakeNoMoreThanTheyMay) {
   ExpectServes();
 }
 
+// What has arrived counts against the budget, as long as its call lives.
+TEST_F(ArrivingTest, MessagesCountAgainstTheBudget) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--memory_budget_bytes=1500000"}));
+  UploadTinyGraph();
+  UploadTinyModel();
+  v1::ClassifyRequest request = TinyRequest();
+  *request.mutable_features()->mutable_dense() = Floats("x", {5, 3}, std::vector<float>(500'000)).message();
+  ExpectError(client_->Classify(request).status(), absl::StatusCode::kFailedPrecondition, "the call's message needs");
+  const auto none = [](const v1::ClassifyResponse&) { return absl::OkStatus(); };
+  ExpectError(client_->ClassifyStream(request, none), absl::StatusCode::kFailedPrecondition, "OVER_BUDGET");
+  *request.mutable_features()->mutable_dense() = Floats("x", {5, 3}, std::vector<float>(100'000)).message();
+  // 8 MB in all: each counts while its call lives, which is a little longer than the client waits for it.
+  for (int i = 0; i < 20; ++i) {
+    absl::Status status;
+    do {
+      status = client_->Classify(request).status();
+    } while (status.code() == absl::StatusCode::kResourceExhausted);
+    ExpectError(status, absl::StatusCode::kInvalidArgument, "TENSOR_SIZE_MISMATCH");
+  }
+  ExpectServes();
+}
+
 }  // namespace
 }  // namespace vicinal::testing

@@ -144,8 +144,8 @@ TEST_F(ServingTest, AReplyThatNobodyReadsCountsAgainstTheBudget) {
   ASSERT_TRUE(client_->Embed(request).ok());
   request.mutable_nodes()->clear_ids();
   request.mutable_nodes()->set_all(true);
-  const std::string plans = "vicinal_memory_bytes{kind=\"plans\"}";
-  const double before = SampleOf(server_->Scrape(), plans);
+  const std::string requests = "vicinal_memory_bytes{kind=\"requests\"}";
+  const double before = SampleOf(server_->Scrape(), requests);
   // The connection takes 64 KiB and no more, until somebody reads.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -155,10 +155,10 @@ TEST_F(ServingTest, AReplyThatNobodyReadsCountsAgainstTheBudget) {
   const auto reader = stub->EmbedStream(&context, request);
   v1::EmbedResponse piece;
   ASSERT_TRUE(reader->Read(&piece));
-  EXPECT_EQ(SampleOf(server_->Scrape(), plans), before + kNodes * kWidth * sizeof(float));
+  EXPECT_EQ(SampleOf(server_->Scrape(), requests), before + kNodes * kWidth * sizeof(float));
   context.TryCancel();
   reader->Finish();
-  while (SampleOf(server_->Scrape(), plans) != before) {
+  while (SampleOf(server_->Scrape(), requests) != before) {
   }
 }
 

@@ -140,6 +140,10 @@ class FakeEngine : public Engine {
   }
   StatusOr<Explanation> Explain(const InferenceRequest& request) override { return NotFound("graph", request.graph); }
 
+  StatusOr<std::shared_ptr<const void>> Hold(int64_t, std::string_view) override {
+    return std::shared_ptr<const void>();
+  }
+
   std::vector<DeviceInfo> Devices() const override { return {{"cpu", "a fake"}}; }
   std::vector<KernelStatus> Kernels() const override {
     return {{"aggregate", "reference", "cpu", 5, {"feature_tile"}}};

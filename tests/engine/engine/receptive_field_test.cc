@@ -109,12 +109,12 @@ TEST_F(EngineFields, ANormOverTheGraphRefusesAndIsComputedWhole) {
 
 TEST_F(EngineFields, WhatStaysIsCounted) {
   ASSERT_TRUE(Infer(*engine_, Nodes({2}, ReceptiveField::kNever)).ok());
-  const int64_t before = engine_->Memory().plans;
+  const int64_t before = engine_->Memory().requests;
   ASSERT_TRUE(Infer(*engine_, Nodes({2}, ReceptiveField::kAlways)).ok());
-  const int64_t after = engine_->Memory().plans;
+  const int64_t after = engine_->Memory().requests;
   EXPECT_GT(after, before);
   ASSERT_TRUE(Infer(*engine_, Nodes({2, 2}, ReceptiveField::kAlways)).ok());
-  EXPECT_EQ(engine_->Memory().plans, after);
+  EXPECT_EQ(engine_->Memory().requests, after);
 }
 
 TEST(EngineFieldsAuto, AFewNodesOfALongPathAreComputedAlone) {

@@ -70,6 +70,7 @@ TEST(MetricsTest, TheRest) {
     StateSnapshot state;
     state.graphs = 4;
     state.ready = true;
+    state.request_bytes = 13;
     state.upload_bytes = 11;
     state.launches = {{"aggregate", "simd_rows", "cpu", 9}};
     return state;
@@ -93,6 +94,7 @@ TEST(MetricsTest, TheRest) {
         "vicinal_tuning_samples_total{result=\"dropped\"} 3",
         "vicinal_graphs 4",
         "vicinal_ready 1",
+        "vicinal_memory_bytes{kind=\"requests\"} 13",
         "vicinal_memory_bytes{kind=\"uploads\"} 11",
         "vicinal_kernel_launches_total{operation=\"aggregate\",kernel=\"simd_rows\",device=\"cpu\"} 9",
         "vicinal_build_info{version=\"1.2.3\",device=\"cpu\",instruction_set=\"TEST\"} 1",
