@@ -126,7 +126,6 @@ class LastPhases final : public StatsSink {
     seconds_[std::string(phase)] = seconds;
   }
   void QueueDepth(int64_t) override {}
-  void ExecutorBusySeconds(double) override {}
   double Microseconds(const char* phase) {
     MutexLock lock(&mutex_);
     return seconds_[phase] * 1e6;

@@ -95,6 +95,7 @@ class EngineImpl final : public Engine {
             options_.memory_budget_bytes, graphs_.preparing_bytes(), budget_.reserved_bytes()};
   }
   int64_t queue_depth() const override { return inference_.executor().queue_depth(); }
+  double busy_seconds() const override { return inference_.executor().busy_seconds(); }
   Status Health() override { return device_.Health(); }
   bool Drain(MonotonicTime deadline) override { return inference_.executor().Drain(deadline); }
 

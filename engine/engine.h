@@ -270,6 +270,8 @@ class Engine {
   virtual std::vector<KernelStatus> Kernels() const = 0;
   virtual MemoryUse Memory() const = 0;
   virtual int64_t queue_depth() const = 0;
+  // How long requests have kept the executor busy, the one that runs now included. Never falls.
+  virtual double busy_seconds() const = 0;
   // As Device::Health: not OK once nothing that needs the device will succeed in this process.
   virtual Status Health() { return OkStatus(); }
 

@@ -273,6 +273,7 @@ StateSnapshot Server::Impl::Snapshot() {
   state.models = static_cast<int64_t>(engine->ListModels().size());
   state.open_uploads = uploads->open_uploads();
   state.queue_depth = engine->queue_depth();
+  state.busy_seconds = engine->busy_seconds();
   const MemoryUse use = engine->Memory();
   state.graph_bytes = use.graphs;
   state.feature_bytes = use.features;

@@ -9,7 +9,6 @@ class NullSink final : public StatsSink {
   void StageSeconds(std::string_view, double) override {}
   void PhaseSeconds(std::string_view, double) override {}
   void QueueDepth(int64_t) override {}
-  void ExecutorBusySeconds(double) override {}
 };
 
 }  // namespace

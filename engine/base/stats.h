@@ -19,8 +19,6 @@ class StatsSink {
   virtual void PhaseSeconds(std::string_view phase, double seconds) = 0;
   // Requests that wait for the executor, now.
   virtual void QueueDepth(int64_t depth) = 0;
-  // The executor was busy for `seconds` more.
-  virtual void ExecutorBusySeconds(double seconds) = 0;
   // The tuning of one kind of work on one graph ended. `outcome`: changed (another kernel or configuration than before
   // serves from now on), kept, failed, forced. `seconds` were spent on measured runs, `dropped_samples` of `samples`
   // were disturbed and not counted.

@@ -68,10 +68,8 @@ struct Executor::Impl final : Lease {
         lease = nullptr;
         continue;
       }
-      const MonotonicTime begin = options.clock->Now();
       job.run(job.limits.Check(*options.clock), *context);
       job = Job();  // what the job holds goes before the executor counts as idle
-      options.stats->ExecutorBusySeconds(SecondsBetween(begin, options.clock->Now()));
     }
   }
 
@@ -81,6 +79,8 @@ struct Executor::Impl final : Lease {
     {
       MutexLock lock(&mutex);
       busy = false;
+      if (running_since) busy_seconds += SecondsBetween(*running_since, options.clock->Now());
+      running_since.reset();
       if (queue.empty() && background.empty()) became_idle.NotifyAll();
       while (queue.empty() && background.empty() && !stopping) work_came.Wait(&mutex);
       if (queue.empty() && background.empty()) return false;
@@ -91,6 +91,7 @@ struct Executor::Impl final : Lease {
         *admitted = draining || stopping ? Draining() : OkStatus();
         return true;
       }
+      running_since = options.clock->Now();
       *job = std::move(queue.front());
       queue.pop_front();
       depth = static_cast<int64_t>(queue.size());
@@ -112,6 +113,8 @@ struct Executor::Impl final : Lease {
   std::deque<Job> queue VICINAL_GUARDED_BY(mutex);
   std::deque<Background> background VICINAL_GUARDED_BY(mutex);
   bool busy VICINAL_GUARDED_BY(mutex) = false;
+  std::optional<MonotonicTime> running_since VICINAL_GUARDED_BY(mutex);  // of a request's job
+  double busy_seconds VICINAL_GUARDED_BY(mutex) = 0.0;                   // of those that ended
   bool draining VICINAL_GUARDED_BY(mutex) = false;
   bool stopping VICINAL_GUARDED_BY(mutex) = false;
   // Requests wait, or it drains or stops: written under the mutex, read without it.
@@ -169,6 +172,12 @@ bool Executor::Drain(MonotonicTime deadline) {
 int64_t Executor::queue_depth() const {
   MutexLock lock(&impl_->mutex);
   return static_cast<int64_t>(impl_->queue.size());
+}
+
+double Executor::busy_seconds() const {
+  MutexLock lock(&impl_->mutex);
+  const auto& since = impl_->running_since;
+  return impl_->busy_seconds + (since ? SecondsBetween(*since, impl_->options.clock->Now()) : 0.0);
 }
 
 int Executor::num_threads() const {

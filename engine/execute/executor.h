@@ -74,6 +74,8 @@ class Executor {
   bool Drain(MonotonicTime deadline);
 
   int64_t queue_depth() const;
+  // How long it has run what was submitted, with what runs now; background work is not in it. Never falls.
+  double busy_seconds() const;
   // Threads that kernels run on in this executor's context; for PlanRequest.
   int num_threads() const;
 

@@ -84,11 +84,6 @@ struct Metrics::Impl {
                  .Help("Rows of inference results.")
                  .Register(*registry)),
         labels(options.max_label_names, options.max_label_names),
-        busy(prometheus::BuildCounter()
-                 .Name("vicinal_executor_busy_seconds_total")
-                 .Help("Time the executor ran work.")
-                 .Register(*registry)
-                 .Add({})),
         phases(prometheus::BuildHistogram()
                    .Name("vicinal_phase_duration_seconds")
                    .Help("Time of a phase of requests, and of each operation of plans.")
@@ -169,7 +164,6 @@ struct Metrics::Impl {
   Counter* tuning_samples_dropped;
   Counter* tuning_seconds;
   LabelCache<Histogram> labels;
-  Counter& busy;
   FixedHistograms<std::size(kPhases)> phases;
   FixedHistograms<std::size(kStages)> stages;
   const std::shared_ptr<Scrape> scrape;
@@ -223,7 +217,6 @@ void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t sample
 void Metrics::StageSeconds(std::string_view stage, double seconds) { impl_->stages.Of(stage).Observe(seconds); }
 void Metrics::PhaseSeconds(std::string_view phase, double seconds) { impl_->phases.Of(phase).Observe(seconds); }
 void Metrics::QueueDepth(int64_t) {}  // the engine is asked at the scrape
-void Metrics::ExecutorBusySeconds(double seconds) { impl_->busy.Increment(seconds); }
 
 void Metrics::SetDevice(const std::string& device) { impl_->scrape->SetDevice(device); }
 void Metrics::SetSource(std::function<StateSnapshot()> source) { impl_->scrape->SetSource(std::move(source)); }

@@ -20,7 +20,7 @@
 
 namespace vicinal::server {
 
-// State at one moment, for gauges and launch counters.
+// State at one moment, for gauges and for counters that the engine keeps.
 struct StateSnapshot {
   struct Launches {
     std::string operation, kernel, device;
@@ -29,6 +29,7 @@ struct StateSnapshot {
   int64_t graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0;
   int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, request_bytes = 0, upload_bytes = 0,
           budget_bytes = 0;
+  double busy_seconds = 0.0;
   bool ready = false;
   std::vector<Launches> launches;
 };
@@ -57,7 +58,6 @@ class Metrics final : public StatsSink {
   void StageSeconds(std::string_view stage, double seconds) override;
   void PhaseSeconds(std::string_view phase, double seconds) override;
   void QueueDepth(int64_t depth) override;
-  void ExecutorBusySeconds(double seconds) override;
   void TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) override;
 
   // The device's name in vicinal_build_info, once it is known.

@@ -55,6 +55,12 @@ MetricFamily Gauge(const char* name, const char* help, double value) {
   return family;
 }
 
+MetricFamily Counter(const char* name, const char* help, double value) {
+  MetricFamily family = Family(name, help, MetricType::Counter);
+  AddValue(&family, value);
+  return family;
+}
+
 MetricFamily Memory(const StateSnapshot& state) {
   MetricFamily family = Family("vicinal_memory_bytes", "Bytes held, by what holds them.", MetricType::Gauge);
   const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},     {"features", state.feature_bytes},
@@ -93,6 +99,8 @@ std::vector<MetricFamily> Scrape::Collect() const {
            {{"version", options_.version}, {"device", device}, {"instruction_set", options_.instruction_set}});
   const auto real = [](int64_t value) { return static_cast<double>(value); };
   return {Gauge("vicinal_queue_depth", "Requests that wait for the executor.", real(state.queue_depth)),
+          Counter("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
+                  state.busy_seconds),
           Gauge("vicinal_graphs", "Graphs, in whatever state.", real(state.graphs)),
           Gauge("vicinal_models", "Models.", real(state.models)),
           Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),

@@ -150,6 +150,7 @@ class FakeEngine : public Engine {
   }
   MemoryUse Memory() const override { return memory; }
   int64_t queue_depth() const override { return 0; }
+  double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }
 
   Status fail_put, refuse_submit;

@@ -109,7 +109,6 @@ class TuningCount final : public StatsSink {
   void StageSeconds(std::string_view, double) override {}
   void PhaseSeconds(std::string_view, double) override {}
   void QueueDepth(int64_t) override {}
-  void ExecutorBusySeconds(double) override {}
   void TuningRun(std::string_view, double, int64_t, int64_t) override {
     MutexLock lock(&mutex_);
     ++count_;

@@ -58,6 +58,19 @@ TEST_F(ExecutorTest, RunsInOrderOnOneThread) {
   EXPECT_THAT(order, ::testing::ElementsAre(1, 2));
 }
 
+TEST_F(ExecutorTest, ALongRunCountsWhileItRuns) {
+  EXPECT_EQ(executor_->busy_seconds(), 0.0);
+  auto release = Block();
+  clock_.Advance(std::chrono::seconds(3));
+  EXPECT_EQ(executor_->busy_seconds(), 3.0);
+  clock_.Advance(std::chrono::seconds(2));
+  EXPECT_EQ(executor_->busy_seconds(), 5.0);
+  release->set_value();
+  ASSERT_TRUE(executor_->Drain(clock_.Now() + std::chrono::hours(1)));
+  clock_.Advance(std::chrono::seconds(10));
+  EXPECT_EQ(executor_->busy_seconds(), 5.0) << "idle since";
+}
+
 TEST_F(ExecutorTest, AFullQueueRefuses) {
   auto release = Block();
   auto first = Queue({}), second = Queue({});

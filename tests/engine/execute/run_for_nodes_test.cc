@@ -23,7 +23,6 @@ class PhaseRecorder final : public StatsSink {
   void StageSeconds(std::string_view, double) override {}
   void PhaseSeconds(std::string_view phase, double) override { phases.emplace_back(phase); }
   void QueueDepth(int64_t) override {}
-  void ExecutorBusySeconds(double) override {}
   int64_t Count(const std::string& phase) const { return std::count(phases.begin(), phases.end(), phase); }
   std::vector<std::string> phases;
 };

@@ -311,7 +311,6 @@ TEST_F(PlanCases, TellsItsStepsAndTimesThem) {
     void StageSeconds(std::string_view, double) override {}
     void PhaseSeconds(std::string_view phase, double) override { phases.emplace_back(phase); }
     void QueueDepth(int64_t) override {}
-    void ExecutorBusySeconds(double) override {}
     std::vector<std::string> phases;
   };
   const auto plan = Build(RequestFor(model_, graph_, *features_));

@@ -66,7 +66,6 @@ class PhaseSums final : public StatsSink {
   void StageSeconds(std::string_view, double) override {}
   void PhaseSeconds(std::string_view phase, double seconds) override { sums[std::string(phase)] += seconds; }
   void QueueDepth(int64_t) override {}
-  void ExecutorBusySeconds(double) override {}
   std::map<std::string, double> sums;
 };
 

@@ -45,7 +45,6 @@ class RecordingStats final : public StatsSink {
   void StageSeconds(std::string_view stage, double seconds) override { stages.emplace_back(stage, seconds); }
   void PhaseSeconds(std::string_view, double) override {}
   void QueueDepth(int64_t) override {}
-  void ExecutorBusySeconds(double) override {}
   std::vector<std::pair<std::string, double>> stages;
 };
 

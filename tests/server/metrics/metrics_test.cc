@@ -59,7 +59,6 @@ TEST(MetricsTest, TheRest) {
   metrics.StageSeconds("csr", 0.5);
   metrics.PhaseSeconds("aggregate", 0.5);
   metrics.PhaseSeconds("something new", 0.5);
-  metrics.ExecutorBusySeconds(1.5);
   metrics.Computed(/*receptive_field=*/true, 12);
   metrics.Computed(/*receptive_field=*/true, 3);
   metrics.Computed(/*receptive_field=*/false, 100);
@@ -70,6 +69,7 @@ TEST(MetricsTest, TheRest) {
     StateSnapshot state;
     state.graphs = 4;
     state.ready = true;
+    state.busy_seconds = 1.5;
     state.request_bytes = 13;
     state.upload_bytes = 11;
     state.launches = {{"aggregate", "simd_rows", "cpu", 9}};
