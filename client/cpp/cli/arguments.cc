@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -100,14 +101,21 @@ std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vect
   return names;
 }
 
-// A word too many is often the value of an option that is needed and missing.
-std::string WhereItMayBelong(const Syntax& syntax, const Arguments& arguments, const std::string& word) {
-  for (const Option& option : syntax.options) {
-    if (option.required && !arguments.Has(option.name)) {
-      return absl::StrCat("; did you mean --", option.name, " ", word, "?");
-    }
+// A word too many is often meant for the option before it (`before`, or null), or is the value of the one option that
+// is needed and missing. Where several are missing nothing tells which.
+std::string WhereItMayBelong(const Syntax& syntax, const Arguments& arguments, const std::string& word,
+                             const Option* before) {
+  if (before != nullptr && before->kind == OptionKind::kFlag) {
+    return absl::StrCat("; --", before->name, " takes no value");
   }
-  return "";
+  if (before != nullptr && absl::EndsWith(arguments.Text(before->name), ",")) {
+    return absl::StrCat("; the list of --", before->name, " holds no spaces, or stands in quotes");
+  }
+  std::vector<std::string> missing;
+  for (const Option& option : syntax.options) {
+    if (option.required && !arguments.Has(option.name)) missing.push_back(option.name);
+  }
+  return missing.size() == 1 ? absl::StrCat("; did you mean --", missing[0], " ", word, "?") : "";
 }
 
 void AppendOption(const Option& option, std::string* text) {
@@ -145,9 +153,13 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
                                          const std::vector<std::string>& words) {
   Arguments arguments;
   bool options_end = false;
+  const Option* before = nullptr;        // whose word or value came last
+  const Option* before_extra = nullptr;  // the same, of the first positional too many
   for (size_t i = 0; i < words.size(); ++i) {
     if (options_end || !IsOption(words[i])) {
       arguments.positionals_.push_back(words[i]);
+      if (arguments.positionals_.size() == syntax.positionals.size() + 1) before_extra = before;
+      before = nullptr;
       continue;
     }
     if (words[i] == "--") {
@@ -168,6 +180,7 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
     }
     CLIENT_RETURN_IF_ERROR(CheckValue(*option, split.value));
     std::vector<std::string>& values = arguments.values_[option->name];
+    before = option;
     if (!values.empty() && !option->repeated) return Usage(absl::StrCat("--", option->name, " was given twice"));
     values.push_back(split.value);
   }
@@ -177,7 +190,7 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
   if (arguments.positionals_.size() > syntax.positionals.size()) {
     const std::string& extra = arguments.positionals_[syntax.positionals.size()];
     return Usage(absl::StrCat("'", syntax.command, "' does not know what to do with '", extra, "'",
-                              WhereItMayBelong(syntax, arguments, extra)));
+                              WhereItMayBelong(syntax, arguments, extra, before_extra)));
   }
   for (const Option& option : syntax.options) {
     if (option.required && !arguments.Has(option.name)) {

@@ -26,7 +26,7 @@ bool EndsWith(const std::string& text, std::string_view end) {
   return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-absl::StatusOr<int64_t> NodeOf(std::string_view word, const std::optional<IdMap>& ids) {
+absl::StatusOr<int64_t> NodeOf(std::string_view word, const std::optional<IdMap>& ids, bool as_rows) {
   int64_t node;
   if (ids) {
     const std::optional<int64_t> known = ids->NodeOf(word);
@@ -35,24 +35,52 @@ absl::StatusOr<int64_t> NodeOf(std::string_view word, const std::optional<IdMap>
         absl::StrCat("--nodes: '", std::string(word), "' is not among the ids of the graph"));
   }
   if (ParseInt(word, &node)) return node;
-  return absl::InvalidArgumentError(absl::StrCat("--nodes: '", std::string(word),
-                                                 "' is not a number; where the graph has ids of its own, --ids FILE "
-                                                 "names the map that 'graph upload' wrote"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--nodes: '", std::string(word), "' is not a number; ",
+                   as_rows ? "with --ids none nodes are row numbers"
+                           : "where the graph has ids of its own, --ids FILE names the map that 'graph upload' wrote"));
 }
 
-// Words between commas and line breaks; without a map between spaces, too (ids of one's own may hold spaces).
-absl::StatusOr<std::vector<int64_t>> ParseWords(std::string_view text, const std::optional<IdMap>& ids) {
+// Numbers between commas, spaces and line breaks.
+absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view text, bool as_rows) {
   std::vector<int64_t> nodes;
-  const std::string_view separators = ids ? ",\r\n" : ",\r\n \t";
   for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find_first_of(separators, at), text.size());
-    const std::string_view word = Trim(text.substr(at, end - at));
+    const size_t end = std::min(text.find_first_of(",\r\n \t", at), text.size());
+    const std::string_view word = text.substr(at, end - at);
     at = end + 1;
     if (word.empty()) continue;
-    CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, ids));
+    CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, std::nullopt, as_rows));
     nodes.push_back(node);
   }
   return nodes;
+}
+
+// Lines that are an id, or hold ids between commas, which may hold spaces and in double quotes commas.
+absl::StatusOr<std::vector<int64_t>> ParseIds(std::string_view text, const IdMap& ids) {
+  std::vector<int64_t> nodes;
+  LineReader lines(text);
+  std::string_view line;
+  LineFields fields;
+  while (lines.Next(&line)) {
+    if (const std::optional<int64_t> whole = ids.NodeOf(Trim(line))) {
+      nodes.push_back(*whole);
+      continue;
+    }
+    if (!SplitFields(line, ',', &fields)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--nodes: a double quote is missing, or one too many, in ", std::string(Trim(line))));
+    }
+    for (const std::string_view word : fields.values) {
+      if (word.empty()) continue;
+      CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, ids, false));
+      nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseWords(std::string_view text, const std::optional<IdMap>& ids, bool as_rows) {
+  return ids ? ParseIds(text, *ids) : ParseNumbers(text, as_rows);
 }
 
 // Whether the map is that of the graph as the server has it: by the digest that the upload left there, or else (a graph
@@ -146,23 +174,23 @@ std::string NodeName(const std::optional<IdMap>& ids, int64_t node) {
   return ids && node >= 0 && node < ids->size() ? ids->IdOf(node) : absl::StrCat(node);
 }
 
-absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text,
-                                                               const std::optional<IdMap>& ids) {
+absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
+                                                               bool as_rows) {
   if (text == "all") return std::optional<std::vector<int64_t>>();
   std::vector<int64_t> nodes;
   if (text.rfind('@', 0) != 0) {
-    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(text, ids));
+    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(text, ids, as_rows));
   } else if (EndsWith(text, ".npy")) {
     CLIENT_ASSIGN_OR_RETURN(const Array array, ReadNpy(text.substr(1)));
     CLIENT_ASSIGN_OR_RETURN(nodes, ToInts(array));
     if (ids) {
       for (int64_t& node : nodes) {
-        CLIENT_ASSIGN_OR_RETURN(node, NodeOf(absl::StrCat(node), ids));
+        CLIENT_ASSIGN_OR_RETURN(node, NodeOf(absl::StrCat(node), ids, as_rows));
       }
     }
   } else {
     CLIENT_ASSIGN_OR_RETURN(const std::string words, ReadFile(text.substr(1)));
-    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(SkipByteOrderMark(words), ids));
+    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(SkipByteOrderMark(words), ids, as_rows));
   }
   if (nodes.empty()) return absl::InvalidArgumentError("--nodes names no node");
   return std::optional<std::vector<int64_t>>(std::move(nodes));

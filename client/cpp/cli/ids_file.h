@@ -38,9 +38,10 @@ absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::
 std::string NodeName(const std::optional<IdMap>& ids, int64_t node);
 
 // The nodes that --nodes names: "0,5,9", "@FILE" (one a line, or an .npy of integers), with a map in the user's own
-// ids, in an .npy as well. nullopt for "all".
-absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text,
-                                                               const std::optional<IdMap>& ids);
+// ids, in an .npy as well; an id that holds a comma in double quotes, or on a line of its own. nullopt for "all".
+// `--ids none` was said: no hint at --ids.
+absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
+                                                               bool as_rows = false);
 
 }  // namespace vicinal::client::cli
 

@@ -43,7 +43,7 @@ absl::StatusOr<Query> ReadQuery(const Context& context) {
     if (query.nodes->empty())
       return absl::InvalidArgumentError(absl::StrCat("the mask '", args.Text("mask"), "' is empty"));
   } else {
-    CLIENT_ASSIGN_OR_RETURN(query.nodes, ParseNodes(args.Text("nodes", "all"), query.ids));
+    CLIENT_ASSIGN_OR_RETURN(query.nodes, ParseNodes(args.Text("nodes", "all"), query.ids, args.Text("ids") == "none"));
   }
   if (args.Has("features")) {
     CLIENT_ASSIGN_OR_RETURN(const Features features, ReadFeatures(args.Text("features")));
@@ -231,7 +231,9 @@ std::vector<Command> InferenceCommands() {
     classify.push_back(option);
   }
   std::vector<Option> embed = QueryOptions();
-  embed.push_back({"output", OptionKind::kText, "OUTPUT", "which output of the model ('model get' lists them)"});
+  embed.push_back({"output", OptionKind::kText, "OUTPUT",
+                   "which output of the model ('model get' lists them); last_conv_input unless said: what its last "
+                   "convolution reads"});
   return {
       {{"classify", {}, "Classifies nodes of a stored graph.", "", classify}, Classify},
       {{"embed", {}, "Computes embeddings of nodes of a stored graph.", "", embed}, Embed},

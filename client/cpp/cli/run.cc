@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -101,6 +102,8 @@ void PrintError(const absl::Status& status, bool json, std::ostream& err) {
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
   ClientOptions options;
+  const char* const usual = std::getenv("VICINAL_SERVER");
+  if (usual != nullptr && *usual != '\0') options.target = usual;
   options.target = args.Text("server", options.target);
   if (args.Has("token_file")) {
     CLIENT_ASSIGN_OR_RETURN(options.token, ReadFile(args.Text("token_file")));
@@ -131,7 +134,8 @@ absl::Status RunOrSay(const Command& command, const Context& context) {
 
 const std::vector<Option>& GlobalOptions() {
   static const auto* const options = new std::vector<Option>{
-      {"server", OptionKind::kText, "HOST:PORT", "where the server listens; 127.0.0.1:8500 unless said"},
+      {"server", OptionKind::kText, "HOST:PORT",
+       "where the server listens; unless said VICINAL_SERVER of the environment, or 127.0.0.1:8500"},
       {"token_file", OptionKind::kText, "FILE", "file with the bearer token to send"},
       {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads excepted; 60 unless said"},
       {"json", OptionKind::kFlag, "", "print one JSON document instead of text, errors too (on stderr)"},

@@ -10,6 +10,7 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe_tuning.h"
 #include "client/cpp/cli/output.h"
+#include "client/cpp/errors.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
 
@@ -90,8 +91,18 @@ template <class Response>
 void Print(const Context& context, const Response& response) {
   if (context.json) return context.PrintJson(ToJson(response));
   context.out << "graph '" << response.name() << "' version " << response.version() << "\n\n";
-  PrintTuning({response.records().begin(), response.records().end()}, /*candidates=*/true, context.out);
+  const bool verbose = context.args.Has("verbose");
+  PrintTuning({response.records().begin(), response.records().end()}, verbose, context.out);
+  if (!verbose && response.records_size() > 0) context.out << "--verbose shows what was tried and refused\n";
   PrintLeftOut(response.records_left_out(), "kinds of work, known before these", context.out);
+}
+
+// A kernel carries out one operation; without --operation and lists it is taken for all work that is known.
+absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
+  const std::string reason = DetailsOf(status).reason;
+  const bool kernel = reason == "KERNEL_UNKNOWN" || reason == "KERNEL_REFUSED";
+  if (!kernel || !args.Has("force") || args.Has("operation")) return status;
+  return AddToMessage(status, "; --operation OP and --widths W,... say which work --force is for");
 }
 
 absl::Status Tune(const Context& context) {
@@ -110,8 +121,9 @@ absl::Status Tune(const Context& context) {
     return absl::InvalidArgumentError("--reset and --force exclude each other");
   }
   CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphRequest request, MakeTuneRequest(args));
-  CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphResponse response, context.client.TuneGraph(request));
-  Print(context, response);
+  const absl::StatusOr<v1::TuneGraphResponse> response = context.client.TuneGraph(request);
+  if (!response.ok()) return WhichWork(args, response.status());
+  Print(context, *response);
   return absl::OkStatus();
 }
 
@@ -126,13 +138,16 @@ Command TuneCommand() {
        "keep every bit; on a GPU last bits may change, and the numerics revision tells. It needs the admin\n"
        "token where there is one; --show does not.",
        {{"show", OptionKind::kFlag, "", "change nothing: what is known so far"},
+        {"verbose", OptionKind::kFlag, "", "of each kind of work what was tried, predicted, measured and refused, too"},
         {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
         {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},
         {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: of one head"},
         {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; 1 unless said"},
         {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; as models use them unless said"},
         {"budget", OptionKind::kNumber, "SECONDS", "for each kind of work; the server's unless said"},
-        {"force", OptionKind::kText, "KERNEL[:P=V,...]", "take this kernel, with these parameters; measure nothing"},
+        {"force", OptionKind::kText, "KERNEL[:P=V,...]",
+         "take this kernel, with these parameters, for --operation (aggregate unless said) and --widths, or without "
+         "both for all work that is known; measure nothing"},
         {"reset", OptionKind::kFlag, "", "forget what was measured; the server's default serves"},
         {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show tells"}}},
       Tune};

@@ -69,31 +69,38 @@ bool HasTitles(Titles titles, const std::vector<std::string_view>& first, const 
   return titles == Titles::kYes || (titles == Titles::kAuto && LooksLikeTitles(first, second));
 }
 
+absl::Status BadQuotes(const std::string& path, int64_t line) {
+  return FileError(path, line,
+                   "a field that begins with a double quote ends with one, on the same line; quotes within it are "
+                   "written twice (\"say \"\"hi\"\"\")");
+}
+
 absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path, Titles titles) {
   LineReader lines(text);
   std::string_view line;
-  std::vector<std::string_view> first, second;
+  LineFields first, second;
   Layout layout;
   while (lines.Next(&line)) {
     if (IsComment(Trim(line))) continue;
     if (layout.columns != 0) {
+      // A fault in it is told when edges are read.
       SplitFields(line, layout.separator, &second);
       break;
     }
     layout.separator = line.find(',') != std::string_view::npos ? ',' : ' ';
-    SplitFields(line, layout.separator, &first);
-    layout.columns = first.size();
+    if (!SplitFields(line, layout.separator, &first)) return BadQuotes(path, lines.number());
+    layout.columns = first.values.size();
     layout.first_line = lines.number();
-    if (first.size() != 2 && first.size() != 3) {
+    if (layout.columns != 2 && layout.columns != 3) {
       return FileError(path, lines.number(),
-                       absl::StrCat(first.size(), first.size() == 1 ? " column" : " columns",
+                       absl::StrCat(layout.columns, layout.columns == 1 ? " column" : " columns",
                                     "; an edge is 'source target' or 'source target weight'"));
     }
   }
   if (layout.columns == 0) return FileError(path, 0, "holds no edges");
-  if (HasTitles(titles, first, second)) {
+  if (HasTitles(titles, first.values, second.values)) {
     layout.title_line = layout.first_line;
-    layout.target_first = PutTargetFirst(first);
+    layout.target_first = PutTargetFirst(first.values);
   }
   return layout;
 }
@@ -115,7 +122,8 @@ class EdgeLines {
     comments_ = 0;
     LineReader lines(text_);
     std::string_view line;
-    std::vector<std::string_view> fields;
+    LineFields split;
+    const std::vector<std::string_view>& fields = split.values;
     while (lines.Next(&line)) {
       const std::string_view trimmed = Trim(line);
       if (IsComment(trimmed)) {
@@ -123,7 +131,7 @@ class EdgeLines {
         continue;
       }
       if (lines.number() == layout_.title_line) continue;
-      SplitFields(line, layout_.separator, &fields);
+      if (!SplitFields(line, layout_.separator, &split)) return BadQuotes(path_, lines.number());
       CLIENT_RETURN_IF_ERROR(Check(fields, lines.number(), weights));
       const size_t source = layout_.target_first ? 1 : 0;
       CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[source], fields[1 - source]));
@@ -232,21 +240,19 @@ absl::Status ReadTexts(EdgeLines* lines, const EdgeListOptions& options, EdgeFil
 
 // Every id of the file must be among the given ones.
 absl::Status ReadWithGivenIds(EdgeLines* lines, const IdMap& ids, EdgeFile* file) {
-  const auto add = [&](int64_t line, std::string_view id, std::vector<int64_t>* side) {
-    const std::optional<int64_t> node = ids.NodeOf(id);
-    if (!node) {
-      const bool titles = line == lines->layout().first_line;
-      return FileError(lines->path(), line,
-                       absl::StrCat("the id ", Shown(id), " is not in the ids file",
-                                    titles ? "; --titles yes skips this line, where it is titles" : ""));
-    }
-    side->push_back(*node);
-    return absl::OkStatus();
-  };
   CLIENT_RETURN_IF_ERROR(
       lines->ForEach(&file->edges.weights, [&](int64_t line, std::string_view source, std::string_view target) {
-        CLIENT_RETURN_IF_ERROR(add(line, source, &file->edges.sources));
-        return add(line, target, &file->edges.targets);
+        const std::optional<int64_t> from = ids.NodeOf(source), to = ids.NodeOf(target);
+        if (!from || !to) {
+          // Titles are no ids, neither of them.
+          const bool titles = line == lines->layout().first_line && !from && !to;
+          return FileError(lines->path(), line,
+                           absl::StrCat("the id ", Shown(from ? target : source), " is not in the ids file",
+                                        titles ? "; --titles yes skips this line, where it is titles" : ""));
+        }
+        file->edges.sources.push_back(*from);
+        file->edges.targets.push_back(*to);
+        return absl::OkStatus();
       }));
   file->node_count = ids.size();
   file->ids = ids;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text edge lists: a line is an edge, "source target [weight]", separated by spaces and tabs or by commas (the first
-// line decides); lines that begin with '#' or '%' and empty lines are skipped, as is a first line of column titles
-// (Titles). Ids may be any text. How ids become nodes is the one rule a user must know:
+// line decides; between commas a field may stand in double quotes, SplitFields); lines that begin with '#' or '%' and
+// empty lines are skipped, as is a first line of column titles (Titles). Ids may be any text. How ids become nodes is
+// the one rule a user must know:
 //  - given ids (options.ids): node i is ids[i], and every id of the file must be among them;
 //  - given a number of nodes: ids are the numbers 0..N-1, others are refused;
 //  - otherwise, ids that are exactly 0..max stay as they are (and when the rows of a feature file are known, any

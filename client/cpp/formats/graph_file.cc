@@ -128,9 +128,10 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
     return FileError(
         options.features_path.empty() ? path : options.features_path, 0,
         absl::StrCat("the features have ", graph.features->rows, " rows, but the graph has ", file.node_count, " nodes",
-                     file.ids ? " (as many as there are ids; --ids FILE lists them in order of "
-                                "the rows, those without an edge too)"
-                              : ""));
+                     !file.ids                  ? ""
+                     : options.ids_path.empty() ? " (as many as there are ids; --ids FILE lists them in order of "
+                                                  "the rows, those without an edge too)"
+                                                : absl::StrCat(", as many as ", options.ids_path, " lists")));
   }
   graph.notes = std::move(file.notes);
   if (options.undirected) {

@@ -25,7 +25,7 @@ std::string Lower(std::string_view text) { return absl::AsciiStrToLower(std::str
 
 absl::StatusOr<Banner> ParseBanner(std::string_view line, const std::string& path) {
   std::vector<std::string_view> words;
-  SplitFields(line, ' ', &words);
+  SplitAtSpaces(line, &words);
   if (words.size() != 5 || Lower(words[0]) != "%%matrixmarket" || Lower(words[1]) != "matrix") {
     return FileError(path, 1,
                      "not a MatrixMarket file: the first line must be "
@@ -59,7 +59,7 @@ struct Size {
 
 absl::StatusOr<Size> ParseSize(std::string_view line, int64_t number, const std::string& path) {
   std::vector<std::string_view> words;
-  SplitFields(line, ' ', &words);
+  SplitAtSpaces(line, &words);
   int64_t rows, columns, entries;
   if (words.size() != 3 || !ParseInt(words[0], &rows) || !ParseInt(words[1], &columns) ||
       !ParseInt(words[2], &entries) || rows < 0 || columns < 0 || entries < 0) {
@@ -125,7 +125,7 @@ absl::StatusOr<EdgeFile> ParseMatrixMarket(std::string_view text, const std::str
     if (count == size.entries) {
       return FileError(path, lines.number(), absl::StrCat("more entries than the ", size.entries, " of the size line"));
     }
-    SplitFields(line, ' ', &words);
+    SplitAtSpaces(line, &words);
     Entry entry;
     CLIENT_RETURN_IF_ERROR(ParseEntry(words, banner.pattern, size.nodes, lines.number(), path, &entry));
     add(entry.row, entry.column, entry.value);

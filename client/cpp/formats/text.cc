@@ -2,12 +2,31 @@
 // from_chars throughout: it needs no terminator, knows no locale, and says where it stopped.
 #include "client/cpp/formats/text.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace vicinal::client {
 namespace {
 
 bool IsSpace(char c) { return c == ' ' || c == '\t'; }
+
+// Takes the field that begins with a quote off the line, up to the comma after it.
+bool TakeQuoted(std::string_view* line, LineFields* fields) {
+  std::string_view value = line->substr(1);
+  std::string* unquoted = nullptr;
+  size_t end = value.find('"');
+  while (end != std::string_view::npos && value.substr(end, 2) == "\"\"") {
+    if (unquoted == nullptr) unquoted = &fields->unquoted.emplace_back();
+    unquoted->append(value.substr(0, end + 1));
+    value.remove_prefix(end + 2);
+    end = value.find('"');
+  }
+  if (end == std::string_view::npos) return false;
+  if (unquoted != nullptr) unquoted->append(value.substr(0, end));
+  fields->values.push_back(unquoted != nullptr ? std::string_view(*unquoted) : value.substr(0, end));
+  *line = Trim(value.substr(end + 1));
+  return line->empty() || line->front() == ',';
+}
 
 template <class T>
 bool ParseWhole(std::string_view field, T* value) {
@@ -41,27 +60,38 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-void SplitFields(std::string_view line, char separator, std::vector<std::string_view>* fields) {
+void SplitAtSpaces(std::string_view line, std::vector<std::string_view>* fields) {
   fields->clear();
-  if (separator == ' ') {
-    for (size_t at = 0; at < line.size();) {
-      if (IsSpace(line[at])) {
-        ++at;
-        continue;
-      }
-      const size_t begin = at;
-      while (at < line.size() && !IsSpace(line[at])) ++at;
-      fields->push_back(line.substr(begin, at - begin));
+  for (size_t at = 0; at < line.size();) {
+    if (IsSpace(line[at])) {
+      ++at;
+      continue;
     }
-    return;
+    const size_t begin = at;
+    while (at < line.size() && !IsSpace(line[at])) ++at;
+    fields->push_back(line.substr(begin, at - begin));
+  }
+}
+
+bool SplitFields(std::string_view line, char separator, LineFields* fields) {
+  fields->values.clear();
+  fields->unquoted.clear();
+  if (separator == ' ') {
+    SplitAtSpaces(line, &fields->values);
+    return true;
   }
   while (true) {
-    const size_t end = line.find(separator);
-    std::string_view field = Trim(line.substr(0, end));
-    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
-    fields->push_back(field);
-    if (end == std::string_view::npos) return;
-    line.remove_prefix(end + 1);
+    const std::string_view trimmed = Trim(line);
+    if (!trimmed.empty() && trimmed.front() == '"') {
+      line = trimmed;
+      if (!TakeQuoted(&line, fields)) return false;
+    } else {
+      const size_t end = std::min(line.find(separator), line.size());
+      fields->values.push_back(Trim(line.substr(0, end)));
+      line.remove_prefix(end);
+    }
+    if (line.empty()) return true;
+    line.remove_prefix(1);
   }
 }
 

@@ -5,6 +5,8 @@
 #define VICINAL_CLIENT_CPP_FORMATS_TEXT_H_
 
 #include <cstdint>
+#include <deque>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,9 +33,19 @@ class LineReader {
 // Without spaces and tabs at both ends.
 std::string_view Trim(std::string_view text);
 
-// Fields between runs of spaces and tabs (separator ' '), or between commas, each trimmed and freed of a pair of double
-// quotes. `fields` is emptied first.
-void SplitFields(std::string_view line, char separator, std::vector<std::string_view>* fields);
+// Fields between runs of spaces and tabs. `fields` is emptied first.
+void SplitAtSpaces(std::string_view line, std::vector<std::string_view>* fields);
+
+// The fields of a line, kept from line to line for their memory.
+struct LineFields {
+  std::vector<std::string_view> values;  // of the line, or of `unquoted`
+  std::deque<std::string> unquoted;      // values that held doubled quotes
+};
+
+// Fields as SplitAtSpaces gives them (separator ' '), or between commas and trimmed. Between commas a field in double
+// quotes may hold commas and, written twice, quotes, as RFC 4180 has it; within other fields a quote is a character
+// like any. False when such a field does not end with its quote, before the next comma or the line's end.
+bool SplitFields(std::string_view line, char separator, LineFields* fields);
 
 // The whole field as a decimal integer or a number; false when it is none, is out of range, or something is left over.
 // A float is the nearest to the number: 0 where that is too small, infinite where it is too large.

@@ -245,6 +245,10 @@ class FakeGraphs final : public v1::GraphService::Service {
     Note(context);
     const std::lock_guard<std::mutex> lock(state_->mutex);
     state_->seen.tune = *request;
+    if (request->force().kernel() == "nothere") {
+      return StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, "there is no kernel 'nothere'", "KERNEL_UNKNOWN",
+                               {});
+    }
     response->set_name(request->name());
     response->set_version(3);
     for (const int64_t width : request->widths()) *response->add_records() = Record(width);
@@ -282,6 +286,9 @@ class FakeGraphs final : public v1::GraphService::Service {
     record.mutable_key()->set_weights("per_edge");
     record.mutable_key()->set_precision(v1::PRECISION_FLOAT32);
     record.set_state(v1::TuningRecord::STATE_TUNED);
+    v1::TuningCandidate* const candidate = record.add_candidates();
+    candidate->set_kernel("simd_rows");
+    candidate->set_outcome(v1::TuningCandidate::OUTCOME_CHOSEN);
     return record;
   }
   void Note(const grpc::ServerContext* context) {

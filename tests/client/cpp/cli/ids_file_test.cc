@@ -26,7 +26,9 @@ TEST(ParseNodesTest, Numbers) {
   EXPECT_EQ(*ParseNodes("all", std::nullopt), std::nullopt);
   EXPECT_EQ(**ParseNodes("0,5, 9", std::nullopt), (Nodes{0, 5, 9}));
   EXPECT_EQ(**ParseNodes("-1", std::nullopt), Nodes{-1});  // for the server to refuse
-  EXPECT_THAT(IdsFileError("0,x", std::nullopt), HasSubstr("'x' is not a number"));
+  EXPECT_THAT(IdsFileError("0,x", std::nullopt), HasSubstr("'x' is not a number; where the graph has ids of its own"));
+  EXPECT_EQ(ParseNodes("0,x", std::nullopt, /*as_rows=*/true).status().message(),
+            "--nodes: 'x' is not a number; with --ids none nodes are row numbers");
   EXPECT_THAT(IdsFileError(",", std::nullopt), HasSubstr("names no node"));
 }
 
@@ -50,6 +52,17 @@ TEST(ParseNodesTest, OwnIds) {
   EXPECT_EQ(NodeName(ids, 1), "7");
   EXPECT_EQ(NodeName(ids, 3), "3");
   EXPECT_EQ(NodeName(std::nullopt, 3), "3");
+}
+
+TEST(ParseNodesTest, IdsWithCommasAndQuotes) {
+  const std::optional<IdMap> ids = IdMap::FromIds({"Doe, John", "ann", "say \"hi\""}).value();
+  EXPECT_EQ(**ParseNodes("\"Doe, John\",ann", ids), (Nodes{0, 1}));
+  EXPECT_EQ(**ParseNodes("Doe, John", ids), Nodes{0});
+  EXPECT_EQ(**ParseNodes("ann,\"say \"\"hi\"\"\"", ids), (Nodes{1, 2}));
+  ASSERT_TRUE(WriteFile(Path("own.txt"), "say \"hi\"\r\nDoe, John\n\nann,ann\n").ok());
+  EXPECT_EQ(**ParseNodes("@" + Path("own.txt"), ids), (Nodes{2, 0, 1, 1}));
+  EXPECT_THAT(IdsFileError("ann,\"Doe, John", ids), HasSubstr("a double quote is missing"));
+  EXPECT_THAT(IdsFileError("Doe,ann", ids), HasSubstr("'Doe' is not among the ids"));
 }
 
 TEST(IdsFileTest, NothingOfTheUsersIsOverwritten) {

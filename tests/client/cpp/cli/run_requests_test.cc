@@ -15,6 +15,7 @@ namespace vicinal::client::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(RunTest, OutIsRefusedUnlessItIsNpyOrNpz) {
   EXPECT_EQ(Vicinal("embed --graph g --model m --out e.csv"), kExitUsage);
@@ -93,6 +94,18 @@ TEST_F(RunTest, Tune) {
   EXPECT_THAT(out(), HasSubstr("nothing is tuned"));
   ASSERT_EQ(Vicinal("graph tune g --show"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("width 1"));
+  EXPECT_THAT(out(), HasSubstr("--verbose shows"));
+  EXPECT_THAT(out(), Not(HasSubstr("predicted")));
+  ASSERT_EQ(Vicinal("graph tune g --show --verbose"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("predicted"));
+  EXPECT_THAT(out(), Not(HasSubstr("--verbose shows")));
+}
+
+TEST_F(RunTest, AForcedKernelIsOfAnOperation) {
+  EXPECT_EQ(Vicinal("graph tune g --force nothere"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("'nothere'; --operation OP and --widths W,... say which work --force is for\n"));
+  EXPECT_EQ(Vicinal("graph tune g --force nothere --operation aggregate --widths 8"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("'nothere'\n"));
 }
 
 TEST_F(RunTest, TuneRefusesWhatMakesNoSense) {

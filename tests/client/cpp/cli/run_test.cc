@@ -62,6 +62,12 @@ TEST_F(RunTest, UsageErrorsAreTwo) {
   EXPECT_THAT(err(), HasSubstr("what to do with 'g'; did you mean --graph g?"));
   EXPECT_EQ(Vicinal("features list --graph g h"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("what to do with 'h'\n"));
+  EXPECT_EQ(Vicinal("classify half --nodes 1"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("what to do with 'half'\n")) << "the graph and the model are missing: which is it?";
+  EXPECT_EQ(Vicinal("classify --model m --nodes 1, 2"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("what to do with '2'; the list of --nodes holds no spaces, or stands in quotes\n"));
+  EXPECT_EQ(Vicinal("classify --model m --logits yes"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("what to do with 'yes'; --logits takes no value\n"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name g"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("missing.txt: cannot read"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name Bad/Name"), kExitUsage);
@@ -88,6 +94,21 @@ TEST_F(RunTest, Version) {
   EXPECT_EQ(Vicinal("--json --version"), kExitOk);
   EXPECT_THAT(Json()["version"].get<std::string>(), MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
   EXPECT_EQ(Vicinal("graph list --version"), kExitUsage);  // it is no option of a command
+}
+
+TEST_F(RunTest, TheEnvironmentNamesTheServer) {
+  const auto list = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"graph", "list", "--timeout", "60"};
+    words.insert(words.end(), more.begin(), more.end());
+    return cli::Run(words, out_, err_, false);
+  };
+  setenv("VICINAL_SERVER", server_.target().c_str(), 1);
+  EXPECT_EQ(list({}), kExitOk) << err();
+  setenv("VICINAL_SERVER", "127.0.0.1:1", 1);
+  EXPECT_EQ(list({"--server", server_.target()}), kExitOk) << "what is said counts more: " << err();
+  EXPECT_EQ(list({}), kExitUnavailable);
+  EXPECT_THAT(err(), HasSubstr("cannot reach the server at 127.0.0.1:1"));
+  unsetenv("VICINAL_SERVER");
 }
 
 TEST_F(RunTest, HelpIsZeroForEveryCommand) {

@@ -99,6 +99,18 @@ TEST(EdgeListTest, QuotesAndSpacesInCommaFiles) {
   EXPECT_EQ(file.ids->IdOf(0), "New York");
 }
 
+TEST(EdgeListTest, QuotedIdsHoldCommasAndQuotes) {
+  const EdgeFile file = Parse("\"Doe, John\",\"say \"\"hi\"\"\",0.5\n\"say \"\"hi\"\"\",\"Doe, John\",1\n");
+  EXPECT_EQ(file.node_count, 2);
+  ASSERT_TRUE(file.ids);
+  EXPECT_EQ(file.ids->IdOf(0), "Doe, John");
+  EXPECT_EQ(file.ids->IdOf(1), "say \"hi\"");
+  EXPECT_THAT(file.edges.weights, ElementsAre(0.5f, 1.0f));
+  EXPECT_THAT(Parse("\"source, of all\",\"target\"\n1,0\n").edges.sources, ElementsAre(1));
+  EXPECT_THAT(Error("ann,bob\n\"ann,carl\nbob,ann\n"), HasSubstr("f.txt:2: a field that begins with a double quote"));
+  EXPECT_THAT(Error("\"ann\"e,bob\n"), HasSubstr("f.txt:1: a field that begins with a double quote"));
+}
+
 TEST(EdgeListTest, TitlesAreSkippedAndSaid) {
   for (const char* text :
        {"source,target\n0,1\n", "node_a node_b\n0 1\n", "from to w\n0 1 2\n", "a b weight\n0 1 2\n"}) {
@@ -156,6 +168,8 @@ TEST(EdgeListTest, TitlesAsTheUserSays) {
   EdgeListOptions given;
   given.ids = &*ids;
   EXPECT_THAT(Error("who whom\na b\n", given), HasSubstr("--titles yes skips this line"));
+  EXPECT_EQ(Error("a whom\na b\n", given), "f.txt:1: the id 'whom' is not in the ids file")
+      << "no titles: 'a' is an id";
   given.titles = Titles::kYes;
   EXPECT_EQ(Parse("who whom\na b\n", given).edges.size(), 1);
 }

@@ -20,10 +20,10 @@ std::vector<std::string> Lines(std::string_view text) {
   return lines;
 }
 
-std::vector<std::string_view> Fields(std::string_view line, char separator) {
-  std::vector<std::string_view> fields;
-  SplitFields(line, separator, &fields);
-  return fields;
+std::vector<std::string> Fields(std::string_view line, char separator) {
+  LineFields fields;
+  EXPECT_TRUE(SplitFields(line, separator, &fields)) << line;
+  return {fields.values.begin(), fields.values.end()};
 }
 
 TEST(TextTest, LinesEndInAnyUsualWay) {
@@ -39,6 +39,18 @@ TEST(TextTest, Fields) {
   EXPECT_THAT(Fields("  a \t b  ", ' '), ElementsAre("a", "b"));
   EXPECT_THAT(Fields("a, b c ,\"d\",,", ','), ElementsAre("a", "b c", "d", "", ""));
   EXPECT_TRUE(Fields("   ", ' ').empty());
+}
+
+TEST(TextTest, QuotedFields) {
+  EXPECT_THAT(Fields(R"("Doe, John",ann)", ','), ElementsAre("Doe, John", "ann"));
+  EXPECT_THAT(Fields(R"("say ""hi""","""",2)", ','), ElementsAre("say \"hi\"", "\"", "2"));
+  EXPECT_THAT(Fields(R"( " a " , b"c ,"")", ','), ElementsAre(" a ", "b\"c", ""));
+  EXPECT_THAT(Fields(R"("a""","b""c""d")", ','), ElementsAre("a\"", "b\"c\"d"));
+  EXPECT_THAT(Fields(R"("a, b" c)", ' '), ElementsAre("\"a,", "b\"", "c")) << "between spaces a quote is no mark";
+  LineFields fields;
+  for (const char* bad : {R"(")", R"("a)", R"("a"b,c)", R"("a"")", R"(x,"y)", R"("a"b")"}) {
+    EXPECT_FALSE(SplitFields(bad, ',', &fields)) << bad;
+  }
 }
 
 TEST(TextTest, NumbersAreWholeFields) {
