@@ -52,6 +52,12 @@ Status Annotate(const Status& status, std::string_view prefix) {
   return annotated;
 }
 
+Status WithMetadata(const Status& status, const std::string& key, const std::string& value) {
+  ErrorDetail detail = DetailOf(status).value_or(ErrorDetail());
+  detail.metadata[key] = value;
+  return MakeError(status.code(), {status.message().data(), status.message().size()}, detail);
+}
+
 Status InvalidArgument(std::string_view reason, std::string_view field, std::string_view message) {
   ErrorDetail detail;
   detail.reason = std::string(reason);

@@ -36,6 +36,10 @@ std::optional<ErrorDetail> DetailOf(const Status& status);
 // Prefixes the message, keeping code and detail: Annotate(s, "layer 'conv1'") -> "layer 'conv1': ...".
 Status Annotate(const Status& status, std::string_view prefix);
 
+// Adds to the detail's metadata, or makes one. `node`: the client's row that is at fault, for clients that know it by
+// another name.
+Status WithMetadata(const Status& status, const std::string& key, const std::string& value);
+
 // The common ones. `field` is the request's field at fault, dotted.
 Status InvalidArgument(std::string_view reason, std::string_view field, std::string_view message);
 // A request over a configured limit: INVALID_ARGUMENT, reason LIMIT_EXCEEDED, metadata {limit: flag, value, maximum}.

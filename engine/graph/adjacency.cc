@@ -71,11 +71,13 @@ StatusOr<std::vector<double>> InverseRootDegrees(const Csr& csr, const std::vect
       for (EdgeId e = begin; e < end; ++e) degree += csr.value[e];
     }
     if (degree < 0.0) {
-      return FailedPrecondition("NEGATIVE_DEGREE",
-                                absl::StrCat("the in-edges of node ", NameOf(row, old_of_new), " weigh ", degree,
-                                             " in sum; GCN's normalisation takes the root of ",
-                                             "that sum, which must not be below 0: change the graph's edge weights, or "
-                                             "use a model with normalize=False"));
+      const std::string node = absl::StrCat(NameOf(row, old_of_new));
+      const Status refusal = FailedPrecondition(
+          "NEGATIVE_DEGREE", absl::StrCat("the in-edges of node ", node, " weigh ", degree,
+                                          " in sum; GCN's normalisation takes the root of that sum, which must not be "
+                                          "below 0: change the graph's edge weights, or use a model with "
+                                          "normalize=False"));
+      return WithMetadata(refusal, "node", node);
     }
     if (degree > 0.0) result[row] = 1.0 / std::sqrt(degree);
   }

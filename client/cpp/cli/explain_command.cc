@@ -10,6 +10,7 @@
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/describe_tuning.h"
 #include "client/cpp/cli/execution.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/formats/status_macros.h"
 
@@ -86,7 +87,9 @@ absl::Status Explain(const Context& context) {
   request.mutable_target()->set_feature_set(args.Text("feature_set"));
   request.set_output(args.Text("output"));
   CLIENT_RETURN_IF_ERROR(AddExecution(args, request.mutable_execution()));
-  CLIENT_ASSIGN_OR_RETURN(const v1::ExplainResponse plan, context.client.Explain(request));
+  const absl::StatusOr<v1::ExplainResponse> explained = context.client.Explain(request);
+  if (!explained.ok()) return WithNodeName(context, args.Positional(0), explained.status());
+  const v1::ExplainResponse& plan = *explained;
   if (context.json) {
     context.PrintJson(Json{{"graph", ToJson(graph)}, {"plan", ToJson(plan)}});
     return absl::OkStatus();

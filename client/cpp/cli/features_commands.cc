@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/ids_file.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/formats/status_macros.h"
@@ -15,6 +17,9 @@ namespace {
 absl::Status UploadFeatures(const Context& context) {
   const Arguments& args = context.args;
   CLIENT_ASSIGN_OR_RETURN(const Features features, ReadFeatures(args.Positional(0)));
+  if (!CheckFinite(features, args.Positional(0), {}).ok()) {
+    return CheckFinite(features, args.Positional(0), KnownIds(context, args.Text("graph")));
+  }
   v1::UploadFeaturesSpec spec;
   spec.set_graph(args.Text("graph"));
   spec.set_name(args.Text("name"));

@@ -7,6 +7,7 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/ids_file.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/formats/status_macros.h"
@@ -84,6 +85,9 @@ absl::Status UploadGraph(const Context& context) {
         absl::StrCat("--name '", args.Text("name"), "' does not match ", wire::kNameGrammar));
   }
   CLIENT_ASSIGN_OR_RETURN(const GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
+  if (graph.features) {
+    CLIENT_RETURN_IF_ERROR(CheckFinite(*graph.features, args.Text("x", args.Positional(0)), graph.ids));
+  }
   if (!context.json) PrintFile(context, graph);
   const std::string ids_path = args.Text("ids_out", DefaultIdsPath(args.Text("name")));
   if (graph.ids) CLIENT_RETURN_IF_ERROR(CheckIdsPath(ids_path, !args.Has("ids_out")));

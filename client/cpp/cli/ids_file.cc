@@ -170,6 +170,15 @@ absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::
   return std::optional<IdMap>(*std::move(ids));
 }
 
+std::optional<IdMap> KnownIds(const Context& context, const std::string& graph) {
+  const std::string path = context.args.Text("ids", DefaultIdsPath(graph));
+  if (path == "none" || !Exists(path)) return std::nullopt;
+  absl::StatusOr<IdMap> ids = IdMap::Load(path);
+  const absl::StatusOr<v1::Graph> about = context.client.GetGraph(graph);
+  if (!ids.ok() || !about.ok() || !IsOf(*ids, *about)) return std::nullopt;
+  return *std::move(ids);
+}
+
 std::string NodeName(const std::optional<IdMap>& ids, int64_t node) {
   return ids && node >= 0 && node < ids->size() ? ids->IdOf(node) : absl::StrCat(node);
 }

@@ -34,6 +34,10 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default);
 // without --nodes a note says that the answer speaks row numbers.
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph);
 
+// The map of a graph's own ids for messages, where it is at hand and is certainly the right one: --ids FILE, or the
+// default file. Says nothing where it is not.
+std::optional<IdMap> KnownIds(const Context& context, const std::string& graph);
+
 // How nodes are shown: the user's own id, or the number.
 std::string NodeName(const std::optional<IdMap>& ids, int64_t node);
 

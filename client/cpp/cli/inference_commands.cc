@@ -11,6 +11,7 @@
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/execution.h"
 #include "client/cpp/cli/ids_file.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/formats/status_macros.h"
@@ -47,6 +48,7 @@ absl::StatusOr<Query> ReadQuery(const Context& context) {
   }
   if (args.Has("features")) {
     CLIENT_ASSIGN_OR_RETURN(const Features features, ReadFeatures(args.Text("features")));
+    CLIENT_RETURN_IF_ERROR(CheckFinite(features, args.Text("features"), query.ids));
     query.features = ToFeatureInput(features);
     query.has_features = true;
   }
@@ -77,7 +79,9 @@ absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, std::vec
   Answer answer;
   for (int64_t i = 0; i < times; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    CLIENT_ASSIGN_OR_RETURN(answer, call());
+    absl::StatusOr<Answer> next = call();
+    if (!next.ok()) return WithNodeName(context, context.args.Text("graph"), next.status());
+    answer = *std::move(next);
     seconds->push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return answer;

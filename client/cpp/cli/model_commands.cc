@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
@@ -51,8 +52,13 @@ absl::Status UploadModel(const Context& context) {
     bar.Show(static_cast<double>(progress.sent_bytes) / static_cast<double>(std::max<int64_t>(progress.total_bytes, 1)),
              absl::StrCat("uploading ", FormatBytes(progress.sent_bytes)));
   };
-  CLIENT_ASSIGN_OR_RETURN(const v1::Model model, context.client.UploadModel(spec, tensors, options));
+  const absl::StatusOr<v1::Model> uploaded = context.client.UploadModel(spec, tensors, options);
   bar.Clear();
+  if (!uploaded.ok()) {
+    return args.Has("reference_graph") ? WithNodeName(context, args.Text("reference_graph"), uploaded.status())
+                                       : uploaded.status();
+  }
+  const v1::Model& model = *uploaded;
   if (context.json) {
     context.PrintJson(ToJson(model));
   } else {

@@ -13,6 +13,10 @@
 namespace vicinal::client {
 namespace {
 
+grpc::Status NodeAtFault(const std::string& reason) {
+  return StatusWithDetails(grpc::StatusCode::FAILED_PRECONDITION, "node 1 is at fault", reason, {{"node", "1"}});
+}
+
 void Pack(const google::protobuf::Message& message, const std::string& type, v1::details::Status* status) {
   google::protobuf::Any* any = status->add_details();
   any->set_type_url("type.googleapis.com/google.rpc." + type);
@@ -310,6 +314,7 @@ class FakeModels final : public v1::ModelService::Service {
         reader, state_, "model", +[](const v1::UploadModelSpec& spec) -> const std::string& { return spec.name(); },
         &state_->seen.model_spec, &id, make);
     response->mutable_model()->set_name(state_->seen.model_spec.name());
+    if (status.ok() && state_->seen.model_spec.name() == "missed") return NodeAtFault("REFERENCE_MISSED");
     return status;
   }
 
@@ -351,6 +356,7 @@ class FakeInference final : public v1::InferenceService::Service {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     state_->Note(context);
     state_->seen.classify = *request;
+    if (request->target().model() == "negative") return NodeAtFault("NEGATIVE_DEGREE");
     response->mutable_timing()->set_receptive_field(true);
     response->mutable_timing()->set_computed_node_count(42);
     Fill({request->nodes().ids().begin(), request->nodes().ids().end()}, request->top_k(), request->return_logits(),

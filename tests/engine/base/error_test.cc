@@ -26,6 +26,17 @@ TEST(Error, DetailSurvivesTheStatus) {
   EXPECT_EQ(DetailOf(status), detail);
 }
 
+TEST(Error, MetadataIsAdded) {
+  ErrorDetail detail;
+  detail.reason = "SOME_REASON";
+  detail.metadata = {{"limit", "100"}};
+  const Status status = WithMetadata(MakeError(StatusCode::kAborted, "went wrong", detail), "node", "7");
+  EXPECT_EQ(status.message(), "went wrong");
+  detail.metadata["node"] = "7";
+  EXPECT_EQ(DetailOf(status), detail);
+  EXPECT_EQ(DetailOf(WithMetadata(Status(StatusCode::kInternal, "plain"), "node", "7"))->metadata.size(), 1u);
+}
+
 TEST(Error, NamesThatAreNotUtf8DoNotThrow) {
   const std::string name = "caf\xe9 \xff\xfe \"quoted\" \n";
   const Status status = NotFound("graph", name);

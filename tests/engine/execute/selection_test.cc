@@ -151,6 +151,7 @@ TEST(ReferenceCheck, NamesTheWorstNodeWithBothValues) {
   EXPECT_EQ(missed.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(DetailOf(missed.status())->reason, "REFERENCE_MISSED");
   EXPECT_THAT(Message(missed.status()), HasSubstr("node 42: class 1 is 3, expected 2"));
+  EXPECT_EQ(DetailOf(missed.status())->metadata.at("node"), "42");
 }
 
 TEST(ReferenceCheck, TheClassMustBeEqualWhereItIsClear) {

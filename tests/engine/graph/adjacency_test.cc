@@ -158,7 +158,9 @@ TEST(Adjacency, RefusesWhatWouldNotBeFinite) {
   EXPECT_EQ(DetailOf(refused)->reason, "NEGATIVE_DEGREE");
   EXPECT_NE(refused.message().find("node 1 weigh -1"), absl::string_view::npos) << refused;
   const std::vector<NodeId> client_ids = {7, 8, 9};
-  EXPECT_NE(BuildAdjacency(negative, gcn, &client_ids).status().message().find("node 8"), absl::string_view::npos);
+  const Status named = BuildAdjacency(negative, gcn, &client_ids).status();
+  EXPECT_NE(named.message().find("node 8"), absl::string_view::npos);
+  EXPECT_EQ(DetailOf(named)->metadata.at("node"), "8");
   EXPECT_TRUE(BuildAdjacency(negative, {SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent}).ok());
 
   // Node 0's in-edges weigh 2^-149 in sum, after a cancellation: roots of that times a large weight leave float32.

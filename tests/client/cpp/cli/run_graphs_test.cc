@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "client/cpp/formats/files.h"
+#include "client/cpp/formats/npy.h"
 #include "tests/client/cpp/cli/run_testing.h"
 
 namespace vicinal::client::cli {
@@ -98,6 +100,38 @@ TEST_F(RunTest, IdsWhereTheUserSays) {
   EXPECT_THAT(*ReadFile("map.txt"), HasSubstr("\n10\n20\n"));
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 20 --ids map.txt"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+}
+
+TEST_F(RunTest, NodesAtFaultAreNamedByTheirIds) {
+  ASSERT_TRUE(WriteFile("e.txt", "ann bob\nbob carl\ncarl ann\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_EQ(Vicinal("classify --graph g --model negative --nodes ann"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("node 1 is at fault; node 1 is 'bob'\n"));
+  EXPECT_EQ(Vicinal("classify --graph g --model negative --nodes 0 --ids none"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("node 1 is at fault\n"));
+  ASSERT_TRUE(WriteFile("m.json", "{}").ok());
+  ASSERT_TRUE(WriteFile("w", "weights").ok());
+  EXPECT_EQ(Vicinal("model upload m.json --weights w --name missed --reference w --reference_graph g"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("node 1 is at fault; node 1 is 'bob'\n"));
+  EXPECT_EQ(Vicinal("model upload m.json --weights w --name missed --reference w"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("node 1 is at fault\n")) << "a node of the reference's own graph";
+}
+
+TEST_F(RunTest, FeaturesThatAreNotFiniteAreNotSent) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_TRUE(WriteFile("e.txt", "ann bob\nbob carl\ncarl ann\n").ok());
+  ASSERT_TRUE(WriteFile("ids.txt", "carl\nbob\nann\n").ok());
+  ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({0, 1, 2, nan, 4, 5}, {3, 2})).ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --ids ids.txt --x x.npy"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("x.npy: the features of node 1 ('bob') hold nan in column 1"));
+  EXPECT_TRUE(server_.seen().chunks.empty());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --ids ids.txt"), kExitOk) << err();
+  EXPECT_EQ(Vicinal("features upload x.npy --graph g --name x"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("node 1 ('bob') hold nan in column 1"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --features x.npy --nodes ann"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("node 1 ('bob') hold nan in column 1"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --features x.npy --nodes 0 --ids none"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("the features of node 1 hold nan in column 1"));
 }
 
 TEST_F(RunTest, NumbersAreNoRowsWhereTheGraphHasIdsOfItsOwn) {

@@ -6,10 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/formats/files.h"
+#include "client/cpp/formats/not_finite.h"
 
 namespace vicinal::client {
 namespace {
@@ -176,6 +180,29 @@ TEST(GraphFileTest, CsrThatDoesNotFit) {
   auto missing = Csr({0, 1, 2}, {0, 1}, {2, 4});
   missing.erase("x_data");
   EXPECT_THAT(error(missing), HasSubstr("no x_data"));
+}
+
+TEST(GraphFileTest, ValuesThatAreNotFinite) {
+  const auto found = [](Array x) {
+    const auto at = FindNotFinite(*ReadFeatures(TempNpz("x.npz", {{"x", std::move(x)}})));
+    return at ? absl::StrCat(at->row, " ", at->column, " ", at->value) : "none";
+  };
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  EXPECT_EQ(found(MakeArray<float>({0, -1, 3e38f, 1e-45f}, {2, 2})), "none");
+  EXPECT_EQ(found(MakeArray<float>({0, 1, static_cast<float>(-infinity), 0}, {2, 2})), "1 0 -inf");
+  EXPECT_EQ(found(MakeArray<float>({0, static_cast<float>(-nan), static_cast<float>(infinity), 0}, {2, 2})), "0 1 nan");
+  const double wide[] = {0, 1, 2, 1e300};
+  EXPECT_EQ(found({ElementType::kFloat64, {2, 2}, std::string(reinterpret_cast<const char*>(wide), sizeof(wide))}),
+            "1 1 inf")
+      << "as a float32";
+  EXPECT_EQ(found({ElementType::kFloat16, {1, 3}, std::string("\0\0\xFF\x7B\x00\x7C", 6)}), "0 2 inf");
+  EXPECT_EQ(found(MakeArray<float>({}, {2, 0})), "none");
+  auto sparse = Csr({0, 1, 1, 3}, {0, 1, 3}, {3, 4});
+  sparse["x_data"] = MakeArray<float>({1, 1, static_cast<float>(nan)}, {3});
+  const auto at = FindNotFinite(*ReadFeatures(TempNpz("csr.npz", sparse)));
+  ASSERT_TRUE(at.has_value());
+  EXPECT_EQ(at->row, 2);
+  EXPECT_EQ(at->column, 3);
 }
 
 TEST(GraphFileTest, BatchesThatDoNotFit) {
