@@ -24,6 +24,7 @@
 #include "server/health.h"
 #include "server/housekeeper.h"
 #include "server/services/services.h"
+#include "server/services/unreadable.h"
 
 namespace vicinal::server {
 namespace {
@@ -224,6 +225,9 @@ Status Server::Impl::ListenForCalls() {
   builder.AddListeningPort(config.grpc_listen, grpc::InsecureServerCredentials(), &port);
   SetChannelArguments(config, &builder);
   for (const auto& service : services) builder.RegisterService(service.get());
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(AnswerUnreadable(*core));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   grpc = builder.BuildAndStart();
   if (grpc == nullptr || port == 0) {
     return FailedPrecondition("CANNOT_LISTEN", absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen,
