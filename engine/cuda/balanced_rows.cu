@@ -83,6 +83,16 @@ int RowsPerWarp(const AggregateProblem& problem) {
   return short_rows && problem.rows >= kBundleItems * kEnoughWarps ? kBundleItems : 1;
 }
 
+// Whoever has the last part of a row finishes it, where the work list is made for that and there are tickets enough.
+void SetTickets(const RowWorkLayout* work, const LaunchTarget& target, RowsParams* params) {
+  constexpr int64_t kLeastTile = 8;
+  if (work == nullptr || work->split_of_part() == nullptr) return;
+  const int64_t most_tiles = (params->dst.cols + kLeastTile - 1) / kLeastTile;
+  if (work->num_parts() * most_tiles > kContextTickets) return;
+  params->split_of_part = work->split_of_part();
+  params->tickets = target.tickets;
+}
+
 cudaError_t LaunchMode(const RowsParams& params, const Lanes& lanes, cudaStream_t stream) {
   const bool weighted = params.weights != nullptr;
   if (params.src.storage != Storage::kFloat32) return LaunchNarrow(params, weighted, lanes.vec, lanes.count, stream);
@@ -108,7 +118,7 @@ cudaError_t LaunchMultiplied(RowsParams params, const RowWorkLayout* work, int v
     params.wide = false;
     params.num_bundles *= 2;
   }
-  const int least = params.num_short > 0 && params.dst.rows < kFewRows ? 8 : 4;
+  const int least = work != nullptr && work->small() && params.dst.rows < kFewRows ? 8 : 4;
   const cudaError_t error = LaunchProduct(params, std::max(least, LanesFor(params.dst.cols, 4)), stream);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
   return LaunchMultiplySplitRows(params, *work, stream);
@@ -191,7 +201,7 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   RowsParams params = RowsParamsOf(args, target);
   const int vec = PackWidth(params.src.data, params.src.stride, args.problem.storage == Storage::kFloat32 ? 4 : 2);
   // Lists of short rows and wide bundles are for lanes that read several elements at a time.
-  if (work != nullptr && (work->num_short() > 0 || work->wide()) && vec == 1) work = nullptr;
+  if (work != nullptr && (work->small() || work->wide()) && vec == 1) work = nullptr;
   params.items = work != nullptr ? work->items() : nullptr;
   params.bundled = work != nullptr ? work->items() + work->num_blocks() : nullptr;
   params.bundle_rows = RowsPerWarp(args.problem);
@@ -203,9 +213,11 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.partials = static_cast<float*>(scratch);
   params.condition = condition;
   if (args.problem.out_width > 0) return LaunchMultiplied(params, work, vec, target.stream);
-  const Lanes lanes = params.num_short > 0 ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
+  SetTickets(work, target, &params);
+  const Lanes lanes =
+      work != nullptr && work->small() ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
   const cudaError_t error = LaunchMode(params, lanes, target.stream);
-  if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
+  if (error != cudaSuccess || work == nullptr || work->num_splits() == 0 || params.tickets != nullptr) return error;
   return LaunchFinishSplitRows(params, *work, target.stream);
 }
 

@@ -6,10 +6,10 @@
 // edges, several edges of a longer one at once (long_rows.cuh). Where there are few edges in all, a group of lanes has
 // one short row and a block one long row (small_rows.cuh): what counts there is how little every warp executes;
 // elsewhere it counts, too, most of all where rows are narrow or stored in 16 bits. Who works on what is decided
-// beforehand (row_work.h): rows are started longest first, long ones are cut, and a second small kernel adds the parts
-// in order: no atomics of any kind. A small product that follows may be made of a row where it is finished
-// (row_product.cuh). Order of evaluation: row_work.h; equal bits at every run, for every tile, with work
-// lists and without.
+// beforehand (row_work.h): rows are started longest first, long ones are cut, and their parts added in order, by
+// whoever has the last one (split_parts.cuh) or, where parts are many or a launch is long, by a second small kernel. A
+// small product that follows may be made of a row where it is finished (row_product.cuh). Order of evaluation:
+// row_work.h; equal bits at every run, for every tile, with work lists and without.
 //
 // Moves edges * (4 + s * width) bytes of gather (4 more per edge with weights), rows * (16 + 4 * width) besides, for
 // rows of more than kShortEdges edges of a large graph 128 in place of 16, or 256 in wide bundles; s is 4, or 2 for
@@ -52,11 +52,7 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
   __shared__ Staged<Layout, Mode> staged[kBlockWarps];
   const Lane<Layout> at(blockIdx.y);
   const char* src = at.Source(params);
-  if (blockIdx.x < params.num_blocks) {
-    SumPiece<Layout, Mode>(params, at, src, LoadItem(params, params.items + blockIdx.x), &staged[0]);
-    return;
-  }
-  const uint32_t bundle = (blockIdx.x - params.num_blocks) * kBlockWarps + at.warp;
+  const uint32_t bundle = blockIdx.x * kBlockWarps + at.warp;
   if (bundle >= params.num_bundles) return;
   int slot = at.lane % Layout::kItems;
   // Where items are fetched again, it is from the L1, and the compiler does not see that they are the same: kept
@@ -64,7 +60,10 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
   if constexpr (Mode::kLean) {
     Item mine = LoadBundled<Layout>(params, bundle, slot);
     if (SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp])) {
-      if (params.bundled != nullptr) return;
+      if (params.bundled != nullptr) {
+        FinishWithPart<Layout, Mode>(params, at, staged[at.warp].finish[0].row);
+        return;
+      }
       asm volatile("" : "+r"(slot));
       mine = LoadBundled<Layout>(params, bundle, slot);
     }
@@ -72,7 +71,10 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
   } else {
     const Item mine = LoadBundled<Layout>(params, bundle, slot);
     const bool any = SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp]);
-    if (any && params.bundled != nullptr) return;
+    if (any && params.bundled != nullptr) {
+      FinishWithPart<Layout, Mode>(params, at, staged[at.warp].finish[0].row);
+      return;
+    }
     asm volatile("" : "+r"(slot));
     SumShortRows<Layout, Mode>(params, at, src, LoadBundled<Layout>(params, bundle, slot), &staged[at.warp]);
   }
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
 
 template <class Layout, class Mode>
 cudaError_t LaunchRowLayout(const RowsParams& params, cudaStream_t stream) {
-  const int64_t blocks = int64_t{params.num_blocks} + (int64_t{params.num_bundles} + kBlockWarps - 1) / kBlockWarps;
+  const int64_t blocks = (int64_t{params.num_bundles} + kBlockWarps - 1) / kBlockWarps;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((params.dst.cols + Layout::kTile - 1) / Layout::kTile));
   return LaunchOverlapping(params.overlap, BalancedRows<Layout, Mode>, grid, kBlockThreads, stream, params);
@@ -121,7 +123,7 @@ cudaError_t LaunchSmallLanes(const RowsParams& params, cudaStream_t stream) {
                        : LaunchSmallLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, stream);
 }
 
-// Where the work list has short rows in place of bundles.
+// Where the work list has blocks and short rows in place of bundles.
 template <class Element, class Mode>
 cudaError_t LaunchSmall(const RowsParams& params, int lanes, cudaStream_t stream) {
   if (lanes <= 4) return LaunchSmallLanes<Element, 4, 4, Mode>(params, stream);
@@ -133,7 +135,7 @@ cudaError_t LaunchSmall(const RowsParams& params, int lanes, cudaStream_t stream
 // The layouts of rows of float32.
 template <class Mode>
 cudaError_t LaunchFloatRows(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  if (params.num_short > 0) return LaunchSmall<float, Mode>(params, lanes, stream);
+  if (params.num_short + params.num_blocks > 0) return LaunchSmall<float, Mode>(params, lanes, stream);
   if (vec == 1) {
     return lanes <= 8 ? LaunchLanes<float, 1, 8, Mode>(params, stream)
                       : LaunchLanes<float, 1, 32, Mode>(params, stream);

@@ -8,11 +8,12 @@ namespace {
 
 template <class Element, class Mode>
 cudaError_t LaunchElement(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  if (params.num_short > 0 && vec == 8) {
+  const bool small = params.num_short + params.num_blocks > 0;
+  if (small && vec == 8) {
     return lanes <= 16 ? LaunchSmallLanes<Element, 8, 16, Mode>(params, stream)
                        : LaunchSmallLanes<Element, 8, 32, Mode>(params, stream);
   }
-  if (params.num_short > 0) return LaunchSmall<Element, Mode>(params, lanes, stream);
+  if (small) return LaunchSmall<Element, Mode>(params, lanes, stream);
   if (vec == 1) return LaunchLanes<Element, 1, 32, Mode>(params, stream);
   if (vec == 4) return LaunchLanes<Element, 4, 4, Mode>(params, stream);
   if (lanes <= 4) return LaunchLanes<Element, 8, 4, Mode>(params, stream);

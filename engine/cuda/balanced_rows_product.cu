@@ -13,8 +13,8 @@ using ProductLayout = RowLayout<float, 4, kLanes, kSimple, kBundleItems, /*kProd
 template <int kLanes, bool kSimple, class Mode>
 cudaError_t LaunchLayout(const RowsParams& params, cudaStream_t stream) {
   using Layout = ProductLayout<kLanes, kSimple>;
-  return params.num_short > 0 ? LaunchSmallLayout<Layout, Mode>(params, stream)
-                              : LaunchRowLayout<Layout, Mode>(params, stream);
+  return params.num_short + params.num_blocks > 0 ? LaunchSmallLayout<Layout, Mode>(params, stream)
+                                                  : LaunchRowLayout<Layout, Mode>(params, stream);
 }
 
 template <bool kSimple, class Mode>

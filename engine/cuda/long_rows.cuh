@@ -9,6 +9,7 @@
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_lanes.cuh"
 #include "engine/cuda/row_product.cuh"
+#include "engine/cuda/split_parts.cuh"
 
 namespace vicinal::cuda {
 
@@ -165,11 +166,7 @@ __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& 
       return;
     }
   }
-  if (at.group > 0 || !at.has_columns(params)) return;
-  LaneTerms<Layout> terms;
-  terms.Load(params, at, src, finish);
-  MakeResults(params, at, finish, terms, sum);
-  StoreResults(params, at, finish, sum);
+  if (at.group == 0 && at.has_columns(params)) FinishRow(params, at, src, finish, sum);
 }
 
 // The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kItems. False: none.
@@ -294,6 +291,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
     result[i] = Joined<Mode>(Neutral<Mode>(), c[0]);
   }
   FinishLong(params, at, src, item.finish, result);
+  FinishWithPart<Layout, Mode>(params, at, item.finish.row);
 }
 
 }  // namespace vicinal::cuda

@@ -39,6 +39,8 @@ struct RowsParams {
   int tile_shift;  // log2 of the tiles of columns that a warp takes one after the other, where there are short rows
   int bundle_rows;
   float* partials;  // [parts, dst.cols]
+  const SplitRow* split_of_part;
+  int* tickets;  // null: the parts of rows are added by another kernel, not by whoever has the last (split_parts.cuh)
   LaunchCondition condition;
   Reduce reduce;
   float self_scale;

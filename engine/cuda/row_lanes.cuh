@@ -257,6 +257,16 @@ __device__ inline void StoreResults(const RowsParams& params, const Lane<Layout>
   StoreColumns(params, finish, at.column, x);
 }
 
+// Makes and stores a lane's results of a row, or of a part of one, of its sums.
+template <class Layout>
+__device__ inline void FinishRow(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                 const Finish& finish, float (&sum)[Layout::kVec]) {
+  LaneTerms<Layout> terms;
+  terms.Load(params, at, src, finish);
+  MakeResults(params, at, finish, terms, sum);
+  StoreResults(params, at, finish, sum);
+}
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_ROW_LANES_CUH_

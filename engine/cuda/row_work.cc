@@ -56,6 +56,16 @@ Window MakeWindow(const CsrView& adjacency, const Bundling& bundling, int64_t fi
   return window;
 }
 
+// The first rows of the windows, and the number of rows.
+std::vector<int64_t> WindowBounds(const CsrView& adjacency) {
+  std::vector<int64_t> bounds = {0};
+  for (int64_t first = 0; first < adjacency.rows; first = bounds.back()) {
+    const bool tail = adjacency.rows - first <= kTailRows && adjacency.nnz - adjacency.row_ptr[first] <= kTailEdges;
+    bounds.push_back(tail ? adjacency.rows : std::min(adjacency.rows, first + kSortWindow));
+  }
+  return bounds;
+}
+
 // Rows of more than `part` edges, cut.
 std::vector<RowItem> CutRows(const CsrView& adjacency, int64_t part, std::vector<SplitRow>* splits) {
   std::vector<RowItem> items;
@@ -96,12 +106,10 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
   work.bundle_items = static_cast<int>(bundling.items);
   const std::vector<RowItem> parts = CutRows(adjacency, part, &work.splits);
   work.num_parts = static_cast<int64_t>(parts.size());
-  const int64_t num_windows = (adjacency.rows + kSortWindow - 1) / kSortWindow;
-  std::vector<Window> windows(num_windows);
-  pool.ParallelFor(num_windows, [&](int64_t window, int) {
-    const int64_t first = window * kSortWindow;
-    const int64_t last = std::min(adjacency.rows, first + kSortWindow);
-    windows[window] = MakeWindow(adjacency, bundling, first, last, part, block, few);
+  const std::vector<int64_t> bounds = WindowBounds(adjacency);
+  std::vector<Window> windows(bounds.size() - 1);
+  pool.ParallelFor(static_cast<int64_t>(windows.size()), [&](int64_t window, int) {
+    windows[window] = MakeWindow(adjacency, bundling, bounds[window], bounds[window + 1], part, block, few);
   });
 
   const bool parts_have_blocks = part > block;
@@ -118,6 +126,12 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
   for (const Window& window : windows) bundles.insert(bundles.end(), window.bundles.begin(), window.bundles.end());
   work.items.insert(work.items.end(), bundles.begin(), bundles.end());
   if (few) work.num_short = static_cast<int64_t>(bundles.size());
+  // A part that looks whether it is the last takes longer, a kernel more 2 us: worth it where parts are few, and a
+  // launch is short.
+  constexpr int64_t kItemsPerPart = 4;
+  if (part == kPieceEdges && (few || work.num_parts * kItemsPerPart <= work.num_bundles())) {
+    for (const SplitRow& split : work.splits) work.split_of_part.insert(work.split_of_part.end(), split.parts, split);
+  }
   return work;
 }
 
@@ -128,13 +142,15 @@ int64_t RowWorkLayout::BytesBound(int64_t rows, int64_t edges) {
     return bundling.items * (of_one + rows / bundling.rows + rows / kSortWindow + 2);
   };
   return std::max(items(kHardlyAnyEdges), items(kSomeEdges)) * static_cast<int64_t>(sizeof(RowItem)) +
-         MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));
+         2 * MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));
 }
 
 StatusOr<std::shared_ptr<const RowWorkLayout>> RowWorkLayout::Upload(const RowWork& work, Device& device) {
   auto layout = std::make_shared<RowWorkLayout>();
   VICINAL_ASSIGN_OR_RETURN(layout->items_, Send(work.items, device));
   VICINAL_ASSIGN_OR_RETURN(layout->splits_, Send(work.splits, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->split_of_part_, Send(work.split_of_part, device));
+  layout->num_parts_ = static_cast<int64_t>(work.split_of_part.size());
   layout->num_blocks_ = work.num_blocks;
   layout->bundle_items_ = work.bundle_items;
   layout->num_bundles_ = work.num_bundles();

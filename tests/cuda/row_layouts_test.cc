@@ -36,6 +36,17 @@ HostCsr Communities(int64_t nodes, int64_t hub_edges) {
   return graph;
 }
 
+// A ring: `degree` edges into every row, but some rows of `more`.
+HostCsr Ring(int32_t nodes, int32_t degree, int32_t more) {
+  HostCsr graph;
+  graph.row_ptr = {0};
+  for (int32_t row = 0; row < nodes; ++row) {
+    for (int32_t e = 0; e < (row % 1000 == 3 ? more : degree); ++e) graph.col.push_back((row + e) % nodes);
+    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
+  }
+  return graph;
+}
+
 // The row that an item is of.
 int32_t RowOf(const RowWork& work, const RowItem& item) {
   if (item.row >= 0) return item.row;
@@ -64,7 +75,8 @@ TEST(RowWorkTest, EveryEdgeIsInOneItem) {
     EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
     EXPECT_TRUE(std::all_of(items_of_row.begin(), items_of_row.end(), [](int n) { return n >= 1; }));
     EXPECT_LE(work.num_parts, MaxParts(graph.row_ptr.back()));
-    EXPECT_LE(static_cast<int64_t>(work.items.size() * sizeof(RowItem) + work.splits.size() * sizeof(SplitRow)),
+    const size_t splits = work.splits.size() + work.split_of_part.size();
+    EXPECT_LE(static_cast<int64_t>(work.items.size() * sizeof(RowItem) + splits * sizeof(SplitRow)),
               RowWorkLayout::BytesBound(graph.rows(), graph.row_ptr.back()));
   }
 }
@@ -86,6 +98,25 @@ TEST(RowWorkTest, LongRowsAreCutFromTheirOwnBeginning) {
     ++next;
   }
   EXPECT_EQ(next, work.num_parts);
+}
+
+TEST(RowWorkTest, FewPartsKnowTheirRow) {
+  ThreadPool pool(1);
+  for (const auto& [nodes, hub] : {std::pair{1'500, 900}, {9'000, 5'000}}) {
+    const RowWork work = MakeRowWork(Communities(nodes, hub).view(), pool);
+    ASSERT_GT(work.num_parts, 1);
+    ASSERT_EQ(static_cast<int64_t>(work.split_of_part.size()), work.num_parts);
+    for (int64_t part = 0; part < work.num_parts; ++part) {
+      const SplitRow& split = work.split_of_part[part];
+      EXPECT_EQ(split.row, 70);
+      EXPECT_LE(split.first_part, part);
+      EXPECT_LT(part, split.first_part + split.parts);
+    }
+  }
+  // Rows of 600 edges are parts and nothing else.
+  const RowWork work = MakeRowWork(Ring(1'000, 600, 600).view(), pool);
+  EXPECT_EQ(work.num_parts, 3'000);
+  EXPECT_TRUE(work.split_of_part.empty());
 }
 
 TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
@@ -159,17 +190,6 @@ TEST(AbreastWorkTest, FirstPartsComeBeforeSecondOnesAndLongItemsBeforeShortOnes)
   EXPECT_EQ(order, (std::vector<int32_t>{~3, ~0, ~4, ~1, ~5, ~2, 4, 2, 0}));
 }
 
-// A ring: `degree` edges into every row, but some rows of `more`.
-HostCsr Ring(int32_t nodes, int32_t degree, int32_t more) {
-  HostCsr graph;
-  graph.row_ptr = {0};
-  for (int32_t row = 0; row < nodes; ++row) {
-    for (int32_t e = 0; e < (row % 1000 == 3 ? more : degree); ++e) graph.col.push_back((row + e) % nodes);
-    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
-  }
-  return graph;
-}
-
 TEST(RowWorkTest, ManyRowsOfFewEdgesHaveWideBundles) {
   ThreadPool pool(2);
   const HostCsr graph = Ring(140'000, 2, 40);
@@ -210,21 +230,40 @@ TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
   EXPECT_EQ(work.num_bundles(), 0);
 }
 
+// Two windows, and what is left.
 TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
   ThreadPool pool(2);
-  const HostCsr graph = Communities(9'000, 300);
+  const HostCsr graph = Ring(static_cast<int32_t>(kTailRows + kSortWindow) + 1'000, 5, 40);
   const RowWork work = MakeRowWork(graph.view(), pool);
+  const auto window = [](int32_t row) { return std::min<int64_t>(row / kSortWindow, 2); };
   const RowItem* before = nullptr;
   for (size_t i = work.num_blocks; i < work.items.size(); ++i) {
     const RowItem& item = work.items[i];
     if (item.count < 0) continue;
-    if (before != nullptr && before->row / kSortWindow == item.row / kSortWindow) {
+    if (before != nullptr && window(before->row) == window(item.row)) {
       EXPECT_GE(before->count, item.count);
     } else if (before != nullptr) {
-      EXPECT_LT(before->row / kSortWindow, item.row / kSortWindow);
+      EXPECT_LT(window(before->row), window(item.row));
     }
     before = &item;
   }
+}
+
+TEST(RowWorkTest, TheLastWindowHasNotTooManyEdges) {
+  ThreadPool pool(2);
+  const HostCsr graph = Ring(3 * kSortWindow, 200, 250);
+  const RowWork work = MakeRowWork(graph.view(), pool);
+  int32_t first = graph.rows();  // the longest row of the last window is its first item
+  for (const RowItem& item : work.items) {
+    if (item.count == 250 && item.row >= kSortWindow) first = std::min(first, item.row);
+  }
+  std::vector<int32_t> order;
+  for (const RowItem& item : work.items) {
+    if (item.count >= 0) order.push_back(item.row);
+  }
+  // The first window has its rows alone; the two others are one: 8,192 rows of 200 edges are few enough.
+  EXPECT_TRUE(std::all_of(order.begin(), order.begin() + kSortWindow, [](int32_t row) { return row < kSortWindow; }));
+  EXPECT_EQ(order[kSortWindow], first);
 }
 
 using EdgeCounts = std::map<std::pair<int64_t, int32_t>, int>;
