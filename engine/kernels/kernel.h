@@ -105,8 +105,8 @@ class WeightedKernel : public Kernel<ProblemT, ArgsT> {
 // Few of them multiply by weights, and only narrow rows.
 class AggregateKernel : public WeightedKernel<AggregateProblem, AggregateArgs> {
  public:
-  // Why it cannot multiply what it sums up as problem.out_width wants it; empty: it can. Asked before such a problem is
-  // made, and beside Refuses, which says no more of it than of the same sums alone.
+  // Why it cannot multiply what it sums up as problem.out_width wants it; empty: it can. Asked where that is not 0,
+  // beside Refuses, which speaks of the sums alone.
   virtual Refusal RefusesProduct(const AggregateProblem& problem) const {
     (void)problem;
     return "it does not multiply what it sums up";

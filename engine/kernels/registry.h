@@ -75,6 +75,9 @@ class OperationKernels {
       if (kernel.device() != device || (!forced.empty() && kernel.name() != forced)) continue;
       known = true;
       Refusal refusal = kernel.Refuses(problem);
+      if constexpr (requires { kernel.RefusesProduct(problem); }) {
+        if (refusal.empty() && problem.out_width > 0) refusal = kernel.RefusesProduct(problem);
+      }
       if (refusal.empty()) {
         choice.kernel = entry.get();
         return choice;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the CUDA backend on a real GPU: loads the library as the engine does and runs every kernel it
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
-//   vicinal_cuda_conformance [LIBRARY] [device|overlap|aggregate|product|attention|message|edge|update|rowwise|field ...]
-//       [once] [SHARE/OF]
+//   vicinal_cuda_conformance [LIBRARY]
+//       [device|overlap|aggregate|product|attention|message|edge|update|rowwise|field ...] [once] [SHARE/OF]
 // SHARE/OF: only that share (from 0) of the cases of aggregate, product, attention, message and update. once: what is
 // only run again to see equal bits is not, for compute-sanitizer.
 // Exit status 77: no GPU here, nothing tested.

@@ -55,6 +55,28 @@ TEST_F(RegistryTest, TheFirstThatTakesTheProblemWins) {
   EXPECT_TRUE(choice->refusals.empty());
 }
 
+class MultiplyingKernel final : public AggregateKernel {
+ public:
+  std::string_view name() const override { return "multiplying"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  Refusal Refuses(const AggregateProblem&) const override { return {}; }
+  Refusal RefusesProduct(const AggregateProblem&) const override { return {}; }
+  Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }
+};
+
+TEST_F(RegistryTest, AProductIsForThoseWhoMultiply) {
+  AggregateProblem problem = OfWidth(4);
+  problem.out_width = 2;
+  EXPECT_THAT(kernels_.Choose(problem, DeviceKind::kCpu, "modest").status().message(),
+              HasSubstr("modest: it does not multiply what it sums up"));
+  kernels_.Add(std::make_unique<MultiplyingKernel>());
+  const auto choice = kernels_.Choose(problem, DeviceKind::kCpu, "");
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->kernel->kernel().name(), "multiplying");
+  EXPECT_EQ(choice->refusals.size(), 2u);
+  EXPECT_EQ(kernels_.Choose(OfWidth(4), DeviceKind::kCpu, "")->kernel->kernel().name(), "picky");
+}
+
 TEST_F(RegistryTest, RefusalsOfThoseAskedBeforeAreTold) {
   auto choice = kernels_.Choose(OfWidth(7), DeviceKind::kCpu, "");
   ASSERT_TRUE(choice.ok());
