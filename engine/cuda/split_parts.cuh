@@ -82,8 +82,9 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
 // Split rows that are to be multiplied are always left to another kernel.
 template <class Layout, class Mode>
 __device__ inline void FinishWithPart(const RowsParams& params, const Lane<Layout>& at, int row) {
-  if constexpr (Layout::kProduct) return;
-  if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout, Mode>(params, at.tile / Layout::kTile, row);
+  if constexpr (!Layout::kProduct) {
+    if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout, Mode>(params, at.tile / Layout::kTile, row);
+  }
 }
 
 }  // namespace vicinal::cuda
