@@ -195,8 +195,8 @@ shares() { for ((share = 0; share < $3; ++share)); do echo "$1 $2 $share/$3"; do
 run_conformance() {
   local group
   {
-    for group in device field overlap rowwise edge; do shares none "$group" 1; done
-    for group in attention aggregate product message update; do shares none "$group" 6; done
+    for group in device rowwise edge; do shares none "$group" 1; done
+    for group in field overlap product message update attention aggregate; do shares none "$group" 6; done
   } >"$out/jobs"
   run_jobs "$1"
 }
@@ -205,12 +205,10 @@ run_sanitizer() {
   local group
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
   {
-    # `device` holds that a timed step takes the time it should, which it does not under racecheck.
-    for group in field overlap rowwise edge; do shares racecheck "$group" 1; done
-    for group in device field overlap rowwise edge; do shares memcheck "$group" 1; done
-    for group in attention product message update; do shares memcheck "$group" 32; done
+    for group in device rowwise edge; do shares memcheck "$group" 1; shares racecheck "$group" 1; done
+    for group in field overlap product message update attention; do shares memcheck "$group" 32; done
     shares memcheck aggregate 96
-    for group in attention product message update; do shares racecheck "$group" 96; done
+    for group in field overlap product message update attention; do shares racecheck "$group" 96; done
     shares racecheck aggregate 192
   } >"$out/jobs"
   run_jobs "$1"

@@ -433,7 +433,7 @@ void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& z
 }  // namespace
 
 void RunAggregateCases(Gpu& gpu, Report& report) {
-  const std::vector<HostGraph> zoo = GraphZoo();
+  const std::vector<HostGraph> zoo = GraphZoo(report.brief());
   PlainCases(gpu, report, zoo);
   FusedCases(gpu, report, zoo);
   RankOneCases(gpu, report, zoo);

@@ -219,7 +219,7 @@ std::vector<HostGraph> LargerGraphs() {
 void RunAggregateProductCases(Gpu& gpu, Report& report) {
   constexpr std::pair<int64_t, int64_t> kShapes[] = {{3, 2},   {7, 5},  {16, 7},  {16, 1},  {14, 16}, {20, 12},
                                                      {32, 16}, {33, 3}, {48, 11}, {64, 16}, {64, 2}};
-  std::vector<HostGraph> graphs = GraphZoo();
+  std::vector<HostGraph> graphs = GraphZoo(report.brief());
   for (HostGraph& graph : LargerGraphs()) graphs.push_back(std::move(graph));
   int turn = 0;
   for (const HostGraph& graph : graphs) {

@@ -163,7 +163,7 @@ constexpr int64_t kSizes[][2] = {{1, 1},  {1, 7},   {8, 8},  {1, 16},  {3, 5},  
 
 void SizeCases(Gpu& gpu, Report& report, const HostGraph& graph, int* turn) {
   // The plain kernel walks a hub edge by edge: few sizes for the large one, which the fused kernel cuts all the same.
-  const bool large = graph.edges() > 50'000;
+  const bool large = HasHub(graph);
   for (const auto& size : kSizes) {
     if (large && (size[0] * size[1] > 64 || size[1] == 1)) continue;
     for (AttentionKind kind : kKinds) {
@@ -190,7 +190,7 @@ void SizeCases(Gpu& gpu, Report& report, const HostGraph& graph, int* turn) {
 
 void RunAttentionCases(Gpu& gpu, Report& report) {
   int turn = 0;
-  std::vector<HostGraph> graphs = GraphZoo();
+  std::vector<HostGraph> graphs = GraphZoo(report.brief());
   // Around the batches that scores are made in, and the lengths at which rows are cut.
   graphs.push_back(RandomGraph("batch borders", 500,
                                {0,  1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17,  31,  32,  33, 0,
@@ -198,7 +198,7 @@ void RunAttentionCases(Gpu& gpu, Report& report) {
                                8));
   for (const HostGraph& graph : graphs) {
     SizeCases(gpu, report, graph, &turn);
-    if (graph.edges() > 50'000) continue;
+    if (HasHub(graph)) continue;
     for (AttentionKind kind : kKinds) {
       SubsetCases(gpu, report, graph, kind, 8, 8);
       SubsetCases(gpu, report, graph, kind, 1, 64);

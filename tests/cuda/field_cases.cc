@@ -18,6 +18,7 @@ namespace {
 
 // Pieces that end and begin anywhere in the pinned memory, none, empty ones and larger ones than it.
 void SendCases(Gpu& gpu, Report& report) {
+  if (!report.IsMine()) return;
   for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{
            {}, {0}, {1}, {64, 65, 0, 3}, {(1 << 20) - 64, 64, 7}, {100, (3 << 20) + 5, 9, 1 << 20}}) {
     std::vector<std::vector<char>> sent;
@@ -47,6 +48,7 @@ void SendCases(Gpu& gpu, Report& report) {
 
 // Chosen rows of a graph, empty ones and a hub among them; columns, values, or both.
 void GatherCases(Gpu& gpu, Report& report) {
+  if (!report.IsMine()) return;
   std::vector<int64_t> degrees(500);
   for (size_t row = 0; row < degrees.size(); ++row) degrees[row] = static_cast<int64_t>(row % 5 == 0 ? 0 : row % 37);
   degrees[123] = 40'000;
@@ -166,6 +168,7 @@ class PlanRuns {
 
 void PlanCase(Gpu& gpu, Report& report, const testing::FieldModel& test, bool sparse, OrderKind order,
               Storage precision) {
+  if (!report.IsMine()) return;
   testing::ModelMaker maker(kCols, 5);
   const auto features = Upload(gpu, sparse);
   PlanRequest request;

@@ -85,7 +85,7 @@ HostGraph RowsOf(const HostGraph& graph, const std::vector<int64_t>& rows) {
   return part;
 }
 
-std::vector<HostGraph> GraphZoo() {
+std::vector<HostGraph> GraphZoo(bool brief) {
   std::vector<HostGraph> zoo;
   zoo.push_back(FromEdges("one node", 1, {}));
   zoo.push_back(FromEdges("one loop", 1, {{0, 0}}));
@@ -113,8 +113,11 @@ std::vector<HostGraph> GraphZoo() {
   zoo.push_back(RandomGraph("rectangular", 50, even, 4));
   std::shuffle(skewed.begin(), skewed.end(), std::mt19937_64(5));
   zoo.push_back(RandomGraph("skewed", 2000, skewed, 6));
-  zoo.push_back(RandomGraph("hub of 100,000", 700, {4, 0, 100'000, 12, 1}, 7));
+  const int64_t hub = brief ? 12'000 : 100'000;
+  zoo.push_back(RandomGraph("hub of " + std::to_string(hub), 700, {4, 0, hub, 12, 1}, 7));
   return zoo;
 }
+
+bool HasHub(const HostGraph& graph) { return graph.name.starts_with("hub"); }
 
 }  // namespace vicinal::cuda_test

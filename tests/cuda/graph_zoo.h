@@ -10,7 +10,9 @@
 
 namespace vicinal::cuda_test {
 
-std::vector<HostGraph> GraphZoo();
+// `brief`: its hub, for which everything takes longest, has 12,000 edges in place of 100,000.
+std::vector<HostGraph> GraphZoo(bool brief);
+bool HasHub(const HostGraph& graph);
 // `rows` rows of the given numbers of edges to random sources, duplicates and loops included.
 HostGraph RandomGraph(const std::string& name, int64_t cols, const std::vector<int64_t>& degrees, uint64_t seed);
 // The rows `rows` of `graph` as a graph of their own, over the same sources.

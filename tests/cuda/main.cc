@@ -3,8 +3,8 @@
 // registers against the oracle. Needs nothing installed but the driver, so that it can be carried to a GPU machine.
 //   vicinal_cuda_conformance [LIBRARY]
 //       [device|overlap|aggregate|product|attention|message|edge|update|rowwise|field ...] [once] [SHARE/OF]
-// SHARE/OF: only that share (from 0) of the cases of aggregate, product, attention, message and update. once: what is
-// only run again to see equal bits is not, for compute-sanitizer.
+// SHARE/OF: only that share (from 0) of the cases of all groups but device, edge and rowwise. once: for
+// compute-sanitizer (Report::BeBrief).
 // Exit status 77: no GPU here, nothing tested.
 #include <algorithm>
 #include <cstdio>
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     arguments.pop_back();
   }
   if (const auto once = std::find(arguments.begin(), arguments.end(), "once"); once != arguments.end()) {
-    report.RunOnce();
+    report.BeBrief();
     arguments.erase(once);
   }
   return vicinal::cuda_test::Main(library, arguments, report);

@@ -188,8 +188,8 @@ void SubsetCase(Gpu& gpu, Report& report, const HostGraph& graph, const std::vec
 
 void RunMessageCases(Gpu& gpu, Report& report) {
   int turn = 0;
-  for (const HostGraph& graph : GraphZoo()) {
-    const bool large = graph.edges() > 50'000;
+  for (const HostGraph& graph : GraphZoo(report.brief())) {
+    const bool large = HasHub(graph);
     for (Message message : kMessages) {
       for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
         for (int64_t width : {1, 7, 32, 64, 130, 256}) {

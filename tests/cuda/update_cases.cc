@@ -211,8 +211,8 @@ void RunUpdateCases(Gpu& gpu, Report& report) {
   RowCountCases(gpu, report, 140'000, 66, {1, 5'000, 40'000});
   RowCountCases(gpu, report, 7'000, 2'102, {1, 100, 1'000, 2'112, 2'113, 3'169, 4'225, 6'336});
   SparseCases(gpu, report);
-  for (const HostGraph& graph : GraphZoo()) {
-    if (graph.edges() < 50'000) SparseAggregateCases(gpu, report, graph);
+  for (const HostGraph& graph : GraphZoo(report.brief())) {
+    if (!HasHub(graph)) SparseAggregateCases(gpu, report, graph);
   }
 }
 
