@@ -24,7 +24,7 @@ class Report {
   }
   bool IsMine() { return asked_++ % of_ == share_; }
   // For tools that only watch what a run does, and make it take a hundred times as long: nothing is run a second time
-  // for its bits' sake, and a hub has fewer edges.
+  // for its bits' sake, a hub has fewer edges, and how long a step takes is not looked at.
   void BeBrief() { brief_ = true; }
   bool brief() const { return brief_; }
 
