@@ -11,14 +11,14 @@
 namespace vicinal::testing {
 namespace {
 
-std::vector<float> Drawn(int64_t size, uint64_t seed) {
+std::vector<float> DrawnVector(int64_t size, uint64_t seed) {
   std::vector<float> values(size);
   Random r(seed);
   for (float& value : values) value = r.Float();
   return values;
 }
 
-struct Case {
+struct ProductCase {
   const TestGraph& graph;
   Reduce reduce;
   bool weighted;
@@ -26,13 +26,13 @@ struct Case {
 };
 
 // What a case works on. The sums get a bias and an activation, the product another.
-struct Operands {
-  explicit Operands(const Case& c)
+struct ProductOperands {
+  explicit ProductOperands(const ProductCase& c)
       : csr(ToCsr(c.graph)),
         src(c.graph.sources, c.width, 1),
         weight(c.out_width, c.width, 2),
-        row_bias(Drawn(c.width, 3)),
-        bias(Drawn(c.out_width, 4)) {
+        row_bias(DrawnVector(c.width, 3)),
+        bias(DrawnVector(c.out_width, 4)) {
     args.problem.reduce = c.reduce;
     args.problem.weighted = c.weighted;
     args.problem.rows = c.graph.targets;
@@ -48,7 +48,7 @@ struct Operands {
     args.epilogue.activation = {ActivationKind::kLeakyRelu, 0.1f};
   }
 
-  Expected Expect(const Case& c) const {
+  Expected Expect(const ProductCase& c) const {
     Expected rows = OracleAggregate(c.graph, c.weighted, c.reduce, 0.0f, src);
     OracleEpilogue(&row_bias, nullptr, 0.0f, args.row_epilogue.activation, &rows);
     Expected product = OracleProduct(rows, weight);
@@ -70,7 +70,8 @@ std::vector<float> Packed(const K& kernel, const TestMatrix& weight) {
 }
 
 // The reference's sums, stored, and then the reference's product.
-TestMatrix InTwoSteps(const Case& c, const RegisteredKernel<AggregateKernel>& kernel, const Operands& operands) {
+TestMatrix InTwoSteps(const ProductCase& c, const RegisteredKernel<AggregateKernel>& kernel,
+                      const ProductOperands& operands) {
   TestMatrix rows(c.graph.targets, c.width, 5), dst(c.graph.targets, c.out_width, 6);
   AggregateArgs sums = operands.args;
   sums.problem.out_width = 0;
@@ -94,8 +95,8 @@ TEST(AggregateProduct, EqualsTheOracleAndTheTwoStepsThatItStandsFor) {
   for (const TestGraph& graph : Zoo()) {
     for (const Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
       for (const bool weighted : {false, true}) {
-        const Case c = {graph, reduce, weighted, 13, 7};
-        Operands operands(c);
+        const ProductCase c = {graph, reduce, weighted, 13, 7};
+        ProductOperands operands(c);
         for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
           if (!kernel->kernel().RefusesProduct(operands.args.problem).empty()) continue;
           TestMatrix dst(graph.targets, c.out_width, 7);
