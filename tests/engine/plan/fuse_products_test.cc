@@ -18,7 +18,7 @@ using internal::Program;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr AdjacencySpec kGcn = {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnOnes};
+constexpr AdjacencySpec kGcnOnes = {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnOnes};
 
 std::string Never(const Node&, int64_t) { return "no"; }
 std::string Always(const Node&, int64_t) { return {}; }
@@ -29,14 +29,14 @@ Program Fused(ModelMaker& maker, ValueId output, const internal::ProductRefusal&
       refuses);
 }
 
-std::vector<NodeKind> KindsOf(const Program& program) {
+std::vector<NodeKind> NodeKindsOf(const Program& program) {
   std::vector<NodeKind> kinds;
   for (const Node& node : program.nodes) kinds.push_back(node.kind);
   return kinds;
 }
 
 ValueId GcnLayer(ModelMaker& maker, ValueId x, int64_t out) {
-  return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, kGcn));
+  return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, kGcnOnes));
 }
 ValueId TwoGcnLayers(ModelMaker& maker) {
   return GcnLayer(maker, maker.Activate(GcnLayer(maker, 0, 16), ActivationKind::kRelu), 7);
@@ -45,7 +45,7 @@ ValueId TwoGcnLayers(ModelMaker& maker) {
 TEST(FuseProducts, MakesThreeLaunchesOfAGcn) {
   ModelMaker maker(30);
   const Program program = Fused(maker, TwoGcnLayers(maker));
-  ASSERT_THAT(KindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kPropagate));
+  ASSERT_THAT(NodeKindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kPropagate));
   const Node& both = program.nodes[1];
   EXPECT_EQ(both.inputs[0], program.nodes[0].output);
   EXPECT_EQ(both.output, program.nodes[2].inputs[0]);
@@ -64,7 +64,7 @@ TEST(FuseProducts, MakesThreeLaunchesOfAGcn) {
 TEST(FuseProducts, TellsWhyNot) {
   ModelMaker maker(30);
   const Program program = Fused(maker, TwoGcnLayers(maker), Never);
-  EXPECT_THAT(KindsOf(program),
+  EXPECT_THAT(NodeKindsOf(program),
               ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kLinear, NodeKind::kPropagate));
   EXPECT_THAT(program.decisions, ::testing::Contains("l4: multiplied in a step of its own: no"));
 }
@@ -93,12 +93,12 @@ TEST(FuseProducts, LeavesRowsThatDoNotLieInFours) {
   ModelMaker narrow(30);
   const ValueId two = narrow.Activate(narrow.Linear(0, 2, true), ActivationKind::kRelu);
   const Program program = Fused(narrow, narrow.Linear(narrow.Propagate(two, Reduce::kMax), 2, true));
-  EXPECT_THAT(KindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kLinear));
+  EXPECT_THAT(NodeKindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kLinear));
   ModelMaker maker(8);
   const ValueId output = maker.Linear(maker.Propagate(0, Reduce::kMax), 4, true);
   const Program dense =
       FuseProducts(internal::RewriteModel(*maker.Done(output), output, false, {100, 500, 300}), Always);
-  EXPECT_THAT(KindsOf(dense), ElementsAre(NodeKind::kPropagate, NodeKind::kLinear));
+  EXPECT_THAT(NodeKindsOf(dense), ElementsAre(NodeKind::kPropagate, NodeKind::kLinear));
 }
 
 TEST(FuseProducts, KeepWhatIsAddedBeforeTheProduct) {
