@@ -41,14 +41,7 @@ struct Case {
 };
 
 AggregateProblem ProblemOf(const Case& c) {
-  AggregateProblem problem;
-  problem.reduce = c.reduce;
-  problem.weighted = c.weighted || !c.src_scale.empty();
-  problem.source_scaled = !c.src_scale.empty();
-  problem.rows = c.graph.rows;
-  problem.cols = c.graph.cols;
-  problem.edges = c.graph.edges();
-  problem.width = c.src.cols;
+  AggregateProblem problem = AggregationOf(c.graph, c.reduce, c.weighted, !c.src_scale.empty(), c.src.cols);
   problem.storage = c.storage;
   return problem;
 }

@@ -34,28 +34,13 @@ struct Case {
 };
 
 AggregateProblem ProblemOf(const Case& c) {
-  AggregateProblem problem;
-  problem.reduce = c.reduce;
-  problem.weighted = c.weighted || !c.src_scale.empty();
-  problem.source_scaled = !c.src_scale.empty();
-  problem.rows = c.graph.rows;
-  problem.cols = c.graph.cols;
-  problem.edges = c.graph.edges();
-  problem.width = c.src.cols;
+  AggregateProblem problem = AggregationOf(c.graph, c.reduce, c.weighted, !c.src_scale.empty(), c.src.cols);
   problem.out_width = c.weight.rows;
   return problem;
 }
 
 // Rows that begin at multiples of 16 bytes, as a plan's do.
 MatrixLayout InFours(int64_t cols) { return {0, (4 - cols % 4) % 4}; }
-
-template <class K>
-DeviceArray<char> Packed(Gpu& gpu, const K& kernel, const HostMatrix& weight) {
-  std::vector<char> packed(kernel.PackedBytes(weight.rows, weight.cols));
-  std::vector<float> copy = weight.values;
-  kernel.Pack({copy.data(), weight.rows, weight.cols, weight.cols}, packed.data());
-  return DeviceArray<char>(*gpu.device, packed);
-}
 
 using Aggregation = RegisteredKernel<AggregateKernel>;
 

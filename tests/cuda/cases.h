@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "tests/cuda/device_run.h"
 #include "tests/cuda/oracle.h"
@@ -32,6 +33,29 @@ inline const RegisteredKernel<DenseUpdateKernel>& ExactProduct(const Gpu& gpu) {
   return **std::find_if(kernels.begin(), kernels.end(), [](const auto& kernel) {
     return kernel->kernel().Refuses({1, 1, 1}).empty();
   });
+}
+
+// W as `kernel` packs it, on the device.
+template <class K>
+DeviceArray<char> Packed(Gpu& gpu, const K& kernel, const HostMatrix& weight) {
+  std::vector<char> packed(kernel.PackedBytes(weight.rows, weight.cols));
+  std::vector<float> copy = weight.values;
+  kernel.Pack({copy.data(), weight.rows, weight.cols, weight.cols}, packed.data());
+  return DeviceArray<char>(*gpu.device, packed);
+}
+
+// Of float32 rows of `width` columns. source_scaled: by factors of the sources, in place of the graph's weights.
+inline AggregateProblem AggregationOf(const HostGraph& graph, Reduce reduce, bool weighted, bool source_scaled,
+                                      int64_t width) {
+  AggregateProblem problem;
+  problem.reduce = reduce;
+  problem.weighted = weighted || source_scaled;
+  problem.source_scaled = source_scaled;
+  problem.rows = graph.rows;
+  problem.cols = graph.cols;
+  problem.edges = graph.edges();
+  problem.width = width;
+  return problem;
 }
 
 // Bias, addend and activation on the device. The addend lies as dst does; `in_place`: it is dst.

@@ -8,15 +8,6 @@
 namespace vicinal::cuda_test {
 namespace {
 
-// W as `kernel` packs it, on the device.
-template <class K>
-DeviceArray<char> Packed(Gpu& gpu, const K& kernel, const HostMatrix& weight) {
-  std::vector<char> packed(kernel.PackedBytes(weight.rows, weight.cols));
-  std::vector<float> copy = weight.values;
-  kernel.Pack({copy.data(), weight.rows, weight.cols, weight.cols}, packed.data());
-  return DeviceArray<char>(*gpu.device, packed);
-}
-
 HostEpilogue FullEpilogue(int64_t rows, int64_t cols) {
   HostEpilogue epilogue;
   epilogue.bias = RandomVector(cols, 31);

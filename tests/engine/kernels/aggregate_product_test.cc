@@ -11,13 +11,6 @@
 namespace vicinal::testing {
 namespace {
 
-std::vector<float> DrawnVector(int64_t size, uint64_t seed) {
-  std::vector<float> values(size);
-  Random r(seed);
-  for (float& value : values) value = r.Float();
-  return values;
-}
-
 struct ProductCase {
   const TestGraph& graph;
   Reduce reduce;
@@ -31,8 +24,8 @@ struct ProductOperands {
       : csr(ToCsr(c.graph)),
         src(c.graph.sources, c.width, 1),
         weight(c.out_width, c.width, 2),
-        row_bias(DrawnVector(c.width, 3)),
-        bias(DrawnVector(c.out_width, 4)) {
+        row_bias(RandomVector(c.width, 3)),
+        bias(RandomVector(c.out_width, 4)) {
     args.problem.reduce = c.reduce;
     args.problem.weighted = c.weighted;
     args.problem.rows = c.graph.targets;

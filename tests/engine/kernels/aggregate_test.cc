@@ -84,13 +84,6 @@ struct StoredRows {
   std::vector<uint16_t> bits;
 };
 
-std::vector<float> RandomVector(int64_t size, uint64_t seed) {
-  std::vector<float> values(size);
-  Random r(seed);
-  for (float& value : values) value = r.Float();
-  return values;
-}
-
 struct Case {
   const TestGraph& graph;
   int64_t width;

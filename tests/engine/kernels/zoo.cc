@@ -32,6 +32,13 @@ void LimitInstructionSet() {
 
 }  // namespace
 
+std::vector<float> RandomVector(int64_t size, uint64_t seed) {
+  std::vector<float> values(size);
+  Random r(seed);
+  for (float& value : values) value = r.Float();
+  return values;
+}
+
 std::vector<TestGraph> Zoo() {
   std::vector<TestGraph> zoo = {
       {"one_node", 1, 1, {}},

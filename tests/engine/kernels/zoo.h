@@ -41,6 +41,7 @@ class Random {
  private:
   SplitMix64 bits_;
 };
+std::vector<float> RandomVector(int64_t size, uint64_t seed);
 
 // One node, no edges, loops, duplicates, a star either way, a path, a hub beside empty rows, directed, disconnected,
 // bipartite, complete, random.
