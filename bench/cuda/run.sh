@@ -12,7 +12,9 @@
 # --quick: two small graphs and few widths. --graphs: names that vicinal_bench_graphs knows.
 # --bundle: the folder that deploy/bundle.sh made; left out where this script lies in one. --data: tests/data.
 # More by environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of those below), VICINAL_MODEL_FLAGS,
-# VICINAL_LIMIT_<STAGE> in seconds, PYTHON. A table of the stages comes last; exit status 1 when one failed.
+# VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES for some of the GPUs, VICINAL_JOBS: the file jobs_left of
+# an earlier run, for the stages conformance and sanitizer to go on with. A table of the stages comes last; exit status
+# 1 when one failed.
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
@@ -27,7 +29,7 @@ python="${PYTHON:-python3}"
 table=""
 failed=0
 
-usage() { sed -n '3,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [[ $# -gt 0 ]]; do
@@ -147,46 +149,51 @@ run_server() {
 # job GPU SECONDS TOOL GROUP SHARE: one group of conformance cases, or a share of it, by itself (TOOL none) or under one
 # tool of compute-sanitizer, where nothing is run twice. A line is printed of those that failed or did not end.
 job() {
-  local log="$out/$3_$4_${5/\//_of_}.log" command=() status=0
+  local log="$out/$3_$4_${5/\//_of_}.log" command=() status=0 begin=$SECONDS
   local cases=("$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$4")
   if [[ $3 != none ]]; then
     command=(compute-sanitizer --tool "$3" --print-limit 20 --error-exitcode 9)
     [[ $3 == memcheck ]] && command+=(--report-api-errors no)  # calls that are refused on purpose are no errors
+    [[ $3 == racecheck ]] && command+=(--racecheck-num-workers 1)  # not as many threads as there are cores, in each
     cases+=(once)
   fi
   CUDA_VISIBLE_DEVICES="$1" limited "$2" "${command[@]}" "${cases[@]}" "$5" >"$log" 2>&1 || status=$?
   case $status in
-    0) rm "$log"; echo "$3 $4" >>"$out/jobs_done" ;;
-    124 | 137) echo "$3 $4 $5: did not end in time" ;;
+    0) echo "$3 $4 $((SECONDS - begin)) $(awk '$1 == "all" { print $2 }' "$log")" >>"$out/jobs_done"; rm "$log" ;;
+    124 | 137) echo "$3 $4 $5: did not end in $((SECONDS - begin)) s"; echo "$3 $4 $5" >>"$out/jobs_left" ;;
     *) echo "$3 $4 $5: status $status, see $log"; touch "$out/jobs_failed" ;;
   esac
 }
 
 # run_jobs SECONDS: those in $out/jobs ("TOOL GROUP SHARE"), side by side, for most of a case's time is the host's; as many
-# as there are cores, but no more than 12 to a GPU. What was not begun in time is left there.
+# as there are cores, but no more than 12 to a GPU. What did not end, or was not begun, in time is in $out/jobs_left.
 run_jobs() {
-  local end=$((SECONDS + $1)) gpus workers worker count left
+  local end=$((SECONDS + $1)) gpus workers worker count
+  [[ -z "${VICINAL_JOBS:-}" ]] || cp "$VICINAL_JOBS" "$out/jobs"
   count=$(wc -l <"$out/jobs")
-  gpus=$(nvidia-smi -L | wc -l)
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=index --format=csv,noheader | paste -sd,)}"
   workers=$(($(nproc) - 2))
-  ((workers > 12 * gpus)) && workers=$((12 * gpus))
+  ((workers > 12 * ${#gpus[@]})) && workers=$((12 * ${#gpus[@]}))
   ((workers < 1)) && workers=1
-  rm -f "$out/jobs_failed" "$out/jobs_done"
+  rm -f "$out"/jobs_{failed,done,left}
+  touch "$out"/jobs_{done,left}
   for ((worker = 0; worker < workers; ++worker)); do
     while ((SECONDS < end)); do
       # shellcheck disable=SC2016  # the inner shell's
       next="$(flock "$out/jobs_lock" sh -c 'sed -n 1p "$1" && sed -i 1d "$1"' sh "$out/jobs")"
       [[ -n "$next" ]] || break
       # shellcheck disable=SC2086  # three words
-      job $((worker % gpus)) $((end - SECONDS + 1)) $next
+      job "${gpus[worker % ${#gpus[@]}]}" $((end - SECONDS + 1)) $next
     done &
   done
   wait
-  sort "$out/jobs_done" | uniq -c | sed 's/$/: shares without a finding/'
-  left=$(wc -l <"$out/jobs")
-  echo "$((count - left)) of $count begun, $(wc -l <"$out/jobs_done") ended well, $workers side by side"
+  cat "$out/jobs" >>"$out/jobs_left"
+  awk '{ name = $1 " " $2; ++n[name]; sum[name] += $3; cases[name] += $4; if ($3 > most[name]) most[name] = $3 }
+       END { for (name in n) printf "%s: %d shares, %d cases without a finding, %d s in all, %d s the longest\n", name, n[name], cases[name], sum[name], most[name] }' \
+    "$out/jobs_done" | sort
+  echo "$(wc -l <"$out/jobs_done") of $count ended well, $(wc -l <"$out/jobs_left") left, $workers side by side"
   [[ ! -e "$out/jobs_failed" ]] || return 1
-  (($(wc -l <"$out/jobs_done") == count)) || return 124
+  [[ ! -s "$out/jobs_left" ]] || return 124
 }
 
 # shares TOOL GROUP N: a group's jobs.
@@ -208,8 +215,8 @@ run_sanitizer() {
     for group in device rowwise edge; do shares memcheck "$group" 1; shares racecheck "$group" 1; done
     for group in field overlap product message update attention; do shares memcheck "$group" 32; done
     shares memcheck aggregate 96
-    for group in field overlap product message update attention; do shares racecheck "$group" 96; done
-    shares racecheck aggregate 192
+    for group in update overlap attention aggregate; do shares racecheck "$group" 96; done
+    for group in product message field; do shares racecheck "$group" 32; done
   } >"$out/jobs"
   run_jobs "$1"
 }

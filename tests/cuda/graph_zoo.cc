@@ -109,7 +109,7 @@ std::vector<HostGraph> GraphZoo(bool brief) {
   std::vector<int64_t> even(333), skewed(2000);
   for (size_t i = 0; i < even.size(); ++i) even[i] = static_cast<int64_t>(i % 17);
   for (size_t i = 0; i < skewed.size(); ++i)
-    skewed[i] = static_cast<int64_t>(9000 / (i + 1)) + static_cast<int64_t>(i % 3);
+    skewed[i] = static_cast<int64_t>((brief ? 2500 : 9000) / (i + 1)) + static_cast<int64_t>(i % 3);
   zoo.push_back(RandomGraph("rectangular", 50, even, 4));
   std::shuffle(skewed.begin(), skewed.end(), std::mt19937_64(5));
   zoo.push_back(RandomGraph("skewed", 2000, skewed, 6));

@@ -10,7 +10,8 @@
 
 namespace vicinal::cuda_test {
 
-// `brief`: its hub, for which everything takes longest, has 12,000 edges in place of 100,000.
+// `brief`: what everything takes longest for has fewer edges, the hub 12,000 in place of 100,000, the skewed graph a
+// third.
 std::vector<HostGraph> GraphZoo(bool brief);
 bool HasHub(const HostGraph& graph);
 // `rows` rows of the given numbers of edges to random sources, duplicates and loops included.

@@ -165,6 +165,7 @@ Case MakeCase(const HostGraph& graph, Message message, Reduce reduce, int64_t wi
 
 // Some rows as a graph of their own: the same bits.
 void SubsetCase(Gpu& gpu, Report& report, const HostGraph& graph, const std::vector<int64_t>& widths) {
+  if (!report.IsMine()) return;
   std::vector<int64_t> rows;
   for (int64_t row = graph.rows - 1; row >= 0; row -= 3) rows.push_back(row);
   const HostGraph part = RowsOf(graph, rows);

@@ -24,7 +24,8 @@ class Report {
   }
   bool IsMine() { return asked_++ % of_ == share_; }
   // For tools that only watch what a run does, and make it take a hundred times as long: nothing is run a second time
-  // for its bits' sake, a hub has fewer edges, and how long a step takes is not looked at.
+  // for its bits' sake, the largest graphs have fewer edges, cases that differ by numbers alone run in one shape, and
+  // how long a step takes is not looked at.
   void BeBrief() { brief_ = true; }
   bool brief() const { return brief_; }
 
@@ -43,7 +44,8 @@ class Report {
   // One case that two results are equal bit by bit.
   void CheckSame(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& want);
   void CheckTrue(const std::string& operation, const std::string& what, bool ok);
-  // Prints a line per operation; true when no case failed.
+  // Prints a line per operation; true when no case failed. There must be one, but for a share of none: cases that no
+  // kernel takes are shared out, too.
   bool Summary() const;
 
  private:
