@@ -28,6 +28,18 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_THAT(out(), HasSubstr("READY"));
 }
 
+TEST_F(RunTest, IdsAreQuotedInTheMapAndInTheUsersFile) {
+  ASSERT_TRUE(WriteFile("e.csv", "\"Doe, John\",ann\nann,\"\"\"x\"\"\"\n").ok());
+  ASSERT_TRUE(WriteFile("ids.csv", "ann\r\n\"Doe, John\"\r\n\"\"\"x\"\"\"\r\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.csv --name g --ids ids.csv"), kExitOk) << err();
+  EXPECT_THAT(*ReadFile("g.ids.txt"), HasSubstr("\nann\n\"Doe, John\"\n\"\"\"x\"\"\"\n"));
+  ASSERT_TRUE(WriteFile("nodes", "\"x\"\nDoe, John\n\"Doe, John\",ann\n").ok());
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes @nodes --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["nodes"].dump(), R"(["\"x\"","Doe, John","Doe, John","ann"])");
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  EXPECT_EQ(server_.seen().classify.nodes().ids(1), 1);
+}
+
 TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   ASSERT_TRUE(WriteFile("e.txt", "follower followee\nann bob\nbob carl\n").ok());
   EXPECT_EQ(Vicinal("graph upload e.txt --name g"), kExitUsage);
