@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/address.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/health.h"
@@ -98,7 +99,8 @@ Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
-  if (options.target.empty()) return absl::InvalidArgumentError("the server's address is empty");
+  const absl::Status address = CheckAddress(options.target);
+  if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("the server's address ", address.message()));
   if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
   for (const char c : options.token) {
     if (c < 0x21 || c > 0x7e) {
