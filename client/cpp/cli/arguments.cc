@@ -58,10 +58,13 @@ const Option* FindOption(const std::vector<Option>& own, const std::vector<Optio
 }
 
 absl::Status CheckValue(const Option& option, const std::string& value) {
-  int64_t integer;
+  int64_t integer = 0;
   double number;
   if (option.kind == OptionKind::kInteger && !ParseInt(value, &integer)) {
     return Usage(absl::StrCat("--", option.name, " needs a whole number, not '", value, "'"));
+  }
+  if (option.kind == OptionKind::kInteger && integer < option.least) {
+    return Usage(absl::StrCat("--", option.name, " is at least ", option.least, ", not ", integer));
   }
   if (option.kind == OptionKind::kNumber && !ParseDouble(value, &number)) {
     return Usage(absl::StrCat("--", option.name, " needs a number, not '", value, "'"));
@@ -127,6 +130,11 @@ void AppendOption(const Option& option, std::string* text) {
 
 }  // namespace
 
+Option AtLeast(int64_t least, Option option) {
+  option.least = least;
+  return option;
+}
+
 std::string Arguments::Text(std::string_view option, std::string_view otherwise) const {
   const auto found = values_.find(option);
   return found == values_.end() ? std::string(otherwise) : found->second.back();
@@ -180,7 +188,8 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
     }
     CLIENT_RETURN_IF_ERROR(CheckValue(*option, split.value));
     std::vector<std::string>& values = arguments.values_[option->name];
-    before = option;
+    // Those of all commands may have stood before the command, and `found.rest` does not tell.
+    before = FindOption(syntax.options, {}, option->name);
     if (!values.empty() && !option->repeated) return Usage(absl::StrCat("--", option->name, " was given twice"));
     values.push_back(split.value);
   }
@@ -205,6 +214,9 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
   Found found;
   std::vector<std::string> known;
   for (const Syntax& command : commands) known.push_back(command.command);
+  // What may have been meant: a whole command, or the group that one begins with.
+  std::vector<std::string> candidates = known;
+  for (const std::string& command : known) candidates.push_back(command.substr(0, command.find(' ')));
   std::string name;
   for (size_t i = 0; i < words.size(); ++i) {
     const bool command_open = found.index < 0;
@@ -230,7 +242,7 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
       }
       const bool prefix = std::any_of(known.begin(), known.end(),
                                       [&](const std::string& command) { return command.rfind(name + " ", 0) == 0; });
-      if (!prefix) return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, known, "")));
+      if (!prefix) return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, candidates, "")));
     }
   }
   if (found.index >= 0) return found;

@@ -91,6 +91,15 @@ TEST(ArgumentsTest, ErrorsSuggest) {
   EXPECT_THAT(Error({"f", "--name=g", "--order", "best"}), HasSubstr("one of none, rcm, not 'best'"));
 }
 
+TEST(ArgumentsTest, NumbersHaveTheirLeast) {
+  const Syntax syntax = {"cut", {}, "", "", {AtLeast(1, {"batch", OptionKind::kInteger, "N", ""})}};
+  EXPECT_EQ(ParseArguments(syntax, {}, {"--batch", "1"})->Integer("batch", 0), 1);
+  for (const char* bad : {"0", "-7"}) {
+    EXPECT_EQ(ParseArguments(syntax, {}, {"--batch", bad}).status().message(),
+              std::string("--batch is at least 1, not ") + bad);
+  }
+}
+
 TEST(ArgumentsTest, FindsTheCommand) {
   const auto found = FindCommand(Syntaxes(), Global(), {"--server", "h:1", "graph", "--json", "upload", "f", "--x"});
   ASSERT_TRUE(found.ok()) << found.status();
@@ -118,6 +127,7 @@ TEST(ArgumentsTest, UnknownCommands) {
   EXPECT_EQ(error({}), "a command is needed");
   EXPECT_EQ(error({"statsu"}), "there is no command 'statsu'; did you mean status?");
   EXPECT_EQ(error({"graph", "lisst"}), "there is no command 'graph lisst'; did you mean graph list?");
+  EXPECT_EQ(error({"garph", "list"}), "there is no command 'garph'; did you mean graph?");
   EXPECT_EQ(error({"graph"}), "'graph' needs one of: upload, list");
   EXPECT_EQ(error({"--name", "graph"}), "the command comes before --name");
 }

@@ -26,6 +26,27 @@ TEST_F(RunTest, OutIsRefusedUnlessItIsNpyOrNpz) {
   EXPECT_THAT(err(), HasSubstr("must end in .npy or .npz"));
 }
 
+TEST_F(RunTest, OutIsRefusedBeforeTheWorkWhereItCannotBeWritten) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  for (const char* name : {"nowhere/e.npy", "nowhere/e.npz"}) {
+    EXPECT_EQ(Vicinal(std::string("classify --graph g --model m --nodes 1 --out ") + name), kExitUsage);
+    EXPECT_THAT(err(), HasSubstr(std::string(name) + ": cannot write: No such file or directory"));
+  }
+  EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 0) << "nothing was asked";
+}
+
+TEST_F(RunTest, FilesOfNodesAreMarked) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_TRUE(WriteFile("nodes.txt", "1\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes nodes.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("'nodes.txt' is a file: say --nodes @nodes.txt"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes @"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--nodes @FILE needs the name of a file"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes @nodes.txt"), kExitOk) << err();
+}
+
 TEST_F(RunTest, AllNodesComeAsAStream) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --num_nodes 25"), kExitOk) << err();
