@@ -32,11 +32,14 @@ struct Client::Impl {
         server(v1::ServerService::NewStub(channel.grpc())) {}
 
   // The size to cut chunks to: the option, or the server's limit when that is smaller. A server that cannot be reached
-  // is reported here, before anything is read twice; one that does not tell its limits is taken at the option's word.
+  // or does not answer is reported here, before an upload without a deadline waits for it; one that does not tell its
+  // limits is taken at the option's word.
   absl::StatusOr<int64_t> ChunkBytes() const {
     const auto capabilities =
         channel.Call(server.get(), &ServerStub::GetCapabilities, v1::GetCapabilitiesRequest(), std::string());
-    if (absl::IsUnavailable(capabilities.status())) return capabilities.status();
+    if (absl::IsUnavailable(capabilities.status()) || absl::IsDeadlineExceeded(capabilities.status())) {
+      return capabilities.status();
+    }
     int64_t bytes = channel.options().chunk_bytes;
     if (!capabilities.ok()) return bytes;
     for (const v1::Limit& limit : capabilities->limits()) {

@@ -35,6 +35,11 @@ TEST_F(RunTest, ATimeoutUnderAMillisecondIsStillOne) {
             kExitUnavailable);
   EXPECT_THAT(err(), HasSubstr("DEADLINE_EXCEEDED: the server at " + target + " did not answer in time"));
   EXPECT_THAT(err(), HasSubstr("--timeout SECONDS allows more time"));
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  EXPECT_EQ(cli::Run({"graph", "upload", "e.txt", "--name", "g", "--timeout", "0.0001", "--server", target}, out_, err_,
+                     false),
+            kExitUnavailable)
+      << "an upload has no deadline, but does not begin where nothing answers";
   close(mute);
 }
 
