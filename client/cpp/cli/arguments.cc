@@ -60,6 +60,10 @@ const Option* FindOption(const std::vector<Option>& own, const std::vector<Optio
 absl::Status CheckValue(const Option& option, const std::string& value) {
   int64_t integer = 0;
   double number;
+  // What a script leaves empty is not what it meant: features left out, another feature set.
+  if (option.kind == OptionKind::kText && value.empty()) {
+    return Usage(absl::StrCat("--", option.name, " needs a value: ", option.value_name));
+  }
   if (option.kind == OptionKind::kInteger && !ParseInt(value, &integer)) {
     return Usage(absl::StrCat("--", option.name, " needs a whole number, not '", value, "'"));
   }
@@ -165,6 +169,7 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
   const Option* before_extra = nullptr;  // the same, of the first positional too many
   for (size_t i = 0; i < words.size(); ++i) {
     if (options_end || !IsOption(words[i])) {
+      if (words[i].empty()) return Usage(absl::StrCat("'", syntax.command, "' was given an empty word"));
       arguments.positionals_.push_back(words[i]);
       if (arguments.positionals_.size() == syntax.positionals.size() + 1) before_extra = before;
       before = nullptr;

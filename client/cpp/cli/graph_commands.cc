@@ -113,6 +113,9 @@ absl::Status UploadGraph(const Context& context) {
   if (graph.ids) {
     context.out << "ids: the file's own ids are kept in " << ids_path
                 << "; classify and embed speak them where that file lies (--ids FILE names it elsewhere)\n";
+  } else if (args.Has("ids_out")) {
+    context.out << "ids: the nodes' are 0.." << graph.node_count - 1 << ", so there is no map to keep in " << ids_path
+                << '\n';
   }
   return absl::OkStatus();
 }

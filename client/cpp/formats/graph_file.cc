@@ -45,6 +45,12 @@ absl::Status CheckOnlyEdgeLists(const std::string& path, const GraphFileOptions&
   return absl::OkStatus();
 }
 
+// What only MatrixMarket files leave open.
+absl::Status CheckOnlyMatrices(const std::string& path, const GraphFileOptions& options) {
+  if (options.matrix_rows == MatrixRows::kTarget) return absl::OkStatus();
+  return FileError(path, 0, "--mtx_rows goes with MatrixMarket files only");
+}
+
 // Rows of the first array that tells N; -1 when none does.
 absl::StatusOr<int64_t> NodeCountOf(const Npz& npz, const std::optional<Features>& features) {
   for (const char* name : {"y", "graph_id"}) {
@@ -110,6 +116,7 @@ absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::strin
     }
     return file;
   }
+  CLIENT_RETURN_IF_ERROR(CheckOnlyMatrices(path, options));
   EdgeListOptions list;
   list.titles = options.titles;
   list.node_count = options.node_count;
@@ -141,6 +148,7 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
   EdgeFile file;
   if (format == GraphFormat::kNpz) {
     CLIENT_RETURN_IF_ERROR(CheckOnlyEdgeLists(path, options));
+    CLIENT_RETURN_IF_ERROR(CheckOnlyMatrices(path, options));
     CLIENT_ASSIGN_OR_RETURN(file, ReadNpzGraph(path, options, &graph.features));
   } else {
     CLIENT_ASSIGN_OR_RETURN(file, ReadTextGraph(path, text, format, options, graph.features));

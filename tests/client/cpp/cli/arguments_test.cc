@@ -88,6 +88,8 @@ TEST(ArgumentsTest, ErrorsSuggest) {
   EXPECT_THAT(Error({"f", "--name=g", "--replace=yes"}), HasSubstr("takes no value"));
   EXPECT_THAT(Error({"f", "--name=g", "--top_k", "three"}), HasSubstr("a whole number, not 'three'"));
   EXPECT_THAT(Error({"f", "--name=g", "--share="}), HasSubstr("needs a number"));
+  EXPECT_THAT(Error({"f", "--name="}), HasSubstr("--name needs a value: NAME"));
+  EXPECT_THAT(Error({"", "--name=g"}), HasSubstr("was given an empty word"));
   EXPECT_THAT(Error({"f", "--name=g", "--order", "best"}), HasSubstr("one of none, rcm, not 'best'"));
 }
 

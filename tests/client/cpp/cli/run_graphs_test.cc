@@ -24,6 +24,8 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_EQ(server_.seen().graph_spec.reorder(), v1::REORDER_RCM);
   EXPECT_EQ(server_.Uploaded("edge_index").size(), 2u * 4 * sizeof(int32_t));
   EXPECT_FALSE(ReadFile("g.ids.txt").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --ids_out map.txt"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("ids: the nodes' are 0..2, so there is no map to keep in map.txt\n"));
   ASSERT_EQ(Vicinal("graph list"), kExitOk);
   EXPECT_THAT(out(), HasSubstr("READY"));
 }
@@ -52,6 +54,8 @@ TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --titles maybe"), kExitUsage);
   EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --titles yes"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("edge lists only"));
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --mtx_rows source"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("e.txt: --mtx_rows goes with MatrixMarket files only"));
 }
 
 TEST_F(RunTest, EveryOrderCanBeAskedFor) {
