@@ -101,6 +101,14 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& kn
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", prefix, nearest, "?");
 }
 
+// Whole commands, and the groups that they begin with.
+std::vector<std::string> WithGroups(std::vector<std::string> commands) {
+  const size_t count = commands.size();
+  commands.reserve(2 * count);
+  for (size_t i = 0; i < count; ++i) commands.push_back(commands[i].substr(0, commands[i].find(' ')));
+  return commands;
+}
+
 std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vector<Option>& global) {
   std::vector<std::string> names = {"help"};
   for (const Option& option : own) names.push_back(option.name);
@@ -218,10 +226,8 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
                                   const std::vector<std::string>& words) {
   Found found;
   std::vector<std::string> known;
+  known.reserve(commands.size());
   for (const Syntax& command : commands) known.push_back(command.command);
-  // What may have been meant: a whole command, or the group that one begins with.
-  std::vector<std::string> candidates = known;
-  for (const std::string& command : known) candidates.push_back(command.substr(0, command.find(' ')));
   std::string name;
   for (size_t i = 0; i < words.size(); ++i) {
     const bool command_open = found.index < 0;
@@ -247,7 +253,8 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
       }
       const bool prefix = std::any_of(known.begin(), known.end(),
                                       [&](const std::string& command) { return command.rfind(name + " ", 0) == 0; });
-      if (!prefix) return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, candidates, "")));
+      if (!prefix)
+        return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, WithGroups(known), "")));
     }
   }
   if (found.index >= 0) return found;

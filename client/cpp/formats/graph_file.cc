@@ -89,8 +89,8 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
   EdgeFile file;
   CLIENT_RETURN_IF_ERROR(ReadEdgeIndex(npz, path, &file.edges));
   absl::StatusOr<Features> own = ReadFeatures(npz, path);
-  if (own.ok() && !*features) *features = *std::move(own);
   if (!own.ok() && !absl::IsNotFound(own.status())) return own.status();
+  if (own.ok() && !*features) *features = *std::move(own);
   CLIENT_ASSIGN_OR_RETURN(file.node_count, NodeCountOf(npz, *features));
   if (options.node_count) {
     file.node_count = *options.node_count;

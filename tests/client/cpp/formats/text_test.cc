@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
+#include <vector>
 
 namespace vicinal::client {
 namespace {
@@ -72,6 +74,20 @@ TEST(TextTest, FieldsAreQuotedWhereTheyMustBe) {
   for (const char* word : {"", " a", "a\t", "a,b", ",", "\"", "\",\"", "say \"hi\"", "\xC3\xA9"}) {
     EXPECT_THAT(Fields(QuoteField(word), ','), ElementsAre(word));
     EXPECT_THAT(Fields(QuoteField(word) + "," + QuoteField(word), ','), ElementsAre(word, word));
+  }
+}
+
+TEST(TextTest, WhateverIsQuotedIsReadBack) {
+  std::mt19937 random(7);
+  const std::string alphabet("a\" ,\t'#\xC3;", 9);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::string> words(1 + random() % 3);
+    std::string line;
+    for (std::string& word : words) {
+      for (size_t left = random() % 6; left > 0; --left) word += alphabet[random() % alphabet.size()];
+      line += (line.empty() ? "" : ",") + QuoteField(word);
+    }
+    ASSERT_EQ(Fields(line, ','), words) << line;
   }
 }
 
