@@ -11,6 +11,7 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/execution.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/formats/status_macros.h"
@@ -78,6 +79,7 @@ absl::Status ClassifyGraphs(const Context& context) {
   const Arguments& args = context.args;
   if (args.Has("out")) CLIENT_RETURN_IF_ERROR(CheckAnswerPath(args.Text("out")));
   CLIENT_ASSIGN_OR_RETURN(const GraphBatchData data, ReadGraphBatch(args.Positional(0)));
+  CLIENT_RETURN_IF_ERROR(CheckFinite(data.features, args.Positional(0), {}));
   CLIENT_ASSIGN_OR_RETURN(v1::ClassifyGraphsRequest request, MakeRequest(args));
   const auto graphs = static_cast<int64_t>(data.ptr.size()) - 1;
   if (graphs == 0) return absl::InvalidArgumentError(absl::StrCat(args.Positional(0), ": holds no graphs"));

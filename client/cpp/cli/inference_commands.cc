@@ -35,6 +35,9 @@ struct Query {
 absl::StatusOr<Query> ReadQuery(const Context& context) {
   const Arguments& args = context.args;
   if (args.Has("out")) CLIENT_RETURN_IF_ERROR(CheckAnswerPath(args.Text("out")));
+  if (args.Has("features") && args.Has("feature_set")) {
+    return absl::InvalidArgumentError("--features and --feature_set exclude each other");
+  }
   Query query;
   CLIENT_ASSIGN_OR_RETURN(query.ids, FindIds(context, args.Text("graph")));
   if (args.Has("mask")) {
@@ -214,7 +217,8 @@ std::vector<Option> QueryOptions() {
       {"ids", OptionKind::kText, "FILE",
        "the map of the graph's own ids; GRAPH.ids.txt in this folder is found by itself; none: row numbers"},
       {"feature_set", OptionKind::kText, "NAME", "stored feature set; default unless said"},
-      {"features", OptionKind::kText, "FILE", "features of all nodes, for this request (.npz or .npy)"},
+      {"features", OptionKind::kText, "FILE",
+       "features of all nodes, for this request, in place of a stored set (.npz or .npy)"},
       {"repeat", OptionKind::kInteger, "TIMES", "ask so often and show the latency"},
       {"out", OptionKind::kText, "FILE", "keep all rows: FILE.npy the main matrix, FILE.npz every one"}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) options.push_back(std::move(option));

@@ -162,7 +162,7 @@ const std::vector<Option>& GlobalOptions() {
       {"server", OptionKind::kText, "HOST:PORT",
        "where the server listens; unless said VICINAL_SERVER of the environment, or 127.0.0.1:8500"},
       {"token_file", OptionKind::kText, "FILE", "file with the bearer token to send"},
-      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads excepted; 60 unless said"},
+      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads and tuning excepted; 60 unless said"},
       {"json", OptionKind::kFlag, "", "print one JSON document instead of text, errors too (on stderr)"},
   };
   return *options;
