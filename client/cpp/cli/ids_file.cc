@@ -104,7 +104,8 @@ bool IsOf(const IdMap& ids, const v1::Graph& about) {
 }
 
 // The map of --ids FILE.
-absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1::Graph& about) {
+absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1::Graph& about,
+                                                std::vector<std::string>* notes) {
   const std::string path = context.args.Text("ids");
   CLIENT_ASSIGN_OR_RETURN(IdMap ids, IdMap::Load(path));
   const std::string named = absl::StrCat("graph ", about.name(), ", ");
@@ -122,20 +123,21 @@ absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1
                        absl::StrCat("holds other ids, or in another order, than graph '", about.name(),
                                     "' was uploaded with; --ids none takes row numbers"));
     }
-    context.err << "note: " << path << " was not checked: nothing on the server says what ids graph '" << about.name()
-                << "' has; line i of the file (from 0) is taken for node i\n";
+    notes->push_back(absl::StrCat(path, " was not checked: nothing on the server says what ids graph '", about.name(),
+                                  "' has; line i of the file (from 0) is taken for node i"));
   }
   return std::optional<IdMap>(std::move(ids));
 }
 
 // No map fits. What --nodes names may be meant as ids or as row numbers: guessing would answer for other nodes.
-absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const std::string& why) {
+absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const std::string& why,
+                                                std::vector<std::string>* notes) {
   if (context.args.Text("nodes", "all") != "all") {
     return absl::InvalidArgumentError(absl::StrCat(why,
                                                    ", so --nodes could mean its ids or row numbers: --ids FILE names "
                                                    "the map to use, --ids none takes row numbers"));
   }
-  context.err << "note: " << why << "; the answer speaks row numbers (--ids FILE names the map to use)\n";
+  notes->push_back(absl::StrCat(why, "; the answer speaks row numbers (--ids FILE names the map to use)"));
   return std::optional<IdMap>();
 }
 
@@ -160,21 +162,27 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
   return CheckWritable(path);
 }
 
-absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph) {
+absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,
+                                             std::vector<std::string>* notes) {
   if (context.args.Text("ids") == "none") return std::optional<IdMap>();
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
-  if (context.args.Has("ids")) return LoadForced(context, about);
+  if (context.args.Has("ids")) return LoadForced(context, about, notes);
   const std::string path = DefaultIdsPath(graph);
   if (!Exists(path)) {
     if (about.ids_digest().empty()) return std::optional<IdMap>();
-    return WithoutMap(context, absl::StrCat("graph '", graph, "' was uploaded with ids of its own, and their map ",
-                                            path, " is not in this folder"));
+    return WithoutMap(context,
+                      absl::StrCat("graph '", graph, "' was uploaded with ids of its own, and their map ", path,
+                                   " is not in this folder"),
+                      notes);
   }
   absl::StatusOr<IdMap> ids = IdMap::Load(path);
-  if (!ids.ok() || !IsOf(*ids, about)) {
-    return WithoutMap(context, absl::StrCat(path, " belongs to another version of the graph"));
+  if (!ids.ok()) {
+    return WithoutMap(context, absl::StrCat("the map of ids cannot be read (", ids.status().message(), ")"), notes);
   }
-  if (!context.json) context.err << "note: ids are those of " << path << '\n';
+  if (!IsOf(*ids, about)) {
+    return WithoutMap(context, absl::StrCat(path, " belongs to another version of the graph"), notes);
+  }
+  notes->push_back("ids are those of " + path);
   return std::optional<IdMap>(*std::move(ids));
 }
 

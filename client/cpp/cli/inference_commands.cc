@@ -28,6 +28,7 @@ struct Query {
   std::optional<std::vector<int64_t>> nodes;  // nullopt: all
   v1::FeatureInput features;
   bool has_features = false;
+  std::vector<std::string> notes;  // about ids
 
   bool small() const { return nodes && nodes->size() <= kUnaryNodes; }
 };
@@ -39,7 +40,10 @@ absl::StatusOr<Query> ReadQuery(const Context& context) {
     return absl::InvalidArgumentError("--features and --feature_set exclude each other");
   }
   Query query;
-  CLIENT_ASSIGN_OR_RETURN(query.ids, FindIds(context, args.Text("graph")));
+  CLIENT_ASSIGN_OR_RETURN(query.ids, FindIds(context, args.Text("graph"), &query.notes));
+  for (const std::string& note : query.notes) {
+    if (!context.json) context.err << "note: " << note << '\n';  // else they are in the document
+  }
   if (args.Has("mask")) {
     if (args.Has("nodes")) return absl::InvalidArgumentError("--nodes and --mask exclude each other");
     if (!args.Has("labels")) return absl::InvalidArgumentError("--mask names an array of --labels FILE.npz");
@@ -153,6 +157,7 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
       json["nodes"].push_back(nodes[static_cast<size_t>(row)]);
     }
   }
+  json["notes"] = query.notes;
   json["round_trip_seconds"] = seconds;
   if (accuracy) json["accuracy"] = Json{{"right", accuracy->right}, {"counted", accuracy->counted}};
   context.PrintJson(json);

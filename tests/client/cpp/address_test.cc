@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "client/cpp/client.h"
@@ -64,6 +65,21 @@ TEST(AddressTest, HostsThatAreNone) {
   EXPECT_THAT(AddressFault("unix:"), HasSubstr("needs the path of a socket"));
   EXPECT_THAT(AddressFault("unix://run/v.sock"), HasSubstr("unix: is followed by a path, or by ///PATH"));
   EXPECT_THAT(AddressFault("unix:/" + std::string(107, 'x')), HasSubstr("at most 107 bytes"));
+}
+
+TEST(AddressTest, AnyBytesAreHarmless) {
+  std::mt19937 random(3);
+  const std::string alphabet("ah0189:./[]-_@%, dnsuxipv46\0\n\xFF", 30);
+  for (int round = 0; round < 5000; ++round) {
+    std::string address;
+    for (size_t left = random() % 12; left > 0; --left) address += alphabet[random() % alphabet.size()];
+    const std::string fault = AddressFault(address);
+    const bool printable = fault.find_first_of(std::string("\0\n\xFF", 3)) == std::string::npos;
+    ASSERT_TRUE(printable) << ::testing::PrintToString(address);
+    if (fault.empty()) {
+      ASSERT_NE(address.find(':'), std::string::npos) << address;
+    }
+  }
 }
 
 TEST(AddressTest, AClientIsNotMadeForAnAddressThatCannotBe) {

@@ -193,6 +193,12 @@ TEST_F(RunTest, AFileOfIdsIsCheckedAsFarAsCanBe) {
   ASSERT_EQ(Vicinal("classify --graph rows --model m --nodes 20 --ids turned.txt"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
   EXPECT_THAT(err(), HasSubstr("turned.txt was not checked"));
+  ASSERT_EQ(Vicinal("classify --graph rows --model m --nodes 20 --ids turned.txt --json"), kExitOk) << err();
+  EXPECT_EQ(err(), "") << "notes are in the document";
+  EXPECT_THAT(Json()["notes"][0].get<std::string>(), HasSubstr("turned.txt was not checked"));
+  ASSERT_TRUE(WriteFile("own.ids.txt", "Doe, John\n20\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph own --model m --nodes 20"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("the map of ids cannot be read (own.ids.txt:1: 2 columns between commas"));
 }
 
 TEST_F(RunTest, IdsOfAnotherGraphAreRefused) {

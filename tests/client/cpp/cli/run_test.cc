@@ -114,6 +114,8 @@ TEST_F(RunTest, TheEnvironmentNamesTheServer) {
   };
   setenv("VICINAL_SERVER", server_.target().c_str(), 1);
   EXPECT_EQ(list({}), kExitOk) << err();
+  EXPECT_EQ(cli::Run({"status"}, out_, err_, false), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("server " + server_.target() + ", version fake"));
   setenv("VICINAL_SERVER", "127.0.0.1:1", 1);
   EXPECT_EQ(list({"--server", server_.target()}), kExitOk) << "what is said counts more: " << err();
   EXPECT_EQ(list({}), kExitUnavailable);
