@@ -157,9 +157,11 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
     if (std::string_view(there).substr(0, kIdMapHeader.size()) != kIdMapHeader) {
       return FileError(path, 0, "is there and is no map of ids: say with --ids_out FILE where to keep the graph's ids");
     }
-    return absl::OkStatus();
   }
-  return CheckWritable(path);
+  const absl::Status writable = CheckWritable(path);
+  if (writable.ok() || !is_default) return writable;
+  return absl::InvalidArgumentError(
+      absl::StrCat(writable.message(), "; --ids_out FILE says where to keep the graph's ids"));
 }
 
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,

@@ -86,6 +86,9 @@ TEST(IdsFileTest, NothingOfTheUsersIsOverwritten) {
   ASSERT_TRUE(IdMap::FromIds({"a"})->Save(path, "older").ok());
   EXPECT_TRUE(CheckIdsPath(path, true).ok());
   EXPECT_FALSE(CheckIdsPath("/nonexistent/x", false).ok());
+  EXPECT_EQ(
+      CheckIdsPath("/nonexistent/x", true).message(),
+      "/nonexistent/x: cannot write: No such file or directory; --ids_out FILE says where to keep the graph's ids");
   EXPECT_TRUE(CheckIdsPath(Path("new.txt"), false).ok());
   EXPECT_FALSE(ReadFile(Path("new.txt")).ok());
 }
