@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/address.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/health.h"
@@ -31,11 +32,14 @@ struct Client::Impl {
         server(v1::ServerService::NewStub(channel.grpc())) {}
 
   // The size to cut chunks to: the option, or the server's limit when that is smaller. A server that cannot be reached
-  // is reported here, before anything is read twice; one that does not tell its limits is taken at the option's word.
+  // or does not answer is reported here, before an upload without a deadline waits for it; one that does not tell its
+  // limits is taken at the option's word.
   absl::StatusOr<int64_t> ChunkBytes() const {
     const auto capabilities =
         channel.Call(server.get(), &ServerStub::GetCapabilities, v1::GetCapabilitiesRequest(), std::string());
-    if (absl::IsUnavailable(capabilities.status())) return capabilities.status();
+    if (absl::IsUnavailable(capabilities.status()) || absl::IsDeadlineExceeded(capabilities.status())) {
+      return capabilities.status();
+    }
     int64_t bytes = channel.options().chunk_bytes;
     if (!capabilities.ok()) return bytes;
     for (const v1::Limit& limit : capabilities->limits()) {
@@ -98,7 +102,8 @@ Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
-  if (options.target.empty()) return absl::InvalidArgumentError("the server's address is empty");
+  const absl::Status address = CheckAddress(options.target);
+  if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("the server's address ", address.message()));
   if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
   for (const char c : options.token) {
     if (c < 0x21 || c > 0x7e) {

@@ -27,7 +27,7 @@ namespace vicinal::client {
 extern const char kDefaultServiceConfig[];
 
 struct ClientOptions {
-  // HOST:PORT, or any address gRPC understands.
+  // HOST:PORT, or another address that gRPC understands (address.h).
   std::string target = "127.0.0.1:8500";
   // Bearer token; empty: none is sent.
   std::string token;

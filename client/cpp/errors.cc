@@ -51,14 +51,35 @@ absl::Status WithPayload(absl::StatusCode code, const std::string& message, cons
   return status;
 }
 
+bool Holds(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// gRPC's own words, which do not say where, nor what to look at.
+std::string InContext(grpc::StatusCode code, const std::string& message, const std::string& target) {
+  const std::string said = message.empty() ? "" : ": " + message;
+  if (code == grpc::StatusCode::UNAVAILABLE && (Holds(message, "connect") || Holds(message, "DNS"))) {
+    return absl::StrCat(
+        "cannot reach the server at ", target, said,
+        Holds(message, "parsing HTTP/2")
+            ? "; what listens there speaks no gRPC (8500 is a server's usual port, 8502 that of its metrics)"
+            : "");
+  }
+  if (code == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return absl::StrCat("the server at ", target, " did not answer in time", said);
+  }
+  if (code == grpc::StatusCode::UNIMPLEMENTED) {
+    return absl::StrCat("what listens at ", target, " does not know this call", said,
+                        "; is it a vicinal-server, and of this version?");
+  }
+  return message;
+}
+
 }  // namespace
 
 absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& target) {
   if (status.ok()) return absl::OkStatus();
   std::string message = status.error_message();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && message.find("connect") != std::string::npos) {
-    message = absl::StrCat("cannot reach the server at ", target, ": ", message);
-  }
+  // What a server of ours says has details.
+  if (status.error_details().empty()) message = InContext(status.error_code(), message, target);
   return WithPayload(static_cast<absl::StatusCode>(status.error_code()), message, status.error_details());
 }
 

@@ -27,7 +27,8 @@ struct ErrorDetails {
   std::optional<double> retry_after_seconds;  // RetryInfo
 };
 
-// The call's status with code, message and details; OK for OK. `target` names the server where it could not be reached.
+// The call's status with code, message and details; OK for OK. `target` names the server where gRPC itself
+// ended the call: not reached, no answer in time, a method that is not known there.
 absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& target);
 
 // A refusal that the server reported in a message (a graph that FAILED), as if the call had been refused.

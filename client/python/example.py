@@ -17,14 +17,23 @@ them here, both ways.
 import argparse
 import array
 import ast
+import contextlib
+import os
+import re
 import struct
 import sys
 import uuid
 import zipfile
+import zlib
 
-import grpc
+try:
+    import grpc
+except ImportError:
+    raise SystemExit("this needs grpcio and protobuf: apt-get install python3-grpcio python3-protobuf (for /usr/bin/python3), "
+                     "or pip install grpcio-tools") from None
 
 CHUNK_BYTES = 1 << 20
+CALL_SECONDS = 60  # of a call that is no upload: without a deadline a call may wait for ever
 
 
 def make_crc_table():
@@ -51,6 +60,15 @@ try:
     from google_crc32c import value as crc32c
 except ImportError:
     crc32c = slow_crc32c
+
+
+@contextlib.contextmanager
+def reading(path):
+    """Says in one line which file could not be read, and why."""
+    try:
+        yield
+    except (OSError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, ValueError) as error:
+        raise SystemExit(f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def row_major(shape, data):
@@ -99,11 +117,24 @@ def graph_tensors(pb, arrays):
     return [(names[name], types[kind], shape, data) for name, (kind, shape, data) in arrays.items() if name in names]
 
 
+def integers(arrays, name):
+    """A vector of integers, labels or a mask, whatever their width."""
+    kind, shape, data = arrays[name]
+    codes = {"|b1": "?", "<i4": "i", "<i8": "q"}
+    if kind not in codes:
+        raise SystemExit(f"{name} has the type {kind}; one of {', '.join(codes)} is needed")
+    return struct.unpack(f"<{shape[0]}{codes[kind]}", data)
+
+
 def matrix_shape(arrays):
     """Nodes and features, from the feature matrix."""
-    if "x_shape" in arrays:
-        return struct.unpack("<2q", arrays["x_shape"][2])
-    return arrays["x"][1]
+    if "edge_index" not in arrays or not ("x" in arrays or {"x_indptr", "x_indices", "x_data", "x_shape"} <= arrays.keys()):
+        raise SystemExit("the graph's file must hold edge_index and x (or x_indptr, x_indices, x_data and x_shape); "
+                         f"it holds {', '.join(arrays) or 'no array'}")
+    shape = integers(arrays, "x_shape") if "x_shape" in arrays else arrays["x"][1]
+    if len(shape) != 2:
+        raise SystemExit(f"the features have the shape {list(shape)}; [N, F] is needed")
+    return shape
 
 
 def upload(request_type, tensor_pb, spec, tensors):
@@ -121,26 +152,41 @@ def upload(request_type, tensor_pb, spec, tensors):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stubs", required=True, help="folder that generate_stubs.sh wrote")
-    parser.add_argument("--server", default="127.0.0.1:8500", help="HOST:PORT")
+    parser.add_argument("--server", default=os.environ.get("VICINAL_SERVER") or "127.0.0.1:8500",
+                        help="HOST:PORT; unless said VICINAL_SERVER of the environment, or 127.0.0.1:8500")
     parser.add_argument("--token_file", help="file with the bearer token")
     parser.add_argument("--graph", required=True, help="an .npz with edge_index and features")
     parser.add_argument("--model", required=True, help="architecture (JSON)")
     parser.add_argument("--weights", required=True, help="weights (safetensors)")
     parser.add_argument("--name", default="python-example", help="name of the graph and of the model")
     args = parser.parse_args()
+    if not re.search(r"^unix:.|^[^/]*:\d+$|^dns:///.*:\d+$", args.server):  # gRPC would take it for a name and ask the DNS
+        parser.error(f"--server {args.server!r} is not HOST:PORT (such as localhost:8500), dns:///HOST:PORT or unix:PATH")
 
     sys.path.insert(0, args.stubs)
-    from vicinal.v1 import graph_pb2, graph_pb2_grpc, inference_pb2, inference_pb2_grpc, model_pb2, model_pb2_grpc, tensor_pb2
+    try:
+        from vicinal.v1 import graph_pb2, graph_pb2_grpc, inference_pb2, inference_pb2_grpc, model_pb2, model_pb2_grpc, tensor_pb2
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"--stubs {args.stubs}: {error}; client/python/generate_stubs.sh {args.stubs} writes the stubs") from None
 
     # The graph's name in the metadata lets a proxy route on it. A token goes beside it.
     metadata = [("vicinal-graph", args.name)]
     if args.token_file:
-        with open(args.token_file, encoding="ascii") as file:
-            metadata.append(("authorization", "Bearer " + file.read().strip()))
+        with reading(args.token_file), open(args.token_file, encoding="ascii") as file:
+            token = file.read().strip()
+        if not re.fullmatch("[!-~]+", token):
+            raise SystemExit(f"{args.token_file}: holds no token that can be sent")
+        metadata.append(("authorization", "Bearer " + token))
 
-    arrays = read_npz(args.graph)
+    with reading(args.graph):
+        arrays = read_npz(args.graph)
+    with reading(args.model), open(args.model, encoding="utf-8") as file:
+        architecture = file.read()
+    with reading(args.weights), open(args.weights, "rb") as file:
+        weights = file.read()
     nodes, features = matrix_shape(arrays)
-    with grpc.insecure_channel(args.server) as channel:
+    # No HTTP proxy from the environment, which would catch calls to the loopback address too.
+    with grpc.insecure_channel(args.server, options=[("grpc.enable_http_proxy", 0)]) as channel:
         graphs = graph_pb2_grpc.GraphServiceStub(channel)
         models = model_pb2_grpc.ModelServiceStub(channel)
         inference = inference_pb2_grpc.InferenceServiceStub(channel)
@@ -158,10 +204,6 @@ def main():
             raise SystemExit(f"the graph was not replaced: {graph.error_message}")
         print(f"graph '{graph.name}' version {graph.version}: {graph.node_count} nodes, {graph.edge_count} edges, order {graph.order}")
 
-        with open(args.model, encoding="utf-8") as file:
-            architecture = file.read()
-        with open(args.weights, "rb") as file:
-            weights = file.read()
         spec = model_pb2.UploadModelSpec(name=args.name, upload_id=str(uuid.uuid4()), architecture_json=architecture, replace=True)
         reply = models.UploadModel(
             upload(model_pb2.UploadModelRequest, tensor_pb2, spec, [("weights", tensor_pb2.DATA_TYPE_UINT8, [len(weights)], weights)]),
@@ -171,7 +213,7 @@ def main():
 
         request = inference_pb2.ClassifyRequest(target=inference_pb2.Target(graph=args.name, model=args.name),
                                                 nodes=inference_pb2.NodeSelection(ids=range(min(10, nodes))))
-        reply = inference.Classify(request, metadata=metadata)
+        reply = inference.Classify(request, metadata=metadata, timeout=CALL_SECONDS)
         count = reply.classes.shape[0]
         classes = struct.unpack(f"<{count}i", reply.classes.data)
         scores = struct.unpack(f"<{count}f", reply.scores.data)
@@ -179,11 +221,11 @@ def main():
             print(f"node {node}: class {label} ({score:.4f})")
 
         if "y" in arrays and "test_mask" in arrays:
-            labels = struct.unpack(f"<{nodes}q", arrays["y"][2])
-            test = [node for node, chosen in enumerate(arrays["test_mask"][2]) if chosen]
+            labels = integers(arrays, "y")
+            test = [node for node, chosen in enumerate(integers(arrays, "test_mask")) if chosen]
             request.nodes.Clear()
             request.nodes.ids.extend(test)
-            reply = inference.Classify(request, metadata=metadata)
+            reply = inference.Classify(request, metadata=metadata, timeout=CALL_SECONDS)
             right = sum(label == labels[node] for node, (label,) in zip(test, struct.iter_unpack("<i", reply.classes.data)))
             print(f"accuracy {right / len(test):.4f} ({right}/{len(test)})")
 
@@ -192,4 +234,4 @@ if __name__ == "__main__":
     try:
         main()
     except grpc.RpcError as error:
-        raise SystemExit(f"{error.code().name}: {error.details()}") from error
+        raise SystemExit(f"{error.code().name}: {error.details()}") from None

@@ -49,6 +49,43 @@ class ExampleTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("accuracy 0.7950 (795/1000)", done.stdout)
 
+    def test_takes_narrow_integers(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        narrow = os.path.join(folder.name, "narrow.npz")
+        with numpy.load(GRAPH) as cora:
+            arrays = dict(cora)
+        numpy.savez(narrow, **{**arrays, "y": arrays["y"].astype(numpy.int32), "x_shape": arrays["x_shape"].astype(numpy.int32)})
+        with ServerProcess() as server:
+            done = self.run_example(server, graph=narrow)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("accuracy 0.7950 (795/1000)", done.stdout)
+
+    def test_says_in_one_line_what_is_wrong(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        text = os.path.join(folder.name, "text")
+        with open(text, "w", encoding="ascii") as file:
+            file.write("two words\n")
+        lonely = os.path.join(folder.name, "lonely.npz")
+        numpy.savez(lonely, edge_index=numpy.zeros((2, 1), dtype=numpy.int64))
+        cases = [(["--graph", folder.name + "/none"], "none: No such file or directory"),
+                 (["--graph", text], "text: File is not a zip file"),
+                 (["--graph", lonely], "the graph's file must hold edge_index and x"),
+                 (["--model", GRAPH], "cora.npz: 'utf-8' codec can't decode"),
+                 (["--weights", folder.name], "Is a directory"),
+                 (["--token_file", text], "text: holds no token that can be sent"),
+                 (["--stubs", folder.name], "generate_stubs.sh"),
+                 (["--server", "localhost"], "--server 'localhost' is not HOST:PORT"),
+                 (["--server", "http://localhost:8500/"], "is not HOST:PORT"),
+                 (["--server", "127.0.0.1:1"], "UNAVAILABLE: failed to connect")]
+        with ServerProcess() as server:
+            for arguments, message in cases:
+                done = self.run_example(server, *arguments)
+                self.assertNotEqual(done.returncode, 0, arguments)
+                self.assertIn(message, done.stderr.strip().splitlines()[-1], arguments)
+                self.assertNotIn("Traceback", done.stderr, arguments)
+
     def test_a_token_opens_admin_methods_and_its_absence_does_not(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

@@ -192,7 +192,7 @@ std::string ToString(const Accuracy& accuracy) {
 
 absl::Status CheckAnswerPath(const std::string& path) {
   const std::string end = path.size() > 4 ? path.substr(path.size() - 4) : "";
-  if (end == ".npy" || end == ".npz") return absl::OkStatus();
+  if (end == ".npy" || end == ".npz") return CheckWritable(path);
   return absl::InvalidArgumentError(absl::StrCat("--out ", path, ": the file's name must end in .npy or .npz"));
 }
 

@@ -54,7 +54,7 @@ Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels);
 // "accuracy 0.7950 (795/1000)"
 std::string ToString(const Accuracy& accuracy);
 
-// Refuses, before the server is asked, a path that ends neither in .npy nor in .npz.
+// Refuses, before the server is asked, a path that ends neither in .npy nor in .npz, or cannot be written.
 absl::Status CheckAnswerPath(const std::string& path);
 
 // --out: an .npz gets every matrix; an .npy the one named `main`. `nodes` is added to an .npz when not empty.

@@ -58,10 +58,17 @@ const Option* FindOption(const std::vector<Option>& own, const std::vector<Optio
 }
 
 absl::Status CheckValue(const Option& option, const std::string& value) {
-  int64_t integer;
+  int64_t integer = 0;
   double number;
+  // What a script leaves empty is not what it meant: features left out, another feature set.
+  if (option.kind == OptionKind::kText && value.empty()) {
+    return Usage(absl::StrCat("--", option.name, " needs a value: ", option.value_name));
+  }
   if (option.kind == OptionKind::kInteger && !ParseInt(value, &integer)) {
     return Usage(absl::StrCat("--", option.name, " needs a whole number, not '", value, "'"));
+  }
+  if (option.kind == OptionKind::kInteger && integer < option.least) {
+    return Usage(absl::StrCat("--", option.name, " is at least ", option.least, ", not ", integer));
   }
   if (option.kind == OptionKind::kNumber && !ParseDouble(value, &number)) {
     return Usage(absl::StrCat("--", option.name, " needs a number, not '", value, "'"));
@@ -92,6 +99,14 @@ size_t Distance(std::string_view a, std::string_view b) {
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known, const std::string& prefix) {
   const std::string nearest = Suggest(word, known);
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", prefix, nearest, "?");
+}
+
+// Whole commands, and the groups that they begin with.
+std::vector<std::string> WithGroups(std::vector<std::string> commands) {
+  const size_t count = commands.size();
+  commands.reserve(2 * count);
+  for (size_t i = 0; i < count; ++i) commands.push_back(commands[i].substr(0, commands[i].find(' ')));
+  return commands;
 }
 
 std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vector<Option>& global) {
@@ -127,6 +142,11 @@ void AppendOption(const Option& option, std::string* text) {
 
 }  // namespace
 
+Option AtLeast(int64_t least, Option option) {
+  option.least = least;
+  return option;
+}
+
 std::string Arguments::Text(std::string_view option, std::string_view otherwise) const {
   const auto found = values_.find(option);
   return found == values_.end() ? std::string(otherwise) : found->second.back();
@@ -157,6 +177,7 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
   const Option* before_extra = nullptr;  // the same, of the first positional too many
   for (size_t i = 0; i < words.size(); ++i) {
     if (options_end || !IsOption(words[i])) {
+      if (words[i].empty()) return Usage(absl::StrCat("'", syntax.command, "' was given an empty word"));
       arguments.positionals_.push_back(words[i]);
       if (arguments.positionals_.size() == syntax.positionals.size() + 1) before_extra = before;
       before = nullptr;
@@ -180,7 +201,8 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
     }
     CLIENT_RETURN_IF_ERROR(CheckValue(*option, split.value));
     std::vector<std::string>& values = arguments.values_[option->name];
-    before = option;
+    // Those of all commands may have stood before the command, and `found.rest` does not tell.
+    before = FindOption(syntax.options, {}, option->name);
     if (!values.empty() && !option->repeated) return Usage(absl::StrCat("--", option->name, " was given twice"));
     values.push_back(split.value);
   }
@@ -204,6 +226,7 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
                                   const std::vector<std::string>& words) {
   Found found;
   std::vector<std::string> known;
+  known.reserve(commands.size());
   for (const Syntax& command : commands) known.push_back(command.command);
   std::string name;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -230,7 +253,8 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
       }
       const bool prefix = std::any_of(known.begin(), known.end(),
                                       [&](const std::string& command) { return command.rfind(name + " ", 0) == 0; });
-      if (!prefix) return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, known, "")));
+      if (!prefix)
+        return Usage(absl::StrCat("there is no command '", name, "'", DidYouMean(name, WithGroups(known), "")));
     }
   }
   if (found.index >= 0) return found;

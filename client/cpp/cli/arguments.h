@@ -7,6 +7,7 @@
 #define VICINAL_CLIENT_CPP_CLI_ARGUMENTS_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,7 +27,11 @@ struct Option {
   std::vector<std::string> choices = {};  // the only values; empty: any
   bool required = false;
   bool repeated = false;
+  int64_t least = std::numeric_limits<int64_t>::min();  // of kInteger: what is below is refused
 };
+
+// `option`, with its least value.
+Option AtLeast(int64_t least, Option option);
 
 struct Syntax {
   std::string command;                   // "graph upload"

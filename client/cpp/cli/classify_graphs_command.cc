@@ -11,6 +11,7 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/execution.h"
+#include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/formats/status_macros.h"
@@ -78,10 +79,10 @@ absl::Status ClassifyGraphs(const Context& context) {
   const Arguments& args = context.args;
   if (args.Has("out")) CLIENT_RETURN_IF_ERROR(CheckAnswerPath(args.Text("out")));
   CLIENT_ASSIGN_OR_RETURN(const GraphBatchData data, ReadGraphBatch(args.Positional(0)));
+  CLIENT_RETURN_IF_ERROR(CheckFinite(data.features, args.Positional(0), {}));
   CLIENT_ASSIGN_OR_RETURN(v1::ClassifyGraphsRequest request, MakeRequest(args));
   const auto graphs = static_cast<int64_t>(data.ptr.size()) - 1;
   if (graphs == 0) return absl::InvalidArgumentError(absl::StrCat(args.Positional(0), ": holds no graphs"));
-  if (args.Integer("batch", 512) < 1) return absl::InvalidArgumentError("--batch must be at least 1");
   const int64_t batch = std::min(args.Integer("batch", 512), graphs);
   if (data.labels && static_cast<int64_t>(data.labels->size()) != graphs) {
     return absl::InvalidArgumentError(
@@ -134,7 +135,7 @@ Command ClassifyGraphsCommand() {
        {"top_k", OptionKind::kInteger, "K", "classes for each graph; 1 unless said"},
        {"logits", OptionKind::kFlag, "", "the logits too (and into --out FILE.npy)"},
        {"probabilities", OptionKind::kFlag, "", "all probabilities too (and into --out FILE.npy)"},
-       {"batch", OptionKind::kInteger, "GRAPHS", "graphs in one call; 512 unless said"},
+       AtLeast(1, {"batch", OptionKind::kInteger, "GRAPHS", "graphs in one call; 512 unless said"}),
        {"out", OptionKind::kText, "FILE", "keep all rows: an .npy the main matrix, an .npz every one"}}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));
   return {syntax, ClassifyGraphs};

@@ -28,6 +28,7 @@ struct Context {
   // True when `err` is a terminal: progress bars are drawn.
   bool terminal = false;
   Client& client;
+  std::string server;  // that `client` talks to
   bool json = false;
 
   // Prints `result` as JSON; call it where --json replaces the text.

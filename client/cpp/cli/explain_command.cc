@@ -72,6 +72,11 @@ void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
 
 absl::Status Explain(const Context& context) {
   const Arguments& args = context.args;
+  for (const char* option : {"feature_set", "output", "kernel", "precision", "product_precision"}) {
+    if (args.Has(option) && !args.Has("model")) {
+      return absl::InvalidArgumentError(absl::StrCat("--", option, " is of the plan, and goes with --model MODEL"));
+    }
+  }
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(args.Positional(0)));
   if (!args.Has("model")) {
     if (context.json) {

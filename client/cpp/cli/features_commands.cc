@@ -82,7 +82,7 @@ std::vector<Command> FeaturesCommands() {
         {graph,
          {"name", OptionKind::kText, "NAME", "name of the set", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a set of this name"},
-         {"if_version", OptionKind::kInteger, "V", "replace, but only version V"},
+         AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
          {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}},
        UploadFeatures},
       {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, ListFeatures},

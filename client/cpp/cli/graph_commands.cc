@@ -113,6 +113,9 @@ absl::Status UploadGraph(const Context& context) {
   if (graph.ids) {
     context.out << "ids: the file's own ids are kept in " << ids_path
                 << "; classify and embed speak them where that file lies (--ids FILE names it elsewhere)\n";
+  } else if (args.Has("ids_out")) {
+    context.out << "ids: the nodes' are 0.." << graph.node_count - 1 << ", so there is no map to keep in " << ids_path
+                << '\n';
   }
   return absl::OkStatus();
 }
@@ -155,7 +158,8 @@ constexpr char kUploadDetails[] =
     "list\n"
     "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments) or a MatrixMarket "
     "coordinate\n"
-    "file. Features become the graph's feature set 'default'.\n"
+    "file. Between commas, and in a file of --ids, an id that holds a comma stands in double quotes: \"Doe, John\".\n"
+    "Features become the graph's feature set 'default'.\n"
     "\n"
     "Edge lists may use ids of any kind. Ids that are exactly 0..N-1 stay (N is --num_nodes, or the rows of --x, or "
     "the largest\n"
@@ -173,7 +177,7 @@ Syntax UploadSyntax() {
       {{"name", OptionKind::kText, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
        {"reorder", OptionKind::kText, "ORDER", "auto (unless said), none, degree, rcm, community or metis", Orders()},
        {"replace", OptionKind::kFlag, "", "replace a graph of this name"},
-       {"if_version", OptionKind::kInteger, "V", "replace, but only version V"},
+       AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
        {"format",
         OptionKind::kText,
         "FORMAT",
@@ -181,7 +185,7 @@ Syntax UploadSyntax() {
         {"auto", "npz", "edgelist", "mtx"}},
        {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), in place of the file's own"},
        {"undirected", OptionKind::kFlag, "", "add the missing reverse edges, weights copied; duplicates stay"},
-       {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"},
+       AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),
        {"titles",
         OptionKind::kText,
         "WORD",
@@ -208,7 +212,7 @@ std::vector<Command> GraphCommands() {
         {"NAME"},
         "Deletes a graph and its feature sets.",
         "",
-        {{"if_version", OptionKind::kInteger, "V", "only when the graph has this version"}}},
+        {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only when the graph has this version"})}},
        DeleteGraph},
       ExplainCommand(),
       TuneCommand(),

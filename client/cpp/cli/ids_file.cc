@@ -5,7 +5,6 @@
 #include <google/protobuf/util/time_util.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,56 +30,70 @@ absl::StatusOr<int64_t> NodeOf(std::string_view word, const std::optional<IdMap>
   if (ids) {
     const std::optional<int64_t> known = ids->NodeOf(word);
     if (known) return *known;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--nodes: '", std::string(word), "' is not among the ids of the graph"));
+    return absl::InvalidArgumentError(absl::StrCat(Shown(word), " is not among the ids of the graph"));
   }
   if (ParseInt(word, &node)) return node;
   return absl::InvalidArgumentError(
-      absl::StrCat("--nodes: '", std::string(word), "' is not a number; ",
+      absl::StrCat(Shown(word), " is not a whole number of 64 bits; ",
                    as_rows ? "with --ids none nodes are row numbers"
                            : "where the graph has ids of its own, --ids FILE names the map that 'graph upload' wrote"));
 }
 
-// Numbers between commas, spaces and line breaks.
-absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view text, bool as_rows) {
-  std::vector<int64_t> nodes;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find_first_of(",\r\n \t", at), text.size());
-    const std::string_view word = text.substr(at, end - at);
+// Numbers between commas and spaces.
+absl::Status AddNumbers(std::string_view line, bool as_rows, std::vector<int64_t>* nodes) {
+  for (size_t at = 0; at <= line.size();) {
+    const size_t end = std::min(line.find_first_of(",\r \t", at), line.size());
+    const std::string_view word = line.substr(at, end - at);
     at = end + 1;
     if (word.empty()) continue;
     CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, std::nullopt, as_rows));
-    nodes.push_back(node);
+    nodes->push_back(node);
   }
-  return nodes;
+  return absl::OkStatus();
 }
 
-// Lines that are an id, or hold ids between commas, which may hold spaces and in double quotes commas.
-absl::StatusOr<std::vector<int64_t>> ParseIds(std::string_view text, const IdMap& ids) {
+// A line that is an id, or holds ids between commas, which may hold spaces and in double quotes commas.
+absl::Status AddIds(std::string_view line, const std::optional<IdMap>& ids, std::vector<int64_t>* nodes) {
+  if (const std::optional<int64_t> whole = ids->NodeOf(Trim(line))) {
+    nodes->push_back(*whole);
+    return absl::OkStatus();
+  }
+  LineFields fields;
+  CLIENT_RETURN_IF_ERROR(SplitFields(line, ',', &fields));
+  for (const std::string_view word : fields.values) {
+    if (word.empty()) continue;
+    CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, ids, false));
+    nodes->push_back(node);
+  }
+  return absl::OkStatus();
+}
+
+// `path` is for messages; empty: the text is the option's own.
+absl::StatusOr<std::vector<int64_t>> ParseLines(std::string_view text, const std::string& path,
+                                                const std::optional<IdMap>& ids, bool as_rows) {
   std::vector<int64_t> nodes;
   LineReader lines(text);
   std::string_view line;
-  LineFields fields;
   while (lines.Next(&line)) {
-    if (const std::optional<int64_t> whole = ids.NodeOf(Trim(line))) {
-      nodes.push_back(*whole);
-      continue;
-    }
-    if (!SplitFields(line, ',', &fields)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--nodes: a double quote is missing, or one too many, in ", std::string(Trim(line))));
-    }
-    for (const std::string_view word : fields.values) {
-      if (word.empty()) continue;
-      CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, ids, false));
-      nodes.push_back(node);
-    }
+    const absl::Status added = ids ? AddIds(line, ids, &nodes) : AddNumbers(line, as_rows, &nodes);
+    if (added.ok()) continue;
+    const std::string where = path.empty() ? "" : absl::StrCat(path, ":", lines.number(), ": ");
+    return absl::InvalidArgumentError(absl::StrCat("--nodes: ", where, added.message()));
   }
   return nodes;
 }
 
-absl::StatusOr<std::vector<int64_t>> ParseWords(std::string_view text, const std::optional<IdMap>& ids, bool as_rows) {
-  return ids ? ParseIds(text, *ids) : ParseNumbers(text, as_rows);
+// What an .npy of nodes holds.
+absl::StatusOr<std::vector<int64_t>> ReadNodes(const std::string& path, const std::optional<IdMap>& ids) {
+  CLIENT_ASSIGN_OR_RETURN(const Array array, ReadNpy(path));
+  absl::StatusOr<std::vector<int64_t>> nodes = ToInts(array);
+  if (!nodes.ok()) return absl::InvalidArgumentError(absl::StrCat("--nodes: ", path, ": ", nodes.status().message()));
+  for (size_t i = 0; ids && i < nodes->size(); ++i) {
+    const absl::StatusOr<int64_t> node = NodeOf(absl::StrCat((*nodes)[i]), ids, false);
+    if (!node.ok()) return absl::InvalidArgumentError(absl::StrCat("--nodes: ", path, ": ", node.status().message()));
+    (*nodes)[i] = *node;
+  }
+  return nodes;
 }
 
 // Whether the map is that of the graph as the server has it: by the digest that the upload left there, or else (a graph
@@ -91,7 +104,8 @@ bool IsOf(const IdMap& ids, const v1::Graph& about) {
 }
 
 // The map of --ids FILE.
-absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1::Graph& about) {
+absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1::Graph& about,
+                                                std::vector<std::string>* notes) {
   const std::string path = context.args.Text("ids");
   CLIENT_ASSIGN_OR_RETURN(IdMap ids, IdMap::Load(path));
   const std::string named = absl::StrCat("graph ", about.name(), ", ");
@@ -109,20 +123,21 @@ absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1
                        absl::StrCat("holds other ids, or in another order, than graph '", about.name(),
                                     "' was uploaded with; --ids none takes row numbers"));
     }
-    context.err << "note: " << path << " was not checked: nothing on the server says what ids graph '" << about.name()
-                << "' has; line i of the file (from 0) is taken for node i\n";
+    notes->push_back(absl::StrCat(path, " was not checked: nothing on the server says what ids graph '", about.name(),
+                                  "' has; line i of the file (from 0) is taken for node i"));
   }
   return std::optional<IdMap>(std::move(ids));
 }
 
 // No map fits. What --nodes names may be meant as ids or as row numbers: guessing would answer for other nodes.
-absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const std::string& why) {
+absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const std::string& why,
+                                                std::vector<std::string>* notes) {
   if (context.args.Text("nodes", "all") != "all") {
     return absl::InvalidArgumentError(absl::StrCat(why,
                                                    ", so --nodes could mean its ids or row numbers: --ids FILE names "
                                                    "the map to use, --ids none takes row numbers"));
   }
-  context.err << "note: " << why << "; the answer speaks row numbers (--ids FILE names the map to use)\n";
+  notes->push_back(absl::StrCat(why, "; the answer speaks row numbers (--ids FILE names the map to use)"));
   return std::optional<IdMap>();
 }
 
@@ -142,31 +157,34 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
     if (std::string_view(there).substr(0, kIdMapHeader.size()) != kIdMapHeader) {
       return FileError(path, 0, "is there and is no map of ids: say with --ids_out FILE where to keep the graph's ids");
     }
-    return absl::OkStatus();
   }
-  const bool there = Exists(path);
-  std::FILE* file = std::fopen(path.c_str(), "ab");
-  if (file == nullptr) return WriteFile(path, "");
-  std::fclose(file);
-  if (!there) std::remove(path.c_str());
-  return absl::OkStatus();
+  const absl::Status writable = CheckWritable(path);
+  if (writable.ok() || !is_default) return writable;
+  return absl::InvalidArgumentError(
+      absl::StrCat(writable.message(), "; --ids_out FILE says where to keep the graph's ids"));
 }
 
-absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph) {
+absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,
+                                             std::vector<std::string>* notes) {
   if (context.args.Text("ids") == "none") return std::optional<IdMap>();
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
-  if (context.args.Has("ids")) return LoadForced(context, about);
+  if (context.args.Has("ids")) return LoadForced(context, about, notes);
   const std::string path = DefaultIdsPath(graph);
   if (!Exists(path)) {
     if (about.ids_digest().empty()) return std::optional<IdMap>();
-    return WithoutMap(context, absl::StrCat("graph '", graph, "' was uploaded with ids of its own, and their map ",
-                                            path, " is not in this folder"));
+    return WithoutMap(context,
+                      absl::StrCat("graph '", graph, "' was uploaded with ids of its own, and their map ", path,
+                                   " is not in this folder"),
+                      notes);
   }
   absl::StatusOr<IdMap> ids = IdMap::Load(path);
-  if (!ids.ok() || !IsOf(*ids, about)) {
-    return WithoutMap(context, absl::StrCat(path, " belongs to another version of the graph"));
+  if (!ids.ok()) {
+    return WithoutMap(context, absl::StrCat("the map of ids cannot be read (", ids.status().message(), ")"), notes);
   }
-  if (!context.json) context.err << "note: ids are those of " << path << '\n';
+  if (!IsOf(*ids, about)) {
+    return WithoutMap(context, absl::StrCat(path, " belongs to another version of the graph"), notes);
+  }
+  notes->push_back("ids are those of " + path);
   return std::optional<IdMap>(*std::move(ids));
 }
 
@@ -186,20 +204,22 @@ std::string NodeName(const std::optional<IdMap>& ids, int64_t node) {
 absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
                                                                bool as_rows) {
   if (text == "all") return std::optional<std::vector<int64_t>>();
+  if (text == "@") return absl::InvalidArgumentError("--nodes @FILE needs the name of a file");
   std::vector<int64_t> nodes;
   if (text.rfind('@', 0) != 0) {
-    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(text, ids, as_rows));
-  } else if (EndsWith(text, ".npy")) {
-    CLIENT_ASSIGN_OR_RETURN(const Array array, ReadNpy(text.substr(1)));
-    CLIENT_ASSIGN_OR_RETURN(nodes, ToInts(array));
-    if (ids) {
-      for (int64_t& node : nodes) {
-        CLIENT_ASSIGN_OR_RETURN(node, NodeOf(absl::StrCat(node), ids, as_rows));
-      }
+    absl::StatusOr<std::vector<int64_t>> words = ParseLines(text, "", ids, as_rows);
+    if (!words.ok() && Exists(text)) {
+      return absl::InvalidArgumentError(absl::StrCat("--nodes: ", Shown(text), " is a file: say --nodes @", text));
     }
+    if (!words.ok()) return words.status();
+    nodes = *std::move(words);
+  } else if (EndsWith(text, ".npy")) {
+    CLIENT_ASSIGN_OR_RETURN(nodes, ReadNodes(text.substr(1), ids));
   } else {
-    CLIENT_ASSIGN_OR_RETURN(const std::string words, ReadFile(text.substr(1)));
-    CLIENT_ASSIGN_OR_RETURN(nodes, ParseWords(SkipByteOrderMark(words), ids, as_rows));
+    const std::string path = text.substr(1);
+    CLIENT_ASSIGN_OR_RETURN(const std::string words, ReadFile(path));
+    CLIENT_RETURN_IF_ERROR(CheckText(words, path));
+    CLIENT_ASSIGN_OR_RETURN(nodes, ParseLines(words, path, ids, as_rows));
   }
   if (nodes.empty()) return absl::InvalidArgumentError("--nodes names no node");
   return std::optional<std::vector<int64_t>>(std::move(nodes));

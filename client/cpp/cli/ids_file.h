@@ -32,7 +32,9 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default);
 // ids than the graph was uploaded with; where the server knows of none, a note says that nothing could be checked.
 // Where the graph has ids of its own and their map is not found, or a default file is stale, --nodes is refused;
 // without --nodes a note says that the answer speaks row numbers.
-absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph);
+// Notes are sentences for the user.
+absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,
+                                             std::vector<std::string>* notes);
 
 // The map of a graph's own ids for messages, where it is at hand and is certainly the right one: --ids FILE, or the
 // default file. Says nothing where it is not.

@@ -28,6 +28,7 @@ struct Query {
   std::optional<std::vector<int64_t>> nodes;  // nullopt: all
   v1::FeatureInput features;
   bool has_features = false;
+  std::vector<std::string> notes;  // about ids
 
   bool small() const { return nodes && nodes->size() <= kUnaryNodes; }
 };
@@ -35,8 +36,14 @@ struct Query {
 absl::StatusOr<Query> ReadQuery(const Context& context) {
   const Arguments& args = context.args;
   if (args.Has("out")) CLIENT_RETURN_IF_ERROR(CheckAnswerPath(args.Text("out")));
+  if (args.Has("features") && args.Has("feature_set")) {
+    return absl::InvalidArgumentError("--features and --feature_set exclude each other");
+  }
   Query query;
-  CLIENT_ASSIGN_OR_RETURN(query.ids, FindIds(context, args.Text("graph")));
+  CLIENT_ASSIGN_OR_RETURN(query.ids, FindIds(context, args.Text("graph"), &query.notes));
+  for (const std::string& note : query.notes) {
+    if (!context.json) context.err << "note: " << note << '\n';  // else they are in the document
+  }
   if (args.Has("mask")) {
     if (args.Has("nodes")) return absl::InvalidArgumentError("--nodes and --mask exclude each other");
     if (!args.Has("labels")) return absl::InvalidArgumentError("--mask names an array of --labels FILE.npz");
@@ -150,6 +157,7 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
       json["nodes"].push_back(nodes[static_cast<size_t>(row)]);
     }
   }
+  json["notes"] = query.notes;
   json["round_trip_seconds"] = seconds;
   if (accuracy) json["accuracy"] = Json{{"right", accuracy->right}, {"counted", accuracy->counted}};
   context.PrintJson(json);
@@ -214,7 +222,8 @@ std::vector<Option> QueryOptions() {
       {"ids", OptionKind::kText, "FILE",
        "the map of the graph's own ids; GRAPH.ids.txt in this folder is found by itself; none: row numbers"},
       {"feature_set", OptionKind::kText, "NAME", "stored feature set; default unless said"},
-      {"features", OptionKind::kText, "FILE", "features of all nodes, for this request (.npz or .npy)"},
+      {"features", OptionKind::kText, "FILE",
+       "features of all nodes, for this request, in place of a stored set (.npz or .npy)"},
       {"repeat", OptionKind::kInteger, "TIMES", "ask so often and show the latency"},
       {"out", OptionKind::kText, "FILE", "keep all rows: FILE.npy the main matrix, FILE.npz every one"}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) options.push_back(std::move(option));

@@ -113,7 +113,7 @@ std::vector<Command> ModelCommands() {
         {{"weights", OptionKind::kText, "FILE.safetensors", "the weights", {}, true},
          {"name", OptionKind::kText, "NAME", "name of the model: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a model of this name"},
-         {"if_version", OptionKind::kInteger, "V", "replace, but only version V"},
+         AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
          {"reference", OptionKind::kText, "FILE.safetensors", "expected logits to check the model against"},
          {"reference_graph", OptionKind::kText, "GRAPH",
           "the stored graph they belong to; the file holds one otherwise"},
@@ -127,7 +127,7 @@ std::vector<Command> ModelCommands() {
         {"NAME"},
         "Deletes a model.",
         "",
-        {{"if_version", OptionKind::kInteger, "V", "only when the model has this version"}}},
+        {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only when the model has this version"})}},
        DeleteModel},
   };
 }

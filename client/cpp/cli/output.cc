@@ -59,6 +59,7 @@ std::string FormatBytes(int64_t bytes) {
 }
 
 std::string FormatSeconds(double seconds) {
+  if (seconds > 0 && seconds < 1e-6) return Print("%.0f ns", seconds * 1e9);
   if (seconds < 1e-3) return Print("%.0f us", seconds * 1e6);
   if (seconds < 1) return Print("%.2f ms", seconds * 1e3);
   return Print("%.2f s", seconds);

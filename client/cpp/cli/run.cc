@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/cpp/address.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/errors.h"
 #include "client/cpp/formats/files.h"
@@ -83,6 +84,8 @@ void PrintError(const absl::Status& status, bool json, std::ostream& err) {
   if (!json) {
     err << kProgram << ": " << Describe(status) << '\n';
     if (IsCallError(status)) PrintCommandsFor(std::string(status.message()), err);
+    if (IsCallError(status) && absl::IsDeadlineExceeded(status)) err << "  --timeout SECONDS allows more time\n";
+    if (absl::IsAlreadyExists(status)) err << "  --replace replaces it\n";
     if (absl::IsUnauthenticated(status)) err << "  --token_file FILE names the file with the token\n";
     return;
   }
@@ -100,11 +103,20 @@ void PrintError(const absl::Status& status, bool json, std::ostream& err) {
   err << Dump(Json{{"error", error}}) << '\n';
 }
 
-absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
-  ClientOptions options;
+// --server, or VICINAL_SERVER, or the address that servers have unless told otherwise.
+absl::StatusOr<std::string> FindServer(const Arguments& args) {
   const char* const usual = std::getenv("VICINAL_SERVER");
-  if (usual != nullptr && *usual != '\0') options.target = usual;
-  options.target = args.Text("server", options.target);
+  const bool said = args.Has("server");
+  if (!said && (usual == nullptr || *usual == '\0')) return ClientOptions().target;
+  const std::string address = said ? args.Text("server") : usual;
+  const absl::Status status = CheckAddress(address);
+  if (status.ok()) return address;
+  return absl::InvalidArgumentError(absl::StrCat(said ? "--server " : "VICINAL_SERVER ", status.message()));
+}
+
+absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const std::string& server) {
+  ClientOptions options;
+  options.target = server;
   if (args.Has("token_file")) {
     CLIENT_ASSIGN_OR_RETURN(options.token, ReadFile(args.Text("token_file")));
     const size_t end = options.token.find_last_not_of(" \t\r\n");
@@ -116,7 +128,12 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
     return absl::InvalidArgumentError("--timeout must be above 0 and below 1e6 seconds");
   // Rounded up: 0 would mean no timeout.
   options.call_timeout = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(timeout * 1000)));
-  return Client::Connect(options);
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options);
+  // The address was checked: what is left is a token that cannot be sent.
+  if (!client.ok() && args.Has("token_file")) {
+    return FileError(args.Text("token_file"), 0, std::string(client.status().message()));
+  }
+  return client;
 }
 
 // Files may be larger than memory, most of all packed ones.
@@ -130,6 +147,14 @@ absl::Status RunOrSay(const Command& command, const Context& context) {
   }
 }
 
+absl::Status RunCommand(const Command& command, const Arguments& args, std::ostream& out, std::ostream& err,
+                        bool terminal) {
+  CLIENT_ASSIGN_OR_RETURN(const std::string server, FindServer(args));
+  CLIENT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, MakeClient(args, server));
+  CLIENT_RETURN_IF_ERROR(RunOrSay(command, Context{args, out, err, terminal, *client, server, args.Has("json")}));
+  return out.flush() ? absl::OkStatus() : absl::InvalidArgumentError("the output could not be written");
+}
+
 }  // namespace
 
 const std::vector<Option>& GlobalOptions() {
@@ -137,7 +162,7 @@ const std::vector<Option>& GlobalOptions() {
       {"server", OptionKind::kText, "HOST:PORT",
        "where the server listens; unless said VICINAL_SERVER of the environment, or 127.0.0.1:8500"},
       {"token_file", OptionKind::kText, "FILE", "file with the bearer token to send"},
-      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads excepted; 60 unless said"},
+      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads and tuning excepted; 60 unless said"},
       {"json", OptionKind::kFlag, "", "print one JSON document instead of text, errors too (on stderr)"},
   };
   return *options;
@@ -183,11 +208,8 @@ int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
   const absl::StatusOr<Arguments> args = ParseArguments(command.syntax, GlobalOptions(), found->rest);
   if (!args.ok()) return usage_error(args.status(), " " + command.syntax.command);
 
-  absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(*args);
-  absl::Status status = client.status();
   const bool json = args->Has("json");
-  if (status.ok()) status = RunOrSay(command, Context{*args, out, err, terminal, **client, json});
-  if (status.ok() && !out.flush()) status = absl::InvalidArgumentError("the output could not be written");
+  const absl::Status status = RunCommand(command, *args, out, err, terminal);
   if (!status.ok()) PrintError(status, json, err);
   return ExitCodeOf(status);
 }

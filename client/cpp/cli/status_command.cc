@@ -52,8 +52,8 @@ absl::Status Show(const Context& context) {
   }
   std::ostream& out = context.out;
   const v1::Capabilities& capabilities = status.capabilities;
-  out << "server " << context.args.Text("server", ClientOptions().target) << ", version " << capabilities.version()
-      << ", up " << FormatSeconds(capabilities.uptime_seconds()) << ", readiness " << status.readiness << '\n';
+  out << "server " << context.server << ", version " << capabilities.version() << ", up "
+      << FormatSeconds(capabilities.uptime_seconds()) << ", readiness " << status.readiness << '\n';
   for (const v1::Device& device : capabilities.devices()) {
     out << "device " << device.name() << ": " << device.description() << '\n';
   }

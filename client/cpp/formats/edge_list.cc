@@ -18,14 +18,6 @@
 namespace vicinal::client {
 namespace {
 
-constexpr size_t kLongestShown = 40;
-
-// An id in a message: not longer than a line can bear.
-std::string Shown(std::string_view id) {
-  if (id.size() <= kLongestShown) return absl::StrCat("'", std::string(id), "'");
-  return absl::StrCat("'", std::string(id.substr(0, kLongestShown)), "...'");
-}
-
 // Of a line without the spaces around it; an empty one counts.
 bool IsComment(std::string_view trimmed) { return trimmed.empty() || trimmed.front() == '#' || trimmed.front() == '%'; }
 
@@ -57,7 +49,7 @@ bool PutTargetFirst(const std::vector<std::string_view>& titles) {
 bool LooksLikeTitles(const std::vector<std::string_view>& first, const std::vector<std::string_view>& second) {
   if ((IsSourceTitle(first[0]) && IsTargetTitle(first[1])) || PutTargetFirst(first)) return true;
   float weight;
-  if (first.size() == 3 && !ParseFloat(first[2], &weight)) {
+  if (first.size() == 3 && !first[2].empty() && !ParseFloat(first[2], &weight)) {
     return second.size() == 3 && ParseFloat(second[2], &weight);
   }
   int64_t number;
@@ -69,10 +61,22 @@ bool HasTitles(Titles titles, const std::vector<std::string_view>& first, const 
   return titles == Titles::kYes || (titles == Titles::kAuto && LooksLikeTitles(first, second));
 }
 
-absl::Status BadQuotes(const std::string& path, int64_t line) {
-  return FileError(path, line,
-                   "a field that begins with a double quote ends with one, on the same line; quotes within it are "
-                   "written twice (\"say \"\"hi\"\"\")");
+// The fields of a line, and what is wrong with its quotes told by file and line.
+absl::Status Split(std::string_view line, char separator, const std::string& path, int64_t number, LineFields* fields) {
+  const absl::Status status = SplitFields(line, separator, fields);
+  return status.ok() ? status : FileError(path, number, std::string(status.message()));
+}
+
+// Why a line may have another number of columns than was meant.
+std::string ColumnHint(std::string_view line, char separator, const std::vector<std::string_view>& fields) {
+  if (separator == ',') {
+    if (fields.size() == 1) return "; fields are between commas, as the first line has it";
+    return fields.back().empty() ? "; the comma at the line's end makes one that is empty: take it away" : "";
+  }
+  if (line.find('"') != std::string_view::npos || (fields.size() > 2 && line.find('\t') != std::string_view::npos)) {
+    return "; spaces and tabs always separate, within double quotes too: where ids hold spaces, separate by commas";
+  }
+  return fields.size() == 1 ? "; fields are separated by spaces, tabs or commas" : "";
 }
 
 absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path, Titles titles) {
@@ -84,17 +88,18 @@ absl::StatusOr<Layout> FindLayout(std::string_view text, const std::string& path
     if (IsComment(Trim(line))) continue;
     if (layout.columns != 0) {
       // A fault in it is told when edges are read.
-      SplitFields(line, layout.separator, &second);
+      SplitFields(line, layout.separator, &second).IgnoreError();
       break;
     }
     layout.separator = line.find(',') != std::string_view::npos ? ',' : ' ';
-    if (!SplitFields(line, layout.separator, &first)) return BadQuotes(path, lines.number());
+    CLIENT_RETURN_IF_ERROR(Split(line, layout.separator, path, lines.number(), &first));
     layout.columns = first.values.size();
     layout.first_line = lines.number();
     if (layout.columns != 2 && layout.columns != 3) {
       return FileError(path, lines.number(),
                        absl::StrCat(layout.columns, layout.columns == 1 ? " column" : " columns",
-                                    "; an edge is 'source target' or 'source target weight'"));
+                                    "; an edge is 'source target' or 'source target weight'",
+                                    ColumnHint(line, layout.separator, first.values)));
     }
   }
   if (layout.columns == 0) return FileError(path, 0, "holds no edges");
@@ -131,8 +136,8 @@ class EdgeLines {
         continue;
       }
       if (lines.number() == layout_.title_line) continue;
-      if (!SplitFields(line, layout_.separator, &split)) return BadQuotes(path_, lines.number());
-      CLIENT_RETURN_IF_ERROR(Check(fields, lines.number(), weights));
+      CLIENT_RETURN_IF_ERROR(Split(line, layout_.separator, path_, lines.number(), &split));
+      CLIENT_RETURN_IF_ERROR(Check(line, fields, lines.number(), weights));
       const size_t source = layout_.target_first ? 1 : 0;
       CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[source], fields[1 - source]));
     }
@@ -141,23 +146,31 @@ class EdgeLines {
 
  private:
   // The shape of a line, and its weight.
-  absl::Status Check(const std::vector<std::string_view>& fields, int64_t line, std::vector<float>* weights) const {
+  absl::Status Check(std::string_view text, const std::vector<std::string_view>& fields, int64_t line,
+                     std::vector<float>* weights) const {
     if (fields.size() != layout_.columns) {
       return FileError(path_, line,
                        absl::StrCat(fields.size(), fields.size() == 1 ? " column" : " columns", ", the first edge has ",
-                                    layout_.columns));
+                                    layout_.columns, ColumnHint(text, layout_.separator, fields)));
     }
     if (fields[0].empty() || fields[1].empty()) return FileError(path_, line, "an id is empty");
-    if (layout_.columns == 3) {
-      float weight;
-      if (!ParseFloat(fields[2], &weight)) {
-        return FileError(path_, line, absl::StrCat("the weight ", Shown(fields[2]), " is not a number"));
-      }
-      if (!std::isfinite(weight)) {
-        return FileError(path_, line, absl::StrCat("the weight ", Shown(fields[2]), " is not finite as a float32"));
-      }
-      weights->push_back(weight);
+    return layout_.columns == 3 ? AddWeight(fields[2], line, weights) : absl::OkStatus();
+  }
+
+  absl::Status AddWeight(std::string_view field, int64_t line, std::vector<float>* weights) const {
+    if (field.empty()) {
+      return FileError(path_, line,
+                       "the weight after the second comma is empty: write one on every line, or on none and without "
+                       "that comma");
     }
+    float weight;
+    if (!ParseFloat(field, &weight)) {
+      return FileError(path_, line, absl::StrCat("the weight ", Shown(field), " is not a number"));
+    }
+    if (!std::isfinite(weight)) {
+      return FileError(path_, line, absl::StrCat("the weight ", Shown(field), " is not finite as a float32"));
+    }
+    weights->push_back(weight);
     return absl::OkStatus();
   }
 
@@ -345,6 +358,7 @@ std::vector<std::string> SkippedLines(const EdgeLines& lines) {
 }  // namespace
 
 absl::StatusOr<EdgeFile> ParseEdgeList(std::string_view text, const std::string& path, const EdgeListOptions& options) {
+  CLIENT_RETURN_IF_ERROR(CheckText(text, path));
   CLIENT_ASSIGN_OR_RETURN(const Layout layout, FindLayout(text, path, options.titles));
   EdgeLines lines(text, path, layout);
   EdgeFile file;

@@ -4,12 +4,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/formats/status_macros.h"
 
 namespace vicinal::client {
 namespace {
@@ -23,14 +25,22 @@ absl::Status SystemError(const std::string& path, const char* what, int error) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+absl::Status CheckReadable(const std::string& path) {
   struct stat about;
   if (stat(path.c_str(), &about) != 0) return SystemError(path, "cannot read", errno);
   if (S_ISDIR(about.st_mode)) return SystemError(path, "cannot read", EISDIR);
+  if (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)) return FileError(path, 0, "cannot read: a device, not a file");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  CLIENT_RETURN_IF_ERROR(CheckReadable(path));
   const File file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (file == nullptr) return SystemError(path, "cannot read", errno);
   std::string bytes;
-  if (S_ISREG(about.st_mode)) bytes.reserve(static_cast<size_t>(about.st_size));
+  struct stat about;
+  if (fstat(fileno(file.get()), &about) == 0 && S_ISREG(about.st_mode))
+    bytes.reserve(static_cast<size_t>(about.st_size));
   constexpr size_t kPiece = size_t{1} << 20;
   while (true) {
     const size_t before = bytes.size();
@@ -50,6 +60,35 @@ absl::Status WriteFile(const std::string& path, std::string_view bytes) {
     return SystemError(path, "cannot write", errno);
   }
   if (std::fclose(file.release()) != 0) return SystemError(path, "cannot write", errno);
+  return absl::OkStatus();
+}
+
+absl::Status CheckWritable(const std::string& path) {
+  struct stat about;
+  const bool there = stat(path.c_str(), &about) == 0;
+  if (there && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) return absl::OkStatus();
+  const File file(std::fopen(path.c_str(), "ab"), std::fclose);
+  if (file == nullptr) return SystemError(path, "cannot write", errno);
+  if (!there) std::remove(path.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status CheckText(std::string_view text, const std::string& path) {
+  const std::string_view mark = text.substr(0, 2);
+  if (mark == "\xFF\xFE" || mark == "\xFE\xFF") return FileError(path, 0, "is text in UTF-16: save it as UTF-8");
+  const auto line_of = [&](size_t at) {
+    return std::count(text.begin(), text.begin() + static_cast<long>(at), '\n') + 1;
+  };
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return FileError(path, line_of(zero), "holds a byte 0, so this is no text file");
+  }
+  for (size_t at = text.find('\r'); at != std::string_view::npos && at + 1 < text.size();
+       at = text.find('\r', at + 1)) {
+    if (text[at + 1] == '\n') continue;
+    return FileError(path, line_of(at),
+                     "holds a carriage return (CR) without a line feed (LF), as lines of old Macs end: write LF or "
+                     "CR LF (tr '\\r' '\\n' < FILE turns such a file)");
+  }
   return absl::OkStatus();
 }
 

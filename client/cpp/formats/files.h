@@ -11,11 +11,22 @@
 
 namespace vicinal::client {
 
-// The bytes of a regular file (or a pipe). Memory: those bytes.
+// The bytes of a regular file (or a pipe; not of a device, which may have no end). Memory: those bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Writes `path` anew. A file that could not be written whole is an error; what is left of it is not to be used.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
+
+// Refuses what ReadFile would not even open: nothing there, a folder, a device.
+absl::Status CheckReadable(const std::string& path);
+
+// Whether WriteFile(path) may succeed, to be known before long work. Changes nothing; of what is neither file nor
+// folder (a pipe) nothing can be said beforehand.
+absl::Status CheckWritable(const std::string& path);
+
+// Refuses what is no text as the readers of lines take it, with the line and what to do: UTF-16, a byte 0, and a
+// carriage return that no line feed follows (line ends of old Macs, which would make one line of a whole file).
+absl::Status CheckText(std::string_view text, const std::string& path);
 
 // INVALID_ARGUMENT "PATH: message", or "PATH:LINE: message" when line > 0.
 absl::Status FileError(const std::string& path, int64_t line, std::string_view message);

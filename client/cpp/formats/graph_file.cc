@@ -20,11 +20,35 @@ GraphFormat DetectFormat(std::string_view bytes) {
   return GraphFormat::kEdgeList;
 }
 
+// Files that people take for a graph by mistake, by their first bytes.
+absl::Status CheckIsNoOther(std::string_view bytes, const std::string& path) {
+  if (bytes.substr(0, 6) == std::string_view("\x93NUMPY")) {
+    return FileError(
+        path, 0,
+        "is a single .npy array; a graph is an .npz with edge_index [2, E] (numpy.savez), a text edge list "
+        "or a MatrixMarket file, and features go to --x");
+  }
+  if (bytes.substr(0, 2) == std::string_view("\x1F\x8B")) {
+    return FileError(path, 0, "is compressed by gzip: unpack it first (gunzip)");
+  }
+  const size_t first = bytes.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && bytes[first] == '{') {
+    return FileError(path, 0, "looks like JSON, which is no graph here; --format edgelist takes it as an edge list");
+  }
+  return absl::OkStatus();
+}
+
 // What other formats say themselves.
 absl::Status CheckOnlyEdgeLists(const std::string& path, const GraphFileOptions& options) {
   if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
   if (options.titles != Titles::kAuto) return FileError(path, 0, "--titles goes with edge lists only");
   return absl::OkStatus();
+}
+
+// What only MatrixMarket files leave open.
+absl::Status CheckOnlyMatrices(const std::string& path, const GraphFileOptions& options) {
+  if (options.matrix_rows == MatrixRows::kTarget) return absl::OkStatus();
+  return FileError(path, 0, "--mtx_rows goes with MatrixMarket files only");
 }
 
 // Rows of the first array that tells N; -1 when none does.
@@ -65,8 +89,8 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
   EdgeFile file;
   CLIENT_RETURN_IF_ERROR(ReadEdgeIndex(npz, path, &file.edges));
   absl::StatusOr<Features> own = ReadFeatures(npz, path);
-  if (own.ok() && !*features) *features = *std::move(own);
   if (!own.ok() && !absl::IsNotFound(own.status())) return own.status();
+  if (own.ok() && !*features) *features = *std::move(own);
   CLIENT_ASSIGN_OR_RETURN(file.node_count, NodeCountOf(npz, *features));
   if (options.node_count) {
     file.node_count = *options.node_count;
@@ -92,6 +116,7 @@ absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::strin
     }
     return file;
   }
+  CLIENT_RETURN_IF_ERROR(CheckOnlyMatrices(path, options));
   EdgeListOptions list;
   list.titles = options.titles;
   list.node_count = options.node_count;
@@ -115,11 +140,15 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
   GraphFormat format = options.format;
   if (format != GraphFormat::kNpz) {
     CLIENT_ASSIGN_OR_RETURN(text, ReadFile(path));
-    if (format == GraphFormat::kAuto) format = DetectFormat(text);
+    if (format == GraphFormat::kAuto) {
+      CLIENT_RETURN_IF_ERROR(CheckIsNoOther(text, path));
+      format = DetectFormat(text);
+    }
   }
   EdgeFile file;
   if (format == GraphFormat::kNpz) {
     CLIENT_RETURN_IF_ERROR(CheckOnlyEdgeLists(path, options));
+    CLIENT_RETURN_IF_ERROR(CheckOnlyMatrices(path, options));
     CLIENT_ASSIGN_OR_RETURN(file, ReadNpzGraph(path, options, &graph.features));
   } else {
     CLIENT_ASSIGN_OR_RETURN(file, ReadTextGraph(path, text, format, options, graph.features));
@@ -128,10 +157,14 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
     return FileError(
         options.features_path.empty() ? path : options.features_path, 0,
         absl::StrCat("the features have ", graph.features->rows, " rows, but the graph has ", file.node_count, " nodes",
-                     !file.ids                  ? ""
-                     : options.ids_path.empty() ? " (as many as there are ids; --ids FILE lists them in order of "
-                                                  "the rows, those without an edge too)"
-                                                : absl::StrCat(", as many as ", options.ids_path, " lists")));
+                     !file.ids ? ""
+                     : options.ids_path.empty()
+                         ? " (as many as there are ids; --ids FILE lists them in order of "
+                           "the rows, those without an edge too)"
+                         : absl::StrCat(", as many as ", options.ids_path, " lists",
+                                        file.node_count == graph.features->rows + 1
+                                            ? " (its first line counts: titles do not belong there)"
+                                            : "")));
   }
   graph.notes = std::move(file.notes);
   if (options.undirected) {

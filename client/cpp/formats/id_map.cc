@@ -13,48 +13,78 @@
 
 namespace vicinal::client {
 
+namespace {
+
+// The id that a line holds.
+absl::StatusOr<std::string> ReadId(std::string_view line, const std::string& path, int64_t number, LineFields* fields) {
+  if (Trim(line).empty()) return FileError(path, number, "an empty line where an id belongs: take it away");
+  const absl::Status split = SplitFields(line, ',', fields);
+  if (!split.ok()) return FileError(path, number, std::string(split.message()));
+  const std::vector<std::string_view>& values = fields->values;
+  if (values.size() > 1) {
+    return FileError(path, number,
+                     absl::StrCat(values.size(), " columns between commas, one id a line is needed",
+                                  values.back().empty() ? ": take the comma at the line's end away" : "",
+                                  "; an id that holds a comma stands in double quotes (\"Doe, John\")"));
+  }
+  if (values[0].empty()) return FileError(path, number, "an id is empty");
+  return std::string(values[0]);
+}
+
+}  // namespace
+
+std::optional<int64_t> IdMap::Add(std::string id) {
+  const auto [at, inserted] = nodes_.emplace(id, size());
+  if (!inserted) return at->second;
+  ids_.push_back(std::move(id));
+  return std::nullopt;
+}
+
 absl::StatusOr<IdMap> IdMap::FromIds(std::vector<std::string> ids) {
   IdMap map;
   map.nodes_.reserve(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i].empty() || ids[i].find_first_of("\r\n") != std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat("the id of node ", i, " is empty or holds a line break"));
+  map.ids_.reserve(ids.size());
+  for (std::string& id : ids) {
+    const int64_t node = map.size();
+    if (id.empty() || id.find_first_of("\r\n") != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("the id of node ", node, " is empty or holds a line break"));
     }
-    const auto [at, inserted] = map.nodes_.emplace(ids[i], static_cast<int64_t>(i));
-    if (!inserted) {
+    if (const std::optional<int64_t> other = map.Add(id)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the id '", ids[i], "' stands twice, for node ", at->second, " and for node ", i));
+          absl::StrCat("the id ", Shown(id), " stands twice, for node ", *other, " and for node ", node));
     }
   }
-  map.ids_ = std::move(ids);
   return map;
 }
 
 absl::StatusOr<IdMap> IdMap::Load(const std::string& path) {
   CLIENT_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  std::vector<std::string> ids;
-  std::string header;
+  CLIENT_RETURN_IF_ERROR(CheckText(text, path));
+  IdMap map;
+  int64_t first_line = 1;
   LineReader lines(text);
   std::string_view line;
+  LineFields fields;
   while (lines.Next(&line)) {
     if (lines.number() == 1 && line.substr(0, kIdMapHeader.size()) == kIdMapHeader) {
-      header = std::string(line.substr(kIdMapHeader.size()));
+      map.header_ = std::string(line.substr(kIdMapHeader.size()));
+      first_line = 2;
       continue;
     }
-    if (line.empty()) return FileError(path, lines.number(), "an empty line where an id belongs");
-    ids.emplace_back(line);
+    CLIENT_ASSIGN_OR_RETURN(const std::string id, ReadId(line, path, lines.number(), &fields));
+    if (const std::optional<int64_t> other = map.Add(id)) {
+      return FileError(path, lines.number(),
+                       absl::StrCat("the id ", Shown(id), " stands on line ", first_line + *other, " already"));
+    }
   }
-  if (ids.empty()) return FileError(path, 0, "holds no ids");
-  absl::StatusOr<IdMap> map = FromIds(std::move(ids));
-  if (!map.ok()) return FileError(path, 0, std::string(map.status().message()));
-  map->header_ = std::move(header);
+  if (map.size() == 0) return FileError(path, 0, "holds no ids");
   return map;
 }
 
 absl::Status IdMap::Save(const std::string& path, std::string_view header) const {
   std::string text(kIdMapHeader);
   text.append(header).push_back('\n');
-  for (const std::string& id : ids_) text.append(id).push_back('\n');
+  for (const std::string& id : ids_) text.append(QuoteField(id)).push_back('\n');
   return WriteFile(path, text);
 }
 

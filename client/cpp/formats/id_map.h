@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's own ids (numbers with gaps, strings) beside the nodes 0..N-1 that the server knows. It is kept in a text
 // file: one id a line, line i (from 0, not counting the header) is node i; the header, if there, is a first line "#
-// vicinal ids: ...". Memory: each id twice.
+// vicinal ids: ...". A line is read as edge lists between commas are: an id that holds a comma, begins with a double
+// quote, or has a space at an end stands in double quotes (RFC 4180). Memory: each id twice.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_ID_MAP_H_
 #define VICINAL_CLIENT_CPP_FORMATS_ID_MAP_H_
 
@@ -22,10 +23,11 @@ class IdMap {
  public:
   // Node i is ids[i]. INVALID_ARGUMENT: an id is empty, holds a line break, or stands twice.
   static absl::StatusOr<IdMap> FromIds(std::vector<std::string> ids);
-  // Reads a file as Save writes it; lines may end with CR LF. Errors name the file and the line.
+  // Reads a file as Save writes it; lines may end with CR LF. INVALID_ARGUMENT, with file and line: a line is empty or
+  // holds several columns, an id stands twice, or this is no text (CheckText).
   static absl::StatusOr<IdMap> Load(const std::string& path);
 
-  // Writes the ids; `header` becomes the first line after kIdMapHeader.
+  // Writes the ids, in double quotes where they have to be; `header` becomes the first line after kIdMapHeader.
   absl::Status Save(const std::string& path, std::string_view header) const;
 
   int64_t size() const { return static_cast<int64_t>(ids_.size()); }
@@ -39,6 +41,9 @@ class IdMap {
   const std::string& header() const { return header_; }
 
  private:
+  // Takes `id` for the next node. The node that has it already, if there is one: then nothing is taken.
+  std::optional<int64_t> Add(std::string id);
+
   std::vector<std::string> ids_;
   absl::flat_hash_map<std::string, int64_t> nodes_;
   std::string header_;

@@ -93,8 +93,7 @@ absl::Status ParseEntry(const std::vector<std::string_view>& words, bool pattern
   --entry->column;
   if (pattern) return absl::OkStatus();
   if (!ParseFloat(words[2], &entry->value) || !std::isfinite(entry->value)) {
-    return FileError(path, number,
-                     absl::StrCat("the value '", std::string(words[2].substr(0, 40)), "' is not a finite number"));
+    return FileError(path, number, absl::StrCat("the value ", Shown(words[2]), " is not a finite number"));
   }
   return absl::OkStatus();
 }
@@ -102,6 +101,7 @@ absl::Status ParseEntry(const std::vector<std::string_view>& words, bool pattern
 }  // namespace
 
 absl::StatusOr<EdgeFile> ParseMatrixMarket(std::string_view text, const std::string& path, MatrixRows rows) {
+  CLIENT_RETURN_IF_ERROR(CheckText(text, path));
   LineReader lines(text);
   std::string_view line;
   if (!lines.Next(&line)) return FileError(path, 0, "is empty");

@@ -143,8 +143,8 @@ absl::StatusOr<ElementType> TypeFromDescr(const std::string& descr) {
     }
     if (descr[0] == '<' || descr[0] == '|' || descr[0] == '=' || descr[0] == '>') return known.type;
   }
-  if (code[0] == 'O') return Bad("arrays of Python objects (pickles) are not read");
-  return Bad(absl::StrCat("elements of type '", descr, "' are not read; bool, integers and floats are"));
+  return Bad(absl::StrCat(code[0] == 'O' ? "Python objects (pickles)" : absl::StrCat("elements of type '", descr, "'"),
+                          " are not read; bool, integers and floats of up to 64 bits are (array.astype('<f4'))"));
 }
 
 // Column-major to row-major: walks the row-major result and keeps the source's offset up to date by its strides.

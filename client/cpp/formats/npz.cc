@@ -11,6 +11,7 @@
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/npy.h"
 #include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
 
 namespace vicinal::client {
 namespace {
@@ -23,6 +24,14 @@ std::string ZipError(int code) {
   std::string text = zip_error_strerror(&error);
   zip_error_fini(&error);
   return text;
+}
+
+// The first few of the names, for a message.
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMost; ++i) absl::StrAppend(&list, i == 0 ? "" : ", ", Shown(names[i]));
+  return names.size() > kMost ? absl::StrCat(list, " and ", names.size() - kMost, " more") : list;
 }
 
 }  // namespace
@@ -43,12 +52,17 @@ Npz& Npz::operator=(Npz&&) noexcept = default;
 Npz::~Npz() = default;
 
 absl::StatusOr<Npz> Npz::Open(const std::string& path) {
+  CLIENT_RETURN_IF_ERROR(CheckReadable(path));
   auto archive = std::make_unique<Archive>();
   archive->path = path;
   int error = 0;
   archive->zip = zip_open(path.c_str(), ZIP_RDONLY, &error);
   if (archive->zip == nullptr) {
-    const std::string message = absl::StrCat(path, ": cannot read as npz: ", ZipError(error));
+    const bool other = error == ZIP_ER_NOZIP;
+    const std::string message =
+        other
+            ? absl::StrCat(path, ": is no whole .npz (numpy.savez writes one; of a single array the name ends in .npy)")
+            : absl::StrCat(path, ": cannot read as npz: ", ZipError(error));
     return error == ZIP_ER_NOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
   }
   const zip_int64_t count = zip_get_num_entries(archive->zip, 0);
@@ -70,7 +84,9 @@ bool Npz::Has(std::string_view name) const { return archive_->index.find(name) !
 absl::StatusOr<Array> Npz::Read(std::string_view name) const {
   const auto found = archive_->index.find(name);
   const std::string label = absl::StrCat("array '", absl::string_view(name.data(), name.size()), "'");
-  if (found == archive_->index.end()) return absl::NotFoundError(absl::StrCat(archive_->path, ": holds no ", label));
+  if (found == archive_->index.end()) {
+    return absl::NotFoundError(absl::StrCat(archive_->path, ": holds no ", label, ", but ", Listed(archive_->names)));
+  }
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(zip_fopen_index(archive_->zip, found->second, 0),
                                                                zip_fclose);
   if (file == nullptr) return FileError(archive_->path, 0, absl::StrCat(label, ": ", zip_strerror(archive_->zip)));

@@ -5,13 +5,32 @@
 #include <algorithm>
 #include <charconv>
 
+#include "absl/strings/str_cat.h"
+#include "client/cpp/formats/status_macros.h"
+
 namespace vicinal::client {
 namespace {
 
+constexpr size_t kLongestShown = 40;
+
 bool IsSpace(char c) { return c == ' ' || c == '\t'; }
 
+absl::Status NotClosed(std::string_view field) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the field that begins with ", Shown(field),
+      " has no closing double quote on this line: add it; or, where a line break belongs to the field, put "
+      "a space in its place, as ids hold no line breaks"));
+}
+
+absl::Status TextAfterQuote(std::string_view text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a field in double quotes is followed by ", Shown(text),
+                   " in place of a comma: quotes within such a field are written twice (\"say \"\"hi\"\"\")"));
+}
+
 // Takes the field that begins with a quote off the line, up to the comma after it.
-bool TakeQuoted(std::string_view* line, LineFields* fields) {
+absl::Status TakeQuoted(std::string_view* line, LineFields* fields) {
+  const std::string_view whole = *line;
   std::string_view value = line->substr(1);
   std::string* unquoted = nullptr;
   size_t end = value.find('"');
@@ -21,11 +40,11 @@ bool TakeQuoted(std::string_view* line, LineFields* fields) {
     value.remove_prefix(end + 2);
     end = value.find('"');
   }
-  if (end == std::string_view::npos) return false;
+  if (end == std::string_view::npos) return NotClosed(whole);
   if (unquoted != nullptr) unquoted->append(value.substr(0, end));
   fields->values.push_back(unquoted != nullptr ? std::string_view(*unquoted) : value.substr(0, end));
   *line = Trim(value.substr(end + 1));
-  return line->empty() || line->front() == ',';
+  return line->empty() || line->front() == ',' ? absl::OkStatus() : TextAfterQuote(*line);
 }
 
 template <class T>
@@ -73,26 +92,43 @@ void SplitAtSpaces(std::string_view line, std::vector<std::string_view>* fields)
   }
 }
 
-bool SplitFields(std::string_view line, char separator, LineFields* fields) {
+absl::Status SplitFields(std::string_view line, char separator, LineFields* fields) {
   fields->values.clear();
   fields->unquoted.clear();
   if (separator == ' ') {
     SplitAtSpaces(line, &fields->values);
-    return true;
+    return absl::OkStatus();
   }
   while (true) {
     const std::string_view trimmed = Trim(line);
     if (!trimmed.empty() && trimmed.front() == '"') {
       line = trimmed;
-      if (!TakeQuoted(&line, fields)) return false;
+      CLIENT_RETURN_IF_ERROR(TakeQuoted(&line, fields));
     } else {
       const size_t end = std::min(line.find(separator), line.size());
       fields->values.push_back(Trim(line.substr(0, end)));
       line.remove_prefix(end);
     }
-    if (line.empty()) return true;
+    if (line.empty()) return absl::OkStatus();
     line.remove_prefix(1);
   }
+}
+
+std::string QuoteField(std::string_view field) {
+  const bool bare = !field.empty() && field.front() != '"' && !IsSpace(field.front()) && !IsSpace(field.back()) &&
+                    field.find(',') == std::string_view::npos;
+  if (bare) return std::string(field);
+  std::string quoted = "\"";
+  for (const char c : field) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+std::string Shown(std::string_view word) {
+  size_t end = std::min(word.size(), kLongestShown);
+  while (end < word.size() && end > 0 && (word[end] & 0xC0) == 0x80) --end;  // not within a character
+  std::string shown = "'";
+  for (const char c : word.substr(0, end)) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return shown + (end < word.size() ? "...'" : "'");
 }
 
 bool ParseInt(std::string_view field, int64_t* value) { return ParseWhole(field, value); }

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace vicinal::client {
 
 // The text without the UTF-8 byte order mark that some editors put at its start.
@@ -44,8 +46,17 @@ struct LineFields {
 
 // Fields as SplitAtSpaces gives them (separator ' '), or between commas and trimmed. Between commas a field in double
 // quotes may hold commas and, written twice, quotes, as RFC 4180 has it; within other fields a quote is a character
-// like any. False when such a field does not end with its quote, before the next comma or the line's end.
-bool SplitFields(std::string_view line, char separator, LineFields* fields);
+// like any. Line breaks it may not hold: ids are kept one a line. INVALID_ARGUMENT, without file and line, when a
+// quoted field does not end with its quote, before the next comma or the line's end.
+absl::Status SplitFields(std::string_view line, char separator, LineFields* fields);
+
+// The field as SplitFields (separator ',') reads it back: in double quotes where it holds a comma, begins with a quote
+// or a space, ends with a space, or is empty; else as it is.
+std::string QuoteField(std::string_view field);
+
+// A word of the user's in a message: in single quotes, not longer than a line can bear, and without the control
+// characters that would confuse a terminal.
+std::string Shown(std::string_view word);
 
 // The whole field as a decimal integer or a number; false when it is none, is out of range, or something is left over.
 // A float is the nearest to the number: 0 where that is too small, infinite where it is too large.

@@ -83,6 +83,18 @@ TEST(ErrorsTest, AnUnreachableServerIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot reach the server at h:1"));
   const absl::Status busy = FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, "the queue is full"}, "h:1");
   EXPECT_EQ(busy.message(), "the queue is full");
+  const auto told = [](grpc::StatusCode code, const char* message, const char* details = "") {
+    return std::string(FromGrpcStatus({code, message, details}, "h:1").message());
+  };
+  EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "DNS resolution failed for h:1"),
+              HasSubstr("the server at h:1: DNS"));
+  EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "failed to connect: Failed parsing HTTP/2"),
+              HasSubstr("speaks no gRPC (8500 is a server's usual port, 8502 that of its metrics)"));
+  EXPECT_EQ(told(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"),
+            "the server at h:1 did not answer in time: Deadline Exceeded");
+  EXPECT_EQ(told(grpc::StatusCode::DEADLINE_EXCEEDED, "it waited", "details"), "it waited") << "the server's own words";
+  EXPECT_EQ(told(grpc::StatusCode::UNIMPLEMENTED, ""),
+            "what listens at h:1 does not know this call; is it a vicinal-server, and of this version?");
 }
 
 }  // namespace

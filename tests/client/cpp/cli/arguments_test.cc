@@ -88,7 +88,18 @@ TEST(ArgumentsTest, ErrorsSuggest) {
   EXPECT_THAT(Error({"f", "--name=g", "--replace=yes"}), HasSubstr("takes no value"));
   EXPECT_THAT(Error({"f", "--name=g", "--top_k", "three"}), HasSubstr("a whole number, not 'three'"));
   EXPECT_THAT(Error({"f", "--name=g", "--share="}), HasSubstr("needs a number"));
+  EXPECT_THAT(Error({"f", "--name="}), HasSubstr("--name needs a value: NAME"));
+  EXPECT_THAT(Error({"", "--name=g"}), HasSubstr("was given an empty word"));
   EXPECT_THAT(Error({"f", "--name=g", "--order", "best"}), HasSubstr("one of none, rcm, not 'best'"));
+}
+
+TEST(ArgumentsTest, NumbersHaveTheirLeast) {
+  const Syntax syntax = {"cut", {}, "", "", {AtLeast(1, {"batch", OptionKind::kInteger, "N", ""})}};
+  EXPECT_EQ(ParseArguments(syntax, {}, {"--batch", "1"})->Integer("batch", 0), 1);
+  for (const char* bad : {"0", "-7"}) {
+    EXPECT_EQ(ParseArguments(syntax, {}, {"--batch", bad}).status().message(),
+              std::string("--batch is at least 1, not ") + bad);
+  }
 }
 
 TEST(ArgumentsTest, FindsTheCommand) {
@@ -118,6 +129,7 @@ TEST(ArgumentsTest, UnknownCommands) {
   EXPECT_EQ(error({}), "a command is needed");
   EXPECT_EQ(error({"statsu"}), "there is no command 'statsu'; did you mean status?");
   EXPECT_EQ(error({"graph", "lisst"}), "there is no command 'graph lisst'; did you mean graph list?");
+  EXPECT_EQ(error({"garph", "list"}), "there is no command 'garph'; did you mean graph?");
   EXPECT_EQ(error({"graph"}), "'graph' needs one of: upload, list");
   EXPECT_EQ(error({"--name", "graph"}), "the command comes before --name");
 }

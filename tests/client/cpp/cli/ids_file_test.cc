@@ -26,9 +26,10 @@ TEST(ParseNodesTest, Numbers) {
   EXPECT_EQ(*ParseNodes("all", std::nullopt), std::nullopt);
   EXPECT_EQ(**ParseNodes("0,5, 9", std::nullopt), (Nodes{0, 5, 9}));
   EXPECT_EQ(**ParseNodes("-1", std::nullopt), Nodes{-1});  // for the server to refuse
-  EXPECT_THAT(IdsFileError("0,x", std::nullopt), HasSubstr("'x' is not a number; where the graph has ids of its own"));
+  EXPECT_THAT(IdsFileError("0,x", std::nullopt),
+              HasSubstr("'x' is not a whole number of 64 bits; where the graph has ids of its own"));
   EXPECT_EQ(ParseNodes("0,x", std::nullopt, /*as_rows=*/true).status().message(),
-            "--nodes: 'x' is not a number; with --ids none nodes are row numbers");
+            "--nodes: 'x' is not a whole number of 64 bits; with --ids none nodes are row numbers");
   EXPECT_THAT(IdsFileError(",", std::nullopt), HasSubstr("names no node"));
 }
 
@@ -38,6 +39,12 @@ TEST(ParseNodesTest, Files) {
   ASSERT_TRUE(WriteNpy(Path("nodes.npy"), MakeArray<int32_t>({2, 7}, {2})).ok());
   EXPECT_EQ(**ParseNodes("@" + Path("nodes.npy"), std::nullopt), (Nodes{2, 7}));
   EXPECT_THAT(IdsFileError("@/nonexistent", std::nullopt), HasSubstr("/nonexistent"));
+  ASSERT_TRUE(WriteFile(Path("nodes.txt"), "3\n1 4x\n").ok());
+  EXPECT_THAT(IdsFileError("@" + Path("nodes.txt"), std::nullopt),
+              HasSubstr("nodes.txt:2: '4x' is not a whole number"));
+  ASSERT_TRUE(WriteNpy(Path("nodes.npy"), MakeArray<float>({2, 7}, {2})).ok());
+  EXPECT_THAT(IdsFileError("@" + Path("nodes.npy"), std::nullopt),
+              HasSubstr("nodes.npy: integers are needed, not float32"));
 }
 
 TEST(ParseNodesTest, OwnIds) {
@@ -61,7 +68,12 @@ TEST(ParseNodesTest, IdsWithCommasAndQuotes) {
   EXPECT_EQ(**ParseNodes("ann,\"say \"\"hi\"\"\"", ids), (Nodes{1, 2}));
   ASSERT_TRUE(WriteFile(Path("own.txt"), "say \"hi\"\r\nDoe, John\n\nann,ann\n").ok());
   EXPECT_EQ(**ParseNodes("@" + Path("own.txt"), ids), (Nodes{2, 0, 1, 1}));
-  EXPECT_THAT(IdsFileError("ann,\"Doe, John", ids), HasSubstr("a double quote is missing"));
+  EXPECT_THAT(IdsFileError("ann,\"Doe, John", ids),
+              HasSubstr("--nodes: the field that begins with '\"Doe, John' has no"));
+  ASSERT_TRUE(WriteFile(Path("own.txt"), "ann\n\"Doe, John\nann\n").ok());
+  EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:2: the field that begins with"));
+  ASSERT_TRUE(WriteFile(Path("own.txt"), "ann\rann\r").ok());
+  EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:1: holds a carriage return"));
   EXPECT_THAT(IdsFileError("Doe,ann", ids), HasSubstr("'Doe' is not among the ids"));
 }
 
@@ -74,6 +86,9 @@ TEST(IdsFileTest, NothingOfTheUsersIsOverwritten) {
   ASSERT_TRUE(IdMap::FromIds({"a"})->Save(path, "older").ok());
   EXPECT_TRUE(CheckIdsPath(path, true).ok());
   EXPECT_FALSE(CheckIdsPath("/nonexistent/x", false).ok());
+  EXPECT_EQ(
+      CheckIdsPath("/nonexistent/x", true).message(),
+      "/nonexistent/x: cannot write: No such file or directory; --ids_out FILE says where to keep the graph's ids");
   EXPECT_TRUE(CheckIdsPath(Path("new.txt"), false).ok());
   EXPECT_FALSE(ReadFile(Path("new.txt")).ok());
 }

@@ -29,6 +29,8 @@ TEST(OutputTest, Units) {
   EXPECT_EQ(FormatBytes(1023), "1023 B");
   EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
   EXPECT_EQ(FormatBytes(int64_t{5} << 40), "5.0 TiB");
+  EXPECT_EQ(FormatSeconds(0), "0 us");
+  EXPECT_EQ(FormatSeconds(3.4e-7), "340 ns");
   EXPECT_EQ(FormatSeconds(0.0000124), "12 us");
   EXPECT_EQ(FormatSeconds(0.00125), "1.25 ms");
   EXPECT_EQ(FormatSeconds(75), "75.00 s");

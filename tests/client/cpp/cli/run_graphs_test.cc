@@ -24,8 +24,22 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_EQ(server_.seen().graph_spec.reorder(), v1::REORDER_RCM);
   EXPECT_EQ(server_.Uploaded("edge_index").size(), 2u * 4 * sizeof(int32_t));
   EXPECT_FALSE(ReadFile("g.ids.txt").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --ids_out map.txt"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("ids: the nodes' are 0..2, so there is no map to keep in map.txt\n"));
   ASSERT_EQ(Vicinal("graph list"), kExitOk);
   EXPECT_THAT(out(), HasSubstr("READY"));
+}
+
+TEST_F(RunTest, IdsAreQuotedInTheMapAndInTheUsersFile) {
+  ASSERT_TRUE(WriteFile("e.csv", "\"Doe, John\",ann\nann,\"\"\"x\"\"\"\n").ok());
+  ASSERT_TRUE(WriteFile("ids.csv", "ann\r\n\"Doe, John\"\r\n\"\"\"x\"\"\"\r\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.csv --name g --ids ids.csv"), kExitOk) << err();
+  EXPECT_THAT(*ReadFile("g.ids.txt"), HasSubstr("\nann\n\"Doe, John\"\n\"\"\"x\"\"\"\n"));
+  ASSERT_TRUE(WriteFile("nodes", "\"x\"\nDoe, John\n\"Doe, John\",ann\n").ok());
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes @nodes --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["nodes"].dump(), R"(["\"x\"","Doe, John","Doe, John","ann"])");
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  EXPECT_EQ(server_.seen().classify.nodes().ids(1), 1);
 }
 
 TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
@@ -40,6 +54,8 @@ TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --titles maybe"), kExitUsage);
   EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --titles yes"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("edge lists only"));
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --mtx_rows source"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("e.txt: --mtx_rows goes with MatrixMarket files only"));
 }
 
 TEST_F(RunTest, EveryOrderCanBeAskedFor) {
@@ -177,6 +193,12 @@ TEST_F(RunTest, AFileOfIdsIsCheckedAsFarAsCanBe) {
   ASSERT_EQ(Vicinal("classify --graph rows --model m --nodes 20 --ids turned.txt"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 0);
   EXPECT_THAT(err(), HasSubstr("turned.txt was not checked"));
+  ASSERT_EQ(Vicinal("classify --graph rows --model m --nodes 20 --ids turned.txt --json"), kExitOk) << err();
+  EXPECT_EQ(err(), "") << "notes are in the document";
+  EXPECT_THAT(Json()["notes"][0].get<std::string>(), HasSubstr("turned.txt was not checked"));
+  ASSERT_TRUE(WriteFile("own.ids.txt", "Doe, John\n20\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph own --model m --nodes 20"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("the map of ids cannot be read (own.ids.txt:1: 2 columns between commas"));
 }
 
 TEST_F(RunTest, IdsOfAnotherGraphAreRefused) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,27 @@ TEST_F(RunTest, OutIsRefusedUnlessItIsNpyOrNpz) {
   // Before the file is read, let alone sent.
   EXPECT_EQ(Vicinal("classify-graphs missing.npz --model m --out e.csv"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("must end in .npy or .npz"));
+}
+
+TEST_F(RunTest, OutIsRefusedBeforeTheWorkWhereItCannotBeWritten) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  for (const char* name : {"nowhere/e.npy", "nowhere/e.npz"}) {
+    EXPECT_EQ(Vicinal(std::string("classify --graph g --model m --nodes 1 --out ") + name), kExitUsage);
+    EXPECT_THAT(err(), HasSubstr(std::string(name) + ": cannot write: No such file or directory"));
+  }
+  EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 0) << "nothing was asked";
+}
+
+TEST_F(RunTest, FilesOfNodesAreMarked) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_TRUE(WriteFile("nodes.txt", "1\n").ok());
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes nodes.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("'nodes.txt' is a file: say --nodes @nodes.txt"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes @"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--nodes @FILE needs the name of a file"));
+  EXPECT_EQ(Vicinal("classify --graph g --model m --nodes @nodes.txt"), kExitOk) << err();
 }
 
 TEST_F(RunTest, AllNodesComeAsAStream) {
@@ -142,10 +164,13 @@ TEST_F(RunTest, FeaturesOfTheRequest) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
   ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({1, 2, 3, 4}, {2, 2})).ok());
-  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 0 --features x.npy --feature_set daily"), kExitOk) << err();
-  const v1::ClassifyRequest& request = server_.seen().classify;
-  EXPECT_EQ(wire::ToFloats(request.features().dense()).value(), (std::vector<float>{1, 2, 3, 4}));
-  EXPECT_EQ(request.target().feature_set(), "daily");
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 0 --features x.npy"), kExitOk) << err();
+  EXPECT_EQ(wire::ToFloats(server_.seen().classify.features().dense()).value(), (std::vector<float>{1, 2, 3, 4}));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 0 --feature_set daily"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.target().feature_set(), "daily");
+  EXPECT_FALSE(server_.seen().classify.has_features());
+  EXPECT_EQ(Vicinal("embed --graph g --model m --features x.npy --feature_set daily"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--features and --feature_set exclude each other"));
   ASSERT_EQ(Vicinal("features upload x.npy --graph g --name daily"), kExitOk) << err();
   EXPECT_EQ(server_.Uploaded("x").size(), 16u);
 }
@@ -161,6 +186,13 @@ TEST_F(RunTest, SmallGraphsAreCutIntoBatches) {
   EXPECT_EQ(ToInts(*ReadNpy("c.npy")).value(), (std::vector<int64_t>{1, 2, 3, 0, 1}));
   EXPECT_THAT(out(), HasSubstr("accuracy 0.8000 (4/5)"));
   EXPECT_THAT(out(), HasSubstr("3 calls"));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_TRUE(WriteNpz("nan.npz", {{"graph_id", MakeArray<int32_t>({0, 1}, {2})},
+                                   {"edge_index", MakeArray<int32_t>({}, {2, 0})},
+                                   {"x", MakeArray<float>({0, nan}, {2, 1})}})
+                  .ok());
+  EXPECT_EQ(Vicinal("classify-graphs nan.npz --model m"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("nan.npz: the features of node 1 hold nan in column 0"));
   ASSERT_EQ(Vicinal("classify-graphs b.npz --model m"), kExitOk) << err();
   const v1::GraphBatch& whole = server_.seen().classify_graphs.graphs();
   EXPECT_EQ(wire::ToInts(whole.ptr()).value(), (std::vector<int64_t>{0, 1, 3, 6, 6, 7}));

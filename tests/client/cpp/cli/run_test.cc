@@ -33,7 +33,13 @@ TEST_F(RunTest, ATimeoutUnderAMillisecondIsStillOne) {
   const std::string target = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   EXPECT_EQ(cli::Run({"graph", "list", "--timeout", "0.0001", "--server", target}, out_, err_, false),
             kExitUnavailable);
-  EXPECT_THAT(err(), HasSubstr("DEADLINE_EXCEEDED"));
+  EXPECT_THAT(err(), HasSubstr("DEADLINE_EXCEEDED: the server at " + target + " did not answer in time"));
+  EXPECT_THAT(err(), HasSubstr("--timeout SECONDS allows more time"));
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  EXPECT_EQ(cli::Run({"graph", "upload", "e.txt", "--name", "g", "--timeout", "0.0001", "--server", target}, out_, err_,
+                     false),
+            kExitUnavailable)
+      << "an upload has no deadline, but does not begin where nothing answers";
   close(mute);
 }
 
@@ -70,6 +76,10 @@ TEST_F(RunTest, UsageErrorsAreTwo) {
   EXPECT_THAT(err(), HasSubstr("what to do with 'yes'; --logits takes no value\n"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name g"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("missing.txt: cannot read"));
+  EXPECT_EQ(Vicinal("graph delete g --if_version 0"), kExitUsage) << "0 would mean whatever the version";
+  EXPECT_THAT(err(), HasSubstr("--if_version is at least 1, not 0"));
+  EXPECT_EQ(Vicinal("graph explain g --output act"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--output is of the plan, and goes with --model MODEL"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name Bad/Name"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("does not match"));
   EXPECT_EQ(Vicinal("status --timeout 0"), kExitUsage);
@@ -104,10 +114,19 @@ TEST_F(RunTest, TheEnvironmentNamesTheServer) {
   };
   setenv("VICINAL_SERVER", server_.target().c_str(), 1);
   EXPECT_EQ(list({}), kExitOk) << err();
+  EXPECT_EQ(cli::Run({"status"}, out_, err_, false), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("server " + server_.target() + ", version fake"));
   setenv("VICINAL_SERVER", "127.0.0.1:1", 1);
   EXPECT_EQ(list({"--server", server_.target()}), kExitOk) << "what is said counts more: " << err();
   EXPECT_EQ(list({}), kExitUnavailable);
   EXPECT_THAT(err(), HasSubstr("cannot reach the server at 127.0.0.1:1"));
+  setenv("VICINAL_SERVER", "http://127.0.0.1:1/", 1);
+  EXPECT_EQ(list({}), kExitUsage);
+  EXPECT_THAT(
+      err(),
+      HasSubstr("vicinal: VICINAL_SERVER 'http://127.0.0.1:1/': this is a URL, not an address: write 127.0.0.1:1"));
+  EXPECT_EQ(list({"--server", "localhost"}), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("vicinal: --server 'localhost': the port is missing"));
   unsetenv("VICINAL_SERVER");
 }
 
@@ -158,7 +177,7 @@ TEST_F(RunTest, ModelsGoWithTheirFiles) {
 
 TEST_F(RunTest, StatusForPeopleAndScripts) {
   ASSERT_EQ(Vicinal("status"), kExitOk) << err();
-  EXPECT_THAT(out(), HasSubstr("version fake"));
+  EXPECT_THAT(out(), HasSubstr("server " + server_.target() + ", version fake"));
   EXPECT_THAT(out(), HasSubstr("no graphs"));
   EXPECT_THAT(out(), Not(HasSubstr("max_chunk_bytes")));
   ASSERT_EQ(Vicinal("status --all"), kExitOk) << err();
@@ -174,6 +193,9 @@ TEST_F(RunTest, TokenFile) {
   EXPECT_EQ(server_.seen().authorization, "Bearer secret");
   ASSERT_TRUE(WriteFile("empty", "\n").ok());
   EXPECT_EQ(Vicinal("graph list --token_file empty"), kExitUsage);
+  ASSERT_TRUE(WriteFile("two", "one two\n").ok());
+  EXPECT_EQ(Vicinal("graph list --token_file two"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("vicinal: two: the token holds a character that cannot be sent"));
 }
 
 }  // namespace

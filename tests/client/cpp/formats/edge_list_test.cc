@@ -107,8 +107,49 @@ TEST(EdgeListTest, QuotedIdsHoldCommasAndQuotes) {
   EXPECT_EQ(file.ids->IdOf(1), "say \"hi\"");
   EXPECT_THAT(file.edges.weights, ElementsAre(0.5f, 1.0f));
   EXPECT_THAT(Parse("\"source, of all\",\"target\"\n1,0\n").edges.sources, ElementsAre(1));
-  EXPECT_THAT(Error("ann,bob\n\"ann,carl\nbob,ann\n"), HasSubstr("f.txt:2: a field that begins with a double quote"));
-  EXPECT_THAT(Error("\"ann\"e,bob\n"), HasSubstr("f.txt:1: a field that begins with a double quote"));
+  EXPECT_THAT(Error("ann,bob\n\"ann,carl\nbob,ann\n"),
+              HasSubstr("f.txt:2: the field that begins with '\"ann,carl' has no closing double quote on this line"));
+  EXPECT_THAT(Error("\"ann\"e,bob\n"), HasSubstr("f.txt:1: a field in double quotes is followed by 'e,bob'"));
+}
+
+TEST(EdgeListTest, LineBreaksWithinFields) {
+  for (const char* end : {"\n", "\r\n"}) {
+    const std::string text = std::string("ann,bob") + end + "bob,\"New" + end + "York\"" + end;
+    EXPECT_THAT(Error(text), HasSubstr("f.txt:2: the field that begins with '\"New' has no closing")) << text;
+    EXPECT_THAT(Error(text), HasSubstr("ids hold no line breaks")) << text;
+  }
+  EXPECT_EQ(Parse("\"New York\",ann\r\nann,bob\r\n").edges.size(), 2) << "lines as RFC 4180 ends them";
+}
+
+TEST(EdgeListTest, CommasAtTheLinesEnd) {
+  EXPECT_THAT(
+      Error("ann,bob\nbob,carl,\n"),
+      HasSubstr("f.txt:2: 3 columns, the first edge has 2; the comma at the line's end makes one that is empty"));
+  EXPECT_THAT(Error("ann,bob,,\n"), HasSubstr("f.txt:1: 4 columns"));
+  EXPECT_THAT(Error("ann,bob,,\n"), HasSubstr("take it away"));
+  for (const char* text : {"ann,bob,\nbob,carl,\n", "ann,bob,\nbob,carl,1\n", "0,1,\n1,0,\n"}) {
+    EXPECT_THAT(Error(text), HasSubstr("f.txt:1: the weight after the second comma is empty")) << text;
+  }
+  EXPECT_THAT(Error("ann,bob,1\nbob,carl,\n"), HasSubstr("f.txt:2: the weight after the second comma is empty"));
+}
+
+TEST(EdgeListTest, FilesThatAreNoTextOrOfAnOldMac) {
+  EXPECT_THAT(Error("0 1\r1 2\r"), HasSubstr("f.txt:1: holds a carriage return (CR) without a line feed"));
+  EXPECT_THAT(Error("# all is comment\r0 1\r"), HasSubstr("f.txt:1: holds a carriage return"));
+  EXPECT_THAT(Error("\xFF\xFE"
+                    "0"),
+              HasSubstr("UTF-16"));
+  EXPECT_THAT(Error(std::string("0 1\n\0\1", 6)), HasSubstr("f.txt:2: holds a byte 0"));
+}
+
+TEST(EdgeListTest, SeparatorsThatAreNone) {
+  EXPECT_THAT(Error("ann;bob\n"),
+              HasSubstr("1 column; an edge is 'source target' or 'source target weight'; fields are "
+                        "separated by spaces, tabs or commas"));
+  EXPECT_THAT(Error("\"New York\" \"Los Angeles\"\n"), HasSubstr("where ids hold spaces, separate by commas"));
+  EXPECT_THAT(Error("New York\tLos Angeles\n"), HasSubstr("where ids hold spaces, separate by commas"));
+  EXPECT_THAT(Error("ann,bob\nbob carl\n"),
+              HasSubstr("f.txt:2: 1 column, the first edge has 2; fields are between commas"));
 }
 
 TEST(EdgeListTest, TitlesAreSkippedAndSaid) {

@@ -116,6 +116,31 @@ TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
   EXPECT_EQ(ToInts(named->edge_index).value(), (std::vector<int64_t>{2, 1, 1, 0}));
 }
 
+TEST(GraphFileTest, TitlesInAFileOfIdsAreGuessedAt) {
+  GraphFileOptions options;
+  options.features_path = ::testing::TempDir() + "/graph_file_test_x2.npy";
+  ASSERT_TRUE(WriteNpy(options.features_path, MakeArray<float>({1, 2}, {2, 1})).ok());
+  options.ids_path = Temp("titled.csv", "id\n\"Doe, John\"\nann\n");
+  EXPECT_THAT(GraphFileError(Temp("pairs.csv", "\"Doe, John\",ann\n"), options),
+              HasSubstr("2 rows, but the graph has 3 nodes, as many as " + options.ids_path +
+                        " lists (its first line counts: titles do not belong there)"));
+  options.ids_path = Temp("untitled.csv", "\"Doe, John\"\nann\n");
+  const auto graph = ReadGraphFile(Temp("pairs.csv", "\"Doe, John\",ann\n"), options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(ToInts(graph->edge_index).value(), (std::vector<int64_t>{0, 1}));
+}
+
+TEST(GraphFileTest, FilesThatAreNoGraphAreRecognised) {
+  const std::string npy = Temp("lonely.npy", SerializeNpy(MakeArray<float>({1}, {1, 1})));
+  EXPECT_THAT(GraphFileError(npy), HasSubstr("is a single .npy array; a graph is an .npz"));
+  EXPECT_THAT(GraphFileError(Temp("packed", "\x1F\x8B\x08")), HasSubstr("is compressed by gzip: unpack it first"));
+  const std::string json = Temp("graph.json", " {\"edges\": [[0, 1]]}\n");
+  EXPECT_THAT(GraphFileError(json), HasSubstr("looks like JSON"));
+  GraphFileOptions options;
+  options.format = GraphFormat::kEdgeList;
+  EXPECT_THAT(GraphFileError(Temp("braces.txt", "{a {b\n"), options), "it was read");
+}
+
 TEST(GraphFileTest, FeaturesOfOtherTypesBecomeFloats) {
   const std::string path = ::testing::TempDir() + "/graph_file_test_int.npy";
   ASSERT_TRUE(WriteNpy(path, MakeArray<int32_t>({1, 2, 3, 4}, {2, 2})).ok());

@@ -15,6 +15,14 @@ using ::testing::HasSubstr;
 
 std::string Path(const std::string& name) { return ::testing::TempDir() + "/id_map_test_" + name; }
 
+// What is wrong with a file of ids.
+std::string LoadFault(const std::string& text) {
+  const std::string path = Path("bad.txt");
+  EXPECT_TRUE(WriteFile(path, text).ok());
+  const auto map = IdMap::Load(path);
+  return map.ok() ? "it was read" : std::string(map.status().message());
+}
+
 TEST(IdMapTest, ThereAndBack) {
   const auto map = IdMap::FromIds({"alice", "42", "New York", "\xC3\xA9tienne"});
   ASSERT_TRUE(map.ok()) << map.status();
@@ -42,6 +50,29 @@ TEST(IdMapTest, FilesOfOthersHaveNoHeader) {
   EXPECT_EQ(map->NodeOf("second"), 1);
 }
 
+TEST(IdMapTest, IdsAreQuotedAsInEdgeLists) {
+  const std::string path = Path("quoted.txt");
+  ASSERT_TRUE(WriteFile(path, "\"Doe, John\"\r\n\"say \"\"hi\"\"\"\n  ann \n\" ann \"\nb\"c\n").ok());
+  const auto map = IdMap::Load(path);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->NodeOf("Doe, John"), 0);
+  EXPECT_EQ(map->NodeOf("say \"hi\""), 1);
+  EXPECT_EQ(map->NodeOf("ann"), 2);
+  EXPECT_EQ(map->NodeOf(" ann "), 3);
+  EXPECT_EQ(map->NodeOf("b\"c"), 4);
+}
+
+TEST(IdMapTest, WhateverAnIdHoldsComesBack) {
+  const std::vector<std::string> ids = {"# vicinal ids: ", "Doe, John", "\"ann\"", "\"", " a", "a\t", ",", "it's"};
+  const std::string path = Path("odd.txt");
+  ASSERT_TRUE(IdMap::FromIds(ids)->Save(path, "a header").ok());
+  const auto map = IdMap::Load(path);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_EQ(map->size(), static_cast<int64_t>(ids.size()));
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(map->IdOf(static_cast<int64_t>(i)), ids[i]);
+  EXPECT_EQ(map->Digest(), IdMap::FromIds(ids)->Digest());
+}
+
 // The figures were made bit by bit by another program, from the texts "10\n20\n" and "20\n10\n".
 TEST(IdMapTest, TheDigestIsOfTheIdsInTheirOrder) {
   EXPECT_EQ(IdMap::FromIds({"10", "20"})->Digest(), "crc32c:d56e4beb");
@@ -55,11 +86,18 @@ TEST(IdMapTest, RefusesWhatWouldNotComeBack) {
   EXPECT_THAT(std::string(IdMap::FromIds({"a", "b", "a"}).status().message()), HasSubstr("'a' stands twice"));
   EXPECT_FALSE(IdMap::FromIds({"a", ""}).ok());
   EXPECT_FALSE(IdMap::FromIds({"a\nb"}).ok());
-  const std::string path = Path("bad.txt");
-  ASSERT_TRUE(WriteFile(path, "a\n\nb\n").ok());
-  EXPECT_THAT(std::string(IdMap::Load(path).status().message()), HasSubstr(path + ":2:"));
-  ASSERT_TRUE(WriteFile(path, "").ok());
-  EXPECT_FALSE(IdMap::Load(path).ok());
+  EXPECT_THAT(LoadFault("a\n\nb\n"), HasSubstr(":2: an empty line where an id belongs"));
+  EXPECT_THAT(LoadFault("a\n\"\"\n"), HasSubstr(":2: an id is empty"));
+  EXPECT_THAT(LoadFault("a\nb\n\"a\"\n"), HasSubstr(":3: the id 'a' stands on line 1 already"));
+  EXPECT_THAT(LoadFault("# vicinal ids: of g\na\na\n"), HasSubstr(":3: the id 'a' stands on line 2 already"));
+  EXPECT_THAT(LoadFault("a\nDoe, John\n"),
+              HasSubstr(":2: 2 columns between commas, one id a line is needed; an id that"));
+  EXPECT_THAT(LoadFault("a,\n"), HasSubstr(":1: 2 columns between commas, one id a line is needed: take the comma"));
+  EXPECT_THAT(LoadFault("a\n\"New\nYork\"\n"), HasSubstr(":2: the field that begins with '\"New' has no closing"));
+  EXPECT_THAT(LoadFault("a\n\"b\"c\n"), HasSubstr(":2: a field in double quotes is followed by 'c'"));
+  EXPECT_THAT(LoadFault("a\rb\r"), HasSubstr(":1: holds a carriage return (CR) without a line feed (LF)"));
+  EXPECT_THAT(LoadFault(std::string("a\n\0\n", 4)), HasSubstr(":2: holds a byte 0"));
+  EXPECT_THAT(LoadFault(""), HasSubstr("holds no ids"));
   EXPECT_EQ(IdMap::Load(Path("missing.txt")).status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
+#include <vector>
 
 namespace vicinal::client {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::string> Lines(std::string_view text) {
   std::vector<std::string> lines;
@@ -22,8 +25,14 @@ std::vector<std::string> Lines(std::string_view text) {
 
 std::vector<std::string> Fields(std::string_view line, char separator) {
   LineFields fields;
-  EXPECT_TRUE(SplitFields(line, separator, &fields)) << line;
+  EXPECT_TRUE(SplitFields(line, separator, &fields).ok()) << line;
   return {fields.values.begin(), fields.values.end()};
+}
+
+// What is wrong with a line between commas.
+std::string FieldsFault(std::string_view line) {
+  LineFields fields;
+  return std::string(SplitFields(line, ',', &fields).message());
 }
 
 TEST(TextTest, LinesEndInAnyUsualWay) {
@@ -47,10 +56,48 @@ TEST(TextTest, QuotedFields) {
   EXPECT_THAT(Fields(R"( " a " , b"c ,"")", ','), ElementsAre(" a ", "b\"c", ""));
   EXPECT_THAT(Fields(R"("a""","b""c""d")", ','), ElementsAre("a\"", "b\"c\"d"));
   EXPECT_THAT(Fields(R"("a, b" c)", ' '), ElementsAre("\"a,", "b\"", "c")) << "between spaces a quote is no mark";
-  LineFields fields;
-  for (const char* bad : {R"(")", R"("a)", R"("a"b,c)", R"("a"")", R"(x,"y)", R"("a"b")"}) {
-    EXPECT_FALSE(SplitFields(bad, ',', &fields)) << bad;
+  EXPECT_EQ(
+      FieldsFault(R"(x,"y z)"),
+      "the field that begins with '\"y z' has no closing double quote on this line: add it; or, where a line break "
+      "belongs to the field, put a space in its place, as ids hold no line breaks");
+  EXPECT_EQ(FieldsFault(R"("a" b,c)"),
+            "a field in double quotes is followed by 'b,c' in place of a comma: quotes within such a field are written "
+            "twice (\"say \"\"hi\"\"\")");
+  for (const char* open : {R"(")", R"("a)", R"("a"")"}) EXPECT_THAT(FieldsFault(open), HasSubstr("no closing")) << open;
+  EXPECT_THAT(FieldsFault(R"("a"b")"), HasSubstr("in place of a comma"));
+}
+
+TEST(TextTest, FieldsAreQuotedWhereTheyMustBe) {
+  for (const char* bare : {"ann", "New York", "b\"c", "#tag", "it's", "a;b"}) EXPECT_EQ(QuoteField(bare), bare);
+  EXPECT_EQ(QuoteField("Doe, John"), "\"Doe, John\"");
+  EXPECT_EQ(QuoteField("\"ann\""), "\"\"\"ann\"\"\"");
+  for (const char* word : {"", " a", "a\t", "a,b", ",", "\"", "\",\"", "say \"hi\"", "\xC3\xA9"}) {
+    EXPECT_THAT(Fields(QuoteField(word), ','), ElementsAre(word));
+    EXPECT_THAT(Fields(QuoteField(word) + "," + QuoteField(word), ','), ElementsAre(word, word));
   }
+}
+
+TEST(TextTest, WhateverIsQuotedIsReadBack) {
+  std::mt19937 random(7);
+  const std::string alphabet("a\" ,\t'#\xC3;", 9);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::string> words(1 + random() % 3);
+    std::string line;
+    for (std::string& word : words) {
+      for (size_t left = random() % 6; left > 0; --left) word += alphabet[random() % alphabet.size()];
+      line += (line.empty() ? "" : ",") + QuoteField(word);
+    }
+    ASSERT_EQ(Fields(line, ','), words) << line;
+  }
+}
+
+TEST(TextTest, WordsInMessagesAreShortAndHarmless) {
+  EXPECT_EQ(Shown("ann"), "'ann'");
+  EXPECT_EQ(Shown("a\x1B[2Jb\r\x7F"),
+            "'a?[2Jb?"
+            "?'");
+  EXPECT_EQ(Shown(std::string(41, 'x')), "'" + std::string(40, 'x') + "...'");
+  EXPECT_EQ(Shown(std::string(39, 'x') + "\xC3\xA9"), "'" + std::string(39, 'x') + "...'") << "a character stays whole";
 }
 
 TEST(TextTest, NumbersAreWholeFields) {
