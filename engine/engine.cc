@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/with_field.h"
+#include "engine/execute/field_room.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/reference_check.h"
 #include "engine/execute/selection.h"
@@ -40,12 +41,16 @@ class EngineImpl final : public Engine {
         models_({options.memory_budget_bytes, options.max_models, options.clock}),
         plans_(options.max_cached_plans, [this](const PreparedGraph& graph, const std::string& name,
                                                 const Model& model) { return IsCurrent(graph, name, model); }),
-        budget_(options.memory_budget_bytes, &graphs_, &models_, &plans_, options.other_bytes),
+        budget_(options.memory_budget_bytes, &graphs_, &models_, &plans_, options.other_bytes,
+                [this] { field_room_.GiveWay(); }),
+        field_account_(&budget_, "the receptive field of the nodes"),
+        field_room_(&device_, &field_account_, [this] { return graphs_.largest_graph(); }),
         resolver_(&graphs_, &models_, &budget_, &device_),
         preparation_context_(device_.CreateContext()),
         preparation_(options.max_preparations),
         tuning_(TuningParts()),
-        inference_({&device_, registry_.get(), &plans_, &budget_, options.clock, options.stats, options.max_queue,
+        inference_({&device_, registry_.get(), &plans_, &budget_, &field_room_, options.clock, options.stats,
+                    options.max_queue,
                     [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}) {
     tuning_.Start(&inference_.executor());
   }
@@ -56,7 +61,7 @@ class EngineImpl final : public Engine {
   std::vector<GraphStatus> ListGraphs() const override { return graphs_.List(); }
   Status DeleteGraph(const std::string& name, int64_t if_version) override {
     VICINAL_RETURN_IF_ERROR(graphs_.Delete(name, if_version));
-    plans_.PurgeStale();
+    GraphsChanged();
     return OkStatus();
   }
   StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override;
@@ -100,6 +105,11 @@ class EngineImpl final : public Engine {
   bool Drain(MonotonicTime deadline) override { return inference_.executor().Drain(deadline); }
 
  private:
+  // After a graph was deleted or replaced: what was kept for it goes.
+  void GraphsChanged() {
+    plans_.PurgeStale();
+    field_room_.Fit();
+  }
   bool IsCurrent(const PreparedGraph& graph) const;
   bool IsCurrent(const PreparedGraph& graph, const std::string& model_name, const Model& model) const;
   TuningService::Parts TuningParts();
@@ -117,6 +127,8 @@ class EngineImpl final : public Engine {
   ModelStore models_;
   PlanCache plans_;
   MemoryBudget budget_;
+  BudgetAccount field_account_;
+  FieldRoom field_room_;
   RequestResolver resolver_;
   const std::unique_ptr<DeviceContext> preparation_context_;  // used by the one thread of preparation_
   PreparationQueue preparation_;
@@ -181,7 +193,7 @@ void EngineImpl::Prepare(GraphSource source, int64_t version, bool stopping) {
   }
   options_.logger->Log(LogLevel::kInfo, "graph ready", {{"graph", name}, {"version", absl::StrCat(version)}});
   graphs_.FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features));
-  plans_.PurgeStale();
+  GraphsChanged();
 }
 
 StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, const std::string& name,

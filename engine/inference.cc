@@ -16,10 +16,7 @@ constexpr int64_t kSmallAnswerBytes = 1 << 20;
 }  // namespace
 
 InferenceSpine::InferenceSpine(const Parts& parts)
-    : parts_(parts),
-      field_account_(parts.budget),
-      field_workspace_(parts.device, &field_account_),
-      executor_(*parts.device, {parts.max_queue, parts.clock, parts.stats}) {}
+    : parts_(parts), executor_(*parts.device, {parts.max_queue, parts.clock, parts.stats}) {}
 
 Status InferenceSpine::Submit(InferenceJob job, InferenceCallback done) {
   struct Pending {
@@ -65,7 +62,8 @@ StatusOr<InferenceResult> InferenceSpine::Run(const InferenceJob& job, Monotonic
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(job));
   const MonotonicTime planned = parts_.clock->Now();
   const StopCheck stop = [this, &job] { return job.limits.Check(*parts_.clock); };
-  const RunParts run = {&context, job.features.get(), &field_workspace_, &stop, parts_.stats, parts_.clock};
+  const FieldRoom::Use room(parts_.field_room);
+  const RunParts run = {&context, job.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
   // A readout's rows are graphs, which were never renumbered.
   static const Permutation& as_is = *new Permutation();
   const WantedRows wanted = {job.all_rows ? nullptr : &job.ids,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/execute/field_room.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/run_for_nodes.h"
 #include "engine/memory_budget.h"
@@ -38,6 +39,7 @@ class InferenceSpine {
     const KernelRegistry* registry = nullptr;
     PlanCache* plans = nullptr;
     MemoryBudget* budget = nullptr;
+    FieldRoom* field_room = nullptr;  // used on the executor's thread
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
     int64_t max_queue = 1024;
@@ -57,22 +59,9 @@ class InferenceSpine {
   const Executor& executor() const { return executor_; }
 
  private:
-  // Counts what runs over receptive fields keep.
-  class FieldAccount final : public MemoryAccount {
-   public:
-    explicit FieldAccount(MemoryBudget* budget) : budget_(*budget) {}
-    Status Reserve(int64_t bytes) override { return budget_.Reserve(bytes, "the receptive field of the nodes"); }
-    void Release(int64_t bytes) override { budget_.Release(bytes); }
-
-   private:
-    MemoryBudget& budget_;
-  };
-
   StatusOr<InferenceResult> Run(const InferenceJob& job, MonotonicTime submitted, DeviceContext& context);
 
   const Parts parts_;
-  FieldAccount field_account_;
-  FieldWorkspace field_workspace_;  // used on the executor's thread only
   Executor executor_;
 };
 

@@ -19,11 +19,11 @@ Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view
         "OVER_BUDGET", absl::StrCat(std::string(what), " needs up to ", bytes, " bytes, but this server may use ",
                                     budget_bytes_, " in all (--memory_budget_bytes)"));
   }
-  int64_t over = Used() + others + bytes - budget_bytes_;
-  if (over > 0) {
-    plans_.Evict(over);
-    over = Used() + others + bytes - budget_bytes_;
-  }
+  const auto missing = [&] { return Used() + others + bytes - budget_bytes_; };
+  int64_t over = missing();
+  // First what costs least to have again.
+  if (over > 0 && give_way_) give_way_(), over = missing();
+  if (over > 0) plans_.Evict(over), over = missing();
   if (over <= 0) return OkStatus();
   return ResourceExhausted(
       "BUDGET_FULL",

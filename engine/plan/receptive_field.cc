@@ -56,6 +56,7 @@ Status FieldFinder::Begin(const FieldShape& shape, int num_threads) {
     VICINAL_RETURN_IF_ERROR(local_of_.Reserve(shape.num_nodes));
     std::memset(local_of_.data(), 0, static_cast<size_t>(local_of_.capacity()) * sizeof(int32_t));
   }
+  largest_graph_ = std::max(largest_graph_, shape.num_nodes);
   rows_.assign(shape.levels.size(), 0);
   tail_.assign(shape.levels.size() + 1, 0.0);
   tail_.back() = shape.node_cost + kNodeNs * num_threads;

@@ -92,6 +92,9 @@ class FieldFinder {
   // The same adjacency's rows for the deepest steps that read it. Its values are null where HostEdges has none.
   CsrView Adjacency(int index) const;
 
+  // Nodes of the largest graph so far, found in or not: what stays is as large.
+  int64_t largest_graph() const { return largest_graph_; }
+
  private:
   struct LocalCsr {
     LocalCsr(Device* device, MemoryAccount* account)
@@ -123,6 +126,7 @@ class FieldFinder {
   GrowOnly<int32_t> local_of_;
   GrowOnly<NodeId> nodes_;
   int64_t num_nodes_ = 0;
+  int64_t largest_graph_ = 0;
   std::vector<int64_t> rows_;
   std::vector<LocalCsr> locals_;
   std::vector<double> tail_;  // cost of one row in all levels from this one on

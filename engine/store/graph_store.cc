@@ -396,6 +396,15 @@ std::unique_ptr<GraphStore::Subscription> GraphStore::Watch(const std::string& n
   return std::make_unique<WatchSubscription>(state_, name, std::move(callback));
 }
 
+int64_t GraphStore::largest_graph() const {
+  MutexLock lock(&state_->mutex);
+  int64_t most = 0;
+  for (const auto& [name, entry] : state_->entries) {
+    if (entry.graph) most = std::max<int64_t>(most, entry.graph->num_nodes());
+  }
+  return most;
+}
+
 int64_t GraphStore::graph_bytes() const {
   MutexLock lock(&state_->mutex);
   return state_->GraphBytes();

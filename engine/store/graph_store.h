@@ -99,6 +99,8 @@ class GraphStore {
   };
   std::unique_ptr<Subscription> Watch(const std::string& name, std::function<void()> callback);
 
+  // Nodes of the largest graph that serves; 0: none does.
+  int64_t largest_graph() const;
   int64_t graph_bytes() const;
   int64_t feature_bytes() const;
   // Promised to preparations under way.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // An interceptor that looks at the status of each call as it leaves. Nothing of ours says UNIMPLEMENTED without a text,
 // and calls of methods that are not there get no interceptor: so such a status is gRPC's, of a message it could not
-// read.
+// read. gRPC's own health service has words for it, with one code in Check and another in Watch.
 #include "server/services/unreadable.h"
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -18,32 +20,42 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
+// What gRPC says of a message that it could not read.
+bool IsOfMethods(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty();
+}
+bool IsOfHealth(const grpc::Status& status) { return status.error_message() == "could not parse request"; }
+
 class Unreadable final : public grpc::experimental::Interceptor {
  public:
-  Unreadable(Core& core, Method method) : core_(core), method_(method) {}
+  // `name` as "package.Service/Method", which outlives the call; `method` is set for those that are ours, which are
+  // counted.
+  Unreadable(Core& core, std::string_view name, std::optional<Method> method)
+      : core_(core), name_(name), method_(method) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
-      if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
-        methods->ModifySendStatus(Answer());
-      }
+      if (method_ ? IsOfMethods(status) : IsOfHealth(status)) methods->ModifySendStatus(Answer());
     }
     methods->Proceed();
   }
 
  private:
   grpc::Status Answer() const {
-    core_.metrics.BeginCall(method_);
-    core_.metrics.EndCall(method_, StatusCode::kInvalidArgument, 0.0, "", "");
+    if (method_) {
+      core_.metrics.BeginCall(*method_);
+      core_.metrics.EndCall(*method_, StatusCode::kInvalidArgument, 0.0, "", "");
+    }
     return ToGrpc(InvalidArgument(
         "BAD_MESSAGE", "",
-        absl::StrCat("the message is no Protobuf of the type that ", InfoOf(method_).name,
+        absl::StrCat("the message is no Protobuf of the type that ", std::string(name_),
                      " takes; is it cut short, of another method, or made from another .proto than the server's?")));
   }
 
   Core& core_;
-  const Method method_;
+  const std::string_view name_;
+  const std::optional<Method> method_;
 };
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
@@ -52,12 +64,14 @@ class Factory final : public grpc::experimental::ServerInterceptorFactoryInterfa
 
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     if (info->type() == grpc::experimental::ServerRpcInfo::Type::CLIENT_STREAMING) return nullptr;
-    const std::string_view path(info->method());  // "/package.Service/Method"
-    const auto found = std::find_if(std::begin(kMethods), std::end(kMethods), [path](const MethodInfo& method) {
-      return !path.empty() && path.substr(1) == method.name;
-    });
+    constexpr std::string_view kHealth = "grpc.health.v1.Health/";
+    std::string_view name(info->method());  // "/package.Service/Method"
+    name.remove_prefix(std::min<size_t>(1, name.size()));
+    if (name.substr(0, kHealth.size()) == kHealth) return new Unreadable(core_, name, std::nullopt);
+    const auto found = std::find_if(std::begin(kMethods), std::end(kMethods),
+                                    [name](const MethodInfo& method) { return name == method.name; });
     if (found == std::end(kMethods)) return nullptr;
-    return new Unreadable(core_, static_cast<Method>(found - std::begin(kMethods)));
+    return new Unreadable(core_, name, static_cast<Method>(found - std::begin(kMethods)));
   }
 
  private:

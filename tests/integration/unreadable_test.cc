@@ -30,6 +30,9 @@ class UnreadableTest : public IntegrationTest {
     const grpc::Slice slice(bytes);
     call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
     queue.Next(&tag, &ok);
+    grpc::ByteBuffer answer;  // gRPC tells no status before it is read
+    call->Read(&answer, nullptr);
+    queue.Next(&tag, &ok);
     grpc::Status status;
     call->Finish(&status, nullptr);
     queue.Next(&tag, &ok);
@@ -65,6 +68,20 @@ TEST_F(UnreadableTest, IsRefusedInWordsByEveryMethod) {
         "vicinal_requests_in_flight{method=\"vicinal.v1.GraphService/GetGraph\"} 0"}) {
     EXPECT_NE(page->find(line), std::string::npos) << line;
   }
+}
+
+TEST_F(UnreadableTest, SoIsAQuestionForHealth) {
+  ASSERT_NO_FATAL_FAILURE(StartServer());
+  for (const std::string name : {"grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch"}) {
+    const grpc::Status status = Send(name, "\xff\xff\xff\xff");
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << name << ' ' << status.error_message();
+    EXPECT_NE(status.error_message().find("no Protobuf of the type that " + name), std::string::npos)
+        << status.error_message();
+    EXPECT_NE(status.error_details().find("BAD_MESSAGE"), std::string::npos) << name;
+  }
+  // What is well said is answered by gRPC's own service, as ever.
+  EXPECT_EQ(Send("grpc.health.v1.Health/Check", "\x0a\x07nowhere").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(Send("grpc.health.v1.Health/Check", "").ok());
 }
 
 TEST_F(UnreadableTest, MethodsThatAreNotThereStayUnimplemented) {

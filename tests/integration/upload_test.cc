@@ -329,6 +329,32 @@ TEST_F(UploadLimitsTest, NothingThatArrivedHoldsNoSlot) {
   EXPECT_NE(page->find("vicinal_open_uploads 0"), std::string::npos);
 }
 
+// A server that has nothing any more has room for as much as at its start.
+TEST_F(UploadLimitsTest, WhatAGraphLeftBehindIsInNoUploadsWay) {
+  constexpr int64_t kBudget = 64 << 20, kNodes = 100'000;
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--memory_budget_bytes=" + std::to_string(kBudget)}));
+  UploadTinyModel();
+  v1::UploadGraphSpec spec;
+  spec.set_name("large");
+  spec.set_node_count(kNodes);
+  const OwnedTensor edges = Ints("edge_index", {2, 1}, {0, kNodes - 1});
+  const OwnedTensor x = Floats("x", {kNodes, 3}, std::vector<float>(3 * kNodes, 0.5f));
+  const auto large = client_->UploadGraph(spec, {edges.view(), x.view()});
+  ASSERT_TRUE(large.ok()) << large.status();
+  v1::ClassifyRequest request = TinyRequest();
+  request.mutable_target()->set_graph("large");
+  request.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
+  const auto reply = client_->Classify(request);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_TRUE(client_->DeleteModel("tiny").ok());
+  ASSERT_TRUE(client_->DeleteGraph("large").ok());
+  RawUpload all(server_->grpc_address());
+  all.Spec("all", "upload-of-all-there-is", kBudget / 16);
+  all.Chunk(0, std::string(16, '\0'));
+  const absl::Status status = all.End();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(UploadLimitsTest, EveryLimitIsNamed) {
   StartServer({"--max_open_uploads=1", "--max_nodes=10", "--max_edges=20", "--max_features=8", "--max_upload_bytes=400",
                "--memory_budget_bytes=100000000"});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receptive fields through the engine's door: what a request may say, what it hears, features that come with it, and
 // the memory that stays.
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "tests/engine/engine/small_world.h"
@@ -117,20 +119,68 @@ TEST_F(EngineFields, WhatStaysIsCounted) {
   EXPECT_EQ(engine_->Memory().requests, after);
 }
 
-TEST(EngineFieldsAuto, AFewNodesOfALongPathAreComputedAlone) {
-  constexpr int64_t kLength = 5000;
-  auto engine = MakeEngine();
-  std::vector<int64_t> ends(2 * (kLength - 1));
-  for (int64_t i = 0; i + 1 < kLength; ++i) ends[i] = i, ends[kLength - 1 + i] = i + 1;
-  std::vector<float> rows(kLength * kSmallFeatures);
+// The graph `name` is a path of so many nodes.
+void PutPath(Engine& engine, const std::string& name, int64_t length) {
+  std::vector<int64_t> ends(2 * (length - 1));
+  for (int64_t i = 0; i + 1 < length; ++i) ends[i] = i, ends[length - 1 + i] = i + 1;
+  std::vector<float> rows(length * kSmallFeatures);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = 0.25f * static_cast<float>(i % 13);
   GraphSource source;
-  source.name = "path";
-  source.node_count = kLength;
-  source.edge_index = Ints(ends, {2, kLength - 1});
-  source.x = Floats(rows, {kLength, kSmallFeatures});
-  ASSERT_TRUE(engine->PutGraph(std::move(source)).ok());
-  ASSERT_EQ(AwaitGraph(*engine, "path")->state, GraphState::kReady);
+  source.name = name;
+  source.node_count = length;
+  source.edge_index = Ints(ends, {2, length - 1});
+  source.x = Floats(rows, {length, kSmallFeatures});
+  source.replace = true;
+  ASSERT_TRUE(engine.PutGraph(std::move(source)).ok());
+  const auto ready = AwaitGraph(engine, name);
+  ASSERT_TRUE(ready.ok() && ready->state == GraphState::kReady) << ready.status();
+}
+
+TEST_F(EngineFields, TheirRoomGoesWithTheGraphsThatNeedIt) {
+  PutPath(*engine_, "long", 5000);
+  PutPath(*engine_, "longer", 7000);
+  const auto ask = [this](const std::string& graph) {
+    const auto answer = Infer(*engine_, Nodes({2}, ReceptiveField::kAlways, graph));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return engine_->Memory().requests;
+  };
+  EXPECT_GE(ask("long"), 4 * 5000);
+  const int64_t all = ask("longer");
+  EXPECT_GE(all, 4 * 7000);
+  ASSERT_TRUE(engine_->DeleteGraph("long", 0).ok());
+  EXPECT_EQ(engine_->Memory().requests, all);
+  PutPath(*engine_, "longer", 100);
+  while (engine_->Memory().requests != 0) std::this_thread::yield();  // right after the graph is READY
+  EXPECT_GT(ask("longer"), 0);
+  EXPECT_LT(ask("longer"), 4 * 5000);
+  for (const char* graph : {"longer", "g"}) ASSERT_TRUE(engine_->DeleteGraph(graph, 0).ok());
+  EXPECT_EQ(engine_->Memory().requests, 0);
+}
+
+TEST(EngineFieldsBudget, TheirRoomGivesWay) {
+  EngineOptions options;
+  options.memory_budget_bytes = 4 << 20;
+  auto engine = MakeEngine(options);
+  PutSmallWorld(*engine);
+  PutPath(*engine, "path", 5000);
+  const InferenceRequest request = Nodes({2}, ReceptiveField::kAlways, "path");
+  ASSERT_TRUE(Infer(*engine, request).ok());
+  const MemoryUse use = engine->Memory();
+  EXPECT_GE(use.requests, 4 * 5000);
+  const int64_t others = use.graphs + use.features + use.models + use.plans;
+  {
+    const auto held = engine->Hold(use.budget - others, "all that is left");
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_EQ(engine->Memory().requests, use.budget - others);
+    EXPECT_EQ(engine->Memory().plans, use.plans) << "a plan costs more to have again";
+  }
+  ASSERT_TRUE(Infer(*engine, request).ok());
+  EXPECT_EQ(engine->Memory().requests, use.requests);
+}
+
+TEST(EngineFieldsAuto, AFewNodesOfALongPathAreComputedAlone) {
+  auto engine = MakeEngine();
+  PutPath(*engine, "path", 5000);
   ASSERT_TRUE(engine->PutModel(SmallModel("m"), {}).ok());
   const auto all = Infer(*engine, AllNodes("path", "m"));
   ASSERT_TRUE(all.ok()) << all.status();

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long the room of receptive fields stays, and when it goes.
+#include "engine/execute/field_room.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/engine/plan/field_testing.h"
+
+namespace vicinal::testing {
+namespace {
+
+class FieldRoomTest : public ::testing::Test {
+ protected:
+  // Searches a field in a graph without edges, which takes room for all its nodes.
+  void Search(int64_t nodes) {
+    const FieldRoom::Use use(&room_);
+    SearchIn(use.workspace(), nodes);
+  }
+  static void SearchIn(FieldWorkspace* workspace, int64_t nodes) {
+    FieldShape shape;
+    shape.num_nodes = nodes;
+    shape.levels.resize(1);
+    ASSERT_TRUE(
+        workspace->finder.Find(shape, {nodes - 1}, Permutation::Identity(nodes), FieldFinder::kNoLimit, 1).ok());
+    EXPECT_EQ(workspace->finder.RowOf(static_cast<NodeId>(nodes - 1)), 0);
+  }
+
+  std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  TestAccount account_;
+  std::atomic<int64_t> largest_{0};
+  FieldRoom room_{device_.get(), &account_, [this] { return largest_.load(); }};
+};
+
+TEST_F(FieldRoomTest, StaysWhileAGraphThatNeedsItServes) {
+  largest_ = 1000;
+  Search(1000);
+  const int64_t held = account_.held;
+  EXPECT_GE(held, 4000);
+  room_.Fit();
+  Search(10);
+  largest_ = 5000;  // a larger one that nobody asks
+  room_.Fit();
+  EXPECT_EQ(account_.held, held);
+}
+
+TEST_F(FieldRoomTest, GoesWithTheGraphItWasMadeFor) {
+  largest_ = 1000;
+  Search(1000);
+  largest_ = 999;
+  room_.Fit();
+  EXPECT_EQ(account_.held, 0);
+  Search(999);
+  EXPECT_GE(account_.held, 999 * 4);
+  largest_ = 0;
+  room_.Fit();
+  EXPECT_EQ(account_.held, 0);
+  room_.Fit();
+}
+
+TEST_F(FieldRoomTest, GoesWhenARequestOfAGraphThatIsGoneHasUsedIt) {
+  largest_ = 100;
+  Search(100);
+  EXPECT_GT(account_.held, 0);
+  Search(1000);  // waited while its graph was deleted, or brought it along
+  EXPECT_EQ(account_.held, 0);
+}
+
+TEST_F(FieldRoomTest, IsNotTakenFromARequestButGoesAfterIt) {
+  largest_ = 1000;
+  {
+    const FieldRoom::Use use(&room_);
+    SearchIn(use.workspace(), 1000);
+    const int64_t held = account_.held;
+    largest_ = 10;
+    room_.Fit();
+    room_.GiveWay();
+    EXPECT_EQ(account_.held, held);
+    EXPECT_EQ(use.workspace()->finder.RowOf(999), 0);
+  }
+  EXPECT_EQ(account_.held, 0);
+}
+
+TEST_F(FieldRoomTest, GivesWayAndIsMadeAgain) {
+  largest_ = 1000;
+  Search(1000);
+  room_.GiveWay();
+  EXPECT_EQ(account_.held, 0);
+  room_.GiveWay();
+  Search(1000);
+  EXPECT_GE(account_.held, 4000);
+}
+
+// The sanitizers look on.
+TEST_F(FieldRoomTest, ManyMayWantItsMemory) {
+  std::atomic<bool> done{false};
+  std::vector<std::thread> others;
+  others.emplace_back([&] {
+    while (!done) room_.GiveWay();
+  });
+  others.emplace_back([&] {
+    for (int64_t i = 0; !done; ++i) largest_ = i % 2000, room_.Fit();
+  });
+  for (int64_t i = 0; i < 2000; ++i) Search(1 + i % 1500);
+  done = true;
+  for (std::thread& other : others) other.join();
+  room_.GiveWay();
+  EXPECT_EQ(account_.held, 0);
+}
+
+}  // namespace
+}  // namespace vicinal::testing
