@@ -22,8 +22,14 @@ Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view
   const auto missing = [&] { return Used() + others + bytes - budget_bytes_; };
   int64_t over = missing();
   // First what costs least to have again.
-  if (over > 0 && give_way_) give_way_(), over = missing();
-  if (over > 0) plans_.Evict(over), over = missing();
+  if (over > 0 && give_way_) {
+    give_way_();
+    over = missing();
+  }
+  if (over > 0) {
+    plans_.Evict(over);
+    over = missing();
+  }
   if (over <= 0) return OkStatus();
   return ResourceExhausted(
       "BUDGET_FULL",

@@ -73,7 +73,7 @@ Status VersionDiffers(const char* type, const std::string& name, int64_t version
   return Aborted(
       "VERSION_MISMATCH", type, name,
       absl::StrCat(Quoted(type, name), version == 0 ? " has no version yet" : absl::StrCat(" is at version ", version),
-                   ", not at ", wanted, "; look at it again and decide anew"),
+                   ", the request is for version ", wanted, "; look at it again and decide anew"),
       version);
 }
 

@@ -132,10 +132,10 @@ TEST_F(GraphStoreTest, AFailedReplaceLeavesTheOldOneServing) {
 TEST_F(GraphStoreTest, IfVersionMustMatch) {
   Put("g");
   ExpectStatus(Begin("g", true, 5).status(), StatusCode::kAborted, "VERSION_MISMATCH",
-               "graph 'g' is at version 1, not at 5");
+               "graph 'g' is at version 1, the request is for version 5");
   ExpectStatus(Begin("new", true, 5).status(), StatusCode::kAborted, "VERSION_MISMATCH", "has no version yet");
   EXPECT_EQ(store_.List().size(), 1);
-  ExpectStatus(store_.Delete("g", 3), StatusCode::kAborted, "VERSION_MISMATCH", "not at 3");
+  ExpectStatus(store_.Delete("g", 3), StatusCode::kAborted, "VERSION_MISMATCH", "for version 3");
   EXPECT_TRUE(store_.Delete("g", 1).ok());
 }
 
@@ -164,7 +164,7 @@ TEST_F(GraphStoreTest, FeatureSetsHaveVersionsOfTheirOwn) {
   EXPECT_EQ((*PutSet("a"))->version, 1);
   EXPECT_EQ((*PutSet("b"))->version, 1);
   ExpectStatus(PutSet("a").status(), StatusCode::kAlreadyExists, "ALREADY_EXISTS", "feature set 'a'");
-  ExpectStatus(PutSet("a", true, 9).status(), StatusCode::kAborted, "VERSION_MISMATCH", "is at version 1, not at 9");
+  ExpectStatus(PutSet("a", true, 9).status(), StatusCode::kAborted, "VERSION_MISMATCH", "is at version 1, the request is for version 9");
   EXPECT_EQ((*PutSet("a", true, 1))->version, 2);
   ExpectStatus(store_.Find("g", 0, "a", 1).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
                "feature set 'a' is at version 2");
