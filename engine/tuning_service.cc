@@ -113,7 +113,6 @@ class TuningService::Session {
     input.blocks = job_.graph->parts().blocks;
     input.device = parts_.device;
     input.registry = parts_.registry;
-    if (parts_.device->kind() != DeviceKind::kCpu) input.max_candidates = kMaxGpuCandidates;
     const int64_t bound = Trial::BytesBound(input.key, whole.rows, whole.cols) + Trial::LayoutBytesBound(input);
     VICINAL_RETURN_IF_ERROR(parts_.budget->Admit(bound, "tuning this graph"));
     input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads(), parts_.device->kind());

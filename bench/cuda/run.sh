@@ -212,11 +212,12 @@ run_sanitizer() {
   local group
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
   {
-    for group in device rowwise edge; do shares memcheck "$group" 1; shares racecheck "$group" 1; done
-    for group in field overlap product message update attention; do shares memcheck "$group" 32; done
-    shares memcheck aggregate 96
+    # The longest first, so that none is left alone at the end.
     for group in update overlap attention aggregate; do shares racecheck "$group" 96; done
     for group in product message field; do shares racecheck "$group" 32; done
+    for group in device rowwise edge; do shares racecheck "$group" 1; shares memcheck "$group" 1; done
+    shares memcheck aggregate 96
+    for group in attention field overlap product message update; do shares memcheck "$group" 32; done
   } >"$out/jobs"
   run_jobs "$1"
 }

@@ -218,27 +218,41 @@ class TrialOf final : public Trial {
   void Order(const TrialInput& input) {
     std::vector<size_t> order(candidates_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const auto predicted = [&](size_t i) { return candidates_[i].predicted_seconds; };
-    std::stable_sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) { return predicted(a) < predicted(b); });
-    double best = predicted(0);
-    for (const size_t i : order) best = std::min(best, predicted(i));
+    std::stable_sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) {
+      return candidates_[a].predicted_seconds < candidates_[b].predicted_seconds;
+    });
+    const std::vector<bool> run = ToBeRun(input, order);
+    num_to_run_ = std::count(run.begin(), run.end(), true);
+    std::stable_partition(order.begin(), order.end(), [&](size_t i) { return run[i]; });
     std::vector<TuningCandidate> candidates;
     std::vector<const K*> kernels;
-    num_to_run_ = 0;
     for (const size_t i : order) {
-      TuningCandidate candidate = std::move(candidates_[i]);
-      const bool run = candidates.empty() ||
-                       (num_to_run_ < input.max_candidates && candidate.predicted_seconds <= input.prune_factor * best);
-      if (run) {
-        ++num_to_run_;
-      } else {
-        candidate.outcome = CandidateOutcome::kPruned;
-      }
-      candidates.push_back(std::move(candidate));
+      if (!run[i]) candidates_[i].outcome = CandidateOutcome::kPruned;
+      candidates.push_back(std::move(candidates_[i]));
       kernels.push_back(kernels_[i]);
     }
     candidates_ = std::move(candidates);
     kernels_ = std::move(kernels);
+  }
+
+  // Each kernel before a second setting of any: what tells kernels apart is predicted worse than what tells settings
+  // apart, and one with many settings would leave no place to the others. `order`: the default, then by prediction.
+  std::vector<bool> ToBeRun(const TrialInput& input, const std::vector<size_t>& order) const {
+    double best = candidates_[order[0]].predicted_seconds;
+    if (order.size() > 1) best = std::min(best, candidates_[order[1]].predicted_seconds);
+    std::vector<bool> run(order.size(), false);
+    std::set<const K*> seen;
+    int64_t count = 0;
+    for (const bool first_settings : {true, false}) {
+      for (const size_t i : order) {
+        const bool promising = i == order[0] || candidates_[i].predicted_seconds <= input.prune_factor * best;
+        if (run[i] || !promising || count == input.most_run()) continue;
+        if (first_settings && !seen.insert(kernels_[i]).second) continue;
+        run[i] = true;
+        ++count;
+      }
+    }
+    return run;
   }
 
   // For candidates that are to be run. Those that cannot have theirs leave, but for the default.
@@ -314,9 +328,7 @@ int64_t Trial::LayoutBytesBound(const TrialInput& input) {
                                        kernel.LayoutBytesBound(adjacency.rows, adjacency.nnz));
                        }
                        std::sort(bounds.rbegin(), bounds.rend());
-                       if (static_cast<int64_t>(bounds.size()) > input.max_candidates) {
-                         bounds.resize(input.max_candidates);
-                       }
+                       if (static_cast<int64_t>(bounds.size()) > input.most_run()) bounds.resize(input.most_run());
                        return std::accumulate(bounds.begin(), bounds.end(), int64_t{0});
                      });
 }

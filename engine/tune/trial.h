@@ -28,7 +28,7 @@ namespace vicinal {
 
 // Candidates whose predicted time is this many times the best prediction are not run, unless they are the default.
 inline constexpr double kPruneFactor = 3.0;
-// At most so many are run.
+// At most so many are run: of each kernel the one predicted fastest, then whatever is.
 inline constexpr int64_t kMaxCandidates = 12;
 // On a GPU there are more families, and their runs are short.
 inline constexpr int64_t kMaxGpuCandidates = 24;
@@ -44,7 +44,12 @@ struct TrialInput {
   const KernelRegistry* registry = nullptr;
   // What is run; a search of everything sets both out of reach.
   double prune_factor = kPruneFactor;
-  int64_t max_candidates = kMaxCandidates;
+  int64_t max_candidates = 0;  // 0: as many as pay on `device`
+
+  int64_t most_run() const {
+    if (max_candidates > 0) return max_candidates;
+    return device->kind() == DeviceKind::kCpu ? kMaxCandidates : kMaxGpuCandidates;
+  }
 };
 
 class Trial {

@@ -162,6 +162,21 @@ TEST_F(TrialTest, AtMostSoManyAreRun) {
   EXPECT_EQ((*trial)->candidates().size(), 40);
 }
 
+TEST_F(TrialTest, AKernelOfManySettingsLeavesAPlaceToTheOthers) {
+  std::vector<KernelConfig> many;
+  for (int i = 0; i < 40; ++i) many.push_back({{0, i}});
+  Add(std::make_unique<ScriptedKernel>("rows", many));
+  Add(std::make_unique<ScriptedKernel>("tiles", std::vector<KernelConfig>{{{16}}, {{32}}}));
+  const auto trial = Trial::Make(Input("aggregate", "sum", 64));
+  ASSERT_TRUE(trial.ok());
+  const auto& candidates = (*trial)->candidates();
+  ASSERT_EQ((*trial)->num_to_run(), kMaxCandidates);
+  EXPECT_GT(candidates[kMaxCandidates - 1].predicted_seconds, candidates[kMaxCandidates - 2].predicted_seconds)
+      << "two passes over the edges are predicted to be slower than one";
+  EXPECT_EQ(candidates[kMaxCandidates - 1].setting, (KernelSetting{"tiles", {{32}}}));
+  EXPECT_EQ(candidates[kMaxCandidates].setting.kernel, "rows") << "was crowded out in its place";
+}
+
 TEST_F(TrialTest, MakesTheLayoutsOfWhatIsToBeRun) {
   Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{}}));
   auto added =
