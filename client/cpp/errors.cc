@@ -15,6 +15,7 @@ namespace vicinal::client {
 namespace {
 
 constexpr char kPayload[] = "vicinal.dev/call";
+constexpr char kUploadPayload[] = "vicinal.dev/upload";
 
 // Reads `any` into `message` when it holds the google.rpc message of that name.
 template <class T>
@@ -72,6 +73,22 @@ absl::Status AddToMessage(const absl::Status& status, const std::string& additio
 }
 
 bool IsCallError(const absl::Status& status) { return status.GetPayload(kPayload).has_value(); }
+
+bool IsBrokenOff(const absl::Status& status) {
+  if (absl::IsUnavailable(status)) return true;
+  return absl::IsResourceExhausted(status) && DetailsOf(status).reason.empty();
+}
+
+absl::Status WithUploadId(const absl::Status& status, const std::string& upload_id) {
+  absl::Status with = status;
+  with.SetPayload(kUploadPayload, absl::Cord(upload_id));
+  return with;
+}
+
+std::string UploadIdOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kUploadPayload);
+  return payload ? std::string(*payload) : std::string();
+}
 
 ErrorDetails DetailsOf(const absl::Status& status) {
   ErrorDetails details;

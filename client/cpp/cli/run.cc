@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/errors.h"
@@ -79,9 +80,33 @@ void PrintCommandsFor(const std::string& message, std::ostream& err) {
   }
 }
 
-void PrintError(const absl::Status& status, bool json, std::ostream& err) {
+// As a shell takes it.
+std::string Quoted(const std::string& word) {
+  constexpr char kPlain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+// The command line that goes on with the upload which `words` began, or went on with.
+std::string GoOnCommand(std::vector<std::string> words, const std::string& upload_id) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  const bool said = std::any_of(words.begin(), end, [](const std::string& word) {
+    const std::string name = absl::StrReplaceAll(word.substr(0, word.find('=')), {{"-", "_"}});
+    return name == "__upload_id";
+  });
+  if (!said) words.insert(end, {"--upload_id", upload_id});
+  std::string command = kProgram;
+  for (const std::string& word : words) absl::StrAppend(&command, " ", Quoted(word));
+  return command;
+}
+
+// `words` are what the program was told.
+void PrintError(const absl::Status& status, const std::vector<std::string>& words, bool json, std::ostream& err) {
+  const std::string upload_id = UploadIdOf(status);
+  const std::string go_on = upload_id.empty() ? "" : GoOnCommand(words, upload_id);
   if (!json) {
     err << kProgram << ": " << Describe(status) << '\n';
+    if (!go_on.empty()) err << "  go on with it: " << go_on << '\n';
     if (IsCallError(status)) PrintCommandsFor(std::string(status.message()), err);
     if (absl::IsUnauthenticated(status)) err << "  --token_file FILE names the file with the token\n";
     return;
@@ -97,11 +122,14 @@ void PrintError(const absl::Status& status, bool json, std::ostream& err) {
     error["resource"] = Json{{"type", details.resource_type}, {"name", details.resource_name}};
   }
   if (details.retry_after_seconds) error["retry_after_seconds"] = *details.retry_after_seconds;
+  if (!go_on.empty()) error["upload_id"] = upload_id, error["go_on"] = go_on;
   err << Dump(Json{{"error", error}}) << '\n';
 }
 
-absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args) {
+absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args,
+                                                   const std::function<void(std::chrono::milliseconds)>& sleep) {
   ClientOptions options;
+  options.sleep = sleep;
   const char* const usual = std::getenv("VICINAL_SERVER");
   if (usual != nullptr && *usual != '\0') options.target = usual;
   options.target = args.Text("server", options.target);
@@ -154,12 +182,13 @@ const std::vector<Command>& Commands() {
   return *commands;
 }
 
-int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
+int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal,
+        const std::function<void(std::chrono::milliseconds)>& sleep) {
   std::vector<Syntax> syntaxes;
   for (const Command& command : Commands()) syntaxes.push_back(command.syntax);
   const auto usage_error = [&](const absl::Status& status, const std::string& command) {
     if (WantsJson(words)) {
-      PrintError(status, /*json=*/true, err);
+      PrintError(status, words, /*json=*/true, err);
     } else {
       err << kProgram << ": " << std::string(status.message()) << "\nTry '" << kProgram << command << " --help'.\n";
     }
@@ -183,12 +212,12 @@ int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
   const absl::StatusOr<Arguments> args = ParseArguments(command.syntax, GlobalOptions(), found->rest);
   if (!args.ok()) return usage_error(args.status(), " " + command.syntax.command);
 
-  absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(*args);
+  absl::StatusOr<std::unique_ptr<Client>> client = MakeClient(*args, sleep);
   absl::Status status = client.status();
   const bool json = args->Has("json");
   if (status.ok()) status = RunOrSay(command, Context{*args, out, err, terminal, **client, json});
   if (status.ok() && !out.flush()) status = absl::InvalidArgumentError("the output could not be written");
-  if (!status.ok()) PrintError(status, json, err);
+  if (!status.ok()) PrintError(status, words, json, err);
   return ExitCodeOf(status);
 }
 
