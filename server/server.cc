@@ -32,9 +32,13 @@ namespace {
 constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.ModelService",
                                      "vicinal.v1.InferenceService", "vicinal.v1.ServerService"};
 
-// gRPC refuses what is over this before it is read whole, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT,
-// naming the flag) covers what lies between the limit and this.
+// gRPC itself refuses what is over this, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
+// covers what lies between the limit and this. gRPC (1.51) looks only when a message has arrived whole, whatever length
+// it announces: what it takes until then, max_arriving_bytes alone bounds.
 constexpr int64_t kHardMessageFactor = 2;
+
+// A client that has stopped, in the middle of a message or of waiting for an answer, does not answer a ping either.
+constexpr std::chrono::milliseconds kAnswerWithin = std::chrono::seconds(20);
 
 // After calls under way have ended: time for their last bytes to leave, and for health watchers to be told.
 constexpr std::chrono::seconds kLastBytes{2};
@@ -95,11 +99,17 @@ void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ms(config.max_connection_age));
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, ms(config.max_connection_age_grace));
   }
-  if (config.keepalive_time.count() > 0)
+  if (config.keepalive_time.count() > 0) {
     builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(config.keepalive_time));
+    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(std::min(config.keepalive_time, kAnswerWithin)));
+  }
   const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
   builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
   builder->SetMaxSendMessageSize(-1);
+  // gRPC (1.51) unpacks a message before it looks how long it has become: a thousandfold, beside every budget.
+  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    builder->SetCompressionAlgorithmSupportStatus(packed, false);
+  }
   if (config.limits.max_arriving_bytes > 0) {
     // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
     // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
