@@ -67,7 +67,8 @@ ABSL_FLAG(vicinal::server::SizeFlag, max_upload_bytes, int64_t{2} << 30, "Larges
 ABSL_FLAG(int64_t, max_open_uploads, 16, "Uploads that may be open at a time.");
 ABSL_FLAG(
     vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
-    "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
+    "After this long without a chunk an open upload is forgotten and its stream ended, and a finished one cannot be "
+    "asked about any more.");
 ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
 ABSL_FLAG(
     vicinal::server::SizeFlag, max_response_bytes, 4'000'000,

@@ -22,6 +22,7 @@ namespace {
 constexpr size_t kHeaderBytes = 9;
 constexpr uint8_t kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kWindowUpdate = 8;
 constexpr uint8_t kAcknowledged = 1;
+constexpr char kClassify[] = "InferenceService/Classify";
 constexpr uint32_t kEnhanceYourCalm = 11;
 constexpr size_t kWindow = 65'535, kFrame = 16'384;  // until the server allows more
 
@@ -47,14 +48,14 @@ std::string Literal(const std::string& name, const std::string& value) {
   return std::string(1, '\0') + static_cast<char>(name.size()) + name + static_cast<char>(value.size()) + value;
 }
 
-// All of a call of Classify that comes before its message.
-std::string HeadersOfACall() {
+// All of a call that comes before its message.
+std::string HeadersOfACall(const std::string& method) {
   constexpr uint8_t kEndHeaders = 4;
   return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0, "") +
          Frame(kHeaders, kEndHeaders, 1,
                Literal(":method", "POST") + Literal(":scheme", "http") + Literal(":authority", "test") +
-                   Literal(":path", "/vicinal.v1.InferenceService/Classify") +
-                   Literal("content-type", "application/grpc") + Literal("te", "trailers"));
+                   Literal(":path", "/vicinal.v1." + method) + Literal("content-type", "application/grpc") +
+                   Literal("te", "trailers"));
 }
 
 // The first `bytes` of a message that is said to have so many.
@@ -66,7 +67,7 @@ std::string BeginningOfAMessage(size_t bytes, size_t said) {
 
 // A call of Classify whose message is said to have a mebibyte, and what a client may send of it unasked: 65,535 bytes.
 std::string BeginningOfACall() {
-  std::string bytes = HeadersOfACall();
+  std::string bytes = HeadersOfACall(kClassify);
   const std::string message = BeginningOfAMessage(kWindow, 1 << 20);
   for (size_t begin = 0; begin < kWindow; begin += kFrame) bytes += Frame(kData, 0, 1, message.substr(begin, kFrame));
   return bytes;
@@ -87,8 +88,9 @@ bool BrokenOff(const std::string& bytes) {
 // A client that sends half a message, as fast as the server allows, and then no more: not even answers to pings.
 class HalfMessage {
  public:
-  HalfMessage(const std::string& address, size_t bytes, size_t said) : socket_(Connect(address)) {
-    if (!Send(HeadersOfACall())) return;
+  HalfMessage(const std::string& address, size_t bytes, size_t said, const std::string& method = kClassify)
+      : socket_(Connect(address)) {
+    if (!Send(HeadersOfACall(method))) return;
     const std::string message = BeginningOfAMessage(bytes, said);
     for (size_t sent = 0; sent < bytes && !reset_;) {
       const int64_t allowed = std::min({connection_, stream_, static_cast<int64_t>(kFrame)});
@@ -240,6 +242,18 @@ TEST_F(ArrivingTest, WhoStopsForGoodIsHungUpOn) {
   HalfMessage half(server_->grpc_address(), 1 << 20, 2 << 20);
   ASSERT_TRUE(half.sent());
   half.AwaitEnd();
+  ExpectServes();
+}
+
+// Even where the connection lives: no pings here.
+TEST_F(ArrivingTest, AnUploadThatStopsIsEnded) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--upload_ttl=1s"}));
+  HalfMessage half(server_->grpc_address(), 1 << 20, 2 << 20, "GraphService/UploadGraph");
+  ASSERT_TRUE(half.sent());
+  constexpr uint32_t kNoError = 0;  // after the status
+  EXPECT_EQ(half.AwaitEnd(), kNoError);
+  UploadTinyGraph();
+  UploadTinyModel();
   ExpectServes();
 }
 
