@@ -67,8 +67,8 @@ absl::Status CallError(absl::StatusCode code, const std::string& message) { retu
 
 absl::Status AddToMessage(const absl::Status& status, const std::string& addition) {
   absl::Status longer(status.code(), absl::StrCat(status.message(), addition));
-  const auto payload = status.GetPayload(kPayload);
-  if (payload) longer.SetPayload(kPayload, *payload);
+  status.ForEachPayload(
+      [&longer](absl::string_view type, const absl::Cord& payload) { longer.SetPayload(type, payload); });
   return longer;
 }
 
