@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// At its bound gRPC breaks off calls: one that sends the largest message must not be enough.
-constexpr int64_t kLargestArriving = 2;
+// At its bound gRPC breaks off calls, any of them. It takes this many clients that each send the largest message, and
+// stop in the middle, before others feel them.
+constexpr int64_t kLargestArriving = 4;
 
 Status BadFlag(const std::string& flag, const std::string& what) {
   return InvalidArgument("BAD_FLAG", flag, absl::StrCat("--", flag, ": ", what));
@@ -111,6 +112,12 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_worker_queue", limits.max_worker_queue},
           {"memory_budget_bytes", limits.memory_budget_bytes},
           {"max_arriving_bytes", limits.max_arriving_bytes}};
+}
+
+int64_t DefaultMessageBytes(const Limits& limits) {
+  constexpr int64_t kMost = 64 * kMiB;
+  if (limits.memory_budget_bytes == 0) return kMost;
+  return std::max(std::min(kMost, limits.memory_budget_bytes / 8 / kLargestArriving), 2 * limits.max_chunk_bytes);
 }
 
 int64_t DefaultArrivingBytes(const Limits& limits) {

@@ -42,6 +42,10 @@ struct Limits {
   int64_t max_arriving_bytes = 0;        // messages that are still arriving, of all connections; 0: no bound
 };
 
+// What max_message_bytes is where nobody said: 64 MiB, or with a small budget so much that DefaultArrivingBytes, an
+// eighth of it, holds as many messages as CheckConfig wants; at least two chunks.
+int64_t DefaultMessageBytes(const Limits& limits);
+
 // What max_arriving_bytes is where nobody said: an eighth of the budget, which with the default budget leaves another
 // eighth of the machine to the program and the system; at least as many bytes as CheckConfig wants.
 int64_t DefaultArrivingBytes(const Limits& limits);
@@ -68,7 +72,7 @@ struct Config {
   std::chrono::milliseconds drain_timeout = std::chrono::seconds(25);
   std::chrono::milliseconds max_connection_age = std::chrono::hours(1);
   std::chrono::milliseconds max_connection_age_grace = std::chrono::minutes(10);
-  std::chrono::milliseconds keepalive_time = std::chrono::minutes(2);
+  std::chrono::milliseconds keepalive_time = std::chrono::seconds(30);
   LogLevel log_level = LogLevel::kInfo;
 };
 

@@ -10,6 +10,7 @@
 #include "server/drain.h"
 #include "server/json_log.h"
 #include "server/metrics/metrics.h"
+#include "server/silence_watch.h"
 #include "server/workers.h"
 
 namespace vicinal::server {
@@ -24,6 +25,7 @@ struct Core {
   Workers& tuners;  // for calls that wait for tuning
   const Limits& limits;
   Engine& engine;
+  SilenceWatch& silences;  // of streams that clients fill
 };
 
 }  // namespace vicinal::server

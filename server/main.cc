@@ -54,9 +54,11 @@ ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
           "of the memory this machine has, or of the container's limit.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_arriving_bytes, -1,
           "Bytes that messages may take while they arrive, of all connections together, beside the memory budget; "
-          "beyond them gRPC breaks calls off (RESOURCE_EXHAUSTED) and closes idle connections. At least two messages "
-          "of --max_message_bytes; 0: no bound; -1: an eighth of the memory budget, or those two messages.");
-ABSL_FLAG(vicinal::server::SizeFlag, max_message_bytes, 64 << 20, "Largest request message.");
+          "beyond them gRPC breaks calls off (RESOURCE_EXHAUSTED) and closes idle connections. At least four messages "
+          "of --max_message_bytes; 0: no bound; -1: an eighth of the memory budget, or those four messages.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_message_bytes, -1,
+          "Largest request message; -1: 64 MiB, or a 32nd of the memory budget where that is less, but at least two "
+          "chunks of --max_chunk_bytes.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
 ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes of a graph.");
 ABSL_FLAG(int64_t, max_edges, 1'000'000'000, "Largest number of edges of a graph.");
@@ -65,7 +67,8 @@ ABSL_FLAG(vicinal::server::SizeFlag, max_upload_bytes, int64_t{2} << 30, "Larges
 ABSL_FLAG(int64_t, max_open_uploads, 16, "Uploads that may be open at a time.");
 ABSL_FLAG(
     vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
-    "After this long without a chunk an open upload is forgotten, and a finished one cannot be asked about any more.");
+    "After this long without a chunk an open upload is forgotten and its stream ended, and a finished one cannot be "
+    "asked about any more.");
 ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
 ABSL_FLAG(
     vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
@@ -99,8 +102,9 @@ ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age, std::chrono::hours(
           "Connections older than this are asked to reconnect, so that balancers can spread them; 0: never.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::minutes(10),
           "How long calls on such a connection may go on.");
-ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::minutes(2),
-          "Silence after which the server asks whether the client is still there; 0: gRPC's default.");
+ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::seconds(30),
+          "Silence on a connection with calls after which the server asks whether the client is still there; one that "
+          "does not answer for as long, or 20 s, is hung up on. 0: gRPC's default.");
 ABSL_FLAG(std::string, log_level, "info", "debug (one line per call), info, warning or error.");
 
 namespace vicinal::server {
@@ -123,7 +127,6 @@ int64_t DefaultBudget() { return UsableMemory() / 4 * 3; }
 
 Limits LimitsFromFlags() {
   Limits limits;
-  limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
   limits.max_chunk_bytes = absl::GetFlag(FLAGS_max_chunk_bytes).bytes;
   limits.max_nodes = absl::GetFlag(FLAGS_max_nodes);
   limits.max_edges = absl::GetFlag(FLAGS_max_edges);
@@ -145,6 +148,8 @@ Limits LimitsFromFlags() {
   limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
   limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes).bytes;
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
+  limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
+  if (limits.max_message_bytes == -1) limits.max_message_bytes = DefaultMessageBytes(limits);
   limits.max_arriving_bytes = absl::GetFlag(FLAGS_max_arriving_bytes).bytes;
   if (limits.max_arriving_bytes == -1) limits.max_arriving_bytes = DefaultArrivingBytes(limits);
   return limits;

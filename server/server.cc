@@ -32,9 +32,13 @@ namespace {
 constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.ModelService",
                                      "vicinal.v1.InferenceService", "vicinal.v1.ServerService"};
 
-// gRPC refuses what is over this before it is read whole, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT,
-// naming the flag) covers what lies between the limit and this.
+// gRPC itself refuses what is over this, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
+// covers what lies between the limit and this. gRPC (1.51) looks only when a message has arrived whole, whatever length
+// it announces: what it takes until then, max_arriving_bytes alone bounds.
 constexpr int64_t kHardMessageFactor = 2;
+
+// A client that has stopped, in the middle of a message or of waiting for an answer, does not answer a ping either.
+constexpr std::chrono::milliseconds kAnswerWithin = std::chrono::seconds(20);
 
 // After calls under way have ended: time for their last bytes to leave, and for health watchers to be told.
 constexpr std::chrono::seconds kLastBytes{2};
@@ -95,11 +99,17 @@ void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ms(config.max_connection_age));
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, ms(config.max_connection_age_grace));
   }
-  if (config.keepalive_time.count() > 0)
+  if (config.keepalive_time.count() > 0) {
     builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(config.keepalive_time));
+    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(std::min(config.keepalive_time, kAnswerWithin)));
+  }
   const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
   builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
   builder->SetMaxSendMessageSize(-1);
+  // gRPC (1.51) unpacks a message before it looks how long it has become: a thousandfold, beside every budget.
+  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    builder->SetCompressionAlgorithmSupportStatus(packed, false);
+  }
   if (config.limits.max_arriving_bytes > 0) {
     // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
     // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
@@ -153,6 +163,7 @@ struct Server::Impl {
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<UploadStore> uploads;
+  std::unique_ptr<SilenceWatch> silences;
   std::unique_ptr<Workers> workers;   // finished uploads, explanations
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
@@ -191,17 +202,18 @@ Status Server::Impl::StartEngine() {
 
 void Server::Impl::StartHandlers() {
   uploads = std::make_unique<UploadStore>(UploadOptionsOf(config.limits, *engine, &clock));
+  silences = std::make_unique<SilenceWatch>(clock, config.limits.upload_ttl);
   workers = std::make_unique<Workers>(2, config.limits.max_worker_queue);
   encoders = std::make_unique<Workers>(1, config.limits.max_worker_queue);
   tuners = std::make_unique<Workers>(1, config.limits.max_worker_queue);
   const auto period = std::max<std::chrono::milliseconds>(std::chrono::milliseconds(250), config.limits.upload_ttl / 8);
-  housekeeper = std::make_unique<Housekeeper>(period, [this] { uploads->Expire(); });
+  housekeeper = std::make_unique<Housekeeper>(period, [this] { uploads->Expire(), silences->Sweep(); });
   graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
   model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
   metrics->SetSource([this] { return Snapshot(); });
-  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine});
+  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));

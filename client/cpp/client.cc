@@ -186,7 +186,7 @@ absl::StatusOr<v1::Graph> Client::WatchGraph(const std::string& name,
                                                                if (on_change) on_change(graph);
                                                                return absl::OkStatus();
                                                              });
-    if (!absl::IsUnavailable(status)) break;
+    if (!IsBrokenOff(status)) break;
   }
   if (!status.ok()) return status;
   if (last.state() == v1::Graph::STATE_FAILED) {

@@ -15,6 +15,7 @@ namespace vicinal::client {
 namespace {
 
 constexpr char kPayload[] = "vicinal.dev/call";
+constexpr char kUploadPayload[] = "vicinal.dev/upload";
 
 // Reads `any` into `message` when it holds the google.rpc message of that name.
 template <class T>
@@ -87,12 +88,28 @@ absl::Status CallError(absl::StatusCode code, const std::string& message) { retu
 
 absl::Status AddToMessage(const absl::Status& status, const std::string& addition) {
   absl::Status longer(status.code(), absl::StrCat(status.message(), addition));
-  const auto payload = status.GetPayload(kPayload);
-  if (payload) longer.SetPayload(kPayload, *payload);
+  status.ForEachPayload(
+      [&longer](absl::string_view type, const absl::Cord& payload) { longer.SetPayload(type, payload); });
   return longer;
 }
 
 bool IsCallError(const absl::Status& status) { return status.GetPayload(kPayload).has_value(); }
+
+bool IsBrokenOff(const absl::Status& status) {
+  if (absl::IsUnavailable(status)) return true;
+  return absl::IsResourceExhausted(status) && DetailsOf(status).reason.empty();
+}
+
+absl::Status WithUploadId(const absl::Status& status, const std::string& upload_id) {
+  absl::Status with = status;
+  with.SetPayload(kUploadPayload, absl::Cord(upload_id));
+  return with;
+}
+
+std::string UploadIdOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kUploadPayload);
+  return payload ? std::string(*payload) : std::string();
+}
 
 ErrorDetails DetailsOf(const absl::Status& status) {
   ErrorDetails details;

@@ -40,6 +40,15 @@ absl::Status AddToMessage(const absl::Status& status, const std::string& additio
 // True when the status came from a call, false when it arose on this side (a file, a wrong argument).
 bool IsCallError(const absl::Status& status);
 
+// True when the call ended on its way and not by the server's word: the server cannot be reached, is busy or draining
+// (UNAVAILABLE), or gRPC broke the call off there to keep its memory (RESOURCE_EXHAUSTED without any reason).
+bool IsBrokenOff(const absl::Status& status);
+
+// The same status, of an upload that may be gone on with under `upload_id`: the server keeps what has arrived for a
+// while. And that id; empty for any other status.
+absl::Status WithUploadId(const absl::Status& status, const std::string& upload_id);
+std::string UploadIdOf(const absl::Status& status);
+
 // The details a status carries; empty ones when there are none or they do not parse.
 ErrorDetails DetailsOf(const absl::Status& status);
 

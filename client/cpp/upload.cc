@@ -10,9 +10,14 @@
 namespace vicinal::client::internal {
 
 bool MayGoOn(const absl::Status& status) {
-  if (absl::IsUnavailable(status)) return true;
+  if (IsBrokenOff(status)) return true;
   // ABORTED with an offset is about a chunk; without, about a version, which sending again does not mend.
   return absl::IsAborted(status) && DetailsOf(status).metadata.count("offset") != 0;
+}
+
+bool MayGoOnLater(const absl::Status& status) {
+  return MayGoOn(status) || absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
 }
 
 std::string RandomUploadId() {

@@ -17,8 +17,11 @@
 
 namespace vicinal::client::internal {
 
-// True when going on with the upload may succeed: the server went away, or a chunk was damaged or out of place.
+// True when going on with the upload at once may succeed: the stream was broken off, or a chunk was damaged or out of
+// place.
 bool MayGoOn(const absl::Status& status);
+// True when it may succeed later: that, or it did not fit now, or the time was up.
+bool MayGoOnLater(const absl::Status& status);
 
 // A random id in the grammar of upload ids.
 std::string RandomUploadId();
@@ -76,10 +79,12 @@ class Upload {
       Response response;
       last = Attempt(spec, begun || attempt > 0, /*ours=*/attempt > 0, &response);
       if (last.ok()) return response;
-      if (!MayGoOn(last)) return last;
+      if (!MayGoOn(last)) break;
     }
-    return AddToMessage(last,
-                        "; what arrived is kept: the upload may be gone on with under the id " + spec.upload_id());
+    if (!MayGoOn(last) && !(MayGoOnLater(last) && HasSome(spec.upload_id()))) return last;
+    return WithUploadId(
+        AddToMessage(last, "; what arrived is kept: the upload may be gone on with under the id " + spec.upload_id()),
+        spec.upload_id());
   }
 
  private:
@@ -94,8 +99,7 @@ class Upload {
       if (upload.ok()) {
         CLIENT_ASSIGN_OR_RETURN(offsets, OffsetsOf(*upload, tensors_));
         // An upload of which nothing has arrived may be forgotten any moment: the spec begins it anew then.
-        const bool some = std::any_of(offsets.begin(), offsets.end(), [](int64_t offset) { return offset > 0; });
-        if (ours && some) first.set_resume_upload_id(spec.upload_id());
+        if (ours && AnyOf(offsets)) first.set_resume_upload_id(spec.upload_id());
       }
     }
     if (first.message_case() == Request::MESSAGE_NOT_SET) *first.mutable_spec() = spec;
@@ -111,6 +115,18 @@ class Upload {
       writer->WritesDone();
     }
     return channel_.Translate(writer->Finish());
+  }
+
+  static bool AnyOf(const Offsets& offsets) {
+    return std::any_of(offsets.begin(), offsets.end(), [](int64_t offset) { return offset > 0; });
+  }
+
+  // Whether the server has some of what is uploaded.
+  bool HasSome(const std::string& upload_id) const {
+    const absl::StatusOr<v1::Upload> upload = ask_(upload_id);
+    if (!upload.ok()) return false;
+    const absl::StatusOr<Offsets> offsets = OffsetsOf(*upload, tensors_);
+    return offsets.ok() && AnyOf(*offsets);
   }
 
   bool SendChunks(grpc::ClientWriter<Request>* writer, const Offsets& offsets) {

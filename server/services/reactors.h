@@ -125,7 +125,7 @@ grpc::ServerWriteReactor<Response>* AnswerInPieces(Core& core, grpc::CallbackSer
 }
 
 // Chunks in order, one in memory at a time; finish runs on a worker. A draining server ends the stream unless it is
-// finishing: what has arrived would die with the process anyway.
+// finishing: what has arrived would die with the process anyway. So does a client's silence that outlasts the upload.
 template <class Request, class Response>
 class UploadReactor final : public grpc::ServerReadReactor<Request> {
  public:
@@ -140,7 +140,8 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
     const Status status = OrOutOfMemory([&]() -> Status {
       VICINAL_RETURN_IF_ERROR(scope_.admitted());
       stream_ = open(scope_.call());
-      drain_id_ = core_.drain.OnDrain([this] { EndForDrain(); });
+      drain_id_ = core_.drain.OnDrain([this] { EndUnlessFinishing(Drain::Refusal()); });
+      silence_id_ = core_.silences.Begin([this] { EndUnlessFinishing(Silent()); });
       return OkStatus();
     });
     if (!status.ok()) return Complete(status);
@@ -148,6 +149,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
   void OnReadDone(bool ok) override {
     if (!ok) return End(OrOutOfMemory([&] { return Close(); }));
+    core_.silences.Heard(silence_id_);
     const StatusOr<UploadNext> next = OrOutOfMemory([&]() -> StatusOr<UploadNext> {
       VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request_.ByteSizeLong()));
       return stream_->Take(request_);
@@ -168,9 +170,10 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
   void OnCancel() override { scope_.Cancel(); }
   void OnDone() override {
-    // On a worker: Forget waits for an EndForDrain that runs, and that one may be what brought us here.
+    // On a worker: Forget waits for an EndUnlessFinishing that runs, and that one may be what brought us here.
     core_.workers.PostAdmitted([this] {
       core_.drain.Forget(drain_id_);
+      core_.silences.Forget(silence_id_);
       delete this;
     });
   }
@@ -186,12 +189,15 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
     stream_->Leave();
     Complete(status);
   }
-  void EndForDrain() {
+  void EndUnlessFinishing(const Status& status) {
     {
       MutexLock lock(&mutex_);
       if (finishing_) return;
     }
-    Complete(Drain::Refusal());
+    Complete(status);
+  }
+  Status Silent() const {
+    return OrOutOfMemory([this] { return UploadSilent(core_.limits.upload_ttl); });
   }
   void Complete(const Status& status) {
     {
@@ -208,7 +214,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   Response* const response_;
   Request request_;
   std::unique_ptr<Stream> stream_;
-  int64_t drain_id_ = 0;
+  int64_t drain_id_ = 0, silence_id_ = 0;
   Mutex mutex_;
   bool finishing_ VICINAL_GUARDED_BY(mutex_) = false;
   bool ended_ VICINAL_GUARDED_BY(mutex_) = false;

@@ -105,6 +105,9 @@ class UploadStore {
   std::map<std::string, std::shared_ptr<Upload>> uploads_ VICINAL_GUARDED_BY(mutex_);
 };
 
+// DEADLINE_EXCEEDED: the end of a stream on which no message has come whole for the time that an upload is kept.
+Status UploadSilent(std::chrono::milliseconds ttl);
+
 }  // namespace vicinal::server
 
 #endif  // VICINAL_SERVER_UPLOADS_UPLOAD_STORE_H_

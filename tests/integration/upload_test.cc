@@ -54,8 +54,10 @@ class RawUpload {
   // Ends the stream; the server's answer.
   absl::Status End() {
     writer_->WritesDone();
-    return client::FromGrpcStatus(writer_->Finish(), "");
+    return AwaitEnd();
   }
+  // Says no more, and does not say that.
+  absl::Status AwaitEnd() { return client::FromGrpcStatus(writer_->Finish(), ""); }
   const v1::UploadGraphResponse& response() const { return response_; }
 
  private:
@@ -309,6 +311,16 @@ TEST_F(UploadLimitsTest, AnUploadExpiresAndItsMemoryComesBack) {
   RawUpload resumed(server_->grpc_address());
   resumed.Resume("upload-late");
   ExpectError(resumed.End(), absl::StatusCode::kNotFound, "begin it");
+}
+
+TEST_F(UploadLimitsTest, ASilentStreamIsEndedInWords) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--upload_ttl=1s"}));
+  RawUpload upload(server_->grpc_address());
+  upload.Spec("silent", "upload-silent");
+  upload.Chunk(0, std::string(8, '\0'));
+  ExpectError(upload.AwaitEnd(), absl::StatusCode::kDeadlineExceeded, "UPLOAD_SILENT");
+  RawUpload wordless(server_->grpc_address());
+  ExpectError(wordless.AwaitEnd(), absl::StatusCode::kDeadlineExceeded, "UPLOAD_SILENT");
 }
 
 TEST_F(UploadLimitsTest, NothingThatArrivedHoldsNoSlot) {

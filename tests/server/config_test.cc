@@ -21,7 +21,7 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"max_chunk_bytes", [](Config& c) { c.limits.max_chunk_bytes = 33 << 20; }},
       {"max_chunk_bytes", [](Config& c) { c.limits.max_message_bytes = 1 << 20, c.limits.max_chunk_bytes = 1 << 20; }},
       {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = -1; }},
-      {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = 2 * c.limits.max_message_bytes - 1; }},
+      {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = 4 * c.limits.max_message_bytes - 1; }},
       {"max_nodes", [](Config& c) { c.limits.max_nodes = int64_t{1} << 31; }},
       {"upload_ttl", [](Config& c) { c.limits.upload_ttl = std::chrono::milliseconds(0); }},
       {"tuning_budget", [](Config& c) { c.tuning_budget = std::chrono::milliseconds(-1); }},
@@ -43,15 +43,23 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
   }
 }
 
-TEST(ConfigTest, DefaultForArrivingMessages) {
-  Config config;
-  EXPECT_EQ(DefaultArrivingBytes(config.limits), 0) << "no budget, no bound";
-  for (const int64_t budget : {int64_t{1} << 20, int64_t{1} << 30, int64_t{1} << 36}) {
-    config.limits.memory_budget_bytes = budget;
+TEST(ConfigTest, DefaultsForMessages) {
+  struct Case {
+    int64_t budget, chunk, message, arriving;  // MiB
+  };
+  const Case cases[] = {{0, 4, 64, 0},        {1, 4, 8, 32},      {256, 4, 8, 32},
+                        {257, 4, 8, 32},      {1024, 4, 32, 128}, {2048, 4, 64, 256},
+                        {65536, 4, 64, 8192}, {256, 32, 64, 256}, {256, 1, 8, 32}};
+  for (const Case& expected : cases) {
+    Config config;
+    config.limits.memory_budget_bytes = expected.budget << 20;
+    config.limits.max_chunk_bytes = expected.chunk << 20;
+    config.limits.max_message_bytes = DefaultMessageBytes(config.limits);
     config.limits.max_arriving_bytes = DefaultArrivingBytes(config.limits);
     EXPECT_TRUE(CheckConfig(config).ok()) << CheckConfig(config);
+    EXPECT_EQ(config.limits.max_message_bytes >> 20, expected.message) << expected.budget;
+    EXPECT_EQ(config.limits.max_arriving_bytes >> 20, expected.arriving) << expected.budget;
   }
-  EXPECT_EQ(config.limits.max_arriving_bytes, int64_t{1} << 33);
 }
 
 TEST(ConfigTest, TokensInPlainText) {

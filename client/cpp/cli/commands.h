@@ -5,6 +5,8 @@
 #ifndef VICINAL_CLIENT_CPP_CLI_COMMANDS_H_
 #define VICINAL_CLIENT_CPP_CLI_COMMANDS_H_
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -55,7 +57,9 @@ Command TuneCommand();
 Command ClassifyGraphsCommand();
 
 // The whole program: parses `words` (without the program's name), runs, prints errors, answers with the exit code.
-int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal);
+// `sleep` as ClientOptions has it.
+int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal,
+        const std::function<void(std::chrono::milliseconds)>& sleep = {});
 
 }  // namespace vicinal::client::cli
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "client/cpp/address.h"
 #include "client/cpp/cli/commands.h"
@@ -80,9 +81,33 @@ void PrintCommandsFor(const std::string& message, std::ostream& err) {
   }
 }
 
-void PrintError(const absl::Status& status, bool json, std::ostream& err) {
+// As a shell takes it.
+std::string Quoted(const std::string& word) {
+  constexpr char kPlain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+// The command line that goes on with the upload which `words` began, or went on with.
+std::string GoOnCommand(std::vector<std::string> words, const std::string& upload_id) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  const bool said = std::any_of(words.begin(), end, [](const std::string& word) {
+    const std::string name = absl::StrReplaceAll(word.substr(0, word.find('=')), {{"-", "_"}});
+    return name == "__upload_id";
+  });
+  if (!said) words.insert(end, {"--upload_id", upload_id});
+  std::string command = kProgram;
+  for (const std::string& word : words) absl::StrAppend(&command, " ", Quoted(word));
+  return command;
+}
+
+// `words` are what the program was told.
+void PrintError(const absl::Status& status, const std::vector<std::string>& words, bool json, std::ostream& err) {
+  const std::string upload_id = UploadIdOf(status);
+  const std::string go_on = upload_id.empty() ? "" : GoOnCommand(words, upload_id);
   if (!json) {
     err << kProgram << ": " << Describe(status) << '\n';
+    if (!go_on.empty()) err << "  go on with it: " << go_on << '\n';
     if (IsCallError(status)) PrintCommandsFor(std::string(status.message()), err);
     if (IsCallError(status) && absl::IsDeadlineExceeded(status)) err << "  --timeout SECONDS allows more time\n";
     if (absl::IsAlreadyExists(status)) err << "  --replace replaces it\n";
@@ -100,6 +125,7 @@ void PrintError(const absl::Status& status, bool json, std::ostream& err) {
     error["resource"] = Json{{"type", details.resource_type}, {"name", details.resource_name}};
   }
   if (details.retry_after_seconds) error["retry_after_seconds"] = *details.retry_after_seconds;
+  if (!go_on.empty()) error["upload_id"] = upload_id, error["go_on"] = go_on;
   err << Dump(Json{{"error", error}}) << '\n';
 }
 
@@ -114,9 +140,13 @@ absl::StatusOr<std::string> FindServer(const Arguments& args) {
   return absl::InvalidArgumentError(absl::StrCat(said ? "--server " : "VICINAL_SERVER ", status.message()));
 }
 
-absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const std::string& server) {
+using Sleep = std::function<void(std::chrono::milliseconds)>;
+
+absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const std::string& server,
+                                                   const Sleep& sleep) {
   ClientOptions options;
   options.target = server;
+  options.sleep = sleep;
   if (args.Has("token_file")) {
     CLIENT_ASSIGN_OR_RETURN(options.token, ReadFile(args.Text("token_file")));
     const size_t end = options.token.find_last_not_of(" \t\r\n");
@@ -148,9 +178,9 @@ absl::Status RunOrSay(const Command& command, const Context& context) {
 }
 
 absl::Status RunCommand(const Command& command, const Arguments& args, std::ostream& out, std::ostream& err,
-                        bool terminal) {
+                        bool terminal, const Sleep& sleep) {
   CLIENT_ASSIGN_OR_RETURN(const std::string server, FindServer(args));
-  CLIENT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, MakeClient(args, server));
+  CLIENT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, MakeClient(args, server, sleep));
   CLIENT_RETURN_IF_ERROR(RunOrSay(command, Context{args, out, err, terminal, *client, server, args.Has("json")}));
   return out.flush() ? absl::OkStatus() : absl::InvalidArgumentError("the output could not be written");
 }
@@ -179,12 +209,13 @@ const std::vector<Command>& Commands() {
   return *commands;
 }
 
-int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
+int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal,
+        const std::function<void(std::chrono::milliseconds)>& sleep) {
   std::vector<Syntax> syntaxes;
   for (const Command& command : Commands()) syntaxes.push_back(command.syntax);
   const auto usage_error = [&](const absl::Status& status, const std::string& command) {
     if (WantsJson(words)) {
-      PrintError(status, /*json=*/true, err);
+      PrintError(status, words, /*json=*/true, err);
     } else {
       err << kProgram << ": " << std::string(status.message()) << "\nTry '" << kProgram << command << " --help'.\n";
     }
@@ -209,8 +240,8 @@ int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
   if (!args.ok()) return usage_error(args.status(), " " + command.syntax.command);
 
   const bool json = args->Has("json");
-  const absl::Status status = RunCommand(command, *args, out, err, terminal);
-  if (!status.ok()) PrintError(status, json, err);
+  const absl::Status status = RunCommand(command, *args, out, err, terminal, sleep);
+  if (!status.ok()) PrintError(status, words, json, err);
   return ExitCodeOf(status);
 }
 

@@ -97,6 +97,48 @@ TEST_F(ClientTest, ABrokenStreamIsGoneOnWithWhereItStood) {
   EXPECT_THAT(waits_, ElementsAre(200, 400, 800));
 }
 
+TEST_F(ClientTest, SoIsOneThatGrpcBrokeOffToKeepItsMemory) {
+  server_.faults().break_after_chunks = 3;
+  server_.faults().breaks = 2;
+  server_.faults().break_code = grpc::StatusCode::RESOURCE_EXHAUSTED;
+  const auto graph = Upload();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ExpectAllArrivedOnce();
+  EXPECT_THAT(server_.seen().first_messages, ElementsAre("spec", "resume", "resume"));
+  EXPECT_THAT(waits_, ElementsAre(200, 400));
+}
+
+TEST_F(ClientTest, ARefusalIsNotTriedAgainButTellsHowToGoOn) {
+  server_.faults().break_after_chunks = 3;
+  server_.faults().breaks = 1;
+  server_.faults().break_code = grpc::StatusCode::RESOURCE_EXHAUSTED;
+  server_.faults().break_reason = "BUDGET_FULL";
+  const absl::Status status = Upload().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(DetailsOf(status).reason, "BUDGET_FULL");
+  EXPECT_TRUE(waits_.empty());
+  const std::string id = UploadIdOf(status);
+  ASSERT_FALSE(id.empty());
+  const auto graph = Upload(id);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ExpectAllArrivedOnce();
+}
+
+TEST_F(ClientTest, AnUploadOfWhichNothingArrivedIsNotToBeGoneOnWith) {
+  server_.faults().break_after_chunks = 0;
+  server_.faults().breaks = 1;
+  server_.faults().break_code = grpc::StatusCode::RESOURCE_EXHAUSTED;
+  server_.faults().break_reason = "BUDGET_FULL";
+  EXPECT_EQ(UploadIdOf(Upload().status()), "");
+  // Nor is one whose fault stays.
+  server_.faults() = {};
+  server_.faults().break_after_chunks = 1;
+  server_.faults().breaks = 1;
+  server_.faults().break_code = grpc::StatusCode::INVALID_ARGUMENT;
+  server_.faults().break_reason = "BAD_UPLOAD";
+  EXPECT_EQ(UploadIdOf(Upload().status()), "");
+}
+
 TEST_F(ClientTest, ADamagedChunkIsSentAgain) {
   server_.faults().damage_chunk = true;
   const auto graph = Upload();
@@ -122,6 +164,7 @@ TEST_F(ClientTest, GivesUpAfterItsAttempts) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(IsCallError(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("gone on with under the id upload-0"));
+  EXPECT_EQ(UploadIdOf(status), "upload-0");
   EXPECT_EQ(server_.seen().first_messages.size(), 5u);
 }
 

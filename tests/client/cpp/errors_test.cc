@@ -77,6 +77,25 @@ TEST(ErrorsTest, ErrorsOfThisSideAreTold) {
   EXPECT_EQ(Describe(local), "f.txt:3: no");
 }
 
+TEST(ErrorsTest, WhatIsBrokenOffIsNotRefused) {
+  using grpc::StatusCode;
+  EXPECT_TRUE(IsBrokenOff(FromGrpcStatus({StatusCode::UNAVAILABLE, "GOAWAY received"}, "")));
+  EXPECT_TRUE(IsBrokenOff(FromGrpcStatus({StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM"}, "")));
+  EXPECT_FALSE(IsBrokenOff(FromGrpcStatus(FullStatus(), "")));
+  EXPECT_FALSE(IsBrokenOff(FromGrpcStatus({StatusCode::ABORTED, ""}, "")));
+  EXPECT_FALSE(IsBrokenOff(absl::OkStatus()));
+}
+
+TEST(ErrorsTest, AnUploadsIdStaysWithItsError) {
+  const absl::Status refused = FromGrpcStatus(FullStatus(), "");
+  EXPECT_EQ(UploadIdOf(refused), "");
+  EXPECT_EQ(UploadIdOf(absl::OkStatus()), "");
+  const absl::Status longer = AddToMessage(WithUploadId(refused, "upload-7"), "; node 3 is 'ann'");
+  EXPECT_EQ(UploadIdOf(longer), "upload-7");
+  EXPECT_EQ(DetailsOf(longer).reason, "LIMIT_EXCEEDED");
+  EXPECT_EQ(longer.message(), "too many nodes; node 3 is 'ann'");
+}
+
 TEST(ErrorsTest, AnUnreachableServerIsNamed) {
   const absl::Status status =
       FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, "failed to connect to all addresses"}, "h:1");

@@ -116,7 +116,8 @@ grpc::Status Receive(grpc::ServerReader<Request>* reader, State* state, const st
     } else if (request.has_chunk()) {
       if (state->faults.breaks > 0 && kept == state->faults.break_after_chunks) {
         --state->faults.breaks;
-        return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
+        if (state->faults.break_reason.empty()) return {state->faults.break_code, "the stream broke"};
+        return StatusWithDetails(state->faults.break_code, "it was refused", state->faults.break_reason, {});
       }
       const grpc::Status status = Keep(request.chunk(), state, upload);
       if (!status.ok()) return status;

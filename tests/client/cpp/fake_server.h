@@ -26,8 +26,10 @@ grpc::Status StatusWithDetails(grpc::StatusCode code, const std::string& message
 
 // Faults, each used up when it strikes.
 struct Faults {
-  int break_after_chunks = -1;    // the stream ends with UNAVAILABLE after so many chunks of it were kept
-  int breaks = 0;                 // how many streams are broken so
+  int break_after_chunks = -1;  // the stream ends with `break_code` after so many chunks of it were kept
+  int breaks = 0;               // how many streams are broken so
+  grpc::StatusCode break_code = grpc::StatusCode::UNAVAILABLE;
+  std::string break_reason;       // in the details; empty: there are none, as where gRPC itself breaks a call off
   bool damage_chunk = false;      // one chunk is taken for damaged: ABORTED with its offset
   bool lose_finish = false;       // finish is carried out, its answer is UNAVAILABLE
   bool abort_version = false;     // ABORTED because of if_version, without an offset

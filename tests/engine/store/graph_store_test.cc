@@ -164,7 +164,8 @@ TEST_F(GraphStoreTest, FeatureSetsHaveVersionsOfTheirOwn) {
   EXPECT_EQ((*PutSet("a"))->version, 1);
   EXPECT_EQ((*PutSet("b"))->version, 1);
   ExpectStatus(PutSet("a").status(), StatusCode::kAlreadyExists, "ALREADY_EXISTS", "feature set 'a'");
-  ExpectStatus(PutSet("a", true, 9).status(), StatusCode::kAborted, "VERSION_MISMATCH", "is at version 1, the request is for version 9");
+  ExpectStatus(PutSet("a", true, 9).status(), StatusCode::kAborted, "VERSION_MISMATCH",
+               "is at version 1, the request is for version 9");
   EXPECT_EQ((*PutSet("a", true, 1))->version, 2);
   ExpectStatus(store_.Find("g", 0, "a", 1).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
                "feature set 'a' is at version 2");

@@ -42,6 +42,63 @@ TEST_F(RunTest, IdsAreQuotedInTheMapAndInTheUsersFile) {
   EXPECT_EQ(server_.seen().classify.nodes().ids(1), 1);
 }
 
+// What stands after "go on with it: vicinal", in words.
+std::vector<std::string> GoOnWords(const std::string& err) {
+  const std::string before = "  go on with it: vicinal ";
+  const size_t at = err.find(before);
+  EXPECT_NE(at, std::string::npos) << err;
+  if (at == std::string::npos) return {};
+  std::istringstream line(err.substr(at + before.size(), err.find('\n', at) - at - before.size()));
+  std::vector<std::string> words;
+  for (std::string word; line >> word;) words.push_back(word);
+  return words;
+}
+
+TEST_F(RunTest, GoesOnWithABrokenUpload) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1 0.5\n1 2 1\n").ok());
+  server_.faults().break_after_chunks = 1;
+  server_.faults().breaks = 1;
+  server_.faults().break_code = grpc::StatusCode::RESOURCE_EXHAUSTED;
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_EQ(waits_, (std::vector<int64_t>{200}));
+  EXPECT_EQ(server_.seen().prepared, 1);
+}
+
+TEST_F(RunTest, WhereItGivesUpItTellsTheCommandThatGoesOn) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1 0.5\n1 2 1\n").ok());
+  server_.faults().break_after_chunks = 0;
+  server_.faults().breaks = 5;
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g"), kExitUnavailable);
+  EXPECT_EQ(waits_.size(), 4u);
+  const std::vector<std::string> words = GoOnWords(err());
+  server_.faults().breaks = 0;
+  const size_t before = server_.seen().first_messages.size();
+  ASSERT_EQ(Vicinal(words), kExitOk) << err();
+  EXPECT_EQ(server_.seen().first_messages.size(), before + 1);
+  EXPECT_EQ(server_.seen().prepared, 1);
+  // Once it is said, it is not said twice; JSON has both.
+  server_.faults().breaks = 5;
+  EXPECT_EQ(Vicinal("graph upload e.txt --upload-id=mine-and-no-other --name g --replace --json"), kExitUnavailable);
+  const auto error = nlohmann::json::parse(err(), nullptr, false)["error"];
+  EXPECT_EQ(error.value("upload_id", ""), "mine-and-no-other");
+  EXPECT_EQ(error.value("go_on", ""),
+            "vicinal graph upload e.txt --upload-id=mine-and-no-other --name g --replace --json --server " +
+                server_.target());
+}
+
+TEST_F(RunTest, TheCommandThatGoesOnIsQuotedForAShell) {
+  ASSERT_TRUE(WriteFile("it's mine.txt", "0 1 0.5\n1 2 1\n").ok());
+  server_.faults().break_after_chunks = 1;
+  server_.faults().breaks = 1;
+  server_.faults().break_code = grpc::StatusCode::RESOURCE_EXHAUSTED;
+  server_.faults().break_reason = "BUDGET_FULL";
+  EXPECT_EQ(Vicinal({"--server", server_.target(), "graph", "upload", "--name", "g", "--", "it's mine.txt"}),
+            kExitRefused);
+  EXPECT_THAT(err(), HasSubstr(" --name g --upload_id "));
+  EXPECT_THAT(err(), HasSubstr(" -- 'it'\\''s mine.txt'\n"));
+  EXPECT_TRUE(waits_.empty());
+}
+
 TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   ASSERT_TRUE(WriteFile("e.txt", "follower followee\nann bob\nbob carl\n").ok());
   EXPECT_EQ(Vicinal("graph upload e.txt --name g"), kExitUsage);

@@ -32,15 +32,19 @@ class RunTest : public ::testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
 
-  // `line` split at spaces, --server added.
+  // `line` split at spaces, --server added. Waits are noted, not waited.
   int Vicinal(const std::string& line) {
     std::vector<std::string> words;
     std::istringstream stream(line);
     for (std::string word; stream >> word;) words.push_back(word);
     words.insert(words.end(), {"--server", server_.target()});
+    return Vicinal(words);
+  }
+  int Vicinal(const std::vector<std::string>& words) {
     out_.str("");
     err_.str("");
-    return cli::Run(words, out_, err_, false);
+    return cli::Run(words, out_, err_, false,
+                    [this](std::chrono::milliseconds wait) { waits_.push_back(wait.count()); });
   }
 
   nlohmann::json Json() const { return nlohmann::json::parse(out_.str(), nullptr, false); }
@@ -50,6 +54,7 @@ class RunTest : public ::testing::Test {
   std::string folder_ = ::testing::TempDir() + "/run_test_XXXXXX";
   FakeServer server_;
   std::ostringstream out_, err_;
+  std::vector<int64_t> waits_;
 };
 
 }  // namespace vicinal::client::cli

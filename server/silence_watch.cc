@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/silence_watch.h"
+
+#include <utility>
+
+namespace vicinal::server {
+
+int64_t SilenceWatch::Begin(std::function<void()> end) {
+  const MonotonicTime now = clock_.Now();
+  MutexLock lock(&mutex_);
+  streams_[next_] = {now, std::move(end)};
+  return next_++;
+}
+
+void SilenceWatch::Heard(int64_t id) {
+  const MonotonicTime now = clock_.Now();
+  MutexLock lock(&mutex_);
+  const auto found = streams_.find(id);
+  if (found != streams_.end()) found->second.heard = now;
+}
+
+void SilenceWatch::Forget(int64_t id) {
+  MutexLock lock(&mutex_);
+  while (ending_ == id && id != 0) ended_.Wait(&mutex_);
+  streams_.erase(id);
+}
+
+bool SilenceWatch::Next(std::function<void()>* end) {
+  const MonotonicTime now = clock_.Now();
+  MutexLock lock(&mutex_);
+  ending_ = 0;
+  ended_.NotifyAll();
+  for (auto& [id, stream] : streams_) {
+    if (stream.end == nullptr || now - stream.heard < longest_) continue;
+    *end = std::exchange(stream.end, nullptr);
+    ending_ = id;
+    return true;
+  }
+  return false;
+}
+
+void SilenceWatch::Sweep() {
+  std::function<void()> end;
+  while (Next(&end)) end();
+}
+
+}  // namespace vicinal::server
