@@ -193,8 +193,11 @@ class TuningService::Session {
     return outcome.Take();
   }
 
-  // On the executor's thread, which nothing may be thrown through.
+  // On the executor's thread, which nothing may be thrown through. Where a request comes, loops on the CPU stop in the
+  // middle: on a machine that others use, too, what should take kMaxRunSeconds has taken ten times as long.
   StatusOr<RunSample> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
+    const std::function<bool()> wanted = [&lease] { return lease.ShouldStop(); };
+    const ThreadPool::StopScope loops(context.thread_pool(), wanted);
     const int64_t turn = contest_->rounds();
     const MonotonicTime begin = parts_.clock->Now();
     trial_->Renew(turn, context);

@@ -4,8 +4,9 @@
 // of its own that gives way to requests (execute/executor.h). A sample during which a request came, or the system took
 // the processor away, is dropped.
 //
-// What it costs requests: one that comes during a run waits until that run ends. A run takes at most about
-// kMaxRunSeconds (larger graphs are measured on a part of their rows), and all runs together the budget of each key.
+// What it costs requests: one that comes during a run waits until the run stops, on a CPU before its loop's next task,
+// on a GPU at its end. A run takes about kMaxRunSeconds at most (larger graphs are measured on a part of their rows),
+// and all runs together the budget of each key.
 #ifndef VICINAL_ENGINE_TUNING_SERVICE_H_
 #define VICINAL_ENGINE_TUNING_SERVICE_H_
 
