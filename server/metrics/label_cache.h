@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series by (method, graph, model), with a bound on the names that may become labels. One lookup under a short lock of
-// our own; the family's lock is taken only when a series is made.
+// Series by (method, graph, model), with bounds on the names that may become labels, and on the pairs of a graph and a
+// model: each series is a histogram, so every graph with every model would be hundreds of thousands of lines a scrape.
+// One lookup under a short lock of our own, two beyond the bounds; the family's lock is taken only when a series is
+// made.
 #ifndef VICINAL_SERVER_METRICS_LABEL_CACHE_H_
 #define VICINAL_SERVER_METRICS_LABEL_CACHE_H_
 
@@ -20,7 +22,9 @@ namespace vicinal::server {
 template <class Series>
 class LabelCache {
  public:
-  LabelCache(int64_t max_graphs, int64_t max_models) : graphs_(max_graphs), models_(max_models) {}
+  // At most `max_pairs` pairs of a graph's and a model's label; all others are ("other", "other").
+  LabelCache(int64_t max_graphs, int64_t max_models, int64_t max_pairs)
+      : graphs_(max_graphs), models_(max_models), max_pairs_(max_pairs) {}
 
   // The series of the labels that the names map to. `admit`: names not seen before may become labels; otherwise the
   // call counts without names. `make(graph label, model label)` is called once per series.
@@ -31,13 +35,13 @@ class LabelCache {
     const std::string_view model_label = models_.Label(model, admit);
     const auto found = series_.find(std::tie(method, graph_label, model_label));
     if (found != series_.end()) return *found->second;
-    Key key(method, std::string(graph_label), std::string(model_label));
-    Series* series = make(std::get<1>(key), std::get<2>(key));
-    series_.emplace(std::move(key), series);
-    return *series;
+    if (!AdmitPair(graph_label, model_label)) return Find(method, kOther, kOther, make);
+    return Find(method, graph_label, model_label, make);
   }
 
  private:
+  static constexpr std::string_view kOther = "other";
+
   class Names {
    public:
     explicit Names(int64_t maximum) : maximum_(maximum) {}
@@ -46,7 +50,7 @@ class LabelCache {
       const auto found = names_.find(name);
       if (found != names_.end()) return *found;
       if (!admit) return {};
-      if (static_cast<int64_t>(names_.size()) >= maximum_) return "other";
+      if (static_cast<int64_t>(names_.size()) >= maximum_) return kOther;
       return *names_.emplace(name).first;
     }
 
@@ -57,9 +61,31 @@ class LabelCache {
 
   using Key = std::tuple<Method, std::string, std::string>;
 
+  // Whether the pair has series of its own: it had some of another method, or there is room for one more.
+  bool AdmitPair(std::string_view graph, std::string_view model) VICINAL_REQUIRES(mutex_) {
+    if (graph.empty() || model.empty()) return true;  // no more than there are names
+    if (pairs_.find(std::tie(graph, model)) != pairs_.end()) return true;
+    if (static_cast<int64_t>(pairs_.size()) >= max_pairs_) return false;
+    pairs_.emplace(graph, model);
+    return true;
+  }
+
+  template <class Make>
+  Series& Find(Method method, std::string_view graph, std::string_view model, const Make& make)
+      VICINAL_REQUIRES(mutex_) {
+    const auto found = series_.find(std::tie(method, graph, model));
+    if (found != series_.end()) return *found->second;
+    Key key(method, std::string(graph), std::string(model));
+    Series* series = make(std::get<1>(key), std::get<2>(key));
+    series_.emplace(std::move(key), series);
+    return *series;
+  }
+
   Mutex mutex_;
   Names graphs_ VICINAL_GUARDED_BY(mutex_);
   Names models_ VICINAL_GUARDED_BY(mutex_);
+  const int64_t max_pairs_;
+  std::set<std::tuple<std::string, std::string>, std::less<>> pairs_ VICINAL_GUARDED_BY(mutex_);
   std::map<Key, Series*, std::less<>> series_ VICINAL_GUARDED_BY(mutex_);
 };
 

@@ -30,6 +30,9 @@ const std::vector<double>& Buckets() {
   return buckets;
 }
 
+// Most graphs are asked with one model or two.
+constexpr int64_t kPairsPerName = 2;
+
 constexpr int kCodes = 17;
 constexpr const char* kCodeNames[kCodes] = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
@@ -83,7 +86,7 @@ struct Metrics::Impl {
                  .Name("vicinal_result_rows_total")
                  .Help("Rows of inference results.")
                  .Register(*registry)),
-        labels(options.max_label_names, options.max_label_names),
+        labels(options.max_label_names, options.max_label_names, kPairsPerName * options.max_label_names),
         phases(prometheus::BuildHistogram()
                    .Name("vicinal_phase_duration_seconds")
                    .Help("Time of a phase of requests, and of each operation of plans.")

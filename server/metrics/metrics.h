@@ -38,7 +38,8 @@ struct StateSnapshot {
 class Metrics final : public StatsSink {
  public:
   struct Options {
-    int64_t max_label_names = 50;  // of graphs, and of models; further names become "other"
+    // Of graphs, and of models, and twice as many pairs of both; further ones become "other".
+    int64_t max_label_names = 50;
     std::string version, instruction_set;
     const Clock* clock = nullptr;
   };

@@ -51,6 +51,55 @@ TEST(MetricsTest, NamesBeyondTheBoundAreOther) {
   EXPECT_EQ(metrics.Text().find("graph=\"c\""), std::string::npos);
 }
 
+// Lines of the histogram of calls' durations, each series being 43.
+int64_t DurationLines(const Metrics& metrics) {
+  const std::string text = metrics.Text();
+  int64_t count = 0;
+  for (size_t at = 0; (at = text.find("\nvicinal_request_duration_seconds_", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+TEST(MetricsTest, PairsBeyondTheBoundAreOther) {
+  Metrics metrics(WithLabels(3));
+  const auto call = [&](Method method, const std::string& graph, const std::string& model) {
+    metrics.BeginCall(method);
+    metrics.EndCall(method, StatusCode::kOk, 1.0, graph, model);
+  };
+  for (const char* graph : {"a", "b", "c"}) {
+    for (const char* model : {"m", "n", "o"}) call(Method::kEmbed, graph, model);
+  }
+  ExpectLine(metrics, "_count{graph=\"b\",method=\"vicinal.v1.InferenceService/Embed\",model=\"o\"} 1");
+  ExpectLine(metrics, "_count{graph=\"other\",method=\"vicinal.v1.InferenceService/Embed\",model=\"other\"} 3");
+  EXPECT_EQ(metrics.Text().find("graph=\"c\""), std::string::npos);
+  // A pair that is named is so for every method; its name alone is not bound by pairs.
+  call(Method::kClassify, "a", "m");
+  call(Method::kTuneGraph, "c", "");
+  ExpectLine(metrics, "_count{graph=\"a\",method=\"vicinal.v1.InferenceService/Classify\",model=\"m\"} 1");
+  ExpectLine(metrics, "_count{graph=\"c\",method=\"vicinal.v1.GraphService/TuneGraph\",model=\"\"} 1");
+}
+
+// What docs/metrics.md promises, where clients do their worst.
+TEST(MetricsTest, HowManySeriesThereCanBe) {
+  constexpr int64_t kNames = 4, kLinesPerSeries = 43;
+  Metrics metrics(WithLabels(kNames));
+  const std::string names[] = {"", "p", "q", "r", "s", "t", "u"};
+  for (size_t method = 0; method < kMethodCount; ++method) {
+    for (const std::string& graph : names) {
+      for (const std::string& model : names) {
+        const Method m = static_cast<Method>(method);
+        const bool both = InfoOf(m).role == Role::kInfer;
+        metrics.BeginCall(m);
+        metrics.EndCall(m, StatusCode::kOk, 1.0, both ? graph : "", both ? model : "");
+      }
+    }
+  }
+  int64_t naming = 0;
+  for (const MethodInfo& method : kMethods) naming += method.role == Role::kInfer;
+  const int64_t series_of_one = 2 * kNames + 1 + 2 * (kNames + 1) + 1;
+  EXPECT_EQ(DurationLines(metrics),
+            kLinesPerSeries * (naming * series_of_one + static_cast<int64_t>(kMethodCount) - naming));
+}
+
 TEST(MetricsTest, TheRest) {
   Metrics metrics(WithLabels(2));
   metrics.SetDevice("cpu");
