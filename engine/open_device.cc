@@ -27,6 +27,15 @@ std::string PathBesideEngine() {
   return slash == std::string::npos ? std::string(kBackendFile) : self.substr(0, slash + 1) + kBackendFile;
 }
 
+Status BackendMissing(const std::string& path, bool beside_engine) {
+  return FailedPrecondition(
+      "BACKEND_NOT_LOADED",
+      beside_engine
+          ? absl::StrCat("this installation has no CUDA backend: there is no ", path,
+                         "; install or build it, name another with --backend_path, or use the device cpu or auto")
+          : absl::StrCat("there is no ", path, " (--backend_path)"));
+}
+
 StatusOr<OpenedDevice> OpenBackendDevice(const std::string& path, int ordinal, KernelRegistry& registry) {
   OpenedDevice opened;
   VICINAL_ASSIGN_OR_RETURN(opened.backend, Backend::Load(path));
@@ -72,6 +81,7 @@ StatusOr<OpenedDevice> OpenDevice(const std::string& name, const std::string& ba
       ordinal < 0) {
     return InvalidArgument("BAD_DEVICE", "device", absl::StrCat("'", name, "' is no device; use auto, cpu, or cuda:N"));
   }
+  if (access(path.c_str(), F_OK) != 0) return BackendMissing(path, backend_path.empty());
   return OpenBackendDevice(path, ordinal, registry);
 }
 

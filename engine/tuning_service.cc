@@ -257,13 +257,15 @@ class TuningService::Session {
   }
 
   std::string Note(const Contest::Verdict& verdict) const {
+    if (num_to_run() == 1) return "one candidate only: nothing to measure";
     std::string note;
-    if (num_to_run() == 1) {
-      note = "one candidate only: nothing to measure";
-    } else if (verdict.kept) {
+    if (verdict.kept) {
       note = "the default stays: what was faster was so within the noise only";
     } else if (!verdict.decided) {
-      note = absl::StrCat("the budget ended after ", contest_->rounds(), " rounds");
+      // Without a next round it was not the budget that ended.
+      note = contest_->NextRound().empty()
+                 ? absl::StrCat("undecided after ", contest_->rounds(), " rounds, the most that are run")
+                 : absl::StrCat("the budget ended after ", contest_->rounds(), " rounds");
     }
     if (const TuningCandidate* faster = FasterForWholeGraphs(verdict); faster != nullptr) {
       absl::StrAppend(&note, note.empty() ? "" : "; ", faster->setting.kernel,

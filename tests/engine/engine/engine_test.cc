@@ -381,6 +381,10 @@ EngineOptions On(const std::string& device) {
 TEST(EngineDevice, TellsWhatItRunsOn) {
   EXPECT_EQ(Engine::Create(On("toaster")).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Engine::Create(On("cuda:0")).status().code(), StatusCode::kFailedPrecondition);
+  EngineOptions nowhere = On("cuda:0");
+  nowhere.backend_path = "/nowhere/backend.so";
+  EXPECT_EQ(std::string(Engine::Create(nowhere).status().message()),
+            "there is no /nowhere/backend.so (--backend_path)");
   const auto engine = Engine::Create(On("auto"));
   ASSERT_TRUE(engine.ok()) << engine.status();
   ASSERT_EQ((*engine)->Devices().size(), 1u);

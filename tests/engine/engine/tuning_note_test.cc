@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record's note says of kernels that take whole graphs only.
+// What a record's note says: of kernels that take whole graphs only, and of why measuring ended.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -54,6 +54,37 @@ TEST_F(TuningNoteTest, NamesNoneBesideAWinnerForWholeGraphs) {
     EXPECT_EQ(record.choice()->setting.kernel, "whole") << percent;
     EXPECT_THAT(record.note, Not(HasSubstr("whole graphs only"))) << percent;
   }
+}
+
+// A default, and one that is now faster, now slower, so that nothing is ever decided.
+class UndecidedTest : public TuningAlone {
+ protected:
+  UndecidedTest()
+      : TuningAlone([this](const TuningKey&, const KernelSetting& setting) {
+          return RunSample{setting.kernel == "fickle" ? (++runs_ % 2 == 0 ? 0.5 : 3.0) * run_ : run_, false};
+        }) {
+    registry_.aggregate.Add(std::make_unique<AnyAggregate>("steady"));
+  }
+
+  int64_t runs_ = 0;
+  double run_ = 0.0;
+};
+
+TEST_F(UndecidedTest, TheRoundsMayEndBeforeTheBudget) {
+  registry_.aggregate.Add(std::make_unique<AnyAggregate>("fickle"));
+  run_ = 1e-6;  // 400 rounds take far less than the second there is
+  EXPECT_EQ(Tune().note, "undecided after 400 rounds, the most that are run");
+}
+
+TEST_F(UndecidedTest, TheBudgetMayEndBeforeTheRounds) {
+  registry_.aggregate.Add(std::make_unique<AnyAggregate>("fickle"));
+  run_ = 20e-3;
+  EXPECT_THAT(Tune().note, ::testing::StartsWith("the budget ended after "));
+}
+
+TEST_F(UndecidedTest, OneCandidateIsNotMeasured) {
+  EXPECT_EQ(Tune().note, "one candidate only: nothing to measure");
+  EXPECT_EQ(runs_, 0);
 }
 
 }  // namespace
