@@ -154,7 +154,7 @@ StatusOr<GraphStatus> EngineImpl::PutGraph(GraphSource source) {
   const int64_t bound = PreparationBytesBound(source);
   const std::string name = source.name;
   VICINAL_RETURN_IF_ERROR(preparation_.Reserve());
-  Status admitted = budget_.AdmitMadeOfOthers(bound, absl::StrCat("preparing graph '", name, "'"));
+  Status admitted = budget_.AdmitMadeOfOthers(bound, absl::StrCat("preparing graph '", name, "'"), source.replace);
   StatusOr<int64_t> version =
       admitted.ok() ? graphs_.BeginPrepare(name, source.replace, source.if_version, source.node_count, edges, bound)
                     : admitted;
@@ -201,7 +201,8 @@ StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, con
                                                    int64_t if_version) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, device_));
-  VICINAL_RETURN_IF_ERROR(budget_.AdmitMadeOfOthers(matrix->size_bytes(), absl::StrCat("feature set '", name, "'")));
+  VICINAL_RETURN_IF_ERROR(
+      budget_.AdmitMadeOfOthers(matrix->size_bytes(), absl::StrCat("feature set '", name, "'"), replace));
   return graphs_.PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
@@ -296,7 +297,7 @@ StatusOr<ModelHandle> EngineImpl::PutModel(ModelSource source, const WorkLimits&
   stored.name = source.name;
   VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
   VICINAL_RETURN_IF_ERROR(
-      budget_.AdmitMadeOfOthers(stored.model->size_bytes, absl::StrCat("model '", source.name, "'")));
+      budget_.AdmitMadeOfOthers(stored.model->size_bytes, absl::StrCat("model '", source.name, "'"), source.replace));
   if (source.reference) {
     VICINAL_ASSIGN_OR_RETURN(stored.reference_error, CheckModel(stored.model, *source.reference, source.name, limits));
     stored.reference_checked = true;

@@ -1,41 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/memory_budget.h"
 
-#include <string>
-
-#include "absl/strings/str_cat.h"
-#include "engine/base/error.h"
-
 namespace vicinal {
 
 Status MemoryBudget::Admit(int64_t bytes, std::string_view what) const {
-  return AdmitBeside(other_bytes_ ? other_bytes_() : 0, bytes, what);
+  return AdmitBeside(other_bytes_ ? other_bytes_() : 0, bytes, what, /*replace=*/false);
 }
 
-Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view what) const {
+HeldBytes MemoryBudget::Held(int64_t others) const {
+  HeldBytes held;
+  held.graphs = graphs_.graph_bytes();
+  held.features = graphs_.feature_bytes();
+  held.models = models_.size_bytes();
+  held.preparing = graphs_.preparing_bytes();
+  held.plans = plans_.size_bytes();
+  held.requests = reserved_bytes();
+  held.uploads = others;
+  return held;
+}
+
+Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view what, bool replace) const {
   if (budget_bytes_ <= 0) return OkStatus();
-  if (bytes > budget_bytes_) {
-    return FailedPrecondition(
-        "OVER_BUDGET", absl::StrCat(std::string(what), " needs up to ", bytes, " bytes, but this server may use ",
-                                    budget_bytes_, " in all (--memory_budget_bytes)"));
-  }
-  const auto missing = [&] { return Used() + others + bytes - budget_bytes_; };
-  int64_t over = missing();
+  if (bytes > budget_bytes_) return OverBudget(what, bytes, budget_bytes_);
+  HeldBytes held = Held(others);
+  const auto missing = [&] { return held.total() + bytes - budget_bytes_; };
   // First what costs least to have again.
-  if (over > 0 && give_way_) {
+  if (missing() > 0 && give_way_) {
     give_way_();
-    over = missing();
+    held = Held(others);
   }
-  if (over > 0) {
-    plans_.Evict(over);
-    over = missing();
+  if (missing() > 0) {
+    plans_.Evict(missing());
+    held = Held(others);
   }
-  if (over <= 0) return OkStatus();
-  return ResourceExhausted(
-      "BUDGET_FULL",
-      absl::StrCat(std::string(what), " needs up to ", bytes, " bytes, ", over, " more than are free of this server's ",
-                   budget_bytes_, "; delete graphs, feature sets or models, end open uploads, or retry later"),
-      std::chrono::seconds(1));
+  return missing() <= 0 ? OkStatus() : BudgetFull(what, bytes, budget_bytes_, held, replace);
 }
 
 Status MemoryBudget::Reserve(int64_t bytes, std::string_view what) {

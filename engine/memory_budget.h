@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/budget_error.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "engine/execute/plan_cache.h"
@@ -38,7 +39,10 @@ class MemoryBudget {
   // they do not fit now, even with all dropped that gives way. Reserves nothing.
   Status Admit(int64_t bytes, std::string_view what) const;
   // As Admit, for what is made of bytes that others hold until it is made: theirs are not counted.
-  Status AdmitMadeOfOthers(int64_t bytes, std::string_view what) const { return AdmitBeside(0, bytes, what); }
+  // `replace`: it will stand beside what it replaces, which the refusal then says.
+  Status AdmitMadeOfOthers(int64_t bytes, std::string_view what, bool replace = false) const {
+    return AdmitBeside(0, bytes, what, replace);
+  }
 
   // As Admit, and counts `bytes` until they are released: memory that outlives the request that needed it first.
   Status Reserve(int64_t bytes, std::string_view what);
@@ -48,11 +52,9 @@ class MemoryBudget {
   StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what);
 
  private:
-  Status AdmitBeside(int64_t others, int64_t bytes, std::string_view what) const;
-  int64_t Used() const {
-    return graphs_.graph_bytes() + graphs_.feature_bytes() + graphs_.preparing_bytes() + models_.size_bytes() +
-           plans_.size_bytes() + reserved_bytes();
-  }
+  Status AdmitBeside(int64_t others, int64_t bytes, std::string_view what, bool replace) const;
+  // By whom, with `others` of uploads.
+  HeldBytes Held(int64_t others) const;
 
   const int64_t budget_bytes_;
   const GraphStore& graphs_;

@@ -82,7 +82,14 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   options.budget_bytes = limits.memory_budget_bytes;
   options.held_bytes = [&engine] {
     const MemoryUse use = engine.Memory();
-    return use.graphs + use.features + use.models + use.plans + use.preparing + use.requests;
+    HeldBytes held;
+    held.graphs = use.graphs;
+    held.features = use.features;
+    held.models = use.models;
+    held.preparing = use.preparing;
+    held.plans = use.plans;
+    held.requests = use.requests;
+    return held;
   };
   options.clock = clock;
   return options;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/budget_error.h"
 #include "engine/base/error.h"
 #include "engine/store/watchers.h"
 
@@ -155,19 +156,13 @@ struct GraphStore::State {
   // Whether `bytes` more have room, of which `replaced` are given back at once.
   Status Admit(int64_t bytes, int64_t replaced) const VICINAL_REQUIRES(mutex) {
     if (options.budget_bytes <= 0) return OkStatus();
-    if (bytes > options.budget_bytes) {
-      return FailedPrecondition(
-          "OVER_BUDGET",
-          absl::StrCat("needs up to ", bytes, " bytes, but this server's budget for graphs and feature sets is ",
-                       options.budget_bytes, " bytes in all"));
-    }
-    const int64_t held = GraphBytes() + FeatureBytes() + PreparingBytes();
-    if (held - replaced + bytes <= options.budget_bytes) return OkStatus();
-    return ResourceExhausted(
-        "BUDGET_FULL",
-        absl::StrCat("needs up to ", bytes, " bytes, but ", held, " of the budget of ", options.budget_bytes,
-                     " bytes are taken; delete graphs or feature sets, or retry later"),
-        kRetryAfter);
+    if (bytes > options.budget_bytes) return OverBudget("", bytes, options.budget_bytes);
+    HeldBytes held;
+    held.graphs = GraphBytes();
+    held.features = FeatureBytes() - replaced;
+    held.preparing = PreparingBytes();
+    if (held.total() + bytes <= options.budget_bytes) return OkStatus();
+    return BudgetFull("", bytes, options.budget_bytes, held);
   }
 
   // Makes room for one more name, at the cost of one whose preparation failed; its name goes to `evicted`.

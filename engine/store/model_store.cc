@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/budget_error.h"
 #include "engine/base/error.h"
 
 namespace vicinal {
@@ -55,16 +56,12 @@ StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t i
     if (name != model.name) others += stored->model->size_bytes;
   }
   const int64_t bytes = model.model->size_bytes;
-  if (options_.budget_bytes > 0 && bytes > options_.budget_bytes) {
-    return FailedPrecondition("OVER_BUDGET",
-                              absl::StrCat("model '", model.name, "' needs ", bytes, " bytes, and this server may use ",
-                                           options_.budget_bytes, " (--memory_budget_bytes)"));
-  }
+  const std::string what = absl::StrCat("model '", model.name, "'");
+  if (options_.budget_bytes > 0 && bytes > options_.budget_bytes) return OverBudget(what, bytes, options_.budget_bytes);
   if (options_.budget_bytes > 0 && others + bytes > options_.budget_bytes) {
-    return ResourceExhausted("BUDGET_FULL",
-                             absl::StrCat("model '", model.name, "' needs ", bytes, " bytes beside ", others,
-                                          " of other models; delete models or graphs, or retry later"),
-                             std::chrono::seconds(10));
+    HeldBytes held;
+    held.models = others;
+    return BudgetFull(what, bytes, options_.budget_bytes, held);
   }
   model.version = next_version_++;
   model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();

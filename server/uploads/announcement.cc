@@ -150,12 +150,13 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
 }
 
 StatusOr<Announcement> Finish(UploadKind kind, const std::string& upload_id, std::string resource_name,
-                              std::string spec, TensorTable table, const Limits& limits) {
+                              std::string spec, TensorTable table, bool replace, const Limits& limits) {
   if (static_cast<int64_t>(spec.size()) > kMaxSpecBytes) {
     return Bad("spec", absl::StrCat("the spec has ", spec.size(), " bytes; at most ", kMaxSpecBytes,
                                     " are taken, an architecture of 4 MiB among them: tensors go in chunks"));
   }
-  Announcement announcement{kind, upload_id, std::move(resource_name), std::move(spec), std::move(table.tensors)};
+  Announcement announcement{kind,   upload_id, std::move(resource_name), std::move(spec), std::move(table.tensors),
+                            replace};
   int64_t total = 0;
   for (const AnnouncedTensor& tensor : announcement.tensors) {
     // Checked one by one, so that the sum cannot overflow.
@@ -206,7 +207,8 @@ StatusOr<Announcement> Announce(const v1::UploadGraphSpec& spec, const Limits& l
     VICINAL_RETURN_IF_ERROR(table.Check(*weights, {DataType::kFloat32}, {edges->shape[1]}));
   }
   VICINAL_RETURN_IF_ERROR(CheckFeatures(table, spec.node_count(), spec.feature_count(), limits).status());
-  return Finish(UploadKind::kGraph, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table), limits);
+  return Finish(UploadKind::kGraph, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table),
+                spec.replace(), limits);
 }
 
 StatusOr<Announcement> Announce(const v1::UploadFeaturesSpec& spec, int64_t node_count, const Limits& limits) {
@@ -219,7 +221,7 @@ StatusOr<Announcement> Announce(const v1::UploadFeaturesSpec& spec, int64_t node
   VICINAL_ASSIGN_OR_RETURN(const bool present, CheckFeatures(table, node_count, spec.feature_count(), limits));
   if (!present) return Bad("spec.tensors", "no features are announced: send x, or x_indptr, x_indices and x_values");
   return Finish(UploadKind::kFeatures, spec.upload_id(), absl::StrCat(spec.graph(), "/", spec.name()),
-                spec.SerializeAsString(), std::move(table), limits);
+                spec.SerializeAsString(), std::move(table), spec.replace(), limits);
 }
 
 StatusOr<Announcement> Announce(const v1::UploadModelSpec& spec, const Limits& limits) {
@@ -243,7 +245,8 @@ StatusOr<Announcement> Announce(const v1::UploadModelSpec& spec, const Limits& l
       return Bad("spec.reference.tolerance", "the tolerance must be at least 0 and below 1; 0 means 1e-4");
     }
   }
-  return Finish(UploadKind::kModel, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table), limits);
+  return Finish(UploadKind::kModel, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table),
+                spec.replace(), limits);
 }
 
 }  // namespace vicinal::server

@@ -33,6 +33,7 @@ struct Announcement {
   std::string resource_name;  // "cora"; of a feature set "cora/default"
   std::string spec;           // the first message's spec, serialised: equal specs are the same upload
   std::vector<AnnouncedTensor> tensors;
+  bool replace = false;
 
   int64_t size_bytes() const;
 };

@@ -54,21 +54,13 @@ UploadStore::UploadStore(Options options)
     : options_(std::move(options)), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {}
 UploadStore::~UploadStore() = default;
 
-Status UploadStore::CheckRoom(const Announcement& announcement) const {
+Status UploadStore::CheckRoom(std::string_view what, int64_t bytes, bool replace) const {
   if (options_.budget_bytes <= 0) return OkStatus();
-  const int64_t bytes = announcement.size_bytes();
-  if (bytes > options_.budget_bytes) {
-    return FailedPrecondition(
-        "OVER_BUDGET", absl::StrCat("the upload's ", bytes, " bytes can never fit this server's memory budget of ",
-                                    options_.budget_bytes, " bytes"));
-  }
-  const int64_t others = options_.held_bytes ? options_.held_bytes() : 0;
-  if (bytes > options_.budget_bytes - others - held_bytes_.load()) {
-    return ResourceExhausted(
-        "BUDGET_FULL", absl::StrCat("the upload's ", bytes, " bytes do not fit now; delete something, or try again"),
-        kRetryAfter);
-  }
-  return OkStatus();
+  if (bytes > options_.budget_bytes) return OverBudget(what, bytes, options_.budget_bytes);
+  HeldBytes held = options_.held_bytes ? options_.held_bytes() : HeldBytes();
+  held.uploads += held_bytes_.load();
+  if (held.total() + bytes <= options_.budget_bytes) return OkStatus();
+  return BudgetFull(what, bytes, options_.budget_bytes, held, replace);
 }
 
 StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const std::function<Status()>& admit) {
@@ -90,7 +82,9 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const 
     if (hold.upload != nullptr) return hold;
   }
   VICINAL_RETURN_IF_ERROR(admit());
-  VICINAL_RETURN_IF_ERROR(CheckRoom(announcement));
+  const std::string what =
+      absl::StrCat("the upload of ", ResourceTypeOf(announcement.kind), " '", announcement.resource_name, "'");
+  VICINAL_RETURN_IF_ERROR(CheckRoom(what, announcement.size_bytes(), announcement.replace));
   MutexLock lock(&mutex_);
   VICINAL_ASSIGN_OR_RETURN(Hold hold, go_on());  // another stream may have been faster
   if (hold.upload != nullptr) return hold;
@@ -125,13 +119,7 @@ bool UploadStore::Knows(const std::string& upload_id) {
 }
 
 StatusOr<int64_t> UploadStore::Append(const Hold& hold, const v1::UploadChunk& chunk) {
-  const auto fits = [this](int64_t bytes) -> Status {
-    if (options_.budget_bytes <= 0) return OkStatus();
-    const int64_t others = options_.held_bytes ? options_.held_bytes() : 0;
-    if (bytes <= options_.budget_bytes - others - held_bytes_.load()) return OkStatus();
-    return ResourceExhausted(
-        "BUDGET_FULL", "the chunk does not fit the memory budget now; delete something, or try again", kRetryAfter);
-  };
+  const auto fits = [this](int64_t bytes) { return CheckRoom("the chunk", bytes, /*replace=*/false); };
   return hold.upload->Append(hold.lease, chunk, options_.max_chunk_bytes, clock_.Now(), fits);
 }
 

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/budget_error.h"
 #include "engine/engine.h"
 #include "server/uploads/announcement.h"
 #include "vicinal/v1/tensor.pb.h"
@@ -42,9 +43,9 @@ class UploadStore {
     int64_t max_chunk_bytes = 4 << 20;
     int64_t max_open_uploads = 16;
     std::chrono::milliseconds ttl = std::chrono::minutes(10);
-    int64_t budget_bytes = 0;             // of uploads and what `held_bytes` counts together; 0: no bound
-    std::function<int64_t()> held_bytes;  // bytes that others hold of the same budget; may be empty
-    const Clock* clock = nullptr;         // null: the real one
+    int64_t budget_bytes = 0;               // of uploads and what `held_bytes` counts together; 0: no bound
+    std::function<HeldBytes()> held_bytes;  // what others hold of the same budget; may be empty
+    const Clock* clock = nullptr;           // null: the real one
   };
   explicit UploadStore(Options options);
   ~UploadStore();
@@ -90,7 +91,7 @@ class UploadStore {
   int64_t held_bytes() const { return held_bytes_.load(); }
 
  private:
-  Status CheckRoom(const Announcement& announcement) const;
+  Status CheckRoom(std::string_view what, int64_t bytes, bool replace) const;
   std::shared_ptr<Upload> FindLocked(const std::string& upload_id) const VICINAL_REQUIRES(mutex_);
   void ExpireLocked() VICINAL_REQUIRES(mutex_);
   void DropFinishedLocked() VICINAL_REQUIRES(mutex_);

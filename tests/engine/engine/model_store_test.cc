@@ -56,7 +56,8 @@ TEST_F(ModelStoreTest, TheBudgetHolds) {
   ASSERT_TRUE(store_.Put(Sized("a", 600), false, 0).ok());
   const auto full = store_.Put(Sized("b", 600), false, 0);
   EXPECT_EQ(full.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_TRUE(DetailOf(full.status())->retry_after.has_value());
+  EXPECT_EQ(DetailOf(full.status())->reason, "BUDGET_FULL");
+  EXPECT_FALSE(DetailOf(full.status())->retry_after.has_value()) << "models do not go by themselves";
   EXPECT_TRUE(store_.Put(Sized("a", 1000), true, 0).ok()) << "what is replaced does not count";
 }
 

@@ -248,7 +248,11 @@ TEST_F(UploadStoreTest, AFinishWithoutMemoryIsOverAndMayBeTriedAgain) {
 TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   options_.budget_bytes = 1000;
   int64_t others = 0;
-  options_.held_bytes = [&] { return others; };
+  options_.held_bytes = [&] {
+    HeldBytes held;
+    held.graphs = others;
+    return held;
+  };
   EXPECT_EQ(store().Begin(Announced("upload-0", 1001), Fine).status().code(), StatusCode::kFailedPrecondition);
   others = 500;
   EXPECT_EQ(store().Begin(Announced("upload-0", 600), Fine).status().code(), StatusCode::kResourceExhausted);
