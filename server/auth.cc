@@ -3,6 +3,8 @@
 
 #include <strings.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "absl/strings/ascii.h"
@@ -31,9 +33,14 @@ bool ConstantTimeEquals(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
-Status Auth::Check(std::string_view authorization, Role needed) const {
+Status Auth::Check(std::string_view authorization, Role needed, std::string_view* role) const {
+  std::string_view ignored;
+  std::string_view& who = role != nullptr ? *role : ignored;
+  MutexLock lock(&mutex_);
   const bool closed = needed == Role::kAdmin ? !admin_token_.empty() : !infer_token_.empty();
+  who = "none needed";
   if (!closed) return OkStatus();
+  who = "no token";
   if (authorization.size() <= kScheme.size() ||
       strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0) {
     return Refuse(StatusCode::kUnauthenticated, "TOKEN_MISSING",
@@ -43,21 +50,34 @@ Status Auth::Check(std::string_view authorization, Role needed) const {
   // Both are always compared, so that the time tells nothing about which one is near.
   const bool admin = !admin_token_.empty() && ConstantTimeEquals(token, admin_token_);
   const bool infer = !infer_token_.empty() && ConstantTimeEquals(token, infer_token_);
+  who = admin ? "admin" : infer ? "infer" : "unknown";
   if (admin || (infer && needed == Role::kInfer)) return OkStatus();
   if (infer) {
     return Refuse(StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
-                  "this token may run inference only; uploads and deletes need the admin token");
+                  "this token is for inference and looking only; uploading, deleting and tuning need the admin token");
   }
   return Refuse(StatusCode::kUnauthenticated, "TOKEN_UNKNOWN", "the token is not known to this server");
 }
 
+bool Auth::Replace(Role role, const std::string& token) {
+  MutexLock lock(&mutex_);
+  std::string& kept = role == Role::kAdmin ? admin_token_ : infer_token_;
+  if (kept == token) return false;
+  kept = token;
+  return true;
+}
+
 StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag) {
-  const auto bad = [&](const char* what) {
+  const auto bad = [&](const std::string& what) {
     return InvalidArgument("BAD_FLAG", flag, absl::StrCat("--", flag, "=", path, ": ", what));
   };
+  errno = 0;
   std::ifstream file(path);
   std::string line;
-  if (!file) return bad("cannot be read");
+  // A folder opens, and fails when it is read.
+  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
+    if (errno != 0) return bad(absl::StrCat("cannot be read: ", std::strerror(errno)));
+  }
   std::getline(file, line);
   const std::string token(absl::StripAsciiWhitespace(line));
   if (token.empty()) return bad("its first line is empty; put the token there");

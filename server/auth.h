@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may call what: bearer tokens and two roles. gRPC's own metadata processor is not used (it ends the process on
-// plaintext servers); the scope of each call asks here. Immutable, thread-safe; one comparison per token, in constant
-// time.
+// plaintext servers); the scope of each call asks here. Thread-safe; one comparison per token, in constant time.
 #ifndef VICINAL_SERVER_AUTH_H_
 #define VICINAL_SERVER_AUTH_H_
 
 #include <string>
 #include <string_view>
 
+#include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "server/methods.h"
 
@@ -20,12 +20,18 @@ class Auth {
       : admin_token_(std::move(admin_token)), infer_token_(std::move(infer_token)) {}
 
   // `authorization` is the metadata's value, empty when none came. UNAUTHENTICATED: a token is needed, and none came or
-  // it is not known. PERMISSION_DENIED: it is known, but its role does not cover the method.
-  Status Check(std::string_view authorization, Role needed) const;
+  // it is not known. PERMISSION_DENIED: it is known, but its role does not cover the method. `role`, if not null, is
+  // told who it was, for the log: "admin", "infer", "unknown" (token), "no token", or "none needed".
+  Status Check(std::string_view authorization, Role needed, std::string_view* role = nullptr) const;
+
+  // From now on `token`, not empty, is the one of the role; the one before it is not known any more. False when it was
+  // that one already.
+  bool Replace(Role role, const std::string& token);
 
  private:
-  const std::string admin_token_;
-  const std::string infer_token_;
+  mutable Mutex mutex_;
+  std::string admin_token_ VICINAL_GUARDED_BY(mutex_);
+  std::string infer_token_ VICINAL_GUARDED_BY(mutex_);
 };
 
 // Equal, taking a time that depends on the length of `given` alone.

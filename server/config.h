@@ -64,8 +64,10 @@ struct Config {
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
   Limits limits;
-  std::string admin_token;  // empty: admin methods are open
-  std::string infer_token;  // empty: inference is open
+  std::string admin_token;       // empty: admin methods are open
+  std::string infer_token;       // empty: inference is open
+  std::string admin_token_file;  // where they stand, to be read again while the server runs; empty: they never change
+  std::string infer_token_file;
   bool allow_plaintext_tokens = false;
   bool reflection = true;
   std::chrono::milliseconds drain_delay{0};

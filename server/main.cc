@@ -87,9 +87,11 @@ ABSL_FLAG(int64_t, max_worker_queue, 64,
           "Finished uploads and explanations that may wait for a worker; as many calls of TuneGraph may wait, too.");
 ABSL_FLAG(
     std::string, admin_token_file, "",
-    "File whose first line is the token that uploads and deletes need (and that may do all); empty: they need none.");
+    "File whose first line is the token that uploads, deletes and tuning need (and that may do all), read again when "
+    "it changes; empty: they need none.");
 ABSL_FLAG(std::string, infer_token_file, "",
-          "File whose first line is the token that everything else needs; empty: it needs none.");
+          "File whose first line is the token that everything else needs, read again when it changes; empty: it needs "
+          "none.");
 ABSL_FLAG(bool, allow_plaintext_tokens, false,
           "Take tokens on an address that is not a loopback one, although the connection is not encrypted here.");
 ABSL_FLAG(bool, reflection, true, "Serve gRPC reflection.");
@@ -166,13 +168,13 @@ StatusOr<Config> ConfigFromFlags() {
   config.tuning_budget = absl::GetFlag(FLAGS_tuning_budget).time;
   config.max_tuning_per_graph = absl::GetFlag(FLAGS_max_tuning_per_graph).time;
   config.limits = LimitsFromFlags();
-  const std::string admin_file = absl::GetFlag(FLAGS_admin_token_file),
-                    infer_file = absl::GetFlag(FLAGS_infer_token_file);
-  if (!admin_file.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(config.admin_token, ReadTokenFile(admin_file, "admin_token_file"));
+  config.admin_token_file = absl::GetFlag(FLAGS_admin_token_file);
+  config.infer_token_file = absl::GetFlag(FLAGS_infer_token_file);
+  if (!config.admin_token_file.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(config.admin_token, ReadTokenFile(config.admin_token_file, "admin_token_file"));
   }
-  if (!infer_file.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(config.infer_token, ReadTokenFile(infer_file, "infer_token_file"));
+  if (!config.infer_token_file.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(config.infer_token, ReadTokenFile(config.infer_token_file, "infer_token_file"));
   }
   config.allow_plaintext_tokens = absl::GetFlag(FLAGS_allow_plaintext_tokens);
   config.reflection = absl::GetFlag(FLAGS_reflection);
@@ -194,12 +196,14 @@ int Fail(const Status& status, int code, JsonLog& log) {
 }
 
 // What gRPC and Protobuf have to say (a port that is taken, a connection that went wrong, a text that is no UTF-8) goes
-// into the log: their own lines are no JSON. What any client can bring about is for those who look closely. Once,
-// before either is used; they log until the process ends.
-void TakeLibrariesLogs(JsonLog& given) {
+// into the log: their own lines are no JSON. What any client can bring about is for those who look closely, and so is
+// what gRPC says before there is a server: whoever starts one is told why it cannot be by us. Once, before either is
+// used; they log until the process ends. `serving` must live as long.
+void TakeLibrariesLogs(JsonLog& given, const std::atomic<bool>& serving) {
   static JsonLog* const log = &given;
+  static const std::atomic<bool>* const told = &serving;
   gpr_set_log_function([](gpr_log_func_args* line) {
-    const bool error = line->severity == GPR_LOG_SEVERITY_ERROR;
+    const bool error = line->severity == GPR_LOG_SEVERITY_ERROR && told->load();
     log->Log(error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", {{"text", line->message}});
   });
   google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int, const std::string& message) {
@@ -258,7 +262,8 @@ int Main(int argc, char** argv) {
   static JsonLog& log = *new JsonLog(STDERR_FILENO, config.ok() ? config->log_level : LogLevel::kError, &Clock::Real());
   if (!config.ok()) return Fail(config.status(), kBadFlags, log);
   if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags, log);
-  TakeLibrariesLogs(log);
+  static std::atomic<bool> serving{false};
+  TakeLibrariesLogs(log, serving);
   WarnOfFewFiles(AllowManyFiles(), log);
   std::atomic<bool> device_lost{false};
   const auto on_device_lost = [&device_lost] {
@@ -267,6 +272,7 @@ int Main(int argc, char** argv) {
   };
   StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, {}, on_device_lost);
   if (!server.ok()) return Fail(server.status(), 1, log);
+  serving.store(true);
 
   AwaitStopSignal(signals);
   const int code = device_lost.load() ? kDeviceLostExit : 0;

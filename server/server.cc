@@ -25,6 +25,7 @@
 #include "server/housekeeper.h"
 #include "server/services/services.h"
 #include "server/services/unreadable.h"
+#include "server/token_files.h"
 
 namespace vicinal::server {
 namespace {
@@ -53,6 +54,9 @@ constexpr std::chrono::seconds kLinger{2};
 // From one look at the device's health to the next: about as long as requests fail with DEVICE_LOST before readiness
 // goes.
 constexpr std::chrono::milliseconds kDevicePeriod{100};
+
+// How long a token that was replaced in its file is taken still.
+constexpr std::chrono::seconds kTokenPeriod{5};
 
 EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics* metrics, Logger* log) {
   EngineOptions options;
@@ -149,6 +153,7 @@ struct Server::Impl {
         clock(fakes.clock != nullptr ? *fakes.clock : Clock::Real()),
         log(fakes.log_fd, given.log_level, &clock),
         auth(given.admin_token, given.infer_token),
+        token_files(given, &auth, &log),
         engine(std::move(fakes.engine)) {}
 
   Status StartEngine();
@@ -163,7 +168,8 @@ struct Server::Impl {
   const std::function<void()> on_device_lost;
   const Clock& clock;
   JsonLog log;
-  const Auth auth;
+  Auth auth;
+  TokenFiles token_files;
   Drain drain;
   std::atomic<bool> ready{false};
   std::atomic<bool> device_lost{false};
@@ -175,6 +181,7 @@ struct Server::Impl {
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
   std::unique_ptr<Housekeeper> housekeeper;
+  std::unique_ptr<Housekeeper> token_watch;
   std::unique_ptr<GraphHandler> graph_handler;
   std::unique_ptr<ModelHandler> model_handler;
   std::unique_ptr<InferenceHandler> inference_handler;
@@ -250,7 +257,8 @@ Status Server::Impl::ListenForCalls() {
   grpc = builder.BuildAndStart();
   if (grpc == nullptr || port == 0) {
     return FailedPrecondition("CANNOT_LISTEN", absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen,
-                                                            "; is the port taken? Name another address"));
+                                                            "; is the port taken, or the address not this machine's? "
+                                                            "Name another (--log_level=debug has gRPC's own words)"));
   }
   grpc_address = absl::StrCat(address.first, ":", port);
   return OkStatus();
@@ -271,6 +279,7 @@ Status Server::Impl::StartServing() {
   if (!config.ready_file.empty())
     VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address));
   const std::vector<DeviceInfo> devices = engine->Devices();
+  if (!token_files.empty()) token_watch = std::make_unique<Housekeeper>(kTokenPeriod, [this] { token_files.Reread(); });
   if (!devices.empty() && devices.front().name != "cpu")
     device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
   return OkStatus();
@@ -360,6 +369,7 @@ bool Server::Stop() {
   }
   // No call is left: what they used may go, in the reverse order of its making.
   impl_->housekeeper.reset();
+  impl_->token_watch.reset();
   impl_->tuners.reset();
   impl_->workers.reset();
   impl_->encoders.reset();

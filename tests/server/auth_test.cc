@@ -33,6 +33,32 @@ TEST(AuthTest, RolesAreHeld) {
   }
 }
 
+TEST(AuthTest, SaysWhoItWas) {
+  std::string_view role;
+  EXPECT_TRUE(Auth("", "").Check("Bearer x", Role::kAdmin, &role).ok());
+  EXPECT_EQ(role, "none needed");
+  const Auth auth("adm", "inf");
+  const auto who = [&](const char* authorization) {
+    auth.Check(authorization, Role::kAdmin, &role).IgnoreError();
+    return role;
+  };
+  EXPECT_EQ(who("Bearer adm"), "admin");
+  EXPECT_EQ(who("Bearer inf"), "infer");
+  EXPECT_EQ(who("Bearer guess"), "unknown");
+  EXPECT_EQ(who(""), "no token");
+}
+
+TEST(AuthTest, AReplacedTokenIsNotKnownAnyMore) {
+  Auth auth("adm", "inf");
+  EXPECT_FALSE(auth.Replace(Role::kAdmin, "adm"));
+  EXPECT_TRUE(auth.Replace(Role::kAdmin, "next"));
+  EXPECT_TRUE(auth.Check("Bearer next", Role::kAdmin).ok());
+  EXPECT_EQ(auth.Check("Bearer adm", Role::kAdmin).code(), StatusCode::kUnauthenticated);
+  EXPECT_TRUE(auth.Check("Bearer inf", Role::kInfer).ok());
+  EXPECT_TRUE(auth.Replace(Role::kInfer, "fni"));
+  EXPECT_EQ(auth.Check("Bearer inf", Role::kInfer).code(), StatusCode::kUnauthenticated);
+}
+
 TEST(AuthTest, ConstantTimeEqualsIsEquality) {
   EXPECT_TRUE(ConstantTimeEquals("abc", "abc"));
   for (const char* other : {"", "ab", "abd", "abcabc", "abca", "Abc"})
@@ -49,7 +75,13 @@ TEST(AuthTest, TokenFiles) {
   EXPECT_FALSE(ReadTokenFile(path, "admin_token_file").ok());
   std::ofstream(path) << "two words\n";
   EXPECT_FALSE(ReadTokenFile(path, "admin_token_file").ok());
-  EXPECT_FALSE(ReadTokenFile(path + ".none", "admin_token_file").ok());
+  const auto missing = ReadTokenFile(path + ".none", "admin_token_file");
+  EXPECT_NE(missing.status().message().find("No such file"), absl::string_view::npos) << missing.status();
+  const auto folder = ReadTokenFile(::testing::TempDir(), "admin_token_file");
+  EXPECT_NE(folder.status().message().find("Is a directory"), absl::string_view::npos) << folder.status();
+  std::ofstream(path) << "";
+  const auto empty = ReadTokenFile(path, "admin_token_file");
+  EXPECT_NE(empty.status().message().find("first line is empty"), absl::string_view::npos) << empty.status();
 }
 
 }  // namespace
