@@ -19,6 +19,9 @@ struct Call {
   std::string trace_id;       // of the W3C traceparent; empty when none came
   std::string routed_graph;   // metadata `vicinal-graph`; empty when none came
   bool routed_twice = false;  // it came with values that differ
+  // For the log; empty where the call will leave no line.
+  std::string peer;       // HOST:PORT that the call came from; a proxy's, where there is one
+  std::string_view role;  // Auth::Check's
   MonotonicTime begin{};
   WorkLimits limits;
   // Set by handlers of inference: what the metrics are labelled with.

@@ -39,24 +39,26 @@ enum class Role { kInfer, kAdmin };
 struct MethodInfo {
   const char* name;  // label of metrics: "package.Service/Method"
   Role role;
+  bool changes = false;  // what is kept, or how it is served: each such call is logged
 };
+inline constexpr bool kChanges = true;
 
 inline constexpr MethodInfo kMethods[] = {
-    {"vicinal.v1.GraphService/UploadGraph", Role::kAdmin},
+    {"vicinal.v1.GraphService/UploadGraph", Role::kAdmin, kChanges},
     {"vicinal.v1.GraphService/GetUpload", Role::kAdmin},
     {"vicinal.v1.GraphService/GetGraph", Role::kInfer},
     {"vicinal.v1.GraphService/ListGraphs", Role::kInfer},
     {"vicinal.v1.GraphService/WatchGraph", Role::kInfer},
-    {"vicinal.v1.GraphService/DeleteGraph", Role::kAdmin},
-    {"vicinal.v1.GraphService/TuneGraph", Role::kAdmin},
+    {"vicinal.v1.GraphService/DeleteGraph", Role::kAdmin, kChanges},
+    {"vicinal.v1.GraphService/TuneGraph", Role::kAdmin, kChanges},
     {"vicinal.v1.GraphService/GetTuning", Role::kInfer},
-    {"vicinal.v1.GraphService/UploadFeatures", Role::kAdmin},
+    {"vicinal.v1.GraphService/UploadFeatures", Role::kAdmin, kChanges},
     {"vicinal.v1.GraphService/ListFeatures", Role::kInfer},
-    {"vicinal.v1.GraphService/DeleteFeatures", Role::kAdmin},
-    {"vicinal.v1.ModelService/UploadModel", Role::kAdmin},
+    {"vicinal.v1.GraphService/DeleteFeatures", Role::kAdmin, kChanges},
+    {"vicinal.v1.ModelService/UploadModel", Role::kAdmin, kChanges},
     {"vicinal.v1.ModelService/GetModel", Role::kInfer},
     {"vicinal.v1.ModelService/ListModels", Role::kInfer},
-    {"vicinal.v1.ModelService/DeleteModel", Role::kAdmin},
+    {"vicinal.v1.ModelService/DeleteModel", Role::kAdmin, kChanges},
     {"vicinal.v1.InferenceService/Classify", Role::kInfer},
     {"vicinal.v1.InferenceService/ClassifyStream", Role::kInfer},
     {"vicinal.v1.InferenceService/Embed", Role::kInfer},

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "proto/wire/names.h"
+#include "server/call_log.h"
 #include "server/errors.h"
 
 namespace vicinal::server {
@@ -23,7 +24,7 @@ std::string_view Std(grpc::string_ref text) { return {text.data(), text.size()};
 }  // namespace
 
 RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method method)
-    : core_(core), context_(context), cancel_(std::make_shared<CancelToken>()) {
+    : core_(core), context_(context), cancel_(std::make_shared<CancelToken>()), logged_(IsLogged(method, core.log)) {
   call_.method = method;
   call_.begin = core_.clock.Now();
   call_.limits.cancel = cancel_;
@@ -54,7 +55,8 @@ Status RpcScope::ReadMetadata() {
     }
   }
   if (call_.request_id.empty()) call_.request_id = NewRequestId();
-  return core_.auth.Check(authorization, InfoOf(call_.method).role);
+  if (logged_) call_.peer = PeerName(context_->peer());
+  return core_.auth.Check(authorization, InfoOf(call_.method).role, &call_.role);
 }
 
 Status RpcScope::CheckSize(size_t bytes) const {
@@ -98,7 +100,10 @@ grpc::Status RpcScope::Finish(const Status& status) {
 grpc::Status RpcScope::Report(const Status& status) {
   const double seconds = SecondsBetween(call_.begin, core_.clock.Now());
   core_.metrics.EndCall(call_.method, status.code(), seconds, call_.graph, call_.model);
-  LogEnd(status, seconds);
+  {
+    MutexLock lock(&subject_mutex_);
+    LogCall(call_, subject_, status, seconds, &core_.log);
+  }
   if (!status.ok()) {
     context_->AddTrailingMetadata(wire::kRequestIdMetadata, call_.request_id);
     if (const auto pushback = PushbackOf(status)) {
@@ -106,21 +111,6 @@ grpc::Status RpcScope::Report(const Status& status) {
     }
   }
   return ToGrpc(status);
-}
-
-void RpcScope::LogEnd(const Status& status, double seconds) const {
-  const bool ours = status.code() == StatusCode::kInternal;
-  const LogLevel level = ours ? LogLevel::kError : LogLevel::kDebug;
-  if (!core_.log.enabled(level)) return;
-  LogFields fields = {{"method", InfoOf(call_.method).name},
-                      {"code", absl::StatusCodeToString(status.code())},
-                      {"seconds", absl::StrCat(seconds)},
-                      {"request_id", call_.request_id}};
-  if (!call_.trace_id.empty()) fields.emplace_back("trace_id", call_.trace_id);
-  if (!call_.graph.empty()) fields.emplace_back("graph", call_.graph);
-  if (!call_.model.empty()) fields.emplace_back("model", call_.model);
-  if (!status.ok()) fields.emplace_back("error", std::string(status.message()));
-  core_.log.Log(level, ours ? "request failed" : "request finished", fields);
 }
 
 }  // namespace vicinal::server

@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <memory>
 
+#include "engine/base/mutex.h"
 #include "server/call.h"
 #include "server/core.h"
+#include "server/subject.h"
 
 namespace grpc {
 class CallbackServerContext;
@@ -36,6 +38,13 @@ class RpcScope {
   // the scope ends; codes as Engine::Hold. Once.
   Status Take(const google::protobuf::Message& message);
   Call& call() { return call_; }
+  // Takes from a message of the call what the log will say the call is about. Any thread, before Finish.
+  template <class Message>
+  void About(const Message& message) {
+    if (!logged_) return;
+    MutexLock lock(&subject_mutex_);
+    Tell(message, &subject_);
+  }
 
   // The client went away, or its deadline passed: work stops where it asks.
   void Cancel() { cancel_->Cancel(); }
@@ -49,12 +58,14 @@ class RpcScope {
   // Whether the call may go on.
   Status ReadMetadata();
   grpc::Status Report(const Status& status);
-  void LogEnd(const Status& status, double seconds) const;
 
   Core& core_;
   grpc::CallbackServerContext* const context_;
   const std::shared_ptr<CancelToken> cancel_;
+  const bool logged_;
   Call call_;
+  Mutex subject_mutex_;  // a drain may end a call whose first message is being read
+  Subject subject_ VICINAL_GUARDED_BY(subject_mutex_);
   Status admitted_;
   std::shared_ptr<const void> message_held_;
 };

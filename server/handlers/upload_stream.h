@@ -84,6 +84,11 @@ class UploadStream {
     return OkStatus();
   }
 
+  // The stream has its upload.
+  bool begun() const { return hold_.upload != nullptr; }
+  // REQUIRES: begun().
+  v1::Upload Describe() const { return store_.Describe(hold_); }
+
   // The stream ends, in whatever way: nothing more is taken. What is of no use to anybody is forgotten before the
   // client hears of the end, so that it may begin anew at once.
   void Leave() {

@@ -25,6 +25,7 @@ grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* contex
                                  const Request& request, Handle&& handle) {
   RpcScope scope(core, context, method);
   const Status status = OrOutOfMemory([&]() -> Status {
+    scope.About(request);
     VICINAL_RETURN_IF_ERROR(scope.admitted());
     VICINAL_RETURN_IF_ERROR(scope.Take(request));
     return handle(scope.call());
@@ -43,6 +44,7 @@ class LaterReactor final : public grpc::ServerUnaryReactor {
   template <class Request, class Start>
   void Run(const Request& request, Start&& start) {
     const Status status = OrOutOfMemory([&]() -> Status {
+      scope_.About(request);
       VICINAL_RETURN_IF_ERROR(scope_.admitted());
       VICINAL_RETURN_IF_ERROR(scope_.Take(request));
       start(scope_.call(), [this](const Status& outcome) { Complete(outcome); });
@@ -78,6 +80,7 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
   template <class Request, class Start>
   void Run(const Request& request, Start&& start) {
     const Status status = OrOutOfMemory([&]() -> Status {
+      scope_.About(request);
       VICINAL_RETURN_IF_ERROR(scope_.admitted());
       VICINAL_RETURN_IF_ERROR(scope_.Take(request));
       start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
@@ -152,7 +155,11 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
     core_.silences.Heard(silence_id_);
     const StatusOr<UploadNext> next = OrOutOfMemory([&]() -> StatusOr<UploadNext> {
       VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request_.ByteSizeLong()));
-      return stream_->Take(request_);
+      const bool first = !stream_->begun();
+      if (first) scope_.About(request_);
+      const StatusOr<UploadNext> taken = stream_->Take(request_);
+      if (first && stream_->begun()) scope_.About(stream_->Describe());
+      return taken;
     });
     if (!next.ok()) return End(next.status());
     {
@@ -180,9 +187,13 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
 
  private:
   // The client says no more.
-  Status Close() { return context_->IsCancelled() ? scope_.WhyCancelled() : stream_->End(response_); }
+  Status Close() { return context_->IsCancelled() ? scope_.WhyCancelled() : Told(stream_->End(response_)); }
   Status Conclude() {
-    return OrOutOfMemory([this] { return stream_->Finish(scope_.call(), response_); });
+    return OrOutOfMemory([this] { return Told(stream_->Finish(scope_.call(), response_)); });
+  }
+  Status Told(const Status& status) {
+    if (status.ok()) scope_.About(*response_);
+    return status;
   }
   // By whoever works on the stream: nobody else does.
   void End(const Status& status) {

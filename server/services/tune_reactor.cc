@@ -13,6 +13,7 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
       request_(request),
       response_(response) {
   const Status posted = OrOutOfMemory([&]() -> Status {
+    scope_.About(request);
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
     VICINAL_RETURN_IF_ERROR(scope_.Take(request));
     // Only notes it: the worker ends the call. So Complete may wait for a notice that is being given.
@@ -25,7 +26,9 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
 Status TuneReactor::Tune() {
   // It may have waited long behind another call.
   VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
-  return handler_.TuneGraph(scope_.call(), request_, response_);
+  const Status status = handler_.TuneGraph(scope_.call(), request_, response_);
+  if (status.ok()) scope_.About(*response_);
+  return status;
 }
 
 void TuneReactor::Complete(const Status& status) {

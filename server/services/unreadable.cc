@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/call_log.h"
 #include "server/errors.h"
 #include "server/methods.h"
 
@@ -30,8 +31,8 @@ class Unreadable final : public grpc::experimental::Interceptor {
  public:
   // `name` as "package.Service/Method", which outlives the call; `method` is set for those that are ours, which are
   // counted.
-  Unreadable(Core& core, std::string_view name, std::optional<Method> method)
-      : core_(core), name_(name), method_(method) {}
+  Unreadable(Core& core, std::string_view name, std::optional<Method> method, const grpc::ServerContextBase* context)
+      : core_(core), name_(name), method_(method), context_(context) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
@@ -43,19 +44,26 @@ class Unreadable final : public grpc::experimental::Interceptor {
 
  private:
   grpc::Status Answer() const {
-    if (method_) {
-      core_.metrics.BeginCall(*method_);
-      core_.metrics.EndCall(*method_, StatusCode::kInvalidArgument, 0.0, "", "");
-    }
-    return ToGrpc(InvalidArgument(
+    const Status status = InvalidArgument(
         "BAD_MESSAGE", "",
         absl::StrCat("the message is no Protobuf of the type that ", std::string(name_),
-                     " takes; is it cut short, of another method, or made from another .proto than the server's?")));
+                     " takes; is it cut short, of another method, or made from another .proto than the server's?"));
+    if (method_) Report(status);
+    return ToGrpc(status);
+  }
+  void Report(const Status& status) const {
+    core_.metrics.BeginCall(*method_);
+    core_.metrics.EndCall(*method_, status.code(), 0.0, "", "");
+    Call call;
+    call.method = *method_;
+    call.peer = PeerName(context_->peer());
+    LogCall(call, {}, status, 0.0, &core_.log);
   }
 
   Core& core_;
   const std::string_view name_;
   const std::optional<Method> method_;
+  const grpc::ServerContextBase* const context_;
 };
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
@@ -67,11 +75,12 @@ class Factory final : public grpc::experimental::ServerInterceptorFactoryInterfa
     constexpr std::string_view kHealth = "grpc.health.v1.Health/";
     std::string_view name(info->method());  // "/package.Service/Method"
     name.remove_prefix(std::min<size_t>(1, name.size()));
-    if (name.substr(0, kHealth.size()) == kHealth) return new Unreadable(core_, name, std::nullopt);
+    if (name.substr(0, kHealth.size()) == kHealth)
+      return new Unreadable(core_, name, std::nullopt, info->server_context());
     const auto found = std::find_if(std::begin(kMethods), std::end(kMethods),
                                     [name](const MethodInfo& method) { return name == method.name; });
     if (found == std::end(kMethods)) return nullptr;
-    return new Unreadable(core_, name, static_cast<Method>(found - std::begin(kMethods)));
+    return new Unreadable(core_, name, static_cast<Method>(found - std::begin(kMethods)), info->server_context());
   }
 
  private:

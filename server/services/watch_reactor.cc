@@ -11,6 +11,7 @@ WatchReactor::WatchReactor(Core& core, grpc::CallbackServerContext* context, Gra
                            const v1::WatchGraphRequest& request)
     : core_(core), scope_(core, context, Method::kWatchGraph), handler_(handler), name_(request.name()) {
   const Status status = OrOutOfMemory([&]() -> Status {
+    scope_.About(request);
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
     VICINAL_RETURN_IF_ERROR(scope_.Take(request));
     VICINAL_ASSIGN_OR_RETURN(subscription_, handler_.Watch(scope_.call(), request, [this] { Pump(); }));

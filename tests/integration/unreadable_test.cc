@@ -68,6 +68,13 @@ TEST_F(UnreadableTest, IsRefusedInWordsByEveryMethod) {
         "vicinal_requests_in_flight{method=\"vicinal.v1.GraphService/GetGraph\"} 0"}) {
     EXPECT_NE(page->find(line), std::string::npos) << line;
   }
+  // Those that would have changed something are logged, as if they had been read.
+  const std::string log = server_->Log();
+  const std::string head = "\"message\":\"admin request\",\"method\":\"vicinal.v1.GraphService/DeleteGraph\",";
+  const size_t at = log.find(head + "\"code\":\"INVALID_ARGUMENT\"");
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_NE(log.substr(at, log.find('\n', at) - at).find("\"peer\":\"127.0.0.1:"), std::string::npos) << log;
+  EXPECT_EQ(log.find("GraphService/GetGraph"), std::string::npos) << log;
 }
 
 TEST_F(UnreadableTest, SoIsAQuestionForHealth) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line that the log has for a call. Calls that change something, or were meant to, are an audit trail: one line
+// each, whoever asked and whatever came of it. Others leave one at debug, and when the fault is ours.
+#ifndef VICINAL_SERVER_CALL_LOG_H_
+#define VICINAL_SERVER_CALL_LOG_H_
+
+#include <string>
+#include <string_view>
+
+#include "server/call.h"
+#include "server/json_log.h"
+#include "server/subject.h"
+
+namespace vicinal::server {
+
+// False where LogCall would not write a line, whatever the status but INTERNAL: what is in it need not be found out.
+bool IsLogged(Method method, const JsonLog& log);
+
+// At the call's end, with its status and duration.
+void LogCall(const Call& call, const Subject& subject, const Status& status, double seconds, JsonLog* log);
+
+// Of gRPC's "ipv4:127.0.0.1:5000" and "ipv6:%5B::1%5D:5000": "127.0.0.1:5000", "[::1]:5000". Others stay as they are.
+std::string PeerName(std::string_view peer);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_CALL_LOG_H_
