@@ -344,11 +344,22 @@ TEST_F(LifecycleTest, DrainDelayKeepsServingAndASecondSignalEndsIt) {
   ASSERT_NO_FATAL_FAILURE(StartServer({"--drain_delay=300s"}));
   UploadTinyGraph();
   UploadTinyModel();
+  client::ClientOptions options;
+  options.target = server_->grpc_address();
+  options.service_config = ReadTestFile("../../deploy/service_config.json");
+  const auto watching = client::Client::Connect(options);
+  ASSERT_TRUE(watching.ok() && (*watching)->Classify(TinyRequest()).ok());
   server_->Signal(SIGTERM);
   // Not ready, alive, and still serving, until the second signal.
   while (*client_->CheckHealth("readiness") != "NOT_SERVING") {
   }
   EXPECT_EQ(*client_->CheckHealth("liveness"), "SERVING");
+  ExpectServes();
+  // A client that watches readiness goes elsewhere, and there is no elsewhere.
+  absl::Status refused;
+  while ((refused = (*watching)->Classify(TinyRequest()).status()).ok()) {
+  }
+  ExpectError(refused, absl::StatusCode::kUnavailable, "unhealthy");
   ExpectServes();
   const auto page = server_->Scrape();
   ASSERT_TRUE(page.ok());
