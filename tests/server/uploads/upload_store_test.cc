@@ -255,7 +255,14 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   };
   EXPECT_EQ(store().Begin(Announced("upload-0", 1001), Fine).status().code(), StatusCode::kFailedPrecondition);
   others = 500;
-  EXPECT_EQ(store().Begin(Announced("upload-0", 600), Fine).status().code(), StatusCode::kResourceExhausted);
+  Announcement second = Announced("upload-0", 600);
+  second.replace = true;
+  const Status kept = store().Begin(second, Fine).status();
+  EXPECT_EQ(kept.code(), StatusCode::kResourceExhausted);
+  for (const char* words : {"held by graphs 500 bytes", "both must fit"}) {
+    EXPECT_NE(kept.message().find(words), absl::string_view::npos) << kept;
+  }
+  EXPECT_FALSE(DetailOf(kept)->retry_after.has_value()) << "graphs do not go by themselves";
   const auto hold = *store().Begin(Announced("upload-1", 400), Fine);
   others = 950;
   EXPECT_EQ(store().Append(hold, Chunk(0, std::string(60, 'x'))).status().code(), StatusCode::kResourceExhausted);
