@@ -27,6 +27,8 @@ GraphFileOptions FileOptions(const Arguments& args) {
   options.ids_path = args.Text("ids");
   const std::string titles = args.Text("titles", "auto");
   options.titles = titles == "yes" ? Titles::kYes : titles == "no" ? Titles::kNo : Titles::kAuto;
+  const std::string comments = args.Text("comments", "auto");
+  options.comments = comments == "yes" ? Comments::kYes : comments == "no" ? Comments::kNo : Comments::kAuto;
   if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
   options.undirected = args.Has("undirected");
   options.matrix_rows = args.Text("mtx_rows", "target") == "source" ? MatrixRows::kSource : MatrixRows::kTarget;
@@ -156,9 +158,9 @@ absl::Status DeleteGraph(const Context& context) {
 constexpr char kUploadDetails[] =
     "FILE is an .npz (edge_index [2, E], optionally edge_weight, x or x_indptr/x_indices/x_data/x_shape), a text edge "
     "list\n"
-    "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments) or a MatrixMarket "
-    "coordinate\n"
-    "file. Between commas, and in a file of --ids, an id that holds a comma stands in double quotes: \"Doe, John\".\n"
+    "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments: --comments) or a "
+    "MatrixMarket\n"
+    "coordinate file. Between commas, and in a file of --ids, an id that holds a comma stands in double quotes: \"Doe, John\".\n"
     "Features become the graph's feature set 'default'.\n"
     "\n"
     "Edge lists may use ids of any kind. Ids that are exactly 0..N-1 stay (N is --num_nodes, or the rows of --x, or "
@@ -190,6 +192,11 @@ Syntax UploadSyntax() {
         OptionKind::kText,
         "WORD",
         "edge list: is its first line titles? auto (unless said), yes or no",
+        {"auto", "yes", "no"}},
+       {"comments",
+        OptionKind::kText,
+        "WORD",
+        "edge list: are lines that begin with '#' or '%' comments? auto (unless said), yes or no",
         {"auto", "yes", "no"}},
        {"mtx_rows",
         OptionKind::kText,

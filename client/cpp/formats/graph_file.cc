@@ -42,6 +42,7 @@ absl::Status CheckIsNoOther(std::string_view bytes, const std::string& path) {
 absl::Status CheckOnlyEdgeLists(const std::string& path, const GraphFileOptions& options) {
   if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
   if (options.titles != Titles::kAuto) return FileError(path, 0, "--titles goes with edge lists only");
+  if (options.comments != Comments::kAuto) return FileError(path, 0, "--comments goes with edge lists only");
   return absl::OkStatus();
 }
 
@@ -119,6 +120,7 @@ absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::strin
   CLIENT_RETURN_IF_ERROR(CheckOnlyMatrices(path, options));
   EdgeListOptions list;
   list.titles = options.titles;
+  list.comments = options.comments;
   list.node_count = options.node_count;
   if (features) list.feature_rows = features->rows;
   std::optional<IdMap> ids;

@@ -53,8 +53,9 @@ struct GraphFileOptions {
   std::string features_path;
   // Ids in order of node (edge lists only); empty: none.
   std::string ids_path;
-  // Of an edge list's first line.
+  // Of an edge list's first line, and of its lines that begin with '#' or '%'.
   Titles titles = Titles::kAuto;
+  Comments comments = Comments::kAuto;
   std::optional<int64_t> node_count;
   bool undirected = false;
   MatrixRows matrix_rows = MatrixRows::kTarget;

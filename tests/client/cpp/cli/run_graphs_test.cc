@@ -58,6 +58,23 @@ TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   EXPECT_THAT(err(), HasSubstr("e.txt: --mtx_rows goes with MatrixMarket files only"));
 }
 
+TEST_F(RunTest, CommentsAreNotGuessedAndMayBeSaid) {
+  ASSERT_TRUE(WriteFile("e.csv", "ann,bob\n#9af,ann\nbob,#9af\n").ok());
+  EXPECT_EQ(Vicinal("graph upload e.csv --name g"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("e.csv:2: is it a comment or an edge between '#9af' and 'ann'?"));
+  EXPECT_TRUE(server_.seen().chunks.empty());
+  ASSERT_EQ(Vicinal("graph upload e.csv --name g --comments no"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("3 nodes, 3 edges"));
+  EXPECT_THAT(*ReadFile("g.ids.txt"), HasSubstr("\n#9af\n"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes #9af"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  ASSERT_EQ(Vicinal("graph upload e.csv --name h --comments yes"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("1 line that begins with '#' or '%' was skipped as comments (line 2; "));
+  EXPECT_EQ(Vicinal("graph upload e.csv --name g --comments maybe"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --comments no"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--comments goes with edge lists only"));
+}
+
 TEST_F(RunTest, EveryOrderCanBeAskedFor) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   const std::pair<const char*, v1::Reorder> orders[] = {
