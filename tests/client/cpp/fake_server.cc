@@ -164,6 +164,10 @@ class FakeGraphs final : public v1::GraphService::Service {
       graph.set_reorder(spec.reorder());
       graph.set_ids_digest(spec.ids_digest());
       graph.set_order("none");
+      graph.clear_feature_sets();
+      for (const v1::TensorSpec& tensor : spec.tensors()) {
+        if (tensor.name() == "x" || tensor.name() == "x_values") graph.add_feature_sets()->set_name("default");
+      }
       graph.set_state(state_->faults.fail_preparation ? v1::Graph::STATE_FAILED : v1::Graph::STATE_READY);
       if (state_->faults.fail_preparation) {
         graph.set_error_code(3);
@@ -272,9 +276,10 @@ class FakeGraphs final : public v1::GraphService::Service {
     Note(context);
     std::string id;
     v1::UploadFeaturesSpec spec;
+    const auto make = [&] { state_->graphs[spec.graph()].add_feature_sets()->set_name(spec.name()); };
     const grpc::Status status = Receive<v1::UploadFeaturesRequest>(
         reader, state_, "feature set",
-        +[](const v1::UploadFeaturesSpec& spec) -> const std::string& { return spec.name(); }, &spec, &id, [] {});
+        +[](const v1::UploadFeaturesSpec& spec) -> const std::string& { return spec.name(); }, &spec, &id, make);
     response->mutable_feature_set()->set_graph(spec.graph());
     response->mutable_feature_set()->set_name(spec.name());
     response->mutable_feature_set()->set_feature_count(spec.feature_count());

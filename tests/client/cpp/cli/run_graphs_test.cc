@@ -15,6 +15,7 @@ namespace vicinal::client::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1 0.5\n1 2 1\n").ok());
@@ -244,6 +245,37 @@ TEST_F(RunTest, AReplaceThatFailsIsAnErrorAndKeepsTheIds) {
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitRefused);
   EXPECT_THAT(err(), HasSubstr("graph 'g' was not replaced, version 1 goes on serving: edge 7 points to node 99"));
   EXPECT_EQ(*ReadFile("g.ids.txt"), ids);
+}
+
+TEST_F(RunTest, FeatureSetsAreNotDroppedUnasked) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({0, 1, 2}, {3, 1})).ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --drop_features"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--drop_features goes with --replace or --if_version"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --x x.npy --replace"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("went with it"))) << "nothing was there";
+  ASSERT_EQ(Vicinal("features upload x.npy --graph g --name half"), kExitOk) << err();
+  for (const char* replace : {"--replace", "--if_version 1"}) {
+    const int finishes = server_.seen().finishes;
+    EXPECT_EQ(Vicinal(std::string("graph upload e.txt --name g ") + replace), kExitUsage);
+    EXPECT_THAT(err(), HasSubstr("graph 'g' has feature sets 'default', 'half', which a replace drops"));
+    EXPECT_THAT(err(), HasSubstr("--x FILE brings them along, --drop_features goes without"));
+    EXPECT_EQ(server_.seen().finishes, finishes) << "nothing is sent";
+  }
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --x x.npy"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("note: feature set 'half' of version 1 went with it\n"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --x x.npy"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("went with it"))) << "the new default takes its place";
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --drop_features --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["notes"].dump(), R"(["feature set 'default' of version 3 went with it"])");
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitOk) << err();
+}
+
+TEST_F(RunTest, WhereTheGraphCannotBeLookedAtItIsNotReplaced) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  server_.faults().busy_calls = 1000;
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitUnavailable);
+  EXPECT_EQ(server_.seen().finishes, 0);
 }
 
 TEST_F(RunTest, MarkedMatrixMarketIsRecognised) {
