@@ -17,6 +17,10 @@
 namespace vicinal::client::cli {
 namespace {
 
+Titles TitlesOf(const std::string& word) {
+  return word == "yes" ? Titles::kYes : word == "no" ? Titles::kNo : Titles::kAuto;
+}
+
 GraphFileOptions FileOptions(const Arguments& args) {
   GraphFileOptions options;
   const std::string format = args.Text("format", "auto");
@@ -26,8 +30,8 @@ GraphFileOptions FileOptions(const Arguments& args) {
                                           : GraphFormat::kAuto;
   options.features_path = args.Text("x");
   options.ids_path = args.Text("ids");
-  const std::string titles = args.Text("titles", "auto");
-  options.titles = titles == "yes" ? Titles::kYes : titles == "no" ? Titles::kNo : Titles::kAuto;
+  options.titles = TitlesOf(args.Text("titles", "auto"));
+  options.ids_title = TitlesOf(args.Text("ids_title", "auto"));
   const std::string comments = args.Text("comments", "auto");
   options.comments = comments == "yes" ? Comments::kYes : comments == "no" ? Comments::kNo : Comments::kAuto;
   if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
@@ -250,6 +254,11 @@ Syntax UploadSyntax() {
         "MatrixMarket: rows are target (unless said) or source",
         {"target", "source"}},
        {"ids", OptionKind::kText, "FILE", "edge list: the ids, one a line, in order of node (of the rows of --x)"},
+       {"ids_title",
+        OptionKind::kText,
+        "WORD",
+        "is the first line of --ids a title? no, but asked about where it may be one (auto), yes or no",
+        {"auto", "yes", "no"}},
        {"ids_out", OptionKind::kText, "FILE", "where to keep the map of ids; GRAPH.ids.txt unless said"},
        {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}};
 }

@@ -61,6 +61,8 @@ std::string ColumnHint(std::string_view line, char separator, const std::vector<
 
 }  // namespace
 
+bool IsEdgeTitle(std::string_view word) { return IsSourceTitle(word) || IsTargetTitle(word); }
+
 absl::StatusOr<EdgeLines> EdgeLines::Open(std::string_view text, const std::string& path, Titles titles,
                                           Comments comments) {
   EdgeLines lines(text, path, comments);

@@ -25,6 +25,9 @@ struct EdgeLayout {
   bool target_first = false;  // as the titles have it
 };
 
+// Whether the word is one that titles of an edge list use: "source", "dst", ... in letters of either case.
+bool IsEdgeTitle(std::string_view word);
+
 // The lines of a file, as often as they are read. `text` and `path` must outlive it.
 class EdgeLines {
  public:
