@@ -111,8 +111,8 @@ Command ExplainCommand() {
                    {"NAME"},
                    "Shows a graph's profile and order and, with --model, the plan: steps, kernels, tuning, refusals.",
                    "",
-                   {{"model", OptionKind::kText, "MODEL", "the model to plan for"},
-                    {"feature_set", OptionKind::kText, "NAME", "feature set to plan with; default unless said"},
+                   {{"model", OptionKind::kName, "MODEL", "the model to plan for"},
+                    {"feature_set", OptionKind::kName, "NAME", "feature set to plan with; default unless said"},
                     {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; its end unless said"}}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));
   return {syntax, Explain};

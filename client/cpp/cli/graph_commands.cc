@@ -104,7 +104,8 @@ absl::StatusOr<Replaced> FindReplaced(const Context& context, bool brings_featur
   Replaced replaced;
   replaced.version = there->version();
   for (const v1::FeatureSet& set : there->feature_sets()) {
-    if (!brings_features || set.name() != "default") replaced.sets.push_back(absl::StrCat("'", set.name(), "'"));
+    if (!brings_features || set.name() != wire::kDefaultFeatureSet)
+      replaced.sets.push_back(absl::StrCat("'", set.name(), "'"));
   }
   if (replaced.sets.empty() || brings_features || context.args.Has("drop_features")) return replaced;
   return absl::InvalidArgumentError(absl::StrCat("graph '", name, "' has ", SetsOf(replaced.sets),
@@ -118,10 +119,6 @@ absl::Status UploadGraph(const Context& context) {
   const bool replaces = args.Has("replace") || args.Has("if_version");
   if (args.Has("drop_features") && !replaces) {
     return absl::InvalidArgumentError("--drop_features goes with --replace or --if_version");
-  }
-  if (!wire::IsValidName(args.Text("name"))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--name '", args.Text("name"), "' does not match ", wire::kNameGrammar));
   }
   CLIENT_ASSIGN_OR_RETURN(GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
   if (graph.features) {
@@ -225,7 +222,7 @@ Syntax UploadSyntax() {
       {"FILE"},
       "Uploads a graph, waits until it is prepared and shows what was found.",
       kUploadDetails,
-      {{"name", OptionKind::kText, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
+      {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
        {"reorder", OptionKind::kText, "ORDER", "auto (unless said), none, degree, rcm, community or metis", Orders()},
        {"replace", OptionKind::kFlag, "", "replace a graph of this name; its feature sets go with it"},
        {"drop_features", OptionKind::kFlag, "", "replace it even though this upload brings no features"},

@@ -173,6 +173,24 @@ TEST_F(RunTest, FeaturesOfTheRequest) {
   EXPECT_THAT(err(), HasSubstr("--features and --feature_set exclude each other"));
   ASSERT_EQ(Vicinal("features upload x.npy --graph g --name daily"), kExitOk) << err();
   EXPECT_EQ(server_.Uploaded("x").size(), 16u);
+  ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({1, 2, 3, 4}, {4, 1})).ok());
+  const int finishes = server_.seen().finishes;
+  EXPECT_EQ(Vicinal("features upload x.npy --graph g --name daily --replace"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("x.npy: the features have 4 rows, but graph 'g' has 2 nodes"));
+  EXPECT_EQ(server_.seen().finishes, finishes);
+  EXPECT_EQ(Vicinal("features upload x.npy --graph nobody --name daily"), kExitNotFound);
+}
+
+TEST_F(RunTest, NamesAreCheckedAndShown) {
+  for (const char* line :
+       {"classify --graph G --model m", "embed --graph g --model G", "graph get G", "graph tune G --show",
+        "graph explain g --model G", "features list --graph G", "features delete G --graph g",
+        "classify --graph g --model m --feature_set G", "model delete G"}) {
+    EXPECT_EQ(Vicinal(line), kExitUsage) << line;
+    EXPECT_THAT(err(), HasSubstr(" 'G' does not match [a-z0-9][a-z0-9._-]{0,62}\n")) << line;
+  }
+  EXPECT_EQ(Vicinal("classify --graph G --model m"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("vicinal: --graph 'G' does not match"));
 }
 
 TEST_F(RunTest, SmallGraphsAreCutIntoBatches) {
