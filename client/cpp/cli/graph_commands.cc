@@ -153,7 +153,7 @@ absl::Status UploadGraph(const Context& context) {
     context.PrintJson(result);
     return absl::OkStatus();
   }
-  PrintGraph(ready, context.out);
+  PrintGraphSummary(ready, context.out);
   if (!gone.empty()) context.out << "note: " << gone << '\n';
   if (graph.ids) {
     context.out << "ids: the file's own ids are kept in " << ids_path
@@ -220,7 +220,7 @@ Syntax UploadSyntax() {
   return {
       "graph upload",
       {"FILE"},
-      "Uploads a graph, waits until it is prepared and shows what was found.",
+      "Uploads a graph and waits until it is prepared.",
       kUploadDetails,
       {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
        {"reorder", OptionKind::kText, "ORDER", "auto (unless said), none, degree, rcm, community or metis", Orders()},

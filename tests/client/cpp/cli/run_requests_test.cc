@@ -181,6 +181,32 @@ TEST_F(RunTest, FeaturesOfTheRequest) {
   EXPECT_EQ(Vicinal("features upload x.npy --graph nobody --name daily"), kExitNotFound);
 }
 
+TEST_F(RunTest, WhatFewAskForIsShownWhenAskedFor) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("prepared in 2.00 s; 'vicinal graph get g' shows the stages and the graph's profile\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("window of 1024")));
+  for (const char* line : {"graph get g", "graph explain g", "graph explain g --model m --verbose"}) {
+    ASSERT_EQ(Vicinal(line), kExitOk) << err();
+    EXPECT_THAT(out(), HasSubstr("renumber  2.00 s\n")) << line;
+    EXPECT_THAT(out(), HasSubstr("window of 1024")) << line;
+  }
+  EXPECT_THAT(out(), HasSubstr("kernels that refused:\n  step 0: narrow: only width 4\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("--verbose shows")));
+  ASSERT_EQ(Vicinal("graph explain g --model m"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("window of 1024")));
+  EXPECT_THAT(out(), Not(HasSubstr("refused:")));
+  EXPECT_THAT(out(), HasSubstr("simd_rows"));
+  EXPECT_THAT(out(), HasSubstr("0 + 100  - + 2 us"));
+  EXPECT_THAT(out(),
+              HasSubstr("runs, mean time: over the full graph + over receptive fields (of requests for few nodes); "
+                        "-: none yet\n"));
+  EXPECT_THAT(out(), HasSubstr("nothing was rewritten"));
+  EXPECT_THAT(out(), HasSubstr("--verbose shows the graph's profile"));
+  EXPECT_EQ(Vicinal("graph explain g --verbose"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--verbose is of the plan, and goes with --model MODEL"));
+}
+
 TEST_F(RunTest, NamesAreCheckedAndShown) {
   for (const char* line :
        {"classify --graph G --model m", "embed --graph g --model G", "graph get G", "graph tune G --show",
