@@ -150,7 +150,7 @@ demonstrate() {
   vicinal classify --graph cora --model cora-gcn --nodes 0,1,2,3,4,5,6,7,8,9 --repeat 100
 
   say "The graph's profile before and after renumbering, the plan, and the kernels chosen"
-  vicinal graph explain cora --model cora-gcn
+  vicinal graph explain cora --model cora-gcn --verbose
 
   say "Some of the metrics"
   metrics | grep -E '^vicinal_(requests_total|kernel_launches_total|memory_bytes|graphs|models|executor_busy_seconds_total)' | tr -d '\r' |

@@ -170,23 +170,37 @@ class TuningService::Session {
     return rules;
   }
 
-  // Time of one run of a candidate; nothing when every try was disturbed.
+  // One measured run.
+  struct Tried {
+    RunSample sample;
+    bool stopped = false;  // a request came
+  };
+
+  // Time of one run of a candidate; nothing when requests came into every try. Where other programs disturbed all, the
+  // shortest counts: a machine on which they always do is one to be tuned for, too, and noise is the contest's trade.
   StatusOr<std::optional<double>> Sample(int candidate) {
+    std::optional<double> shortest;
     for (int attempt = 0; attempt < kTries; ++attempt) {
       if (service_.stopping()) return Stopped();
       if (!parts_.is_current(*job_.graph)) return GraphGone();
-      VICINAL_ASSIGN_OR_RETURN(const RunSample sample, RunInLease(candidate));
-      used_ += sample.seconds;
+      VICINAL_ASSIGN_OR_RETURN(const Tried tried, RunInLease(candidate));
+      const double seconds = tried.sample.seconds;
+      used_ += seconds;
       ++samples_;
-      if (!sample.disturbed) return std::optional<double>(sample.seconds);
+      if (!tried.stopped && !tried.sample.disturbed) return std::optional<double>(seconds);
+      if (!tried.stopped) shortest = std::min(shortest.value_or(seconds), seconds);
       ++dropped_;
       ++dropped_of_[candidate];
     }
-    return std::optional<double>();
+    if (shortest.has_value()) {
+      --dropped_;
+      --dropped_of_[candidate];
+    }
+    return shortest;
   }
 
-  StatusOr<RunSample> RunInLease(int candidate) {
-    Awaited<StatusOr<RunSample>> outcome;
+  StatusOr<Tried> RunInLease(int candidate) {
+    Awaited<StatusOr<Tried>> outcome;
     executor_.SubmitBackground([&](const Status& admitted, DeviceContext& context, const Lease& lease) {
       outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
     });
@@ -195,7 +209,7 @@ class TuningService::Session {
 
   // On the executor's thread, which nothing may be thrown through. Where a request comes, loops on the CPU stop in the
   // middle: on a machine that others use, too, what should take kMaxRunSeconds has taken ten times as long.
-  StatusOr<RunSample> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
+  StatusOr<Tried> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
     const std::function<bool()> wanted = [&lease] { return lease.ShouldStop(); };
     const ThreadPool::StopScope loops(context.thread_pool(), wanted);
     const int64_t turn = contest_->rounds();
@@ -203,10 +217,9 @@ class TuningService::Session {
     trial_->Renew(turn, context);
     used_ += SecondsBetween(begin, parts_.clock->Now());
     const auto run = [&] { return trial_->Run(candidate, turn, context); };
-    VICINAL_ASSIGN_OR_RETURN(RunSample sample,
+    VICINAL_ASSIGN_OR_RETURN(const RunSample sample,
                              parts_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
-    sample.disturbed = sample.disturbed || lease.ShouldStop();
-    return sample;
+    return Tried{sample, lease.ShouldStop()};
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   }
@@ -252,7 +265,7 @@ class TuningService::Session {
   std::string NothingMeasured() const {
     return dropped_ > 0
                ? absl::StrCat("not measured: ", dropped_, " of ", samples_,
-                              " runs were disturbed by requests or by other programs; tune again in quieter times")
+                              " runs were disturbed by requests; tune again in quieter times")
                : "not measured: the budget ended before each candidate had run once; tune again with a larger one";
   }
 

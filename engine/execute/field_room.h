@@ -18,9 +18,9 @@ namespace vicinal {
 // Thread-safe, but one request at a time uses it. What a request uses is never taken from it.
 class FieldRoom {
  public:
-  // `device` runs the plans; `account` counts the room. `largest_graph` tells how many nodes the largest graph that
-  // serves has; it is asked on any thread that changes graphs or has used the room, without locks held. All must
-  // outlive it.
+  // `device` runs the plans; `account` counts the room, on any thread. `largest_graph` tells how many nodes the largest
+  // graph that serves has; it is asked on any thread that changes graphs or has used the room, without locks held. All
+  // must outlive it.
   FieldRoom(Device* device, MemoryAccount* account, std::function<int64_t()> largest_graph)
       : device_(device), account_(account), largest_graph_(std::move(largest_graph)) {}
 

@@ -154,7 +154,10 @@ Status CheckDocumentKeys(const Json& json, const std::vector<std::string>& known
     const std::string key = Printable(item.key());
     std::string list;
     for (const std::string& word : known) list += (list.empty() ? "" : ", ") + word;
-    return BadArchitecture(key, "the architecture has an unknown key '" + key + "'; known here: " + list);
+    std::string unread;
+    for (const std::string& word : *kMetadata) unread += (unread.empty() ? "" : ", ") + word;
+    return BadArchitecture(key, "the architecture has an unknown key '" + key + "'; known here: " + list +
+                                    "; taken, but not read: " + unread);
   }
   return OkStatus();
 }

@@ -52,13 +52,12 @@ std::string_view ToString(TuningState state) {
 }
 
 std::string Describe(const TuningKey& key) {
-  std::string text = absl::StrCat(key.operation, " ", key.kind, ", ");
-  if (key.heads > 1 || key.operation == "attention") {
-    absl::StrAppend(&text, key.heads, " x width ", key.width, key.concat ? "" : " averaged");
+  std::string text = absl::StrCat(key.operation, " ", key.kind, ", width ", key.width);
+  if (key.operation == "attention") {
+    absl::StrAppend(&text, " x ", key.heads, key.heads == 1 ? " head" : " heads", key.concat ? "" : ", averaged");
   } else {
-    absl::StrAppend(&text, "width ", key.width);
+    absl::StrAppend(&text, ", weights ", std::string(ToString(key.weights)));
   }
-  if (key.weights != EdgeWeights::kNone) absl::StrAppend(&text, ", ", std::string(ToString(key.weights)), " weights");
   if (key.storage != Storage::kFloat32) absl::StrAppend(&text, ", ", std::string(ToString(key.storage)));
   return text;
 }

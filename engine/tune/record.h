@@ -113,7 +113,8 @@ struct TuningRecord {
 std::string_view ToString(EdgeWeights weights);       // "none", "per_edge", "per_source"
 std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "eliminated", "measured", "chosen"
 std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed"
-// "aggregate sum, width 64, per_edge weights"; for messages and logs.
+// "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads"; for messages and logs, in the words
+// of the command line.
 std::string Describe(const TuningKey& key);
 
 }  // namespace vicinal

@@ -55,18 +55,19 @@ TEST_F(ResumeTest, ByItself) {
 
 TEST_F(ResumeTest, ByTheNextClientWhereTheFirstGaveUp) {
   std::string upload_id;
-  {
-    // Every stream of this client is cut, none of them before some of it has arrived.
+  int64_t arrived = 0;
+  // What a server has not read when a connection breaks is lost: now and then that is everything.
+  for (int tries = 0; arrived == 0 && tries < 50; ++tries) {
     CuttingProxy road(server_->grpc_address(), kCutAfter / 2, 1000);
+    waits_ = 0;
     const absl::Status status = Upload(*ClientOf(road.address())).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     upload_id = client::UploadIdOf(status);
     ASSERT_FALSE(upload_id.empty()) << status;
     EXPECT_EQ(waits_, 4);
+    const auto kept = client_->GetUpload(upload_id);
+    if (kept.ok()) arrived = kept->tensors(0).received_bytes();
   }
-  const auto kept = client_->GetUpload(upload_id);
-  ASSERT_TRUE(kept.ok()) << kept.status();
-  const int64_t arrived = kept->tensors(0).received_bytes();
   EXPECT_GT(arrived, 0);
   EXPECT_LT(arrived, kTotal);
   sent_.clear();

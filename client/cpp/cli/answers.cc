@@ -77,6 +77,12 @@ absl::Status AddClasses(const Response& piece, Answer* answer) {
   return absl::OkStatus();
 }
 
+// "1st", "2nd", "11th": "class 2" would read as the class of that number.
+std::string Ordinal(int64_t n) {
+  const bool teen = n % 100 / 10 == 1;
+  return absl::StrCat(n, teen || n % 10 > 3 || n % 10 == 0 ? "th" : n % 10 == 1 ? "st" : n % 10 == 2 ? "nd" : "rd");
+}
+
 void PrintClasses(const Answer& answer, int64_t shown, Table* table,
                   const std::function<std::string(int64_t)>& name_of) {
   const Array& classes = answer.matrices.at("classes");
@@ -148,10 +154,10 @@ void PrintAnswer(const Answer& answer, const std::string& what, const std::funct
   std::vector<std::string> titles = {what};
   const auto classes = answer.matrices.find("classes");
   if (classes != answer.matrices.end()) {
-    for (int64_t k = 0; k < classes->second.shape[1]; ++k) {
-      const std::string suffix = k == 0 ? "" : absl::StrCat(" ", k + 1);
-      titles.push_back("class" + suffix);
-      titles.push_back("score" + suffix);
+    const int64_t width = classes->second.shape[1];
+    for (int64_t k = 0; k < width; ++k) {
+      titles.push_back(width == 1 ? "class" : Ordinal(k + 1) + " class");
+      titles.push_back("score");
     }
     if (answer.matrices.count("logits") != 0) titles.push_back("logits");
   } else {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
+#include "proto/wire/names.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -57,13 +58,19 @@ const Option* FindOption(const std::vector<Option>& own, const std::vector<Optio
   return nullptr;
 }
 
+absl::Status CheckName(const std::string& where, const std::string& value) {
+  if (wire::IsValidName(value)) return absl::OkStatus();
+  return Usage(absl::StrCat(where, " ", Shown(value), " does not match ", wire::kNameGrammar));
+}
+
 absl::Status CheckValue(const Option& option, const std::string& value) {
   int64_t integer = 0;
   double number;
   // What a script leaves empty is not what it meant: features left out, another feature set.
-  if (option.kind == OptionKind::kText && value.empty()) {
+  if ((option.kind == OptionKind::kText || option.kind == OptionKind::kName) && value.empty()) {
     return Usage(absl::StrCat("--", option.name, " needs a value: ", option.value_name));
   }
+  if (option.kind == OptionKind::kName) return CheckName("--" + option.name, value);
   if (option.kind == OptionKind::kInteger && !ParseInt(value, &integer)) {
     return Usage(absl::StrCat("--", option.name, " needs a whole number, not '", value, "'"));
   }
@@ -213,6 +220,9 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
     const std::string& extra = arguments.positionals_[syntax.positionals.size()];
     return Usage(absl::StrCat("'", syntax.command, "' does not know what to do with '", extra, "'",
                               WhereItMayBelong(syntax, arguments, extra, before_extra)));
+  }
+  for (size_t i = 0; i < syntax.positionals.size(); ++i) {
+    if (syntax.positionals[i] == "NAME") CLIENT_RETURN_IF_ERROR(CheckName("NAME", arguments.positionals_[i]));
   }
   for (const Option& option : syntax.options) {
     if (option.required && !arguments.Has(option.name)) {

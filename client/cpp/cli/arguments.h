@@ -17,7 +17,8 @@
 
 namespace vicinal::client::cli {
 
-enum class OptionKind { kFlag, kText, kInteger, kNumber };
+// kName: of a graph, a feature set or a model (wire::kNameGrammar).
+enum class OptionKind { kFlag, kText, kName, kInteger, kNumber };
 
 struct Option {
   std::string name;  // without dashes, with underscores
@@ -35,7 +36,7 @@ Option AtLeast(int64_t least, Option option);
 
 struct Syntax {
   std::string command;                   // "graph upload"
-  std::vector<std::string> positionals;  // names; all are required
+  std::vector<std::string> positionals;  // all are required; "NAME" is a name as of OptionKind::kName
   std::string summary;                   // one line
   std::string details;                   // more, below the options; may be empty
   std::vector<Option> options;

@@ -131,7 +131,7 @@ Command ClassifyGraphsCommand() {
       "FILE.npz holds edge_index [2, E], features (x or CSR) and graph_id [N], ascending: the graph of each node. "
       "With graph_y\n"
       "the accuracy is printed.",
-      {{"model", OptionKind::kText, "MODEL", "the model (one that classifies graphs)", {}, true},
+      {{"model", OptionKind::kName, "MODEL", "the model (one that classifies graphs)", {}, true},
        {"top_k", OptionKind::kInteger, "K", "classes for each graph; 1 unless said"},
        {"logits", OptionKind::kFlag, "", "the logits too (and into --out FILE.npy)"},
        {"probabilities", OptionKind::kFlag, "", "all probabilities too (and into --out FILE.npy)"},

@@ -21,15 +21,14 @@ std::string OrderOf(const v1::Graph& graph) {
   return absl::StrCat(graph.order(), " (asked: ", absl::AsciiStrToLower(asked), ")");
 }
 
-}  // namespace
-
-std::string StateName(v1::Graph::State state) {
-  const std::string name = v1::Graph::State_Name(state);
-  const std::string prefix = "STATE_";
-  return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : name;
+double PreparationSeconds(const v1::Graph& graph) {
+  double total = 0;
+  for (const v1::StageTime& stage : graph.stages()) total += stage.seconds();
+  return total;
 }
 
-void PrintGraph(const v1::Graph& graph, std::ostream& out) {
+// State, version, sizes, order; and what is wrong.
+void PrintState(const v1::Graph& graph, std::ostream& out) {
   out << "graph '" << graph.name() << "' version " << graph.version() << " is " << StateName(graph.state()) << ": "
       << graph.node_count() << " nodes, " << graph.edge_count() << " edges"
       << (graph.weighted() ? " with weights" : "");
@@ -41,25 +40,49 @@ void PrintGraph(const v1::Graph& graph, std::ostream& out) {
   if (!graph.ids_digest().empty()) out << "ids: its own (" << graph.ids_digest() << "), not row numbers\n";
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
+}
+
+void PrintStages(const v1::Graph& graph, std::ostream& out) {
+  Table stages({"stage", "time"});
+  for (const v1::StageTime& stage : graph.stages()) stages.Add({stage.stage(), FormatSeconds(stage.seconds())});
+  stages.Add({"in all", FormatSeconds(PreparationSeconds(graph))});
+  stages.Print(out);
+}
+
+void PrintOwnFeatureSets(const v1::Graph& graph, std::ostream& out) {
+  if (graph.feature_sets_size() == 0) return;
+  out << '\n';
+  PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
+}
+
+}  // namespace
+
+std::string StateName(v1::Graph::State state) {
+  const std::string name = v1::Graph::State_Name(state);
+  const std::string prefix = "STATE_";
+  return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : name;
+}
+
+void PrintGraph(const v1::Graph& graph, std::ostream& out) {
+  PrintState(graph, out);
   if (graph.stages_size() > 0) {
     out << '\n';
-    Table stages({"stage", "time"});
-    double total = 0;
-    for (const v1::StageTime& stage : graph.stages()) {
-      stages.Add({stage.stage(), FormatSeconds(stage.seconds())});
-      total += stage.seconds();
-    }
-    stages.Add({"in all", FormatSeconds(total)});
-    stages.Print(out);
+    PrintStages(graph, out);
   }
   if (graph.has_profile()) {
     out << '\n';
     PrintProfile(graph, out);
   }
-  if (graph.feature_sets_size() > 0) {
-    out << '\n';
-    PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
+  PrintOwnFeatureSets(graph, out);
+}
+
+void PrintGraphSummary(const v1::Graph& graph, std::ostream& out) {
+  PrintState(graph, out);
+  if (graph.stages_size() > 0) {
+    out << "prepared in " << FormatSeconds(PreparationSeconds(graph)) << "; 'vicinal graph get " << graph.name()
+        << "' shows the stages and the graph's profile\n";
   }
+  PrintOwnFeatureSets(graph, out);
 }
 
 void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {

@@ -13,7 +13,10 @@
 
 namespace vicinal::client::cli {
 
+// All there is to know of a graph: its summary's first lines, stages, profile, feature sets.
 void PrintGraph(const v1::Graph& graph, std::ostream& out);
+// What most people want to know: state, version, sizes, order, how long preparation took, feature sets.
+void PrintGraphSummary(const v1::Graph& graph, std::ostream& out);
 void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out);
 // The part of PrintGraph about degrees and locality.
 void PrintProfile(const v1::Graph& graph, std::ostream& out);

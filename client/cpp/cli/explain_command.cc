@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `vicinal graph explain`: why the server does what it does with a graph and a model.
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ namespace vicinal::client::cli {
 namespace {
 
 // Steps that do the same kind of work share a record: it is shown once.
-void PrintTunedSteps(const v1::ExplainResponse& plan, std::ostream& out) {
+void PrintTunedSteps(const v1::ExplainResponse& plan, bool verbose, std::ostream& out) {
   std::vector<v1::TuningRecord> records;
   std::set<std::string> seen;
   for (const v1::PlanStep& step : plan.steps()) {
@@ -27,7 +28,7 @@ void PrintTunedSteps(const v1::ExplainResponse& plan, std::ostream& out) {
   }
   if (records.empty()) return;
   out << "\ntuning:\n";
-  PrintTuning(records, /*candidates=*/true, out);
+  PrintTuning(records, /*candidates=*/verbose, out);
 }
 
 // Those over the full graph, and behind a plus sign those over receptive fields.
@@ -40,10 +41,7 @@ std::string MeanTime(const v1::PlanStep& step) {
   return step.field_run_count() == 0 ? full : absl::StrCat(full, " + ", FormatSeconds(step.field_mean_seconds()));
 }
 
-void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
-  out << "\nplan on " << plan.device() << " for " << Served(plan.served_by()) << '\n';
-  if (!plan.order().empty()) out << "order: " << plan.order() << '\n';
-  out << "scratch memory: " << FormatBytes(plan.scratch_bytes()) << "\n\n";
+void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
   Table table({"step", "operation", "layers", "kernel", "locality", "bytes", "operations", "runs (+ fields)",
                "mean time", "what"});
   for (int i = 0; i < plan.steps_size(); ++i) {
@@ -55,6 +53,14 @@ void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
   }
   table.Print(out);
   PrintLeftOut(plan.steps_left_out(), "steps", out);
+  const bool fields = std::any_of(plan.steps().begin(), plan.steps().end(),
+                                  [](const v1::PlanStep& step) { return step.field_run_count() > 0; });
+  if (fields) {
+    out << "runs, mean time: over the full graph + over receptive fields (of requests for few nodes); -: none yet\n";
+  }
+}
+
+void PrintRefusals(const v1::ExplainResponse& plan, std::ostream& out) {
   bool title = false;
   for (int i = 0; i < plan.steps_size(); ++i) {
     for (const v1::Refusal& refusal : plan.steps(i).refusals()) {
@@ -63,16 +69,26 @@ void PrintPlan(const v1::ExplainResponse& plan, std::ostream& out) {
       out << "  step " << i << ": " << refusal.kernel() << ": " << refusal.reason() << '\n';
     }
   }
-  PrintTunedSteps(plan, out);
+}
+
+void PrintPlan(const v1::ExplainResponse& plan, bool verbose, std::ostream& out) {
+  out << "\nplan on " << plan.device() << " for " << Served(plan.served_by()) << '\n';
+  if (!plan.order().empty()) out << "order: " << plan.order() << '\n';
+  out << "scratch memory: " << FormatBytes(plan.scratch_bytes()) << "\n\n";
+  PrintSteps(plan, out);
+  if (verbose) PrintRefusals(plan, out);
+  PrintTunedSteps(plan, verbose, out);
   PrintLeftOut(plan.tuning_left_out(), "steps with tuning, the last ones", out);
   if (plan.decisions_size() > 0) out << "\ndecisions:\n";
   for (const std::string& decision : plan.decisions()) out << "  " << decision << '\n';
   PrintLeftOut(plan.decisions_left_out(), "decisions", out);
+  if (!verbose)
+    out << "\n--verbose shows the graph's profile, too, and which kernels were tried, and which refused and why\n";
 }
 
 absl::Status Explain(const Context& context) {
   const Arguments& args = context.args;
-  for (const char* option : {"feature_set", "output", "kernel", "precision", "product_precision"}) {
+  for (const char* option : {"feature_set", "output", "verbose", "kernel", "precision", "product_precision"}) {
     if (args.Has(option) && !args.Has("model")) {
       return absl::InvalidArgumentError(absl::StrCat("--", option, " is of the plan, and goes with --model MODEL"));
     }
@@ -99,21 +115,29 @@ absl::Status Explain(const Context& context) {
     context.PrintJson(Json{{"graph", ToJson(graph)}, {"plan", ToJson(plan)}});
     return absl::OkStatus();
   }
-  PrintGraph(graph, context.out);
-  PrintPlan(plan, context.out);
+  const bool verbose = args.Has("verbose");
+  if (verbose) {
+    PrintGraph(graph, context.out);
+  } else {
+    PrintGraphSummary(graph, context.out);
+  }
+  PrintPlan(plan, verbose, context.out);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 Command ExplainCommand() {
-  Syntax syntax = {"graph explain",
-                   {"NAME"},
-                   "Shows a graph's profile and order and, with --model, the plan: steps, kernels, tuning, refusals.",
-                   "",
-                   {{"model", OptionKind::kText, "MODEL", "the model to plan for"},
-                    {"feature_set", OptionKind::kText, "NAME", "feature set to plan with; default unless said"},
-                    {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; its end unless said"}}};
+  Syntax syntax = {
+      "graph explain",
+      {"NAME"},
+      "Shows the plan of a model on a graph: steps, kernels, tuning, decisions; without --model the graph's profile.",
+      "",
+      {{"model", OptionKind::kName, "MODEL", "the model to plan for"},
+       {"feature_set", OptionKind::kName, "NAME", "feature set to plan with; default unless said"},
+       {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; its end unless said"},
+       {"verbose", OptionKind::kFlag, "",
+        "with --model the graph's profile, too, what tuning tried, and which kernels refused and why"}}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));
   return {syntax, Explain};
 }

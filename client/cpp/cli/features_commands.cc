@@ -9,10 +9,20 @@
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
+#include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 
 namespace vicinal::client::cli {
 namespace {
+
+// Rows and nodes are the same number: told before a large matrix is sent, in the words of `graph upload`.
+absl::Status CheckRows(const Context& context, const Features& features) {
+  CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Text("graph")));
+  if (graph.state() != v1::Graph::STATE_READY || features.rows == graph.node_count()) return absl::OkStatus();
+  return FileError(context.args.Positional(0), 0,
+                   absl::StrCat("the features have ", features.rows, " rows, but graph '", graph.name(), "' has ",
+                                graph.node_count(), " nodes"));
+}
 
 absl::Status UploadFeatures(const Context& context) {
   const Arguments& args = context.args;
@@ -20,6 +30,7 @@ absl::Status UploadFeatures(const Context& context) {
   if (!CheckFinite(features, args.Positional(0), {}).ok()) {
     return CheckFinite(features, args.Positional(0), KnownIds(context, args.Text("graph")));
   }
+  CLIENT_RETURN_IF_ERROR(CheckRows(context, features));
   v1::UploadFeaturesSpec spec;
   spec.set_graph(args.Text("graph"));
   spec.set_name(args.Text("name"));
@@ -71,7 +82,7 @@ absl::Status DeleteFeatures(const Context& context) {
 }  // namespace
 
 std::vector<Command> FeaturesCommands() {
-  const Option graph = {"graph", OptionKind::kText, "GRAPH", "the graph", {}, true};
+  const Option graph = {"graph", OptionKind::kName, "GRAPH", "the graph", {}, true};
   return {
       {{"features upload",
         {"FILE"},
@@ -80,7 +91,7 @@ std::vector<Command> FeaturesCommands() {
         "belongs to\n"
         "node i: line i of the graph's ids where it has ids of its own.",
         {graph,
-         {"name", OptionKind::kText, "NAME", "name of the set", {}, true},
+         {"name", OptionKind::kName, "NAME", "name of the set", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a set of this name"},
          AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
          {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/ids_file.h"
@@ -16,6 +17,10 @@
 namespace vicinal::client::cli {
 namespace {
 
+Titles TitlesOf(const std::string& word) {
+  return word == "yes" ? Titles::kYes : word == "no" ? Titles::kNo : Titles::kAuto;
+}
+
 GraphFileOptions FileOptions(const Arguments& args) {
   GraphFileOptions options;
   const std::string format = args.Text("format", "auto");
@@ -25,8 +30,10 @@ GraphFileOptions FileOptions(const Arguments& args) {
                                           : GraphFormat::kAuto;
   options.features_path = args.Text("x");
   options.ids_path = args.Text("ids");
-  const std::string titles = args.Text("titles", "auto");
-  options.titles = titles == "yes" ? Titles::kYes : titles == "no" ? Titles::kNo : Titles::kAuto;
+  options.titles = TitlesOf(args.Text("titles", "auto"));
+  options.ids_title = TitlesOf(args.Text("ids_title", "auto"));
+  const std::string comments = args.Text("comments", "auto");
+  options.comments = comments == "yes" ? Comments::kYes : comments == "no" ? Comments::kNo : Comments::kAuto;
   if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
   options.undirected = args.Has("undirected");
   options.matrix_rows = args.Text("mtx_rows", "target") == "source" ? MatrixRows::kSource : MatrixRows::kTarget;
@@ -78,15 +85,48 @@ void PrintFile(const Context& context, const GraphData& graph) {
   for (const std::string& note : graph.notes) context.out << "  note: " << note << '\n';
 }
 
+// "feature set 'a'", "feature sets 'a', 'b'"
+std::string SetsOf(const std::vector<std::string>& quoted) {
+  return absl::StrCat(quoted.size() == 1 ? "feature set " : "feature sets ", absl::StrJoin(quoted, ", "));
+}
+
+// What goes with the version that an upload replaces: its feature sets, but for the one that comes along.
+struct Replaced {
+  int64_t version = 0;
+  std::vector<std::string> sets;  // names in single quotes
+};
+
+absl::StatusOr<Replaced> FindReplaced(const Context& context, bool brings_features) {
+  const std::string name = context.args.Text("name");
+  const absl::StatusOr<v1::Graph> there = context.client.GetGraph(name);
+  if (absl::IsNotFound(there.status())) return Replaced();
+  if (!there.ok()) return there.status();
+  Replaced replaced;
+  replaced.version = there->version();
+  for (const v1::FeatureSet& set : there->feature_sets()) {
+    if (!brings_features || set.name() != wire::kDefaultFeatureSet)
+      replaced.sets.push_back(absl::StrCat("'", set.name(), "'"));
+  }
+  if (replaced.sets.empty() || brings_features || context.args.Has("drop_features")) return replaced;
+  return absl::InvalidArgumentError(absl::StrCat("graph '", name, "' has ", SetsOf(replaced.sets),
+                                                 ", which a replace drops, and this upload brings no features: ",
+                                                 "every query would fail until some are uploaded again. --x FILE "
+                                                 "brings them along, --drop_features goes without"));
+}
+
 absl::Status UploadGraph(const Context& context) {
   const Arguments& args = context.args;
-  if (!wire::IsValidName(args.Text("name"))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--name '", args.Text("name"), "' does not match ", wire::kNameGrammar));
+  const bool replaces = args.Has("replace") || args.Has("if_version");
+  if (args.Has("drop_features") && !replaces) {
+    return absl::InvalidArgumentError("--drop_features goes with --replace or --if_version");
   }
-  CLIENT_ASSIGN_OR_RETURN(const GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
+  CLIENT_ASSIGN_OR_RETURN(GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
   if (graph.features) {
     CLIENT_RETURN_IF_ERROR(CheckFinite(*graph.features, args.Text("x", args.Positional(0)), graph.ids));
+  }
+  Replaced replaced;
+  if (replaces) {
+    CLIENT_ASSIGN_OR_RETURN(replaced, FindReplaced(context, graph.features.has_value()));
   }
   if (!context.json) PrintFile(context, graph);
   const std::string ids_path = args.Text("ids_out", DefaultIdsPath(args.Text("name")));
@@ -103,13 +143,18 @@ absl::Status UploadGraph(const Context& context) {
                           context.client.UploadGraph(MakeSpec(args, graph), GraphTensors(graph), options));
   bar.Clear();
   if (graph.ids) CLIENT_RETURN_IF_ERROR(graph.ids->Save(ids_path, IdsHeader(ready)));
+  const std::string gone = replaced.sets.empty()
+                               ? ""
+                               : absl::StrCat(SetsOf(replaced.sets), " of version ", replaced.version, " went with it");
   if (context.json) {
+    if (!gone.empty()) graph.notes.push_back(gone);
     Json result = {{"graph", ToJson(ready)}, {"notes", graph.notes}};
     if (graph.ids) result["ids_file"] = ids_path;
     context.PrintJson(result);
     return absl::OkStatus();
   }
-  PrintGraph(ready, context.out);
+  PrintGraphSummary(ready, context.out);
+  if (!gone.empty()) context.out << "note: " << gone << '\n';
   if (graph.ids) {
     context.out << "ids: the file's own ids are kept in " << ids_path
                 << "; classify and embed speak them where that file lies (--ids FILE names it elsewhere)\n";
@@ -156,10 +201,13 @@ absl::Status DeleteGraph(const Context& context) {
 constexpr char kUploadDetails[] =
     "FILE is an .npz (edge_index [2, E], optionally edge_weight, x or x_indptr/x_indices/x_data/x_shape), a text edge "
     "list\n"
-    "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments) or a MatrixMarket "
-    "coordinate\n"
-    "file. Between commas, and in a file of --ids, an id that holds a comma stands in double quotes: \"Doe, John\".\n"
-    "Features become the graph's feature set 'default'.\n"
+    "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments: --comments) or a "
+    "MatrixMarket\n"
+    "coordinate file. Between commas, and in a file of --ids, an id that holds a comma stands in double quotes: \"Doe, "
+    "John\".\n"
+    "Features become the graph's feature set 'default'. A replace drops all feature sets of the version before; where "
+    "there\n"
+    "are some and no features come along, it is refused, unless --drop_features is said.\n"
     "\n"
     "Edge lists may use ids of any kind. Ids that are exactly 0..N-1 stay (N is --num_nodes, or the rows of --x, or "
     "the largest\n"
@@ -172,11 +220,12 @@ Syntax UploadSyntax() {
   return {
       "graph upload",
       {"FILE"},
-      "Uploads a graph, waits until it is prepared and shows what was found.",
+      "Uploads a graph and waits until it is prepared.",
       kUploadDetails,
-      {{"name", OptionKind::kText, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
+      {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
        {"reorder", OptionKind::kText, "ORDER", "auto (unless said), none, degree, rcm, community or metis", Orders()},
-       {"replace", OptionKind::kFlag, "", "replace a graph of this name"},
+       {"replace", OptionKind::kFlag, "", "replace a graph of this name; its feature sets go with it"},
+       {"drop_features", OptionKind::kFlag, "", "replace it even though this upload brings no features"},
        AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
        {"format",
         OptionKind::kText,
@@ -191,12 +240,22 @@ Syntax UploadSyntax() {
         "WORD",
         "edge list: is its first line titles? auto (unless said), yes or no",
         {"auto", "yes", "no"}},
+       {"comments",
+        OptionKind::kText,
+        "WORD",
+        "edge list: are lines that begin with '#' or '%' comments? auto (unless said), yes or no",
+        {"auto", "yes", "no"}},
        {"mtx_rows",
         OptionKind::kText,
         "END",
         "MatrixMarket: rows are target (unless said) or source",
         {"target", "source"}},
        {"ids", OptionKind::kText, "FILE", "edge list: the ids, one a line, in order of node (of the rows of --x)"},
+       {"ids_title",
+        OptionKind::kText,
+        "WORD",
+        "is the first line of --ids a title? no, but asked about where it may be one (auto), yes or no",
+        {"auto", "yes", "no"}},
        {"ids_out", OptionKind::kText, "FILE", "where to keep the map of ids; GRAPH.ids.txt unless said"},
        {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}};
 }

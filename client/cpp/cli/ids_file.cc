@@ -62,8 +62,14 @@ absl::Status AddIds(std::string_view line, const std::optional<IdMap>& ids, std:
   CLIENT_RETURN_IF_ERROR(SplitFields(line, ',', &fields));
   for (const std::string_view word : fields.values) {
     if (word.empty()) continue;
-    CLIENT_ASSIGN_OR_RETURN(const int64_t node, NodeOf(word, ids, false));
-    nodes->push_back(node);
+    const absl::StatusOr<int64_t> node = NodeOf(word, ids, false);
+    if (!node.ok()) {
+      const bool divided = fields.values.size() > 1 && line.find('"') == std::string_view::npos;
+      return absl::InvalidArgumentError(
+          absl::StrCat(node.status().message(),
+                       divided ? "; an id that holds a comma stands in double quotes, as in \"Doe, John\",ann" : ""));
+    }
+    nodes->push_back(*node);
   }
   return absl::OkStatus();
 }

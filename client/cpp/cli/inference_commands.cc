@@ -216,12 +216,12 @@ absl::Status Embed(const Context& context) {
 
 std::vector<Option> QueryOptions() {
   std::vector<Option> options = {
-      {"graph", OptionKind::kText, "GRAPH", "the graph", {}, true},
-      {"model", OptionKind::kText, "MODEL", "the model", {}, true},
+      {"graph", OptionKind::kName, "GRAPH", "the graph", {}, true},
+      {"model", OptionKind::kName, "MODEL", "the model", {}, true},
       {"nodes", OptionKind::kText, "NODES", "all (unless said), 0,5,9, or @FILE with one a line (or an .npy)"},
       {"ids", OptionKind::kText, "FILE",
        "the map of the graph's own ids; GRAPH.ids.txt in this folder is found by itself; none: row numbers"},
-      {"feature_set", OptionKind::kText, "NAME", "stored feature set; default unless said"},
+      {"feature_set", OptionKind::kName, "NAME", "stored feature set; default unless said"},
       {"features", OptionKind::kText, "FILE",
        "features of all nodes, for this request, in place of a stored set (.npz or .npy)"},
       {"repeat", OptionKind::kInteger, "TIMES", "ask so often and show the latency"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text edge lists: a line is an edge, "source target [weight]", separated by spaces and tabs or by commas (the first
-// line decides; between commas a field may stand in double quotes, SplitFields); lines that begin with '#' or '%' and
-// empty lines are skipped, as is a first line of column titles (Titles). Ids may be any text. How ids become nodes is
-// the one rule a user must know:
+// line decides; between commas a field may stand in double quotes, SplitFields); empty lines are skipped, as are
+// comments (Comments) and a first line of column titles (Titles). Ids may be any text. How ids become nodes is the one
+// rule a user must know:
 //  - given ids (options.ids): node i is ids[i], and every id of the file must be among them;
 //  - given a number of nodes: ids are the numbers 0..N-1, others are refused;
 //  - otherwise, ids that are exactly 0..max stay as they are (and when the rows of a feature file are known, any
@@ -26,8 +26,14 @@ namespace vicinal::client {
 // then a first line whose words stand nowhere else is refused rather than guessed.
 enum class Titles { kAuto, kYes, kNo };
 
+// Whether lines that begin with '#' or '%' are comments. kAuto: they are before the first edge, and later where they
+// have not as many columns as an edge; where they have, they may be edges as well, and are refused rather than guessed.
+// So is one before the first edge that names an id of an edge.
+enum class Comments { kAuto, kYes, kNo };
+
 struct EdgeListOptions {
   Titles titles = Titles::kAuto;
+  Comments comments = Comments::kAuto;
   // Number of nodes, when the user said it.
   std::optional<int64_t> node_count;
   // Rows of the feature file that comes along, when there is one.

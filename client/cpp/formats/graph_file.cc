@@ -3,9 +3,12 @@
 #include "client/cpp/formats/graph_file.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/formats/edge_lines.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
@@ -42,6 +45,7 @@ absl::Status CheckIsNoOther(std::string_view bytes, const std::string& path) {
 absl::Status CheckOnlyEdgeLists(const std::string& path, const GraphFileOptions& options) {
   if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
   if (options.titles != Titles::kAuto) return FileError(path, 0, "--titles goes with edge lists only");
+  if (options.comments != Comments::kAuto) return FileError(path, 0, "--comments goes with edge lists only");
   return absl::OkStatus();
 }
 
@@ -105,6 +109,28 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
   return file;
 }
 
+// A title, or words where the next line has a number, or the number that pandas makes up where there was no title.
+bool LooksLikeTitle(const std::string& first, const std::string& second) {
+  static constexpr std::string_view kWords[] = {"id",   "ids",   "node",  "nodes", "node_id", "nodeid",
+                                                "name", "names", "label", "key",   "index",   "user_id"};
+  const std::string lower = absl::AsciiStrToLower(first);
+  if (IsEdgeTitle(lower) || std::find(std::begin(kWords), std::end(kWords), lower) != std::end(kWords)) return true;
+  int64_t number;
+  return ParseInt(second, &number) ? !ParseInt(first, &number) : first == "0";
+}
+
+// A title among the ids would be a node that nobody has.
+absl::Status CheckFirstId(const IdMap& ids, const Edges& edges, const std::string& path) {
+  if (ids.size() < 2 || !LooksLikeTitle(ids.IdOf(0), ids.IdOf(1))) return absl::OkStatus();
+  for (const std::vector<int64_t>* side : {&edges.sources, &edges.targets}) {
+    if (std::find(side->begin(), side->end(), 0) != side->end()) return absl::OkStatus();
+  }
+  return FileError(
+      path, ids.header().empty() ? 1 : 2,
+      absl::StrCat("is it a title or an id? ", Shown(ids.IdOf(0)),
+                   " stands in no edge: --ids_title yes skips the line, --ids_title no takes it as an id"));
+}
+
 absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::string& text, GraphFormat format,
                                        const GraphFileOptions& options, const std::optional<Features>& features) {
   if (format == GraphFormat::kMatrixMarket) {
@@ -119,19 +145,25 @@ absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::strin
   CLIENT_RETURN_IF_ERROR(CheckOnlyMatrices(path, options));
   EdgeListOptions list;
   list.titles = options.titles;
+  list.comments = options.comments;
   list.node_count = options.node_count;
   if (features) list.feature_rows = features->rows;
-  std::optional<IdMap> ids;
-  if (!options.ids_path.empty()) {
-    CLIENT_ASSIGN_OR_RETURN(ids, IdMap::Load(options.ids_path));
-    list.ids = &*ids;
-  }
-  return ParseEdgeList(text, path, list);
+  if (options.ids_path.empty()) return ParseEdgeList(text, path, list);
+  const bool titled = options.ids_title == Titles::kYes;
+  CLIENT_ASSIGN_OR_RETURN(const IdMap ids, IdMap::Load(options.ids_path, titled));
+  list.ids = &ids;
+  CLIENT_ASSIGN_OR_RETURN(EdgeFile file, ParseEdgeList(text, path, list));
+  if (options.ids_title == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstId(ids, file.edges, options.ids_path));
+  if (titled) file.notes.push_back(absl::StrCat("the first line of ", options.ids_path, " was taken as a title"));
+  return file;
 }
 
 }  // namespace
 
 absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFileOptions& options) {
+  if (options.ids_title != Titles::kAuto && options.ids_path.empty()) {
+    return absl::InvalidArgumentError("--ids_title is of the file of --ids, and goes with it");
+  }
   GraphData graph;
   if (!options.features_path.empty()) {
     CLIENT_ASSIGN_OR_RETURN(graph.features, ReadFeatures(options.features_path));
@@ -163,7 +195,7 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
                            "the rows, those without an edge too)"
                          : absl::StrCat(", as many as ", options.ids_path, " lists",
                                         file.node_count == graph.features->rows + 1
-                                            ? " (its first line counts: titles do not belong there)"
+                                            ? " (its first line counts; --ids_title yes skips it)"
                                             : "")));
   }
   graph.notes = std::move(file.notes);

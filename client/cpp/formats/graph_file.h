@@ -53,8 +53,12 @@ struct GraphFileOptions {
   std::string features_path;
   // Ids in order of node (edge lists only); empty: none.
   std::string ids_path;
-  // Of an edge list's first line.
+  // Whether the first line of `ids_path` is a title. kAuto: it is not; but where it may be one, and stands in no edge,
+  // it is refused rather than made a node.
+  Titles ids_title = Titles::kAuto;
+  // Of an edge list's first line, and of its lines that begin with '#' or '%'.
   Titles titles = Titles::kAuto;
+  Comments comments = Comments::kAuto;
   std::optional<int64_t> node_count;
   bool undirected = false;
   MatrixRows matrix_rows = MatrixRows::kTarget;

@@ -57,7 +57,7 @@ absl::StatusOr<IdMap> IdMap::FromIds(std::vector<std::string> ids) {
   return map;
 }
 
-absl::StatusOr<IdMap> IdMap::Load(const std::string& path) {
+absl::StatusOr<IdMap> IdMap::Load(const std::string& path, bool titled) {
   CLIENT_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   CLIENT_RETURN_IF_ERROR(CheckText(text, path));
   IdMap map;
@@ -69,6 +69,11 @@ absl::StatusOr<IdMap> IdMap::Load(const std::string& path) {
     if (lines.number() == 1 && line.substr(0, kIdMapHeader.size()) == kIdMapHeader) {
       map.header_ = std::string(line.substr(kIdMapHeader.size()));
       first_line = 2;
+      continue;
+    }
+    if (titled) {
+      titled = false;
+      ++first_line;
       continue;
     }
     CLIENT_ASSIGN_OR_RETURN(const std::string id, ReadId(line, path, lines.number(), &fields));

@@ -23,9 +23,10 @@ class IdMap {
  public:
   // Node i is ids[i]. INVALID_ARGUMENT: an id is empty, holds a line break, or stands twice.
   static absl::StatusOr<IdMap> FromIds(std::vector<std::string> ids);
-  // Reads a file as Save writes it; lines may end with CR LF. INVALID_ARGUMENT, with file and line: a line is empty or
-  // holds several columns, an id stands twice, or this is no text (CheckText).
-  static absl::StatusOr<IdMap> Load(const std::string& path);
+  // Reads a file as Save writes it; lines may end with CR LF. `titled`: the first line (after the header) is no id and
+  // is left out. INVALID_ARGUMENT, with file and line: a line is empty or holds several columns, an id stands twice, or
+  // this is no text (CheckText).
+  static absl::StatusOr<IdMap> Load(const std::string& path, bool titled = false);
 
   // Writes the ids, in double quotes where they have to be; `header` becomes the first line after kIdMapHeader.
   absl::Status Save(const std::string& path, std::string_view header) const;

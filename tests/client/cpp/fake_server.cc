@@ -165,6 +165,14 @@ class FakeGraphs final : public v1::GraphService::Service {
       graph.set_reorder(spec.reorder());
       graph.set_ids_digest(spec.ids_digest());
       graph.set_order("none");
+      graph.clear_stages();
+      graph.add_stages()->set_stage("renumber");
+      graph.mutable_stages(0)->set_seconds(2);
+      graph.mutable_profile()->set_window(1024);
+      graph.clear_feature_sets();
+      for (const v1::TensorSpec& tensor : spec.tensors()) {
+        if (tensor.name() == "x" || tensor.name() == "x_values") graph.add_feature_sets()->set_name("default");
+      }
       graph.set_state(state_->faults.fail_preparation ? v1::Graph::STATE_FAILED : v1::Graph::STATE_READY);
       if (state_->faults.fail_preparation) {
         graph.set_error_code(3);
@@ -273,9 +281,10 @@ class FakeGraphs final : public v1::GraphService::Service {
     Note(context);
     std::string id;
     v1::UploadFeaturesSpec spec;
+    const auto make = [&] { state_->graphs[spec.graph()].add_feature_sets()->set_name(spec.name()); };
     const grpc::Status status = Receive<v1::UploadFeaturesRequest>(
         reader, state_, "feature set",
-        +[](const v1::UploadFeaturesSpec& spec) -> const std::string& { return spec.name(); }, &spec, &id, [] {});
+        +[](const v1::UploadFeaturesSpec& spec) -> const std::string& { return spec.name(); }, &spec, &id, make);
     response->mutable_feature_set()->set_graph(spec.graph());
     response->mutable_feature_set()->set_name(spec.name());
     response->mutable_feature_set()->set_feature_count(spec.feature_count());
@@ -419,6 +428,20 @@ class FakeCapabilities final : public v1::ServerService::Service {
     v1::Limit* limit = reply->add_limits();
     limit->set_name("max_chunk_bytes");
     limit->set_value(64);
+    return grpc::Status::OK;
+  }
+
+  // One step, run over the full graph never and over receptive fields a hundred times.
+  grpc::Status Explain(grpc::ServerContext*, const v1::ExplainRequest*, v1::ExplainResponse* plan) override {
+    v1::PlanStep* const step = plan->add_steps();
+    step->set_operation("aggregate");
+    step->set_kernel("simd_rows");
+    step->set_field_run_count(100);
+    step->set_field_mean_seconds(2e-6);
+    v1::Refusal* const refusal = step->add_refusals();
+    refusal->set_kernel("narrow");
+    refusal->set_reason("only width 4");
+    plan->add_decisions("nothing was rewritten");
     return grpc::Status::OK;
   }
 };

@@ -8,10 +8,21 @@
 #include <thread>
 #include <vector>
 
-#include "tests/engine/plan/field_testing.h"
+#include "engine/reorder/order.h"
 
 namespace vicinal::testing {
 namespace {
+
+// What is freed may be freed by any thread.
+class AnyThreadsAccount final : public MemoryAccount {
+ public:
+  Status Reserve(int64_t bytes) override {
+    held += bytes;
+    return OkStatus();
+  }
+  void Release(int64_t bytes) override { held -= bytes; }
+  std::atomic<int64_t> held{0};
+};
 
 class FieldRoomTest : public ::testing::Test {
  protected:
@@ -30,7 +41,7 @@ class FieldRoomTest : public ::testing::Test {
   }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
-  TestAccount account_;
+  AnyThreadsAccount account_;
   std::atomic<int64_t> largest_{0};
   FieldRoom room_{device_.get(), &account_, [this] { return largest_.load(); }};
 };

@@ -149,7 +149,7 @@ TEST(TuningTableTest, KeysThatDifferInAnythingAreApart) {
   table.Note(work);
   table.Note(Work(16, "max"));
   EXPECT_EQ(table.Records().size(), 4);
-  EXPECT_EQ(Describe(work.key), "aggregate sum, width 16, per_edge weights, bfloat16");
+  EXPECT_EQ(Describe(work.key), "aggregate sum, width 16, weights per_edge, bfloat16");
 }
 
 }  // namespace

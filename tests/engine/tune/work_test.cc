@@ -19,13 +19,13 @@ TEST(TuningWorkTest, ProblemsAndKeysAgreeBothWays) {
   aggregate.width = 6;
   aggregate.storage = Storage::kFloat16;
   const TuningKey key = KeyOf(aggregate, EdgeWeights::kPerSource);
-  EXPECT_EQ(Describe(key), "aggregate mean, width 6, per_source weights, float16");
+  EXPECT_EQ(Describe(key), "aggregate mean, width 6, weights per_source, float16");
   EXPECT_EQ(KeyOf(AggregateProblemOf(key, 3, 4, 5), key.weights), key);
   EXPECT_TRUE(AggregateProblemOf(key, 3, 4, 5).weighted);
 
   const AttentionProblem attention = {AttentionKind::kGatV2, 3, 4, 5, 2, 8, false};
   const TuningKey heads = KeyOf(attention, EdgeWeights::kNone);
-  EXPECT_EQ(Describe(heads), "attention gatv2, 2 x width 8 averaged");
+  EXPECT_EQ(Describe(heads), "attention gatv2, width 8 x 2 heads, averaged");
   EXPECT_EQ(KeyOf(AttentionProblemOf(heads, 3, 4, 5), heads.weights), heads);
 }
 

@@ -89,6 +89,21 @@ TEST(AnswersTest, TextShowsTheFirstRows) {
   EXPECT_THAT(kept.str(), HasSubstr("... 15 more\n"));
 }
 
+TEST(AnswersTest, TitlesOfSeveralClassesAreNoClassNumbers) {
+  Answer answer;
+  std::vector<int32_t> classes(23);
+  for (int32_t k = 0; k < 23; ++k) classes[static_cast<size_t>(k)] = k;
+  ASSERT_TRUE(answer.Add(Piece(0, classes, 23)).ok());
+  std::ostringstream out;
+  PrintAnswer(
+      answer, "node", [](int64_t) { return "n"; }, "", out);
+  for (const char* title :
+       {"node  1st class   score  2nd class   score  3rd class   score  4th class   score", "11th class", "12th class",
+        "13th class", "20th class", "21st class", "22nd class", "23rd class"}) {
+    EXPECT_THAT(out.str(), HasSubstr(title));
+  }
+}
+
 TEST(AnswersTest, FilesKeepAllRows) {
   Answer answer;
   ASSERT_TRUE(answer.Add(Piece(0, {1, 2, 3})).ok());

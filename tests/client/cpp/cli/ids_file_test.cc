@@ -12,6 +12,7 @@
 namespace vicinal::client::cli {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using Nodes = std::vector<int64_t>;
 
@@ -74,7 +75,12 @@ TEST(ParseNodesTest, IdsWithCommasAndQuotes) {
   EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:2: the field that begins with"));
   ASSERT_TRUE(WriteFile(Path("own.txt"), "ann\rann\r").ok());
   EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:1: holds a carriage return"));
-  EXPECT_THAT(IdsFileError("Doe,ann", ids), HasSubstr("'Doe' is not among the ids"));
+  EXPECT_THAT(
+      IdsFileError("Doe, John,ann", ids),
+      HasSubstr("'Doe' is not among the ids of the graph; an id that holds a comma stands in double quotes, as in "
+                "\"Doe, John\",ann"));
+  EXPECT_THAT(IdsFileError("\"Doe, Jim\",ann", ids), EndsWith("'Doe, Jim' is not among the ids of the graph"));
+  EXPECT_THAT(IdsFileError("Doe", ids), EndsWith("'Doe' is not among the ids of the graph"));
 }
 
 TEST(IdsFileTest, NothingOfTheUsersIsOverwritten) {

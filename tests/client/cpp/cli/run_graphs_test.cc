@@ -15,6 +15,7 @@ namespace vicinal::client::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1 0.5\n1 2 1\n").ok());
@@ -113,6 +114,23 @@ TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   EXPECT_THAT(err(), HasSubstr("edge lists only"));
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --mtx_rows source"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("e.txt: --mtx_rows goes with MatrixMarket files only"));
+}
+
+TEST_F(RunTest, CommentsAreNotGuessedAndMayBeSaid) {
+  ASSERT_TRUE(WriteFile("e.csv", "ann,bob\n#9af,ann\nbob,#9af\n").ok());
+  EXPECT_EQ(Vicinal("graph upload e.csv --name g"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("e.csv:2: is it a comment or an edge between '#9af' and 'ann'?"));
+  EXPECT_TRUE(server_.seen().chunks.empty());
+  ASSERT_EQ(Vicinal("graph upload e.csv --name g --comments no"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("3 nodes, 3 edges"));
+  EXPECT_THAT(*ReadFile("g.ids.txt"), HasSubstr("\n#9af\n"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes #9af"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
+  ASSERT_EQ(Vicinal("graph upload e.csv --name h --comments yes"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("1 line that begins with '#' or '%' was skipped as comments (line 2; "));
+  EXPECT_EQ(Vicinal("graph upload e.csv --name g --comments maybe"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --comments no"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--comments goes with edge lists only"));
 }
 
 TEST_F(RunTest, EveryOrderCanBeAskedFor) {
@@ -284,6 +302,37 @@ TEST_F(RunTest, AReplaceThatFailsIsAnErrorAndKeepsTheIds) {
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitRefused);
   EXPECT_THAT(err(), HasSubstr("graph 'g' was not replaced, version 1 goes on serving: edge 7 points to node 99"));
   EXPECT_EQ(*ReadFile("g.ids.txt"), ids);
+}
+
+TEST_F(RunTest, FeatureSetsAreNotDroppedUnasked) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({0, 1, 2}, {3, 1})).ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --drop_features"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--drop_features goes with --replace or --if_version"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --x x.npy --replace"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("went with it"))) << "nothing was there";
+  ASSERT_EQ(Vicinal("features upload x.npy --graph g --name half"), kExitOk) << err();
+  for (const char* replace : {"--replace", "--if_version 1"}) {
+    const int finishes = server_.seen().finishes;
+    EXPECT_EQ(Vicinal(std::string("graph upload e.txt --name g ") + replace), kExitUsage);
+    EXPECT_THAT(err(), HasSubstr("graph 'g' has feature sets 'default', 'half', which a replace drops"));
+    EXPECT_THAT(err(), HasSubstr("--x FILE brings them along, --drop_features goes without"));
+    EXPECT_EQ(server_.seen().finishes, finishes) << "nothing is sent";
+  }
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --x x.npy"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("note: feature set 'half' of version 1 went with it\n"));
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --x x.npy"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("went with it"))) << "the new default takes its place";
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --drop_features --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["notes"].dump(), R"(["feature set 'default' of version 3 went with it"])");
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitOk) << err();
+}
+
+TEST_F(RunTest, WhereTheGraphCannotBeLookedAtItIsNotReplaced) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  server_.faults().busy_calls = 1000;
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitUnavailable);
+  EXPECT_EQ(server_.seen().finishes, 0);
 }
 
 TEST_F(RunTest, MarkedMatrixMarketIsRecognised) {

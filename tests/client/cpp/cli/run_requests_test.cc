@@ -173,6 +173,50 @@ TEST_F(RunTest, FeaturesOfTheRequest) {
   EXPECT_THAT(err(), HasSubstr("--features and --feature_set exclude each other"));
   ASSERT_EQ(Vicinal("features upload x.npy --graph g --name daily"), kExitOk) << err();
   EXPECT_EQ(server_.Uploaded("x").size(), 16u);
+  ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({1, 2, 3, 4}, {4, 1})).ok());
+  const int finishes = server_.seen().finishes;
+  EXPECT_EQ(Vicinal("features upload x.npy --graph g --name daily --replace"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("x.npy: the features have 4 rows, but graph 'g' has 2 nodes"));
+  EXPECT_EQ(server_.seen().finishes, finishes);
+  EXPECT_EQ(Vicinal("features upload x.npy --graph nobody --name daily"), kExitNotFound);
+}
+
+TEST_F(RunTest, WhatFewAskForIsShownWhenAskedFor) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("prepared in 2.00 s; 'vicinal graph get g' shows the stages and the graph's profile\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("window of 1024")));
+  for (const char* line : {"graph get g", "graph explain g", "graph explain g --model m --verbose"}) {
+    ASSERT_EQ(Vicinal(line), kExitOk) << err();
+    EXPECT_THAT(out(), HasSubstr("renumber  2.00 s\n")) << line;
+    EXPECT_THAT(out(), HasSubstr("window of 1024")) << line;
+  }
+  EXPECT_THAT(out(), HasSubstr("kernels that refused:\n  step 0: narrow: only width 4\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("--verbose shows")));
+  ASSERT_EQ(Vicinal("graph explain g --model m"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("window of 1024")));
+  EXPECT_THAT(out(), Not(HasSubstr("refused:")));
+  EXPECT_THAT(out(), HasSubstr("simd_rows"));
+  EXPECT_THAT(out(), HasSubstr("0 + 100  - + 2 us"));
+  EXPECT_THAT(out(),
+              HasSubstr("runs, mean time: over the full graph + over receptive fields (of requests for few nodes); "
+                        "-: none yet\n"));
+  EXPECT_THAT(out(), HasSubstr("nothing was rewritten"));
+  EXPECT_THAT(out(), HasSubstr("--verbose shows the graph's profile"));
+  EXPECT_EQ(Vicinal("graph explain g --verbose"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--verbose is of the plan, and goes with --model MODEL"));
+}
+
+TEST_F(RunTest, NamesAreCheckedAndShown) {
+  for (const char* line :
+       {"classify --graph G --model m", "embed --graph g --model G", "graph get G", "graph tune G --show",
+        "graph explain g --model G", "features list --graph G", "features delete G --graph g",
+        "classify --graph g --model m --feature_set G", "model delete G"}) {
+    EXPECT_EQ(Vicinal(line), kExitUsage) << line;
+    EXPECT_THAT(err(), HasSubstr(" 'G' does not match [a-z0-9][a-z0-9._-]{0,62}\n")) << line;
+  }
+  EXPECT_EQ(Vicinal("classify --graph G --model m"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("vicinal: --graph 'G' does not match"));
 }
 
 TEST_F(RunTest, SmallGraphsAreCutIntoBatches) {

@@ -35,7 +35,8 @@ TEST(EdgeListTest, PlainNumbersStay) {
   EXPECT_THAT(file.edges.weights, IsEmpty());
   EXPECT_EQ(file.node_count, 3);
   EXPECT_FALSE(file.ids);
-  EXPECT_THAT(file.notes, ElementsAre("2 lines that begin with '#' or '%' were skipped as comments"));
+  EXPECT_THAT(file.notes, ElementsAre("2 lines that begin with '#' or '%' were skipped as comments (lines 1, 2; "
+                                      "--comments no takes them as edges)"));
   EXPECT_THAT(Parse("0 1\n\n1 2\n").notes, IsEmpty());
 }
 
@@ -83,7 +84,7 @@ TEST(EdgeListTest, ATextAfterManyNumbersStartsAgain) {
   EXPECT_EQ(file.edges.weights.size(), 51u);
   EXPECT_EQ(file.node_count, 52);
   ASSERT_EQ(file.notes.size(), 2u);
-  EXPECT_EQ(file.notes[0], "2 lines that begin with '#' or '%' were skipped as comments") << "each counts once";
+  EXPECT_THAT(file.notes[0], HasSubstr("2 lines that begin with '#' or '%' were skipped")) << "each counts once";
 }
 
 TEST(EdgeListTest, LeadingZerosAreTexts) {
@@ -215,11 +216,95 @@ TEST(EdgeListTest, TitlesAsTheUserSays) {
   EXPECT_EQ(Parse("who whom\na b\n", given).edges.size(), 1);
 }
 
-TEST(EdgeListTest, IdsThatLookLikeCommentsAreQuotedBetweenCommas) {
-  const EdgeFile file = Parse("\"#tag\",ann\n#tag,bob\nann,\"#tag\"\n");
+TEST(EdgeListTest, CommentsBeforeTheFirstEdge) {
+  for (const char* text :
+       {"# Directed graph: web.txt\n# Nodes: 3 Edges: 2\n# FromNodeId\tToNodeId\n0\t1\n1\t2\n",
+        "#source,target\nann,bob\nbob,carl\n", "% sym unweighted\n% 2 3 3\n1 2 0.5\n2 3 1\n", "#7,8\n1,2\n2,8\n"}) {
+    const EdgeFile file = Parse(text);
+    EXPECT_EQ(file.edges.size(), 2) << text;
+    EXPECT_THAT(file.notes[0], HasSubstr("skipped as comments (line")) << text;
+  }
+  EXPECT_THAT(Parse("# a\n# b\n# c\n# d\n0 1\n").notes[0], HasSubstr("4 lines that begin with '#' or '%' were skipped "
+                                                                     "as comments (lines 1, 2, 3, ...; "));
+  EXPECT_THAT(Error("#a,#b\n#b,#c\n"),
+              HasSubstr("f.txt: holds no edges: all lines begin with '#' or '%'; --comments no"));
+}
+
+// csv.writer(file).writerows([("#9af", "ann"), ...]) puts no quotes around what begins with '#'.
+TEST(EdgeListTest, WhatMayBeAnEdgeIsNotTakenForAComment) {
+  for (const char* text : {"ann,bob\r\nbob,carl\r\n#9af,ann\r\n", "source,target\nann,bob\n%9af,ann\n",
+                           "source,target\n\n#9af,ann\nann,bob\n", "1,2\n2,3\n#9af,1\n", "1 2\n2 3\n#9af 1\n",
+                           "ann,bob,1\nbob,carl,2\n #9af,ann,3\n"}) {
+    EXPECT_THAT(Error(text), HasSubstr("f.txt:3: is it a comment or an edge between '")) << text;
+    EXPECT_THAT(Error(text), HasSubstr("--comments no, which takes no line as a comment; where it is a comment, say "
+                                       "--comments yes"))
+        << text;
+    EdgeListOptions yes, no;
+    yes.comments = Comments::kYes;
+    no.comments = Comments::kNo;
+    EXPECT_EQ(Parse(text, yes).edges.size() + 1, Parse(text, no).edges.size()) << text;
+    EXPECT_THAT(Parse(text, yes).notes[0], HasSubstr("(line 3; ")) << text;
+  }
+  EXPECT_THAT(Error("ann,bob\n#9af,ann\n"),
+              HasSubstr("between '#9af' and 'ann'? Where it is an edge, put such an id in "
+                        "double quotes, or say --comments no"));
+  EXPECT_THAT(Error("ann bob\n#9af ann\n"), HasSubstr("Where it is an edge, say --comments no"))
+      << "between spaces quotes are characters like any";
+  // Before the first edge an id that stands in an edge, too, tells.
+  for (const char* text : {"#9af,ann\n#7cb,#9af\nann,bob\n", "#9af,bob\n#7cb,carl\nann,#9af\n"}) {
+    EXPECT_THAT(Error(text), HasSubstr("f.txt:1: is it a comment or an edge between '#9af' and '")) << text;
+  }
+  EXPECT_THAT(Error("ann,bob\n# first, second\nbob,carl\n"), HasSubstr("f.txt:2: is it a comment or an edge"));
+}
+
+TEST(EdgeListTest, CommentsThatAreNoEdgesStayComments) {
+  const EdgeFile file = Parse("ann,bob\n# a note\n% one, two, three, four\n#\nbob,\"#tag\"\n\"#tag\",ann\n# end");
+  EXPECT_EQ(file.edges.size(), 3);
+  EXPECT_EQ(file.ids->NodeOf("#tag"), 2);
+  EXPECT_THAT(file.notes[0],
+              HasSubstr("4 lines that begin with '#' or '%' were skipped as comments (lines 2, 3, 4, ..."));
+  EXPECT_EQ(Parse("\"#tag\",ann\n\"#tag\",\"%\"\n").edges.size(), 2);
+  EXPECT_EQ(Parse("ann,bob\n#a, \"open\n").edges.size(), 1) << "what cannot be split is no edge";
+}
+
+TEST(EdgeListTest, CommentsAsTheUserSays) {
+  EdgeListOptions no;
+  no.comments = Comments::kNo;
+  const EdgeFile file = Parse("#9af,#7cb\n\n#7cb,ann\n", no);
   EXPECT_EQ(file.edges.size(), 2);
-  EXPECT_EQ(file.ids->IdOf(0), "#tag");
-  EXPECT_THAT(file.notes[0], HasSubstr("1 line that begins with '#' or '%' was skipped"));
+  EXPECT_EQ(file.ids->NodeOf("#9af"), 0);
+  EXPECT_EQ(file.notes.size(), 1u) << "nothing was skipped";
+  EXPECT_THAT(Error("0 1\n# a note\n", no), HasSubstr("f.txt:2: 3 columns"));
+  EXPECT_THAT(Error("#source,target\n#9af,ann\nann,bob\n", no), HasSubstr("f.txt:1: is it column titles or an edge?"));
+  // Given ids tell which line before the first edge is one.
+  const auto ids = IdMap::FromIds({"#9af", "ann", "bob"});
+  EdgeListOptions given;
+  given.ids = &*ids;
+  EXPECT_THAT(Error("#9af,bob\nann,bob\n", given), HasSubstr("f.txt:1: is it a comment or an edge"));
+  EXPECT_EQ(Parse("#from,bob\nann,bob\n", given).edges.size(), 1);
+  given.comments = Comments::kNo;
+  EXPECT_EQ(Parse("#9af,bob\nann,bob\n", given).edges.size(), 2);
+}
+
+// Each id is kept whole until the end, those that were put together from a quoted field, too.
+TEST(EdgeListTest, ManyIdsWithQuotes) {
+  std::string text;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 100; ++i) {
+      text += "\"the \"\"" + std::to_string(i) + "\"\" of a long name that needs memory of its own\",end\n";
+    }
+  }
+  const EdgeFile file = Parse(text);
+  EXPECT_EQ(file.edges.size(), 200);
+  EXPECT_EQ(file.node_count, 101);
+  EXPECT_EQ(file.edges.sources[7], file.edges.sources[107]);
+}
+
+TEST(EdgeListTest, TitlesThatPandasCounts) {
+  EXPECT_THAT(Error("0,1\nann,bob\nbob,carl\n"),
+              HasSubstr("f.txt:1: is it column titles or an edge? '0' and '1' stand"));
+  EXPECT_THAT(Error("0,1,2\nann,bob,0.5\nbob,carl,1\n"), HasSubstr("--titles yes skips the line"));
+  EXPECT_EQ(Parse("0,1\n1,ann\n").edges.size(), 2);
 }
 
 TEST(EdgeListTest, NumberOfNodesMakesIdsNumbers) {

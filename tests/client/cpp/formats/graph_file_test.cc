@@ -120,14 +120,57 @@ TEST(GraphFileTest, TitlesInAFileOfIdsAreGuessedAt) {
   GraphFileOptions options;
   options.features_path = ::testing::TempDir() + "/graph_file_test_x2.npy";
   ASSERT_TRUE(WriteNpy(options.features_path, MakeArray<float>({1, 2}, {2, 1})).ok());
-  options.ids_path = Temp("titled.csv", "id\n\"Doe, John\"\nann\n");
+  options.ids_path = Temp("titled.csv", "who\n\"Doe, John\"\nann\n");
   EXPECT_THAT(GraphFileError(Temp("pairs.csv", "\"Doe, John\",ann\n"), options),
               HasSubstr("2 rows, but the graph has 3 nodes, as many as " + options.ids_path +
-                        " lists (its first line counts: titles do not belong there)"));
+                        " lists (its first line counts; --ids_title yes skips it)"));
   options.ids_path = Temp("untitled.csv", "\"Doe, John\"\nann\n");
   const auto graph = ReadGraphFile(Temp("pairs.csv", "\"Doe, John\",ann\n"), options);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(ToInts(graph->edge_index).value(), (std::vector<int64_t>{0, 1}));
+}
+
+// pandas.Series(ids).to_csv("ids.txt", index=False) writes a title, "0" where the series has no name.
+TEST(GraphFileTest, ATitleInAFileOfIdsIsNoNode) {
+  const std::string edges = Temp("titles_edges.txt", "ann bob\nbob carl\n");
+  GraphFileOptions options, yes, no;
+  yes.ids_title = Titles::kYes;
+  no.ids_title = Titles::kNo;
+  for (const char* title : {"id", "NODE_ID", "Name", "source", "0", "\"id\""}) {
+    for (GraphFileOptions* each : {&options, &yes, &no}) {
+      each->ids_path = Temp("titles_ids.txt", title + std::string("\nann\nbob\ncarl\nlonely\n"));
+    }
+    const std::string error = GraphFileError(edges, options);
+    EXPECT_THAT(error, HasSubstr("titles_ids.txt:1: is it a title or an id? '")) << title;
+    EXPECT_THAT(error,
+                HasSubstr("stands in no edge: --ids_title yes skips the line, --ids_title no takes it as an id"));
+    const auto skipped = ReadGraphFile(edges, yes), taken = ReadGraphFile(edges, no);
+    ASSERT_TRUE(skipped.ok() && taken.ok()) << skipped.status() << taken.status();
+    EXPECT_EQ(skipped->node_count, 4);
+    EXPECT_EQ(skipped->ids->IdOf(0), "ann");
+    EXPECT_THAT(skipped->notes.back(), HasSubstr("titles_ids.txt was taken as a title"));
+    EXPECT_EQ(taken->node_count, 5);
+  }
+  options.ids_path = Temp("titles_ids.txt", "person\n7\n9\n");
+  EXPECT_THAT(GraphFileError(Temp("titles_numbers.txt", "7 9\n"), options), HasSubstr("or an id? 'person'"));
+  options.ids_path = Temp("titles_ids.txt", "# vicinal ids: of friends\nid\nann\nbob\ncarl\n");
+  EXPECT_THAT(GraphFileError(edges, options), HasSubstr("titles_ids.txt:2: is it a title"));
+  yes.ids_path = Temp("titles_ids.txt", "id\nann\nann\n");
+  EXPECT_THAT(GraphFileError(edges, yes), HasSubstr("titles_ids.txt:3: the id 'ann' stands on line 2 already"));
+  yes.ids_path = Temp("titles_ids.txt", "id\n");
+  EXPECT_THAT(GraphFileError(edges, yes), HasSubstr("holds no ids"));
+  yes.ids_path.clear();
+  EXPECT_EQ(GraphFileError(edges, yes), "--ids_title is of the file of --ids, and goes with it");
+}
+
+TEST(GraphFileTest, AFirstIdThatIsAWordOfTitlesMayBeOne) {
+  GraphFileOptions options;
+  options.ids_path = Temp("words_ids.txt", "name\nann\nbob\n");
+  EXPECT_TRUE(ReadGraphFile(Temp("words.txt", "ann name\nname bob\n"), options).ok()) << "an edge names it";
+  options.ids_path = Temp("words_ids.txt", "lonely\nann\nbob\n");
+  EXPECT_TRUE(ReadGraphFile(Temp("words.txt", "ann bob\n"), options).ok()) << "no such word";
+  options.ids_path = Temp("words_ids.txt", "0\n1\n2\n");
+  EXPECT_TRUE(ReadGraphFile(Temp("words.txt", "1 2\n"), options).ok()) << "a number among numbers";
 }
 
 TEST(GraphFileTest, FilesThatAreNoGraphAreRecognised) {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each line of a text edge list is: an edge, column titles, a comment or nothing; and the fields of an edge. What
+// may be an edge is never passed over in silence: ids that begin with '#' or '%' are common, and most programs that
+// write CSV put no quotes around them.
+#ifndef VICINAL_CLIENT_CPP_FORMATS_EDGE_LINES_H_
+#define VICINAL_CLIENT_CPP_FORMATS_EDGE_LINES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/formats/edge_list.h"
+#include "client/cpp/formats/status_macros.h"
+#include "client/cpp/formats/text.h"
+
+namespace vicinal::client {
+
+struct EdgeLayout {
+  char separator = ' ';
+  size_t columns = 0;
+  int64_t first_line = 0;     // that is an edge or titles
+  int64_t title_line = 0;     // that line, or 0: none
+  bool target_first = false;  // as the titles have it
+};
+
+// Whether the word is one that titles of an edge list use: "source", "dst", ... in letters of either case.
+bool IsEdgeTitle(std::string_view word);
+
+// The lines of a file, as often as they are read. `text` and `path` must outlive it.
+class EdgeLines {
+ public:
+  // Finds the layout by the first line or two. INVALID_ARGUMENT with file and line.
+  static absl::StatusOr<EdgeLines> Open(std::string_view text, const std::string& path, Titles titles,
+                                        Comments comments);
+
+  const std::string& path() const { return *path_; }
+  const EdgeLayout& layout() const { return layout_; }
+  // How many lines the last ForEach passed over as comments, without empty ones, and the first of them.
+  int64_t comment_count() const { return comment_count_; }
+  const std::vector<int64_t>& first_comments() const { return first_comments_; }
+
+  // Calls visit(line, source, target) -> Status for each edge and collects the weights.
+  template <class Visit>
+  absl::Status ForEach(std::vector<float>* weights, Visit visit) {
+    comment_count_ = 0;
+    first_comments_.clear();
+    LineReader lines(text_);
+    std::string_view line;
+    LineFields split;
+    const std::vector<std::string_view>& fields = split.values;
+    while (lines.Next(&line)) {
+      bool passed_over;
+      CLIENT_RETURN_IF_ERROR(PassOver(line, lines.number(), &passed_over));
+      if (passed_over) continue;
+      CLIENT_RETURN_IF_ERROR(Split(line, lines.number(), &split));
+      CLIENT_RETURN_IF_ERROR(Check(line, fields, lines.number(), weights));
+      const size_t source = layout_.target_first ? 1 : 0;
+      CLIENT_RETURN_IF_ERROR(visit(lines.number(), fields[source], fields[1 - source]));
+    }
+    return absl::OkStatus();
+  }
+
+  // Refuses a comment before the first edge that has as many columns as an edge and for whose first two fields
+  // is_edge(first, second) holds. For Comments::kAuto only: where the user said what they are there is nothing to ask.
+  template <class IsEdge>
+  absl::Status CheckFirstComments(IsEdge is_edge) const {
+    LineReader lines(text_);
+    std::string_view line;
+    LineFields fields;
+    while (comments_ == Comments::kAuto && lines.Next(&line) && lines.number() < layout_.first_line) {
+      if (!HasColumnsOfAnEdge(line, &fields) || !is_edge(fields.values[0], fields.values[1])) continue;
+      return CommentOrEdge(fields.values, lines.number());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  EdgeLines(std::string_view text, const std::string& path, Comments comments)
+      : text_(text), path_(&path), comments_(comments) {}
+
+  absl::Status FindLayout(Titles titles);
+  // Whether the line is no edge, with a note of it where it is a comment.
+  absl::Status PassOver(std::string_view line, int64_t number, bool* passed_over);
+  // The fields of a line, and what is wrong with its quotes told by file and line.
+  absl::Status Split(std::string_view line, int64_t number, LineFields* fields) const;
+  // The shape of a line, and its weight.
+  absl::Status Check(std::string_view text, const std::vector<std::string_view>& fields, int64_t line,
+                     std::vector<float>* weights) const;
+  absl::Status AddWeight(std::string_view field, int64_t line, std::vector<float>* weights) const;
+  bool IsComment(std::string_view trimmed) const;
+  bool HasColumnsOfAnEdge(std::string_view line, LineFields* fields) const;
+  absl::Status CommentOrEdge(const std::vector<std::string_view>& fields, int64_t line) const;
+
+  std::string_view text_;
+  const std::string* path_;
+  Comments comments_;
+  EdgeLayout layout_;
+  int64_t comment_count_ = 0;
+  std::vector<int64_t> first_comments_;
+};
+
+}  // namespace vicinal::client
+
+#endif  // VICINAL_CLIENT_CPP_FORMATS_EDGE_LINES_H_
