@@ -95,6 +95,8 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
     held.requests = use.requests;
     return held;
   };
+  // What a reservation drops to have room stays dropped when it is let go.
+  options.give_way = [&engine](int64_t bytes) { engine.Hold(bytes, "an upload").status().IgnoreError(); };
   options.clock = clock;
   return options;
 }

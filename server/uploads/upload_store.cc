@@ -57,8 +57,18 @@ UploadStore::~UploadStore() = default;
 Status UploadStore::CheckRoom(std::string_view what, int64_t bytes, bool replace) const {
   if (options_.budget_bytes <= 0) return OkStatus();
   if (bytes > options_.budget_bytes) return OverBudget(what, bytes, options_.budget_bytes);
-  HeldBytes held = options_.held_bytes ? options_.held_bytes() : HeldBytes();
-  held.uploads += held_bytes_.load();
+  const auto all = [this] {
+    HeldBytes held = options_.held_bytes ? options_.held_bytes() : HeldBytes();
+    held.uploads += held_bytes_.load();
+    return held;
+  };
+  HeldBytes held = all();
+  // Only where it may suffice: what gives way is work to have again.
+  const int64_t missing = held.total() + bytes - options_.budget_bytes;
+  if (missing > 0 && held.plans + held.requests >= missing && options_.give_way) {
+    options_.give_way(bytes);
+    held = all();
+  }
   if (held.total() + bytes <= options_.budget_bytes) return OkStatus();
   return BudgetFull(what, bytes, options_.budget_bytes, held, replace);
 }

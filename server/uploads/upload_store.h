@@ -45,7 +45,9 @@ class UploadStore {
     std::chrono::milliseconds ttl = std::chrono::minutes(10);
     int64_t budget_bytes = 0;               // of uploads and what `held_bytes` counts together; 0: no bound
     std::function<HeldBytes()> held_bytes;  // what others hold of the same budget; may be empty
-    const Clock* clock = nullptr;           // null: the real one
+    // Frees, as far as it can, what others keep only to use it again, so that so many bytes fit; may be empty.
+    std::function<void(int64_t bytes)> give_way;
+    const Clock* clock = nullptr;  // null: the real one
   };
   explicit UploadStore(Options options);
   ~UploadStore();

@@ -277,6 +277,26 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
             StatusCode::kNotFound);
 }
 
+TEST_F(UploadStoreTest, WhatIsKeptToBeUsedAgainGivesWay) {
+  options_.budget_bytes = 1000;
+  HeldBytes others;
+  others.graphs = 500;
+  others.plans = 400;
+  int asked = 0;
+  options_.held_bytes = [&] { return others; };
+  options_.give_way = [&](int64_t bytes) {
+    ++asked;
+    EXPECT_EQ(bytes, 300);
+    others.plans = 0;
+  };
+  EXPECT_EQ(store().Begin(Announced("upload-0", 501), Fine).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(asked, 0) << "it would not suffice";
+  EXPECT_TRUE(store().Begin(Announced("upload-1", 300), Fine).ok());
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE(store().Begin(Announced("upload-2", 300), Fine).ok()) << "announced bytes are not held yet";
+  EXPECT_EQ(asked, 1);
+}
+
 TEST_F(UploadStoreTest, AClaimReservesNothing) {
   // 2^60 bytes could not be reserved: it is only ever a number until chunks come.
   const auto hold = store().Begin(Announced("upload-1", int64_t{1} << 60), Fine);
