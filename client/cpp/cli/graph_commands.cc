@@ -108,10 +108,10 @@ absl::StatusOr<Replaced> FindReplaced(const Context& context, bool brings_featur
       replaced.sets.push_back(absl::StrCat("'", set.name(), "'"));
   }
   if (replaced.sets.empty() || brings_features || context.args.Has("drop_features")) return replaced;
-  return absl::InvalidArgumentError(absl::StrCat("graph '", name, "' has ", SetsOf(replaced.sets),
-                                                 ", which a replace drops, and this upload brings no features: ",
-                                                 "every query would fail until some are uploaded again. --x FILE "
-                                                 "brings them along, --drop_features goes without"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "graph '", name, "' has ", SetsOf(replaced.sets), ", which a replace drops, and this upload brings no features: ",
+      "queries of stored features would fail until some are uploaded again. --x FILE "
+      "brings them along, --drop_features goes without"));
 }
 
 absl::Status UploadGraph(const Context& context) {

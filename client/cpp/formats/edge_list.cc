@@ -193,7 +193,8 @@ std::vector<std::string> SkippedLines(const EdgeLines& lines) {
     const std::vector<int64_t>& named = lines.first_comments();
     const bool all = comments == static_cast<int64_t>(named.size());
     notes.push_back(absl::StrCat(comments, comments == 1 ? " line that begins" : " lines that begin",
-                                 " with '#' or '%' ", comments == 1 ? "was" : "were", " skipped as comments (",
+                                 " with '#' or '%' ",
+                                 comments == 1 ? "was skipped as a comment (" : "were skipped as comments (",
                                  comments == 1 ? "line " : "lines ", absl::StrJoin(named, ", "), all ? "" : ", ...",
                                  "; --comments no takes ", comments == 1 ? "it as an edge)" : "them as edges)"));
   }

@@ -127,7 +127,7 @@ TEST_F(RunTest, CommentsAreNotGuessedAndMayBeSaid) {
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes #9af"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
   ASSERT_EQ(Vicinal("graph upload e.csv --name h --comments yes"), kExitOk) << err();
-  EXPECT_THAT(out(), HasSubstr("1 line that begins with '#' or '%' was skipped as comments (line 2; "));
+  EXPECT_THAT(out(), HasSubstr("1 line that begins with '#' or '%' was skipped as a comment (line 2; "));
   EXPECT_EQ(Vicinal("graph upload e.csv --name g --comments maybe"), kExitUsage);
   EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --comments no"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("--comments goes with edge lists only"));

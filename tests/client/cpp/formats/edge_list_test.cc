@@ -222,7 +222,7 @@ TEST(EdgeListTest, CommentsBeforeTheFirstEdge) {
         "#source,target\nann,bob\nbob,carl\n", "% sym unweighted\n% 2 3 3\n1 2 0.5\n2 3 1\n", "#7,8\n1,2\n2,8\n"}) {
     const EdgeFile file = Parse(text);
     EXPECT_EQ(file.edges.size(), 2) << text;
-    EXPECT_THAT(file.notes[0], HasSubstr("skipped as comments (line")) << text;
+    EXPECT_THAT(file.notes[0], HasSubstr("--comments no takes")) << text;
   }
   EXPECT_THAT(Parse("# a\n# b\n# c\n# d\n0 1\n").notes[0], HasSubstr("4 lines that begin with '#' or '%' were skipped "
                                                                      "as comments (lines 1, 2, 3, ...; "));
