@@ -22,32 +22,19 @@
 #include "engine/base/mutex.h"
 #include "engine/base/stats.h"
 #include "engine/execute/executor.h"
-#include "engine/kernels/registry.h"
-#include "engine/memory_budget.h"
 #include "engine/prepared/prepared_graph.h"
-#include "engine/tune/contest.h"
-#include "engine/tune/meter.h"
-#include "engine/tune/trial.h"
+#include "engine/tuning_session.h"
 
 namespace vicinal {
-
-inline constexpr double kMaxRunSeconds = 0.05;
 
 // Thread-safe.
 class TuningService {
  public:
-  struct Parts {
-    Device* device = nullptr;
-    const KernelRegistry* registry = nullptr;
-    const MemoryBudget* budget = nullptr;
-    const Clock* clock = nullptr;
+  struct Parts : TuningTools {
     StatsSink* stats = nullptr;
     Logger* logger = nullptr;
-    RunMeter* meter = nullptr;
     Nanoseconds budget_per_key{0};    // 0: nothing is tuned unless it is ordered
     Nanoseconds budget_per_graph{0};  // of what is not ordered
-    // Whether a graph is still the version that serves.
-    std::function<bool(const PreparedGraph& graph)> is_current;
     // A graph's choices changed: plans built before are out of date.
     std::function<void()> on_change;
   };
@@ -70,14 +57,9 @@ class TuningService {
                Nanoseconds budget, bool wait, const WorkLimits& limits);
 
  private:
-  struct Job {
-    std::shared_ptr<const PreparedGraph> graph;
-    TuningWork work;
-    Nanoseconds budget{0};
-    bool ordered = false;
+  struct Job : TuningJob {
     bool ended = false;
   };
-  class Session;  // the measuring of one key
 
   using Graphs = std::vector<std::shared_ptr<const PreparedGraph>>;
 
