@@ -29,10 +29,8 @@ Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view
     give_way_();
     held = Held(others);
   }
-  if (missing() > 0) {
-    plans_.Evict(missing());
-    held = Held(others);
-  }
+  // Again where another request has put a new plan into the place meanwhile.
+  while (missing() > 0 && plans_.Evict(missing()) > 0) held = Held(others);
   return missing() <= 0 ? OkStatus() : BudgetFull(what, bytes, budget_bytes_, held, replace);
 }
 

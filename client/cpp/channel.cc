@@ -36,6 +36,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (options.keepalive.count() > 0) {
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options.keepalive.count()));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(options.keepalive.count()));
+    // Else only the first two pings of a long wait are sent.
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
   if (!options.service_config.empty()) arguments.SetServiceConfigJSON(options.service_config);
   return grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments);
 }

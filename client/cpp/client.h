@@ -37,6 +37,10 @@ struct ClientOptions {
   std::chrono::milliseconds upload_timeout{0};
   // How often an upload whose stream breaks is gone on with; at least 1.
   int upload_attempts = 5;
+  // While calls are under way, silence after which the server is asked whether it is still there; one that does not
+  // answer for as long is given up (UNAVAILABLE; uploads go on over a new connection). Zero: never. A server hangs up
+  // on clients that ask more often than every 10 s.
+  std::chrono::milliseconds keepalive{20'000};
   // Size of an upload's chunks; the server's own max_chunk_bytes, when smaller, is kept to.
   int64_t chunk_bytes = 1 << 20;
   // gRPC service config (JSON) with the retry policy; empty: no retries.

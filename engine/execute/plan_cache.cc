@@ -109,18 +109,20 @@ void PlanCache::PurgeStale() {
   }
 }
 
-void PlanCache::Evict(int64_t bytes) {
+int64_t PlanCache::Evict(int64_t bytes) {
   Entries dropped;
+  int64_t dropped_bytes = 0;
   MutexLock lock(&mutex_);
-  for (auto next = entries_.end(); bytes > 0 && next != entries_.begin();) {
+  for (auto next = entries_.end(); dropped_bytes < bytes && next != entries_.begin();) {
     const auto entry = std::prev(next);
     if (entry->plan.use_count() > 1) {
       next = entry;
       continue;
     }
-    bytes -= entry->plan->size_bytes();
+    dropped_bytes += entry->plan->size_bytes();
     Drop(entry, &dropped);
   }
+  return dropped_bytes;
 }
 
 int64_t PlanCache::count() const {

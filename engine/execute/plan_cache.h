@@ -61,8 +61,8 @@ class PlanCache {
   // change.
   void PurgeStale();
   // Drops least recently used plans until `bytes` are free, or only such are left that somebody runs: without them
-  // nothing would be free.
-  void Evict(int64_t bytes);
+  // nothing would be free. How many bytes were dropped.
+  int64_t Evict(int64_t bytes);
 
   // Of the plans that are kept, and of those that were and still run.
   int64_t size_bytes() const { return bytes_->load(std::memory_order_relaxed); }

@@ -14,8 +14,8 @@
 
 namespace vicinal::testing {
 
-CuttingProxy::CuttingProxy(std::string target, int64_t after_bytes, int cuts)
-    : target_(std::move(target)), after_bytes_(after_bytes), cuts_(cuts) {
+CuttingProxy::CuttingProxy(std::string target, int64_t after_bytes, int cuts, Cut how)
+    : target_(std::move(target)), after_bytes_(after_bytes), cuts_(cuts), how_(how) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -58,14 +58,18 @@ bool CuttingProxy::Serve(Pair* pair, bool from_client, bool from_server) {
   if (!Pass(pair->client, pair->server, &pair->sent)) return false;
   if (pair->sent <= after_bytes_ || cuts_.load() <= 0) return true;
   cuts_.fetch_sub(1);
-  return false;
+  pair->stalled = how_ == Cut::kStall;
+  return pair->stalled;
 }
 
 void CuttingProxy::Loop() {
   while (true) {
     std::vector<pollfd> waits = {{stop_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
-    for (const Pair& pair : pairs_)
-      waits.push_back({pair.client, POLLIN, 0}), waits.push_back({pair.server, POLLIN, 0});
+    for (const Pair& pair : pairs_) {
+      // poll passes over descriptors below 0.
+      waits.push_back({pair.stalled ? -1 : pair.client, POLLIN, 0});
+      waits.push_back({pair.stalled ? -1 : pair.server, POLLIN, 0});
+    }
     poll(waits.data(), waits.size(), -1);
     if (waits[0].revents != 0) return;
     std::vector<Pair> kept;

@@ -13,8 +13,9 @@ namespace vicinal::testing {
 
 class CuttingProxy {
  public:
+  enum class Cut { kClose, kStall };  // a stalled connection stays, and nothing passes any more
   // Forwards to HOST:PORT. The first `cuts` connections that send more than `after_bytes` are cut there.
-  CuttingProxy(std::string target, int64_t after_bytes, int cuts);
+  CuttingProxy(std::string target, int64_t after_bytes, int cuts, Cut how = Cut::kClose);
   ~CuttingProxy();
   CuttingProxy(const CuttingProxy&) = delete;
   CuttingProxy& operator=(const CuttingProxy&) = delete;
@@ -27,6 +28,7 @@ class CuttingProxy {
   struct Pair {
     int client = -1, server = -1;
     int64_t sent = 0;  // by the client
+    bool stalled = false;
   };
 
   void Loop();
@@ -37,6 +39,7 @@ class CuttingProxy {
   const std::string target_;
   const int64_t after_bytes_;
   std::atomic<int> cuts_;
+  const Cut how_;
   std::string address_;
   int listener_ = -1;
   int stop_[2] = {-1, -1};  // a pipe

@@ -17,8 +17,9 @@ class ResumeTest : public IntegrationTest {
   void SetUp() override { StartServer({"--upload_ttl=1h"}); }
 
   // A client that waits for nothing, of whoever listens at `target`.
-  std::unique_ptr<client::Client> ClientOf(const std::string& target) {
+  std::unique_ptr<client::Client> ClientOf(const std::string& target, std::chrono::milliseconds keepalive = {}) {
     client::ClientOptions options;
+    if (keepalive.count() > 0) options.keepalive = keepalive;
     options.target = target;
     options.chunk_bytes = 64 << 10;
     options.sleep = [this](std::chrono::milliseconds) { ++waits_; };
@@ -51,6 +52,16 @@ TEST_F(ResumeTest, ByItself) {
   EXPECT_EQ(road.cuts_left(), 0);
   EXPECT_GE(waits_, 2);
   EXPECT_EQ(sent_.back(), kTotal);
+}
+
+// Nobody hears of a road that has gone: the client has to ask.
+TEST_F(ResumeTest, ByItselfWhereNothingPassesAnyMore) {
+  CuttingProxy road(server_->grpc_address(), kCutAfter, 1, CuttingProxy::Cut::kStall);
+  const auto graph = Upload(*ClientOf(road.address(), std::chrono::seconds(1)));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->edge_count(), kEdges);
+  EXPECT_EQ(road.cuts_left(), 0);
+  EXPECT_GE(waits_, 1);
 }
 
 TEST_F(ResumeTest, ByTheNextClientWhereTheFirstGaveUp) {

@@ -106,22 +106,22 @@ TEST_F(PlanCacheTest, TheLeastRecentlyUsedGoes) {
 TEST_F(PlanCacheTest, BytesAreFreedOldestFirst) {
   for (ValueId output : {1, 2, 3}) Put(output, 10 * output);
   EXPECT_TRUE(Has(1));
-  cache_.Evict(25);  // 2, then 3
+  EXPECT_EQ(cache_.Evict(25), 50);  // 2, then 3
   EXPECT_TRUE(Has(1));
   EXPECT_EQ(cache_.count(), 1);
-  cache_.Evict(1000);
+  EXPECT_EQ(cache_.Evict(1000), 10);
   EXPECT_EQ(cache_.size_bytes(), 0);
 }
 
 TEST_F(PlanCacheTest, APlanThatRunsIsNotEvicted) {
   auto running = Put(1, 10);
   Put(2, 20);
-  cache_.Evict(1000);
+  EXPECT_EQ(cache_.Evict(1000), 20);
   EXPECT_FALSE(Has(2));
   EXPECT_TRUE(Has(1)) << "its bytes would not be free";
   EXPECT_EQ(cache_.size_bytes(), 10);
   running.reset();
-  cache_.Evict(1);
+  EXPECT_EQ(cache_.Evict(1), 10);
   EXPECT_EQ(cache_.count(), 0);
   EXPECT_EQ(cache_.size_bytes(), 0);
 }
