@@ -74,14 +74,16 @@ class Upload {
   // `begun`: an upload of the spec's id may already be there.
   absl::StatusOr<Response> Run(const Spec& spec, bool begun) {
     absl::Status last;
+    bool broken_off = false;  // an attempt was, so that some of it may have arrived
     for (int attempt = 0; attempt < std::max(1, channel_.options().upload_attempts); ++attempt) {
       if (attempt > 0) channel_.Backoff(attempt);
       Response response;
       last = Attempt(spec, begun || attempt > 0, /*ours=*/attempt > 0, &response);
       if (last.ok()) return response;
       if (!MayGoOn(last)) break;
+      broken_off = true;
     }
-    if (!MayGoOn(last) && !(MayGoOnLater(last) && HasSome(spec.upload_id()))) return last;
+    if (!MayGoOnLater(last) || !(broken_off || HasSome(spec.upload_id()))) return last;
     return WithUploadId(
         AddToMessage(last, "; what arrived is kept: the upload may be gone on with under the id " + spec.upload_id()),
         spec.upload_id());

@@ -124,6 +124,20 @@ TEST_F(ClientTest, ARefusalIsNotTriedAgainButTellsHowToGoOn) {
   ExpectAllArrivedOnce();
 }
 
+TEST_F(ClientTest, WhereTheServerGoesSilentTheUploadMayBeGoneOnWith) {
+  server_.faults().break_after_chunks = 3;
+  server_.faults().breaks = 1;
+  server_.faults().silent = true;
+  const absl::Status status = Upload().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  const std::string id = UploadIdOf(status);
+  ASSERT_FALSE(id.empty()) << status;
+  server_.faults().silent = false;
+  const auto graph = Upload(id);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ExpectAllArrivedOnce();
+}
+
 TEST_F(ClientTest, AnUploadOfWhichNothingArrivedIsNotToBeGoneOnWith) {
   server_.faults().break_after_chunks = 0;
   server_.faults().breaks = 1;

@@ -196,6 +196,7 @@ class FakeGraphs final : public v1::GraphService::Service {
                          v1::Upload* upload) override {
     Note(context);
     const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (state_->faults.silent) return {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"};
     if (state_->uploads.count(request->upload_id()) == 0) return {grpc::StatusCode::NOT_FOUND, "no such upload"};
     *upload = Describe(request->upload_id(), state_->uploads[request->upload_id()]);
     return grpc::Status::OK;

@@ -30,6 +30,7 @@ struct Faults {
   int breaks = 0;               // how many streams are broken so
   grpc::StatusCode break_code = grpc::StatusCode::UNAVAILABLE;
   std::string break_reason;       // in the details; empty: there are none, as where gRPC itself breaks a call off
+  bool silent = false;            // GetUpload answers DEADLINE_EXCEEDED, as where the client's time is up
   bool damage_chunk = false;      // one chunk is taken for damaged: ABORTED with its offset
   bool lose_finish = false;       // finish is carried out, its answer is UNAVAILABLE
   bool abort_version = false;     // ABORTED because of if_version, without an offset
