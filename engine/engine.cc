@@ -95,10 +95,7 @@ class EngineImpl final : public Engine {
 
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override;
-  MemoryUse Memory() const override {
-    return {graphs_.graph_bytes(),        graphs_.feature_bytes(),   models_.size_bytes(),    plans_.size_bytes(),
-            options_.memory_budget_bytes, graphs_.preparing_bytes(), budget_.reserved_bytes()};
-  }
+  MemoryUse Memory() const override { return {budget_.Held(/*uploads=*/0), options_.memory_budget_bytes}; }
   int64_t queue_depth() const override { return inference_.executor().queue_depth(); }
   double busy_seconds() const override { return inference_.executor().busy_seconds(); }
   Status Health() override { return device_.Health(); }

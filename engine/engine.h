@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/budget_error.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/stats.h"
@@ -208,10 +209,9 @@ struct KernelStatus {
   std::vector<std::string> parameters = {};  // names, as ForcedConfiguration takes them
 };
 
-struct MemoryUse {
-  int64_t graphs = 0, features = 0, models = 0, plans = 0, budget = 0;
-  int64_t preparing = 0;  // promised to graphs that are being prepared
-  int64_t requests = 0;   // what requests bring, work in and are answered with
+// Of uploads the engine knows nothing.
+struct MemoryUse : HeldBytes {
+  int64_t budget = 0;
 };
 
 class Engine {

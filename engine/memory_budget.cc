@@ -7,7 +7,7 @@ Status MemoryBudget::Admit(int64_t bytes, std::string_view what) const {
   return AdmitBeside(other_bytes_ ? other_bytes_() : 0, bytes, what, /*replace=*/false);
 }
 
-HeldBytes MemoryBudget::Held(int64_t others) const {
+HeldBytes MemoryBudget::Held(int64_t uploads) const {
   HeldBytes held;
   held.graphs = graphs_.graph_bytes();
   held.features = graphs_.feature_bytes();
@@ -15,7 +15,7 @@ HeldBytes MemoryBudget::Held(int64_t others) const {
   held.preparing = graphs_.preparing_bytes();
   held.plans = plans_.size_bytes();
   held.requests = reserved_bytes();
-  held.uploads = others;
+  held.uploads = uploads;
   return held;
 }
 

@@ -88,17 +88,7 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   options.max_open_uploads = limits.max_open_uploads;
   options.ttl = limits.upload_ttl;
   options.budget_bytes = limits.memory_budget_bytes;
-  options.held_bytes = [&engine] {
-    const MemoryUse use = engine.Memory();
-    HeldBytes held;
-    held.graphs = use.graphs;
-    held.features = use.features;
-    held.models = use.models;
-    held.preparing = use.preparing;
-    held.plans = use.plans;
-    held.requests = use.requests;
-    return held;
-  };
+  options.held_bytes = [&engine]() -> HeldBytes { return engine.Memory(); };
   // What a reservation drops to have room stays dropped when it is let go.
   options.give_way = [&engine](int64_t bytes) { engine.Hold(bytes, "an upload").status().IgnoreError(); };
   options.clock = clock;

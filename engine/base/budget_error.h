@@ -14,8 +14,11 @@ namespace vicinal {
 
 // Bytes of one budget, by who holds them.
 struct HeldBytes {
-  int64_t graphs = 0, features = 0, models = 0;                 // until somebody deletes them
-  int64_t preparing = 0, plans = 0, requests = 0, uploads = 0;  // until they end, or give way
+  // Until somebody deletes them.
+  int64_t graphs = 0, features = 0, models = 0;
+  // Until they end, or give way. preparing: promised to graphs that are being prepared; requests: what they bring, work
+  // in and are answered with.
+  int64_t preparing = 0, plans = 0, requests = 0, uploads = 0;
 
   int64_t passing() const { return preparing + plans + requests + uploads; }
   int64_t total() const { return graphs + features + models + passing(); }
