@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/error.h"
 #include "engine/model/arguments.h"
 #include "engine/model/ready_made.h"
@@ -152,12 +154,9 @@ Status CheckDocumentKeys(const Json& json, const std::vector<std::string>& known
   for (const auto& item : json.items()) {
     if (Contains(known, item.key()) || Contains(*kMetadata, item.key())) continue;
     const std::string key = Printable(item.key());
-    std::string list;
-    for (const std::string& word : known) list += (list.empty() ? "" : ", ") + word;
-    std::string unread;
-    for (const std::string& word : *kMetadata) unread += (unread.empty() ? "" : ", ") + word;
-    return BadArchitecture(key, "the architecture has an unknown key '" + key + "'; known here: " + list +
-                                    "; taken, but not read: " + unread);
+    return BadArchitecture(
+        key, absl::StrCat("the architecture has an unknown key '", key, "'; known here: ", absl::StrJoin(known, ", "),
+                          "; taken, but not read: ", absl::StrJoin(*kMetadata, ", ")));
   }
   return OkStatus();
 }

@@ -48,48 +48,49 @@ MatrixLayout InFours(int64_t cols) { return {0, (4 - cols % 4) % 4}; }
 // Rows that lie otherwise are read otherwise: in fours as a plan's, in twos and one by one.
 std::vector<MatrixLayout> Layouts(int64_t cols) { return {InFours(cols), {0, 0}, {1, 1}}; }
 
-constexpr int64_t kOutWidths[] = {7, 16, 32, 64, 130};
+// Calls visit(kernel, weight) for each number of outputs and each kernel that takes such a product of `src`.
+template <class Visit>
+void ForEachProduct(Gpu& gpu, const HostMatrix& src, const Visit& visit) {
+  for (int64_t out_width : {7, 16, 32, 64, 130}) {
+    const HostMatrix weight = RandomMatrix(out_width, src.cols, 36);
+    for (const auto& kernel : gpu.registry.dense_update.kernels()) {
+      if (kernel->kernel().Refuses({src.rows, src.cols, out_width}).empty()) visit(*kernel, weight);
+    }
+  }
+}
+
+std::string NameOf(const RegisteredKernel<DenseUpdateKernel>& kernel, int64_t rows, const HostMatrix& weight) {
+  return std::string(kernel.kernel().name()) + " " + std::to_string(rows) + " rows to " + std::to_string(weight.rows);
+}
 
 // However many rows there are, and so whatever kernel is chosen for them, a row's bits are the same.
 void RowCountCases(Gpu& gpu, Report& report, const HostMatrix& src, const std::vector<int64_t>& counts) {
-  for (int64_t out_width : kOutWidths) {
-    if (!report.IsMine()) continue;
-    const HostMatrix weight = RandomMatrix(out_width, src.cols, 36);
-    for (const auto& kernel : gpu.registry.dense_update.kernels()) {
-      const std::string name(kernel->kernel().name());
-      if (!kernel->kernel().Refuses({src.rows, src.cols, out_width}).empty()) continue;
-      const HostMatrix all = RunDense(gpu, report, *kernel, src, weight, {0, 0}, HostEpilogue());
-      for (int64_t rows : counts) {
-        for (const MatrixLayout& layout : Layouts(src.cols)) {
-          const std::string what = name + " " + std::to_string(rows) + " rows to " + std::to_string(out_width);
-          report.CheckSame("dense_update any number of rows", what,
-                           RunDense(gpu, report, *kernel, FirstRows(src, rows), weight, layout, HostEpilogue()),
-                           FirstRows(all, rows));
-        }
+  ForEachProduct(gpu, src, [&](const auto& kernel, const HostMatrix& weight) {
+    if (!report.IsMine()) return;
+    const HostMatrix all = RunDense(gpu, report, kernel, src, weight, {0, 0}, HostEpilogue());
+    for (int64_t rows : counts) {
+      for (const MatrixLayout& layout : Layouts(src.cols)) {
+        report.CheckSame("dense_update any number of rows", NameOf(kernel, rows, weight),
+                         RunDense(gpu, report, kernel, FirstRows(src, rows), weight, layout, HostEpilogue()),
+                         FirstRows(all, rows));
       }
     }
-  }
+  });
 }
 
 // The same in brief: each number of rows by itself and in one layout, for all of them are what takes longest.
 void BriefRowCountCases(Gpu& gpu, Report& report, const HostMatrix& src, const std::vector<int64_t>& counts) {
   size_t turn = 0;
-  for (int64_t out_width : kOutWidths) {
-    const HostMatrix weight = RandomMatrix(out_width, src.cols, 36);
-    for (const auto& kernel : gpu.registry.dense_update.kernels()) {
-      const std::string name(kernel->kernel().name());
-      if (!kernel->kernel().Refuses({src.rows, src.cols, out_width}).empty()) continue;
-      for (int64_t rows : counts) {
-        const MatrixLayout layout = Layouts(src.cols)[turn++ % 3];
-        if (!report.IsMine()) continue;
-        const HostMatrix first = FirstRows(src, rows);
-        report.CheckTwice(
-            "dense_update " + name, std::to_string(rows) + " rows to " + std::to_string(out_width),
-            [&] { return RunDense(gpu, report, *kernel, first, weight, layout, HostEpilogue()); },
-            Product(first, weight));
-      }
+  ForEachProduct(gpu, src, [&](const auto& kernel, const HostMatrix& weight) {
+    for (int64_t rows : counts) {
+      const MatrixLayout layout = Layouts(src.cols)[turn++ % 3];
+      if (!report.IsMine()) continue;
+      const HostMatrix first = FirstRows(src, rows);
+      report.CheckTwice(
+          "dense_update " + std::string(kernel.kernel().name()), NameOf(kernel, rows, weight),
+          [&] { return RunDense(gpu, report, kernel, first, weight, layout, HostEpilogue()); }, Product(first, weight));
     }
-  }
+  });
 }
 
 void DenseCases(Gpu& gpu, Report& report) {

@@ -17,8 +17,11 @@
 namespace vicinal::client::cli {
 namespace {
 
-Titles TitlesOf(const std::string& word) {
-  return word == "yes" ? Titles::kYes : word == "no" ? Titles::kNo : Titles::kAuto;
+// Of an option whose words are auto, yes and no.
+template <class Choice>
+Choice ChoiceOf(const Arguments& args, const char* option) {
+  const std::string word = args.Text(option, "auto");
+  return word == "yes" ? Choice::kYes : word == "no" ? Choice::kNo : Choice::kAuto;
 }
 
 GraphFileOptions FileOptions(const Arguments& args) {
@@ -30,10 +33,9 @@ GraphFileOptions FileOptions(const Arguments& args) {
                                           : GraphFormat::kAuto;
   options.features_path = args.Text("x");
   options.ids_path = args.Text("ids");
-  options.titles = TitlesOf(args.Text("titles", "auto"));
-  options.ids_title = TitlesOf(args.Text("ids_title", "auto"));
-  const std::string comments = args.Text("comments", "auto");
-  options.comments = comments == "yes" ? Comments::kYes : comments == "no" ? Comments::kNo : Comments::kAuto;
+  options.titles = ChoiceOf<Titles>(args, "titles");
+  options.ids_title = ChoiceOf<Titles>(args, "ids_title");
+  options.comments = ChoiceOf<Comments>(args, "comments");
   if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
   options.undirected = args.Has("undirected");
   options.matrix_rows = args.Text("mtx_rows", "target") == "source" ? MatrixRows::kSource : MatrixRows::kTarget;

@@ -83,11 +83,12 @@ absl::Status EdgeLines::FindLayout(Titles titles) {
   LineReader lines(text_);
   std::string_view line;
   LineFields first, second;
-  bool comments = false;
+  bool comments = false;  // there are some
   while (lines.Next(&line)) {
     const std::string_view trimmed = Trim(line);
-    if (IsComment(trimmed)) comments = true;
-    if (trimmed.empty() || IsComment(trimmed)) continue;
+    const bool comment = IsComment(trimmed);
+    comments = comments || comment;
+    if (comment || trimmed.empty()) continue;
     if (layout_.columns != 0) {
       // A fault in it is told when edges are read.
       SplitFields(line, layout_.separator, &second).IgnoreError();
