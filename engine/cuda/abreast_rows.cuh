@@ -114,12 +114,7 @@ __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, 
 template <class Layout>
 __device__ inline void FinishSpan(const RowsParams& params, const Lane<Layout>& at, const char* src, int row, int count,
                                   float (&sum)[Layout::kVec]) {
-  if (!at.has_columns(params)) return;
-  const Finish finish = FinishOf(params, row, count);
-  LaneTerms<Layout> terms;
-  terms.Load(params, at, src, finish);
-  MakeResults(params, at, finish, terms, sum);
-  StoreResults(params, at, finish, sum);
+  if (at.has_columns(params)) FinishRow(params, at, src, FinishOf(params, row, count), sum);
 }
 
 // By the work list.

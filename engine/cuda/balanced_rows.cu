@@ -10,24 +10,10 @@
 namespace vicinal::cuda {
 namespace {
 
-// Adds the parts of a split row in order. Its blocks are there before the parts are.
-__global__ void __launch_bounds__(kBlockThreads)
-    FinishSplitRows(const __grid_constant__ RowsParams params, const SplitRow* splits, int parts_per_quad) {
-  LetNextBegin();
-  const SplitRow split = splits[blockIdx.x];
-  const int64_t col = int64_t{blockIdx.y} * kBlockThreads + threadIdx.x;
-  const Finish finish = FinishOfSplit(params, split);
-  AwaitFormer();
-  if (col >= params.dst.cols || !Holds(params.condition)) return;
-  params.dst.data[split.row * params.dst.stride + col] = ResultOfParts(params, split, finish, parts_per_quad, col);
-}
-
-cudaError_t LaunchFinishSplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(work.num_splits()),
-                  static_cast<unsigned>((params.dst.cols + kBlockThreads - 1) / kBlockThreads));
-  // Always, for what comes before it is this launch's own.
-  return LaunchOverlapping(true, FinishSplitRows, grid, kBlockThreads, stream, params, work.splits(),
-                           kQuadEdges / PartEdges(params.adjacency.nnz));
+// Split rows, where the work list has such.
+SplitRows SplitsOf(const AggregateArgs& args, const RowWorkLayout* work) {
+  if (work == nullptr) return {};
+  return {work->splits(), work->num_splits(), PartEdges(args.adjacency.nnz) == kQuadEdges};
 }
 
 // Elements per load: all of 16 bytes where the rows begin at multiples of that, else one.
@@ -110,7 +96,7 @@ void SetProduct(const AggregateArgs& args, RowsParams* params) {
   params->epilogue = args.row_epilogue;
 }
 
-cudaError_t LaunchMultiplied(RowsParams params, const RowWorkLayout* work, int vec, cudaStream_t stream) {
+cudaError_t LaunchMultiplied(RowsParams params, const SplitRows& splits, bool small, int vec, cudaStream_t stream) {
   if (vec != 4 || params.dst.cols > kMaxProductInputs) return cudaErrorInvalidValue;
   if (params.wide) {
     // Halves of wide bundles are bundles, too, and need no kernels of their own.
@@ -118,35 +104,13 @@ cudaError_t LaunchMultiplied(RowsParams params, const RowWorkLayout* work, int v
     params.wide = false;
     params.num_bundles *= 2;
   }
-  const int least = work != nullptr && work->small() && params.dst.rows < kFewRows ? 8 : 4;
+  const int least = small && params.dst.rows < kFewRows ? 8 : 4;
   const cudaError_t error = LaunchProduct(params, std::max(least, LanesFor(params.dst.cols, 4)), stream);
-  if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
-  return LaunchMultiplySplitRows(params, *work, stream);
+  return error != cudaSuccess || splits.count == 0 ? error : LaunchMultiplySplitRows(params, splits, stream);
 }
 
-// Rows of the copy that products with the factors of sources are kept in.
-MatrixView ScaledSources(const AggregateProblem& problem, void* scratch) {
-  return {static_cast<float*>(scratch), problem.cols, problem.width, PackedStride(problem.width)};
-}
-
-int64_t ScaledBytes(const AggregateProblem& problem, const BalancedRowsConfig& config) {
-  if (!ScalesFirst(problem, config)) return 0;
-  return problem.cols * PackedStride(problem.width) * int64_t{sizeof(float)};
-}
-
-// Scales, then adds up. What is added up begins early whatever came before: the copy did not.
-cudaError_t LaunchScaled(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
-                         const LaunchCondition& condition, const LaunchTarget& target, char* scratch) {
-  const MatrixView scaled = ScaledSources(args.problem, scratch);
-  const cudaError_t error = LaunchCopySources(args, scaled, target);
-  if (error != cudaSuccess) return error;
-  AggregateArgs sum = args;
-  sum.problem.weighted = sum.problem.source_scaled = false;
-  sum.src = scaled;
-  sum.src_scale = nullptr;
-  LaunchTarget behind = target;
-  behind.overlap = true;
-  return LaunchBalancedRows(sum, work, config, condition, behind, scratch + ScaledBytes(args.problem, config));
+int64_t PartialBytes(const AggregateProblem& problem) {
+  return MaxParts(problem.edges) * PackedStride(problem.width) * int64_t{sizeof(float)};
 }
 
 }  // namespace
@@ -183,20 +147,22 @@ RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target) {
 }
 
 bool ScalesFirst(const AggregateProblem& problem, const BalancedRowsConfig& config) {
-  return config.scale_first && problem.weighted && problem.source_scaled && problem.storage == Storage::kFloat32 &&
+  return config.scale_first && problem.source_scaled && problem.storage == Storage::kFloat32 &&
          (problem.reduce == Reduce::kSum || problem.reduce == Reduce::kMean);
 }
 
 size_t BalancedRowsScratchBytes(const AggregateProblem& problem, const BalancedRowsConfig& config) {
-  return static_cast<size_t>(ScaledBytes(problem, config) +
-                             MaxParts(problem.edges) * problem.width * int64_t{sizeof(float)});
+  return static_cast<size_t>(PartialBytes(problem) + (ScalesFirst(problem, config) ? ScaledSourcesBytes(problem) : 0));
 }
 
 cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* work, const BalancedRowsConfig& config,
                                const LaunchCondition& condition, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
-    return LaunchScaled(args, work, config, condition, target, static_cast<char*>(scratch));
+    AggregateArgs sum = args;
+    LaunchTarget behind = target;
+    const cudaError_t error = LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem), &sum, &behind);
+    return error != cudaSuccess ? error : LaunchBalancedRows(sum, work, config, condition, behind, scratch);
   }
   RowsParams params = RowsParamsOf(args, target);
   const int vec = PackWidth(params.src.data, params.src.stride, args.problem.storage == Storage::kFloat32 ? 4 : 2);
@@ -212,13 +178,14 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
   params.wide = work != nullptr && work->wide();
   params.partials = static_cast<float*>(scratch);
   params.condition = condition;
-  if (args.problem.out_width > 0) return LaunchMultiplied(params, work, vec, target.stream);
+  const SplitRows splits = SplitsOf(args, work);
+  const bool small = work != nullptr && work->small();
+  if (args.problem.out_width > 0) return LaunchMultiplied(params, splits, small, vec, target.stream);
   SetTickets(work, target, &params);
-  const Lanes lanes =
-      work != nullptr && work->small() ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
+  const Lanes lanes = small ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
   const cudaError_t error = LaunchMode(params, lanes, target.stream);
-  if (error != cudaSuccess || work == nullptr || work->num_splits() == 0 || params.tickets != nullptr) return error;
-  return LaunchFinishSplitRows(params, *work, target.stream);
+  if (error != cudaSuccess || splits.count == 0 || params.tickets != nullptr) return error;
+  return LaunchFinishSplitRows(params, splits, target.stream);
 }
 
 }  // namespace vicinal::cuda

@@ -26,6 +26,7 @@
 #include "engine/cuda/row_lanes.cuh"
 #include "engine/cuda/short_rows.cuh"
 #include "engine/cuda/small_rows.cuh"
+#include "engine/cuda/split_rows.cuh"
 
 namespace vicinal::cuda {
 
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
     Item mine = LoadBundled<Layout>(params, bundle, slot);
     if (SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp])) {
       if (params.bundled != nullptr) {
-        FinishWithPart<Layout, Mode>(params, at, staged[at.warp].finish[0].row);
+        FinishWithPart(params, at, staged[at.warp].finish[0].row);
         return;
       }
       asm volatile("" : "+r"(slot));
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
     const Item mine = LoadBundled<Layout>(params, bundle, slot);
     const bool any = SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp]);
     if (any && params.bundled != nullptr) {
-      FinishWithPart<Layout, Mode>(params, at, staged[at.warp].finish[0].row);
+      FinishWithPart(params, at, staged[at.warp].finish[0].row);
       return;
     }
     asm volatile("" : "+r"(slot));
@@ -103,7 +104,7 @@ cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int l
 // Sums that are multiplied, in float32; `lanes`, 4, 8 or 16, have all columns, 4 at a time. And the rows of them that
 // were split.
 cudaError_t LaunchProduct(const RowsParams& params, int lanes, cudaStream_t stream);
-cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream);
+cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream);
 
 template <class Element, int kVec, int kLanes, class Mode>
 cudaError_t LaunchLanes(const RowsParams& params, cudaStream_t stream) {

@@ -2,7 +2,6 @@
 // balanced_rows with a product at its end (row_product.cuh). Few layouts, for it is the narrow ones that pay: without
 // wide bundles, and kernels for simple results for unweighted sums alone, which is what GCN's are.
 #include "engine/cuda/balanced_rows.cuh"
-#include "engine/cuda/split_rows.cuh"
 
 namespace vicinal::cuda {
 namespace {
@@ -26,16 +25,16 @@ cudaError_t LaunchMode(const RowsParams& params, int lanes, cudaStream_t stream)
 
 // A block makes a row's results, one to a thread, and multiplies them.
 __global__ void __launch_bounds__(kMaxProductInputs)
-    MultiplySplitRows(const __grid_constant__ RowsParams params, const SplitRow* splits, int parts_per_quad) {
+    MultiplySplitRows(const __grid_constant__ RowsParams params, const SplitRows splits) {
   LetNextBegin();
   __shared__ float4 row[kMaxProductInputs / 4];
-  const SplitRow split = splits[blockIdx.x];
+  const SplitRow split = splits.rows[blockIdx.x];
   const int col = static_cast<int>(threadIdx.x);
   const Finish finish = FinishOfSplit(params, split);
   AwaitFormer();
   if (!Holds(params.condition)) return;
   float x = 0.0f;
-  if (col < params.dst.cols) x = ResultOfParts(params, split, finish, parts_per_quad, col);
+  if (col < params.dst.cols) x = ResultOfParts<1>(params, split, finish, splits.parts_are_quads, col).v[0];
   reinterpret_cast<float*>(row)[col] = x;
   __syncthreads();
   const int rows[1] = {split.row};
@@ -51,9 +50,9 @@ cudaError_t LaunchProduct(const RowsParams& params, int lanes, cudaStream_t stre
                        : LaunchMode<false, PlainSum>(params, lanes, stream);
 }
 
-cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const RowWorkLayout& work, cudaStream_t stream) {
-  return LaunchOverlapping(true, MultiplySplitRows, dim3(static_cast<unsigned>(work.num_splits())), kMaxProductInputs,
-                           stream, params, work.splits(), kQuadEdges / PartEdges(params.adjacency.nnz));
+cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream) {
+  return LaunchOverlapping(true, MultiplySplitRows, dim3(static_cast<unsigned>(splits.count)), kMaxProductInputs,
+                           stream, params, splits);
 }
 
 }  // namespace vicinal::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost: each matrix read once and written once.
 #include "engine/cuda/alignment.h"
+#include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/overlap.cuh"
@@ -118,6 +119,21 @@ cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, 
   const bool packs =
       args.problem.storage == Storage::kFloat32 && dst.cols % 4 == 0 && InPacks(args.src) && InPacks(dst);
   return packs ? LaunchCopy<4>(args, dst, target) : LaunchCopy<1>(args, dst, target);
+}
+
+int64_t ScaledSourcesBytes(const AggregateProblem& problem) {
+  return problem.cols * PackedStride(problem.width) * int64_t{sizeof(float)};
+}
+
+cudaError_t LaunchScaleFirst(void* copy, AggregateArgs* args, LaunchTarget* target) {
+  const AggregateProblem& problem = args->problem;
+  const MatrixView scaled = {static_cast<float*>(copy), problem.cols, problem.width, PackedStride(problem.width)};
+  const cudaError_t error = LaunchCopySources(*args, scaled, *target);
+  args->problem.weighted = args->problem.source_scaled = false;
+  args->src = scaled;
+  args->src_scale = nullptr;
+  target->overlap = true;  // whatever came before: the copy did not begin early
+  return error;
 }
 
 }  // namespace vicinal::cuda

@@ -31,6 +31,13 @@ cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64
 // The sources of `args` in float32, times their factors where they have any, each product rounded.
 cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target);
 
+// The bytes of such a copy whose rows begin at multiples of 16 bytes.
+int64_t ScaledSourcesBytes(const AggregateProblem& problem);
+
+// Makes it at `copy`, of sources of float32 that have factors and are not added as own rows. What is left to do is
+// *args, a sum without factors, in *target, where it may begin before the copy has ended.
+cudaError_t LaunchScaleFirst(void* copy, AggregateArgs* args, LaunchTarget* target);
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_FINISH_ROWS_H_

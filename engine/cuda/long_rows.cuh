@@ -142,27 +142,13 @@ __device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& a
   sum.AddTo(total);
 }
 
-// Finishes and multiplies a row of which every group has the sum.
-template <class Layout>
-__device__ inline void MultiplyLong(const RowsParams& params, const Lane<Layout>& at, const char* src,
-                                    const Finish& finish, const float (&sum)[Layout::kVec]) {
-  float x[1][Layout::kVec];
-#pragma unroll
-  for (int i = 0; i < Layout::kVec; ++i) x[0][i] = sum[i];
-  LaneTerms<Layout> terms;
-  terms.Load(params, at, src, finish);
-  MakeResults(params, at, finish, terms, x[0]);
-  const int rows[1] = {at.group == 0 ? finish.row : -1};
-  MultiplyRows(params, at, rows, WeightsAhead<0>(), x);
-}
-
 // Finishes an item of which every group has the sum.
 template <class Layout>
 __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& at, const char* src,
                                   const Finish& finish, float (&sum)[Layout::kVec]) {
   if constexpr (Layout::kProduct) {
     if (finish.row >= 0) {
-      MultiplyLong(params, at, src, finish, sum);
+      MultiplySum(params, at, src, finish, at.group == 0 ? finish.row : -1, WeightsAhead<0>(), sum);
       return;
     }
   }
@@ -291,7 +277,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
     result[i] = Joined<Mode>(Neutral<Mode>(), c[0]);
   }
   FinishLong(params, at, src, item.finish, result);
-  FinishWithPart<Layout, Mode>(params, at, item.finish.row);
+  FinishWithPart(params, at, item.finish.row);
 }
 
 }  // namespace vicinal::cuda

@@ -63,15 +63,19 @@ struct alignas(16) Finish {
   float share;   // of the sum: an edge's for means, -1 for minima (which are maxima of negated messages), else 1
 };
 
-// Fetches memory: to be called long before the result is needed.
-__device__ inline Finish FinishOf(const RowsParams& params, int row, int count) {
+// row_scale(): the row's factor, where rows have any.
+template <class RowScale>
+__device__ inline Finish FinishWith(const RowsParams& params, int row, int count, const RowScale& row_scale) {
   Finish finish = {row, count, params.epilogue.scale, params.reduce == Reduce::kMin ? -1.0f : 1.0f};
   if (row < 0 || count < 0) return finish;
-  if (params.epilogue.row_scale != nullptr) {
-    finish.factor = __fmul_rn(finish.factor, __ldg(params.epilogue.row_scale + row));
-  }
+  if (params.epilogue.row_scale != nullptr) finish.factor = __fmul_rn(finish.factor, row_scale());
   if (params.reduce == Reduce::kMean && count > 0) finish.share = __fdiv_rn(1.0f, static_cast<float>(count));
   return finish;
+}
+
+// Fetches memory: to be called long before the result is needed.
+__device__ inline Finish FinishOf(const RowsParams& params, int row, int count) {
+  return FinishWith(params, row, count, [&] { return __ldg(params.epilogue.row_scale + row); });
 }
 
 // params.simple's part of a result.

@@ -109,6 +109,22 @@ __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>
   MultiplyShare<kRows, kRowQuads>(product, table, rows, lane, Layout::kLanes);
 }
 
+// Finishes a row of which each group has the sum, and multiplies it for those whose `row` is not below 0. Called by
+// whole warps.
+template <class Layout, int kAhead>
+__device__ inline void MultiplySum(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                   const Finish& finish, int row, const WeightsAhead<kAhead>& ahead,
+                                   const float (&sum)[Layout::kVec]) {
+  float x[1][Layout::kVec];
+#pragma unroll
+  for (int i = 0; i < Layout::kVec; ++i) x[0][i] = sum[i];
+  LaneTerms<Layout> terms;
+  terms.Load(params, at, src, finish);
+  MakeResults(params, at, finish, terms, x[0]);
+  const int rows[1] = {row};
+  MultiplyRows(params, at, rows, ahead, x);
+}
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_ROW_PRODUCT_CUH_

@@ -84,26 +84,6 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
   }
 }
 
-// Makes the results of the group's row of its sum.
-template <class Layout>
-__device__ inline Finish FinishSum(const RowsParams& params, const Lane<Layout>& at, const char* src, int row,
-                                   int count, float row_scale, float (&sum)[Layout::kVec]) {
-  Finish finish = {row, count, params.epilogue.scale, params.reduce == Reduce::kMin ? -1.0f : 1.0f};
-  if (params.epilogue.row_scale != nullptr) finish.factor = __fmul_rn(finish.factor, row_scale);
-  if (params.reduce == Reduce::kMean && count > 0) finish.share = __fdiv_rn(1.0f, static_cast<float>(count));
-  LaneTerms<Layout> terms;
-  terms.Load(params, at, src, finish);
-  MakeResults(params, at, finish, terms, sum);
-  return finish;
-}
-
-template <class Layout>
-__device__ inline void FinishShort(const RowsParams& params, const Lane<Layout>& at, const char* src, int row,
-                                   int count, float row_scale, float (&sum)[Layout::kVec]) {
-  const Finish finish = FinishSum(params, at, src, row, count, row_scale, sum);
-  StoreResults(params, at, finish, sum);
-}
-
 // The weights that a lane fetches while it waits for sources.
 template <class Layout>
 using SmallAhead = WeightsAhead<Layout::kProduct ? 4 : 0>;
@@ -153,15 +133,11 @@ __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>())
     for (int c = 0; c < Layout::kVec; ++c) total[c] = Neutral<Mode>();
     // There are fewer than 2^31 edges.
     SumRow<Layout, Mode>(params, at, src, item.z, count, longest, total);
+    const Finish finish = FinishWith(params, row, count, [&] { return row_scale; });
     if constexpr (Layout::kProduct) {
-      float x[1][Layout::kVec];
-#pragma unroll
-      for (int c = 0; c < Layout::kVec; ++c) x[0][c] = total[c];
-      FinishSum(params, at, src, row, count, row_scale, x[0]);
-      const int rows[1] = {count < 0 ? -1 : row};
-      MultiplyRows(params, at, rows, ahead, x);
+      MultiplySum(params, at, src, finish, count < 0 ? -1 : row, ahead, total);
     } else if (count >= 0 && at.has_columns(params)) {
-      FinishShort(params, at, src, row, count, row_scale, total);
+      FinishRow(params, at, src, finish, total);
     }
   }
 }

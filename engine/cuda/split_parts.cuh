@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/cuda/row_lanes.cuh"
+#include "engine/cuda/split_rows.cuh"
 
 namespace vicinal::cuda {
 
@@ -25,34 +26,27 @@ __device__ inline bool ArrivesLast(const RowsParams& params, const Lane<Layout>&
   return true;
 }
 
-// A lane's part of the sum of quad `quad` of the row.
-template <class Layout, class Mode>
-__device__ inline void SumQuad(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split, int quad,
-                               float (&sum)[Layout::kVec]) {
+// A lane's columns of the sum of quad `quad` of the row, as far as there are such.
+template <class Layout>
+__device__ inline Pack<Layout::kVec> SumOfQuad(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split,
+                                               int quad) {
   const int first = quad * kPiecesPerQuad;
   const int64_t columns = params.dst.cols;
   const float* const parts = params.partials + (split.first_part + first) * columns + at.column;
-  float x[kPiecesPerQuad][Layout::kVec];
+  Pack<Layout::kVec> x[kPiecesPerQuad];
 #pragma unroll
   for (int i = 0; i < kPiecesPerQuad; ++i)
 #pragma unroll
     for (int c = 0; c < Layout::kVec; ++c) {
-      x[i][c] = 0.0f;
-      if (first + i < split.parts && at.column + c < columns) x[i][c] = __ldcg(parts + i * columns + c);
+      x[i].v[c] = 0.0f;
+      if (first + i < split.parts && at.column + c < columns) x[i].v[c] = __ldcg(parts + i * columns + c);
     }
-#pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) {
-    sum[c] = x[0][c];
-#pragma unroll
-    for (int i = 1; i < kPiecesPerQuad; ++i) {
-      if (first + i < split.parts) sum[c] = Joined<Mode>(sum[c], x[i][c]);
-    }
-  }
+  return SumOfFour(params, x, split.parts - first);
 }
 
 // Finishes the row that item `row` is a part of if no other is missing. A call, which makes its own of what the warp
 // knows anyway: kept for it, that would cost registers that the kernel's loops live by.
-template <class Layout, class Mode>
+template <class Layout>
 __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t tile_number, int row) {
   const Lane<Layout> at(tile_number);
   const char* const src = at.Source(params);
@@ -62,28 +56,26 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
   float total[Layout::kVec];
 #pragma unroll 1
   for (int first = 0; first < quads; first += Layout::kGroups) {
-    float sum[Layout::kVec];
-    SumQuad<Layout, Mode>(params, at, split, first + at.group, sum);
+    const Pack<Layout::kVec> sum = SumOfQuad(params, at, split, first + at.group);
 #pragma unroll 1
     for (int group = 0; group < Layout::kGroups && first + group < quads; ++group) {
 #pragma unroll
       for (int c = 0; c < Layout::kVec; ++c) {
-        const float x = __shfl_sync(kWholeWarp, sum[c], group * Layout::kLanes + at.lane % Layout::kLanes);
-        total[c] = first + group == 0 ? x : Joined<Mode>(total[c], x);
+        const float x = __shfl_sync(kWholeWarp, sum.v[c], group * Layout::kLanes + at.lane % Layout::kLanes);
+        total[c] = first + group == 0 ? x : JoinedParts(params, total[c], x);
       }
     }
   }
   if (at.group > 0 || !at.has_columns(params)) return;
-  const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
-  FinishRow(params, at, src, FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0])), total);
+  FinishRow(params, at, src, FinishOfSplit(params, split), total);
 }
 
 // The whole warp, when it has stored the results of item `row`: finishes the row that it is the last part of, if so.
 // Split rows that are to be multiplied are always left to another kernel.
-template <class Layout, class Mode>
+template <class Layout>
 __device__ inline void FinishWithPart(const RowsParams& params, const Lane<Layout>& at, int row) {
   if constexpr (!Layout::kProduct) {
-    if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout, Mode>(params, at.tile / Layout::kTile, row);
+    if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout>(params, at.tile / Layout::kTile, row);
   }
 }
 
