@@ -113,7 +113,8 @@ template <int kCols>
 cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& target) {
   constexpr int64_t kRows = 128 / kCols;
   const unsigned blocks = static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows);
-  return LaunchOverlapping(target.overlap, &DenseFewInputs<kCols>, dim3(blocks), 128, target.stream, params);
+  const auto kernel = Alignment(params.src) == 4 ? &DenseFewInputs<kCols, 4> : &DenseFewInputs<kCols, 1>;
+  return LaunchOverlapping(target.overlap, kernel, dim3(blocks), 128, target.stream, params);
 }
 
 bool CanBeStaged(const DenseParams& params, int64_t most_rows) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the lanes of a warp stand in the kernels of dense_update that share out a row's folds among warps
-// (dense_update_staged.cuh, dense_update_rounds.cuh).
+// Where the lanes of a warp stand, and how they multiply, in the kernels of dense_update that share out a row's folds
+// among warps (dense_update_staged.cuh, dense_update_rounds.cuh).
 #ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_FOLDS_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_UPDATE_FOLDS_CUH_
+
+#include "engine/cuda/pack.cuh"
 
 namespace vicinal::cuda {
 
@@ -14,6 +16,25 @@ struct FoldLane {
   __device__ explicit FoldLane(int lane)
       : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
 };
+
+// Adds the products of four inputs, which `rows` has of a thread's rows. `weights`, in shared memory: of the first of
+// its columns, which are 4 in every 16, and the first of these inputs, which are T::kCols apart.
+template <class T>
+__device__ inline void MultiplyFourInputs(const Pack<4> (&rows)[T::kThreadRows], const float* weights,
+                                          float (&sum)[T::kThreadRows][T::kPacks][4]) {
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+#pragma unroll
+    for (int p = 0; p < T::kPacks; ++p) {
+      const Pack<4> w = LoadShared<4>(weights + s * T::kCols + p * 16);
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[i][p][j] = fmaf(rows[i].v[s], w.v[j], sum[i][p][j]);
+      }
+    }
+  }
+}
 
 }  // namespace vicinal::cuda
 

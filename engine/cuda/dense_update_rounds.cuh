@@ -133,7 +133,7 @@ __device__ inline void MultiplyBoxes(const char* stage, const RoundsLane<T>& my,
                                      float (&sum)[T::kThreadRows][T::kPacks][4]) {
   constexpr int kFurther = T::kDepth == 32 ? 4 : 2;
   const char* const rows = stage + my.Rows();
-  const char* const weights = stage + my.Weights();
+  const float* const weights = reinterpret_cast<const float*>(stage + my.Weights());
   const int swizzle = T::kDepth == 32 ? my.row : my.row / 2;
 #pragma unroll 4
   for (int unit = 0; unit < T::kDepth / 4; ++unit) {
@@ -144,19 +144,7 @@ __device__ inline void MultiplyBoxes(const char* stage, const RoundsLane<T>& my,
       const char* const row = rows + i * T::kRowLanes * T::kRowBytes + (i % 2 == 0 ? even : odd);
       a[i] = LoadShared<4>(reinterpret_cast<const float*>(row));
     }
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-#pragma unroll
-      for (int p = 0; p < T::kPacks; ++p) {
-        const char* const weight = weights + (unit * 4 + s) * T::kCols * 4 + p * 64;
-        const Pack<4> w = LoadShared<4>(reinterpret_cast<const float*>(weight));
-#pragma unroll
-        for (int i = 0; i < T::kThreadRows; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) sum[i][p][j] = fmaf(a[i].v[s], w.v[j], sum[i][p][j]);
-        }
-      }
-    }
+    MultiplyFourInputs<T>(a, weights + unit * 4 * T::kCols, sum);
   }
 }
 

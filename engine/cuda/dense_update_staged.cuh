@@ -119,18 +119,7 @@ __device__ inline void MultiplyStaged(const float* rows, int row, const float* w
     Pack<4> a[T::kThreadRows];
 #pragma unroll
     for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<4>(chunk + i * T::kRowLanes * T::kFoldLanes * T::kDepth);
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-#pragma unroll
-      for (int p = 0; p < T::kPacks; ++p) {
-        const Pack<4> w = LoadShared<4>(weights + (k + s) * T::kCols + p * 16);
-#pragma unroll
-        for (int i = 0; i < T::kThreadRows; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) sum[i][p][j] = fmaf(a[i].v[s], w.v[j], sum[i][p][j]);
-        }
-      }
-    }
+    MultiplyFourInputs<T>(a, weights + k * T::kCols, sum);
   }
 }
 
