@@ -92,6 +92,7 @@ class EngineImpl final : public Engine {
   StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) override {
     return budget_.Hold(bytes, what);
   }
+  void MakeRoom(int64_t bytes) override { budget_.Admit(bytes, "an upload").IgnoreError(); }
 
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override;

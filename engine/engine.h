@@ -264,6 +264,9 @@ class Engine {
   // after the engine has gone: for what callers keep while their requests wait. FAILED_PRECONDITION (OVER_BUDGET),
   // RESOURCE_EXHAUSTED (BUDGET_FULL).
   virtual StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) = 0;
+  // Drops what is kept only to be used again (plans, the room of receptive fields), as far as that is needed for
+  // `bytes` more to fit into the memory budget. Counts nothing.
+  virtual void MakeRoom(int64_t bytes) = 0;
 
   // --- about ---
   virtual std::vector<DeviceInfo> Devices() const = 0;

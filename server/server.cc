@@ -89,8 +89,7 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   options.ttl = limits.upload_ttl;
   options.budget_bytes = limits.memory_budget_bytes;
   options.held_bytes = [&engine]() -> HeldBytes { return engine.Memory(); };
-  // What a reservation drops to have room stays dropped when it is let go.
-  options.give_way = [&engine](int64_t bytes) { engine.Hold(bytes, "an upload").status().IgnoreError(); };
+  options.give_way = [&engine](int64_t bytes) { engine.MakeRoom(bytes); };
   options.clock = clock;
   return options;
 }

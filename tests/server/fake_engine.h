@@ -143,6 +143,7 @@ class FakeEngine : public Engine {
   StatusOr<std::shared_ptr<const void>> Hold(int64_t, std::string_view) override {
     return std::shared_ptr<const void>();
   }
+  void MakeRoom(int64_t) override {}
 
   std::vector<DeviceInfo> Devices() const override { return {{"cpu", "a fake"}}; }
   std::vector<KernelStatus> Kernels() const override {

@@ -175,6 +175,14 @@ TEST(EngineFieldsBudget, TheirRoomGivesWay) {
     EXPECT_EQ(engine->Memory().plans, use.plans) << "a plan costs more to have again";
   }
   ASSERT_TRUE(Infer(*engine, request).ok());
+  engine->MakeRoom(use.budget - others - use.requests);
+  EXPECT_EQ(engine->Memory().requests, use.requests) << "so much fits without";
+  engine->MakeRoom(use.budget - others - use.requests + 1);
+  EXPECT_EQ(engine->Memory().requests, 0);
+  EXPECT_EQ(engine->Memory().plans, use.plans);
+  engine->MakeRoom(use.budget - others + 1);
+  EXPECT_LT(engine->Memory().plans, use.plans);
+  ASSERT_TRUE(Infer(*engine, request).ok());
   EXPECT_EQ(engine->Memory().requests, use.requests);
 }
 
