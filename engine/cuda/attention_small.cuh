@@ -157,31 +157,15 @@ struct SmallRow {
   }
 };
 
-// The epilogue of four columns. As FinishPack, but with what it needs on its way side by side: there are registers for
-// it here.
-__device__ inline Pack<4> FinishFour(const AttentionParams& params, int64_t row, int column, const Pack<4>& out) {
-  const Epilogue& epilogue = params.epilogue;
-  const int last = params.heads * params.head_width - 1;
-  EpilogueTerms terms[4];
-#pragma unroll
-  for (int v = 0; v < 4; ++v) terms[v] = TermsOf(epilogue, row, min(column + v, last));
-  float x[4];
-#pragma unroll
-  for (int v = 0; v < 4; ++v) {
-    x[v] = WithTerms(epilogue, terms[v], out.v[v]);
-    if (epilogue.activation.kind == ActivationKind::kRelu) x[v] = x[v] < 0.0f ? 0.0f : x[v];
-  }
-  ActivateRarely(epilogue.activation, x);
-  return {x[0], x[1], x[2], x[3]};
-}
-
 // Of a row of which the lane has the sums.
 template <class Layout, int kHeads>
 __device__ inline void StoreSmall(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile, int64_t row,
                                   float total, const Pack<4>& sum) {
   if (!tile.has || tile.group > 0) return;
+  // Inlined, other than FinishPack: there are registers for it here.
+  const int last = params.heads * params.head_width - 1;
   StorePackAttended(params, row, tile.column, total, sum,
-                    [&](const Pack<4>& out) { return FinishFour(params, row, tile.column, out); });
+                    [&](const Pack<4>& out) { return WithEpilogue<4>(params.epilogue, row, tile.column, last, out); });
 }
 
 // All chains of a row in the lanes of one warp; `source` and `target` as SmallRow's.

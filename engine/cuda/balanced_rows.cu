@@ -133,7 +133,7 @@ RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target) {
   params.overlap = target.overlap;
   params.reduce = args.problem.reduce;
   params.self_scale = args.self_scale;
-  params.extremum = params.reduce == Reduce::kMax || params.reduce == Reduce::kMin;
+  params.extremum = IsExtreme(params.reduce);
   const Epilogue& epilogue = params.epilogue;
   const bool whole = params.dst.cols % (16 / element_bytes) == 0;
   params.vector_store = whole && IsPacked(params.dst);

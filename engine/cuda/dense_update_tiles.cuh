@@ -36,13 +36,11 @@ struct DenseParams {
 // Four neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times.
 __device__ __noinline__ inline void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<4> x) {
   if (row >= params->dst.rows) return;
-  EpilogueTerms terms[4];
-#pragma unroll
-  for (int v = 0; v < 4; ++v) terms[v] = TermsOf(params->epilogue, row, min(col + v, params->dst.cols - 1));
+  x = WithEpilogue<4>(params->epilogue, row, col, params->dst.cols - 1, x);
   float* dst = params->dst.data + row * params->dst.stride + col;
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    if (col + v < params->dst.cols) dst[v] = ApplyEpilogue(params->epilogue, terms[v], x.v[v]);
+    if (col + v < params->dst.cols) dst[v] = x.v[v];
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "engine/cuda/launch.h"
+#include "engine/cuda/pack.cuh"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
@@ -92,6 +93,22 @@ __device__ inline void ActivateRarely(const Activation& activation, float (&x)[k
       x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
     }
   }
+}
+
+// The epilogue of kVec neighbouring columns from `col` on; of those behind `last` nothing may be read, nor is made.
+template <int kVec>
+__device__ inline Pack<kVec> WithEpilogue(const Epilogue& epilogue, int64_t row, int64_t col, int64_t last,
+                                          Pack<kVec> x) {
+  EpilogueTerms terms[kVec];
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) terms[v] = TermsOf(epilogue, row, min(col + v, last));
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    x.v[v] = WithTerms(epilogue, terms[v], x.v[v]);
+    if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+  }
+  ActivateRarely(epilogue.activation, x.v);
+  return x;
 }
 
 }  // namespace vicinal::cuda

@@ -177,7 +177,7 @@ cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupCo
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   GroupParams params = MakeGroupParams(args, config, groups, scratch);
   params.carried = carried;
-  const bool extreme = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
+  const bool extreme = IsExtreme(args.problem.reduce);
   LaunchGroups(params, config, SumsLaunch{extreme, target.stream});
   if (groups.num_splits > 0) {
     const dim3 grid(static_cast<unsigned>(groups.num_splits),

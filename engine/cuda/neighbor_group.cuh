@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/neighbor_group.h"
 #include "engine/cuda/pack.cuh"
 
@@ -50,7 +51,7 @@ __device__ inline float GroupNeutral() {
 
 template <bool kExtreme>
 __device__ inline float GroupReduced(float a, float b) {
-  return kExtreme ? fmaxf(a, b) : a + b;
+  return kExtreme ? LargerOf(a, b) : a + b;
 }
 
 // What `count` edges (of kGroupBatch) add: a tree, so that sums of long groups stay accurate.
@@ -60,7 +61,7 @@ __device__ inline float GroupBatchOf(const float (&x)[kGroupBatch], const float 
   if constexpr (kExtreme) {
     float best = -INFINITY;
 #pragma unroll
-    for (int i = 0; i < kGroupBatch; ++i) best = fmaxf(best, sign * (kWeighted ? weight[i] * x[i] : x[i]));
+    for (int i = 0; i < kGroupBatch; ++i) best = LargerOf(best, sign * (kWeighted ? weight[i] * x[i] : x[i]));
     return best;
   } else if constexpr (kWeighted) {
     return fmaf(weight[1], x[1], weight[0] * x[0]) + fmaf(weight[3], x[3], weight[2] * x[2]);

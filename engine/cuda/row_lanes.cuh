@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_finish.cuh"
 #include "engine/cuda/row_load.cuh"
 
@@ -39,13 +40,13 @@ __device__ inline float Neutral() {
 
 template <class Mode>
 __device__ inline float Joined(float a, float b) {
-  return Mode::kExtremum ? fmaxf(a, b) : a + b;
+  return Mode::kExtremum ? LargerOf(a, b) : a + b;
 }
 
 // `so_far` joined with the message `weight` * `value`.
 template <class Mode>
 __device__ inline float WithMessage(float so_far, float weight, float value) {
-  if constexpr (Mode::kExtremum) return fmaxf(so_far, weight * value);
+  if constexpr (Mode::kExtremum) return LargerOf(so_far, weight * value);
   return Mode::kWeighted ? fmaf(weight, value, so_far) : so_far + value;
 }
 

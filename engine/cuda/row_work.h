@@ -11,6 +11,7 @@
 #ifndef VICINAL_ENGINE_CUDA_ROW_WORK_H_
 #define VICINAL_ENGINE_CUDA_ROW_WORK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -88,14 +89,16 @@ inline constexpr int64_t kTailRows = int64_t{1} << 16, kTailEdges = int64_t{1} <
 // `adjacency` in host memory. wide_up_to: kHardlyAnyEdges or kSomeEdges.
 RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to = kHardlyAnyEdges);
 
-// Upper bound of the parts that rows with so many edges in all are split into.
-inline int64_t MaxParts(int64_t edges) { return 2 * (edges / PartEdges(edges)); }
+// Upper bound of the parts that rows with so many edges in all, or fewer, are split into: fewer may be cut shorter.
+inline int64_t MaxParts(int64_t edges) {
+  return 2 * std::max(edges / kQuadEdges, std::min(edges, kManyEdges - 1) / kPieceEdges);
+}
 
 // RowWork in device memory.
 class RowWorkLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const RowWorkLayout>> Upload(const RowWork& work, Device& device);
-  // Of an adjacency of that size.
+  // Of an adjacency of so many rows, and so many edges or fewer.
   static int64_t BytesBound(int64_t rows, int64_t edges);
 
   int64_t size_bytes() const override {

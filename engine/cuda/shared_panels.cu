@@ -99,7 +99,7 @@ PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
   shape.groups = GroupsFor(problem.width);
   // More places would make panels too few to share out.
   shape.places = std::min(kMostPlaces, kPanelBytes / shape.pitch()) * shape.warps / kMaxWarps;
-  shape.uses = uses > 0 ? uses : 8;
+  shape.uses = uses > 0 ? std::min(uses, kMostUses) : 8;
   return shape;
 }
 
@@ -120,7 +120,7 @@ cudaError_t LaunchSharedPanels(const AggregateArgs& args, const SharedPanelsLayo
     if (error != cudaSuccess) return error;
     rows = {copy.data, copy.stride, Storage::kFloat32};
   }
-  const bool extremum = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
+  const bool extremum = IsExtreme(args.problem.reduce);
   const bool weighted = args.adjacency.value != nullptr;
   const Join join = extremum ? Join::kMax : weighted ? Join::kWeightedSum : Join::kSum;
   const PanelParams params = {layout.source(),

@@ -23,6 +23,7 @@
 #include <type_traits>
 
 #include "engine/cuda/async_copy.cuh"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_load.cuh"
 #include "engine/cuda/shared_panels.h"
 
@@ -68,9 +69,9 @@ struct Panel {
   static constexpr bool kWeighted = kJoin != Join::kSum;
 
   __device__ static float Neutral() { return kJoin == Join::kMax ? -kInfinity : 0.0f; }
-  __device__ static float Joined(float a, float b) { return kJoin == Join::kMax ? fmaxf(a, b) : a + b; }
+  __device__ static float Joined(float a, float b) { return kJoin == Join::kMax ? LargerOf(a, b) : a + b; }
   __device__ static float With(float so_far, float weight, float value) {
-    if constexpr (kJoin == Join::kMax) return fmaxf(so_far, weight * value);
+    if constexpr (kJoin == Join::kMax) return LargerOf(so_far, weight * value);
     return kJoin == Join::kWeightedSum ? fmaf(weight, value, so_far) : so_far + value;
   }
 };

@@ -26,6 +26,9 @@ double Score(const HostAttention& a, int64_t target, int64_t source, int64_t hea
   return score;
 }
 
+// NaN where either is one.
+double Larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 }  // namespace
 
 double Activated(const Activation& activation, double x) {
@@ -58,7 +61,7 @@ std::vector<double> WithEpilogue(std::vector<double> result, int64_t cols, const
   return result;
 }
 
-// Edge by edge into a table, unlike the kernels, which go row by row.
+// Edge by edge, in double precision.
 std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce reduce, const HostMatrix& src,
                               float self_scale) {
   const int64_t width = src.cols;
@@ -71,9 +74,9 @@ std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce redu
       const float* x = src.values.data() + graph.col[e] * width;
       for (int64_t d = 0; d < width; ++d) {
         if (reduce == Reduce::kMax) {
-          out[d] = e == begin ? weight * x[d] : std::max(out[d], weight * x[d]);
+          out[d] = e == begin ? weight * x[d] : Larger(out[d], weight * x[d]);
         } else if (reduce == Reduce::kMin) {
-          out[d] = e == begin ? weight * x[d] : std::min(out[d], weight * x[d]);
+          out[d] = e == begin ? weight * x[d] : -Larger(-out[d], -weight * x[d]);
         } else {
           out[d] += weight * x[d] / (reduce == Reduce::kMean ? static_cast<double>(end - begin) : 1.0);
         }
