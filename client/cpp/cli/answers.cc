@@ -88,7 +88,7 @@ void PrintClasses(const Answer& answer, int64_t shown, Table* table,
   const Array& classes = answer.matrices.at("classes");
   for (int64_t row = 0; row < shown; ++row) {
     std::vector<std::string> cells = {name_of(row)};
-    const std::vector<float> ids = RowOf(classes, row), scores = RowOf(answer.matrices.at("scores"), row);
+    const std::vector<double> ids = RowOf(classes, row), scores = RowOf(answer.matrices.at("scores"), row);
     for (size_t k = 0; k < ids.size(); ++k) {
       cells.push_back(absl::StrCat(static_cast<int64_t>(ids[k])));
       cells.push_back(FormatFixed(scores[k], 4));
@@ -96,7 +96,7 @@ void PrintClasses(const Answer& answer, int64_t shown, Table* table,
     const auto logits = answer.matrices.find("logits");
     if (logits != answer.matrices.end()) {
       std::string text;
-      const std::vector<float> values = RowOf(logits->second, row);
+      const std::vector<double> values = RowOf(logits->second, row);
       for (size_t c = 0; c < values.size() && c < kShownValues; ++c) {
         absl::StrAppend(&text, c == 0 ? "" : " ", FormatNumber(values[c]));
       }
@@ -110,7 +110,7 @@ void PrintEmbeddings(const Answer& answer, int64_t shown, Table* table,
                      const std::function<std::string(int64_t)>& name_of) {
   for (int64_t row = 0; row < shown; ++row) {
     std::vector<std::string> cells = {name_of(row)};
-    const std::vector<float> values = RowOf(answer.matrices.at("embeddings"), row);
+    const std::vector<double> values = RowOf(answer.matrices.at("embeddings"), row);
     for (size_t c = 0; c < values.size() && c < kShownValues; ++c) cells.push_back(FormatNumber(values[c]));
     if (values.size() > kShownValues) cells.push_back("...");
     table->Add(std::move(cells));
@@ -139,13 +139,17 @@ absl::Status Answer::Add(const v1::EmbedResponse& piece) {
   return absl::OkStatus();
 }
 
-std::vector<float> RowOf(const Array& matrix, int64_t row) {
+std::vector<double> RowOf(const Array& matrix, int64_t row) {
   Array slice;
   slice.type = matrix.type;
   slice.shape = {matrix.shape[1]};
   const int64_t bytes = matrix.shape[1] * SizeOf(matrix.type);
   slice.data = matrix.data.substr(static_cast<size_t>(row * bytes), static_cast<size_t>(bytes));
-  return ToFloats(slice);
+  if (const absl::StatusOr<std::vector<int64_t>> integers = ToInts(slice); integers.ok()) {
+    return {integers->begin(), integers->end()};
+  }
+  const std::vector<float> values = ToFloats(slice);
+  return {values.begin(), values.end()};
 }
 
 void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
@@ -219,7 +223,7 @@ Json ToJson(const Answer& answer) {
     Json rows = Json::array();
     for (int64_t row = 0; row < answer.rows; ++row) {
       Json values = Json::array();
-      for (const float value : RowOf(matrix, row)) {
+      for (const double value : RowOf(matrix, row)) {
         if (matrix.type == ElementType::kInt32) {
           values.push_back(static_cast<int64_t>(value));
         } else {

@@ -33,7 +33,7 @@ struct Answer {
 };
 
 // Row r of a matrix, as numbers.
-std::vector<float> RowOf(const Array& matrix, int64_t row);
+std::vector<double> RowOf(const Array& matrix, int64_t row);
 
 // Rows that text shows; more are counted.
 inline constexpr int64_t kShownRows = 10;

@@ -142,11 +142,11 @@ absl::StatusOr<std::vector<int64_t>> ToInts(const Array& array) {
   }
   std::vector<int64_t> values(static_cast<size_t>(array.element_count()));
   ConvertIntegers(array, &values);
-  if (array.type == ElementType::kUint64 &&
-      std::any_of(values.begin(), values.end(), [](int64_t value) { return value < 0; })) {
-    return absl::InvalidArgumentError("a uint64 value is beyond int64");
-  }
-  return values;
+  if (array.type != ElementType::kUint64) return values;
+  const auto beyond = std::find_if(values.begin(), values.end(), [](int64_t value) { return value < 0; });
+  if (beyond == values.end()) return values;
+  return absl::InvalidArgumentError(
+      absl::StrCat("element ", beyond - values.begin(), " is ", static_cast<uint64_t>(*beyond), ", beyond int64"));
 }
 
 }  // namespace vicinal::client

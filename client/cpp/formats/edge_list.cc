@@ -178,7 +178,7 @@ absl::Status ReadEdges(const EdgeListOptions& options, EdgeLines* lines, EdgeFil
     file->node_count = *options.node_count;
   } else if (distinct.front() >= 0 && options.feature_rows && largest < *options.feature_rows) {
     file->node_count = *options.feature_rows;
-  } else if (distinct.front() == 0 && largest + 1 == static_cast<int64_t>(distinct.size())) {
+  } else if (distinct.front() == 0 && largest == static_cast<int64_t>(distinct.size()) - 1) {
     file->node_count = largest + 1;
   } else {
     return MapNumbers(distinct, file);

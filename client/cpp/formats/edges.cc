@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/formats/files.h"
 
 namespace vicinal::client {
 
@@ -21,6 +23,19 @@ int64_t AddReverseEdges(Edges* edges) {
     if (!edges->weights.empty()) edges->weights.push_back(edges->weights[i]);
   }
   return edges->size() - count;
+}
+
+absl::Status CheckEnds(const Edges& edges, int64_t node_count, const std::string& path) {
+  const auto is_node = [&](int64_t id) { return id >= 0 && id < node_count; };
+  for (int64_t i = 0; i < edges.size(); ++i) {
+    const int64_t source = edges.sources[i], target = edges.targets[i];
+    if (is_node(source) && is_node(target)) continue;
+    return FileError(
+        path, 0,
+        absl::StrCat("edge ", i, " (", source, " -> ", target, ") has an end ",
+                     node_count > 0 ? absl::StrCat("outside 0..", node_count - 1) : "in a graph without nodes"));
+  }
+  return absl::OkStatus();
 }
 
 Array PackEdgeIndex(const Edges& edges, int64_t node_count) {

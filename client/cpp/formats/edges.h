@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "client/cpp/formats/array.h"
 #include "client/cpp/formats/id_map.h"
 
@@ -26,7 +27,11 @@ struct Edges {
 // once in each direction. Returns how many were added.
 int64_t AddReverseEdges(Edges* edges);
 
-// [2, E], int32 where node_count allows it, else int64.
+// Refuses the first edge that has an end outside 0..node_count-1, with its number and both ids as the file has them:
+// narrowed, an id could become another node's. `path` is for the message.
+absl::Status CheckEnds(const Edges& edges, int64_t node_count, const std::string& path);
+
+// [2, E], int32 where node_count allows it, else int64. REQUIRES CheckEnds.
 Array PackEdgeIndex(const Edges& edges, int64_t node_count);
 // REQUIRES shape [2, E] of an integer type (ToInts succeeds).
 Edges UnpackEdgeIndex(const std::vector<int64_t>& values);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -65,6 +66,16 @@ absl::StatusOr<int64_t> NodeCountOf(const Npz& npz, const std::optional<Features
   return features ? features->rows : -1;
 }
 
+// One more than the largest id; the largest of all int64 cannot be counted so, and stays outside.
+int64_t NodeCountOf(const Edges& edges) {
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max() - 1;
+  int64_t count = 0;
+  for (const std::vector<int64_t>* side : {&edges.sources, &edges.targets}) {
+    for (const int64_t node : *side) count = std::max(count, std::min(node, kLast) + 1);
+  }
+  return count;
+}
+
 absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, Edges* edges) {
   CLIENT_ASSIGN_OR_RETURN(const Array array, npz.Read("edge_index"));
   if (array.shape.size() != 2 || array.shape[0] != 2) {
@@ -99,10 +110,7 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
   if (options.node_count) {
     file.node_count = *options.node_count;
   } else if (file.node_count < 0) {
-    for (const std::vector<int64_t>* side : {&file.edges.sources, &file.edges.targets}) {
-      for (const int64_t node : *side) file.node_count = std::max(file.node_count, node + 1);
-    }
-    file.node_count = std::max<int64_t>(file.node_count, 0);
+    file.node_count = NodeCountOf(file.edges);
     file.notes.push_back(absl::StrCat("the file does not say how many nodes there are; the largest id makes it ",
                                       file.node_count, " (--num_nodes N says otherwise)"));
   }
@@ -198,6 +206,7 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
                                             ? " (its first line counts; --ids_title yes skips it)"
                                             : "")));
   }
+  CLIENT_RETURN_IF_ERROR(CheckEnds(file.edges, file.node_count, path));
   graph.notes = std::move(file.notes);
   if (options.undirected) {
     const int64_t added = AddReverseEdges(&file.edges);

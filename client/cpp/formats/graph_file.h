@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files a user has, turned into what the server takes: graphs (npz, edge list, MatrixMarket), feature matrices (npz,
 // npy), batches of small graphs (npz with graph_id), labels and masks. Shapes are checked against each other here,
-// where the file's name is known; ids and values are the server's to check.
+// where the file's name is known, and ids before they are narrowed; values are the server's to check.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_GRAPH_FILE_H_
 #define VICINAL_CLIENT_CPP_FORMATS_GRAPH_FILE_H_
 

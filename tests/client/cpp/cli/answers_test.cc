@@ -32,7 +32,18 @@ TEST(AnswersTest, PiecesAreJoined) {
   ASSERT_TRUE(answer.Add(Piece(2, {5, 6}, 2)).ok());
   EXPECT_EQ(answer.rows, 3);
   EXPECT_EQ(answer.matrices.at("classes").shape, (std::vector<int64_t>{3, 2}));
-  EXPECT_EQ(RowOf(answer.matrices.at("classes"), 2), (std::vector<float>{5, 6}));
+  EXPECT_EQ(RowOf(answer.matrices.at("classes"), 2), (std::vector<double>{5, 6}));
+}
+
+// A float32 has no 2^24 + 1.
+TEST(AnswersTest, LargeClassesAreShownAsTheyAre) {
+  Answer answer;
+  ASSERT_TRUE(answer.Add(Piece(0, {(1 << 24) + 1})).ok());
+  EXPECT_EQ(ToJson(answer)["classes"][0][0], 16777217);
+  std::ostringstream out;
+  PrintAnswer(
+      answer, "node", [](int64_t) { return "n"; }, "", out);
+  EXPECT_THAT(out.str(), HasSubstr("16777217"));
 }
 
 TEST(AnswersTest, PiecesThatDoNotFitAreRefused) {

@@ -368,6 +368,13 @@ TEST(EdgeListTest, AnyBytesAreHarmless) {
   }
 }
 
+TEST(EdgeListTest, TheLargestNumberIsAnIdLikeOthers) {
+  const auto file = ParseEdgeList("0 9223372036854775807\n", "f", {});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->node_count, 2);
+  EXPECT_EQ(file->ids->IdOf(1), "9223372036854775807");
+}
+
 TEST(EdgesTest, ReverseEdgesAreAddedOnce) {
   Edges edges{{0, 1, 2, 3, 3}, {1, 0, 3, 3, 1}, {1, 2, 3, 4, 5}};
   EXPECT_EQ(AddReverseEdges(&edges), 2);

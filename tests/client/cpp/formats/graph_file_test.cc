@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -290,6 +291,65 @@ TEST(GraphFileTest, BatchesThatDoNotFit) {
   EXPECT_THAT(error({0, 2000000000}, {0, 0}), HasSubstr("must ascend"));
   EXPECT_THAT(error({0, 1}, {0, 1}), HasSubstr("joins graphs 0 and 1"));
   EXPECT_THAT(error({0, 0}, {0, 5}), HasSubstr("outside"));
+}
+
+// 2^32 + 3 narrowed to 32 bits is 3, which is a node.
+TEST(GraphFileTest, IdsOutsideTheGraphAreRefusedAsTheyStand) {
+  constexpr int64_t kWide = int64_t{1} << 32, kMost = std::numeric_limits<int64_t>::max();
+  const Array x = MakeArray<float>({0, 1, 2, 3, 4}, {5, 1});
+  const auto error = [&](std::vector<int64_t> edges, const GraphFileOptions& options = {}) {
+    return GraphFileError(TempNpz("wide.npz", {{"edge_index", MakeArray(edges, {2, 2})}, {"x", x}}), options);
+  };
+  EXPECT_EQ(error({0, 4, 1, 3}), "it was read");
+  EXPECT_THAT(error({0, kWide + 3, 1, 1}), HasSubstr("wide.npz: edge 1 (4294967299 -> 1) has an end outside 0..4"));
+  EXPECT_THAT(error({0, 1, 1 - kWide, 1}), HasSubstr("edge 0 (0 -> -4294967295) has an end outside 0..4"));
+  EXPECT_THAT(error({0, 5, 1, 1}), HasSubstr("edge 1 (5 -> 1)"));
+  EXPECT_THAT(error({-1, 0, 1, 1}), HasSubstr("edge 0 (-1 -> 1)"));
+  EXPECT_THAT(error({0, kMost, 1, 1}), HasSubstr("edge 1 (9223372036854775807 -> 1)"));
+  GraphFileOptions undirected;
+  undirected.undirected = true;
+  EXPECT_THAT(error({0, kWide + 3, 1, 1}, undirected), HasSubstr("edge 1 (4294967299 -> 1)"));
+
+  // Nothing but the ids, or the user, says how many nodes there are.
+  const auto alone = [](std::vector<int64_t> edges, std::optional<int64_t> nodes = {}) {
+    GraphFileOptions options;
+    options.node_count = nodes;
+    return GraphFileError(TempNpz("alone.npz", {{"edge_index", MakeArray(edges, {2, 1})}}), options);
+  };
+  EXPECT_EQ(alone({kWide + 3, 1}), "it was read");
+  EXPECT_THAT(alone({kMost, 1}), HasSubstr("edge 0 (9223372036854775807 -> 1) has an end outside"));
+  EXPECT_THAT(alone({-1, 1}), HasSubstr("edge 0 (-1 -> 1) has an end outside 0..1"));
+  EXPECT_THAT(alone({-1, -1}), HasSubstr("edge 0 (-1 -> -1) has an end in a graph without nodes"));
+  EXPECT_THAT(alone({kWide + 3, 1}, 4), HasSubstr("edge 0 (4294967299 -> 1) has an end outside 0..3"));
+
+  Array beyond = MakeArray<int64_t>({0, std::numeric_limits<int64_t>::min() + 1}, {2, 1});
+  beyond.type = ElementType::kUint64;
+  EXPECT_THAT(GraphFileError(TempNpz("beyond.npz", {{"edge_index", beyond}})),
+              HasSubstr("edge_index: element 1 is 9223372036854775809, beyond int64"));
+}
+
+TEST(GraphFileTest, IdsOutsideABatchAreRefusedAsTheyStand) {
+  const auto error = [](std::vector<int64_t> graph_id, std::vector<int64_t> edges) {
+    const auto nodes = static_cast<int64_t>(graph_id.size());
+    const auto batch = ReadGraphBatch(
+        TempNpz("wide_batch.npz", {{"graph_id", MakeArray(graph_id, {nodes})},
+                                   {"edge_index", MakeArray(edges, {2, static_cast<int64_t>(edges.size()) / 2})},
+                                   {"x", MakeArray(std::vector<float>(graph_id.size(), 1), {nodes, 1})}}));
+    return batch.ok() ? "it was read" : std::string(batch.status().message());
+  };
+  constexpr int64_t kWide = int64_t{1} << 32;
+  EXPECT_THAT(error({0, 0, 0}, {1, kWide + 2, 0, 0}), HasSubstr("edge 1 (4294967298 -> 0) has an end outside 0..2"));
+  EXPECT_THAT(error({0, 0, 0}, {1, 2, 0, -kWide}), HasSubstr("edge 1 (2 -> -4294967296) has an end outside 0..2"));
+  EXPECT_THAT(error({0, 0, kWide}, {1, 2, 0, 0}), HasSubstr("graph_id of node 2 is 4294967296"));
+}
+
+TEST(GraphFileTest, ColumnsBeyondInt32AreRefused) {
+  constexpr int64_t kWide = int64_t{1} << 32;
+  auto arrays = Csr({0, 1, 2}, {0, 0}, {2, 2 * kWide});
+  arrays["x_indices"] = MakeArray<int64_t>({0, kWide + 1}, {2});
+  const auto features = ReadFeatures(TempNpz("wide_csr.npz", arrays));
+  EXPECT_THAT(std::string(features.status().message()),
+              HasSubstr("x_indices holds 4294967297, columns are 0..2147483647"));
 }
 
 TEST(GraphFileTest, MasksAndLabelsOfAWrongKind) {
