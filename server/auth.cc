@@ -3,12 +3,6 @@
 
 #include <strings.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 
 namespace vicinal::server {
@@ -65,26 +59,6 @@ bool Auth::Replace(Role role, const std::string& token) {
   if (kept == token) return false;
   kept = token;
   return true;
-}
-
-StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag) {
-  const auto bad = [&](const std::string& what) {
-    return InvalidArgument("BAD_FLAG", flag, absl::StrCat("--", flag, "=", path, ": ", what));
-  };
-  errno = 0;
-  std::ifstream file(path);
-  std::string line;
-  // A folder opens, and fails when it is read.
-  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    if (errno != 0) return bad(absl::StrCat("cannot be read: ", std::strerror(errno)));
-  }
-  std::getline(file, line);
-  const std::string token(absl::StripAsciiWhitespace(line));
-  if (token.empty()) return bad("its first line is empty; put the token there");
-  for (const char c : token) {
-    if (c <= 0x20 || c >= 0x7f) return bad("the token holds a character that cannot be sent (a space?)");
-  }
-  return token;
 }
 
 }  // namespace vicinal::server

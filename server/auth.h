@@ -37,10 +37,6 @@ class Auth {
 // Equal, taking a time that depends on the length of `given` alone.
 bool ConstantTimeEquals(std::string_view given, std::string_view secret);
 
-// The token in a file: its first line, without blanks around it. INVALID_ARGUMENT naming `flag`: not readable, empty,
-// or with characters that cannot travel in a header.
-StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag);
-
 }  // namespace vicinal::server
 
 #endif  // VICINAL_SERVER_AUTH_H_

@@ -23,12 +23,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "server/auth.h"
 #include "server/config.h"
 #include "server/duration_flag.h"
 #include "server/handlers/server_handler.h"
 #include "server/json_log.h"
 #include "server/process.h"
+#include "server/read_token_file.h"
 #include "server/server.h"
 #include "server/size_flag.h"
 #include "server/stop.h"
@@ -114,6 +114,9 @@ namespace {
 
 constexpr int kBadFlags = 2;
 
+// For a command that fetches a token; while it is waited for, a stop is not heeded.
+constexpr std::chrono::seconds kPatienceForPipes{10};
+
 // What this process may use: the machine's memory, or its control group's limit where that is smaller (containers).
 int64_t UsableMemory() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -171,10 +174,12 @@ StatusOr<Config> ConfigFromFlags() {
   config.admin_token_file = absl::GetFlag(FLAGS_admin_token_file);
   config.infer_token_file = absl::GetFlag(FLAGS_infer_token_file);
   if (!config.admin_token_file.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(config.admin_token, ReadTokenFile(config.admin_token_file, "admin_token_file"));
+    VICINAL_ASSIGN_OR_RETURN(config.admin_token,
+                             ReadTokenFile(config.admin_token_file, "admin_token_file", kPatienceForPipes));
   }
   if (!config.infer_token_file.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(config.infer_token, ReadTokenFile(config.infer_token_file, "infer_token_file"));
+    VICINAL_ASSIGN_OR_RETURN(config.infer_token,
+                             ReadTokenFile(config.infer_token_file, "infer_token_file", kPatienceForPipes));
   }
   config.allow_plaintext_tokens = absl::GetFlag(FLAGS_allow_plaintext_tokens);
   config.reflection = absl::GetFlag(FLAGS_reflection);

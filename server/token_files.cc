@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/token_files.h"
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
+
+#include "server/read_token_file.h"
 
 namespace vicinal::server {
 
@@ -23,7 +26,7 @@ void TokenFiles::Reread(File* file) {
   std::error_code ignored;
   const auto type = std::filesystem::status(file->path, ignored).type();
   if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character) return;
-  const StatusOr<std::string> token = ReadTokenFile(file->path, file->flag);
+  const StatusOr<std::string> token = ReadTokenFile(file->path, file->flag, std::chrono::milliseconds(0));
   if (!token.ok()) {
     const std::string error(token.status().message());
     if (error == file->error) return;

@@ -11,6 +11,7 @@
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/health.h"
 #include "client/cpp/upload.h"
+#include "proto/wire/names.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 #include "vicinal/v1/inference.grpc.pb.h"
 #include "vicinal/v1/model.grpc.pb.h"
@@ -105,6 +106,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
   const absl::Status address = CheckAddress(options.target);
   if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("the server's address ", address.message()));
   if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
+  if (options.token.size() > wire::kMaxTokenBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the token has ", options.token.size(), " characters; at most ",
+                                                   wire::kMaxTokenBytes, " travel with a call"));
+  }
   for (const char c : options.token) {
     if (c < 0x21 || c > 0x7e) {
       return absl::InvalidArgumentError("the token holds a character that cannot be sent (a space or a line break?)");

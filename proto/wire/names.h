@@ -3,6 +3,7 @@
 #ifndef VICINAL_PROTO_WIRE_NAMES_H_
 #define VICINAL_PROTO_WIRE_NAMES_H_
 
+#include <cstddef>
 #include <string_view>
 
 namespace vicinal::wire {
@@ -19,6 +20,9 @@ bool IsValidUploadId(std::string_view id);
 inline constexpr char kGraphMetadata[] = "vicinal-graph";
 inline constexpr char kRequestIdMetadata[] = "vicinal-request-id";
 inline constexpr char kAuthorizationMetadata[] = "authorization";
+
+// Half of the 8 KiB of metadata that gRPC takes with a call unless told otherwise; the rest is for other headers.
+inline constexpr size_t kMaxTokenBytes = 4096;
 
 // Name of the feature set that an upload's own features become.
 inline constexpr char kDefaultFeatureSet[] = "default";

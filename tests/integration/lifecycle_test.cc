@@ -60,6 +60,7 @@ TEST_F(LifecycleTest, BadFlagsAreNamedAndEndWithTwo) {
       {{"--log_level=loud"}, "log_level"},
       {{"--upload_ttl=-3s"}, "upload_ttl"},
       {{"--admin_token_file=/does/not/exist"}, "admin_token_file"},
+      {{"--admin_token_file=" + TokenFile("long", std::string(4097, 't'))}, "at most 4096 are taken"},
       {{"--admin_token_file=" + TokenFile("admin", "secret\n"), "--grpc_listen=0.0.0.0:0"}, "allow_plaintext_tokens"},
       {{"--infer_token_file=" + TokenFile("infer", "secret\n")}, "admin_token_file"},
       {{"stray"}, "stray"},
@@ -214,6 +215,12 @@ TEST_F(LifecycleTest, TokensGiveRoles) {
   ExpectError(NewClient("guess")->DeleteModel("tiny"), absl::StatusCode::kUnauthenticated, "TOKEN_UNKNOWN");
   EXPECT_TRUE(NewClient("")->CheckHealth("").ok());  // probes carry no token
   EXPECT_TRUE(client_->DeleteModel("tiny").ok());
+}
+
+TEST_F(LifecycleTest, TheLongestTokenTravels) {
+  const std::string token(4096, 't');
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--admin_token_file=" + TokenFile("long", token + "\n")}, token));
+  UploadTinyGraph();
 }
 
 TEST_F(LifecycleTest, MetadataOfTheCallIsHeld) {

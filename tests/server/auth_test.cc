@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 namespace vicinal::server {
 namespace {
 
@@ -65,23 +63,6 @@ TEST(AuthTest, ConstantTimeEqualsIsEquality) {
     EXPECT_FALSE(ConstantTimeEquals(other, "abc")) << other;
   EXPECT_TRUE(ConstantTimeEquals("", ""));
   EXPECT_FALSE(ConstantTimeEquals("a", ""));
-}
-
-TEST(AuthTest, TokenFiles) {
-  const std::string path = ::testing::TempDir() + "token_file_test";
-  std::ofstream(path) << "  s3cret \nsecond line\n";
-  EXPECT_EQ(*ReadTokenFile(path, "admin_token_file"), "s3cret");
-  std::ofstream(path) << "\n";
-  EXPECT_FALSE(ReadTokenFile(path, "admin_token_file").ok());
-  std::ofstream(path) << "two words\n";
-  EXPECT_FALSE(ReadTokenFile(path, "admin_token_file").ok());
-  const auto missing = ReadTokenFile(path + ".none", "admin_token_file");
-  EXPECT_NE(missing.status().message().find("No such file"), absl::string_view::npos) << missing.status();
-  const auto folder = ReadTokenFile(::testing::TempDir(), "admin_token_file");
-  EXPECT_NE(folder.status().message().find("Is a directory"), absl::string_view::npos) << folder.status();
-  std::ofstream(path) << "";
-  const auto empty = ReadTokenFile(path, "admin_token_file");
-  EXPECT_NE(empty.status().message().find("first line is empty"), absl::string_view::npos) << empty.status();
 }
 
 }  // namespace

@@ -102,6 +102,12 @@ TEST_F(TokenFilesTest, AFileThatSaysNothingChangesNothing) {
   EXPECT_TRUE(Takes("adm"));
   log = Logged();
   EXPECT_NE(log.find("No such file"), std::string::npos) << log;
+  Write("admin", "x");
+  std::filesystem::resize_file(folder_ + "/admin", uintmax_t{6} << 30);  // damaged, and no line ends
+  files.Reread();
+  EXPECT_TRUE(Takes("adm"));
+  log = Logged();
+  EXPECT_NE(log.find("its first line has more than 8192 bytes"), std::string::npos) << log;
   Write("admin", "adm\n");
   files.Reread();
   std::filesystem::remove(folder_ + "/admin");

@@ -196,6 +196,9 @@ TEST_F(RunTest, TokenFile) {
   ASSERT_TRUE(WriteFile("two", "one two\n").ok());
   EXPECT_EQ(Vicinal("graph list --token_file two"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("vicinal: two: the token holds a character that cannot be sent"));
+  ASSERT_TRUE(WriteFile("long", std::string(4097, 't') + "\n").ok());
+  EXPECT_EQ(Vicinal("graph list --token_file long"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("vicinal: long: the token has 4097 characters; at most 4096 travel with a call"));
 }
 
 }  // namespace
