@@ -216,7 +216,12 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
 // Not inlined: few plans have one here, and its registers would be everybody's.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
-  return WithEpilogue<kVec>(params->epilogue, row, column, params->heads * params->head_width - 1, out);
+  const int columns = params->heads * params->head_width;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (column + v < columns) out.v[v] = ApplyEpilogue(params->epilogue, out.v[v], row, column + v);
+  }
+  return out;
 }
 
 // Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares. finish(out) is `out`

@@ -73,7 +73,8 @@ class CusparseLayout final : public AdjacencyLayout {
     return MakeWorkspace(source, width, settings.preprocess);
   }
 
-  // dst = A * src. Views are aligned. Callers on different threads take turns: the handle has one stream.
+  // dst = A * src. Views are aligned. Callers on different threads take turns to launch, for the handle has one stream;
+  // what they launch shares the workspace, so it must be on streams of one context, which run one after the other.
   Status Multiply(const ConstMatrixView& src, const MatrixView& dst, cudaStream_t stream) const {
     if (matrix_ == nullptr) {
       return CudaStatus(
@@ -111,14 +112,19 @@ class CusparseLayout final : public AdjacencyLayout {
         "cusparseCreateCsr");
   }
 
-  // With matrices of the shapes to come; what they hold does not matter.
+  // With matrices of the shapes to come; what they hold does not matter, and where nothing is preprocessed they need no
+  // memory of their own, which nobody has admitted.
   Status MakeWorkspace(LayoutSource& source, int64_t width, bool preprocess) {
     const CsrView& adjacency = source.adjacency();
     const int64_t stride = StrideFor(width);
-    VICINAL_ASSIGN_OR_RETURN(
-        const Buffer any, source.device().Allocate(std::max(adjacency.rows, adjacency.cols) * stride * sizeof(float)));
-    const ConstMatrixView src = {any.as<float>(), adjacency.cols, width, stride};
-    const MatrixView dst = {any.as<float>(), adjacency.rows, width, stride};
+    Buffer any;
+    if (preprocess) {
+      const int64_t bytes = std::max(adjacency.rows, adjacency.cols) * stride * int64_t{sizeof(float)};
+      VICINAL_ASSIGN_OR_RETURN(any, source.device().Allocate(bytes));
+    }
+    float* const data = preprocess ? any.as<float>() : offsets_.as<float>();
+    const ConstMatrixView src = {data, adjacency.cols, width, stride};
+    const MatrixView dst = {data, adjacency.rows, width, stride};
     return WithDense(src, dst, [&](cusparseDnMatDescr_t b, cusparseDnMatDescr_t c) -> Status {
       size_t bytes = 0;
       VICINAL_RETURN_IF_ERROR(library_.StatusOf(

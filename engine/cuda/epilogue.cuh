@@ -98,13 +98,14 @@ __device__ inline void ActivateRarely(const Activation& activation, float (&x)[k
 // The epilogue of kVec neighbouring columns from `col` on; of those behind `last` nothing may be read, nor is made.
 template <int kVec>
 __device__ inline Pack<kVec> WithEpilogue(const Epilogue& epilogue, int64_t row, int64_t col, int64_t last,
-                                          Pack<kVec> x) {
+                                          const Pack<kVec>& result) {
   EpilogueTerms terms[kVec];
 #pragma unroll
   for (int v = 0; v < kVec; ++v) terms[v] = TermsOf(epilogue, row, min(col + v, last));
+  Pack<kVec> x;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    x.v[v] = WithTerms(epilogue, terms[v], x.v[v]);
+    x.v[v] = WithTerms(epilogue, terms[v], result.v[v]);
     if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
   }
   ActivateRarely(epilogue.activation, x.v);
