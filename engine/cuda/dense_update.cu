@@ -16,6 +16,7 @@
 #include "engine/cuda/dense_update_staged.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
+#include "engine/cuda/hardware.h"
 namespace vicinal::cuda {
 namespace {
 
@@ -94,7 +95,7 @@ struct Staged {
     constexpr int64_t kQuarters = 4;
     const int warps = T::Warps(params.in_width);
     const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
-    const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / T::Shared(warps));
+    const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / T::Shared(warps));
     const int64_t waves = (blocks + resident - 1) / resident;
     return waves * ((resident * warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
   }

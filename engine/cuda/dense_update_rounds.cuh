@@ -24,6 +24,7 @@
 #include "engine/cuda/bulk_copy.cuh"
 #include "engine/cuda/dense_update_folds.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 
@@ -43,7 +44,7 @@ struct RoundsTile {
   static constexpr int kSums = kFoldLanes * kElements * 4;
   // Weights of 2^kLineShift inputs make a line as long as boxes may be, 256 elements.
   static constexpr int kLineShift = kPacks == 1 ? 4 : 3;
-  static constexpr int kBarriers = 1024, kMaxShared = 227 * 1024;
+  static constexpr int kBarriers = 1024;
   static_assert(kCols << kLineShift == 256 && kSums <= kRing && (kMaxWarps * kStages + 2) * 8 <= kBarriers &&
                 kPattern <= 1024);
 
@@ -54,11 +55,11 @@ struct RoundsTile {
   // Of several rounds: as many for each quarter of the multiprocessor.
   static constexpr int MaxWarpsOfRounds() {
     int warps = kMaxWarps / 4 * 4;
-    while (Shared(warps, false) > kMaxShared) warps -= 4;
+    while (Shared(warps, false) > kMaxSharedBytes) warps -= 4;
     return warps;
   }
   // In rounds a thread adds the sums of 4 elements at most.
-  static_assert(Shared(kMaxWarps, true) <= kMaxShared && MaxWarpsOfRounds() >= 8 && kElements <= 8 * 32 * 4);
+  static_assert(Shared(kMaxWarps, true) <= kMaxSharedBytes && MaxWarpsOfRounds() >= 8 && kElements <= 8 * 32 * 4);
 };
 
 // How the folds of a product are shared out: `warps` warps work on two each at a time.

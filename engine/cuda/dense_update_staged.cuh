@@ -20,6 +20,7 @@
 #include "engine/cuda/dense_update_folds.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
 
+#include "engine/cuda/hardware.h"
 namespace vicinal::cuda {
 
 // A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
@@ -34,11 +35,11 @@ struct StagedTile {
   static constexpr int kWeights = kDepth * kCols;                          // floats of a fold
   static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;  // floats
   static constexpr int kRing = kStages * kStage, kSums = kFoldLanes * kElements;
-  static constexpr int kMaxWarps = 12, kMaxShared = 227 * 1024, kMaxFolds = kMaxWarps * kFoldLanes;
+  static constexpr int kMaxWarps = 12, kMaxFolds = kMaxWarps * kFoldLanes;
 
   // Bytes of shared memory. A warp's sums lie where its ring was.
   static constexpr int Shared(int warps) { return warps * kRing * static_cast<int>(sizeof(float)); }
-  static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxShared);
+  static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxSharedBytes);
 
   // An even number.
   static constexpr int Warps(int64_t in_width) {

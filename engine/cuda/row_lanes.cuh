@@ -8,16 +8,15 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_finish.cuh"
 #include "engine/cuda/row_load.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int kWarpLanes = 32;
 inline constexpr int kBlockThreads = 128;
 inline constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
-inline constexpr unsigned kWholeWarp = ~0u;
 
 // How messages are made and put together.
 struct PlainSum {

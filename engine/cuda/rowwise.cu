@@ -14,19 +14,19 @@
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/rowwise.h"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kAll = 0xffffffffu;
 
 __device__ float At(const ConstMatrixView& matrix, int64_t row, int64_t col) {
   return matrix.data[row * matrix.stride + col];
 }
 
 __device__ double WarpSum(double x) {
-  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kAll, x, distance);
+  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
   return x;
 }
 

@@ -10,7 +10,6 @@ namespace vicinal::cuda {
 namespace {
 
 using panels::Join;
-using panels::kLanes;
 using panels::kMaxWarps;
 using panels::kPanelBytes;
 using panels::kVec;
@@ -27,7 +26,7 @@ struct ScratchPlan {
   int64_t stride, sums_bytes, bytes;
 
   ScratchPlan(const AggregateProblem& problem, const PanelShape& shape) {
-    stride = RoundUp(problem.width, kLanes / shape.groups * kVec);
+    stride = RoundUp(problem.width, kWarpLanes / shape.groups * kVec);
     sums_bytes = MaxPanelPieces(problem.rows, shape) * shape.rows() * stride * int64_t{sizeof(float)};
     bytes = sums_bytes + problem.cols * stride * int64_t{sizeof(float)};
   }
@@ -49,7 +48,7 @@ cudaError_t LaunchPanel(const PanelLaunch& launch) {
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(launch.pieces),
                   static_cast<unsigned>((launch.params.columns + P::kTile - 1) / P::kTile));
-  panels::SumPanels<P><<<grid, launch.shape.warps * kLanes, bytes, launch.stream>>>(launch.params);
+  panels::SumPanels<P><<<grid, launch.shape.warps * kWarpLanes, bytes, launch.stream>>>(launch.params);
   return cudaGetLastError();
 }
 
