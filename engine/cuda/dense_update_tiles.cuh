@@ -208,7 +208,7 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
     }
     if (epilogue.activation.kind == ActivationKind::kRelu) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+      for (int v = 0; v < 4; ++v) x.v[v] = Rectified(x.v[v]);
     }
     float* dst = params.dst.data + row * params.dst.stride + col;
     if constexpr (kWhole) {

@@ -243,7 +243,7 @@ __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>&
   }
   if (params.epilogue.activation.kind == ActivationKind::kRelu) {
 #pragma unroll
-    for (int i = 0; i < Layout::kVec; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+    for (int i = 0; i < Layout::kVec; ++i) x[i] = Rectified(x[i]);
   }
 }
 

@@ -188,9 +188,9 @@ struct LightStore {
     const int left = static_cast<int>(params.dst.cols - first_col);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      float2 x = make_float2(__fadd_rn(__fmul_rn(sum[j][2 * half], factor), bias[j].x),
-                             __fadd_rn(__fmul_rn(sum[j][2 * half + 1], factor), bias[j].y));
-      if (rectified) x = make_float2(x.x < 0.0f ? 0.0f : x.x, x.y < 0.0f ? 0.0f : x.y);
+      float2 x = make_float2(WithFactor(factor, bias[j].x, sum[j][2 * half]),
+                             WithFactor(factor, bias[j].y, sum[j][2 * half + 1]));
+      if (rectified) x = make_float2(Rectified(x.x), Rectified(x.y));
       if (8 * j < left) *reinterpret_cast<float2*>(dst + 8 * j) = x;
     }
   }
