@@ -26,6 +26,7 @@
 #include "engine/cuda/bulk_copy.cuh"
 #include "engine/cuda/dense_tiles.h"
 #include "engine/cuda/finish_rows.h"
+#include "engine/cuda/mask_pair.cuh"
 #include "engine/cuda/row_load.cuh"
 #include "engine/cuda/wgmma.cuh"
 
@@ -137,9 +138,6 @@ __device__ inline void CopyTiles(const TileParams& params, const TilePiece& piec
              stages.full(stage));
   }
 }
-
-// The two lowest bits as a pair of bfloat16, 0 or 1 each.
-__device__ inline uint32_t PairOfBits(uint32_t bits) { return ((bits & 1u) | (bits & 2u) << 15) * 0x3f80u; }
 
 template <class Image>
 __device__ inline void MultiplyTiles(const TileParams& params, const TilePiece& piece, const Stages<Image>& stages) {
