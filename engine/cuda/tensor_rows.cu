@@ -196,12 +196,46 @@ struct LightStore {
   }
 };
 
+// Adds the products of all panels of a tile, each when it has come. `row`: the lane's first, within the tile;
+// `weights`: the lane's, in shared memory.
+template <class Step, int kTiles, int kHalves>
+__device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring& ring, int row, int q,
+                                      uint32_t weights, Turn* turn, float (&sum)[kHalves][kTiles][4]) {
+  constexpr int kSteps = kDepth / kStepInputs;
+  constexpr uint32_t kParts = PartsOf<Step>(), kPartBytes = kWarpLanes * sizeof(uint2);
+#pragma unroll 1
+  for (int panel = 0; panel < params.panels; ++panel) {
+    AwaitPhase(ring.full(turn->stage), turn->parity);
+    const uint32_t box = ring.box(turn->stage);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      typename Step::A a[kHalves];
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const BoxRows rows_of = {box + (row + 16 * half) * kRowBytes, row & 7, s * kStepInputs};
+        a[half] = Step::RoundedA(rows_of, q);
+      }
+      const uint32_t b = weights + (panel * kSteps + s) * kTiles * kParts * kPartBytes;
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+        typename Step::B fragment;
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) fragment.part[part] = LoadPart(b + (j * kParts + part) * kPartBytes);
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half) Step::Multiply(a[half], fragment, sum[half][j]);
+      }
+    }
+    Arrive(ring.empty(turn->stage));
+    turn->Next(params.stages);
+  }
+}
+
 // kCols: columns of a block.
 template <ProductPrecision kPrecision, int kCols>
 __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident<kCols>)
     MultiplyRows(const __grid_constant__ CUtensorMap rows, const __grid_constant__ TensorRowsParams params) {
   using Step = TensorStep<kPrecision>;
-  constexpr int kTiles = kCols / 8, kSteps = kDepth / kStepInputs, kHalves = kWarpRows<kCols> / 16;
+  constexpr int kTiles = kCols / 8, kHalves = kWarpRows<kCols> / 16;
   extern __shared__ __align__(16) char raw[];
   // An offset, not a rounded pointer, of which the compiler would not know that it is of shared memory.
   char* const shared = raw + (kAlignment - SharedAddress(raw) % kAlignment) % kAlignment;
@@ -225,7 +259,6 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident
   }
   KeepWeights<Step>(params, chunk_col, kTiles, workers * kWarpLanes, weights);
   AwaitThreads(workers * kWarpLanes);
-  constexpr uint32_t kParts = PartsOf<Step>(), kPartBytes = kWarpLanes * sizeof(uint2);
   const uint32_t lane_weights = SharedAddress(weights + lane);
   const int row = warp * kWarpRows<kCols> + RowOf(lane);
   const LightStore<kTiles> light(params.product, chunk_col + lane % 4 * 2);
@@ -233,33 +266,7 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident
 #pragma unroll 1
   for (int64_t tile = first; tile < params.tiles; tile += step) {
     float sum[kHalves][kTiles][4] = {};
-#pragma unroll 1
-    for (int panel = 0; panel < params.panels; ++panel) {
-      AwaitPhase(ring.full(turn.stage), turn.parity);
-      const uint32_t box = ring.box(turn.stage);
-#pragma unroll
-      for (int s = 0; s < kSteps; ++s) {
-        typename Step::A a[kHalves];
-#pragma unroll
-        for (int half = 0; half < kHalves; ++half) {
-          const BoxRows rows_of = {box + (row + 16 * half) * kRowBytes, row & 7, s * kStepInputs};
-          a[half] = Step::RoundedA(rows_of, lane % 4);
-        }
-        const uint32_t b = lane_weights + (panel * kSteps + s) * kTiles * kParts * kPartBytes;
-#pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          typename Step::B fragment;
-#pragma unroll
-          for (int part = 0; part < kParts; ++part) {
-            fragment.part[part] = LoadPart(b + (j * kParts + part) * kPartBytes);
-          }
-#pragma unroll
-          for (int half = 0; half < kHalves; ++half) Step::Multiply(a[half], fragment, sum[half][j]);
-        }
-      }
-      Arrive(ring.empty(turn.stage));
-      turn.Next(params.stages);
-    }
+    MultiplyPanels<Step>(params, ring, row, lane % 4, lane_weights, &turn, sum);
 #pragma unroll
     for (int half = 0; half < 2 * kHalves; ++half) {
       const int64_t at = tile * params.block_rows + row + 8 * half;
