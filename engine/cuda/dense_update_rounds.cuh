@@ -187,24 +187,6 @@ struct RoundSums {
   }
 };
 
-// Epilogue and store of 4 columns of a row.
-__device__ inline void StoreFour(const DenseParams& params, int64_t row, int64_t col, Pack<4> total) {
-  if (row >= params.dst.rows || col >= params.dst.cols) return;
-  if (!params.light || params.rare_activation) {
-    StoreRarely(&params, row, col, total);
-    return;
-  }
-  float* const dst = params.dst.data + row * params.dst.stride + col;
-#pragma unroll
-  for (int v = 0; v < 4; ++v) {
-    if (col + v >= params.dst.cols) break;
-    float x = total.v[v];
-    if (params.epilogue.bias != nullptr) x += __ldg(params.epilogue.bias + col + v);
-    if (params.epilogue.activation.kind == ActivationKind::kRelu) x = x < 0.0f ? 0.0f : x;
-    dst[v] = x;
-  }
-}
-
 // Adds the last round's sums to this thread's total, and stores. In a product of one round there is no total yet, and a
 // thread may have several packs.
 template <class T>
@@ -220,7 +202,7 @@ __device__ inline void FinishRounds(const DenseParams& params, int64_t row0, int
   for (int e = first; e < T::kElements; e += static_cast<int>(blockDim.x) * 4) {
     if (e != first) total = Pack<4>::Filled(0.0f);  // of the one round there is
     sums.AddTo(&total, e);
-    StoreFour(params, row0 + e / T::kCols, col0 + e % T::kCols, total);
+    StoreSums<4>(params, row0 + e / T::kCols, col0 + e % T::kCols, total);
   }
 }
 

@@ -33,13 +33,15 @@ struct DenseParams {
   bool light;            // the epilogue has neither factors nor an addend
 };
 
-// Four neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times.
-__device__ __noinline__ inline void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<4> x) {
+// kVec neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times, and
+// exponentials are code to fetch.
+template <int kVec>
+__device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
   if (row >= params->dst.rows) return;
-  x = WithEpilogue<4>(params->epilogue, row, col, params->dst.cols - 1, x);
+  x = WithEpilogue<kVec>(params->epilogue, row, col, params->dst.cols - 1, x);
   float* dst = params->dst.data + row * params->dst.stride + col;
 #pragma unroll
-  for (int v = 0; v < 4; ++v) {
+  for (int v = 0; v < kVec; ++v) {
     if (col + v < params->dst.cols) dst[v] = x.v[v];
   }
 }
@@ -234,8 +236,8 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
     if (params.rare_activation) {
 #pragma unroll
       for (int i = 0; i < T::kThreadRows; ++i) {
-        StoreRarely(&params, row0 + i * T::kRowLanes, col,
-                    {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
+        StoreRarely<4>(&params, row0 + i * T::kRowLanes, col,
+                       {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
       }
     } else if (params.vector_store && col + 4 <= params.dst.cols) {
 #pragma unroll

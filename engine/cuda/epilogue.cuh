@@ -114,7 +114,7 @@ __device__ inline Pack<kVec> WithEpilogue(const Epilogue& epilogue, int64_t row,
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
     x.v[v] = WithTerms(epilogue, terms[v], result.v[v]);
-    if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+    if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = Rectified(x.v[v]);
   }
   ActivateRarely(epilogue.activation, x.v);
   return x;
