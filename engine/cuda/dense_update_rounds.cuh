@@ -28,24 +28,27 @@
 
 namespace vicinal::cuda {
 
+// Panels in a warp's ring.
+inline constexpr int kRingStages = 2;
+
 // A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
 // across, 4 down, and two folds. Panels are kDepth inputs deep, 16 or 32.
 template <int kThreadRows_, int kPacks_, int kDepth_, int kMaxWarps_>
 struct RoundsTile {
   static constexpr int kThreadRows = kThreadRows_, kPacks = kPacks_, kDepth = kDepth_, kMaxWarps = kMaxWarps_;
-  static constexpr int kRowLanes = 4, kFoldLanes = 2, kStages = 2, kPanels = kFoldInputs / kDepth;
+  static constexpr int kRowLanes = 4, kFoldLanes = 2, kPanels = kFoldInputs / kDepth;
   static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16 * kPacks, kElements = kRows * kCols;
   // Bytes of shared memory. 8 rows of a box make a whole pattern of the swizzle, at whose multiples boxes begin.
   static constexpr int kRowBytes = kDepth * 4, kPattern = 8 * kRowBytes;
   static constexpr int kRowsBox = (kRows * kRowBytes + kPattern - 1) / kPattern * kPattern;
   static constexpr int kWeightsBox = kDepth * kCols * 4;
-  static constexpr int kStage = kFoldLanes * (kRowsBox + kWeightsBox), kRing = kStages * kStage;
+  static constexpr int kStage = kFoldLanes * (kRowsBox + kWeightsBox), kRing = kRingStages * kStage;
   static constexpr int kArriving = kFoldLanes * (kRows * kRowBytes + kWeightsBox);
   static constexpr int kSums = kFoldLanes * kElements * 4;
   // Weights of 2^kLineShift inputs make a line as long as boxes may be, 256 elements.
   static constexpr int kLineShift = kPacks == 1 ? 4 : 3;
   static constexpr int kBarriers = 1024;
-  static_assert(kCols << kLineShift == 256 && kSums <= kRing && (kMaxWarps * kStages + 2) * 8 <= kBarriers &&
+  static_assert(kCols << kLineShift == 256 && kSums <= kRing && (kMaxWarps * kRingStages + 2) * 8 <= kBarriers &&
                 kPattern <= 1024);
 
   // In a product of one round a warp's sums lie where its ring was.
@@ -99,9 +102,9 @@ struct RoundsCopies {
 
   // By one lane, as Start().
   __device__ void Begin() const {
-    for (int stage = 0; stage < T::kStages; ++stage) InitBarrier(arrived + stage * 8, 1);
+    for (int stage = 0; stage < kRingStages; ++stage) InitBarrier(arrived + stage * 8, 1);
     FenceBarrierInit();
-    for (int stage = 0; stage < T::kStages; ++stage) Start(stage, stage);
+    for (int stage = 0; stage < kRingStages; ++stage) Start(stage, stage);
   }
 
   // By one lane. Zeros beyond the last input, row, column and fold; nothing where there is no panel.
@@ -217,7 +220,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int64_t row0 = int64_t{blockIdx.y} * T::kRows, col0 = int64_t{blockIdx.x} * T::kCols;
   const char* const ring = reinterpret_cast<const char*>(boxes) + T::kBarriers + warp * T::kRing;
-  const uint32_t barriers = SharedAddress(boxes), arrived = barriers + (2 + warp * T::kStages) * 8;
+  const uint32_t barriers = SharedAddress(boxes), arrived = barriers + (2 + warp * kRingStages) * 8;
   const RoundsCopies<T> copies{maps,
                                static_cast<int>(row0),
                                static_cast<int>(col0),
@@ -248,8 +251,8 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
         MultiplyBoxes<T>(ring + stage * T::kStage, my, sum);
       }
       __syncwarp();  // all have read what is overwritten now
-      if (lane == 0) copies.Start(panel + T::kStages, stage);
-      if (++stage == T::kStages) stage = 0, phase ^= 1;
+      if (lane == 0) copies.Start(panel + kRingStages, stage);
+      if (++stage == kRingStages) stage = 0, phase ^= 1;
       if (i > 0 || round == 0) continue;
       AwaitPhase(sums.stored, (round - 1) % 2);
       if (element < T::kElements) sums.AddTo(&total, element);

@@ -46,6 +46,9 @@ __device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row,
   }
 }
 
+// Inputs of a row that a thread reads at once.
+inline constexpr int kRowStep = 4;
+
 // A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
 // kWarps warps one below the other. kBlocks: blocks that a multiprocessor should hold. kDepth: inputs per panel; deep
 // panels read whole cache lines of src and wait less often, and waste more of the last one.
@@ -58,7 +61,6 @@ struct DenseTile {
   static constexpr int kRows = kWarpRows * kWarps, kCols = kColLanes * kThreadCols;
   static constexpr int kDepth = kDepth_;
   static constexpr int kStages = 3;  // panels in shared memory
-  static constexpr int kStep = 4;    // inputs of a row that a thread reads at once
   static constexpr int kPitch = kDepth + 4;
   // Rows of a thread that are stored side by side, and where packs of 4 columns are not whole: as many as registers are
   // there for. More would make the multiplications slower, which have theirs chosen by what is left.
@@ -130,12 +132,12 @@ template <class T>
 __device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row, int my_col,
                                      float (&sum)[T::kThreadRows][T::kThreadCols]) {
 #pragma unroll
-  for (int k = 0; k < T::kDepth; k += T::kStep) {
-    Pack<T::kStep> a[T::kThreadRows];
+  for (int k = 0; k < T::kDepth; k += kRowStep) {
+    Pack<kRowStep> a[T::kThreadRows];
 #pragma unroll
-    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<T::kStep>(&panel.rows[my_row + i * T::kRowLanes][k]);
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<kRowStep>(&panel.rows[my_row + i * T::kRowLanes][k]);
 #pragma unroll
-    for (int s = 0; s < T::kStep; ++s) {
+    for (int s = 0; s < kRowStep; ++s) {
       Pack<4> b[T::kThreadCols / 4];
 #pragma unroll
       for (int j = 0; j < T::kThreadCols / 4; ++j) {
