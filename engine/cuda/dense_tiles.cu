@@ -49,7 +49,7 @@ struct TermImage {
   static constexpr int kTerms = kTerms_, kColumns = kColumns_, kWidth = kTerms * kColumns;
   static constexpr int kBlocks = (kWidth + kBlockColumns - 1) / kBlockColumns;
   static constexpr int kBytes = kBlocks * kBlockBytes;
-  static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + 1024;
+  static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + kBoxAlignment;
 };
 
 // A thread per source and 8 columns of a tile of columns: 16 bytes of each term. Where sources have factors, it stores
@@ -117,8 +117,7 @@ struct Stages {
   uint32_t barriers;
 
   __device__ explicit Stages(char* shared)
-      // Rounded by an offset: of a rounded pointer the compiler would not know that it is of shared memory.
-      : images(shared + (1024 - SharedAddress(shared) % 1024) % 1024),
+      : images(FirstBox(shared)),
         masks(images + kStages * Image::kBytes),
         barriers(SharedAddress(masks + kStages * kMaskBytes)) {}
   __device__ uint32_t full(int stage) const { return barriers + stage * 16; }

@@ -47,14 +47,16 @@ struct RoundsTile {
   static constexpr int kSums = kFoldLanes * kElements * 4;
   // Weights of 2^kLineShift inputs make a line as long as boxes may be, 256 elements.
   static constexpr int kLineShift = kPacks == 1 ? 4 : 3;
-  static constexpr int kBarriers = 1024;
-  static_assert(kCols << kLineShift == 256 && kSums <= kRing && (kMaxWarps * kRingStages + 2) * 8 <= kBarriers &&
-                kPattern <= 1024);
+  static constexpr int kBarriers = (kMaxWarps * kRingStages + 2) * 8;
+  static_assert(kCols << kLineShift == 256 && kSums <= kRing && kPattern <= kBoxAlignment);
 
   // In a product of one round a warp's sums lie where its ring was.
-  static constexpr int Shared(int warps, bool one_round) {
-    return kBarriers + warps * (kRing + (one_round ? 0 : kSums));
+  __host__ __device__ static constexpr int RingsAndSums(int warps, bool one_round) {
+    return warps * (kRing + (one_round ? 0 : kSums));
   }
+  // Boxes begin where they may. What that leaves of kBoxAlignment bytes, before them or behind, the barriers have.
+  static constexpr int Shared(int warps, bool one_round) { return kBoxAlignment + RingsAndSums(warps, one_round); }
+  static_assert(2 * kBarriers <= kBoxAlignment);
   // Of several rounds: as many for each quarter of the multiprocessor.
   static constexpr int MaxWarpsOfRounds() {
     int warps = kMaxWarps / 4 * 4;
@@ -80,6 +82,18 @@ struct DenseRounds {
   }
 
   __host__ int Shared() const { return T::Shared(warps, rounds == 1); }
+};
+
+// A block's shared memory: rings of boxes, behind them the sums of a round where there are several, and barriers.
+template <class T>
+struct RoundsShared {
+  char* rings;
+  uint32_t barriers;
+
+  __device__ RoundsShared(char* shared, int warps, bool one_round) : rings(FirstBox(shared)) {
+    const bool before = rings - shared >= T::kBarriers;
+    barriers = SharedAddress(before ? shared : rings + T::RingsAndSums(warps, one_round));
+  }
 };
 
 struct DenseMaps {
@@ -215,12 +229,13 @@ template <class T>
 __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
     DenseInRounds(const __grid_constant__ DenseMaps maps, const __grid_constant__ DenseParams params, int rounds) {
   LetNextBegin();
-  extern __shared__ __align__(1024) unsigned char boxes[];
+  extern __shared__ __align__(16) char raw[];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int64_t row0 = int64_t{blockIdx.y} * T::kRows, col0 = int64_t{blockIdx.x} * T::kCols;
-  const char* const ring = reinterpret_cast<const char*>(boxes) + T::kBarriers + warp * T::kRing;
-  const uint32_t barriers = SharedAddress(boxes), arrived = barriers + (2 + warp * kRingStages) * 8;
+  const RoundsShared<T> shared(raw, warps, rounds == 1);
+  const char* const ring = shared.rings + warp * T::kRing;
+  const uint32_t barriers = shared.barriers, arrived = barriers + (2 + warp * kRingStages) * 8;
   const RoundsCopies<T> copies{maps,
                                static_cast<int>(row0),
                                static_cast<int>(col0),
@@ -231,8 +246,8 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
                                SharedAddress(ring),
                                arrived};
   const int ring_bytes = rounds == 1 ? 0 : warps * T::kRing;
-  const RoundSums<T> sums{reinterpret_cast<float*>(boxes + T::kBarriers + ring_bytes),
-                          (rounds == 1 ? T::kRing : T::kSums) / 4, warps, barriers, barriers + 8};
+  const RoundSums<T> sums{reinterpret_cast<float*>(shared.rings + ring_bytes), (rounds == 1 ? T::kRing : T::kSums) / 4,
+                          warps, barriers, barriers + 8};
   if (thread == 0) sums.InitBarriers();
   if (lane == 0) copies.Begin();
   __syncthreads();

@@ -33,7 +33,6 @@ constexpr int kRowBytes = kDepth * static_cast<int>(sizeof(float));  // of a row
 constexpr int kMostStages = 8;
 // What shared memory has room for beside two boxes of 128 rows and barriers.
 constexpr int64_t kMostWeightBytes = 160 << 10;
-constexpr int kAlignment = 1024;  // of boxes
 
 struct TensorRowsParams {
   TensorParams product;
@@ -237,8 +236,7 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident
   using Step = TensorStep<kPrecision>;
   constexpr int kTiles = kCols / 8, kHalves = kWarpRows<kCols> / 16;
   extern __shared__ __align__(16) char raw[];
-  // An offset, not a rounded pointer, of which the compiler would not know that it is of shared memory.
-  char* const shared = raw + (kAlignment - SharedAddress(raw) % kAlignment) % kAlignment;
+  char* const shared = FirstBox(raw);
   const Ring ring(shared, params);
   uint2* const weights = reinterpret_cast<uint2*>(shared + params.stages * params.box_bytes + kMostStages * 16);
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes, lane = static_cast<int>(threadIdx.x) % kWarpLanes;
@@ -306,7 +304,7 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   params.block_rows = params.row_warps * kWarpRows<kCols>;
   params.box_bytes = params.block_rows * kRowBytes;
   const int64_t fixed =
-      WeightBytes<kPrecision>(product.src.cols, kCols) + kMostStages * 16 + kAlignment + kSystemSharedBytes;
+      WeightBytes<kPrecision>(product.src.cols, kCols) + kMostStages * 16 + kBoxAlignment + kSystemSharedBytes;
   const int64_t resident = std::clamp<int64_t>(kMaxSharedBytes / (fixed + 3 * params.box_bytes), 1, kResident<kCols>);
   params.stages =
       static_cast<int>(std::clamp<int64_t>((kMaxSharedBytes / resident - fixed) / params.box_bytes, 2, kMostStages));
