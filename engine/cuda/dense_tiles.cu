@@ -22,6 +22,7 @@
 
 #include <cmath>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/balanced_rows.h"
 #include "engine/cuda/bulk_copy.cuh"
 #include "engine/cuda/dense_tiles.h"
@@ -203,8 +204,6 @@ __global__ void __launch_bounds__(kThreads, 1) SumTiles(const __grid_constant__ 
     CopyTiles(params, piece, stages);
   }
 }
-
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 int ColumnsFor(const AggregateProblem& problem) {
   if (problem.width > 32) return 64;

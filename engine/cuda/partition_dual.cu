@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/async_copy.cuh"
 #include "engine/cuda/mask_pair.cuh"
 #include "engine/cuda/partition_dual.h"
@@ -223,7 +224,7 @@ __global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ 
 
 // Columns of the features that a thread block takes, and that rows of scratch are padded to.
 int ColumnsFor(int64_t width) { return width <= 16 ? 16 : width <= 32 ? 32 : 64; }
-int64_t StrideFor(int64_t width) { return (width + ColumnsFor(width) - 1) / ColumnsFor(width) * ColumnsFor(width); }
+int64_t StrideFor(int64_t width) { return RoundUp(width, ColumnsFor(width)); }
 
 template <int kGroups>
 cudaError_t LaunchFullMode(const Params& params, cudaStream_t stream) {

@@ -11,10 +11,11 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/rowwise.h"
-#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -236,9 +237,7 @@ unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>(
 
 template <Storage kStorage>
 void LaunchNarrow(const RowwiseArgs& args, cudaStream_t stream) {
-  const bool packs = args.dst16.cols % 4 == 0 && args.a.stride % 4 == 0 && args.dst16.stride % 4 == 0 &&
-                     reinterpret_cast<uintptr_t>(args.a.data) % 16 == 0 &&
-                     reinterpret_cast<uintptr_t>(args.dst16.data) % 8 == 0;
+  const bool packs = args.dst16.cols % 4 == 0 && InPacks(args.a, 4) && InPacks(args.dst16, 4);
   const int64_t elements = args.dst16.rows * args.dst16.cols;
   if (packs) {
     Narrow<kStorage, 4><<<Blocks(elements / 4, kThreads), kThreads, 0, stream>>>(args);

@@ -3,6 +3,7 @@
 // then the rows that are made of them.
 #include <algorithm>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/shared_panels.cuh"
 
@@ -15,8 +16,6 @@ using panels::kPanelBytes;
 using panels::kVec;
 using panels::Panel;
 using panels::PanelParams;
-
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr int kMostPlaces = 512;
 
@@ -85,11 +84,6 @@ cudaError_t LaunchStorage(Storage storage, Join join, const PanelLaunch& launch)
   return LaunchJoin<float>(join, launch);
 }
 
-bool IsAligned(const SourceRows& rows) {
-  const int64_t element = rows.storage == Storage::kFloat32 ? 4 : 2;
-  return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 && rows.stride * element % 16 == 0;
-}
-
 }  // namespace
 
 PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
@@ -112,7 +106,7 @@ cudaError_t LaunchSharedPanels(const AggregateArgs& args, const SharedPanelsLayo
   const ScratchPlan plan(args.problem, shape);
   float* const sums = static_cast<float*>(scratch);
   SourceRows rows = SourceRowsOf(args);
-  if (args.src_scale != nullptr || !IsAligned(rows)) {
+  if (args.src_scale != nullptr || !InPacks(rows)) {
     const MatrixView copy = {sums + plan.sums_bytes / sizeof(float), args.problem.cols, args.problem.width,
                              plan.stride};
     const cudaError_t error = LaunchCopySources(args, copy, target);
@@ -131,7 +125,7 @@ cudaError_t LaunchSharedPanels(const AggregateArgs& args, const SharedPanelsLayo
                               layout.row(),
                               shape.places,
                               static_cast<const char*>(rows.data),
-                              rows.stride * (rows.storage == Storage::kFloat32 ? 4 : 2),
+                              rows.stride * rows.element_bytes(),
                               static_cast<int>(args.dst.cols),
                               sums,
                               plan.stride,

@@ -8,7 +8,7 @@
 // the L2 cache.
 #include <cstdint>
 
-#include "engine/cuda/dense_update.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/hardware.h"
 #include "engine/cuda/overlap.cuh"

@@ -16,7 +16,6 @@
 
 #include "engine/cuda/alignment.h"
 #include "engine/cuda/async_copy.cuh"
-#include "engine/cuda/dense_update.h"
 #include "engine/cuda/hardware.h"
 #include "engine/cuda/tensor_product.cuh"
 #include "engine/cuda/tensor_rows.h"
@@ -192,7 +191,7 @@ cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& t
   params.dst = args.dst;
   params.epilogue = args.epilogue;
   params.aligned = InPacks(args.src);
-  params.pairs = reinterpret_cast<uintptr_t>(args.dst.data) % 8 == 0 && args.dst.stride % 2 == 0;
+  params.pairs = InPacks(args.dst, 2);
   if (params.aligned && TensorWeightsStay(args.problem)) return LaunchTensorRows(args.problem, params, target);
   switch (args.problem.precision) {
     case ProductPrecision::kTf32:
