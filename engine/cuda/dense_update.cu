@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/dense_update_few_inputs.cuh"
 #include "engine/cuda/dense_update_rounds.h"
 #include "engine/cuda/dense_update_staged.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -55,13 +57,6 @@ int64_t Tiles(const MatrixView& dst) {
   return (dst.rows + T::kRows - 1) / T::kRows * Across<T>(dst);
 }
 
-// Floats that can be read from a row at once.
-int Alignment(const ConstMatrixView& rows) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(rows.data);
-  if (address % 16 == 0 && rows.stride % 4 == 0) return 4;
-  return address % 8 == 0 && rows.stride % 2 == 0 ? 2 : 1;
-}
-
 template <class T, int kVec>
 cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target) {
   const auto kernel = &DenseTiles<T, kVec>;
@@ -75,7 +70,7 @@ cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target)
 
 template <class T>
 cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
-  switch (Alignment(params.src)) {
+  switch (PackWidth(params.src)) {
     case 4:
       return LaunchTilesOf<T, 4>(params, target);
     case 2:
@@ -94,7 +89,7 @@ struct Staged {
     constexpr int64_t kQuarters = 4;
     const int warps = T::Warps(params.in_width);
     const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
-    const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / T::Shared(warps));
+    const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / T::Shared(warps));
     const int64_t waves = (blocks + resident - 1) / resident;
     return waves * ((resident * warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
   }
@@ -119,7 +114,7 @@ cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& targe
 }
 
 bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
-  return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && Alignment(params.src) == 4;
+  return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && InPacks(params.src);
 }
 
 cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) {
@@ -162,7 +157,7 @@ cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& t
                            args.problem.in_width,
                            args.dst,
                            epilogue,
-                           std::min(Alignment(args.dst), Alignment(epilogue.addend)) == 4,
+                           InPacks(args.dst) && InPacks(epilogue.addend),
                            activation != ActivationKind::kNone && activation != ActivationKind::kRelu,
                            epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.addend.empty()};
   return args.dst.cols <= kFewInputsColumns ? LaunchNarrow(params, target) : LaunchWide(params, target);
