@@ -168,7 +168,9 @@ std::vector<double> Wanted(const Case& c) {
 }
 
 // All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.
-void RunAll(Gpu& gpu, Report& report, const Case& c) {
+// `finite`: what the case reads is. cuSPARSE promises nothing where it is not: on a star of 3,000 edges its NaNs are not
+// where they should be.
+void RunAll(Gpu& gpu, Report& report, const Case& c, bool finite = true) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
   OnDevice on(gpu, c);
@@ -176,6 +178,7 @@ void RunAll(Gpu& gpu, Report& report, const Case& c) {
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     if (!kernel->kernel().Refuses(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
+    if (!finite && name == "cusparse") continue;
     const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
     if (!got.has_value() || kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({}))
       continue;
@@ -312,7 +315,7 @@ void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       }
       for (const Reduce reduce : kReduces) {
         for (const bool weighted : {false, true}) {
-          RunAll(gpu, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}});
+          RunAll(gpu, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}}, /*finite=*/false);
         }
       }
     }
