@@ -259,8 +259,8 @@ class FakeGraphs final : public v1::GraphService::Service {
     Note(context);
     const std::lock_guard<std::mutex> lock(state_->mutex);
     state_->seen.tune = *request;
-    if (request->force().kernel() == "nothere") {
-      return StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, "there is no kernel 'nothere'", "KERNEL_UNKNOWN",
+    if (request->force().kernel() == "unwilling") {
+      return StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, "'unwilling' does not take this", "KERNEL_REFUSED",
                                {});
     }
     response->set_name(request->name());

@@ -123,11 +123,12 @@ TEST_F(RunTest, Tune) {
   EXPECT_THAT(out(), Not(HasSubstr("--verbose shows")));
 }
 
-TEST_F(RunTest, AForcedKernelIsOfAnOperation) {
-  EXPECT_EQ(Vicinal("graph tune g --force nothere"), kExitRefused);
-  EXPECT_THAT(err(), HasSubstr("'nothere'; --operation OP and --widths W,... say which work --force is for\n"));
-  EXPECT_EQ(Vicinal("graph tune g --force nothere --operation aggregate --widths 8"), kExitRefused);
-  EXPECT_THAT(err(), HasSubstr("'nothere'\n"));
+TEST_F(RunTest, AForcedKernelThatRefusesSomeWorkIsToldWhichWorkIsMeant) {
+  EXPECT_EQ(Vicinal("graph tune g --force unwilling --operation aggregate"), kExitRefused);
+  EXPECT_THAT(err(),
+              HasSubstr("this; --operation OP, --kinds K,... and --widths W,... say which work --force is for\n"));
+  EXPECT_EQ(Vicinal("graph tune g --force unwilling --operation aggregate --widths 8"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("'unwilling' does not take this\n"));
 }
 
 TEST_F(RunTest, TuneRefusesWhatMakesNoSense) {
