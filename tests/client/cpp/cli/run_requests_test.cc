@@ -86,6 +86,17 @@ TEST_F(RunTest, HowARequestIsComputed) {
   EXPECT_EQ(Vicinal("classify-graphs b.npz --model m --receptive_field always"), kExitUsage);
 }
 
+TEST_F(RunTest, AnswersThatAreNotFiniteHaveANote) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("classify --graph g --model overflows --nodes 1,0"), kExitOk) << err();
+  EXPECT_THAT(err(), HasSubstr("note: 2 of 2 rows are not finite (NaN or infinite), first that of node 1: "));
+  EXPECT_THAT(err(), HasSubstr("beyond float32's range\n"));
+  ASSERT_EQ(Vicinal("classify --graph g --model overflows --nodes 1 --precision float16 --json"), kExitOk) << err();
+  EXPECT_THAT(Json()["notes"].back(), HasSubstr("beyond float16's 65,504"));
+  EXPECT_THAT(err(), Not(HasSubstr("not finite")));
+}
+
 TEST_F(RunTest, Tune) {
   ASSERT_EQ(
       Vicinal("graph tune g --operation aggregate --kinds sum,max --widths 16,64 --weights per_edge --budget 1.25"),

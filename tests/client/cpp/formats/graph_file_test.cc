@@ -103,9 +103,9 @@ TEST(GraphFileTest, WhatWasMeantAsAMatrixIsNoEdgeList) {
   EXPECT_EQ(any_case->edge_index.element_count(), 2);
   for (const char* banner :
        {"%MatrixMarket", "% MatrixMarket", "MatrixMarket", "%%MatrixMarkt", "%%Matrix Market", " %%%MatrixMarket"}) {
-    EXPECT_THAT(GraphFileError(Temp("near.txt", banner + entries)),
-                AllOf(HasSubstr("near.txt:1: "), HasSubstr("is not a MatrixMarket banner"),
-                      HasSubstr("--format edgelist")))
+    EXPECT_THAT(
+        GraphFileError(Temp("near.txt", banner + entries)),
+        AllOf(HasSubstr("near.txt:1: "), HasSubstr("is not a MatrixMarket banner"), HasSubstr("--format edgelist")))
         << banner;
   }
   EXPECT_THAT(GraphFileError(Temp("blank.txt", "\n%%MatrixMarket" + entries)), HasSubstr("MatrixMarket banner"));
