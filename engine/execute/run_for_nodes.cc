@@ -58,7 +58,7 @@ StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const Wa
                                           const RunParts& parts) {
   const ConstMatrixView& rows = computed.rows;
   if (!computed.receptive_field) {
-    return GatherRows(rows, *wanted.permutation, wanted.ids, *parts.context);
+    return GatherRows(rows, *wanted.permutation, wanted.ids, *parts.stop, *parts.context);
   }
   std::vector<int64_t> positions(wanted.ids->size());
   for (size_t i = 0; i < positions.size(); ++i) {
@@ -66,10 +66,7 @@ StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const Wa
     positions[i] =
         parts.workspace->finder.RowOf(wanted.permutation->is_identity() ? id : wanted.permutation->ToNew(id));
   }
-  std::vector<float> out(positions.size() * static_cast<size_t>(rows.cols));
-  VICINAL_RETURN_IF_ERROR(
-      parts.context->CopyRowsToHost(out.data(), rows, positions.data(), static_cast<int64_t>(positions.size())));
-  return out;
+  return CopyRows(rows, positions, *parts.stop, *parts.context);
 }
 
 }  // namespace vicinal

@@ -42,7 +42,7 @@ struct ComputedRows {
 // search as phase "receptive_field". One caller at a time.
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts);
 
-// The rows wanted of what was computed, [rows, width] on the host.
+// The rows wanted of what was computed, [rows, width] on the host. Stops as Plan::Run does.
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,
                                           const RunParts& parts);
 

@@ -12,6 +12,9 @@
 namespace vicinal {
 namespace {
 
+// 16 MiB: a few milliseconds, beside which the launch on a GPU is small.
+constexpr int64_t kPieceValues = 4 << 20;
+
 std::string FieldAt(std::string_view field, size_t i) { return absl::StrCat(std::string(field), "[", i, "]"); }
 
 // Row `row` of `features`, dense, into `out` [cols].
@@ -74,17 +77,32 @@ Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field) {
   return OkStatus();
 }
 
+StatusOr<std::vector<float>> CopyRows(ConstMatrixView matrix, const std::vector<int64_t>& positions,
+                                      const StopCheck& stop, DeviceContext& context) {
+  const auto rows = static_cast<int64_t>(positions.size());
+  const int64_t piece = std::max<int64_t>(1, kPieceValues / std::max<int64_t>(1, matrix.cols));
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(rows * matrix.cols));
+  for (int64_t first = 0; first < rows; first += piece) {
+    VICINAL_RETURN_IF_ERROR(stop());
+    const int64_t count = std::min(piece, rows - first);
+    // Grown piece by piece: memory is touched here for the first time, which takes longer than the copy.
+    out.resize(static_cast<size_t>((first + count) * matrix.cols));
+    VICINAL_RETURN_IF_ERROR(
+        context.CopyRowsToHost(out.data() + first * matrix.cols, matrix, positions.data() + first, count));
+  }
+  return out;
+}
+
 StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
-                                        const std::vector<int64_t>* ids, DeviceContext& context) {
+                                        const std::vector<int64_t>* ids, const StopCheck& stop,
+                                        DeviceContext& context) {
   std::vector<int64_t> positions(ids != nullptr ? ids->size() : static_cast<size_t>(matrix.rows));
   for (size_t i = 0; i < positions.size(); ++i) {
     const int64_t id = ids != nullptr ? (*ids)[i] : static_cast<int64_t>(i);
     positions[i] = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
   }
-  const int64_t rows = static_cast<int64_t>(positions.size());
-  std::vector<float> out(static_cast<size_t>(rows * matrix.cols));
-  VICINAL_RETURN_IF_ERROR(context.CopyRowsToHost(out.data(), matrix, positions.data(), rows));
-  return out;
+  return CopyRows(matrix, positions, stop, context);
 }
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& stored, const HostFeatures& rows,

@@ -12,6 +12,7 @@
 #include "engine/device/device.h"
 #include "engine/device/views.h"
 #include "engine/graph/validate.h"
+#include "engine/plan/plan.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/reorder/order.h"
 
@@ -22,10 +23,14 @@ Status CheckNodeIds(const std::vector<int64_t>& ids, int64_t num_nodes, std::str
 // INVALID_ARGUMENT (reason DUPLICATE_NODE) naming the first id that came before. REQUIRES: ids in range.
 Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field);
 
-// Rows of `matrix` (device memory, execution order) as [rows, width] on the host: those of `ids` in their order, or
-// with `ids` null all in order of the client's ids. No other rows leave the device.
+// Rows `positions` of `matrix` (device memory) as [positions, width] on the host. No other rows leave the device.
+// `stop` is asked before each piece of some megabytes, and its error returned.
+StatusOr<std::vector<float>> CopyRows(ConstMatrixView matrix, const std::vector<int64_t>& positions,
+                                      const StopCheck& stop, DeviceContext& context);
+// As CopyRows, of a `matrix` in execution order: the rows of `ids` in their order, or with `ids` null all in order of
+// the client's ids.
 StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
-                                        const std::vector<int64_t>* ids, DeviceContext& context);
+                                        const std::vector<int64_t>* ids, const StopCheck& stop, DeviceContext& context);
 
 // `stored` with row positions[i] replaced by row i of `rows`, on the device. REQUIRES: equal widths, positions
 // distinct.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/encode_result.h"
 
-#include <vector>
+#include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
@@ -18,6 +19,33 @@ StatusOr<ClassifyWants> Wants(const Request& request) {
   return InvalidArgument("BAD_TOP_K", "top_k", absl::StrCat("top_k is ", wants.top_k, "; it must be at least 1"));
 }
 
+// A millisecond or two of exponentials.
+constexpr int64_t kBlockValues = 128 * 1024;
+
+int64_t RowsOfBlock(int64_t classes) { return std::max<int64_t>(1, kBlockValues / std::max<int64_t>(1, classes)); }
+
+// Fills a tensor [rows, cols] from its first row on.
+template <class T>
+class MatrixWriter {
+ public:
+  MatrixWriter(v1::DataType type, int64_t rows, int64_t cols, v1::Tensor* tensor) : cols_(cols), tensor_(*tensor) {
+    tensor->set_dtype(type);
+    tensor->clear_shape();
+    tensor->add_shape(rows);
+    tensor->add_shape(cols);
+    tensor->clear_data();
+    tensor->mutable_data()->reserve(static_cast<size_t>(rows * cols) * sizeof(T));
+  }
+  void Append(const T* values, int64_t rows) {
+    tensor_.mutable_data()->append(reinterpret_cast<const char*>(values),
+                                   static_cast<size_t>(rows * cols_) * sizeof(T));
+  }
+
+ private:
+  const int64_t cols_;
+  v1::Tensor& tensor_;
+};
+
 }  // namespace
 
 StatusOr<ClassifyWants> WantsOf(const v1::ClassifyRequest& request) { return Wants(request); }
@@ -30,22 +58,41 @@ Status CheckTopK(const ClassifyWants& wants, int64_t classes) {
 }
 
 template <class Response>
-void EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
-                   Response* response) {
-  const int64_t classes = result.width;
-  const float* logits = result.values.data() + first * classes;
-  const TopClasses top = TopK(logits, count, classes, wants.top_k, result.multi_label);
-  SetTensor(top.classes.data(), count, wants.top_k, response->mutable_classes());
-  SetTensor(top.scores.data(), count, wants.top_k, response->mutable_scores());
-  if (wants.logits) SetTensor(logits, count, classes, response->mutable_logits());
+Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
+                     const StopCheck& stop, Response* response) {
+  const int64_t classes = result.width, k = wants.top_k;
+  MatrixWriter<int32_t> classes_out(v1::DATA_TYPE_INT32, count, k, response->mutable_classes());
+  MatrixWriter<float> scores_out(v1::DATA_TYPE_FLOAT32, count, k, response->mutable_scores());
+  std::optional<MatrixWriter<float>> logits_out, probabilities_out;
+  if (wants.logits) logits_out.emplace(v1::DATA_TYPE_FLOAT32, count, classes, response->mutable_logits());
   if (wants.probabilities) {
-    const std::vector<float> probabilities = Probabilities(logits, count, classes, result.multi_label);
-    SetTensor(probabilities.data(), count, classes, response->mutable_probabilities());
+    probabilities_out.emplace(v1::DATA_TYPE_FLOAT32, count, classes, response->mutable_probabilities());
   }
+  const int64_t block = RowsOfBlock(classes);
+  for (int64_t begin = first; begin < first + count; begin += block) {
+    VICINAL_RETURN_IF_ERROR(stop());
+    const int64_t rows = std::min(block, first + count - begin);
+    const float* const logits = result.values.data() + begin * classes;
+    const TopClasses top = TopK(logits, rows, classes, k, result.multi_label);
+    classes_out.Append(top.classes.data(), rows);
+    scores_out.Append(top.scores.data(), rows);
+    if (logits_out) logits_out->Append(logits, rows);
+    if (probabilities_out)
+      probabilities_out->Append(Probabilities(logits, rows, classes, result.multi_label).data(), rows);
+  }
+  return OkStatus();
 }
-template void EncodeClasses(const InferenceResult&, const ClassifyWants&, int64_t, int64_t, v1::ClassifyResponse*);
-template void EncodeClasses(const InferenceResult&, const ClassifyWants&, int64_t, int64_t,
-                            v1::ClassifyGraphsResponse*);
+template Status EncodeClasses(const InferenceResult&, const ClassifyWants&, int64_t, int64_t, const StopCheck&,
+                              v1::ClassifyResponse*);
+template Status EncodeClasses(const InferenceResult&, const ClassifyWants&, int64_t, int64_t, const StopCheck&,
+                              v1::ClassifyGraphsResponse*);
+
+int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes) {
+  const int64_t block = std::min(rows, RowsOfBlock(classes));
+  // The order of one row's classes, the top of all rows of the block, and their probabilities.
+  const int64_t computed = 4 * classes + block * (8 * wants.top_k + (wants.probabilities ? 4 * classes : 0));
+  return MessageBytes(rows * wants.BytesPerRow(classes)) + computed;
+}
 
 v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds) {
   v1::Timing out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the engine's rows to the replies of inference. Pure functions.
+// From the engine's rows to the replies of inference: block by block, so that what is computed on the way takes little
+// memory, and a reply that nobody waits for any more can be left. Pure functions.
 #ifndef VICINAL_SERVER_HANDLERS_ENCODE_RESULT_H_
 #define VICINAL_SERVER_HANDLERS_ENCODE_RESULT_H_
 
@@ -28,10 +29,16 @@ StatusOr<ClassifyWants> WantsOf(const v1::ClassifyGraphsRequest& request);
 // INVALID_ARGUMENT when top_k is more than `classes`.
 Status CheckTopK(const ClassifyWants& wants, int64_t classes);
 
-// Rows [first, first + count) of the result's logits. Response: ClassifyResponse or ClassifyGraphsResponse.
+// Rows [first, first + count) of the result's logits. Response: ClassifyResponse or ClassifyGraphsResponse. `stop` is
+// asked between blocks of rows, and its error returned: then the response is not whole.
 template <class Response>
-void EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
-                   Response* response);
+Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
+                     const StopCheck& stop, Response* response);
+
+// The most bytes that a message whose tensors have `bytes` takes until it has left: itself, and what gRPC makes of it.
+inline int64_t MessageBytes(int64_t bytes) { return 2 * bytes; }
+// The same of EncodeClasses for `rows` rows, with what one block takes while it is computed.
+int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes);
 
 v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds);
 

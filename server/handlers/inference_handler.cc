@@ -18,6 +18,8 @@ constexpr char kLogits[] = "logits";
 
 // Results up to this many values are encoded on the executor's thread: a hop to another thread costs more.
 constexpr int64_t kInlineValues = 16 * 1024;
+// Replies smaller than this are not worth counting against the budget.
+constexpr int64_t kSmallReplyBytes = 4 << 20;
 // Tensors of one piece of a stream.
 constexpr int64_t kPieceBytes = 1 << 20;
 
@@ -40,14 +42,14 @@ class CutResult final : public Pieces<Response> {
         clock_(clock),
         encode_(std::move(encode)) {}
 
-  bool Next(Response* response) override {
+  StatusOr<bool> Next(Response* response) override {
     const MonotonicTime begin = clock_.Now();
     if (next_ > 0) send_seconds_ += SecondsBetween(handed_over_, begin);
     response->Clear();
     const int64_t count = std::min(rows_, result_.rows - next_);
     *response->mutable_served_by() = ToProto(result_.served_by);
     response->set_first_row(next_);
-    encode_(result_, next_, count, response);
+    VICINAL_RETURN_IF_ERROR(encode_(result_, next_, count, response));
     next_ += count;
     const bool last = next_ >= result_.rows;
     if (last) *response->mutable_timing() = EncodeTiming(result_, Elapsed(call_, clock_));
@@ -89,6 +91,16 @@ Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
       absl::StrCat("the answer has ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
                    " bytes for one message (--max_response_bytes); use ClassifyStream or EmbedStream, or "
                    "ask for fewer nodes, graphs or outputs"));
+}
+
+Status InferenceHandler::HoldReply(int64_t bytes, Call& call) {
+  if (bytes <= kSmallReplyBytes) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(call.reply_held, engine_.Hold(bytes, "the reply"));
+  return OkStatus();
+}
+
+StopCheck InferenceHandler::StopOf(const Call& call) const {
+  return [this, &call] { return call.limits.Check(clock_); };
 }
 
 int64_t InferenceHandler::RowsAsked(const InferenceRequest& request) const {
@@ -193,8 +205,10 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
 
 InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail) {
   // On the executor's thread or a worker: an answer that finds no memory must fail here, or nobody hears of it.
-  const auto encode = [use = std::move(use), fail](InferenceResult value) {
+  const auto encode = [this, &call, use = std::move(use), fail](InferenceResult value) {
     const Status encoded = OrOutOfMemory([&] {
+      // Where replies wait for a worker, those that nobody waits for must not hold up the others.
+      VICINAL_RETURN_IF_ERROR(call.limits.Check(clock_));
       use(std::move(value));
       return OkStatus();
     });
@@ -224,15 +238,16 @@ std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(
 }
 
 template <class Request, class Response, class Submit>
-void InferenceHandler::AnswerClasses(const Call& call, const Request& request, Response* response, Done done,
+void InferenceHandler::AnswerClasses(Call& call, const Request& request, Response* response, Done done,
                                      const Submit& submit) {
   const auto use = [this, &call, &request, response, done](const InferenceResult& result) {
     const ClassifyWants wants = *WantsOf(request);
     Status status = CheckTopK(wants, result.width);
     if (status.ok()) status = CheckReply(result.rows, wants.BytesPerRow(result.width));
+    if (status.ok()) status = HoldReply(EncodingBytes(wants, result.rows, result.width), call);
+    if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), response);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
-    EncodeClasses(result, wants, 0, result.rows, response);
     *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
     done(OkStatus());
   };
@@ -252,7 +267,8 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, response, done](const InferenceResult& result) {
-    const Status status = CheckReply(result.rows, result.width * 4);
+    Status status = CheckReply(result.rows, result.width * 4);
+    if (status.ok()) status = HoldReply(MessageBytes(result.rows * result.width * 4), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
@@ -278,11 +294,14 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, &request, done](InferenceResult result) {
     const ClassifyWants wants = *WantsOf(request);
-    const Status status = CheckTopK(wants, result.width);
-    if (!status.ok()) return done(status);
-    const auto encode = [wants](const InferenceResult& whole, int64_t first, int64_t count,
-                                v1::ClassifyResponse* piece) { EncodeClasses(whole, wants, first, count, piece); };
     const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
+    Status status = CheckTopK(wants, result.width);
+    if (status.ok()) status = HoldReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
+    if (!status.ok()) return done(status);
+    const auto encode = [wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
+                                                     v1::ClassifyResponse* piece) {
+      return EncodeClasses(whole, wants, first, count, stop, piece);
+    };
     done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
   const Status submitted =
@@ -294,10 +313,13 @@ void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request, 
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, done](InferenceResult result) {
+    const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
+    const Status status = HoldReply(MessageBytes(std::min(rows, result.rows) * result.width * 4), call);
+    if (!status.ok()) return done(status);
     const auto encode = [](const InferenceResult& whole, int64_t first, int64_t count, v1::EmbedResponse* piece) {
       SetTensor(whole.values.data() + first * whole.width, count, whole.width, piece->mutable_embeddings());
+      return OkStatus();
     };
-    const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
     done(Cut<v1::EmbedResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
   const Status submitted =

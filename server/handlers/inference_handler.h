@@ -50,7 +50,11 @@ class InferenceHandler {
                       InferenceRequest* out) const;
   // Asks the engine (`submit(callback)`) and fills a Classify's or a ClassifyGraphs' response.
   template <class Request, class Response, class Submit>
-  void AnswerClasses(const Call& call, const Request& request, Response* response, Done done, const Submit& submit);
+  void AnswerClasses(Call& call, const Request& request, Response* response, Done done, const Submit& submit);
+  // Counts `bytes` of a reply against the memory budget until the call has ended; codes as Engine::Hold.
+  Status HoldReply(int64_t bytes, Call& call);
+  // Whether somebody waits for the call's reply still.
+  StopCheck StopOf(const Call& call) const;
   int64_t RowsAsked(const InferenceRequest& request) const;
   // `use` makes the whole reply: how long that takes is phase `encode`. Streams count theirs piece by piece.
   std::function<void(InferenceResult)> Timed(std::function<void(InferenceResult)> use);

@@ -3,6 +3,8 @@
 #ifndef VICINAL_SERVER_HANDLERS_PIECES_H_
 #define VICINAL_SERVER_HANDLERS_PIECES_H_
 
+#include "engine/base/status.h"
+
 namespace vicinal::server {
 
 // One stream's; calls come one at a time.
@@ -10,8 +12,9 @@ template <class Response>
 class Pieces {
  public:
   virtual ~Pieces() = default;
-  // Makes the next piece in `response` (whatever it held). True when it was the last. There is at least one.
-  virtual bool Next(Response* response) = 0;
+  // Makes the next piece in `response` (whatever it held). True when it was the last. There is at least one. After an
+  // error (CANCELLED, DEADLINE_EXCEEDED) there is none.
+  virtual StatusOr<bool> Next(Response* response) = 0;
 };
 
 }  // namespace vicinal::server

@@ -104,7 +104,7 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
   void WriteNext() {
     const Status status = OrOutOfMemory([&]() -> Status {
       VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
-      last_ = pieces_->Next(&response_);
+      VICINAL_ASSIGN_OR_RETURN(last_, pieces_->Next(&response_));
       return OkStatus();
     });
     if (!status.ok()) return Complete(status);

@@ -140,8 +140,11 @@ class FakeEngine : public Engine {
   }
   StatusOr<Explanation> Explain(const InferenceRequest& request) override { return NotFound("graph", request.graph); }
 
-  StatusOr<std::shared_ptr<const void>> Hold(int64_t, std::string_view) override {
-    return std::shared_ptr<const void>();
+  StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view) override {
+    MutexLock lock(&mutex_);
+    last_hold = bytes;
+    if (!refuse_hold.ok()) return refuse_hold;
+    return std::shared_ptr<const void>(std::make_shared<int>(0));
   }
   void MakeRoom(int64_t) override {}
 
@@ -154,7 +157,8 @@ class FakeEngine : public Engine {
   double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }
 
-  Status fail_put, refuse_submit;
+  Status fail_put, refuse_submit, refuse_hold;
+  int64_t last_hold = 0;  // bytes
   MemoryUse memory;
   int puts = 0;
   std::optional<GraphSource> last_graph;

@@ -96,6 +96,17 @@ TEST_F(RunForNodesTest, FewNodesRunOverTheirFieldAndManyOverTheGraph) {
   EXPECT_EQ(Gather(*forced), all);
 }
 
+TEST_F(RunForNodesTest, GatheringStopsWhereNobodyWaits) {
+  const StopCheck stopped = [] { return Internal("stopped"); };
+  for (const ReceptiveField mode : {ReceptiveField::kNever, ReceptiveField::kAlways}) {
+    const auto computed = Run(*plan_, &few_, mode);
+    ASSERT_TRUE(computed.ok()) << computed.status();
+    RunParts parts = parts_;
+    parts.stop = &stopped;
+    EXPECT_EQ(GatherWanted(*computed, wanted_, parts).status().code(), StatusCode::kInternal);
+  }
+}
+
 TEST_F(RunForNodesTest, AllNodesAreTheFullGraphWhateverIsAsked) {
   for (const ReceptiveField mode : {ReceptiveField::kAuto, ReceptiveField::kNever, ReceptiveField::kAlways}) {
     const auto all = Run(*plan_, nullptr, mode);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -40,8 +41,33 @@ TEST(Selection, GathersInTheClientsOrder) {
   const ConstMatrixView matrix = {values.data(), 3, 2, 3};
   const Permutation permutation = Permutation::FromNewOfOld({2, 0, 1});
   const std::vector<int64_t> ids = {2, 0, 2};
-  EXPECT_THAT(*GatherRows(matrix, permutation, &ids, *context), ElementsAre(20, 21, 0, 1, 20, 21));
-  EXPECT_THAT(*GatherRows(matrix, permutation, nullptr, *context), ElementsAre(0, 1, 10, 11, 20, 21));
+  const StopCheck never = [] { return OkStatus(); };
+  EXPECT_THAT(*GatherRows(matrix, permutation, &ids, never, *context), ElementsAre(20, 21, 0, 1, 20, 21));
+  EXPECT_THAT(*GatherRows(matrix, permutation, nullptr, never, *context), ElementsAre(0, 1, 10, 11, 20, 21));
+}
+
+TEST(Selection, PiecesMakeTheWholeAndMayBeStopped) {
+  auto device = MakeCpuDevice(1);
+  const auto context = device->CreateContext();
+  // Two rows make a piece, five come in three.
+  constexpr int64_t kCols = 2 << 20;
+  std::vector<float> values(2 * kCols);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
+  const ConstMatrixView matrix = {values.data(), 2, kCols, kCols};
+  const std::vector<int64_t> positions = {1, 0, 0, 1, 1};
+  int asked = 0, most = 100;
+  const StopCheck stop = [&] { return ++asked > most ? Internal("stopped") : OkStatus(); };
+  const auto whole = CopyRows(matrix, positions, stop, *context);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(asked, 3);
+  ASSERT_EQ(whole->size(), positions.size() * kCols);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    EXPECT_TRUE(std::equal(matrix.row(positions[i]), matrix.row(positions[i]) + kCols, whole->data() + i * kCols)) << i;
+  }
+  asked = 0, most = 2;
+  EXPECT_EQ(CopyRows(matrix, positions, stop, *context).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(CopyRows(matrix, {}, stop, *context)->empty());
 }
 
 HostFeatures Dense(std::vector<float> values, int64_t rows) {

@@ -7,6 +7,7 @@
 #include <new>
 #include <thread>
 
+#include "engine/execute/awaited.h"
 #include "tests/server/fake_engine.h"
 
 namespace vicinal::server {
@@ -109,6 +110,42 @@ TEST_F(InferenceHandlerTest, EngineRefusalsAndLimitsReachTheCaller) {
   EXPECT_EQ(Classify().code(), StatusCode::kCancelled);
 }
 
+// Large replies wait for a worker; by then the client may have gone.
+TEST_F(InferenceHandlerTest, AReplyThatNobodyWaitsForIsNotEncoded) {
+  Awaited<bool> go_on;
+  Workers workers(1, 10);
+  workers.PostAdmitted([&] { go_on.Take(); });
+  InferenceHandler handler(engine_, metrics_, workers, limits_, &clock_);
+  for (int i = 0; i < 5000; ++i) request_.mutable_nodes()->add_ids(1);
+  const auto cancel = std::make_shared<CancelToken>();
+  call_.limits.cancel = cancel;
+  Awaited<Status> outcome;
+  handler.Classify(call_, request_, &response_, [&](const Status& status) { outcome.Set(status); });
+  cancel->Cancel();
+  go_on.Set(true);
+  EXPECT_EQ(outcome.Take().code(), StatusCode::kCancelled);
+  EXPECT_FALSE(response_.has_classes());
+}
+
+TEST_F(InferenceHandlerTest, ALargeReplyCountsAgainstTheBudget) {
+  Awaited<Status> outcome;
+  constexpr int64_t kRows = 100'000;
+  limits_.max_response_bytes = 1 << 30;
+  for (int i = 2; i < kRows; ++i) request_.mutable_nodes()->add_ids(1);
+  request_.set_return_logits(true);
+  request_.set_return_probabilities(true);
+  handler_.Classify(call_, request_, &response_, [&](const Status& status) { outcome.Set(status); });
+  EXPECT_TRUE(outcome.Take().ok());
+  EXPECT_GE(engine_.last_hold, kRows * (8 + 2 * 4 * FakeEngine::kClasses));
+  EXPECT_NE(call_.reply_held, nullptr);
+  EXPECT_EQ(response_.probabilities().data().size(), static_cast<size_t>(kRows * 4 * FakeEngine::kClasses));
+
+  Awaited<Status> refused;
+  engine_.refuse_hold = FailedPrecondition("OVER_BUDGET", "too much");
+  handler_.Classify(call_, request_, &response_, [&](const Status& status) { refused.Set(status); });
+  EXPECT_EQ(refused.Take().code(), StatusCode::kFailedPrecondition);
+}
+
 TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {
   ASSERT_TRUE(Classify().ok());
   EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAuto);
@@ -179,7 +216,7 @@ TEST_F(InferenceHandlerTest, PiecesJoinToTheWhole) {
   int count = 0;
   while (!last) {
     v1::EmbedResponse piece;
-    last = pieces->Next(&piece);
+    last = *pieces->Next(&piece);
     EXPECT_EQ(piece.first_row() * 16, static_cast<int64_t>(bytes.size()));
     EXPECT_EQ(piece.has_timing(), last);
     bytes += piece.embeddings().data();

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replies of many blocks of rows against those of single rows.
+#include "server/handlers/encode_result.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/base/error.h"
+#include "tests/split_mix.h"
+
+namespace vicinal::server {
+namespace {
+
+constexpr int64_t kClasses = 1000;
+constexpr ClassifyWants kAll = {3, true, true};
+
+InferenceResult RandomLogits(int64_t rows) {
+  InferenceResult result;
+  result.rows = rows;
+  result.width = kClasses;
+  ::vicinal::testing::SplitMix64 random(7);
+  for (int64_t i = 0; i < rows * kClasses; ++i) {
+    result.values.push_back(static_cast<float>(random.Next() % 2000) / 100.0f - 10.0f);
+  }
+  return result;
+}
+
+TEST(EncodeResultTest, BlocksJoinToTheWhole) {
+  const StopCheck never = [] { return OkStatus(); };
+  const InferenceResult result = RandomLogits(300);
+  v1::ClassifyResponse whole, row;
+  ASSERT_TRUE(EncodeClasses(result, kAll, 1, 299, never, &whole).ok());
+  std::string classes, scores, logits, probabilities;
+  for (int64_t r = 1; r < 300; ++r) {
+    ASSERT_TRUE(EncodeClasses(result, kAll, r, 1, never, &row).ok());  // whatever it held
+    classes += row.classes().data();
+    scores += row.scores().data();
+    logits += row.logits().data();
+    probabilities += row.probabilities().data();
+  }
+  EXPECT_EQ(whole.classes().data(), classes);
+  EXPECT_EQ(whole.scores().data(), scores);
+  EXPECT_EQ(whole.logits().data(), logits);
+  EXPECT_EQ(whole.probabilities().data(), probabilities);
+  EXPECT_EQ(whole.classes().dtype(), v1::DATA_TYPE_INT32);
+  EXPECT_EQ(whole.scores().dtype(), v1::DATA_TYPE_FLOAT32);
+  EXPECT_EQ(whole.classes().shape(0), 299);
+  EXPECT_EQ(whole.classes().shape(1), 3);
+  EXPECT_EQ(whole.probabilities().shape(1), kClasses);
+  EXPECT_EQ(logits.size(), static_cast<size_t>(299 * kClasses * 4));
+}
+
+TEST(EncodeResultTest, StopsBetweenBlocks) {
+  const InferenceResult result = RandomLogits(400);
+  int asked = 0;
+  const StopCheck stop = [&] { return ++asked == 2 ? Internal("stopped") : OkStatus(); };
+  v1::ClassifyResponse response;
+  EXPECT_EQ(EncodeClasses(result, kAll, 0, 400, stop, &response).code(), StatusCode::kInternal);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(EncodeResultTest, BytesCoverWhatIsMade) {
+  const StopCheck never = [] { return OkStatus(); };
+  const InferenceResult result = RandomLogits(10);
+  v1::ClassifyResponse response;
+  ASSERT_TRUE(EncodeClasses(result, kAll, 0, 10, never, &response).ok());
+  EXPECT_GE(EncodingBytes(kAll, 10, kClasses), 2 * static_cast<int64_t>(response.ByteSizeLong()));
+}
+
+}  // namespace
+}  // namespace vicinal::server
