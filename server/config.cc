@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/base/error.h"
+#include "server/duration_flag.h"
 
 namespace vicinal::server {
 namespace {
@@ -38,7 +39,6 @@ Status CheckRanges(const Limits& limits) {
       {"max_features", limits.max_features, 1, kHuge},
       {"max_upload_bytes", limits.max_upload_bytes, 1, kHuge},
       {"max_open_uploads", limits.max_open_uploads, 1, 1'000'000},
-      {"upload_ttl", limits.upload_ttl.count(), 1000, kHuge},
       {"max_request_nodes", limits.max_request_nodes, 1, kHuge},
       {"max_response_bytes", limits.max_response_bytes, 1024, 1024 * kMiB},
       {"max_batch_graphs", limits.max_batch_graphs, 1, kHuge},
@@ -70,6 +70,34 @@ Status CheckRanges(const Limits& limits) {
     return BadFlag("max_arriving_bytes",
                    absl::StrCat(limits.max_arriving_bytes, " is less than ", kLargestArriving,
                                 " messages of --max_message_bytes=", limits.max_message_bytes, ", ", least, " bytes"));
+  }
+  return OkStatus();
+}
+
+// Within these no sum of a duration and a time leaves 64 bits of nanoseconds, and gRPC's 32 bits of milliseconds hold
+// what it is told.
+Status CheckDurations(const Config& config) {
+  using std::chrono::hours, std::chrono::milliseconds, std::chrono::seconds;
+  constexpr milliseconds kNone{0};
+  constexpr hours kDay{24}, kLongest = 10 * kDay;
+  struct Range {
+    const char* flag;
+    milliseconds value, minimum, maximum;
+  };
+  const Range ranges[] = {
+      {"tuning_budget", config.tuning_budget, kNone, hours(1)},
+      {"max_tuning_per_graph", config.max_tuning_per_graph, kNone, kDay},
+      {"drain_delay", config.drain_delay, kNone, kDay},
+      {"drain_timeout", config.drain_timeout, kNone, kDay},
+      {"max_connection_age", config.max_connection_age, kNone, kLongest},
+      {"max_connection_age_grace", config.max_connection_age_grace, kNone, kLongest},
+      {"keepalive_time", config.keepalive_time, kNone, kDay},
+      {"upload_ttl", config.limits.upload_ttl, seconds(1), kLongest},
+  };
+  for (const Range& range : ranges) {
+    if (range.value >= range.minimum && range.value <= range.maximum) continue;
+    return BadFlag(range.flag, absl::StrCat("must be within ", AbslUnparseFlag(range.minimum), " and ",
+                                            AbslUnparseFlag(range.maximum)));
   }
   return OkStatus();
 }
@@ -150,24 +178,7 @@ Status CheckConfig(const Config& config) {
     VICINAL_RETURN_IF_ERROR(SplitAddress(config.metrics_listen, "metrics_listen").status());
   }
   if (config.threads < 0 || config.threads > 4096) return BadFlag("threads", "must be within 0..4096");
-  constexpr std::chrono::milliseconds kMaxTuning = std::chrono::hours(1);
-  if (config.tuning_budget.count() < 0 || config.tuning_budget > kMaxTuning) {
-    return BadFlag("tuning_budget", "must be within 0..1h; 0 tunes nothing by itself");
-  }
-  if (config.max_tuning_per_graph.count() < 0 || config.max_tuning_per_graph > 24 * kMaxTuning) {
-    return BadFlag("max_tuning_per_graph", "must be within 0..24h");
-  }
-  constexpr std::chrono::milliseconds kMaxDrain = std::chrono::hours(24);
-  if (config.drain_delay.count() < 0 || config.drain_delay > kMaxDrain) {
-    return BadFlag("drain_delay", "must be within 0..24h");
-  }
-  if (config.drain_timeout.count() < 0 || config.drain_timeout > kMaxDrain) {
-    return BadFlag("drain_timeout", "must be within 0..24h");
-  }
-  if (config.max_connection_age.count() < 0 || config.max_connection_age_grace.count() < 0) {
-    return BadFlag("max_connection_age", "must not be negative");
-  }
-  if (config.keepalive_time.count() < 0) return BadFlag("keepalive_time", "must not be negative");
+  VICINAL_RETURN_IF_ERROR(CheckDurations(config));
   VICINAL_RETURN_IF_ERROR(CheckRanges(config.limits));
   return CheckTokens(config, grpc.first);
 }

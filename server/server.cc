@@ -95,9 +95,8 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
 }
 
 void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
-  const auto ms = [](std::chrono::milliseconds time) {
-    return static_cast<int>(std::min<int64_t>(time.count(), 1 << 30));
-  };
+  // CheckConfig keeps them within an int.
+  const auto ms = [](std::chrono::milliseconds time) { return static_cast<int>(time.count()); };
   // Two servers on one port would share it silently.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.limits.max_concurrent_streams));

@@ -31,6 +31,12 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"drain_timeout", [](Config& c) { c.drain_timeout = std::chrono::milliseconds::max(); }},
       {"drain_delay", [](Config& c) { c.drain_delay = std::chrono::milliseconds(-1); }},
       {"drain_delay", [](Config& c) { c.drain_delay = std::chrono::hours(25); }},
+      {"upload_ttl", [](Config& c) { c.limits.upload_ttl = std::chrono::hours(3'000'000); }},
+      {"upload_ttl", [](Config& c) { c.limits.upload_ttl = std::chrono::milliseconds::max(); }},
+      {"max_connection_age", [](Config& c) { c.max_connection_age = std::chrono::hours(1000); }},
+      {"max_connection_age_grace", [](Config& c) { c.max_connection_age_grace = std::chrono::milliseconds::max(); }},
+      {"max_connection_age_grace", [](Config& c) { c.max_connection_age_grace = std::chrono::milliseconds(-1); }},
+      {"keepalive_time", [](Config& c) { c.keepalive_time = std::chrono::milliseconds::max(); }},
       {"grpc_listen", [](Config& c) { c.admin_token = "x", c.grpc_listen = "0.0.0.0:1"; }},
       {"infer_token_file", [](Config& c) { c.infer_token = "x"; }},
   };
@@ -41,6 +47,18 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << flag;
     EXPECT_NE(std::string(status.message()).find(std::string("--") + flag), std::string::npos) << status;
   }
+}
+
+TEST(ConfigTest, TheLongestDurationsAreTaken) {
+  Config config;
+  config.limits.upload_ttl = std::chrono::hours(240);
+  config.max_connection_age = std::chrono::hours(240);
+  config.max_connection_age_grace = std::chrono::hours(240);
+  config.keepalive_time = std::chrono::hours(24);
+  EXPECT_TRUE(CheckConfig(config).ok()) << CheckConfig(config);
+  config.limits.upload_ttl += std::chrono::milliseconds(1);
+  const Status status = CheckConfig(config);
+  EXPECT_NE(status.message().find("--upload_ttl: must be within 1s and 240h"), absl::string_view::npos) << status;
 }
 
 TEST(ConfigTest, DefaultsForMessages) {
