@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
@@ -106,6 +109,9 @@ Status CheckTokens(const Config& config, const std::string& host) {
   if (!config.infer_token.empty() && config.admin_token.empty()) {
     return BadFlag("infer_token_file", "needs --admin_token_file too: nobody could upload anything");
   }
+  if (!config.admin_token.empty() && config.infer_token == config.admin_token) {
+    return BadFlag("infer_token_file", "says the same token as --admin_token_file: whoever may infer could do all");
+  }
   const bool tokens = !config.admin_token.empty() || !config.infer_token.empty();
   if (tokens && !IsLoopback(host) && !config.allow_plaintext_tokens) {
     return BadFlag("grpc_listen", absl::StrCat("tokens would travel in plain text to ", host,
@@ -169,7 +175,14 @@ StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, c
 }
 
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+  if (host == "localhost") return true;
+  in_addr v4;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  in6_addr v6;
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (!bracketed || inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6) != 1) return false;
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) return v6.s6_addr[12] == IN_LOOPBACKNET;
+  return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 Status CheckConfig(const Config& config) {

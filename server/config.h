@@ -84,7 +84,8 @@ Status CheckConfig(const Config& config);
 // Splits "HOST:PORT", "[V6]:PORT"; the host of the latter keeps its brackets. INVALID_ARGUMENT naming `flag`.
 StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag);
 
-// True for addresses that only this machine reaches.
+// True for addresses that only this machine reaches, and for "localhost". Another name may be of any machine, now or
+// later, whatever it begins with.
 bool IsLoopback(const std::string& host);
 
 }  // namespace vicinal::server

@@ -12,32 +12,49 @@ namespace vicinal::server {
 TokenFiles::TokenFiles(const Config& config, Auth* auth, JsonLog* log)
     : auth_(*auth),
       log_(*log),
-      admin_{config.admin_token_file, "admin_token_file", Role::kAdmin, ""},
-      infer_{config.infer_token_file, "infer_token_file", Role::kInfer, ""} {}
+      admin_{config.admin_token_file, "admin_token_file", Role::kAdmin, config.admin_token},
+      infer_{config.infer_token_file, "infer_token_file", Role::kInfer, config.infer_token} {}
 
 void TokenFiles::Reread() {
-  Reread(&admin_);
-  Reread(&infer_);
+  // Both are read before either is taken: tokens that move from one file to the other are never those of both roles.
+  const std::string admin = Read(&admin_), infer = Read(&infer_);
+  if (!admin.empty() && admin == infer) {
+    if (!same_) {
+      log_.Log(LogLevel::kWarning, "tokens not read again; those before them stay",
+               {{"error", "--infer_token_file says the same token as --admin_token_file"}});
+    }
+    same_ = true;
+    return;
+  }
+  same_ = false;
+  Take(admin, &admin_);
+  Take(infer, &infer_);
 }
 
-void TokenFiles::Reread(File* file) {
-  if (file->path.empty()) return;
+std::string TokenFiles::Read(File* file) {
+  if (file->path.empty()) return file->token;
   // A pipe said its token once, and would keep us waiting for another.
   std::error_code ignored;
   const auto type = std::filesystem::status(file->path, ignored).type();
-  if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character) return;
-  const StatusOr<std::string> token = ReadTokenFile(file->path, file->flag, std::chrono::milliseconds(0));
-  if (!token.ok()) {
-    const std::string error(token.status().message());
-    if (error == file->error) return;
+  if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character) return file->token;
+  StatusOr<std::string> token = ReadTokenFile(file->path, file->flag, std::chrono::milliseconds(0));
+  if (token.ok()) {
+    file->error.clear();
+    return *std::move(token);
+  }
+  const std::string error(token.status().message());
+  if (error != file->error) {
     file->error = error;
     log_.Log(LogLevel::kError, "token not read again; the one before it stays", {{"error", error}});
-    return;
   }
-  file->error.clear();
-  if (auth_.Replace(file->role, *token)) {
-    log_.Log(LogLevel::kInfo, "token replaced", {{"flag", file->flag}, {"file", file->path}});
-  }
+  return file->token;
+}
+
+void TokenFiles::Take(const std::string& token, File* file) {
+  if (token.empty()) return;
+  file->token = token;
+  if (!auth_.Replace(file->role, token)) return;
+  log_.Log(LogLevel::kInfo, "token replaced", {{"flag", file->flag}, {"file", file->path}});
 }
 
 }  // namespace vicinal::server

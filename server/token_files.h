@@ -21,8 +21,8 @@ class TokenFiles {
 
   bool empty() const { return admin_.path.empty() && infer_.path.empty(); }
 
-  // Reads the files, and gives `auth` the tokens that have changed: each replaces the one before it at once. What is
-  // wrong with a file is logged once, until it is mended or something else is wrong.
+  // Reads the files, and gives `auth` the tokens that have changed: each replaces the one before it at once. Where both
+  // roles would have one token nothing changes. What is wrong is logged once, until it is mended or something else is.
   void Reread();
 
  private:
@@ -30,13 +30,17 @@ class TokenFiles {
     std::string path;
     const char* flag;
     Role role;
-    std::string error;  // the last one
+    std::string token;       // that is taken now; empty: none is needed
+    std::string error = {};  // the last one
   };
-  void Reread(File* file);
+  // What the file says; where it says nothing, the token that is taken now.
+  std::string Read(File* file);
+  void Take(const std::string& token, File* file);
 
   Auth& auth_;
   JsonLog& log_;
   File admin_, infer_;
+  bool same_ = false;  // both files said one token, and that was logged
 };
 
 }  // namespace vicinal::server

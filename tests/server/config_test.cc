@@ -39,6 +39,7 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"keepalive_time", [](Config& c) { c.keepalive_time = std::chrono::milliseconds::max(); }},
       {"grpc_listen", [](Config& c) { c.admin_token = "x", c.grpc_listen = "0.0.0.0:1"; }},
       {"infer_token_file", [](Config& c) { c.infer_token = "x"; }},
+      {"infer_token_file", [](Config& c) { c.infer_token = c.admin_token = "x"; }},
   };
   for (const auto& [flag, spoil] : cases) {
     Config config;
@@ -83,9 +84,15 @@ TEST(ConfigTest, DefaultsForMessages) {
 TEST(ConfigTest, TokensInPlainText) {
   Config config;
   config.admin_token = "x";
-  for (const char* loopback : {"127.0.0.1:0", "localhost:0", "[::1]:0", "127.3.2.1:0"}) {
+  for (const char* loopback :
+       {"127.0.0.1:0", "localhost:0", "[::1]:0", "127.3.2.1:0", "[::ffff:127.0.0.1]:0", "[0:0:0:0:0:0:0:1]:0"}) {
     config.grpc_listen = loopback;
     EXPECT_TRUE(CheckConfig(config).ok()) << loopback;
+  }
+  for (const char* other : {"127.0.0.1.nip.io:0", "127.example.com:0", "127.:0", "[::]:0", "[::ffff:10.0.0.1]:0",
+                            "[127.0.0.1]:0", "localhost.example.com:0", "128.0.0.1:0", "[::1:0", "10.0.0.1:0"}) {
+    config.grpc_listen = other;
+    EXPECT_FALSE(CheckConfig(config).ok()) << other;
   }
   config.grpc_listen = "0.0.0.0:0";
   config.allow_plaintext_tokens = true;

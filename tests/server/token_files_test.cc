@@ -23,6 +23,8 @@ class TokenFilesTest : public ::testing::Test {
  protected:
   TokenFilesTest() {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    config_.admin_token = "adm";
+    config_.infer_token = "inf";
     config_.admin_token_file = folder_ + "/admin";
     config_.infer_token_file = folder_ + "/infer";
     Write("admin", "adm\n");
@@ -114,6 +116,32 @@ TEST_F(TokenFilesTest, AFileThatSaysNothingChangesNothing) {
   files.Reread();
   log = Logged();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;  // once more: it was mended meanwhile
+}
+
+// An infer token that is the admin's too would open everything to whoever may infer.
+TEST_F(TokenFilesTest, OneTokenIsNotTakenForBothRoles) {
+  TokenFiles files(config_, &auth_, &log_);
+  Write("infer", "adm\n");
+  files.Reread();
+  files.Reread();
+  EXPECT_TRUE(Takes("adm"));
+  EXPECT_TRUE(Takes("inf", Role::kInfer));
+  EXPECT_FALSE(Takes("inf"));
+  std::string log = Logged();
+  EXPECT_NE(log.find("\"level\":\"warning\""), std::string::npos) << log;
+  EXPECT_NE(log.find("the same token"), std::string::npos) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  Write("admin", "both\n");
+  Write("infer", "both\n");
+  files.Reread();
+  EXPECT_FALSE(Takes("both", Role::kInfer));
+  // Mended: the tokens change places.
+  Write("admin", "inf\n");
+  Write("infer", "adm\n");
+  files.Reread();
+  EXPECT_TRUE(Takes("inf"));
+  EXPECT_FALSE(Takes("adm"));
+  EXPECT_TRUE(Takes("adm", Role::kInfer));
 }
 
 TEST_F(TokenFilesTest, APipeIsReadOnceOnly) {
