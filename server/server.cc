@@ -5,12 +5,9 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/service_type.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -23,6 +20,7 @@
 #include "server/handlers/server_handler.h"
 #include "server/health.h"
 #include "server/housekeeper.h"
+#include "server/ready_file.h"
 #include "server/services/services.h"
 #include "server/services/unreadable.h"
 #include "server/token_files.h"
@@ -124,19 +122,6 @@ void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
     quota.Resize(static_cast<size_t>(config.limits.max_arriving_bytes));
     builder->SetResourceQuota(quota);
   }
-}
-
-// Whole or not at all: readers see the file only when it is complete.
-Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics) {
-  nlohmann::ordered_json json = {{"grpc", grpc}, {"metrics", metrics}};
-  const std::string text = json.dump() + "\n";
-  const std::string temporary = absl::StrCat(path, ".", getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "w");
-  bool ok = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) ok = std::fclose(file) == 0 && ok;
-  ok = ok && std::rename(temporary.c_str(), path.c_str()) == 0;
-  if (!ok) return FailedPrecondition("CANNOT_WRITE", absl::StrCat("--ready_file: cannot write ", path));
-  return OkStatus();
 }
 
 }  // namespace
@@ -321,8 +306,7 @@ StateSnapshot Server::Impl::Snapshot() {
 StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fakes,
                                                 std::function<void()> on_device_lost) {
   VICINAL_RETURN_IF_ERROR(CheckConfig(config));
-  // One of an earlier run would tell a waiting script of a server that is not there.
-  if (!config.ready_file.empty()) unlink(config.ready_file.c_str());
+  if (!config.ready_file.empty()) VICINAL_RETURN_IF_ERROR(RemoveReadyFile(config.ready_file));
   auto impl = std::make_unique<Impl>(config, std::move(fakes), std::move(on_device_lost));
   VICINAL_RETURN_IF_ERROR(impl->StartEngine());
   impl->StartHandlers();
