@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `vicinal graph ...`: upload, list, get, delete. (explain is in explain_command.cc, tune in tune_command.cc.)
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -133,7 +134,12 @@ absl::Status UploadGraph(const Context& context) {
   }
   if (!context.json) PrintFile(context, graph);
   const std::string ids_path = args.Text("ids_out", DefaultIdsPath(args.Text("name")));
-  if (graph.ids) CLIENT_RETURN_IF_ERROR(CheckIdsPath(ids_path, !args.Has("ids_out")));
+  std::optional<StagedIds> staged;
+  if (graph.ids) {
+    CLIENT_RETURN_IF_ERROR(CheckIdsPath(ids_path, !args.Has("ids_out")));
+    CLIENT_ASSIGN_OR_RETURN(StagedIds ids, StagedIds::Write(*graph.ids, ids_path, args.Text("name")));
+    staged.emplace(std::move(ids));
+  }
 
   UploadOptions options;
   ProgressBar bar(context.err, context.terminal);
@@ -145,7 +151,7 @@ absl::Status UploadGraph(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph ready,
                           context.client.UploadGraph(MakeSpec(args, graph), GraphTensors(graph), options));
   bar.Clear();
-  if (graph.ids) CLIENT_RETURN_IF_ERROR(graph.ids->Save(ids_path, IdsHeader(ready)));
+  if (staged) CLIENT_RETURN_IF_ERROR(staged->Keep(*graph.ids, ids_path, ready));
   const std::string gone = replaced.sets.empty()
                                ? ""
                                : absl::StrCat(SetsOf(replaced.sets), " of version ", replaced.version, " went with it");

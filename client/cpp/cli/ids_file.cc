@@ -5,6 +5,7 @@
 #include <google/protobuf/util/time_util.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -168,6 +169,29 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
   if (writable.ok() || !is_default) return writable;
   return absl::InvalidArgumentError(
       absl::StrCat(writable.message(), "; --ids_out FILE says where to keep the graph's ids"));
+}
+
+absl::StatusOr<StagedIds> StagedIds::Write(const IdMap& ids, const std::string& path, const std::string& graph) {
+  struct stat about;
+  if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) return StagedIds("");
+  const std::string staged = path + ".new";
+  CLIENT_RETURN_IF_ERROR(CheckIdsPath(staged, /*is_default=*/true));
+  CLIENT_RETURN_IF_ERROR(ids.Save(staged, absl::StrCat("graph ", graph,
+                                                       ", of an upload that has not ended; line i of what follows "
+                                                       "(from 0) is node i")));
+  return StagedIds(staged);
+}
+
+StagedIds::~StagedIds() {
+  if (!path_.empty()) std::remove(path_.c_str());
+}
+
+absl::Status StagedIds::Keep(const IdMap& ids, const std::string& path, const v1::Graph& graph) {
+  const absl::Status saved = ids.Save(path, IdsHeader(graph));
+  if (saved.ok() || path_.empty()) return saved;
+  return absl::InvalidArgumentError(absl::StrCat(saved.message(), "; graph '", graph.name(),
+                                                 "' is uploaded, and its ids are in ", std::exchange(path_, ""),
+                                                 ": move that file, or name it with --ids"));
 }
 
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,28 @@ std::string IdsHeader(const v1::Graph& graph);
 // Refuses, before an upload begins, a path that cannot be written, or (when it is the default one) one that holds
 // something else.
 absl::Status CheckIdsPath(const std::string& path, bool is_default);
+
+// The map of a graph that is being uploaded, beside `path` (PATH.new) until the upload has ended: a graph that is
+// replaced without its new ids could not be asked about by them any more, and a disk may be full. What `path` holds
+// stays until then.
+class StagedIds {
+ public:
+  // Writes the map. Nothing is staged where `path` is no regular file: there is nothing to lose.
+  static absl::StatusOr<StagedIds> Write(const IdMap& ids, const std::string& path, const std::string& graph);
+  StagedIds(StagedIds&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  StagedIds& operator=(StagedIds&&) = delete;
+  // Takes away what is staged, unless it was to stay.
+  ~StagedIds();
+
+  // After the upload: writes the map to `path`, with the header of the graph as it is now. Where that fails what is
+  // staged stays, and the error names it.
+  absl::Status Keep(const IdMap& ids, const std::string& path, const v1::Graph& graph);
+
+ private:
+  explicit StagedIds(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;  // of what is staged; empty: nothing
+};
 
 // The map to speak with the user about `graph`: --ids FILE, or the default file, or none (--ids none, or a graph
 // without ids of its own). --ids FILE is refused when it is of another graph, of another number of nodes, or of other

@@ -3,12 +3,15 @@
 #include "client/cpp/formats/files.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/formats/status_macros.h"
@@ -21,6 +24,24 @@ using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 absl::Status SystemError(const std::string& path, const char* what, int error) {
   const std::string message = absl::StrCat(path, ": ", what, ": ", std::strerror(error));
   return error == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+}
+
+// Null, and errno, when it cannot be opened.
+File OpenToWrite(const std::string& path, const char* mode) { return {std::fopen(path.c_str(), mode), std::fclose}; }
+
+// `path` is for the message. REQUIRES: errno tells why, where `file` is null.
+absl::Status WriteInto(File file, const std::string& path, std::string_view bytes) {
+  if (file == nullptr) return SystemError(path, "cannot write", errno);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) {
+    return SystemError(path, "cannot write", errno);
+  }
+  if (std::fclose(file.release()) != 0) return SystemError(path, "cannot write", errno);
+  return absl::OkStatus();
+}
+
+std::string WithoutLinks(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), std::free);
+  return real == nullptr ? path : real.get();
 }
 
 }  // namespace
@@ -54,13 +75,23 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::Status WriteFile(const std::string& path, std::string_view bytes) {
-  File file(std::fopen(path.c_str(), "wb"), std::fclose);
-  if (file == nullptr) return SystemError(path, "cannot write", errno);
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) {
-    return SystemError(path, "cannot write", errno);
+  struct stat about;
+  const bool there = stat(path.c_str(), &about) == 0;
+  if (there && !S_ISREG(about.st_mode)) return WriteInto(OpenToWrite(path, "wb"), path, bytes);
+  // Renaming would get round it.
+  if (there && access(path.c_str(), W_OK) != 0) return SystemError(path, "cannot write", errno);
+  const std::string target = there ? WithoutLinks(path) : path;
+  const std::string beside = absl::StrCat(target, ".", getpid(), ".tmp");
+  File file = OpenToWrite(beside, "wbx");
+  if (file == nullptr && there) return WriteInto(OpenToWrite(path, "wb"), path, bytes);
+  const bool made = file != nullptr;
+  if (made && there) fchmod(fileno(file.get()), about.st_mode & 07777);
+  absl::Status status = WriteInto(std::move(file), path, bytes);
+  if (status.ok() && std::rename(beside.c_str(), target.c_str()) != 0) {
+    status = SystemError(path, "cannot write", errno);
   }
-  if (std::fclose(file.release()) != 0) return SystemError(path, "cannot write", errno);
-  return absl::OkStatus();
+  if (made && !status.ok()) std::remove(beside.c_str());
+  return status;
 }
 
 absl::Status CheckWritable(const std::string& path) {

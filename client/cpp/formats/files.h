@@ -14,7 +14,9 @@ namespace vicinal::client {
 // The bytes of a regular file (or a pipe; not of a device, which may have no end). Memory: those bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Writes `path` anew. A file that could not be written whole is an error; what is left of it is not to be used.
+// Writes `path` anew, whole or not at all: beside it first, under a name that then becomes `path`. A link stays one,
+// and the file keeps its mode. In a folder that takes no new file, and to what is no regular file (a pipe), the bytes
+// go where they belong at once: then what is left after an error is not to be used.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
 
 // Refuses what ReadFile would not even open: nothing there, a folder, a device.

@@ -152,6 +152,7 @@ class FakeGraphs final : public v1::GraphService::Service {
     std::string id;
     const auto make = [&] {
       const v1::UploadGraphSpec& spec = state_->seen.graph_spec;
+      if (state_->faults.on_prepare) state_->faults.on_prepare();
       ++state_->seen.prepared;
       v1::Graph& graph = state_->graphs[spec.name()];
       if (state_->faults.fail_replace) {
@@ -159,6 +160,8 @@ class FakeGraphs final : public v1::GraphService::Service {
         graph.set_error_message("edge 7 points to node 99");
         return;
       }
+      graph.clear_error_code();
+      graph.clear_error_message();
       graph.set_name(spec.name());
       graph.set_version(graph.version() + 1);
       graph.set_node_count(spec.node_count());

@@ -7,6 +7,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,14 +30,15 @@ struct Faults {
   int break_after_chunks = -1;  // the stream ends with `break_code` after so many chunks of it were kept
   int breaks = 0;               // how many streams are broken so
   grpc::StatusCode break_code = grpc::StatusCode::UNAVAILABLE;
-  std::string break_reason;       // in the details; empty: there are none, as where gRPC itself breaks a call off
-  bool silent = false;            // GetUpload answers DEADLINE_EXCEEDED, as where the client's time is up
-  bool damage_chunk = false;      // one chunk is taken for damaged: ABORTED with its offset
-  bool lose_finish = false;       // finish is carried out, its answer is UNAVAILABLE
-  bool abort_version = false;     // ABORTED because of if_version, without an offset
-  bool fail_preparation = false;  // the graph ends FAILED
-  bool fail_replace = false;      // the graph keeps its version and READY, with the error beside it
-  int busy_calls = 0;             // so many calls of GetGraph answer UNAVAILABLE
+  std::string break_reason;          // in the details; empty: there are none, as where gRPC itself breaks a call off
+  bool silent = false;               // GetUpload answers DEADLINE_EXCEEDED, as where the client's time is up
+  bool damage_chunk = false;         // one chunk is taken for damaged: ABORTED with its offset
+  bool lose_finish = false;          // finish is carried out, its answer is UNAVAILABLE
+  bool abort_version = false;        // ABORTED because of if_version, without an offset
+  bool fail_preparation = false;     // the graph ends FAILED
+  std::function<void()> on_prepare;  // called before a graph is made or replaced; may be empty
+  bool fail_replace = false;         // the graph keeps its version and READY, with the error beside it
+  int busy_calls = 0;                // so many calls of GetGraph answer UNAVAILABLE
 };
 
 // What was seen.

@@ -193,6 +193,44 @@ TEST_F(RunTest, IdsWhereTheUserSays) {
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
 }
 
+// A graph is not replaced before its new ids are safe, and the map of the version before stays until then.
+TEST_F(RunTest, IdsAreKeptWhateverBecomesOfTheUpload) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(WriteFile("old.txt", "10 20\n").ok());
+  ASSERT_TRUE(WriteFile("new.txt", "30 40\n").ok());
+  ASSERT_EQ(Vicinal("graph upload old.txt --name g"), kExitOk) << err();
+  const std::string old_map = *ReadFile("g.ids.txt");
+  const auto expect_old_map = [&] {
+    EXPECT_EQ(*ReadFile("g.ids.txt"), old_map);
+    EXPECT_FALSE(fs::exists("g.ids.txt.new"));
+  };
+  expect_old_map();
+  server_.faults().fail_replace = true;
+  server_.faults().on_prepare = [] { EXPECT_THAT(*ReadFile("g.ids.txt.new"), HasSubstr("\n30\n40\n")); };
+  EXPECT_EQ(Vicinal("graph upload new.txt --name g --replace"), kExitRefused);
+  expect_old_map();
+
+  // No room for the new map.
+  const int prepared = server_.seen().prepared;
+  server_.faults().fail_replace = false;
+  fs::create_directory("g.ids.txt.new");
+  EXPECT_EQ(Vicinal("graph upload new.txt --name g --replace"), kExitUsage);
+  EXPECT_EQ(server_.seen().prepared, prepared);
+  fs::remove("g.ids.txt.new");
+  expect_old_map();
+
+  // What is there at the end cannot be replaced any more.
+  server_.faults().on_prepare = [] {
+    fs::remove("g.ids.txt");
+    fs::create_directory("g.ids.txt");
+  };
+  EXPECT_EQ(Vicinal("graph upload new.txt --name g --replace"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("graph 'g' is uploaded, and its ids are in g.ids.txt.new: move that file"));
+  server_.faults().on_prepare = {};
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 40 --ids g.ids.txt.new"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
+}
+
 TEST_F(RunTest, NodesAtFaultAreNamedByTheirIds) {
   ASSERT_TRUE(WriteFile("e.txt", "ann bob\nbob carl\ncarl ann\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();

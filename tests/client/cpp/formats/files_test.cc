@@ -4,8 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
+#include <thread>
 
 namespace vicinal::client {
 namespace {
@@ -40,6 +46,58 @@ TEST(FilesTest, WhatCannotBeReadSaysWhy) {
   EXPECT_EQ(ReadFile("/nonexistent").status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ReadFile(::testing::TempDir()).status().message()), HasSubstr("Is a directory"));
   EXPECT_THAT(std::string(ReadFile("/dev/zero").status().message()), HasSubstr("a device, not a file"));
+}
+
+// As on a full disk: writing ends in the middle.
+class NoLargeFiles {
+ public:
+  NoLargeFiles() : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit few = {4096, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+  }
+  ~NoLargeFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_;
+  void (*const handler_)(int);
+};
+
+TEST(FilesTest, AFileIsReplacedWholeOrNotAtAll) {
+  namespace fs = std::filesystem;
+  std::string folder = ::testing::TempDir() + "/files_test_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/ids.txt", link = folder + "/link.txt";
+  ASSERT_TRUE(WriteFile(path, "old").ok());
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("ids.txt", link);
+  {
+    const NoLargeFiles no_large_files;
+    const std::string long_text(1 << 20, 'x');
+    EXPECT_THAT(std::string(WriteFile(path, long_text).message()), HasSubstr("ids.txt: cannot write: "));
+    EXPECT_FALSE(WriteFile(folder + "/other.txt", long_text).ok());
+  }
+  EXPECT_EQ(*ReadFile(path), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing is left beside it";
+  ASSERT_TRUE(WriteFile(link, "new").ok());
+  EXPECT_EQ(*ReadFile(path), "new");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::remove_all(folder);
+}
+
+TEST(FilesTest, APipeIsWrittenIntoNotReplaced) {
+  const std::string path = ::testing::TempDir() + "/files_test_pipe";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread reader([&] { EXPECT_EQ(*ReadFile(path), "text"); });
+  EXPECT_TRUE(WriteFile(path, "text").ok());
+  reader.join();
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  std::filesystem::remove(path);
 }
 
 TEST(FilesTest, WhatCannotBeWrittenIsKnownBefore) {
