@@ -18,12 +18,6 @@
 namespace vicinal::cuda {
 namespace {
 
-Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
-  if (Refusal refusal = RefusesWidth(width); !refusal.empty()) return refusal;
-  if (rows >= kMaxItems || edges / 32 >= kMaxItems) return "only graphs of fewer than 2^31 rows and 2^36 edges";
-  return {};
-}
-
 // Wide bundles of longer rows gain where lanes have little to do: on amazon0505, 12 edges to a row, unweighted sums of
 // rows in 16 bits are 4 to 18 % faster by them and those of up to 32 columns of float32 3 to 11 %, but wider ones 2 to
 // 6 % slower and weighted ones up to 7 %.
@@ -114,7 +108,7 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"threshold"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override {
-    return {{}, {{kDenseEdges / 2}}, {{kDenseEdges * 2}}};
+    return {{}, {{kLeastThreshold}}, {{kDenseEdges * 2}}};
   }
   int64_t Evaluation(const AggregateProblem&, const KernelConfig& config) const override {
     return kDenseTilesEvaluation + Threshold(config);
@@ -134,7 +128,7 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
     return layout;
   }
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
-    return DenseTilesLayout::BytesBound(rows, edges, kDenseEdges / 2);
+    return DenseTilesLayout::BytesBound(rows, edges, kLeastThreshold);
   }
   bool whole_graph_only() const override { return true; }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
@@ -147,7 +141,11 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
   }
 
  private:
-  static int32_t Threshold(const KernelConfig& config) { return config.values[0] > 0 ? config.values[0] : kDenseEdges; }
+  // What LayoutBytesBound counts on: a tile is 1 KiB, however few edges it has.
+  static constexpr int32_t kLeastThreshold = kDenseEdges / 2;
+  static int32_t Threshold(const KernelConfig& config) {
+    return config.values[0] > 0 ? std::max(config.values[0], kLeastThreshold) : kDenseEdges;
+  }
 };
 
 class RowCacheKernel final : public CudaKernel<AggregateKernel> {

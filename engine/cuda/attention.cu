@@ -33,11 +33,11 @@ int PackOf(const AttentionArgs& args) {
   const bool whole_heads = problem.head_width % 4 == 0;
   if (!InPacks(args.value)) return 1;
   if (problem.kind == AttentionKind::kGat) {
-    return whole_heads || (problem.heads == 1 && args.value.stride >= (problem.head_width + 3) / 4 * 4) ? 4 : 1;
+    return whole_heads || (problem.heads == 1 && args.value.stride >= PackedStride(problem.head_width)) ? 4 : 1;
   }
   if (!whole_heads || !InPacks(args.query)) return 1;
   if (problem.kind == AttentionKind::kDot) return InPacks(args.key) ? 4 : 1;
-  return reinterpret_cast<uintptr_t>(args.att) % 16 == 0 ? 4 : 1;
+  return InPacks(args.att, 0, sizeof(float), 4) ? 4 : 1;
 }
 
 int Log2Of(int64_t x) {
@@ -75,8 +75,8 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
   const auto wish = [&args](int at, int otherwise) {
     return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
   };
-  const int tile = wish(kTileColumns, DefaultTile(args.problem, vec));
-  const int row_lanes = wish(kRowLanes, DefaultRowLanes(args.problem, tile, target));
+  const int tile = wish(kTileColumnsAt, DefaultTile(args.problem, vec));
+  const int row_lanes = wish(kRowLanesAt, DefaultRowLanes(args.problem, tile, target));
   const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
   const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
   constexpr size_t kShared = 48 << 10;
@@ -93,12 +93,12 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
 // The tile of columns that attention_small.cuh takes for this; 0: it does not.
 int SmallTileOf(const AttentionArgs& args, int vec) {
   const AttentionProblem& problem = args.problem;
-  const int32_t row_lanes = args.config.values[kRowLanes];
+  const int32_t row_lanes = args.config.values[kRowLanesAt];
   const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kFewEdges;
   const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
                        problem.cols * (args.value.stride / 4) <= UINT32_MAX;
   if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
-  const int32_t wish = args.config.values[kTileColumns];
+  const int32_t wish = args.config.values[kTileColumnsAt];
   const int columns = wish > 0 ? wish : DefaultTile(problem, vec);
   const int tile = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
   return TileHeads(problem, tile) <= kSmallHeads ? tile : 0;

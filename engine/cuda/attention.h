@@ -48,12 +48,13 @@ struct AttentionScratch {
         pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads,
                (problem.heads * problem.head_width + kNarrowestTile - 1) / kNarrowestTile),
         heads_offset((pieces.bytes() + 63) / 64 * 64),
-        bytes(heads_offset +
-              (problem.concat ? 0 : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
+        bytes(heads_offset + (problem.concat || problem.heads == 1
+                                  ? 0
+                                  : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
 };
 
-// Configurations of fused_rows: columns per tile, lanes that share a row; 0: as the graph suggests.
-inline constexpr int kTileColumns = 0, kRowLanes = 1;
+// Where configurations of fused_rows have columns per tile and lanes that share a row; 0: as the graph suggests.
+inline constexpr int kTileColumnsAt = 0, kRowLanesAt = 1;
 // As lanes that share a row: the warps of a block do where it is long (attention_small.cuh), with GAT's scores of no
 // more heads in a tile than that.
 inline constexpr int kBlockLanes = 128, kSmallHeads = 8;

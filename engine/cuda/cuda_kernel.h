@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/cuda_device.h"
 #include "engine/cuda/cuda_error.h"
-#include "engine/cuda/dense_update.h"
 #include "engine/kernels/kernel.h"
 
 namespace vicinal::cuda {
@@ -26,6 +26,13 @@ inline Refusal RefusesWidth(int64_t width) {
 }
 // Rows (and cells of long rows) that a grid can hold.
 inline constexpr int64_t kMaxItems = int64_t{1} << 31;
+// Edges that a block takes at least where blocks are counted by edges.
+inline constexpr int64_t kLeastBlockEdges = 32;
+inline Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
+  if (Refusal refusal = RefusesWidth(width); !refusal.empty()) return refusal;
+  if (rows < kMaxItems && edges / kLeastBlockEdges < kMaxItems) return {};
+  return "only graphs of fewer than 2^31 rows and 2^36 edges";
+}
 
 // Base is AggregateKernel, AttentionKernel, ...
 template <class Base>

@@ -28,14 +28,15 @@ class BlockMaker {
 
   void Make(int64_t number, RowBlock* block) {
     const int64_t first = number * kTileRows, last = std::min(adjacency_.rows, first + kTileRows);
-    std::fill(tile_of_.begin(), tile_of_.end(), 0);
     for (int64_t e = adjacency_.row_ptr[first]; e < adjacency_.row_ptr[last]; ++e) {
-      ++tile_of_[adjacency_.col[e] / kTileCols];
+      const int32_t tile = adjacency_.col[e] / kTileCols;
+      if (tile_of_[tile]++ == 0) found_.push_back(tile);
     }
-    for (size_t t = 0; t < tile_of_.size(); ++t) {
+    std::sort(found_.begin(), found_.end());
+    for (const int32_t t : found_) {
       const bool dense = tile_of_[t] >= threshold_;
       tile_of_[t] = dense ? static_cast<int64_t>(block->tile_col.size()) : -1;
-      if (dense) block->tile_col.push_back(static_cast<int32_t>(t));
+      if (dense) block->tile_col.push_back(t);
     }
     block->masks.assign(block->tile_col.size() * kTileRows, 0);
     for (int64_t row = first; row < last; ++row) {
@@ -43,6 +44,8 @@ class BlockMaker {
       SortEdges(row, row - first, block);
       block->counts.push_back(static_cast<int32_t>(block->col.size() - before));
     }
+    for (const int32_t t : found_) tile_of_[t] = 0;
+    found_.clear();
   }
 
  private:
@@ -64,7 +67,11 @@ class BlockMaker {
 
   const CsrView& adjacency_;
   const int64_t threshold_;
-  std::vector<int64_t> tile_of_;  // by block of sources: edges counted, then the tile's number in the block of rows
+  // By block of sources: edges counted, then the tile's number in the block of rows, or -1; all 0 between blocks of
+  // rows.
+  std::vector<int64_t> tile_of_;
+  std::vector<int32_t>
+      found_;  // blocks of sources that the block of rows has edges from, so that no others are looked at
 };
 
 // Pieces of equal length within a block of rows.

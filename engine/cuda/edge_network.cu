@@ -330,7 +330,7 @@ cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget&
     const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
-  const bool extreme = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
+  const bool extreme = IsExtreme(args.problem.reduce);
   if (large) {
     const int64_t bytes = tile.Bytes(kLargeEdgeTile);
     return extreme ? Launch<kLargeEdgeTile, true>(params, bytes, target.stream)

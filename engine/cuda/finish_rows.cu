@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost: each matrix read once and written once.
 #include "engine/cuda/alignment.h"
-#include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/finish_rows.h"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/row_load.cuh"
 
@@ -26,8 +26,7 @@ struct Finish {
   float self_scale;
   Epilogue epilogue;
 
-  __device__ bool extremum() const { return reduce == Reduce::kMax || reduce == Reduce::kMin; }
-  __device__ float Joined(float a, float b) const { return extremum() ? fmaxf(a, b) : a + b; }
+  __device__ bool extremum() const { return IsExtreme(reduce); }
 };
 
 __device__ inline float PiecesOf(const Finish& params, int row, int col) {
@@ -36,7 +35,7 @@ __device__ inline float PiecesOf(const Finish& params, int row, int col) {
   float sum = params.extremum() ? -INFINITY : 0.0f;
   for (int piece = pieces.first[block]; piece < pieces.first[block + 1]; ++piece) {
     const float* const part = pieces.sums + (int64_t{piece} * pieces.block_rows + within) * pieces.stride;
-    sum = params.Joined(sum, __ldcs(part + col));
+    sum = SumOrLarger(params.extremum(), sum, __ldcs(part + col));
   }
   return sum;
 }
@@ -58,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
     const float own = params.self_scale != 0.0f ? ElementAt(params.src, row, col) : 0.0f;
     if (params.pieces.sums != nullptr) {
       const float pieces = PiecesOf(params, static_cast<int>(row), static_cast<int>(col));
-      x = params.sums != nullptr ? params.Joined(x, pieces) : pieces;
+      x = params.sums != nullptr ? SumOrLarger(params.extremum(), x, pieces) : pieces;
     }
     x = Reduced(params, x, edges);
     if (params.self_scale != 0.0f) x = fmaf(params.self_scale, own, x);

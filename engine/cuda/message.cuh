@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/pack.cuh"
 
 namespace vicinal::cuda {
@@ -34,15 +35,6 @@ struct TargetTerms {
   }
   __device__ float Of(float u, int i) const { return fmaf(u, factor.v[i], term.v[i]); }
 };
-
-__device__ inline bool IsExtreme(Reduce reduce) { return reduce == Reduce::kMax || reduce == Reduce::kMin; }
-
-// NaN if either is one, so that it does not vanish.
-__device__ inline float LargerOf(float a, float b) {
-  float larger;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-  return larger;
-}
 
 template <bool kExtreme>
 struct Reducer {

@@ -16,14 +16,6 @@ namespace {
 // The order of evaluation of products by one thread (Kernel::Evaluation); those by trees have 0.
 constexpr int64_t kSerialEvaluation = 1;
 
-// What blocks count in 32 bits.
-Refusal RefusesSize(int64_t rows, int64_t edges, int64_t width) {
-  if (Refusal refusal = RefusesWidth(width); !refusal.empty()) return refusal;
-  if (rows >= kMaxItems || edges / kScoreEdges >= kMaxItems)
-    return "only graphs of fewer than 2^31 rows and 2^36 edges";
-  return {};
-}
-
 class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
  public:
   TemplateSpmm() : CudaWeightedKernel("template_spmm") {}

@@ -187,8 +187,7 @@ void Launch(const Params& params, cudaStream_t stream) {
 
 template <int kVec, int kLanes>
 void LaunchReduce(const Params& params, cudaStream_t stream) {
-  params.reduce == Reduce::kMax || params.reduce == Reduce::kMin ? Launch<kVec, kLanes, true>(params, stream)
-                                                                 : Launch<kVec, kLanes, false>(params, stream);
+  IsExtreme(params.reduce) ? Launch<kVec, kLanes, true>(params, stream) : Launch<kVec, kLanes, false>(params, stream);
 }
 
 template <int kVec>

@@ -15,10 +15,11 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kLeastGroup = 4, kMostGroup = 1024, kMostThreads = 1024;
+// With more threads registers would not suffice for weighted sums of two packs.
+constexpr int kLeastGroup = 4, kMostGroup = 1024, kMostThreads = 512;
 constexpr int kDefaultThreads = 128;
 
-// Half of the shared memory of a multiprocessor that blocks may use without asking for more.
+// The shared memory that a block has without asking for more. The paper's model of it: ours keeps a slot per group.
 constexpr int64_t kMemoryCapacity = 48 << 10;
 // Floats that a lane should add up in one group, at most (Eq. 3).
 constexpr int64_t kComputationCapability = 4096;

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_cache.h"
 
 namespace vicinal::cuda {
@@ -36,12 +37,12 @@ struct Params {
 
 template <bool kMax>
 __device__ float Reduced(float a, float b) {
-  return kMax ? fmaxf(a, b) : a + b;
+  return kMax ? LargerOf(a, b) : a + b;
 }
 
 template <bool kWeighted, bool kMax>
 __device__ float Accumulated(float sum, float weight, float x, float sign) {
-  if (kMax) return fmaxf(sum, sign * (kWeighted ? weight * x : x));
+  if (kMax) return LargerOf(sum, sign * (kWeighted ? weight * x : x));
   return kWeighted ? fmaf(weight, x, sum) : sum + x;
 }
 
@@ -196,7 +197,7 @@ cudaError_t LaunchRowCache(const AggregateArgs& args, const RowCacheConfig& conf
   const Params params{args.adjacency,      args.src_scale, args.src,        args.dst,
                       args.problem.reduce, sign,           args.self_scale, args.epilogue};
   const bool weighted = args.adjacency.value != nullptr || args.src_scale != nullptr;
-  if (args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin) {
+  if (IsExtreme(args.problem.reduce)) {
     weighted ? Launch<true, true>(params, config, target.stream) : Launch<false, true>(params, config, target.stream);
   } else {
     weighted ? Launch<true, false>(params, config, target.stream) : Launch<false, false>(params, config, target.stream);

@@ -8,15 +8,15 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/hardware.h"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_finish.cuh"
 #include "engine/cuda/row_load.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int kWarpLanes = 32;
 inline constexpr int kBlockThreads = 128;
 inline constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
-inline constexpr unsigned kWholeWarp = ~0u;
 
 // How messages are made and put together.
 struct PlainSum {
@@ -39,13 +39,13 @@ __device__ inline float Neutral() {
 
 template <class Mode>
 __device__ inline float Joined(float a, float b) {
-  return Mode::kExtremum ? fmaxf(a, b) : a + b;
+  return Mode::kExtremum ? LargerOf(a, b) : a + b;
 }
 
 // `so_far` joined with the message `weight` * `value`.
 template <class Mode>
 __device__ inline float WithMessage(float so_far, float weight, float value) {
-  if constexpr (Mode::kExtremum) return fmaxf(so_far, weight * value);
+  if constexpr (Mode::kExtremum) return LargerOf(so_far, weight * value);
   return Mode::kWeighted ? fmaf(weight, value, so_far) : so_far + value;
 }
 
@@ -243,7 +243,7 @@ __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>&
   }
   if (params.epilogue.activation.kind == ActivationKind::kRelu) {
 #pragma unroll
-    for (int i = 0; i < Layout::kVec; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+    for (int i = 0; i < Layout::kVec; ++i) x[i] = Rectified(x[i]);
   }
 }
 

@@ -137,12 +137,13 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
 
 int64_t RowWorkLayout::BytesBound(int64_t rows, int64_t edges) {
   const int64_t of_one = std::min(rows, edges / (kShortEdges + 1)) + MaxParts(edges);
-  const auto items = [&](int wide_up_to) {
-    const Bundling bundling = BundlingOf(rows, edges, wide_up_to);
-    return bundling.items * (of_one + rows / bundling.rows + rows / kSortWindow + 2);
-  };
-  return std::max(items(kHardlyAnyEdges), items(kSomeEdges)) * static_cast<int64_t>(sizeof(RowItem)) +
-         2 * MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));
+  // Fewer edges may be in wider bundles.
+  int64_t items = 0;
+  for (const int64_t bundled : {edges, std::min(edges, kSomeEdges * rows)}) {
+    const Bundling bundling = BundlingOf(rows, bundled, kSomeEdges);
+    items = std::max(items, bundling.items * (of_one + rows / bundling.rows + rows / kSortWindow + 2));
+  }
+  return items * static_cast<int64_t>(sizeof(RowItem)) + 2 * MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));
 }
 
 StatusOr<std::shared_ptr<const RowWorkLayout>> RowWorkLayout::Upload(const RowWork& work, Device& device) {

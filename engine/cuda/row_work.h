@@ -8,9 +8,14 @@
 // after the other, then the quads. All of it follows from the row alone, so a row has equal bits in every graph, every
 // subset of rows and under every distribution of work: a group of lanes per row, a warp per row or quad, a block per
 // piece.
+//
+// Words. An item is what one worker adds up at once: a row, or a part of one. A row that has several parts is split (in
+// the literature: a carry-out row, of row splitting); its parts are quads, or pieces where there are fewer edges. A
+// bundle is several short rows of one warp.
 #ifndef VICINAL_ENGINE_CUDA_ROW_WORK_H_
 #define VICINAL_ENGINE_CUDA_ROW_WORK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -88,14 +93,16 @@ inline constexpr int64_t kTailRows = int64_t{1} << 16, kTailEdges = int64_t{1} <
 // `adjacency` in host memory. wide_up_to: kHardlyAnyEdges or kSomeEdges.
 RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to = kHardlyAnyEdges);
 
-// Upper bound of the parts that rows with so many edges in all are split into.
-inline int64_t MaxParts(int64_t edges) { return 2 * (edges / PartEdges(edges)); }
+// Upper bound of the parts that rows with so many edges in all, or fewer, are split into: fewer may be cut shorter.
+inline int64_t MaxParts(int64_t edges) {
+  return 2 * std::max(edges / kQuadEdges, std::min(edges, kManyEdges - 1) / kPieceEdges);
+}
 
 // RowWork in device memory.
 class RowWorkLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const RowWorkLayout>> Upload(const RowWork& work, Device& device);
-  // Of an adjacency of that size.
+  // Of an adjacency of so many rows, and so many edges or fewer.
   static int64_t BytesBound(int64_t rows, int64_t edges);
 
   int64_t size_bytes() const override {

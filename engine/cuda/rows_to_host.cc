@@ -28,11 +28,15 @@ RowsToHost::~RowsToHost() {
 Status RowsToHost::Allocate(Device& device) {
   constexpr size_t kHalfBytes = kFloats * sizeof(float) + kRows * sizeof(int32_t);
   VICINAL_ASSIGN_OR_RETURN(device_lists_, device.Allocate(2 * kRows * sizeof(int32_t)));
-  VICINAL_RETURN_IF_ERROR(Check(cudaMallocHost(reinterpret_cast<void**>(&pinned_), 2 * kHalfBytes)));
+  // Some of it may be there, of a call that failed.
+  if (pinned_ == nullptr) {
+    VICINAL_RETURN_IF_ERROR(Check(cudaMallocHost(reinterpret_cast<void**>(&pinned_), 2 * kHalfBytes)));
+  }
   for (int h = 0; h < 2; ++h) {
     halves_[h].floats = reinterpret_cast<float*>(pinned_ + h * kHalfBytes);
     halves_[h].list = reinterpret_cast<int32_t*>(halves_[h].floats + kFloats);
     halves_[h].device_list = device_lists_.as<int32_t>() + h * kRows;
+    if (halves_[h].there != nullptr) continue;
     VICINAL_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&halves_[h].there, cudaEventDisableTiming)));
   }
   return OkStatus();
@@ -56,6 +60,7 @@ Status RowsToHost::Send(const Half& half, cudaStream_t stream, const ConstMatrix
 Status RowsToHost::Copy(Device& device, cudaStream_t stream, float* host, const ConstMatrixView& src,
                         const int64_t* rows, int64_t count) {
   if (count == 0 || src.cols == 0) return OkStatus();
+  if (src.cols > kFloats) return Check(cudaErrorInvalidValue);
   if (halves_[1].there == nullptr) VICINAL_RETURN_IF_ERROR(Allocate(device));
   const int64_t piece = std::min(kRows, std::max<int64_t>(1, kFloats / src.cols));
   const int64_t pieces = (count + piece - 1) / piece;

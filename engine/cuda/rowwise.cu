@@ -11,21 +11,23 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/hardware.h"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/rowwise.h"
 
 namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kAll = 0xffffffffu;
 
 __device__ float At(const ConstMatrixView& matrix, int64_t row, int64_t col) {
   return matrix.data[row * matrix.stride + col];
 }
 
 __device__ double WarpSum(double x) {
-  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kAll, x, distance);
+  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
   return x;
 }
 
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kThreads) Elements(const RowwiseArgs args) {
   if (args.problem.kind == RowwiseKind::kAdd) {
     StoreElement(args, row, col, Affine(args, At(args.a, row, col), col));
   } else if (args.problem.kind == RowwiseKind::kMax) {
-    StoreElement(args, row, col, fmaxf(At(args.a, row, col), At(args.b, row, col)));
+    StoreElement(args, row, col, LargerOf(At(args.a, row, col), At(args.b, row, col)));
   } else {
     args.dst.data[row * args.dst.stride + col] = At(args.a, args.index[row], col);
   }
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(kThreads) NormalizeRows(const RowwiseArgs args
     const double x = At(args.a, row, col);
     squares += x * x;
   }
-  const double norm = fmax(sqrt(WarpSum(squares)), 1e-12);
+  const double norm = LargerOf(sqrt(WarpSum(squares)), 1e-12);
   for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
     args.dst.data[row * args.dst.stride + col] = static_cast<float>(At(args.a, row, col) / norm);
   }
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
     sum += moments[2 * (s * kMomentParts + part)];
     squares += moments[2 * (s * kMomentParts + part) + 1];
   }
-  const double shift = sum / count, variance = fmax(squares / count - shift * shift, 0.0);
+  const double shift = sum / count, variance = LargerOf(squares / count - shift * shift, 0.0);
   moments[2 * s * kMomentParts] = At(args.a, begin, 0) + shift;
   moments[2 * s * kMomentParts + 1] = args.batched ? sqrt(variance + args.eps) : sqrt(variance) + args.eps;
 }
@@ -211,21 +213,21 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   const int64_t segment = blockIdx.x, col = int64_t{blockIdx.y} * kAcross + threadIdx.x % kAcross;
   const int down = threadIdx.x / kAcross;
   const int64_t begin = args.segments[segment], end = args.segments[segment + 1];
-  // Minima are maxima of negated elements.
-  const bool max = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
+  const bool max = IsExtreme(args.problem.reduce);
   const double sign = args.problem.reduce == Reduce::kMin ? -1.0 : 1.0;
   double part = max ? -INFINITY : 0.0;
   if (col < args.dst.cols) {
     for (int64_t row = begin + down; row < end; row += kDown) {
       const double x = sign * At(args.a, row, col);
-      part = max ? fmax(part, x) : part + x;
+      part = max ? LargerOf(part, x) : part + x;
     }
   }
   parts[down][threadIdx.x % kAcross] = part;
   __syncthreads();
   if (down != 0 || col >= args.dst.cols) return;
   double result = parts[0][threadIdx.x];
-  for (int d = 1; d < kDown; ++d) result = max ? fmax(result, parts[d][threadIdx.x]) : result + parts[d][threadIdx.x];
+  for (int d = 1; d < kDown; ++d)
+    result = max ? LargerOf(result, parts[d][threadIdx.x]) : result + parts[d][threadIdx.x];
   result = begin == end ? 0 : sign * result;
   if (args.problem.reduce == Reduce::kMean && end > begin) result /= static_cast<double>(end - begin);
   StoreElement(args, segment, col, static_cast<float>(result));
@@ -235,9 +237,7 @@ unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>(
 
 template <Storage kStorage>
 void LaunchNarrow(const RowwiseArgs& args, cudaStream_t stream) {
-  const bool packs = args.dst16.cols % 4 == 0 && args.a.stride % 4 == 0 && args.dst16.stride % 4 == 0 &&
-                     reinterpret_cast<uintptr_t>(args.a.data) % 16 == 0 &&
-                     reinterpret_cast<uintptr_t>(args.dst16.data) % 8 == 0;
+  const bool packs = args.dst16.cols % 4 == 0 && InPacks(args.a, 4) && InPacks(args.dst16, 4);
   const int64_t elements = args.dst16.rows * args.dst16.cols;
   if (packs) {
     Narrow<kStorage, 4><<<Blocks(elements / 4, kThreads), kThreads, 0, stream>>>(args);

@@ -36,6 +36,8 @@ inline constexpr int kSlots = 8;
 // without much rounding. Further staged edges are gathered, further direct edges get panels of their own.
 inline constexpr int kMostPairs = 64;
 inline constexpr int kMostDirect = 128;
+// More would stage hardly anything.
+inline constexpr int kMostUses = 255;
 
 struct PanelShape {
   int warps = 0;   // of a thread block

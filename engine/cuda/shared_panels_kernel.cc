@@ -37,7 +37,7 @@ class SharedPanelsKernel final : public CudaKernel<AggregateKernel> {
   }
   int64_t Evaluation(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);
-    return kSharedPanelsEvaluation + ((shape.groups * 64 + shape.warps) << 8) + std::min(shape.uses, 255);
+    return kSharedPanelsEvaluation + ((shape.groups * 64 + shape.warps) << 8) + shape.uses;
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);

@@ -11,8 +11,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/cuda/dense_update.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/sparse_aggregate_update.h"
 
 namespace vicinal::cuda {
@@ -21,7 +22,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-__device__ void ReduceEdges(const SparseAggregateUpdateArgs& args, int64_t row, float* reduced, float* seen) {
+__device__ void ReduceEdges(const SparseAggregateUpdateArgs& args, int64_t row, float* reduced, int* seen) {
   const bool max = args.problem.reduce == Reduce::kMax;
   for (int64_t e = args.adjacency.row_ptr[row]; e < args.adjacency.row_ptr[row + 1]; ++e) {
     const int64_t source = args.adjacency.col[e];
@@ -30,8 +31,8 @@ __device__ void ReduceEdges(const SparseAggregateUpdateArgs& args, int64_t row, 
       const int32_t feature = args.src.col[i];
       const float x = args.src.value != nullptr ? args.src.value[i] : 1.0f;
       if (max) {
-        reduced[feature] = seen[feature] > 0.0f ? fmaxf(reduced[feature], weight * x) : weight * x;
-        seen[feature] += 1.0f;
+        reduced[feature] = seen[feature] > 0 ? LargerOf(reduced[feature], weight * x) : weight * x;
+        ++seen[feature];
       } else {
         reduced[feature] = fmaf(weight, x, reduced[feature]);
       }
@@ -41,11 +42,11 @@ __device__ void ReduceEdges(const SparseAggregateUpdateArgs& args, int64_t row, 
 }
 
 // Maximum: features that not all edges have; mean: the division; then the node's own features.
-__device__ void FinishReduced(const SparseAggregateUpdateArgs& args, int64_t row, float* reduced, const float* seen) {
+__device__ void FinishReduced(const SparseAggregateUpdateArgs& args, int64_t row, float* reduced, const int* seen) {
   const int64_t edges = args.adjacency.row_ptr[row + 1] - args.adjacency.row_ptr[row];
   for (int64_t f = threadIdx.x; f < args.problem.in_width; f += kThreads) {
-    if (args.problem.reduce == Reduce::kMax && seen[f] > 0.0f && seen[f] < static_cast<float>(edges)) {
-      reduced[f] = fmaxf(reduced[f], 0.0f);
+    if (args.problem.reduce == Reduce::kMax && seen[f] > 0 && seen[f] < edges) {
+      reduced[f] = LargerOf(reduced[f], 0.0f);
     }
     if (args.problem.reduce == Reduce::kMean && edges > 0) {
       reduced[f] = __fdiv_rn(reduced[f], static_cast<float>(edges));
@@ -86,9 +87,9 @@ __device__ void Multiply(const SparseAggregateUpdateArgs& args, int64_t weight_s
 __global__ void __launch_bounds__(kThreads) SparseAggregateUpdate(const SparseAggregateUpdateArgs args, float* scratch,
                                                                   int64_t row_floats, int64_t weight_stride) {
   float* reduced = scratch + blockIdx.x * row_floats;
-  float* seen = reduced + args.problem.in_width;
+  int* seen = reinterpret_cast<int*>(reduced + args.problem.in_width);
   for (int64_t row = blockIdx.x; row < args.dst.rows; row += gridDim.x) {
-    for (int64_t f = threadIdx.x; f < 2 * args.problem.in_width; f += kThreads) reduced[f] = 0.0f;
+    for (int64_t f = threadIdx.x; f < args.problem.in_width; f += kThreads) reduced[f] = 0.0f, seen[f] = 0;
     __syncthreads();
     ReduceEdges(args, row, reduced, seen);
     FinishReduced(args, row, reduced, seen);

@@ -62,7 +62,7 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
 #pragma unroll
       for (int c = 0; c < Layout::kVec; ++c) {
         const float x = __shfl_sync(kWholeWarp, sum.v[c], group * Layout::kLanes + at.lane % Layout::kLanes);
-        total[c] = first + group == 0 ? x : JoinedParts(params, total[c], x);
+        total[c] = first + group == 0 ? x : SumOrLarger(params.extremum, total[c], x);
       }
     }
   }

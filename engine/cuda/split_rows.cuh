@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/larger.cuh"
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/pack.cuh"
 #include "engine/cuda/row_finish.cuh"
@@ -19,10 +20,6 @@ struct SplitRows {
   bool parts_are_quads;  // else four of them are a quad (row_work.h)
 };
 
-__device__ inline float JoinedParts(const RowsParams& params, float a, float b) {
-  return params.extremum ? fmaxf(a, b) : a + b;
-}
-
 // The sum of four parts x, of which the first `there` are there, one after the other.
 template <int kVec>
 __device__ inline Pack<kVec> SumOfFour(const RowsParams& params, const Pack<kVec> (&x)[kPiecesPerQuad], int there) {
@@ -30,7 +27,7 @@ __device__ inline Pack<kVec> SumOfFour(const RowsParams& params, const Pack<kVec
 #pragma unroll
   for (int i = 1; i < kPiecesPerQuad; ++i)
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) sum.v[c] = i < there ? JoinedParts(params, sum.v[c], x[i].v[c]) : sum.v[c];
+    for (int c = 0; c < kVec; ++c) sum.v[c] = i < there ? SumOrLarger(params.extremum, sum.v[c], x[i].v[c]) : sum.v[c];
   return sum;
 }
 
@@ -50,10 +47,10 @@ __device__ inline Pack<kVec> SumOfParts(const RowsParams& params, const SplitRow
     // Four quads go on from the total; the four pieces of one are a sum of their own before they are added to it.
     const bool go_on = parts_are_quads && first > 0, own_sum = !parts_are_quads && first > 0;
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) x[0].v[c] = go_on ? JoinedParts(params, total.v[c], x[0].v[c]) : x[0].v[c];
+    for (int c = 0; c < kVec; ++c) x[0].v[c] = go_on ? SumOrLarger(params.extremum, total.v[c], x[0].v[c]) : x[0].v[c];
     const Pack<kVec> sum = SumOfFour(params, x, split.parts - first);
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) total.v[c] = own_sum ? JoinedParts(params, total.v[c], sum.v[c]) : sum.v[c];
+    for (int c = 0; c < kVec; ++c) total.v[c] = own_sum ? SumOrLarger(params.extremum, total.v[c], sum.v[c]) : sum.v[c];
   }
   return total;
 }

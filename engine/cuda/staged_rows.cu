@@ -162,7 +162,7 @@ cudaError_t LaunchStagedRows(const AggregateArgs& args, const StagedEdges& edges
                              const LaunchTarget& target) {
   static_assert(kRowRuns % 4 == 0, "blocks take whole numbers of runs");
   const Params params{args.src, args.src_scale, edges, args.dst.rows, args.problem.reduce, sums, stride, 0, 0};
-  const bool extreme = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
+  const bool extreme = IsExtreme(args.problem.reduce);
   if (edges.value != nullptr) {
     return extreme ? Launch<true, true>(params, args.dst.cols, target.stream)
                    : Launch<true, false>(params, args.dst.cols, target.stream);

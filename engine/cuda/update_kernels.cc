@@ -83,6 +83,10 @@ class WarpRows final : public CudaWeightedKernel<SparseUpdateKernel> {
 class SparseAggregateUpdate final : public CudaWeightedKernel<SparseAggregateUpdateKernel> {
  public:
   SparseAggregateUpdate() : CudaWeightedKernel("dense_row") {}
+  Refusal Refuses(const SparseAggregateUpdateProblem& problem) const override {
+    if (problem.reduce == Reduce::kMin) return "only sum, mean and max";
+    return RefusesWidth(problem.out_width);
+  }
   size_t ScratchBytes(const SparseAggregateUpdateProblem& problem, const KernelConfig&, int) const override {
     return SparseAggregateScratchBytes(problem);
   }

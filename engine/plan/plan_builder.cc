@@ -49,11 +49,7 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   // Of a copy: what it asks is answered by the program as it is.
   program_ =
       FuseProducts(program_, [this](const Node& node, int64_t out_width) { return RefusesProduct(node, out_width); });
-  if (admit) {
-    VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
-    VICINAL_RETURN_IF_ERROR(admit(bytes));
-  }
-  VICINAL_RETURN_IF_ERROR(LayOut(false));
+  VICINAL_RETURN_IF_ERROR(LayOutWhatFits(admit));
   VICINAL_ASSIGN_OR_RETURN(built_.arena, device_.Allocate(ledger_.total_bytes()));
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     current_ = static_cast<int>(i);
@@ -66,6 +62,18 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   built_.decisions = std::move(program_.decisions);
   built_.request = request_;
   return std::move(built_);
+}
+
+Status PlanBuilder::LayOutWhatFits(const PlanAdmission& admit) {
+  while (true) {
+    const size_t unfit = unfit_.size();
+    if (admit) {
+      VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
+      VICINAL_RETURN_IF_ERROR(admit(bytes));
+    }
+    Status laid_out = LayOut(false);
+    if (unfit_.size() == unfit) return laid_out;
+  }
 }
 
 Status PlanBuilder::LayOut(bool draft) {

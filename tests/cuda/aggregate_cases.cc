@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/tensor.h"
+#include "engine/device/row_stride.h"
 #include "tests/cuda/cases.h"
 #include "tests/cuda/graph_zoo.h"
 
@@ -123,12 +124,8 @@ class OnDevice {
     auto made = kernel.kernel().MakeLayout(problem, config, source_);
     if (made.status().code() == absl::StatusCode::kFailedPrecondition) return (layouts_[key] = nullptr).get();
     MustBeOk(made.status(), "making a layout");
-    const std::vector<KernelConfig> candidates = kernel.kernel().Candidates(problem);
-    if (std::find(candidates.begin(), candidates.end(), config) != candidates.end()) {
-      report.CheckTrue(
-          "aggregate layouts", case_.Name(name) + ": larger than its bound",
-          (*made)->size_bytes() <= kernel.kernel().LayoutBytesBound(case_.graph.rows, case_.graph.edges()));
-    }
+    report.CheckTrue("aggregate layouts", case_.Name(name) + ": larger than its bound",
+                     (*made)->size_bytes() <= kernel.kernel().LayoutBytesBound(case_.graph.rows, case_.graph.edges()));
     return (layouts_[key] = *std::move(made)).get();
   }
 
@@ -171,7 +168,9 @@ std::vector<double> Wanted(const Case& c) {
 }
 
 // All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.
-void RunAll(Gpu& gpu, Report& report, const Case& c) {
+// `finite`: what the case reads is. cuSPARSE promises nothing where it is not: on a star of 3,000 edges its NaNs are
+// not where they should be.
+void RunAll(Gpu& gpu, Report& report, const Case& c, bool finite = true) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
   OnDevice on(gpu, c);
@@ -179,6 +178,7 @@ void RunAll(Gpu& gpu, Report& report, const Case& c) {
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     if (!kernel->kernel().Refuses(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
+    if (!finite && name == "cusparse") continue;
     const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
     if (!got.has_value() || kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({}))
       continue;
@@ -215,12 +215,16 @@ void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
 
 constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin};
 
+// Rows as a plan lays them: padded, so that odd widths are read in packs, too.
+MatrixLayout AsInPlans(int64_t width) { return {0, RowStrideFor(width) - width}; }
+
 void PlainCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {1, 3, 16, 32, 33, 64, 200, 513}) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 11 + width);
       for (Reduce reduce : kReduces) {
-        for (bool weighted : {false, true}) RunAll(gpu, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}});
+        RunAll(gpu, report, {graph, reduce, false, src, {}, {}, 0.0f, {}, {}});
+        RunAll(gpu, report, {graph, reduce, true, src, AsInPlans(width), AsInPlans(width), 0.0f, {}, {}});
       }
     }
   }
@@ -263,7 +267,8 @@ void RankOneCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
     for (int64_t width : {1, 16, 33, 64, 130}) {
       const Reduce reduce = turn % 3 == 0 ? kReduces[turn / 3 % 4] : Reduce::kSum;
       const float self_scale = turn++ % 4 == 3 && graph.rows == graph.cols ? 0.75f : 0.0f;
-      Case c{graph, reduce, false, RandomMatrix(graph.cols, width, 6 + width), {}, {}, self_scale, {}, {}};
+      const HostMatrix src = RandomMatrix(graph.cols, width, 6 + width);
+      Case c{graph, reduce, false, src, AsInPlans(width), {}, self_scale, {}, {}};
       for (int64_t j = 0; j < graph.cols; ++j) c.src_scale.push_back(j % 3 == 0 ? 0.25f : 2.0f);
       c.epilogue.scale = 0.75f;
       c.epilogue.row_scale = RandomVector(graph.rows, 7);
@@ -279,7 +284,8 @@ void ConfigCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {5, 64, 129}) {
       const Reduce reduce = kReduces[turn % 4];
-      Case c{graph, reduce, turn % 3 == 0, RandomMatrix(graph.cols, width, 8 + width), {}, {}, 0.0f, {}, {}};
+      const HostMatrix src = RandomMatrix(graph.cols, width, 8 + width);
+      Case c{graph, reduce, turn % 3 == 0, src, AsInPlans(width), AsInPlans(width), 0.0f, {}, {}};
       c.epilogue.bias = RandomVector(width, 91);
       RunConfigs(gpu, report, c);
       ++turn;
@@ -287,7 +293,8 @@ void ConfigCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
-// What is not finite stays with its neighbours, and numbers of very different sizes are added as float32 adds them.
+// What is not finite stays with its neighbours, does not vanish there, and numbers of very different sizes are added as
+// float32 adds them.
 void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     std::vector<bool> read(graph.cols, false);
@@ -303,6 +310,14 @@ void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
         }
       }
       RunAll(gpu, report, {graph, Reduce::kMean, false, src, {}, {}, 0.0f, {}, {}});
+      for (int64_t j = 3; j < graph.cols; j += 13) {
+        for (int64_t d = 0; d < width; d += 3) src.values[j * width + d] = std::nanf("");
+      }
+      for (const Reduce reduce : kReduces) {
+        for (const bool weighted : {false, true}) {
+          RunAll(gpu, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}}, /*finite=*/false);
+        }
+      }
     }
   }
 }
@@ -335,12 +350,17 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
     for (int64_t width : {16, 33, 128}) {
       if (!report.IsMine()) continue;
       const HostMatrix src = RandomMatrix(graph.cols, width, 4);
+      HostMatrix with_nans = src;
+      PutNans(&with_nans);
       const std::vector<float> src_scale = RandomVector(graph.cols, 5);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
         if (kernel->kernel().whole_graph_only()) continue;
-        const auto check = [&](bool weighted, const std::vector<float>& scale, const KernelConfig& config) {
-          const Case of_all{graph, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale};
-          const Case of_some{part, Reduce::kMean, weighted, src, {}, {}, 0.0f, {}, scale};
+        const auto check = [&](bool weighted, const std::vector<float>& scale, const KernelConfig& config,
+                               Reduce reduce = Reduce::kMean) {
+          const HostMatrix& read = reduce == Reduce::kMean ? src : with_nans;
+          const Case of_all{graph, reduce, weighted, read, {}, {}, 0.0f, {}, scale};
+          const Case of_some{part, reduce, weighted, read, {}, {}, 0.0f, {}, scale};
+          if (!kernel->kernel().Refuses(ProblemOf(of_all)).empty()) return;
           const auto whole = OnDevice(gpu, of_all).Run(report, *kernel, config);
           const auto some = OnDevice(gpu, of_some).Run(report, *kernel, config, /*prepared=*/false);
           HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
@@ -351,6 +371,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
                            *some, want);
         };
         check(true, {}, {});
+        for (const Reduce reduce : {Reduce::kMax, Reduce::kMin}) check(true, {}, {}, reduce);
         if (kernel->kernel().name() == "balanced_rows") check(false, src_scale, {{0, 1}});  // scaled first
         if (kernel->kernel().name() == "abreast_rows") {
           check(true, {}, {{64, 64}});

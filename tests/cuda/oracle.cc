@@ -28,6 +28,10 @@ double Score(const HostAttention& a, int64_t target, int64_t source, int64_t hea
 
 }  // namespace
 
+double Extreme(Reduce reduce, double a, double b) {
+  return std::isnan(a) || (reduce == Reduce::kMax ? a > b : a < b) ? a : b;
+}
+
 double Activated(const Activation& activation, double x) {
   switch (activation.kind) {
     case ActivationKind::kNone:
@@ -58,7 +62,7 @@ std::vector<double> WithEpilogue(std::vector<double> result, int64_t cols, const
   return result;
 }
 
-// Edge by edge into a table, unlike the kernels, which go row by row.
+// Edge by edge, in double precision.
 std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce reduce, const HostMatrix& src,
                               float self_scale) {
   const int64_t width = src.cols;
@@ -70,10 +74,8 @@ std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce redu
       const double weight = weighted ? graph.value[e] : 1.0;
       const float* x = src.values.data() + graph.col[e] * width;
       for (int64_t d = 0; d < width; ++d) {
-        if (reduce == Reduce::kMax) {
-          out[d] = e == begin ? weight * x[d] : std::max(out[d], weight * x[d]);
-        } else if (reduce == Reduce::kMin) {
-          out[d] = e == begin ? weight * x[d] : std::min(out[d], weight * x[d]);
+        if (reduce == Reduce::kMax || reduce == Reduce::kMin) {
+          out[d] = e == begin ? weight * x[d] : Extreme(reduce, out[d], weight * x[d]);
         } else {
           out[d] += weight * x[d] / (reduce == Reduce::kMean ? static_cast<double>(end - begin) : 1.0);
         }

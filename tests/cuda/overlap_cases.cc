@@ -2,6 +2,7 @@
 // Kernels of a recording overlap. A chain of small ones over two matrices, in which each reads what the one before it
 // wrote and writes what the one before that read, gives the bits of the same chain launched one by one, whatever runs
 // ahead; also where rows are cut, and where the chain is replayed before the last replay has ended.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,31 +16,44 @@ namespace {
 constexpr int kSteps = 8;
 
 // What a chain has besides: a sparse product that begins it; in its means the row's own source, and an addend; in place
-// of its means attention.
+// of its means attention; factors of sources.
 struct Extras {
   bool sparse_start = false;
   bool own_rows = false;
   bool attention = false;
+  bool scaled = false;
 };
+
+// What makes its means.
+struct Means {
+  const RegisteredKernel<AggregateKernel>& kernel;
+  KernelConfig config = {};
+};
+
+AggregateProblem MeansOf(const HostGraph& graph, int64_t width, bool scaled) {
+  return AggregationOf(graph, Reduce::kMean, /*weighted=*/false, scaled, width);
+}
 
 // Means of `graph`, and products between them: from `a` to `b` and back, kSteps times.
 class Chain {
  public:
-  Chain(Gpu& gpu, const HostGraph& graph, int64_t width, const Extras& extras)
+  Chain(Gpu& gpu, const HostGraph& graph, int64_t width, const Extras& extras, const Means& means)
       : gpu_(gpu),
         width_(width),
         extras_(extras),
+        means_(means),
         graph_(*gpu.device, graph),
         a_(*gpu.device, RandomMatrix(graph.rows, width, 91), {}, 0.0f),
         b_(*gpu.device, RandomMatrix(graph.rows, width, 92), {}, 0.0f),
         begin_(a_.Download(*gpu.device)),
         bias_(*gpu.device, RandomVector(width, 93)),
-        mean_(*gpu.registry.aggregate.kernels().front()),
+        src_scale_(*gpu.device, RandomVector(graph.cols, 96)),
         attention_(*gpu.registry.attention.kernels().front()),
         product_(ExactProduct(gpu)),
         sparse_(*gpu.registry.sparse_update.kernels().front()) {
     MeanArgs(graph);
     if (extras.attention) AttentionArgsOf(graph);
+    if (!takes_graph()) return;
     std::vector<float> weight = RandomVector(width * width, 94);
     std::vector<char> packed(product_.kernel().PackedBytes(width, width));
     product_.kernel().Pack({weight.data(), width, width, width}, packed.data());
@@ -51,11 +65,13 @@ class Chain {
     if (extras.sparse_start) SparseArgs(graph);
   }
 
+  // Whether the kernel of the means finds what it is for in the graph.
+  bool takes_graph() const { return takes_graph_; }
   Status Launch() const {
     if (extras_.sparse_start) VICINAL_RETURN_IF_ERROR(sparse_.Launch(*gpu_.context, start_, nullptr));
     for (int step = 0; step < kSteps; ++step) {
       VICINAL_RETURN_IF_ERROR(extras_.attention ? attention_.Launch(*gpu_.context, attend_, scratch_.data())
-                                                : mean_.Launch(*gpu_.context, aggregate_, scratch_.data()));
+                                                : means_.kernel.Launch(*gpu_.context, aggregate_, scratch_.data()));
       VICINAL_RETURN_IF_ERROR(product_.Launch(*gpu_.context, multiply_, nullptr));
     }
     return OkStatus();
@@ -68,16 +84,20 @@ class Chain {
 
  private:
   void MeanArgs(const HostGraph& graph) {
-    aggregate_.problem.reduce = Reduce::kMean;
-    aggregate_.problem.rows = aggregate_.problem.cols = graph.rows;
-    aggregate_.problem.edges = graph.edges();
-    aggregate_.problem.width = width_;
+    const AggregateKernel& kernel = means_.kernel.kernel();
+    aggregate_.problem = MeansOf(graph, width_, extras_.scaled);
+    aggregate_.config = means_.config;
     aggregate_.adjacency = graph_.view(false);
-    LayoutSource source(aggregate_.adjacency, {}, *gpu_.device);
-    auto layout = mean_.kernel().MakeLayout(aggregate_.problem, {}, source);
-    MustBeOk(layout.status(), "making a layout");
-    layout_ = *std::move(layout);
-    aggregate_.layout = layout_.get();
+    if (extras_.scaled) aggregate_.src_scale = src_scale_.data();
+    if (!kernel.LayoutName(aggregate_.problem, means_.config).empty()) {
+      LayoutSource source(aggregate_.adjacency, graph.blocks, *gpu_.device);
+      auto layout = kernel.MakeLayout(aggregate_.problem, means_.config, source);
+      takes_graph_ = layout.status().code() != absl::StatusCode::kFailedPrecondition;
+      if (!takes_graph_) return;
+      MustBeOk(layout.status(), "making a layout");
+      layout_ = *std::move(layout);
+      aggregate_.layout = layout_.get();
+    }
     aggregate_.src = a_.view();
     aggregate_.dst = b_.view();
     aggregate_.epilogue.bias = bias_.data();
@@ -87,7 +107,7 @@ class Chain {
       aggregate_.epilogue.addend = a_.view();
       aggregate_.epilogue.addend_scale = -0.25f;
     }
-    scratch_ = Scratch(*gpu_.device, mean_.kernel().ScratchBytes(aggregate_.problem, {}, 1));
+    scratch_ = Scratch(*gpu_.device, kernel.ScratchBytes(aggregate_.problem, means_.config, 1));
   }
 
   // One head, whose scores are a column of what it reads; in the form that overlaps.
@@ -117,14 +137,16 @@ class Chain {
   Gpu& gpu_;
   const int64_t width_;
   const Extras extras_;
+  const Means means_;
   const DeviceGraph graph_;
   const DeviceMatrix a_, b_;
   const HostMatrix begin_;
   const DeviceArray<float> bias_;
-  const RegisteredKernel<AggregateKernel>& mean_;
+  const DeviceArray<float> src_scale_;
   const RegisteredKernel<AttentionKernel>& attention_;
   const RegisteredKernel<DenseUpdateKernel>& product_;
   const RegisteredKernel<SparseUpdateKernel>& sparse_;
+  bool takes_graph_ = true;
   AdjacencyLayoutRef layout_;
   DeviceArray<float> scratch_;
   DeviceArray<char> packed_, start_packed_;
@@ -134,10 +156,13 @@ class Chain {
   SparseUpdateArgs start_;
 };
 
-void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width, const Extras& extras) {
+void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width, const Extras& extras,
+                const Means& means) {
   if (!report.IsMine()) return;
-  const Chain chain(gpu, graph, width, extras);
-  const std::string what = graph.name + ", width " + std::to_string(width) +
+  const Chain chain(gpu, graph, width, extras, means);
+  if (!chain.takes_graph()) return;
+  const std::string what = std::string(means.kernel.kernel().name()) + ", " + graph.name + ", width " +
+                           std::to_string(width) + (extras.scaled ? ", scaled" : "") +
                            (extras.sparse_start ? ", sparse features" : "") + (extras.own_rows ? ", own rows" : "") +
                            (extras.attention ? ", attention" : "");
   MustBeOk(chain.Launch(), "a chain");
@@ -157,24 +182,42 @@ void CheckChain(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width,
   report.CheckSame("overlap", what + ", one replay behind the other", chain.Result(), want);
 }
 
+// Chains whose means each kernel makes that may, with factors of sources that it takes beforehand where it can.
+void CheckKernels(Gpu& gpu, Report& report, const HostGraph& graph, int64_t width) {
+  for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+    if (!kernel->kernel().deterministic({})) continue;
+    for (const bool scaled : {false, true}) {
+      if (!kernel->kernel().Refuses(MeansOf(graph, width, scaled)).empty()) continue;
+      Means means = {*kernel};
+      const auto names = kernel->kernel().ParameterNames();
+      const auto scale_first = std::find(names.begin(), names.end(), "scale_first");
+      if (scaled && scale_first != names.end()) means.config.values[scale_first - names.begin()] = 1;
+      CheckChain(gpu, report, graph, width, {false, false, false, scaled}, means);
+    }
+  }
+}
+
 }  // namespace
 
 void RunOverlapCases(Gpu& gpu, Report& report) {
+  const Means front = {*gpu.registry.aggregate.kernels().front()};
   for (const HostGraph& graph : GraphZoo(report.brief())) {
     if (graph.rows != graph.cols) continue;
     for (const int64_t width : {1, 7, 16, 64, 100}) {
       for (const Extras& extras : {Extras{}, Extras{true, false}, Extras{false, true}, Extras{true, false, true}}) {
-        CheckChain(gpu, report, graph, width, extras);
+        CheckChain(gpu, report, graph, width, extras, front);
       }
     }
+    for (const int64_t width : {33, 64}) CheckKernels(gpu, report, graph, width);
   }
   // More rows than the device holds blocks for at once.
   std::vector<int64_t> degrees(60'000);
   for (size_t i = 0; i < degrees.size(); ++i) degrees[i] = static_cast<int64_t>(i % 40 == 0 ? 300 : i % 7);
   const HostGraph large = RandomGraph("60,000 rows", 60'000, degrees, 17);
   for (const int64_t width : {16, 64}) {
-    for (const bool own_rows : {false, true}) CheckChain(gpu, report, large, width, {true, own_rows});
-    CheckChain(gpu, report, large, width, {true, false, true});
+    for (const bool own_rows : {false, true}) CheckChain(gpu, report, large, width, {true, own_rows}, front);
+    CheckChain(gpu, report, large, width, {true, false, true}, front);
+    CheckKernels(gpu, report, large, width);
   }
 }
 

@@ -215,6 +215,21 @@ TEST(RowWorkTest, ManyRowsOfFewEdgesHaveWideBundles) {
             RowWorkLayout::BytesBound(graph.rows(), graph.row_ptr.back()));
 }
 
+// What dense tiles leave of a graph is cut by its own number of edges, and booked by the graph's.
+TEST(RowWorkTest, BoundsHoldForFewerEdges) {
+  constexpr int64_t kJustMore = kPieceEdges + 1;  // edges of a row of two parts
+  EXPECT_GE(MaxParts(kManyEdges), 2 * ((kManyEdges - 1) / kJustMore));
+  for (const int64_t rows : {1'000, 200'000, 3'000'000}) {
+    int64_t parts = 0, bytes = 0;
+    for (int64_t edges = 0; edges < 4 * kManyEdges; edges += 99'991) {
+      EXPECT_GE(MaxParts(edges), parts) << edges;
+      EXPECT_GE(RowWorkLayout::BytesBound(rows, edges), bytes) << rows << ", " << edges;
+      parts = MaxParts(edges);
+      bytes = RowWorkLayout::BytesBound(rows, edges);
+    }
+  }
+}
+
 TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
   ThreadPool pool(2);
   const HostCsr graph = Communities(1'500, 300);

@@ -36,6 +36,34 @@ TEST_F(TuningTest, AskedForByName) {
   EXPECT_EQ(engine_->TuneGraph(request)->records.size(), 3);
 }
 
+// 18 MB of rows, twice, as they are of a middle size: what a trial holds is admitted with its copies.
+TEST(TuningBudget, WhatATrialHoldsIsAdmittedBeforeItIsMade) {
+  constexpr int64_t kBudget = int64_t{1} << 30, kRoom = 30 << 20;
+  ToldMeter meter(OneIsTwiceAsFast());
+  EngineOptions options;
+  options.tuning_budget = Nanoseconds::zero();
+  options.run_meter = &meter;
+  options.memory_budget_bytes = kBudget;
+  const auto engine = MakeEngine(options);
+  PutLargeWorld(*engine);
+  TuneGraphRequest request;
+  request.graph = "g";
+  request.kinds = {"max"};
+  request.widths = {100};
+  request.wait = true;
+  {
+    const auto others = engine->Hold(kBudget - kRoom - engine->Memory().total(), "others");
+    ASSERT_TRUE(others.ok()) << others.status();
+    const auto report = engine->TuneGraph(request);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->records[0].state, TuningState::kFailed);
+    EXPECT_THAT(report->records[0].note, ::testing::HasSubstr("tuning this graph"));
+  }
+  const auto report = engine->TuneGraph(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->records[0].state, TuningState::kTuned) << report->records[0].note;
+}
+
 TEST_F(TuningTest, ForcedAndForgotten) {
   Make(OneIsTwiceAsFast(), Nanoseconds::zero());
   const std::vector<float> before = Answer();
