@@ -247,7 +247,7 @@ StatusOr<TuningReport> EngineImpl::TuneGraph(const TuneGraphRequest& request) tr
   }
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(request.graph, request.graph_version, "", 0));
   const PreparedGraph& graph = *handle.graph;
-  VICINAL_ASSIGN_OR_RETURN(const std::vector<TuningWork> works, WorksOf(request, graph));
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<TuningWork> works, WorksOf(request, graph, *registry_, device_.kind()));
   if (request.force.has_value()) {
     VICINAL_RETURN_IF_ERROR(ForceSetting(graph, works, *request.force));
     plans_.PurgeStale();
