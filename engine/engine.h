@@ -233,8 +233,8 @@ class Engine {
   // that is done. On a CPU results keep their bits (tune/record.h). INVALID_ARGUMENT: unknown operation, kind, weights,
   // kernel or parameter (the message lists those there are), a width or number of heads below 1 or over the limit, too
   // many combinations, no widths and nothing known that fits the rest, `reset` together with `force`; KERNEL_REFUSED
-  // when the forced kernel does not take the work or graph. NOT_FOUND; FAILED_PRECONDITION while the graph is not ready;
-  // DEADLINE_EXCEEDED and CANCELLED when `limits` ended the wait.
+  // when the forced kernel does not take the work or graph. NOT_FOUND; FAILED_PRECONDITION while the graph is not
+  // ready; DEADLINE_EXCEEDED and CANCELLED when `limits` ended the wait.
   virtual StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) = 0;
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
