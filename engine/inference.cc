@@ -38,6 +38,10 @@ StatusOr<InferenceResult> InferenceSpine::RunAndWait(InferenceJob job) {
   return outcome.Take();
 }
 
+StopCheck InferenceSpine::StopOf(const InferenceJob& job) const {
+  return [this, &job] { return job.limits.Check(*parts_.clock); };
+}
+
 StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job) {
   PlanRequest request = job.plan;
   request.tuning_revision = request.graph->tuning().revision();
@@ -50,7 +54,8 @@ StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job)
     VICINAL_ASSIGN_OR_RETURN(held, parts_.budget->Hold(bytes, "running this model on this graph"));
     return OkStatus();
   };
-  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device, admit));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
+                           Plan::Build(request, *parts_.registry, *parts_.device, admit, StopOf(job)));
   if (!job.keep_plan) return parts_.plans->Count(std::move(plan));
   if (parts_.on_plan) parts_.on_plan(request.graph);
   return parts_.plans->Insert(request, job.model_name, std::move(plan));
@@ -61,7 +66,7 @@ StatusOr<InferenceResult> InferenceSpine::Run(const InferenceJob& job, Monotonic
   const MonotonicTime taken_up = parts_.clock->Now();
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(job));
   const MonotonicTime planned = parts_.clock->Now();
-  const StopCheck stop = [this, &job] { return job.limits.Check(*parts_.clock); };
+  const StopCheck stop = StopOf(job);
   const FieldRoom::Use room(parts_.field_room);
   const RunParts run = {&context, job.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
   // A readout's rows are graphs, which were never renumbered.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass that takes row-wise nodes into the node before them: one pass over memory less for each. What is scaled
-// (BatchNorm) goes into weights, in double; what is added and the activation go into the tail.
+// (BatchNorm) goes into weights, in double; what is added and the activation go into the tail. Absorbing only fills
+// tails, so a row that cannot go into anything never can later, but for one that has itself taken in another: one walk
+// over the nodes is enough, with the numbers of uses, which stay, and producers kept up to date on the way.
 #include <utility>
+#include <vector>
 
 #include "engine/plan/rewrite.h"
 
@@ -37,25 +40,37 @@ ParametersRef Scaled(const ParametersRef& a, const Parameters& scale, bool by_ro
 
 class Absorber {
  public:
-  Absorber(Program* program, bool addends) : program_(*program), addends_(addends) {}
+  Absorber(Program* program, bool addends)
+      : program_(*program), addends_(addends), uses_(CountUses(*program)), producers_(FindProducers(*program)) {}
 
-  // Absorbs one row node, if any can be.
-  bool Step() {
-    uses_ = CountUses(program_);
-    producers_ = FindProducers(program_);
-    for (size_t i = 0; i < program_.nodes.size(); ++i) {
-      Node& row = program_.nodes[i];
-      if (row.kind != NodeKind::kRow || (row.tail.addend >= 0 && !addends_)) continue;
-      Node* into = Target(&row);
-      if (into == nullptr) continue;
-      Absorb(row, into);
-      program_.nodes.erase(program_.nodes.begin() + static_cast<int64_t>(i));
-      return true;
+  void Run() {
+    gone_.assign(program_.nodes.size(), 0);
+    for (int i = 0; i < static_cast<int>(gone_.size()); ++i) {
+      // A row that took in another has changed, and may go into something now.
+      for (int row = i; row >= 0;) row = TryAbsorb(row);
     }
-    return false;
+    std::vector<Node> kept;
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      if (!gone_[i]) kept.push_back(std::move(program_.nodes[i]));
+    }
+    program_.nodes = std::move(kept);
   }
 
  private:
+  // The node that took it in; -1 if none did.
+  int TryAbsorb(int at) {
+    Node& row = program_.nodes[at];
+    if (row.kind != NodeKind::kRow || (row.tail.addend >= 0 && !addends_)) return -1;
+    Node* into = Target(&row);
+    if (into == nullptr) return -1;
+    const int taker = static_cast<int>(into - program_.nodes.data());
+    producers_[into->output] = -1;
+    producers_[row.output] = taker;
+    Absorb(row, into);
+    gone_[at] = 1;
+    return taker;
+  }
+
   // The node that `row` can go into, with `row`'s input and addend swapped if the addend's producer is the better one;
   // null if none.
   Node* Target(Node* row) {
@@ -126,8 +141,8 @@ class Absorber {
   void Absorb(const Node& row, Node* into) {
     if (row.scale != nullptr) {
       Scale(*row.scale, into);
-      program_.decisions.push_back("the normalisation of " + LayerNames(program_, row) +
-                                   " is folded into the weights of " + LayerNames(program_, *into));
+      program_.Tell("the normalisation of " + LayerNames(program_, row) + " is folded into the weights of " +
+                    LayerNames(program_, *into));
     }
     const double scale = row.tail.scale;
     into->tail.bias = Sum(Times(Sum(into->tail.bias, row.shift), scale), row.tail.bias);
@@ -148,15 +163,15 @@ class Absorber {
 
   Program& program_;
   const bool addends_;
-  std::vector<int> uses_, producers_;
+  const std::vector<int> uses_;
+  std::vector<int> producers_;
+  std::vector<char> gone_;
 };
 
 }  // namespace
 
 Program AbsorbRows(Program program, bool addends) {
-  Absorber absorber(&program, addends);
-  while (absorber.Step()) {
-  }
+  Absorber(&program, addends).Run();
   return Schedule(std::move(program));
 }
 

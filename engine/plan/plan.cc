@@ -157,8 +157,8 @@ Status Plan::RunQueued(DeviceContext& context, const FeatureMatrix& features, in
 }
 
 StatusOr<std::shared_ptr<Plan>> Plan::Build(const PlanRequest& request, const KernelRegistry& registry, Device& device,
-                                            const PlanAdmission& admit) {
-  internal::PlanBuilder builder(request, registry, device);
+                                            const PlanAdmission& admit, const StopCheck& stop) {
+  internal::PlanBuilder builder(request, registry, device, stop);
   VICINAL_ASSIGN_OR_RETURN(internal::BuiltPlan built, builder.Build(admit));
   return std::shared_ptr<Plan>(std::make_shared<PlanImpl>(std::move(built), registry));
 }

@@ -83,8 +83,8 @@ struct PlanStepInfo {
   double field_total_seconds = 0.0;
 };
 
-// Asked between steps, and on the CPU between blocks of rows within one, on the thread that runs the plan; a status
-// that is not OK (cancelled, deadline) stops the run and is returned.
+// Asked between steps, and on the CPU between blocks of rows within one, on the thread that builds or runs the plan; a
+// status that is not OK (cancelled, deadline) stops the work and is returned.
 using StopCheck = std::function<Status()>;
 
 // Asked before a plan takes memory, with the bytes that the device will hold more once it is built: scratch, weights,
@@ -95,9 +95,11 @@ using PlanAdmission = std::function<Status(int64_t bytes)>;
 class Plan {
  public:
   // FAILED_PRECONDITION: features of another width than the model's, edge weights missing. INVALID_ARGUMENT: forced
-  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch. And what `admit` says, where it is given.
+  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch. And what `admit` and `stop` say, where they
+  // are given; `stop` is asked between passes over the model and between steps.
   static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
-                                               Device& device, const PlanAdmission& admit = nullptr);
+                                               Device& device, const PlanAdmission& admit = nullptr,
+                                               const StopCheck& stop = nullptr);
 
   virtual ~Plan() = default;
 

@@ -5,6 +5,7 @@
 #include "engine/plan/plan_builder.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,21 +35,31 @@ Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& regis
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device)
-    : request_(request), registry_(registry), device_(device) {}
+PlanBuilder::PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device,
+                         const StopCheck& stop)
+    : request_(request), registry_(registry), device_(device), stop_(stop) {}
 
-StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
-  VICINAL_RETURN_IF_ERROR(CheckRequest());
+Status PlanBuilder::Rewrite() {
   const PreparedGraph& graph = *request_.graph;
-  const int64_t segments = static_cast<int64_t>(graph.parts().segments.size());
-  num_graphs_ = segments > 0 ? segments - 1 : 1;
-  program_ = RewriteModel(*request_.model, request_.output, request_.features.sparse,
-                          {graph.num_nodes(), graph.num_edges(), request_.features.nnz}, request_.features.crowded);
+  Status wanted;
+  const std::function<bool()> unwanted = [&] { return !(wanted = CheckStop()).ok(); };
+  program_ =
+      RewriteModel(*request_.model, request_.output, request_.features.sparse,
+                   {graph.num_nodes(), graph.num_edges(), request_.features.nnz}, request_.features.crowded, unwanted);
+  VICINAL_RETURN_IF_ERROR(wanted);
   if (!graph.weighted()) program_ = FactorWeights(std::move(program_));
   if (request_.precision != Storage::kFloat32) program_ = NarrowGathers(std::move(program_), request_.precision);
   // Of a copy: what it asks is answered by the program as it is.
   program_ =
       FuseProducts(program_, [this](const Node& node, int64_t out_width) { return RefusesProduct(node, out_width); });
+  return OkStatus();
+}
+
+StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
+  VICINAL_RETURN_IF_ERROR(CheckRequest());
+  const int64_t segments = static_cast<int64_t>(request_.graph->parts().segments.size());
+  num_graphs_ = segments > 0 ? segments - 1 : 1;
+  VICINAL_RETURN_IF_ERROR(Rewrite());
   if (admit) {
     VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
     VICINAL_RETURN_IF_ERROR(admit(bytes));
@@ -62,6 +73,7 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
     Bind(program_.nodes[i], launch);
   }
   built_.result = ViewOf(program_.output);
+  if (program_.untold > 0) program_.decisions.push_back(absl::StrCat("and ", program_.untold, " more such decisions"));
   MakeField();
   built_.decisions = std::move(program_.decisions);
   built_.request = request_;
@@ -137,6 +149,7 @@ Status PlanBuilder::ChooseKernels() {
   bias_.assign(program_.nodes.size(), nullptr);
   row_scale_.assign(program_.nodes.size(), nullptr);
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    VICINAL_RETURN_IF_ERROR(CheckStop());
     built_.launches.push_back(std::make_unique<Launch>());
     VICINAL_ASSIGN_OR_RETURN(bias_[i], KeepVector(program_.nodes[i].tail.bias));
     VICINAL_ASSIGN_OR_RETURN(row_scale_[i], DegreeScaleOf(program_.nodes[i].tail.degree_scale));

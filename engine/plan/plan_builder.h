@@ -46,12 +46,16 @@ struct BuiltPlan {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device);
+  // `stop` may be empty.
+  PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device, const StopCheck& stop);
   // As Plan::Build.
   StatusOr<BuiltPlan> Build(const PlanAdmission& admit);
 
  private:
   Status CheckRequest() const;
+  Status CheckStop() const { return stop_ ? stop_() : OkStatus(); }
+  // Makes the program that is laid out.
+  Status Rewrite();
   // Everything up to the places of values and scratch in an arena, twice where there is a budget: first as a draft,
   // which only counts, so that the bytes that are admitted are those that will be held.
   Status LayOut(bool draft);
@@ -118,6 +122,7 @@ class PlanBuilder {
   const PlanRequest& request_;
   const KernelRegistry& registry_;
   Device& device_;
+  const StopCheck& stop_;
   Program program_;
   ScratchLedger ledger_;
   std::vector<int> value_booking_;       // per value: of its memory, for roots; else -1

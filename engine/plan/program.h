@@ -101,7 +101,13 @@ struct Program {
   ValueId output = 0;
   bool sparse_input = false;
   std::vector<std::string> layer_names;  // of the model's layers
-  std::vector<std::string> decisions;    // sentences for people
+  std::vector<std::string> decisions;    // sentences for people; see Tell
+  int64_t untold = 0;                    // decisions that Tell left out
+
+  // Adds a decision, but for those beyond the first kMostDecisions, which are counted: a model has tens of thousands of
+  // steps, and nobody reads as many sentences.
+  static constexpr size_t kMostDecisions = 1000;
+  void Tell(std::string decision);
 };
 
 // The value whose memory `value` lies in, and the column where it begins there.
@@ -123,7 +129,7 @@ Program Schedule(Program program);
 void AddLayers(const std::vector<int32_t>& layers, Node* node);
 // Whether sums over neighbours of W x are W times the sums: the aggregation and a product may change places.
 bool IsLinear(Reduce reduce);
-// "conv1 + act1"
+// "conv1 + act1"; of very many "... + 12 more".
 std::string LayerNames(const Program& program, const Node& node);
 
 bool HasTail(NodeKind kind);  // whether launches of the kind can fuse one

@@ -35,7 +35,7 @@ void DensifyInput(Program* program) {
   node.inputs = {kInputValue};
   node.output = dense;
   program->nodes.insert(program->nodes.begin(), std::move(node));
-  program->decisions.push_back("the sparse input is made dense: some step needs it so");
+  program->Tell("the sparse input is made dense: some step needs it so");
 }
 
 // [att_src W; att_dst W], [2K, F]: scores as a product with what W multiplies; W null: with W's result itself.
@@ -71,6 +71,22 @@ ParametersRef ScoreBias(const AttentionStep& attention, const ParametersRef& bia
 }
 
 bool CanJoin(const Node& node) { return node.kind == NodeKind::kLinear && node.tail.addend < 0; }
+
+// For each node that is the first of some products which can be one, all of them, in their order.
+std::vector<std::vector<int>> Siblings(const Program& program) {
+  std::vector<std::vector<int>> siblings(program.nodes.size());
+  std::vector<std::vector<int>> firsts(program.values.size());  // of the products of each value: one per activation
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    if (!CanJoin(node)) continue;
+    std::vector<int>& known = firsts[node.inputs[0]];
+    auto first = std::find_if(known.begin(), known.end(),
+                              [&](int other) { return program.nodes[other].tail.activation == node.tail.activation; });
+    if (first == known.end()) first = known.insert(first, static_cast<int>(i));
+    siblings[*first].push_back(static_cast<int>(i));
+  }
+  return siblings;
+}
 
 // W and bias of all `members`, one under the other.
 Node Stack(const std::vector<const Node*>& members) {
@@ -113,9 +129,9 @@ void FusePropagateOfSparse(Program* program) {
     linear.adjacency = propagate.adjacency;
     linear.reduce = propagate.reduce;
     linear.self_scale = propagate.self_scale;
-    program->decisions.push_back(absl::StrCat(LayerNames(*program, linear),
-                                              ": aggregates and multiplies the sparse input in one step, as a ",
-                                              std::string(ToString(linear.reduce)), " must come before the product"));
+    program->Tell(absl::StrCat(LayerNames(*program, linear),
+                               ": aggregates and multiplies the sparse input in one step, as a ",
+                               std::string(ToString(linear.reduce)), " must come before the product"));
   }
   *program = Schedule(std::move(*program));
 }
@@ -158,17 +174,18 @@ Program AddAttentionScores(Program program) {
 }
 
 Program JoinSiblings(Program program) {
+  // The joined product stands where the first of its members stood; whoever read the members reads slices now.
+  std::vector<Node> kept;
+  std::vector<char> gone(program.nodes.size(), 0);
+  const std::vector<std::vector<int>> siblings = Siblings(program);
   for (size_t i = 0; i < program.nodes.size(); ++i) {
-    if (!CanJoin(program.nodes[i])) continue;
-    std::vector<const Node*> members = {&program.nodes[i]};
-    for (size_t j = i + 1; j < program.nodes.size(); ++j) {
-      const Node& other = program.nodes[j];
-      if (CanJoin(other) && other.inputs == members[0]->inputs &&
-          other.tail.activation == members[0]->tail.activation) {
-        members.push_back(&other);
-      }
+    if (gone[i]) continue;
+    if (siblings[i].size() < 2) {
+      kept.push_back(std::move(program.nodes[i]));
+      continue;
     }
-    if (members.size() < 2) continue;
+    std::vector<const Node*> members;
+    for (const int member : siblings[i]) members.push_back(&program.nodes[member]), gone[member] = 1;
     Node joined = Stack(members);
     joined.output = AddValue({joined.weight->rows, program.values[members[0]->output].per_graph}, &program);
     int64_t offset = 0;
@@ -178,17 +195,11 @@ Program JoinSiblings(Program program) {
       value.offset = offset;
       offset += value.width;
     }
-    program.decisions.push_back(absl::StrCat(LayerNames(program, joined), ": ", members.size(),
-                                             " products of the same rows are one, with ", offset, " columns"));
-    // Whoever read the members reads slices now; the members themselves go.
-    std::vector<Node> kept;
-    for (const Node& node : program.nodes) {
-      const bool member = std::find(members.begin(), members.end(), &node) != members.end();
-      if (&node == members[0]) kept.push_back(joined);
-      if (!member) kept.push_back(node);
-    }
-    program.nodes = std::move(kept);
+    program.Tell(absl::StrCat(LayerNames(program, joined), ": ", members.size(),
+                              " products of the same rows are one, with ", offset, " columns"));
+    kept.push_back(std::move(joined));
   }
+  program.nodes = std::move(kept);
   return Schedule(std::move(program));
 }
 
@@ -223,14 +234,20 @@ Program PlaceConcats(Program program) {
 }
 
 Program RewriteModel(const Model& model, ValueId output, bool sparse_input, const RewriteSizes& sizes,
-                     bool crowded_input) {
+                     bool crowded_input, const std::function<bool()>& stop) {
   Program program = LowerModel(model, output, sparse_input);
-  program = AbsorbRows(std::move(program), /*addends=*/false);
-  program = OrderProducts(std::move(program), sizes);
-  program = AbsorbRows(std::move(program), /*addends=*/true);
-  program = PlaceSparseInput(std::move(program), crowded_input);
-  program = AddAttentionScores(std::move(program));
-  program = JoinSiblings(std::move(program));
+  const std::function<Program(Program)> passes[] = {
+      [](Program p) { return AbsorbRows(std::move(p), /*addends=*/false); },
+      [&](Program p) { return OrderProducts(std::move(p), sizes, stop); },
+      [](Program p) { return AbsorbRows(std::move(p), /*addends=*/true); },
+      [&](Program p) { return PlaceSparseInput(std::move(p), crowded_input); },
+      AddAttentionScores,
+      JoinSiblings,
+  };
+  for (const auto& pass : passes) {
+    program = pass(std::move(program));
+    if (stop && stop()) return program;
+  }
   if (program.output == kInputValue) {
     // The input itself is asked for.
     Node copy;

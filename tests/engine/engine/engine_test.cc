@@ -311,6 +311,9 @@ TEST_F(EngineTest, CancelledAndExpiredRequestsDoNotRun) {
   request = AllNodes("g", "m");
   request.limits.deadline = Clock::Real().Now() - std::chrono::seconds(1);
   ExpectRefused(request, StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED");
+  // Nor is a plan built to be told about.
+  ExpectError(engine_->Explain(request).status(), StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED");
+  EXPECT_EQ(engine_->Memory().plans, 0);
 }
 
 TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {

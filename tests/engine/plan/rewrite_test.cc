@@ -38,6 +38,43 @@ TEST(Rewrite, GcnIsFourLaunches) {
   EXPECT_EQ(LayerNames(program, program.nodes[1]), "l1 + l2 + l3");
 }
 
+TEST(Rewrite, ARowThatTookInASumGoesOnIntoTheSumsOtherSide) {
+  ModelMaker maker(6);
+  const ValueId a = maker.Bias(maker.Normalize(0));  // whose producer has no tail
+  const ValueId b = maker.Bias(0);
+  const Program program = Rewrite(maker, maker.Mix(a, 0.5, b, 1.5));
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kNormalize, NodeKind::kRow));
+  EXPECT_NE(program.nodes[1].tail.bias, nullptr);
+  EXPECT_GE(program.nodes[1].tail.addend, 0);
+}
+
+TEST(Rewrite, ProductsMovePastSeveralAggregations) {
+  ModelMaker maker(9);
+  ValueId x = 0;
+  for (int i = 0; i < 3; ++i) x = maker.Propagate(x, Reduce::kMean);
+  for (const int64_t width : {7, 5}) x = maker.Linear(x, width, false);
+  const Program program = Rewrite(maker, x);
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kLinear, NodeKind::kPropagate,
+                                          NodeKind::kPropagate, NodeKind::kPropagate));
+  for (const Node& node : program.nodes) {
+    EXPECT_EQ(program.values[node.output].width, &node == &program.nodes[0] ? 7 : 5);
+  }
+  EXPECT_EQ(program.nodes.back().output, program.output);
+  EXPECT_EQ(program.decisions.size(), 6u);
+}
+
+TEST(Rewrite, ManyDecisionsAndManyNamesAreCounted) {
+  ModelMaker maker(3);
+  ValueId x = maker.Linear(0, 3, false);
+  constexpr int kNorms = 1200;
+  for (int i = 0; i < kNorms; ++i) x = maker.BatchNorm(x);
+  const Program program = Rewrite(maker, x);
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear));
+  EXPECT_EQ(program.decisions.size(), Program::kMostDecisions);
+  EXPECT_EQ(program.untold, kNorms - static_cast<int64_t>(Program::kMostDecisions));
+  EXPECT_THAT(LayerNames(program, program.nodes[0]), HasSubstr("l15 + 1185 more"));
+}
+
 TEST(Rewrite, WideProductsComeBeforeTheAggregation) {
   ModelMaker maker(30);
   const Program program = Rewrite(maker, maker.Linear(maker.Propagate(0, Reduce::kMean, {}, 1.5), 8, true));
