@@ -45,13 +45,15 @@ StopCheck InferenceSpine::StopOf(const InferenceJob& job) const {
 StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job) {
   PlanRequest request = job.plan;
   request.tuning_revision = request.graph->tuning().revision();
+  // A CPU multiplies exactly whatever may be rounded: one plan serves all.
+  if (parts_.device->kind() == DeviceKind::kCpu) request.products = ProductPrecision::kFloat32;
   if (job.keep_plan) {
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = executor_.num_threads();
-  std::shared_ptr<const void> held;  // while it is being built: then it counts itself
+  std::vector<std::shared_ptr<const void>> held;  // while it is being built: then it counts itself
   const auto admit = [this, &held](int64_t bytes) -> Status {
-    VICINAL_ASSIGN_OR_RETURN(held, parts_.budget->Hold(bytes, "running this model on this graph"));
+    VICINAL_ASSIGN_OR_RETURN(held.emplace_back(), parts_.budget->Hold(bytes, "running this model on this graph"));
     return OkStatus();
   };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,

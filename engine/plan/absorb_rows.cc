@@ -28,14 +28,20 @@ ParametersRef Times(const ParametersRef& a, double factor) {
   return product;
 }
 
-// Column i of a vector, or row i of a matrix, times scale[i].
-ParametersRef Scaled(const ParametersRef& a, const Parameters& scale, bool by_row) {
+// Each number of a vector times that of `scale`; null for null.
+ParametersRef Scaled(const ParametersRef& a, const Parameters& scale) {
   if (a == nullptr) return nullptr;
   auto scaled = std::make_shared<Parameters>(*a);
-  for (int64_t r = 0; r < a->rows; ++r) {
-    for (int64_t c = 0; c < a->cols; ++c) scaled->values[r * a->cols + c] *= scale.values[by_row ? r : c];
-  }
+  for (size_t i = 0; i < scaled->values.size(); ++i) scaled->values[i] *= scale.values[i];
   return scaled;
+}
+
+// Whether Scaled is as exact as `a`; null is.
+bool ScalesWell(const ParametersRef& a, const Parameters& scale) {
+  for (size_t i = 0; a != nullptr && i < a->values.size(); ++i) {
+    if (!StaysNormal(a->values[i], scale.values[i])) return false;
+  }
+  return true;
 }
 
 class Absorber {
@@ -101,20 +107,38 @@ class Absorber {
   bool CanTake(const Node& node, const Node& row) {
     if (!HasTail(node.kind) || node.tail.activation.kind != ActivationKind::kNone) return false;
     if (row.tail.addend >= 0 && node.tail.addend >= 0) return false;
+    if (row.tail.scale != 1.0 && !TakesFactor(node, row.tail.scale)) return false;
     if (row.scale == nullptr) return true;
-    if (node.tail.addend >= 0) return false;
+    return node.tail.addend < 0 && TakesScale(node, *row.scale);
+  }
+
+  // What is folded must not leave float32's range where the steps one after the other do not.
+  bool TakesFactor(const Node& node, double factor) {
+    if (!Multiplies(node)) return StaysNormal(node.tail.scale, factor);
+    return ranges_.StaysNormal(*node.weight, std::vector<double>(node.weight->rows, factor));
+  }
+
+  bool TakesScale(const Node& node, const Parameters& scale) {
+    if (!ScalesWell(node.tail.bias, scale)) return false;
     switch (node.kind) {
       case NodeKind::kLinear:
       case NodeKind::kPropagateLinear:
+        return ranges_.StaysNormal(*node.weight, scale.values);
       case NodeKind::kRow:
       case NodeKind::kLayerNorm:
       case NodeKind::kGraphNorm:
-        return true;
-      case NodeKind::kPropagate:
-        return InnerProduct(node) != nullptr;
+        return ScalesWell(node.scale, scale) && ScalesWell(node.shift, scale);
+      case NodeKind::kPropagate: {
+        const Node* inner = InnerProduct(node);
+        return inner != nullptr && ranges_.StaysNormal(*inner->weight, scale.values);
+      }
       default:
         return false;
     }
+  }
+
+  static bool Multiplies(const Node& node) {
+    return node.kind == NodeKind::kLinear || node.kind == NodeKind::kPropagateLinear;
   }
 
   // The product without tail that a sum or mean over neighbours reads alone: scaling its rows scales the sums.
@@ -125,16 +149,16 @@ class Absorber {
   }
 
   void Scale(const Parameters& scale, Node* node) {
-    node->tail.bias = Scaled(node->tail.bias, scale, false);
-    if (node->kind == NodeKind::kLinear || node->kind == NodeKind::kPropagateLinear) {
-      node->weight = Scaled(node->weight, scale, true);
+    node->tail.bias = Scaled(node->tail.bias, scale);
+    if (Multiplies(*node)) {
+      node->weight = ScaledRows(*node->weight, scale.values);
     } else if (node->kind == NodeKind::kPropagate) {
       Node* inner = InnerProduct(*node);
-      inner->weight = Scaled(inner->weight, scale, true);
+      inner->weight = ScaledRows(*inner->weight, scale.values);
     } else {
-      node->shift = Scaled(node->shift, scale, false);
+      node->shift = Scaled(node->shift, scale);
       auto ones = std::make_shared<Parameters>(scale);
-      node->scale = node->scale != nullptr ? Scaled(node->scale, scale, false) : std::move(ones);
+      node->scale = node->scale != nullptr ? Scaled(node->scale, scale) : std::move(ones);
     }
   }
 
@@ -146,8 +170,8 @@ class Absorber {
     }
     const double scale = row.tail.scale;
     into->tail.bias = Sum(Times(Sum(into->tail.bias, row.shift), scale), row.tail.bias);
-    if (into->kind == NodeKind::kLinear || into->kind == NodeKind::kPropagateLinear) {
-      into->weight = Times(into->weight, scale);
+    if (Multiplies(*into)) {
+      if (scale != 1.0) into->weight = ScaledRows(*into->weight, std::vector<double>(into->weight->rows, scale));
     } else {
       into->tail.scale *= scale;
     }
@@ -166,6 +190,7 @@ class Absorber {
   const std::vector<int> uses_;
   std::vector<int> producers_;
   std::vector<char> gone_;
+  WeightRanges ranges_;
 };
 
 }  // namespace

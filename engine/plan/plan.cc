@@ -88,7 +88,8 @@ class PlanImpl final : public Plan {
     return decisions;
   }
   int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
-  int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes; }
+  int64_t step_bytes() const override { return built_.step_bytes; }
+  int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes + built_.step_bytes; }
   int64_t evaluation() const override { return built_.evaluation; }
 
  private:

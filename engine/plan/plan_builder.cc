@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/device/row_stride.h"
+#include "engine/plan/fold.h"
+#include "engine/plan/plan_bytes.h"
 #include "engine/plan/rewrite.h"
 
 namespace vicinal::internal {
@@ -31,6 +33,20 @@ Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& regis
     }
   }
   return OkStatus();
+}
+
+// Of a weight that is packed only its shape is asked for any more.
+void ForgetWeight(ProductWeightRef* weight) {
+  if (*weight == nullptr) return;
+  auto shape = std::make_shared<ProductWeight>();
+  shape->rows = (*weight)->rows;
+  shape->cols = (*weight)->cols;
+  *weight = std::move(shape);
+}
+
+void ForgetWeights(Node* node) {
+  ForgetWeight(&node->weight);
+  for (EdgeLayer& layer : node->edge_layers) ForgetWeight(&layer.weight);
 }
 
 }  // namespace
@@ -59,8 +75,10 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   VICINAL_RETURN_IF_ERROR(CheckRequest());
   const int64_t segments = static_cast<int64_t>(request_.graph->parts().segments.size());
   num_graphs_ = segments > 0 ? segments - 1 : 1;
+  if (admit) VICINAL_RETURN_IF_ERROR(admit(RewriteBytesBound(*request_.model)));
   VICINAL_RETURN_IF_ERROR(Rewrite());
   if (admit) {
+    VICINAL_RETURN_IF_ERROR(admit(PackingBytes()));
     VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
     VICINAL_RETURN_IF_ERROR(admit(bytes));
   }
@@ -84,17 +102,34 @@ Status PlanBuilder::LayOut(bool draft) {
   draft_ = draft;
   built_ = BuiltPlan();
   ledger_ = ScratchLedger();
+  packed_.clear();
   segments_ = nullptr;
   BookValues();
   VICINAL_RETURN_IF_ERROR(ChooseKernels());
   ledger_.Assign();
+  built_.step_bytes = StepBytes(built_.launches, program_.decisions);
   return OkStatus();
 }
 
 StatusOr<int64_t> PlanBuilder::CountBytes() {
   derived_.emplace(*request_.graph);
   VICINAL_RETURN_IF_ERROR(LayOut(true));
-  return static_cast<int64_t>(ledger_.total_bytes()) + built_.constant_bytes + derived_->total();
+  return static_cast<int64_t>(ledger_.total_bytes()) + built_.constant_bytes + built_.step_bytes + derived_->total();
+}
+
+int64_t PlanBuilder::PackingBytes() const {
+  int64_t most = 0;
+  const auto look = [&](const ProductWeightRef& weight) {
+    if (weight == nullptr) return;
+    const int64_t bytes = weight->rows * weight->cols * static_cast<int64_t>(sizeof(float));
+    const int64_t packed = device_.kind() == DeviceKind::kCpu ? 0 : 2 * bytes;  // on the host first
+    most = std::max(most, packed + (weight->plain() ? 0 : bytes));
+  };
+  for (const Node& node : program_.nodes) {
+    look(node.weight);
+    for (const EdgeLayer& layer : node.edge_layers) look(layer.weight);
+  }
+  return most;
 }
 
 Status PlanBuilder::CheckRequest() const {
@@ -154,6 +189,7 @@ Status PlanBuilder::ChooseKernels() {
     VICINAL_ASSIGN_OR_RETURN(bias_[i], KeepVector(program_.nodes[i].tail.bias));
     VICINAL_ASSIGN_OR_RETURN(row_scale_[i], DegreeScaleOf(program_.nodes[i].tail.degree_scale));
     VICINAL_RETURN_IF_ERROR(Choose(static_cast<int>(i), program_.nodes[i]));
+    if (!draft_) ForgetWeights(&program_.nodes[i]);
   }
   return OkStatus();
 }
@@ -177,10 +213,17 @@ Status PlanBuilder::Choose(int step, const Node& node) {
 }
 
 StatusOr<const void*> PlanBuilder::Keep(const void* host, size_t bytes) {
-  built_.constant_bytes += static_cast<int64_t>(bytes);
-  if (draft_) return host;
+  if (draft_) {
+    built_.constant_bytes += static_cast<int64_t>(bytes);
+    return host;
+  }
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_.Allocate(bytes));
   VICINAL_RETURN_IF_ERROR(device_.CopyFromHost(buffer.data(), host, bytes));
+  return KeepBuffer(std::move(buffer));
+}
+
+const void* PlanBuilder::KeepBuffer(Buffer buffer) {
+  built_.constant_bytes += static_cast<int64_t>(buffer.bytes());
   built_.constants.push_back(std::move(buffer));
   return built_.constants.back().data();
 }

@@ -5,6 +5,7 @@
 #define VICINAL_ENGINE_PLAN_PLAN_BUILDER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,8 +42,12 @@ struct BuiltPlan {
   std::vector<std::shared_ptr<const DeviceVector>> degree_scales;
   std::vector<AdjacencyLayoutRef> layouts;
   int64_t constant_bytes = 0;
+  int64_t step_bytes = 0;  // of the launches and what is told of them, in host memory
   int64_t evaluation = 0;  // as Plan::evaluation
 };
+
+// What was packed; empty: something that is packed once only.
+using PackedKey = std::vector<const void*>;
 
 class PlanBuilder {
  public:
@@ -100,14 +105,21 @@ class PlanBuilder {
   StatusOr<const AdjacencyLayout*> LayoutOf(const K& kernel, const typename K::Problem& problem,
                                             const KernelConfig& config, const TuningWork& work);
   void NoteEvaluation(int step, int64_t evaluation);
+  // W as `kernel` reads it; once for all nodes that multiply by the same weights of the model.
   template <class K>
-  StatusOr<const void*> Pack(const K& kernel, const Parameters& weight);
+  StatusOr<const void*> Pack(const K& kernel, const ProductWeight& weight);
+  template <class K>
+  StatusOr<const void*> PackAnew(const K& kernel, const ProductWeight& weight);
+  static PackedKey KeyOfPacked(const void* kernel, const ProductWeight& weight);
+  // Host memory that packing takes beside what is kept, at its height.
+  int64_t PackingBytes() const;
   // What `node` propagates over; of a draft nothing but its sizes.
   AdjacencyShape ShapeOf(const Node& node);
   StatusOr<CsrView> AdjacencyOf(const Node& node, const AdjacencyShape& shape);
   void Tell(const Node& node, const AdjacencyShape& adjacency, Launch* launch) const;
   // Copies to the device what must live as long as the plan. Of a draft it stays where it is, and nobody reads it.
   StatusOr<const void*> Keep(const void* host, size_t bytes);
+  const void* KeepBuffer(Buffer buffer);
   StatusOr<const float*> KeepVector(const ParametersRef& vector);               // null for null
   StatusOr<const float*> DegreeScaleOf(const std::optional<SelfLoops>& loops);  // null for none
   StatusOr<const int64_t*> Segments();
@@ -136,6 +148,7 @@ class PlanBuilder {
   bool draft_ = false;
   std::optional<DerivedBytes> derived_;                           // of a draft
   std::vector<std::pair<AdjacencySpec, AdjacencyShape>> shapes_;  // asked for so far
+  std::map<PackedKey, const void*> packed_;
   BuiltPlan built_;
 };
 

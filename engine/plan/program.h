@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rewriter's own form of a model: values, and nodes that each become one launch of a kernel. Between a model's
 // steps (what) and a plan's launches (how): nodes carry what a launch can fuse (bias, addend, activation), values may
-// lie inside others (column slices). Weights are in double here, so that whatever is folded into them is rounded once,
-// when they are packed.
+// lie inside others (column slices).
 #ifndef VICINAL_ENGINE_PLAN_PROGRAM_H_
 #define VICINAL_ENGINE_PLAN_PROGRAM_H_
 
@@ -15,16 +14,9 @@
 
 #include "engine/base/vocabulary.h"
 #include "engine/model/step.h"
+#include "engine/plan/product_weight.h"
 
 namespace vicinal::internal {
-
-// Double-precision parameters, row-major; a vector has one row.
-struct Parameters {
-  int64_t rows = 0;
-  int64_t cols = 0;
-  std::vector<double> values;
-};
-using ParametersRef = std::shared_ptr<const Parameters>;
 
 // A matrix with one row per node, or per graph after a readout. Value 0 is the model's input.
 struct Value {
@@ -69,8 +61,8 @@ struct Tail {
 
 // One layer of the network that a kEdgeMlp runs on each edge: activation(x W^T + b).
 struct EdgeLayer {
-  ParametersRef weight;  // [H, F]
-  ParametersRef bias;    // [H] or null
+  ProductWeightRef weight;  // [H, F]
+  ParametersRef bias;       // [H] or null
   Activation activation;
 };
 
@@ -81,7 +73,7 @@ struct Node {
   Tail tail;
   std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
 
-  ParametersRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
+  ProductWeightRef weight;                // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
   Tail inner;                             // kPropagate with a weight: of what is multiplied
   ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
   double eps = 0.0;                       // kLayerNorm, kGraphNorm

@@ -39,12 +39,13 @@ void DensifyInput(Program* program) {
 }
 
 // [att_src W; att_dst W], [2K, F]: scores as a product with what W multiplies; W null: with W's result itself.
-ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* weight) {
+ParametersRef ScoreWeights(const AttentionStep& attention, const ProductWeight* weight) {
   const int64_t heads = attention.heads, width = attention.head_width;
   auto scores = std::make_shared<Parameters>();
   scores->rows = 2 * heads;
   scores->cols = weight != nullptr ? weight->cols : heads * width;
   scores->values.assign(scores->rows * scores->cols, 0.0);
+  std::vector<double> multiplied(weight != nullptr ? weight->cols : 0);
   for (int64_t row = 0; row < scores->rows; ++row) {
     const std::vector<float>& att = row < heads ? attention.att_src->values : attention.att_dst->values;
     double* out = scores->values.data() + row * scores->cols;
@@ -53,8 +54,8 @@ ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* wei
         out[c] = att[c];
         continue;
       }
-      for (int64_t f = 0; f < weight->cols; ++f)
-        out[f] += static_cast<double>(att[c]) * weight->values[c * weight->cols + f];
+      weight->CopyRow(c, multiplied.data());
+      for (int64_t f = 0; f < weight->cols; ++f) out[f] += static_cast<double>(att[c]) * multiplied[f];
     }
   }
   return scores;
@@ -63,9 +64,9 @@ ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* wei
 // The scores that a bias of W x adds, [2K].
 ParametersRef ScoreBias(const AttentionStep& attention, const ParametersRef& bias) {
   if (bias == nullptr) return nullptr;
-  Parameters column = *bias;  // as a W with one column
-  std::swap(column.rows, column.cols);
-  auto scores = std::make_shared<Parameters>(*ScoreWeights(attention, &column));
+  auto column = std::make_shared<Parameters>(*bias);  // as a W with one column
+  std::swap(column->rows, column->cols);
+  auto scores = std::make_shared<Parameters>(*ScoreWeights(attention, MadeWeight(std::move(column)).get()));
   std::swap(scores->rows, scores->cols);
   return scores;
 }
@@ -91,25 +92,22 @@ std::vector<std::vector<int>> Siblings(const Program& program) {
 // W and bias of all `members`, one under the other.
 Node Stack(const std::vector<const Node*>& members) {
   Node joined = *members[0];
-  auto weight = std::make_shared<Parameters>();
+  std::vector<ProductWeightRef> weights;
   auto bias = std::make_shared<Parameters>();
   bool any_bias = false;
   for (const Node* member : members) {
-    const Parameters& w = *member->weight;
-    weight->rows += w.rows;
-    weight->cols = w.cols;
-    weight->values.insert(weight->values.end(), w.values.begin(), w.values.end());
+    weights.push_back(member->weight);
     if (member->tail.bias != nullptr) {
       any_bias = true;
       bias->values.insert(bias->values.end(), member->tail.bias->values.begin(), member->tail.bias->values.end());
     } else {
-      bias->values.insert(bias->values.end(), w.rows, 0.0);
+      bias->values.insert(bias->values.end(), member->weight->rows, 0.0);
     }
     AddLayers(member->layers, &joined);
   }
+  joined.weight = Stacked(weights);
   bias->rows = 1;
-  bias->cols = weight->rows;
-  joined.weight = std::move(weight);
+  bias->cols = joined.weight->rows;
   joined.tail.bias = any_bias ? std::move(bias) : nullptr;
   return joined;
 }
@@ -161,11 +159,11 @@ Program AddAttentionScores(Program program) {
     if (product != nullptr && product->kind == NodeKind::kLinear && product->output == projected && CanJoin(*product) &&
         product->tail.activation.kind == ActivationKind::kNone) {
       scores.inputs = product->inputs;
-      scores.weight = ScoreWeights(attention, product->weight.get());
+      scores.weight = MadeWeight(ScoreWeights(attention, product->weight.get()));
       scores.tail.bias = ScoreBias(attention, product->tail.bias);
     } else {
       scores.inputs = {projected};
-      scores.weight = ScoreWeights(attention, nullptr);
+      scores.weight = MadeWeight(ScoreWeights(attention, nullptr));
     }
     program.nodes[i].inputs = {projected, scores.output};
     program.nodes.push_back(std::move(scores));
