@@ -201,9 +201,12 @@ StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, con
                                                    const FeatureTensors& tensors, bool replace,
                                                    int64_t if_version) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
+  const std::string what = absl::StrCat("feature set '", name, "'");
+  VICINAL_ASSIGN_OR_RETURN(auto preparing,
+                           budget_.HoldMadeOfOthers(FeaturePreparationBytesBound(tensors), what, replace));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, device_));
-  VICINAL_RETURN_IF_ERROR(
-      budget_.AdmitMadeOfOthers(matrix->size_bytes(), absl::StrCat("feature set '", name, "'"), replace));
+  preparing.reset();
+  VICINAL_RETURN_IF_ERROR(budget_.AdmitMadeOfOthers(matrix->size_bytes(), what, replace));
   return graphs_.PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();

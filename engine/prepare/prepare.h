@@ -77,6 +77,10 @@ int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes);
 // The most that AssembleFeatures makes of the tensors: numbers of 16 bits become floats.
 int64_t AssembledBytesBound(const FeatureTensors& tensors);
 
+// Upper bound of host bytes that PrepareFeatures takes, beside the tensors: as assembled, and again in execution order
+// or where they are kept.
+int64_t FeaturePreparationBytesBound(const FeatureTensors& tensors);
+
 // Upper bound of host bytes that preparing and keeping such a graph takes, features included; for admission.
 int64_t PreparationBytesBound(const GraphSource& source);
 

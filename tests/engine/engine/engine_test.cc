@@ -338,6 +338,24 @@ TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
   EXPECT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());
 }
 
+TEST(EngineBudget, FeaturesAreAdmittedBeforeTheyAreMade) {
+  EngineOptions options;
+  options.memory_budget_bytes = 400'000;
+  auto engine = MakeEngine(options);
+  PutSmallWorld(*engine);
+  // For the wrong number of nodes, which only making them would find.
+  const HostTensor wide = Floats(std::vector<float>(60'000, 1.0f), {20'000, 3});
+  FeatureTensors tensors;
+  tensors.dense = wide.view();
+  ExpectError(engine->PutFeatures("g", "wide", tensors, false, 0).status(), StatusCode::kFailedPrecondition,
+              "OVER_BUDGET");
+  const HostTensor fits = Floats(std::vector<float>(600, 1.0f), {200, 3});
+  tensors.dense = fits.view();
+  ExpectError(engine->PutFeatures("g", "wide", tensors, false, 0).status(), StatusCode::kInvalidArgument,
+              "ROW_COUNT_MISMATCH");
+  EXPECT_EQ(engine->Memory().requests, 0);
+}
+
 TEST(EngineBudget, WhatOthersHoldIsNotThereToRunIn) {
   std::atomic<int64_t> others{0};
   EngineOptions options;
