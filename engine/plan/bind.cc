@@ -147,7 +147,7 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
   return &std::get<Bound<K>>(launch->bound);
 }
 
-// The kernel and the weights, where all of them are the model's own.
+// The kernel and the weights, where all of them are the model's own; else nothing.
 PackedKey PlanBuilder::KeyOfPacked(const void* kernel, const ProductWeight& weight) {
   PackedKey key = {kernel};
   for (const WeightPiece& piece : weight.pieces) {
@@ -160,10 +160,11 @@ PackedKey PlanBuilder::KeyOfPacked(const void* kernel, const ProductWeight& weig
 template <class K>
 StatusOr<const void*> PlanBuilder::Pack(const K& kernel, const ProductWeight& weight) {
   const PackedKey key = KeyOfPacked(&kernel, weight);
+  if (key.empty()) return PackAnew(kernel, weight);
   const auto known = packed_.find(key);
-  if (known != packed_.end() && !key.empty()) return known->second;
+  if (known != packed_.end()) return known->second;
   VICINAL_ASSIGN_OR_RETURN(const void* const packed, PackAnew(kernel, weight));
-  packed_[key] = packed;
+  packed_.emplace(key, packed);
   return packed;
 }
 

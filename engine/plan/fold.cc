@@ -130,14 +130,17 @@ class MadeBytes {
 }  // namespace
 
 int64_t RewriteBytesBound(const Model& model) {
-  // Passes hold a program and the next one; a product of an edge's network and a maximum of several are nodes of their
-  // own, and each reader of a sparse or rounded value may have one.
-  constexpr int64_t kNodeBytes = 3 * (sizeof(Node) + sizeof(Value) + 128);
+  // Passes hold a program and the next one, in vectors that grow, with the lists of each node.
+  constexpr int64_t kNodeBytes = 3 * static_cast<int64_t>(sizeof(Node) + sizeof(Value)) + 192;
   // Scale, shift, bias, what they were before, and the factors of rows.
   constexpr int64_t kVectors = 6;
   int64_t nodes = 2, widest = model.feature_count;
   for (const Step& step : model.steps) {
-    nodes += 2 + static_cast<int64_t>(step.inputs.size());
+    // One, and one for what rounds its rows, or its scores, or the first product of an edge's network; a maximum of
+    // several has one for each.
+    nodes += std::holds_alternative<MaxStep>(step.op)          ? static_cast<int64_t>(step.inputs.size())
+             : LocalityOf(step.op) == Locality::kNeighbourhood ? 3
+                                                               : 1;
     if (const auto* linear = std::get_if<LinearStep>(&step.op)) widest = std::max(widest, linear->weight->shape.back());
   }
   MadeBytes made(widest);

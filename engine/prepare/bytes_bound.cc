@@ -67,7 +67,13 @@ int64_t AssembledBytesBound(const FeatureTensors& tensors) {
   return bytes;
 }
 
-int64_t FeaturePreparationBytesBound(const FeatureTensors& tensors) { return 2 * AssembledBytesBound(tensors); }
+int64_t FeaturePreparationBytesBound(const FeatureTensors& tensors) {
+  int64_t bytes = 2 * AssembledBytesBound(tensors);
+  for (const auto& tensor : {tensors.dense, tensors.indptr, tensors.indices, tensors.values}) {
+    if (tensor) bytes += static_cast<int64_t>(tensor->bytes.size());
+  }
+  return bytes;
+}
 
 int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes) {
   const auto ends = static_cast<int64_t>(batch.edge_index.bytes.size());

@@ -94,7 +94,7 @@ TEST(PreparationBytesBound, CoversABatchAndFeatures) {
   tensors.dense = half.view();
   const auto features = PrepareFeatures(tensors, **graph, *device);
   ASSERT_TRUE(features.ok()) << features.status();
-  EXPECT_EQ(FeaturePreparationBytesBound(tensors), 2 * (*features)->size_bytes());
+  EXPECT_EQ(FeaturePreparationBytesBound(tensors), 16'000 + 2 * (*features)->size_bytes());
 }
 
 TEST(PreparationBytesBound, SurvivesMadeUpSizes) {
