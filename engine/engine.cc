@@ -15,6 +15,7 @@
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/reference_check.h"
 #include "engine/execute/selection.h"
+#include "engine/forced_setting.h"
 #include "engine/inference.h"
 #include "engine/inline_graph.h"
 #include "engine/memory_budget.h"
@@ -24,7 +25,6 @@
 #include "engine/prepare/measure_orders.h"
 #include "engine/profile/host_caches.h"
 #include "engine/resolve.h"
-#include "engine/tune/work.h"
 #include "engine/tuning_request.h"
 #include "engine/tuning_service.h"
 
@@ -232,24 +232,10 @@ TuningService::Parts EngineImpl::TuningParts() {
 
 Status EngineImpl::ForceSetting(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                                 const ForcedConfiguration& forced) {
-  if (forced.kernel.empty()) {
-    return InvalidArgument("KERNEL_MISSING", "force.kernel",
-                           "force needs the name of a kernel; GetCapabilities lists them");
-  }
-  std::vector<TuningRecord> records;
-  for (const TuningWork& work : works) {
-    VICINAL_ASSIGN_OR_RETURN(TuningCandidate candidate,
-                             NamedCandidate(*registry_, device_.kind(), work.key, graph.num_nodes(), graph.num_nodes(),
-                                            graph.num_edges(), forced.kernel, forced.parameters));
-    candidate.outcome = CandidateOutcome::kChosen;
-    TuningRecord record;
-    record.key = work.key;
-    record.state = TuningState::kForced;
-    record.candidates = {std::move(candidate)};
-    record.finish_time = options_.clock->WallNow();
-    record.note = "forced";
-    records.push_back(std::move(record));
-  }
+  const auto admit = [this](int64_t bytes) { return budget_.Admit(bytes, "what the forced kernel prepares"); };
+  VICINAL_ASSIGN_OR_RETURN(
+      std::vector<TuningRecord> records,
+      ForcedRecords({registry_.get(), device_.kind(), options_.clock, admit}, graph, works, forced));
   for (size_t i = 0; i < works.size(); ++i) {
     graph.tuning().Note(works[i]);
     graph.tuning().Put(std::move(records[i]));
@@ -267,7 +253,7 @@ StatusOr<TuningReport> EngineImpl::TuneGraph(const TuneGraphRequest& request) tr
   }
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(request.graph, request.graph_version, "", 0));
   const PreparedGraph& graph = *handle.graph;
-  VICINAL_ASSIGN_OR_RETURN(const std::vector<TuningWork> works, WorksOf(request, graph));
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<TuningWork> works, WorksOf(request, graph, *registry_, device_.kind()));
   if (request.force.has_value()) {
     VICINAL_RETURN_IF_ERROR(ForceSetting(graph, works, *request.force));
     plans_.PurgeStale();

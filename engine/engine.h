@@ -174,10 +174,11 @@ struct ForcedConfiguration {
   std::map<std::string, int32_t> parameters;  // those not named stay at the kernel's default
 };
 
-// Which kinds of work of a graph. All empty: what plans on it have asked for so far, and what was tuned before. Else
-// every combination of what is listed, where an empty list means: operation "aggregate"; kinds "sum", "mean", "max"
-// (attention: "gat"); heads 1; weights as models use them (none; for sums also the graph's, or per source where it has
-// none). `widths` cannot be empty then.
+// Which kinds of work of a graph. Without `widths`: what plans on it have asked for so far, and what was tuned before,
+// as far as it fits what else is listed. With widths every combination of what is listed, where an empty list means:
+// kinds "sum", "mean", "max" (attention: "gat"); heads 1; weights as models use them (none; for sums also the graph's,
+// or per source where it has none). An empty operation means all where nothing is listed, else "aggregate"; with a
+// forced kernel all that have it, or the first of them.
 struct TuneGraphRequest {
   std::string graph;
   int64_t graph_version = 0;
@@ -234,9 +235,9 @@ class Engine {
   // Measures kernels on the graph itself again, forces one, or forgets what was measured; with `wait` it blocks until
   // that is done. On a CPU results keep their bits (tune/record.h). INVALID_ARGUMENT: unknown operation, kind, weights,
   // kernel or parameter (the message lists those there are), a width or number of heads below 1 or over the limit, too
-  // many combinations, `reset` together with `force`; KERNEL_REFUSED when the forced kernel does not take the work.
-  // NOT_FOUND; FAILED_PRECONDITION while the graph is not ready; DEADLINE_EXCEEDED and CANCELLED when `limits` ended
-  // the wait.
+  // many combinations, no widths and nothing known that fits the rest, `reset` together with `force`; KERNEL_REFUSED
+  // when the forced kernel does not take the work or graph. NOT_FOUND; FAILED_PRECONDITION while the graph is not
+  // ready; DEADLINE_EXCEEDED and CANCELLED when `limits` ended the wait.
   virtual StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) = 0;
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;

@@ -40,8 +40,12 @@ StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& n
   if (output != nullptr) return output;
   std::string names;
   for (const NamedOutput& known : model.outputs) absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
+  // Embed's own choice, which the client may never have typed.
+  const char* why = name == "last_conv_input"
+                        ? ", which Embed takes where none is named: no layer comes before its last convolution"
+                        : "";
   return InvalidArgument("OUTPUT_UNKNOWN", "output",
-                         absl::StrCat("the model has no output '", name, "'; there are: ", names));
+                         absl::StrCat("the model has no output '", name, "'", why, "; there are: ", names));
 }
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const RequestFeatures& features,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/error.h"
 #include "engine/tune/work.h"
 
@@ -60,9 +61,9 @@ struct Lists {
   bool attention() const { return operation == "attention"; }
 };
 
-StatusOr<Lists> ListsOf(const TuneGraphRequest& request) {
+StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& operation) {
   Lists lists;
-  lists.operation = request.operation.empty() ? "aggregate" : request.operation;
+  lists.operation = operation;
   VICINAL_RETURN_IF_ERROR(CheckOperation(lists.operation));
   lists.kinds = OrDefault(request.kinds, lists.attention() ? std::vector<std::string>{"gat"}
                                                            : std::vector<std::string>{"sum", "mean", "max"});
@@ -71,10 +72,6 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request) {
     return InvalidArgument("KIND_UNKNOWN", absl::StrCat("kinds[", i, "]"),
                            absl::StrCat("'", lists.kinds[i], "' is no kind of ", lists.operation,
                                         "; there are: ", KindsOf(lists.operation)));
-  }
-  if (request.widths.empty()) {
-    return InvalidArgument("WIDTHS_MISSING", "widths",
-                           "name the widths to tune for, or name nothing to tune what was asked for so far");
   }
   VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.widths, "widths"));
   if (!lists.attention() && !request.heads.empty()) {
@@ -95,6 +92,38 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request) {
   lists.heads = OnceEach(OrDefault(request.heads, {1}));
   lists.weights = OnceEach(request.weights);
   return lists;
+}
+
+// The operations that a request may be about: the one it names, those of the kernel it forces, or all; where it lists
+// works of an operation that it leaves open, the first of them.
+StatusOr<std::vector<std::string>> OperationsOf(const TuneGraphRequest& request, const KernelRegistry& registry,
+                                                DeviceKind device) {
+  if (!request.operation.empty()) return std::vector<std::string>{request.operation};
+  if (request.force.has_value() && !request.force->kernel.empty()) {
+    return OperationsWith(registry, device, request.force->kernel, request.force->parameters);
+  }
+  return std::vector<std::string>(std::begin(kTunedOperations), std::end(kTunedOperations));
+}
+
+template <class T>
+bool IsOneOf(const std::vector<T>& values, const T& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// What plans have asked for so far, and what was tuned before, as far as it fits the lists that are not empty.
+StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
+                                             const std::vector<std::string>& operations, const TuningTable& table) {
+  std::vector<TuningWork> works = table.Works();
+  std::erase_if(works, [&](const TuningWork& work) {
+    const TuningKey& key = work.key;
+    return !IsOneOf(operations, key.operation) || (!request.kinds.empty() && !IsOneOf(request.kinds, key.kind)) ||
+           (!request.heads.empty() && !IsOneOf(request.heads, key.heads)) ||
+           (!request.weights.empty() && !IsOneOf(request.weights, std::string(ToString(key.weights))));
+  });
+  if (!works.empty() || (NamesNothing(request) && !request.force.has_value())) return works;
+  return InvalidArgument("WIDTHS_MISSING", "widths",
+                         absl::StrCat("no model has asked this graph for such work (", absl::StrJoin(operations, ", "),
+                                      ") so far: name the widths to tune for"));
 }
 
 // The adjacency that models propagate over with such weights.
@@ -147,9 +176,12 @@ Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table)
 
 }  // namespace
 
-StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph) {
-  if (NamesNothing(request)) return graph.tuning().Works();
-  VICINAL_ASSIGN_OR_RETURN(const Lists lists, ListsOf(request));
+StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph,
+                                          const KernelRegistry& registry, DeviceKind device) {
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> operations, OperationsOf(request, registry, device));
+  if (NamesNothing(request)) return KnownWorks(request, operations, graph.tuning());
+  VICINAL_ASSIGN_OR_RETURN(const Lists lists, ListsOf(request, operations.front()));
+  if (lists.widths.empty()) return KnownWorks(request, {lists.operation}, graph.tuning());
   VICINAL_RETURN_IF_ERROR(CheckCombinations(lists, graph.weighted()));
   std::vector<TuningWork> works;
   TuningWork work;

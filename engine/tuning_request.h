@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/kernels/registry.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/tune/table.h"
 
@@ -19,8 +20,11 @@ inline constexpr int64_t kMaxTuningWorks = 256;
 // Kinds of work that requests may make a graph's table know.
 inline constexpr int64_t kMaxTuningKeys = 1024;
 
-// The works that `request` names, or those that `graph`'s table knows where it names none. Errors as Engine::TuneGraph.
-StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph);
+// The works that `request` names, or, where it names no widths, those that `graph`'s table knows and that fit the rest.
+// A forced kernel without an operation is for the operations of `registry` that have it on `device`. Errors as
+// Engine::TuneGraph.
+StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph,
+                                          const KernelRegistry& registry, DeviceKind device);
 
 }  // namespace vicinal
 

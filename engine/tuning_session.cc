@@ -53,6 +53,10 @@ WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_
   return shape;
 }
 
+int64_t SizeOf(const SampledRows& rows) {
+  return static_cast<int64_t>(rows.row_ptr.bytes() + rows.col.bytes() + rows.value.bytes());
+}
+
 class Session {
  public:
   Session(const TuningTools& tools, Executor* executor, const TuningJob& job, const std::function<bool()>& stopping)
@@ -94,8 +98,7 @@ class Session {
     input.blocks = job_.graph->parts().blocks;
     input.device = tools_.device;
     input.registry = tools_.registry;
-    const int64_t bound = Trial::BytesBound(input.key, whole.rows, whole.cols) + Trial::LayoutBytesBound(input);
-    VICINAL_RETURN_IF_ERROR(tools_.budget->Admit(bound, "tuning this graph"));
+    input.admit = [this](int64_t bytes) { return tools_.budget->Admit(bytes + SizeOf(sampled_), "tuning this graph"); };
     input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads(), tools_.device->kind());
     const double predicted = PredictSeconds(input.key, input.shape, {}, {});
     if (predicted > kMaxRunSeconds) {

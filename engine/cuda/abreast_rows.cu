@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/cuda/abreast_rows.cuh"
-#include "engine/cuda/dense_update.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/finish_rows.h"
 
 namespace vicinal::cuda {
@@ -60,7 +60,7 @@ cudaError_t LaunchAbreastRows(const AggregateArgs& args, const RowWorkLayout* wo
   const int64_t tile = config.tile > 0 ? config.tile : narrow ? 64 : 32;
   const AbreastLaunch launch = {params,
                                 static_cast<int>(std::min(args.dst.cols, tile)),
-                                IsPacked(params.src),
+                                InPacks(params.src),
                                 work != nullptr ? ThreadsFor(args.problem.edges) : 0,
                                 config.part,
                                 target.stream};

@@ -26,6 +26,10 @@ int WideUpTo(const AggregateProblem& problem) {
   return plain && (problem.storage != Storage::kFloat32 || problem.width <= 32) ? kSomeEdges : kHardlyAnyEdges;
 }
 
+// From so many rows on tiles multiply up to 32 inputs by more than 8 outputs in little more time than rows take to be
+// read, and an aggregation that multiplies takes longer than one that stores (docs/performance.md).
+constexpr int64_t kManyRows = int64_t{1} << 17;
+
 class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
  public:
   BalancedRowsKernel() : CudaKernel("balanced_rows") {}
@@ -37,6 +41,9 @@ class BalancedRowsKernel final : public CudaKernel<AggregateKernel> {
     if (problem.width > kMaxProductInputs || problem.out_width > kMaxProductOutputs) {
       return absl::StrCat("it multiplies what it sums up of up to ", kMaxProductInputs, " columns to up to ",
                           kMaxProductOutputs, "; these are ", problem.width, " to ", problem.out_width);
+    }
+    if (problem.rows >= kManyRows && problem.width <= 32 && problem.out_width > 8) {
+      return "of so many rows, so few inputs are multiplied faster apart where there are more than 8 outputs";
     }
     return {};
   }

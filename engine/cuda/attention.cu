@@ -33,11 +33,11 @@ int PackOf(const AttentionArgs& args) {
   const bool whole_heads = problem.head_width % 4 == 0;
   if (!InPacks(args.value)) return 1;
   if (problem.kind == AttentionKind::kGat) {
-    return whole_heads || (problem.heads == 1 && args.value.stride >= (problem.head_width + 3) / 4 * 4) ? 4 : 1;
+    return whole_heads || (problem.heads == 1 && args.value.stride >= PackedStride(problem.head_width)) ? 4 : 1;
   }
   if (!whole_heads || !InPacks(args.query)) return 1;
   if (problem.kind == AttentionKind::kDot) return InPacks(args.key) ? 4 : 1;
-  return reinterpret_cast<uintptr_t>(args.att) % 16 == 0 ? 4 : 1;
+  return InPacks(args.att, 0, sizeof(float), 4) ? 4 : 1;
 }
 
 int Log2Of(int64_t x) {

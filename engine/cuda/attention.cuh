@@ -23,6 +23,7 @@
 
 #include "engine/cuda/async_copy.cuh"
 #include "engine/cuda/attention_scores.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 
@@ -118,7 +119,7 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
 #pragma unroll 1
   for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
     const int edges = max(min(count - done, kAttentionBatch), 0), most_edges = min(most - done, kAttentionBatch);
-    if (const int32_t source = __shfl_sync(0xffffffffu, sources.held[0], 0, Layout::kRowLanes); edges > 0) {
+    if (const int32_t source = __shfl_sync(kWholeWarp, sources.held[0], 0, Layout::kRowLanes); edges > 0) {
       stand_in = source;
     }
     int32_t source[Layout::kSlots];
@@ -216,7 +217,12 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
 // Not inlined: few plans have one here, and its registers would be everybody's.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
-  return WithEpilogue<kVec>(params->epilogue, row, column, params->heads * params->head_width - 1, out);
+  const int columns = params->heads * params->head_width;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (column + v < columns) out.v[v] = ApplyEpilogue(params->epilogue, out.v[v], row, column + v);
+  }
+  return out;
 }
 
 // Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares. finish(out) is `out`
@@ -292,7 +298,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
         count = static_cast<int>(piece.end - begin);
       }
     }
-    const int most = kRowLanes == 32 ? count : __reduce_max_sync(0xffffffffu, count);
+    const int most = kRowLanes == 32 ? count : __reduce_max_sync(kWholeWarp, count);
     if (most == 0) continue;
     float own = 0.0f;
     if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
@@ -301,7 +307,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
     SourceStream<Layout> sources{adjacency.col + begin, count};
     RowSums<Layout> sums;
     AttendEdges<Layout>(params, work, memory, sources, row, 0, count, most, own, sums);
-    sums.MergeChains(0xffffffffu);
+    sums.MergeChains(kWholeWarp);
     if (count > 0) {
       const RowPiece piece = *memory.piece;
       bool last = true;
@@ -379,10 +385,10 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
     }
     const bool whole = row < last && (params.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
     const int count = whole ? end - begin : 0;
-    const int most = Layout::kRowLanes == 32 ? count : __reduce_max_sync(0xffffffffu, count);
+    const int most = Layout::kRowLanes == 32 ? count : __reduce_max_sync(kWholeWarp, count);
     RowSums<Layout> sums;
     AttendEdges<Layout>(params, work, memory, sources, row, begin, count, most, own, sums);
-    sums.MergeChains(0xffffffffu);
+    sums.MergeChains(kWholeWarp);
     if (whole && work.group == 0) StoreAttended<Layout>(params, work, row, sums);
     begin = end;
   }

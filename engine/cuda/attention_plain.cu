@@ -3,6 +3,7 @@
 // three times per head and 32 columns (scores twice, values once) and does not cut long rows.
 #include "engine/cuda/attention.h"
 #include "engine/cuda/attention_layout.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -30,7 +31,7 @@ __device__ Score PlainScore(const AttentionArgs& args, int64_t row, int64_t sour
       score = fmaf(query, args.key.data[source * args.key.stride + col], score);
     }
   }
-  for (int distance = 16; distance > 0; distance /= 2) score += __shfl_xor_sync(0xffffffffu, score, distance);
+  for (int distance = 16; distance > 0; distance /= 2) score += __shfl_xor_sync(kWholeWarp, score, distance);
   return {score, 0.0f};
 }
 

@@ -5,6 +5,7 @@
 #define VICINAL_ENGINE_CUDA_ATTENTION_SCORES_CUH_
 
 #include "engine/cuda/attention_layout.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 
@@ -123,7 +124,7 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
         for (int i = 0; i < kAtOnce; ++i) score[i] = PartOfScore<Layout>(params, query, att, x[i]);
         for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
 #pragma unroll
-          for (int i = 0; i < kAtOnce; ++i) score[i] += __shfl_xor_sync(0xffffffffu, score[i], distance);
+          for (int i = 0; i < kAtOnce; ++i) score[i] += __shfl_xor_sync(kWholeWarp, score[i], distance);
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {

@@ -15,11 +15,11 @@
 #include <type_traits>
 
 #include "engine/cuda/attention.cuh"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/overlap.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr int kSmallWarps = kAttentionThreads / 32;
 inline constexpr int kAloneEdges = 16;  // of the longest row that one warp has to itself
 
@@ -62,7 +62,7 @@ __device__ inline float LargestOfHead(float x) {
     return LargestOf<32>(x);
   } else {
 #pragma unroll
-    for (int distance = 16; distance >= kHeads; distance /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, distance));
+    for (int distance = 16; distance >= kHeads; distance /= 2) x = fmaxf(x, __shfl_xor_sync(kWholeWarp, x, distance));
     return x;
   }
 }
@@ -94,7 +94,7 @@ struct SmallRow {
 #pragma unroll
     for (int i = 0; i < kRounds * kHeld; ++i) {
       const int edge = (first_round + i / kHeld) * kAttentionChains + i % kHeld * kApart + first_chain;
-      const uint64_t packs = __shfl_sync(kAllLanes, offset, edge);
+      const uint64_t packs = __shfl_sync(kWholeWarp, offset, edge);
       x[i] = LoadPlain<Layout::kVec>(tile.values + packs * Layout::kVec);
     }
   }
@@ -105,7 +105,7 @@ struct SmallRow {
     for (int i = 0; i < kRounds * kHeld; ++i) {
       const int first = (first_round + i / kHeld) * kRoundShares, held = i % kHeld;
       const int at = first % 32 + (held * kApart + first_chain) * kHeads + tile.head;
-      sums.Add(held, 0, __shfl_sync(kAllLanes, share[first / 32], at), x[i]);
+      sums.Add(held, 0, __shfl_sync(kWholeWarp, share[first / 32], at), x[i]);
     }
   }
 
@@ -136,7 +136,7 @@ struct SmallRow {
     float share[kSlots];
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
-      const int32_t from = kHeads == 1 ? source : __shfl_sync(kAllLanes, source, (slot * 32 + tile.lane) / kHeads);
+      const int32_t from = kHeads == 1 ? source : __shfl_sync(kWholeWarp, source, (slot * 32 + tile.lane) / kHeads);
       share[slot] = params.scored.row(from)[tile.scored];
     }
     Rows<kAtOnce> x;
@@ -144,7 +144,7 @@ struct SmallRow {
     fetch_next();
     const float before = shift;
     Share(edges, share);
-    if (!first) sums.Scale(0, __shfl_sync(kAllLanes, PowerOfTwo(before - shift), tile.head));
+    if (!first) sums.Scale(0, __shfl_sync(kWholeWarp, PowerOfTwo(before - shift), tile.head));
     AddRows<kAtOnce>(0, share, x);
     if constexpr (kAtOnce < kRounds) {
 #pragma unroll
@@ -183,7 +183,7 @@ __device__ inline void AttendAlone(const AttentionParams& params, const SmallTil
     edges.template Add<kFew, kFew>(count, true, nothing);
   }
   RowSums<Layout>& sums = edges.sums;
-  sums.MergeChains(kAllLanes);
+  sums.MergeChains(kWholeWarp);
   StoreSmall(params, tile, row, sums.total[0][0], sums.sum[0][0]);
 }
 
@@ -224,7 +224,7 @@ __device__ inline void AttendTogether(const AttentionParams& params, const Small
     const Pack<Layout::kVec>& mine = sums.sum[0][0];
     team.sum[chain][place] = make_float4(mine.v[0], mine.v[1], mine.v[2], mine.v[3]);
     team.total[chain][place] = sums.total[0][0];
-    const float shift = __shfl_sync(kAllLanes, edges.shift, tile.head);
+    const float shift = __shfl_sync(kWholeWarp, edges.shift, tile.head);
     if (chain == 0) team.shift[place] = shift;
   }
   __syncthreads();
@@ -254,11 +254,11 @@ __device__ inline void FinishPiece(const AttentionParams& params, const SmallTil
     of_head[1] = total;
   }
   int* const ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
-  if (!ArrivesLastKeepingL1(ticket, piece.pieces, kAllLanes, tile.lane == 0)) return;
+  if (!ArrivesLastKeepingL1(ticket, piece.pieces, kWholeWarp, tile.lane == 0)) return;
   const TileWork<Layout> work(params);
   RowSums<Layout> sums;
   MergePieces<Layout>(params, work, piece, sums);
-  sums.MergeChains(kAllLanes);
+  sums.MergeChains(kWholeWarp);
   if (work.group == 0) StoreAttended<Layout>(params, work, piece.row, sums);
 }
 
@@ -312,10 +312,10 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
   const int first = (static_cast<int>(blockIdx.x) - cell_blocks) * kSmallWarps, row = first + warp;
   // Of the block's rows: lane l has the beginning of number l.
   const int begin_of = static_cast<int>(adjacency.row_ptr[min(first + min(tile.lane, kSmallWarps), rows)]);
-  const int count_of = __shfl_down_sync(kAllLanes, begin_of, 1) - begin_of;
+  const int count_of = __shfl_down_sync(kWholeWarp, begin_of, 1) - begin_of;
   unsigned together = __ballot_sync(
-      kAllLanes, tile.lane < kSmallWarps && count_of > kAloneEdges && !IsLongRow(count_of, kAttentionUnit));
-  const int begin = __shfl_sync(kAllLanes, begin_of, warp), count = __shfl_sync(kAllLanes, count_of, warp);
+      kWholeWarp, tile.lane < kSmallWarps && count_of > kAloneEdges && !IsLongRow(count_of, kAttentionUnit));
+  const int begin = __shfl_sync(kWholeWarp, begin_of, warp), count = __shfl_sync(kWholeWarp, count_of, warp);
   const bool alone = row < rows && count <= kAloneEdges;
   int32_t source = 0;
   if (alone && count > 0) source = adjacency.col[begin + min(tile.lane, count - 1)];
@@ -329,8 +329,8 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
     const int i = __ffs(static_cast<int>(together)) - 1;
     float total;
     Pack<Layout::kVec> sum;
-    AttendTogether<Layout, kHeads>(params, tile, team, first + i, __shfl_sync(kAllLanes, begin_of, i),
-                                   __shfl_sync(kAllLanes, count_of, i), &total, &sum);
+    AttendTogether<Layout, kHeads>(params, tile, team, first + i, __shfl_sync(kWholeWarp, begin_of, i),
+                                   __shfl_sync(kWholeWarp, count_of, i), &total, &sum);
     if (warp == 0) StoreSmall(params, tile, first + i, total, sum);
     __syncthreads();
   }

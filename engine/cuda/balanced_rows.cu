@@ -2,8 +2,8 @@
 // Lays out a launch of balanced_rows: lanes per row from the width. Then the rows that were split.
 #include <algorithm>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/balanced_rows.cuh"
-#include "engine/cuda/dense_update.h"
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/split_rows.cuh"
 
@@ -15,14 +15,6 @@ SplitRows SplitsOf(const AggregateArgs& args, const RowWorkLayout* work) {
   if (work == nullptr) return {};
   return {work->splits(), work->num_splits(), PartEdges(args.adjacency.nnz) == kQuadEdges};
 }
-
-// Elements per load: all of 16 bytes where the rows begin at multiples of that, else one.
-int PackWidth(const void* data, int64_t stride, int64_t element_bytes) {
-  const int64_t pack = 16 / element_bytes;
-  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride % pack == 0 ? static_cast<int>(pack) : 1;
-}
-
-bool IsPacked(const ConstMatrixView& rows) { return PackWidth(rows.data, rows.stride, sizeof(float)) == 4; }
 
 int LanesFor(int64_t columns, int vec) {
   int lanes = 4;
@@ -115,18 +107,13 @@ int64_t PartialBytes(const AggregateProblem& problem) {
 
 }  // namespace
 
-bool IsPacked(const SourceRows& rows) {
-  return PackWidth(rows.data, rows.stride, rows.storage == Storage::kFloat32 ? 4 : 2) > 1;
-}
-
 RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target) {
-  const int64_t element_bytes = args.problem.storage == Storage::kFloat32 ? 4 : 2;
   RowsParams params = {};
   params.adjacency = args.adjacency;
   params.weight_of_source = args.adjacency.value == nullptr;
   params.weights = params.weight_of_source ? args.src_scale : args.adjacency.value;
   params.src = SourceRowsOf(args);
-  params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * element_bytes);
+  params.src_stride_bytes = static_cast<uint32_t>(params.src.stride * params.src.element_bytes());
   params.dst = args.dst;
   params.epilogue = args.epilogue;
   if (args.problem.out_width > 0) SetProduct(args, &params);
@@ -135,9 +122,9 @@ RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target) {
   params.self_scale = args.self_scale;
   params.extremum = IsExtreme(params.reduce);
   const Epilogue& epilogue = params.epilogue;
-  const bool whole = params.dst.cols % (16 / element_bytes) == 0;
-  params.vector_store = whole && IsPacked(params.dst);
-  params.vector_addend = whole && IsPacked(epilogue.addend);
+  const bool whole = params.dst.cols % (kPackBytes / params.src.element_bytes()) == 0;
+  params.vector_store = whole && InPacks(params.dst);
+  params.vector_addend = whole && InPacks(epilogue.addend);
   params.scaled = params.extremum || params.reduce == Reduce::kMean || params.self_scale != 0.0f ||
                   epilogue.scale != 1.0f || epilogue.row_scale != nullptr;
   params.simple =
@@ -165,7 +152,8 @@ cudaError_t LaunchBalancedRows(const AggregateArgs& args, const RowWorkLayout* w
     return error != cudaSuccess ? error : LaunchBalancedRows(sum, work, config, condition, behind, scratch);
   }
   RowsParams params = RowsParamsOf(args, target);
-  const int vec = PackWidth(params.src.data, params.src.stride, args.problem.storage == Storage::kFloat32 ? 4 : 2);
+  // Elements per load: all of a pack, or one.
+  const int vec = InPacks(params.src) ? kPackBytes / params.src.element_bytes() : 1;
   // Lists of short rows and wide bundles are for lanes that read several elements at a time.
   if (work != nullptr && (work->small() || work->wide()) && vec == 1) work = nullptr;
   params.items = work != nullptr ? work->items() : nullptr;

@@ -12,6 +12,16 @@ namespace vicinal::cuda {
 
 __device__ inline uint32_t SharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
+// What swizzled boxes begin at multiples of in shared memory: 8 rows of 128 bytes.
+inline constexpr int kBoxAlignment = 1024;
+
+// The first such multiple in `shared`: fewer than kBoxAlignment bytes lie before it. An offset, not a rounded pointer,
+// of which the compiler would not know that it is of shared memory; how it is aligned, it is told.
+__device__ inline char* FirstBox(char* shared) {
+  char* const first = shared + (kBoxAlignment - SharedAddress(shared) % kBoxAlignment) % kBoxAlignment;
+  return static_cast<char*>(__builtin_assume_aligned(first, kBoxAlignment));
+}
+
 __device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }

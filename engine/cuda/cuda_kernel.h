@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/cuda_device.h"
 #include "engine/cuda/cuda_error.h"
-#include "engine/cuda/dense_update.h"
 #include "engine/kernels/kernel.h"
 
 namespace vicinal::cuda {

@@ -50,9 +50,6 @@ cusparseSpMMAlg_t Named(int algorithm) {
   return algorithm == 1 ? CUSPARSE_SPMM_CSR_ALG1 : algorithm == 2 ? CUSPARSE_SPMM_CSR_ALG2 : CUSPARSE_SPMM_CSR_ALG3;
 }
 
-// Rows of matrices of our own begin at 16 bytes.
-int64_t StrideFor(int64_t width) { return (width + 3) / 4 * 4; }
-
 class CusparseLayout final : public AdjacencyLayout {
  public:
   explicit CusparseLayout(const CusparseLibrary& library) : library_(library) {}
@@ -73,7 +70,8 @@ class CusparseLayout final : public AdjacencyLayout {
     return MakeWorkspace(source, width, settings.preprocess);
   }
 
-  // dst = A * src. Views are aligned. Callers on different threads take turns: the handle has one stream.
+  // dst = A * src. Views are aligned. Callers on different threads take turns to launch, for the handle has one stream;
+  // what they launch shares the workspace, so it must be on streams of one context, which run one after the other.
   Status Multiply(const ConstMatrixView& src, const MatrixView& dst, cudaStream_t stream) const {
     if (matrix_ == nullptr) {
       return CudaStatus(
@@ -111,14 +109,19 @@ class CusparseLayout final : public AdjacencyLayout {
         "cusparseCreateCsr");
   }
 
-  // With matrices of the shapes to come; what they hold does not matter.
+  // With matrices of the shapes to come; what they hold does not matter, and where nothing is preprocessed they need no
+  // memory of their own, which nobody has admitted.
   Status MakeWorkspace(LayoutSource& source, int64_t width, bool preprocess) {
     const CsrView& adjacency = source.adjacency();
-    const int64_t stride = StrideFor(width);
-    VICINAL_ASSIGN_OR_RETURN(
-        const Buffer any, source.device().Allocate(std::max(adjacency.rows, adjacency.cols) * stride * sizeof(float)));
-    const ConstMatrixView src = {any.as<float>(), adjacency.cols, width, stride};
-    const MatrixView dst = {any.as<float>(), adjacency.rows, width, stride};
+    const int64_t stride = PackedStride(width);
+    Buffer any;
+    if (preprocess) {
+      const int64_t bytes = std::max(adjacency.rows, adjacency.cols) * stride * int64_t{sizeof(float)};
+      VICINAL_ASSIGN_OR_RETURN(any, source.device().Allocate(bytes));
+    }
+    float* const data = preprocess ? any.as<float>() : offsets_.as<float>();
+    const ConstMatrixView src = {data, adjacency.cols, width, stride};
+    const MatrixView dst = {data, adjacency.rows, width, stride};
     return WithDense(src, dst, [&](cusparseDnMatDescr_t b, cusparseDnMatDescr_t c) -> Status {
       size_t bytes = 0;
       VICINAL_RETURN_IF_ERROR(library_.StatusOf(
@@ -199,7 +202,7 @@ class CusparseKernel final : public AggregateKernel {
   bool whole_graph_only() const override { return true; }
   // Copies of the source and of the result.
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
-    return static_cast<size_t>((problem.cols + problem.rows) * StrideFor(problem.width)) * sizeof(float);
+    return static_cast<size_t>((problem.cols + problem.rows) * PackedStride(problem.width)) * sizeof(float);
   }
 
   Status Run(DeviceContext& context, const AggregateArgs& args, void* scratch) const override {
@@ -207,7 +210,7 @@ class CusparseKernel final : public AggregateKernel {
     VICINAL_RETURN_IF_ERROR(cuda.Prepare());
     if (args.dst.rows == 0 || args.dst.cols == 0) return OkStatus();
     const LaunchTarget& target = cuda.target();
-    const int64_t stride = StrideFor(args.dst.cols);
+    const int64_t stride = PackedStride(args.dst.cols);
     float* const copies = static_cast<float*>(scratch);
     ConstMatrixView src = args.src;
     if (args.src_scale != nullptr || !InPacks(src)) {

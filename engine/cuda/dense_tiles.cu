@@ -22,10 +22,12 @@
 
 #include <cmath>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/balanced_rows.h"
 #include "engine/cuda/bulk_copy.cuh"
 #include "engine/cuda/dense_tiles.h"
 #include "engine/cuda/finish_rows.h"
+#include "engine/cuda/mask_pair.cuh"
 #include "engine/cuda/row_load.cuh"
 #include "engine/cuda/wgmma.cuh"
 
@@ -48,7 +50,7 @@ struct TermImage {
   static constexpr int kTerms = kTerms_, kColumns = kColumns_, kWidth = kTerms * kColumns;
   static constexpr int kBlocks = (kWidth + kBlockColumns - 1) / kBlockColumns;
   static constexpr int kBytes = kBlocks * kBlockBytes;
-  static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + 1024;
+  static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + kBoxAlignment;
 };
 
 // A thread per source and 8 columns of a tile of columns: 16 bytes of each term. Where sources have factors, it stores
@@ -116,8 +118,7 @@ struct Stages {
   uint32_t barriers;
 
   __device__ explicit Stages(char* shared)
-      // Rounded by an offset: of a rounded pointer the compiler would not know that it is of shared memory.
-      : images(shared + (1024 - SharedAddress(shared) % 1024) % 1024),
+      : images(FirstBox(shared)),
         masks(images + kStages * Image::kBytes),
         barriers(SharedAddress(masks + kStages * kMaskBytes)) {}
   __device__ uint32_t full(int stage) const { return barriers + stage * 16; }
@@ -137,9 +138,6 @@ __device__ inline void CopyTiles(const TileParams& params, const TilePiece& piec
              stages.full(stage));
   }
 }
-
-// The two lowest bits as a pair of bfloat16, 0 or 1 each.
-__device__ inline uint32_t PairOfBits(uint32_t bits) { return ((bits & 1u) | (bits & 2u) << 15) * 0x3f80u; }
 
 template <class Image>
 __device__ inline void MultiplyTiles(const TileParams& params, const TilePiece& piece, const Stages<Image>& stages) {
@@ -206,8 +204,6 @@ __global__ void __launch_bounds__(kThreads, 1) SumTiles(const __grid_constant__ 
     CopyTiles(params, piece, stages);
   }
 }
-
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 int ColumnsFor(const AggregateProblem& problem) {
   if (problem.width > 32) return 64;

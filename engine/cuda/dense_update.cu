@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/dense_update.h"
 #include "engine/cuda/dense_update_few_inputs.cuh"
 #include "engine/cuda/dense_update_rounds.h"
 #include "engine/cuda/dense_update_staged.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -25,8 +27,12 @@ using Shallow = DenseTile<8, 8, 4, 4, 2, 16>;  // 128 x 64: where deep panels wo
 using Small = DenseTile<4, 4, 2, 4, 5, 32>;    // 32 x 64: where the others are too few to go round
 using Middle = DenseTile<4, 4, 4, 4, 5, 32>;   // 64 x 32
 using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;   // 64 x 16
-// Up to so many inputs, and columns, a thread per element reads its row often enough from the nearest cache.
-constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16;
+// Up to so many inputs, columns, and products in all, a thread per element takes less time than tiles, which there are
+// few of. Measured on an H200: 3.1 us in place of 3.9 for 2,708 rows of 16 inputs with 7 columns, 4.8 in place of 5.8
+// for 19,717, but 14.5 in place of 5.8 for 30,000 of 32 with 16, and 142 in place of 30 for 410,236. Of half as many
+// inputs and columns three quarters of a tile are zeros, so it is then as fast however many rows there are: 47 us in
+// place of 53 for 410,236 of 16 inputs with 7 columns, 264 in place of 257 for 2,449,029 with 8.
+constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16, kFewProducts = int64_t{1} << 22;
 // From so many inputs on, and up to so many rows (times tiles across) per multiprocessor, it pays to split: a block of
 // tiles takes the time of all its inputs however few the blocks are. Measured on an H200, with 16 columns: 8 % faster
 // for 19,717 rows of 500 inputs, as fast for 13,752 of 767, 22 % slower for 40,000 of 602. With more columns: 2,708
@@ -53,13 +59,6 @@ int64_t Tiles(const MatrixView& dst) {
   return (dst.rows + T::kRows - 1) / T::kRows * Across<T>(dst);
 }
 
-// Floats that can be read from a row at once.
-int Alignment(const ConstMatrixView& rows) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(rows.data);
-  if (address % 16 == 0 && rows.stride % 4 == 0) return 4;
-  return address % 8 == 0 && rows.stride % 2 == 0 ? 2 : 1;
-}
-
 template <class T, int kVec>
 cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target) {
   const auto kernel = &DenseTiles<T, kVec>;
@@ -73,7 +72,7 @@ cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target)
 
 template <class T>
 cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
-  switch (Alignment(params.src)) {
+  switch (PackWidth(params.src)) {
     case 4:
       return LaunchTilesOf<T, 4>(params, target);
     case 2:
@@ -92,7 +91,7 @@ struct Staged {
     constexpr int64_t kQuarters = 4;
     const int warps = T::Warps(params.in_width);
     const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
-    const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / T::Shared(warps));
+    const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / T::Shared(warps));
     const int64_t waves = (blocks + resident - 1) / resident;
     return waves * ((resident * warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
   }
@@ -113,17 +112,19 @@ template <int kCols>
 cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& target) {
   constexpr int64_t kRows = 128 / kCols;
   const unsigned blocks = static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows);
-  const auto kernel = Alignment(params.src) == 4 ? &DenseFewInputs<kCols, 4> : &DenseFewInputs<kCols, 1>;
-  return LaunchOverlapping(target.overlap, kernel, dim3(blocks), 128, target.stream, params);
+  return LaunchOverlapping(target.overlap, &DenseFewInputs<kCols>, dim3(blocks), 128, target.stream, params);
 }
 
 bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
-  return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && Alignment(params.src) == 4;
+  return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && InPacks(params.src);
 }
 
 cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) {
   if (params.in_width <= kFewInputs) {
-    return params.dst.cols <= 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
+    const int64_t cols = params.dst.cols <= 8 ? 8 : 16;
+    const bool half = params.in_width <= kFewInputs / 2 && cols == kFewInputsColumns / 2;
+    if (!half && params.dst.rows * params.in_width * cols > kFewProducts) return LaunchTiles<Narrow>(params, target);
+    return cols == 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
   }
   if (!CanBeStaged(params, kStagedNarrowRows * target.multiprocessors)) return LaunchTiles<Narrow>(params, target);
   if (params.in_width > kOneRoundInputs) return LaunchDenseRounds(params, target);
@@ -159,7 +160,7 @@ cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& t
                            args.problem.in_width,
                            args.dst,
                            epilogue,
-                           std::min(Alignment(args.dst), Alignment(epilogue.addend)) == 4,
+                           InPacks(args.dst) && InPacks(epilogue.addend),
                            activation != ActivationKind::kNone && activation != ActivationKind::kRelu,
                            epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.addend.empty()};
   return args.dst.cols <= kFewInputsColumns ? LaunchNarrow(params, target) : LaunchWide(params, target);

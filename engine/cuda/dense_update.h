@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/launch.h"
 #include "engine/kernels/operations.h"
 
@@ -15,13 +16,10 @@ namespace vicinal::cuda {
 // Inputs added up before they go to the total: part of what defines the bits of a result.
 inline constexpr int kFoldInputs = 64;
 
-// W [H, F] is packed as its transpose [F, H], rows padded with zeros to a multiple of 4 floats: aligned 16-byte loads
-// along the outputs.
-inline int64_t PackedStride(int64_t out_width) { return (out_width + 3) / 4 * 4; }
-
-// For dense_update rows of zeros make the last fold whole: no load of a weight needs to ask whether it is there.
+// W [H, F] is packed as its transpose [F, H], rows padded with zeros to PackedStride(H): aligned 16-byte loads along
+// the outputs. Rows of zeros make the last fold whole: no load of a weight needs to ask whether it is there.
 inline int64_t DensePackedFloats(int64_t out_width, int64_t in_width) {
-  return PackedStride(out_width) * ((in_width + kFoldInputs - 1) / kFoldInputs * kFoldInputs);
+  return PackedStride(out_width) * RoundUp(in_width, kFoldInputs);
 }
 
 cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& target);

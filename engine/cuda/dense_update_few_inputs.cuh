@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for few inputs and few columns: a thread per element, with nothing in between.
+// The kernel of dense_update for few inputs, few columns and not many rows: a thread per element, with nothing in
+// between.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_FEW_INPUTS_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_UPDATE_FEW_INPUTS_CUH_
 
@@ -9,9 +10,8 @@
 
 namespace vicinal::cuda {
 
-// kCols lanes side by side make a row, of which each reads kVec inputs at once. REQUIRES: in_width <= kFoldInputs, one
-// fold.
-template <int kCols, int kVec>
+// kCols lanes side by side make a row. REQUIRES: in_width <= kFoldInputs, one fold.
+template <int kCols>
 __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ DenseParams params) {
   LetNextBegin();
   constexpr int kAhead = 16;
@@ -35,13 +35,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
     if (k > 0) load_weights(k);
     float a[kAhead];
 #pragma unroll
-    for (int i = 0; i < kAhead; i += kVec) {
-      // Rows are padded to whole packs; what lies there is not multiplied.
-      Pack<kVec> x = Pack<kVec>::Filled(0.0f);
-      if (k + i < count) x = LoadPlain<kVec>(src + k + i);
-#pragma unroll
-      for (int v = 0; v < kVec; ++v) a[i + v] = k + i + v < count ? x.v[v] : 0.0f;
-    }
+    for (int i = 0; i < kAhead; ++i) a[i] = k + i < count ? src[k + i] : 0.0f;
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
   }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the lanes of a warp stand, and how they multiply, in the kernels of dense_update that share out a row's folds
-// among warps (dense_update_staged.cuh, dense_update_rounds.cuh).
+// Where the lanes of a warp stand, how they multiply, and how sums are stored, in the kernels of dense_update that
+// share out a row's folds among warps (dense_update_staged.cuh, dense_update_rounds.cuh).
 #ifndef VICINAL_ENGINE_CUDA_DENSE_UPDATE_FOLDS_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_UPDATE_FOLDS_CUH_
 
+#include <cstdint>
+
+#include "engine/cuda/dense_update_tiles.cuh"
+#include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/pack.cuh"
 
 namespace vicinal::cuda {
@@ -33,6 +37,25 @@ __device__ inline void MultiplyFourInputs(const Pack<4> (&rows)[T::kThreadRows],
         for (int j = 0; j < 4; ++j) sum[i][p][j] = fmaf(rows[i].v[s], w.v[j], sum[i][p][j]);
       }
     }
+  }
+}
+
+// Epilogue and store of kVec neighbouring columns of a row, of those that are there.
+template <int kVec>
+__device__ inline void StoreSums(const DenseParams& params, int64_t row, int64_t col, const Pack<kVec>& sums) {
+  if (row >= params.dst.rows || col >= params.dst.cols) return;
+  if (!params.light || params.rare_activation) {
+    StoreRarely<kVec>(&params, row, col, sums);
+    return;
+  }
+  float* const dst = params.dst.data + row * params.dst.stride + col;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (col + v >= params.dst.cols) break;
+    float x = sums.v[v];
+    if (params.epilogue.bias != nullptr) x += __ldg(params.epilogue.bias + col + v);
+    if (params.epilogue.activation.kind == ActivationKind::kRelu) x = Rectified(x);
+    dst[v] = x;
   }
 }
 

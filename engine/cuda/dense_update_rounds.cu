@@ -5,6 +5,7 @@
 
 #include "engine/cuda/dense_update_rounds.cuh"
 #include "engine/cuda/dense_update_rounds.h"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/tensor_map.h"
 
 namespace vicinal::cuda {
@@ -22,7 +23,7 @@ struct InRounds {
     constexpr int64_t kMultiply = 16 * T::kThreadRows * T::kPacks, kLoad = T::kThreadRows + 4 * T::kPacks, kRest = 6;
     const DenseRounds<T> folds(params.in_width);
     const int64_t blocks = (TilesDown(params) * Across(params) + target.multiprocessors - 1) / target.multiprocessors;
-    const int64_t resident = std::min<int64_t>(blocks, T::kMaxShared / folds.Shared());
+    const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / folds.Shared());
     const int64_t waves = (blocks + resident - 1) / resident;
     const int64_t warps = folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters);
     const int64_t bytes = resident * params.in_width * (T::kRows + T::kCols) * 4;

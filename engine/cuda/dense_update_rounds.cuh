@@ -24,41 +24,47 @@
 #include "engine/cuda/bulk_copy.cuh"
 #include "engine/cuda/dense_update_folds.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
+
+// Panels in a warp's ring.
+inline constexpr int kRingStages = 2;
 
 // A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
 // across, 4 down, and two folds. Panels are kDepth inputs deep, 16 or 32.
 template <int kThreadRows_, int kPacks_, int kDepth_, int kMaxWarps_>
 struct RoundsTile {
   static constexpr int kThreadRows = kThreadRows_, kPacks = kPacks_, kDepth = kDepth_, kMaxWarps = kMaxWarps_;
-  static constexpr int kRowLanes = 4, kFoldLanes = 2, kStages = 2, kPanels = kFoldInputs / kDepth;
+  static constexpr int kRowLanes = 4, kFoldLanes = 2, kPanels = kFoldInputs / kDepth;
   static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16 * kPacks, kElements = kRows * kCols;
   // Bytes of shared memory. 8 rows of a box make a whole pattern of the swizzle, at whose multiples boxes begin.
   static constexpr int kRowBytes = kDepth * 4, kPattern = 8 * kRowBytes;
   static constexpr int kRowsBox = (kRows * kRowBytes + kPattern - 1) / kPattern * kPattern;
   static constexpr int kWeightsBox = kDepth * kCols * 4;
-  static constexpr int kStage = kFoldLanes * (kRowsBox + kWeightsBox), kRing = kStages * kStage;
+  static constexpr int kStage = kFoldLanes * (kRowsBox + kWeightsBox), kRing = kRingStages * kStage;
   static constexpr int kArriving = kFoldLanes * (kRows * kRowBytes + kWeightsBox);
   static constexpr int kSums = kFoldLanes * kElements * 4;
   // Weights of 2^kLineShift inputs make a line as long as boxes may be, 256 elements.
   static constexpr int kLineShift = kPacks == 1 ? 4 : 3;
-  static constexpr int kBarriers = 1024, kMaxShared = 227 * 1024;
-  static_assert(kCols << kLineShift == 256 && kSums <= kRing && (kMaxWarps * kStages + 2) * 8 <= kBarriers &&
-                kPattern <= 1024);
+  static constexpr int kBarriers = (kMaxWarps * kRingStages + 2) * 8;
+  static_assert(kCols << kLineShift == 256 && kSums <= kRing && kPattern <= kBoxAlignment);
 
   // In a product of one round a warp's sums lie where its ring was.
-  static constexpr int Shared(int warps, bool one_round) {
-    return kBarriers + warps * (kRing + (one_round ? 0 : kSums));
+  __host__ __device__ static constexpr int RingsAndSums(int warps, bool one_round) {
+    return warps * (kRing + (one_round ? 0 : kSums));
   }
+  // Boxes begin where they may. What that leaves of kBoxAlignment bytes, before them or behind, the barriers have.
+  static constexpr int Shared(int warps, bool one_round) { return kBoxAlignment + RingsAndSums(warps, one_round); }
+  static_assert(2 * kBarriers <= kBoxAlignment);
   // Of several rounds: as many for each quarter of the multiprocessor.
   static constexpr int MaxWarpsOfRounds() {
     int warps = kMaxWarps / 4 * 4;
-    while (Shared(warps, false) > kMaxShared) warps -= 4;
+    while (Shared(warps, false) > kMaxSharedBytes) warps -= 4;
     return warps;
   }
   // In rounds a thread adds the sums of 4 elements at most.
-  static_assert(Shared(kMaxWarps, true) <= kMaxShared && MaxWarpsOfRounds() >= 8 && kElements <= 8 * 32 * 4);
+  static_assert(Shared(kMaxWarps, true) <= kMaxSharedBytes && MaxWarpsOfRounds() >= 8 && kElements <= 8 * 32 * 4);
 };
 
 // How the folds of a product are shared out: `warps` warps work on two each at a time.
@@ -76,6 +82,18 @@ struct DenseRounds {
   }
 
   __host__ int Shared() const { return T::Shared(warps, rounds == 1); }
+};
+
+// A block's shared memory: rings of boxes, behind them the sums of a round where there are several, and barriers.
+template <class T>
+struct RoundsShared {
+  char* rings;
+  uint32_t barriers;
+
+  __device__ RoundsShared(char* shared, int warps, bool one_round) : rings(FirstBox(shared)) {
+    const bool before = rings - shared >= T::kBarriers;
+    barriers = SharedAddress(before ? shared : rings + T::RingsAndSums(warps, one_round));
+  }
 };
 
 struct DenseMaps {
@@ -98,9 +116,9 @@ struct RoundsCopies {
 
   // By one lane, as Start().
   __device__ void Begin() const {
-    for (int stage = 0; stage < T::kStages; ++stage) InitBarrier(arrived + stage * 8, 1);
+    for (int stage = 0; stage < kRingStages; ++stage) InitBarrier(arrived + stage * 8, 1);
     FenceBarrierInit();
-    for (int stage = 0; stage < T::kStages; ++stage) Start(stage, stage);
+    for (int stage = 0; stage < kRingStages; ++stage) Start(stage, stage);
   }
 
   // By one lane. Zeros beyond the last input, row, column and fold; nothing where there is no panel.
@@ -186,24 +204,6 @@ struct RoundSums {
   }
 };
 
-// Epilogue and store of 4 columns of a row.
-__device__ inline void StoreFour(const DenseParams& params, int64_t row, int64_t col, Pack<4> total) {
-  if (row >= params.dst.rows || col >= params.dst.cols) return;
-  if (!params.light || params.rare_activation) {
-    StoreRarely(&params, row, col, total);
-    return;
-  }
-  float* const dst = params.dst.data + row * params.dst.stride + col;
-#pragma unroll
-  for (int v = 0; v < 4; ++v) {
-    if (col + v >= params.dst.cols) break;
-    float x = total.v[v];
-    if (params.epilogue.bias != nullptr) x += __ldg(params.epilogue.bias + col + v);
-    if (params.epilogue.activation.kind == ActivationKind::kRelu) x = x < 0.0f ? 0.0f : x;
-    dst[v] = x;
-  }
-}
-
 // Adds the last round's sums to this thread's total, and stores. In a product of one round there is no total yet, and a
 // thread may have several packs.
 template <class T>
@@ -219,7 +219,7 @@ __device__ inline void FinishRounds(const DenseParams& params, int64_t row0, int
   for (int e = first; e < T::kElements; e += static_cast<int>(blockDim.x) * 4) {
     if (e != first) total = Pack<4>::Filled(0.0f);  // of the one round there is
     sums.AddTo(&total, e);
-    StoreFour(params, row0 + e / T::kCols, col0 + e % T::kCols, total);
+    StoreSums<4>(params, row0 + e / T::kCols, col0 + e % T::kCols, total);
   }
 }
 
@@ -229,12 +229,13 @@ template <class T>
 __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
     DenseInRounds(const __grid_constant__ DenseMaps maps, const __grid_constant__ DenseParams params, int rounds) {
   LetNextBegin();
-  extern __shared__ __align__(1024) unsigned char boxes[];
+  extern __shared__ __align__(16) char raw[];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int64_t row0 = int64_t{blockIdx.y} * T::kRows, col0 = int64_t{blockIdx.x} * T::kCols;
-  const char* const ring = reinterpret_cast<const char*>(boxes) + T::kBarriers + warp * T::kRing;
-  const uint32_t barriers = SharedAddress(boxes), arrived = barriers + (2 + warp * T::kStages) * 8;
+  const RoundsShared<T> shared(raw, warps, rounds == 1);
+  const char* const ring = shared.rings + warp * T::kRing;
+  const uint32_t barriers = shared.barriers, arrived = barriers + (2 + warp * kRingStages) * 8;
   const RoundsCopies<T> copies{maps,
                                static_cast<int>(row0),
                                static_cast<int>(col0),
@@ -245,8 +246,8 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
                                SharedAddress(ring),
                                arrived};
   const int ring_bytes = rounds == 1 ? 0 : warps * T::kRing;
-  const RoundSums<T> sums{reinterpret_cast<float*>(boxes + T::kBarriers + ring_bytes),
-                          (rounds == 1 ? T::kRing : T::kSums) / 4, warps, barriers, barriers + 8};
+  const RoundSums<T> sums{reinterpret_cast<float*>(shared.rings + ring_bytes), (rounds == 1 ? T::kRing : T::kSums) / 4,
+                          warps, barriers, barriers + 8};
   if (thread == 0) sums.InitBarriers();
   if (lane == 0) copies.Begin();
   __syncthreads();
@@ -265,8 +266,8 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
         MultiplyBoxes<T>(ring + stage * T::kStage, my, sum);
       }
       __syncwarp();  // all have read what is overwritten now
-      if (lane == 0) copies.Start(panel + T::kStages, stage);
-      if (++stage == T::kStages) stage = 0, phase ^= 1;
+      if (lane == 0) copies.Start(panel + kRingStages, stage);
+      if (++stage == kRingStages) stage = 0, phase ^= 1;
       if (i > 0 || round == 0) continue;
       AwaitPhase(sums.stored, (round - 1) % 2);
       if (element < T::kElements) sums.AddTo(&total, element);

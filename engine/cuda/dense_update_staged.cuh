@@ -17,8 +17,10 @@
 
 #include <cstdint>
 
+#include "engine/cuda/async_copy.cuh"
 #include "engine/cuda/dense_update_folds.cuh"
 #include "engine/cuda/dense_update_tiles.cuh"
+#include "engine/cuda/hardware.h"
 
 namespace vicinal::cuda {
 
@@ -34,11 +36,11 @@ struct StagedTile {
   static constexpr int kWeights = kDepth * kCols;                          // floats of a fold
   static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;  // floats
   static constexpr int kRing = kStages * kStage, kSums = kFoldLanes * kElements;
-  static constexpr int kMaxWarps = 12, kMaxShared = 227 * 1024, kMaxFolds = kMaxWarps * kFoldLanes;
+  static constexpr int kMaxWarps = 12, kMaxFolds = kMaxWarps * kFoldLanes;
 
   // Bytes of shared memory. A warp's sums lie where its ring was.
   static constexpr int Shared(int warps) { return warps * kRing * static_cast<int>(sizeof(float)); }
-  static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxShared);
+  static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxSharedBytes);
 
   // An even number.
   static constexpr int Warps(int64_t in_width) {
@@ -123,11 +125,6 @@ __device__ inline void MultiplyStaged(const float* rows, int row, const float* w
   }
 }
 
-// Epilogue and store where the epilogue is more than a bias and a ReLU. Not inlined: exponentials are code to fetch.
-__device__ __noinline__ inline void StoreElementRarely(const DenseParams* params, int64_t row, int64_t col, float x) {
-  params->dst.data[row * params->dst.stride + col] = ApplyEpilogue(params->epilogue, x, row, col);
-}
-
 // Adds the sums of all folds in order, those of two warps at a time, then epilogue and store. Sums of folds that are
 // not there are zeros.
 template <class T>
@@ -144,15 +141,7 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_
         total += sums[g / T::kFoldLanes * T::kRing + g % T::kFoldLanes * T::kElements];
       }
     }
-    const int64_t row = row0 + e / T::kCols, col = col0 + e % T::kCols;
-    if (row >= params.dst.rows || col >= params.dst.cols) continue;
-    if (!params.light || params.rare_activation) {
-      StoreElementRarely(&params, row, col, total);
-      continue;
-    }
-    if (params.epilogue.bias != nullptr) total += __ldg(params.epilogue.bias + col);
-    if (params.epilogue.activation.kind == ActivationKind::kRelu) total = total < 0.0f ? 0.0f : total;
-    params.dst.data[row * params.dst.stride + col] = total;
+    StoreSums<1>(params, row0 + e / T::kCols, col0 + e % T::kCols, {total});
   }
 }
 

@@ -33,16 +33,21 @@ struct DenseParams {
   bool light;            // the epilogue has neither factors nor an addend
 };
 
-// Four neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times.
-__device__ __noinline__ inline void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<4> x) {
+// kVec neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times, and
+// exponentials are code to fetch.
+template <int kVec>
+__device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
   if (row >= params->dst.rows) return;
-  x = WithEpilogue<4>(params->epilogue, row, col, params->dst.cols - 1, x);
+  x = WithEpilogue<kVec>(params->epilogue, row, col, params->dst.cols - 1, x);
   float* dst = params->dst.data + row * params->dst.stride + col;
 #pragma unroll
-  for (int v = 0; v < 4; ++v) {
+  for (int v = 0; v < kVec; ++v) {
     if (col + v < params->dst.cols) dst[v] = x.v[v];
   }
 }
+
+// Inputs of a row that a thread reads at once.
+inline constexpr int kRowStep = 4;
 
 // A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
 // kWarps warps one below the other. kBlocks: blocks that a multiprocessor should hold. kDepth: inputs per panel; deep
@@ -56,7 +61,6 @@ struct DenseTile {
   static constexpr int kRows = kWarpRows * kWarps, kCols = kColLanes * kThreadCols;
   static constexpr int kDepth = kDepth_;
   static constexpr int kStages = 3;  // panels in shared memory
-  static constexpr int kStep = 4;    // inputs of a row that a thread reads at once
   static constexpr int kPitch = kDepth + 4;
   // Rows of a thread that are stored side by side, and where packs of 4 columns are not whole: as many as registers are
   // there for. More would make the multiplications slower, which have theirs chosen by what is left.
@@ -128,12 +132,12 @@ template <class T>
 __device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row, int my_col,
                                      float (&sum)[T::kThreadRows][T::kThreadCols]) {
 #pragma unroll
-  for (int k = 0; k < T::kDepth; k += T::kStep) {
-    Pack<T::kStep> a[T::kThreadRows];
+  for (int k = 0; k < T::kDepth; k += kRowStep) {
+    Pack<kRowStep> a[T::kThreadRows];
 #pragma unroll
-    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<T::kStep>(&panel.rows[my_row + i * T::kRowLanes][k]);
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<kRowStep>(&panel.rows[my_row + i * T::kRowLanes][k]);
 #pragma unroll
-    for (int s = 0; s < T::kStep; ++s) {
+    for (int s = 0; s < kRowStep; ++s) {
       Pack<4> b[T::kThreadCols / 4];
 #pragma unroll
       for (int j = 0; j < T::kThreadCols / 4; ++j) {
@@ -208,7 +212,7 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
     }
     if (epilogue.activation.kind == ActivationKind::kRelu) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+      for (int v = 0; v < 4; ++v) x.v[v] = Rectified(x.v[v]);
     }
     float* dst = params.dst.data + row * params.dst.stride + col;
     if constexpr (kWhole) {
@@ -234,8 +238,8 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
     if (params.rare_activation) {
 #pragma unroll
       for (int i = 0; i < T::kThreadRows; ++i) {
-        StoreRarely(&params, row0 + i * T::kRowLanes, col,
-                    {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
+        StoreRarely<4>(&params, row0 + i * T::kRowLanes, col,
+                       {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
       }
     } else if (params.vector_store && col + 4 <= params.dst.cols) {
 #pragma unroll

@@ -15,12 +15,15 @@
 
 namespace vicinal::cuda {
 
+// A NaN stays one.
+__device__ inline float Rectified(float x) { return x < 0.0f ? 0.0f : x; }
+
 __device__ inline float Activate(const Activation& activation, float x) {
   switch (activation.kind) {
     case ActivationKind::kNone:
       return x;
     case ActivationKind::kRelu:
-      return x < 0.0f ? 0.0f : x;
+      return Rectified(x);
     case ActivationKind::kElu:
       return x < 0.0f ? activation.slope * expm1f(x) : x;
     case ActivationKind::kLeakyRelu:
@@ -59,9 +62,14 @@ __device__ inline EpilogueTerms TermsOf(const Epilogue& epilogue, int64_t row, i
           epilogue.addend.data != nullptr ? epilogue.addend.data[row * epilogue.addend.stride + col] : 0.0f};
 }
 
+// The epilogue up to the bias.
+__device__ inline float WithFactor(float factor, float bias, float result) {
+  return __fadd_rn(__fmul_rn(result, factor), bias);
+}
+
 // The epilogue, but for its activation.
 __device__ inline float WithTerms(const Epilogue& epilogue, const EpilogueTerms& terms, float result) {
-  result = __fadd_rn(__fmul_rn(result, terms.factor), terms.bias);
+  result = WithFactor(terms.factor, terms.bias, result);
   return epilogue.addend.data != nullptr ? fmaf(epilogue.addend_scale, terms.addend, result) : result;
 }
 
@@ -98,14 +106,15 @@ __device__ inline void ActivateRarely(const Activation& activation, float (&x)[k
 // The epilogue of kVec neighbouring columns from `col` on; of those behind `last` nothing may be read, nor is made.
 template <int kVec>
 __device__ inline Pack<kVec> WithEpilogue(const Epilogue& epilogue, int64_t row, int64_t col, int64_t last,
-                                          Pack<kVec> x) {
+                                          const Pack<kVec>& result) {
   EpilogueTerms terms[kVec];
 #pragma unroll
   for (int v = 0; v < kVec; ++v) terms[v] = TermsOf(epilogue, row, min(col + v, last));
+  Pack<kVec> x;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    x.v[v] = WithTerms(epilogue, terms[v], x.v[v]);
-    if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = x.v[v] < 0.0f ? 0.0f : x.v[v];
+    x.v[v] = WithTerms(epilogue, terms[v], result.v[v]);
+    if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = Rectified(x.v[v]);
   }
   ActivateRarely(epilogue.activation, x.v);
   return x;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost: each matrix read once and written once.
 #include "engine/cuda/alignment.h"
-#include "engine/cuda/dense_update.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/larger.cuh"

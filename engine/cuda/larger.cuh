@@ -20,7 +20,11 @@ __device__ inline float LargerOf(float a, float b) {
 }
 __device__ inline double LargerOf(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 
-__device__ inline float SumOrLarger(bool larger, float a, float b) { return larger ? LargerOf(a, b) : a + b; }
+// Both are made and one is taken: to choose first would be a branch, for the compiler does not look into the maximum.
+__device__ inline float SumOrLarger(bool larger, float a, float b) {
+  const float sum = a + b, largest = LargerOf(a, b);
+  return larger ? largest : sum;
+}
 
 }  // namespace vicinal::cuda
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/launch.h"
 #include "engine/cuda/row_pieces.h"
 #include "engine/kernels/operations.h"
@@ -43,9 +44,9 @@ struct EdgeTile {
     return ((edges + 4) * (first_floats + second_floats) + 2 * out_width) * static_cast<int64_t>(sizeof(float));
   }
 };
-inline constexpr int kLargeEdgeTile = 64, kSmallEdgeTile = 16;                // edges
-inline constexpr int64_t kLargeTileBytes = 110 << 10;                         // two blocks to a multiprocessor
-inline constexpr int64_t kSmallTileBytes = (227 << 10) - (int64_t{1} << 10);  // less what is not dynamic
+inline constexpr int kLargeEdgeTile = 64, kSmallEdgeTile = 16;                    // edges
+inline constexpr int64_t kLargeTileBytes = 110 << 10;                             // two blocks to a multiprocessor
+inline constexpr int64_t kSmallTileBytes = kMaxSharedBytes - (int64_t{1} << 10);  // less what is not dynamic
 
 // What an aggregation has beside a message's reduce; nothing by default.
 struct MessageRowsPart {

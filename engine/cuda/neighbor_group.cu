@@ -55,8 +55,8 @@ __device__ inline int64_t DegreeOf(const GroupParams& params, int64_t row) {
 }
 
 template <int kVec, int kPacks, bool kExtreme>
-__device__ inline void StoreRow(const GroupParams& params, int64_t row, int64_t first, int step,
-                                const GroupSums<kVec, kPacks>& sums) {
+__device__ inline void FinishRow(const GroupParams& params, int64_t row, int64_t first, int step,
+                                 const GroupSums<kVec, kPacks>& sums) {
   const int64_t edges = DegreeOf(params, row);
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
@@ -113,7 +113,7 @@ __global__ void NeighborGroupKernel(const __grid_constant__ GroupParams params) 
   }
   const int64_t* row_ptr = params.adjacency.row_ptr + group.row;
   if (group.begin == __ldg(row_ptr) && end == __ldg(row_ptr + 1)) {
-    StoreRow<kVec, kPacks, kExtreme>(params, group.row, first, step, sums);
+    FinishRow<kVec, kPacks, kExtreme>(params, group.row, first, step, sums);
     return;
   }
   float* partial = params.partials + (2 * int64_t{blockIdx.x} + (address == 0 ? 0 : 1)) * params.partial_stride;

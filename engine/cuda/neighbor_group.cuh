@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/neighbor_group.h"
@@ -113,18 +114,6 @@ __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& 
 
 // --- launches ---
 
-// How many floats a lane loads at once.
-inline int GroupPackWidth(const ConstMatrixView& src) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(src.data);
-  if (address % 16 == 0 && src.stride % 4 == 0) return 4;
-  if (address % 8 == 0 && src.stride % 2 == 0) return 2;
-  return 1;
-}
-
-inline bool GroupsStorePacks(const MatrixView& dst, int vec) {
-  return reinterpret_cast<uintptr_t>(dst.data) % (4 * vec) == 0 && dst.stride % vec == 0 && dst.cols % vec == 0;
-}
-
 inline int64_t GroupBlocks(int64_t groups, const NeighborGroupConfig& config) {
   return (groups + config.groups_per_block() - 1) / config.groups_per_block();
 }
@@ -156,7 +145,7 @@ void LaunchGroupsIn(const GroupParams& params, const NeighborGroupConfig& config
 // Calls launch.Run<floats a lane loads at once, how often, weighted>(params, grid) as the arguments need it.
 template <class Launch>
 void LaunchGroups(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
-  const int vec = GroupPackWidth(params.src);
+  const int vec = PackWidth(params.src);
   if (vec == 4) return LaunchGroupsIn<4>(params, config, launch);
   if (vec == 2) return LaunchGroupsIn<2>(params, config, launch);
   LaunchGroupsIn<1>(params, config, launch);
@@ -177,7 +166,8 @@ inline GroupParams MakeGroupParams(const AggregateArgs& args, const NeighborGrou
   params.workers = config.workers;
   params.partials = static_cast<float*>(scratch);
   params.partial_stride = args.dst.cols;
-  params.vector_store = GroupsStorePacks(args.dst, GroupPackWidth(args.src));
+  const int vec = PackWidth(args.src);
+  params.vector_store = InPacks(args.dst, vec) && args.dst.cols % vec == 0;
   return params;
 }
 

@@ -19,6 +19,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
+#include "engine/cuda/async_copy.cuh"
+#include "engine/cuda/mask_pair.cuh"
 #include "engine/cuda/partition_dual.h"
 
 namespace vicinal::cuda {
@@ -76,18 +79,6 @@ __global__ void __launch_bounds__(kThreads) SplitSource(const __grid_constant__ 
 
 // --- full mode ---
 
-// 16 bytes from global to shared memory; zeros where there is nothing to read.
-__device__ inline void CopyAsync(void* shared, const void* global, bool inside) {
-  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  const int bytes = inside ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");
-}
-__device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kLeft>
-__device__ inline void AwaitCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
-
 // Four 8 x 8 matrices of 16-bit numbers, transposed: two fragments of B.
 __device__ inline void LoadTransposed(const uint16_t* shared, uint32_t (&b)[4]) {
   const uint32_t from = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -105,16 +96,13 @@ __device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two neighbouring bits as two bfloat16 numbers.
-__device__ inline uint32_t Expanded(uint32_t bits) { return ((bits & 1) | (bits & 2) << 15) * 0x3F80u; }
-
 // This lane's part of the 16 x 16 fragment A at columns [16 * step, 16 * step + 16) of the masks of rows g and g + 8.
 __device__ inline void ExpandMask(uint64_t upper, uint64_t lower, int step, uint32_t (&a)[4]) {
   const int shift = 16 * step + 2 * (threadIdx.x % 4);
-  a[0] = Expanded(static_cast<uint32_t>(upper >> shift));
-  a[1] = Expanded(static_cast<uint32_t>(lower >> shift));
-  a[2] = Expanded(static_cast<uint32_t>(upper >> (shift + 8)));
-  a[3] = Expanded(static_cast<uint32_t>(lower >> (shift + 8)));
+  a[0] = PairOfBits(static_cast<uint32_t>(upper >> shift));
+  a[1] = PairOfBits(static_cast<uint32_t>(lower >> shift));
+  a[2] = PairOfBits(static_cast<uint32_t>(upper >> (shift + 8)));
+  a[3] = PairOfBits(static_cast<uint32_t>(lower >> (shift + 8)));
 }
 
 // kGroups groups of 8 columns of the features.
@@ -131,7 +119,7 @@ struct Stage {
       const int group = piece % kGroups, row = piece / kGroups % kTileColumns, t = piece / kGroups / kTileColumns;
       const bool inside = source + row < params.src.rows;
       const int64_t at = (t * params.src.rows + (inside ? source + row : 0)) * params.stride + column + 8 * group;
-      CopyAsync(&term[t][row][8 * group], params.terms + at, inside);
+      CopyAsync<16>(&term[t][row][8 * group], params.terms + at, inside ? 16 : 0);
     }
   }
 };
@@ -236,7 +224,7 @@ __global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ 
 
 // Columns of the features that a thread block takes, and that rows of scratch are padded to.
 int ColumnsFor(int64_t width) { return width <= 16 ? 16 : width <= 32 ? 32 : 64; }
-int64_t StrideFor(int64_t width) { return (width + ColumnsFor(width) - 1) / ColumnsFor(width) * ColumnsFor(width); }
+int64_t StrideFor(int64_t width) { return RoundUp(width, ColumnsFor(width)); }
 
 template <int kGroups>
 cudaError_t LaunchFullMode(const Params& params, cudaStream_t stream) {

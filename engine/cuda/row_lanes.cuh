@@ -8,16 +8,15 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_finish.cuh"
 #include "engine/cuda/row_load.cuh"
 
 namespace vicinal::cuda {
 
-inline constexpr int kWarpLanes = 32;
 inline constexpr int kBlockThreads = 128;
 inline constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
-inline constexpr unsigned kWholeWarp = ~0u;
 
 // How messages are made and put together.
 struct PlainSum {
@@ -244,7 +243,7 @@ __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>&
   }
   if (params.epilogue.activation.kind == ActivationKind::kRelu) {
 #pragma unroll
-    for (int i = 0; i < Layout::kVec; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+    for (int i = 0; i < Layout::kVec; ++i) x[i] = Rectified(x[i]);
   }
 }
 

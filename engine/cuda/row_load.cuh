@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "engine/base/vocabulary.h"
+#include "engine/cuda/alignment.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
@@ -85,7 +86,13 @@ struct SourceRows {
   const void* data;
   int64_t stride;  // in elements
   Storage storage;
+
+  int element_bytes() const { return storage == Storage::kFloat32 ? 4 : 2; }
 };
+
+inline bool InPacks(const SourceRows& rows) {
+  return InPacks(rows.data, rows.stride, rows.element_bytes(), kPackBytes / rows.element_bytes());
+}
 
 __host__ __device__ inline SourceRows SourceRowsOf(const AggregateArgs& args) {
   if (args.problem.storage == Storage::kFloat32) return {args.src.data, args.src.stride, Storage::kFloat32};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/row_pieces.h"
 
 namespace vicinal::cuda {
@@ -14,7 +15,7 @@ namespace vicinal::cuda {
 template <int kLanes>
 __device__ inline unsigned GroupMask() {
   if constexpr (kLanes == 32) {
-    return 0xffffffffu;
+    return kWholeWarp;
   } else {
     return ((1u << kLanes) - 1u) << (threadIdx.x % 32 / kLanes * kLanes);
   }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/launch.h"
 
 namespace vicinal::cuda {
@@ -19,15 +20,12 @@ namespace vicinal::cuda {
 // Scratch of a kernel that cuts rows: a partial result of `stride` floats per cell, then tickets where the context's do
 // not suffice.
 struct PieceScratch {
-  int64_t unit = 0;
   int64_t cells = 0;
   int64_t stride = 0;
   int64_t tickets = 0;  // in scratch; 0: the context's are enough
 
-  PieceScratch(int64_t edges, int64_t unit_edges, int64_t floats_per_cell, int64_t max_tiles)
-      : unit(unit_edges),
-        cells(edges < 2 * unit ? 0 : (edges + unit - 1) / unit),
-        stride((floats_per_cell + 3) / 4 * 4) {
+  PieceScratch(int64_t edges, int64_t unit, int64_t floats_per_cell, int64_t max_tiles)
+      : cells(edges < 2 * unit ? 0 : (edges + unit - 1) / unit), stride(PackedStride(floats_per_cell)) {
     if (cells * max_tiles > kContextTickets) tickets = cells * max_tiles;
   }
   size_t bytes() const { return static_cast<size_t>(cells * stride + tickets) * sizeof(float); }

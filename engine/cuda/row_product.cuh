@@ -48,7 +48,7 @@ __device__ inline void MultiplyRow(const RowProduct& product, const float4* inpu
   const EpilogueTerms terms = TermsOf(product.epilogue, row, output);
   // What a fold is added to, for its sign.
   float x[1] = {WithTerms(product.epilogue, terms, 0.0f + sum)};
-  if (product.epilogue.activation.kind == ActivationKind::kRelu) x[0] = x[0] < 0.0f ? 0.0f : x[0];
+  if (product.epilogue.activation.kind == ActivationKind::kRelu) x[0] = Rectified(x[0]);
   ActivateRarely(product.epilogue.activation, x);
   product.dst.data[row * product.dst.stride + output] = x[0];
 }

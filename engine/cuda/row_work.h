@@ -8,6 +8,10 @@
 // after the other, then the quads. All of it follows from the row alone, so a row has equal bits in every graph, every
 // subset of rows and under every distribution of work: a group of lanes per row, a warp per row or quad, a block per
 // piece.
+//
+// Words. An item is what one worker adds up at once: a row, or a part of one. A row that has several parts is split (in
+// the literature: a carry-out row, of row splitting); its parts are quads, or pieces where there are fewer edges. A
+// bundle is several short rows of one warp.
 #ifndef VICINAL_ENGINE_CUDA_ROW_WORK_H_
 #define VICINAL_ENGINE_CUDA_ROW_WORK_H_
 

@@ -11,7 +11,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/rowwise.h"
 
@@ -19,14 +21,13 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kAll = 0xffffffffu;
 
 __device__ float At(const ConstMatrixView& matrix, int64_t row, int64_t col) {
   return matrix.data[row * matrix.stride + col];
 }
 
 __device__ double WarpSum(double x) {
-  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kAll, x, distance);
+  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
   return x;
 }
 
@@ -236,9 +237,7 @@ unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>(
 
 template <Storage kStorage>
 void LaunchNarrow(const RowwiseArgs& args, cudaStream_t stream) {
-  const bool packs = args.dst16.cols % 4 == 0 && args.a.stride % 4 == 0 && args.dst16.stride % 4 == 0 &&
-                     reinterpret_cast<uintptr_t>(args.a.data) % 16 == 0 &&
-                     reinterpret_cast<uintptr_t>(args.dst16.data) % 8 == 0;
+  const bool packs = args.dst16.cols % 4 == 0 && InPacks(args.a, 4) && InPacks(args.dst16, 4);
   const int64_t elements = args.dst16.rows * args.dst16.cols;
   if (packs) {
     Narrow<kStorage, 4><<<Blocks(elements / 4, kThreads), kThreads, 0, stream>>>(args);

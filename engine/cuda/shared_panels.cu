@@ -3,6 +3,7 @@
 // then the rows that are made of them.
 #include <algorithm>
 
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/finish_rows.h"
 #include "engine/cuda/shared_panels.cuh"
 
@@ -10,14 +11,11 @@ namespace vicinal::cuda {
 namespace {
 
 using panels::Join;
-using panels::kLanes;
 using panels::kMaxWarps;
 using panels::kPanelBytes;
 using panels::kVec;
 using panels::Panel;
 using panels::PanelParams;
-
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr int kMostPlaces = 512;
 
@@ -27,7 +25,7 @@ struct ScratchPlan {
   int64_t stride, sums_bytes, bytes;
 
   ScratchPlan(const AggregateProblem& problem, const PanelShape& shape) {
-    stride = RoundUp(problem.width, kLanes / shape.groups * kVec);
+    stride = RoundUp(problem.width, kWarpLanes / shape.groups * kVec);
     sums_bytes = MaxPanelPieces(problem.rows, shape) * shape.rows() * stride * int64_t{sizeof(float)};
     bytes = sums_bytes + problem.cols * stride * int64_t{sizeof(float)};
   }
@@ -49,7 +47,7 @@ cudaError_t LaunchPanel(const PanelLaunch& launch) {
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(launch.pieces),
                   static_cast<unsigned>((launch.params.columns + P::kTile - 1) / P::kTile));
-  panels::SumPanels<P><<<grid, launch.shape.warps * kLanes, bytes, launch.stream>>>(launch.params);
+  panels::SumPanels<P><<<grid, launch.shape.warps * kWarpLanes, bytes, launch.stream>>>(launch.params);
   return cudaGetLastError();
 }
 
@@ -86,11 +84,6 @@ cudaError_t LaunchStorage(Storage storage, Join join, const PanelLaunch& launch)
   return LaunchJoin<float>(join, launch);
 }
 
-bool IsAligned(const SourceRows& rows) {
-  const int64_t element = rows.storage == Storage::kFloat32 ? 4 : 2;
-  return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 && rows.stride * element % 16 == 0;
-}
-
 }  // namespace
 
 PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
@@ -113,7 +106,7 @@ cudaError_t LaunchSharedPanels(const AggregateArgs& args, const SharedPanelsLayo
   const ScratchPlan plan(args.problem, shape);
   float* const sums = static_cast<float*>(scratch);
   SourceRows rows = SourceRowsOf(args);
-  if (args.src_scale != nullptr || !IsAligned(rows)) {
+  if (args.src_scale != nullptr || !InPacks(rows)) {
     const MatrixView copy = {sums + plan.sums_bytes / sizeof(float), args.problem.cols, args.problem.width,
                              plan.stride};
     const cudaError_t error = LaunchCopySources(args, copy, target);
@@ -132,7 +125,7 @@ cudaError_t LaunchSharedPanels(const AggregateArgs& args, const SharedPanelsLayo
                               layout.row(),
                               shape.places,
                               static_cast<const char*>(rows.data),
-                              rows.stride * (rows.storage == Storage::kFloat32 ? 4 : 2),
+                              rows.stride * rows.element_bytes(),
                               static_cast<int>(args.dst.cols),
                               sums,
                               plan.stride,

@@ -23,13 +23,13 @@
 #include <type_traits>
 
 #include "engine/cuda/async_copy.cuh"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/row_load.cuh"
 #include "engine/cuda/shared_panels.h"
 
 namespace vicinal::cuda::panels {
 
-inline constexpr int kLanes = 32;
 inline constexpr int kMaxWarps = 32;
 inline constexpr int kVec = 4;  // elements of a source that a lane has
 // Of a panel in a block of kMaxWarps warps; a smaller one has its share. Entries are offsets below it.
@@ -62,7 +62,7 @@ struct Panel {
   using Load = RowLoad<Element_, kVec>;
   using Raw = typename Load::Raw;
   static constexpr Join kJoin = kJoin_;
-  static constexpr int kGroups = kGroups_, kTile = kLanes / kGroups * kVec;
+  static constexpr int kGroups = kGroups_, kTile = kWarpLanes / kGroups * kVec;
   static constexpr int kRowBytes = kTile * static_cast<int>(sizeof(Element));
   static constexpr int kPitch = kTile * static_cast<int>(sizeof(float));
   // Maxima have weights always, of 1 if need be.
@@ -151,8 +151,8 @@ __device__ inline void LoadShared(uint32_t address, uint2* x) {
 // Where a lane stands.
 template <class P>
 struct Place {
-  int lane = threadIdx.x % (kLanes / P::kGroups);  // of its group
-  int group = threadIdx.x % kLanes / (kLanes / P::kGroups);
+  int lane = threadIdx.x % (kWarpLanes / P::kGroups);  // of its group
+  int group = threadIdx.x % kWarpLanes / (kWarpLanes / P::kGroups);
   int tile = static_cast<int>(blockIdx.y) * P::kTile;
   const char* direct;  // its part of row 0 of the sources; lanes without columns read what others read
   uint32_t stride_bytes;
@@ -299,7 +299,7 @@ __device__ inline void StoreSums(const PanelParams& params, const Place<P>& plac
 #pragma unroll
     for (int c = 0; c < kVec; ++c) {
 #pragma unroll
-      for (int lanes = kLanes / 2; lanes >= kLanes / P::kGroups; lanes /= 2) {
+      for (int lanes = kWarpLanes / 2; lanes >= kWarpLanes / P::kGroups; lanes /= 2) {
         sum[slot][c] = P::Joined(sum[slot][c], __shfl_xor_sync(~0u, sum[slot][c], lanes));
       }
     }
@@ -311,9 +311,9 @@ __device__ inline void StoreSums(const PanelParams& params, const Place<P>& plac
 }
 
 template <class P>
-__global__ void __launch_bounds__(kLanes* kMaxWarps, 1) SumPanels(const __grid_constant__ PanelParams params) {
+__global__ void __launch_bounds__(kWarpLanes* kMaxWarps, 1) SumPanels(const __grid_constant__ PanelParams params) {
   extern __shared__ __align__(16) char base[];
-  const int warp = static_cast<int>(threadIdx.x) / kLanes, warps = static_cast<int>(blockDim.x) / kLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes, warps = static_cast<int>(blockDim.x) / kWarpLanes;
   const Shared shared = {base, params.places, P::kPitch, warps};
   const PanelPiece piece = params.pieces[blockIdx.x];
   FillLastPlaces<P>(params, shared);

@@ -7,6 +7,7 @@
 #ifndef VICINAL_ENGINE_CUDA_SOFTMAX_STATE_CUH_
 #define VICINAL_ENGINE_CUDA_SOFTMAX_STATE_CUH_
 
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/softmax_state.h"
 
 namespace vicinal::cuda {
@@ -50,12 +51,12 @@ template <int kLanes>
 __device__ inline float LargestOf(float x) {
   if constexpr (kLanes == 32) {
     const int bits = __float_as_int(x);
-    const int largest = __reduce_max_sync(0xffffffffu, bits ^ (bits >> 31 & 0x7fffffff));
+    const int largest = __reduce_max_sync(kWholeWarp, bits ^ (bits >> 31 & 0x7fffffff));
     return __int_as_float(largest ^ (largest >> 31 & 0x7fffffff));
   } else {
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, distance));
+      x = fmaxf(x, __shfl_xor_sync(kWholeWarp, x, distance));
     }
     return x;
   }

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/cuda/dense_update.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
 #include "engine/cuda/larger.cuh"
 #include "engine/cuda/sparse_aggregate_update.h"

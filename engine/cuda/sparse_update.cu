@@ -8,8 +8,9 @@
 // the L2 cache.
 #include <cstdint>
 
-#include "engine/cuda/dense_update.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/epilogue.cuh"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/overlap.cuh"
 #include "engine/cuda/pack.cuh"
 #include "engine/cuda/sparse_update.h"
@@ -18,7 +19,6 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr unsigned kAll = 0xffffffffu;
 
 struct Params {
   CsrView src;
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) {
         const int entry = (i + j) * kGroups + group;
-        const int64_t f = __shfl_sync(kAll, feature, entry);
-        x[j] = __shfl_sync(kAll, value, entry);
+        const int64_t f = __shfl_sync(kWholeWarp, feature, entry);
+        x[j] = __shfl_sync(kWholeWarp, value, entry);
         w[j] = LoadReadOnly<4>(weight + f * params.weight_stride);
       }
 #pragma unroll
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
 #pragma unroll
   for (int distance = 16; distance >= kLanes; distance /= 2) {
 #pragma unroll
-    for (int v = 0; v < 4; ++v) sum.v[v] += __shfl_xor_sync(kAll, sum.v[v], distance);
+    for (int v = 0; v < 4; ++v) sum.v[v] += __shfl_xor_sync(kWholeWarp, sum.v[v], distance);
   }
   // Features and weights are nobody's results; what is stored may lie where others' inputs were.
   AwaitFormer();

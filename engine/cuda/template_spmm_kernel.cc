@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/cuda/alignment.h"
 #include "engine/cuda/cuda_kernel.h"
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/message_reduce.h"
@@ -35,7 +36,6 @@ MessageReduceProblem MessagesOf(const AggregateProblem& problem, int64_t edges) 
   return messages;
 }
 
-int64_t SumsStride(int64_t width) { return (width + 3) / 4 * 4; }
 // Bytes that message_rows takes, up to where the sums of staged edges begin.
 size_t RowsScratch(const AggregateProblem& problem) {
   return (MessageScratch(MessagesOf(problem, problem.edges)).bytes() + 15) / 16 * 16;
@@ -77,7 +77,7 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override { return StagedEdgesBytesBound(rows, edges); }
   bool whole_graph_only() const override { return true; }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
-    const size_t sums = static_cast<size_t>(problem.rows * SumsStride(problem.width)) * sizeof(float);
+    const size_t sums = static_cast<size_t>(problem.rows * PackedStride(problem.width)) * sizeof(float);
     return RowsScratch(problem) + (DegreeOf(config) == 0 ? 0 : sums);
   }
 
@@ -97,7 +97,7 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
       const StagedEdges& staged = static_cast<const StagedEdgesLayout*>(args.layout)->view();
       float* sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + RowsScratch(args.problem));
       part.carried = sums;
-      part.carried_stride = SumsStride(args.problem.width);
+      part.carried_stride = PackedStride(args.problem.width);
       part.degree_ptr = args.adjacency.row_ptr;
       rest.problem.edges = rest.adjacency.nnz = staged.rest_edges;
       rest.adjacency.row_ptr = staged.rest_row_ptr;

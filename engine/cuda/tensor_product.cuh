@@ -164,7 +164,7 @@ __device__ inline void StoreRow(const TensorParams& params, int64_t row, int64_t
         if (epilogue.bias != nullptr && col + i < cols) terms.bias = __ldg(epilogue.bias + col + i);
         terms.addend = added[j][i];
         x[i] = WithTerms(epilogue, terms, sum[first + j][2 * half + i]);
-        if (epilogue.activation.kind == ActivationKind::kRelu) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+        if (epilogue.activation.kind == ActivationKind::kRelu) x[i] = Rectified(x[i]);
       }
       if (rare) {
         const float4 y =

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "engine/cuda/bulk_copy.cuh"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/tensor_map.h"
 #include "engine/cuda/tensor_product.cuh"
 #include "engine/cuda/tensor_rows.h"
@@ -18,7 +19,6 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kLanes = 32;
 constexpr int kBlockRows = 128;  // at most
 constexpr int kLeastCols = 16, kMostCols = 64;
 // Rows of a warp: of two fragments where those of the weights are many to read.
@@ -33,8 +33,6 @@ constexpr int kRowBytes = kDepth * static_cast<int>(sizeof(float));  // of a row
 constexpr int kMostStages = 8;
 // What shared memory has room for beside two boxes of 128 rows and barriers.
 constexpr int64_t kMostWeightBytes = 160 << 10;
-constexpr int64_t kSharedBytes = 227 << 10;
-constexpr int kAlignment = 1024;  // of boxes
 
 struct TensorRowsParams {
   TensorParams product;
@@ -55,7 +53,7 @@ __host__ __device__ constexpr int PartsOf() {
 
 template <ProductPrecision kPrecision>
 constexpr int64_t WeightBytes(int64_t inputs, int64_t cols) {
-  return (inputs + kDepth - 1) / kDepth * (kDepth / kStepInputs) * (cols / 8) * kLanes *
+  return (inputs + kDepth - 1) / kDepth * (kDepth / kStepInputs) * (cols / 8) * kWarpLanes *
          static_cast<int64_t>(sizeof(typename TensorStep<kPrecision>::B));
 }
 
@@ -86,9 +84,9 @@ template <class Step>
 __device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first_col, int tiles, int threads,
                                    uint2* weights) {
   const TensorParams& product = params.product;
-  const int count = params.panels * (kDepth / kStepInputs) * tiles * kLanes;
+  const int count = params.panels * (kDepth / kStepInputs) * tiles * kWarpLanes;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
-    const int lane = i % kLanes, tile = i / kLanes % tiles, step = i / kLanes / tiles;
+    const int lane = i % kWarpLanes, tile = i / kWarpLanes % tiles, step = i / kWarpLanes / tiles;
     const int64_t col = first_col + tile * 8 + lane / 4, input = step * kStepInputs;
     float w[4];
 #pragma unroll
@@ -100,7 +98,7 @@ __device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first
     const typename Step::B fragment = Step::RoundedB(w);
 #pragma unroll
     for (int part = 0; part < PartsOf<Step>(); ++part) {
-      weights[(i / kLanes * PartsOf<Step>() + part) * kLanes + lane] = fragment.part[part];
+      weights[(i / kWarpLanes * PartsOf<Step>() + part) * kWarpLanes + lane] = fragment.part[part];
     }
   }
 }
@@ -189,33 +187,66 @@ struct LightStore {
     const int left = static_cast<int>(params.dst.cols - first_col);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      float2 x = make_float2(__fadd_rn(__fmul_rn(sum[j][2 * half], factor), bias[j].x),
-                             __fadd_rn(__fmul_rn(sum[j][2 * half + 1], factor), bias[j].y));
-      if (rectified) x = make_float2(x.x < 0.0f ? 0.0f : x.x, x.y < 0.0f ? 0.0f : x.y);
+      float2 x = make_float2(WithFactor(factor, bias[j].x, sum[j][2 * half]),
+                             WithFactor(factor, bias[j].y, sum[j][2 * half + 1]));
+      if (rectified) x = make_float2(Rectified(x.x), Rectified(x.y));
       if (8 * j < left) *reinterpret_cast<float2*>(dst + 8 * j) = x;
     }
   }
 };
 
+// Adds the products of all panels of a tile, each when it has come. `row`: the lane's first, within the tile;
+// `weights`: the lane's, in shared memory.
+template <class Step, int kTiles, int kHalves>
+__device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring& ring, int row, int q,
+                                      uint32_t weights, Turn* turn, float (&sum)[kHalves][kTiles][4]) {
+  constexpr int kSteps = kDepth / kStepInputs;
+  constexpr uint32_t kParts = PartsOf<Step>(), kPartBytes = kWarpLanes * sizeof(uint2);
+#pragma unroll 1
+  for (int panel = 0; panel < params.panels; ++panel) {
+    AwaitPhase(ring.full(turn->stage), turn->parity);
+    const uint32_t box = ring.box(turn->stage);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      typename Step::A a[kHalves];
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const BoxRows rows_of = {box + (row + 16 * half) * kRowBytes, row & 7, s * kStepInputs};
+        a[half] = Step::RoundedA(rows_of, q);
+      }
+      const uint32_t b = weights + (panel * kSteps + s) * kTiles * kParts * kPartBytes;
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+        typename Step::B fragment;
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) fragment.part[part] = LoadPart(b + (j * kParts + part) * kPartBytes);
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half) Step::Multiply(a[half], fragment, sum[half][j]);
+      }
+    }
+    Arrive(ring.empty(turn->stage));
+    turn->Next(params.stages);
+  }
+}
+
 // kCols: columns of a block.
 template <ProductPrecision kPrecision, int kCols>
-__global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kLanes, kResident<kCols>)
+__global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident<kCols>)
     MultiplyRows(const __grid_constant__ CUtensorMap rows, const __grid_constant__ TensorRowsParams params) {
   using Step = TensorStep<kPrecision>;
-  constexpr int kTiles = kCols / 8, kSteps = kDepth / kStepInputs, kHalves = kWarpRows<kCols> / 16;
+  constexpr int kTiles = kCols / 8, kHalves = kWarpRows<kCols> / 16;
   extern __shared__ __align__(16) char raw[];
-  // An offset, not a rounded pointer, of which the compiler would not know that it is of shared memory.
-  char* const shared = raw + (kAlignment - SharedAddress(raw) % kAlignment) % kAlignment;
+  char* const shared = FirstBox(raw);
   const Ring ring(shared, params);
   uint2* const weights = reinterpret_cast<uint2*>(shared + params.stages * params.box_bytes + kMostStages * 16);
-  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes, lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int workers = params.row_warps;
   const int64_t chunk_col = int64_t{blockIdx.x % params.col_chunks} * kCols;
   const int64_t first = blockIdx.x / params.col_chunks, step = gridDim.x / params.col_chunks;
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < params.stages; ++stage) {
       InitBarrier(ring.full(stage), 1);
-      InitBarrier(ring.empty(stage), workers * kLanes);
+      InitBarrier(ring.empty(stage), workers * kWarpLanes);
     }
     FenceBarrierInit();
   }
@@ -224,9 +255,8 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kLanes, kResident<kCo
     if (lane == 0) CopyBoxes(rows, params, ring, first, step);
     return;
   }
-  KeepWeights<Step>(params, chunk_col, kTiles, workers * kLanes, weights);
-  AwaitThreads(workers * kLanes);
-  constexpr uint32_t kParts = PartsOf<Step>(), kPartBytes = kLanes * sizeof(uint2);
+  KeepWeights<Step>(params, chunk_col, kTiles, workers * kWarpLanes, weights);
+  AwaitThreads(workers * kWarpLanes);
   const uint32_t lane_weights = SharedAddress(weights + lane);
   const int row = warp * kWarpRows<kCols> + RowOf(lane);
   const LightStore<kTiles> light(params.product, chunk_col + lane % 4 * 2);
@@ -234,33 +264,7 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kLanes, kResident<kCo
 #pragma unroll 1
   for (int64_t tile = first; tile < params.tiles; tile += step) {
     float sum[kHalves][kTiles][4] = {};
-#pragma unroll 1
-    for (int panel = 0; panel < params.panels; ++panel) {
-      AwaitPhase(ring.full(turn.stage), turn.parity);
-      const uint32_t box = ring.box(turn.stage);
-#pragma unroll
-      for (int s = 0; s < kSteps; ++s) {
-        typename Step::A a[kHalves];
-#pragma unroll
-        for (int half = 0; half < kHalves; ++half) {
-          const BoxRows rows_of = {box + (row + 16 * half) * kRowBytes, row & 7, s * kStepInputs};
-          a[half] = Step::RoundedA(rows_of, lane % 4);
-        }
-        const uint32_t b = lane_weights + (panel * kSteps + s) * kTiles * kParts * kPartBytes;
-#pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          typename Step::B fragment;
-#pragma unroll
-          for (int part = 0; part < kParts; ++part) {
-            fragment.part[part] = LoadPart(b + (j * kParts + part) * kPartBytes);
-          }
-#pragma unroll
-          for (int half = 0; half < kHalves; ++half) Step::Multiply(a[half], fragment, sum[half][j]);
-        }
-      }
-      Arrive(ring.empty(turn.stage));
-      turn.Next(params.stages);
-    }
+    MultiplyPanels<Step>(params, ring, row, lane % 4, lane_weights, &turn, sum);
 #pragma unroll
     for (int half = 0; half < 2 * kHalves; ++half) {
       const int64_t at = tile * params.block_rows + row + 8 * half;
@@ -299,12 +303,12 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   params.tiles = tiles_of(params.row_warps);
   params.block_rows = params.row_warps * kWarpRows<kCols>;
   params.box_bytes = params.block_rows * kRowBytes;
-  // A block takes 1 KB more than it asks for, and one for the boxes' alignment.
-  const int64_t fixed = WeightBytes<kPrecision>(product.src.cols, kCols) + kMostStages * 16 + kAlignment + 1024;
-  const int64_t resident = std::clamp<int64_t>(kSharedBytes / (fixed + 3 * params.box_bytes), 1, kResident<kCols>);
+  const int64_t fixed =
+      WeightBytes<kPrecision>(product.src.cols, kCols) + kMostStages * 16 + kBoxAlignment + kSystemSharedBytes;
+  const int64_t resident = std::clamp<int64_t>(kMaxSharedBytes / (fixed + 3 * params.box_bytes), 1, kResident<kCols>);
   params.stages =
-      static_cast<int>(std::clamp<int64_t>((kSharedBytes / resident - fixed) / params.box_bytes, 2, kMostStages));
-  const int bytes = static_cast<int>(fixed - 1024 + int64_t{params.stages} * params.box_bytes);
+      static_cast<int>(std::clamp<int64_t>((kMaxSharedBytes / resident - fixed) / params.box_bytes, 2, kMostStages));
+  const int bytes = static_cast<int>(fixed - kSystemSharedBytes + int64_t{params.stages} * params.box_bytes);
   CUtensorMap rows;
   const BoxedDimension box[] = {{product.src.cols, 1, kDepth},
                                 {product.dst.rows, product.src.stride, params.block_rows}};
@@ -316,7 +320,7 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   const int64_t blocks =
       std::min(params.tiles, std::max<int64_t>(resident * target.multiprocessors / params.col_chunks, 1)) *
       params.col_chunks;
-  const int threads = (params.row_warps + 1) * kLanes;
+  const int threads = (params.row_warps + 1) * kWarpLanes;
   kernel<<<static_cast<unsigned>(blocks), threads, bytes, target.stream>>>(rows, params);
   return cudaGetLastError();
 }

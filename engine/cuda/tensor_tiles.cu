@@ -16,7 +16,7 @@
 
 #include "engine/cuda/alignment.h"
 #include "engine/cuda/async_copy.cuh"
-#include "engine/cuda/dense_update.h"
+#include "engine/cuda/hardware.h"
 #include "engine/cuda/tensor_product.cuh"
 #include "engine/cuda/tensor_rows.h"
 #include "engine/cuda/tensor_tiles.h"
@@ -24,7 +24,6 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kLanes = 32;
 constexpr int kWarpRows = 16;
 struct StreamedParams {
   TensorParams product;
@@ -102,8 +101,8 @@ __device__ inline typename T::Step::B WeightsAt(const float* column, int q) {
 template <class T>
 __global__ void __launch_bounds__(256) MultiplyTiles(const __grid_constant__ StreamedParams params) {
   extern __shared__ __align__(16) float shared[];
-  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int rows = static_cast<int>(blockDim.x) / kLanes * kWarpRows, down = lane / 4, across = lane % 4;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes, lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  const int rows = static_cast<int>(blockDim.x) / kWarpLanes * kWarpRows, down = lane / 4, across = lane % 4;
   const int panels = static_cast<int>((params.product.src.cols + kDepth - 1) / kDepth);
   const auto row_of = [&](int64_t tile) { return tile / params.col_tiles * rows; };
   const auto col_of = [&](int64_t tile) { return tile % params.col_tiles * T::kCols; };
@@ -157,10 +156,10 @@ cudaError_t LaunchTile(const TensorParams& product, int warps, const LaunchTarge
   if (error != cudaSuccess) return error;
   StreamedParams params = {product, 0, static_cast<int>((product.dst.cols + T::kCols - 1) / T::kCols)};
   params.tiles = (product.dst.rows + rows - 1) / rows * params.col_tiles;
-  // As many blocks as fit side by side: a multiprocessor has 227 KB of shared memory, a block takes 1 KB more than its.
-  const int64_t resident = std::clamp(232448 / (bytes + 1024), 1, 32 / warps);
+  // As many blocks as fit side by side.
+  const int64_t resident = std::clamp(kMaxSharedBytes / (bytes + kSystemSharedBytes), 1, 32 / warps);
   const int64_t blocks = std::min(params.tiles, resident * target.multiprocessors);
-  MultiplyTiles<T><<<static_cast<unsigned>(blocks), warps * kLanes, bytes, target.stream>>>(params);
+  MultiplyTiles<T><<<static_cast<unsigned>(blocks), warps * kWarpLanes, bytes, target.stream>>>(params);
   return cudaGetLastError();
 }
 
@@ -192,7 +191,7 @@ cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& t
   params.dst = args.dst;
   params.epilogue = args.epilogue;
   params.aligned = InPacks(args.src);
-  params.pairs = reinterpret_cast<uintptr_t>(args.dst.data) % 8 == 0 && args.dst.stride % 2 == 0;
+  params.pairs = InPacks(args.dst, 2);
   if (params.aligned && TensorWeightsStay(args.problem)) return LaunchTensorRows(args.problem, params, target);
   switch (args.problem.precision) {
     case ProductPrecision::kTf32:

@@ -42,19 +42,18 @@ std::string Normalized(const std::string& name) {
   return out;
 }
 
-// The layer type that `kwargs[key]` names, "" for none. `table` maps normalised names to types.
+// The layer type that `kwargs[key]` names, "" for none. `table` maps normalised names to types; `names` are those that
+// people write.
 StatusOr<std::string> ResolveType(const Json& kwargs, const char* key, const char* default_name,
-                                  const std::string& field,
+                                  const std::string& field, const char* names,
                                   const std::vector<std::pair<const char*, const char*>>& table) {
   Json value = default_name == nullptr ? Json() : Json(default_name);
   if (const auto sent = kwargs.find(key); sent != kwargs.end()) value = *sent;
   if (value.is_null()) return std::string();
   const std::string path = field + "." + key;
   if (!value.is_string()) return BadArchitecture(path, path + " must be a name or null");
-  std::string names;
   for (const auto& [name, type] : table) {
     if (Normalized(value.get<std::string>()) == name) return std::string(type);
-    names += (names.empty() ? "" : ", ") + std::string(type);
   }
   return UnsupportedArgument(
       path, path + " is '" + Printable(value.get<std::string>()) + "', which is not supported; supported: " + names);
@@ -62,13 +61,13 @@ StatusOr<std::string> ResolveType(const Json& kwargs, const char* key, const cha
 
 StatusOr<std::string> ResolveActivation(const Json& kwargs, const std::string& field) {
   return ResolveType(
-      kwargs, "act", "relu", field,
+      kwargs, "act", "relu", field, "relu, elu, leaky_relu, sigmoid, tanh",
       {{"relu", "ReLU"}, {"elu", "ELU"}, {"leakyrelu", "LeakyReLU"}, {"sigmoid", "Sigmoid"}, {"tanh", "Tanh"}});
 }
 
 StatusOr<std::string> ResolveNorm(const Json& kwargs, const std::string& field) {
   return ResolveType(
-      kwargs, "norm", nullptr, field,
+      kwargs, "norm", nullptr, field, "batch_norm, layer_norm",
       {{"batchnorm", "BatchNorm"}, {"batch", "BatchNorm"}, {"layernorm", "LayerNorm"}, {"layer", "LayerNorm"}});
 }
 
@@ -140,6 +139,11 @@ Status ReadyMadeWriter::Read(const Json& kwargs) {
   jk_ = args.IsNull("jk") ? "" : args.Choice("jk");
   VICINAL_ASSIGN_OR_RETURN(act_, ResolveActivation(kwargs, field_));
   VICINAL_ASSIGN_OR_RETURN(norm_, ResolveNorm(kwargs, field_));
+  if (class_ == "EdgeCNN" && norm_ == "LayerNorm") {
+    return UnsupportedArgument(field_ + ".norm", field_ + ".norm is '" + kwargs["norm"].get<std::string>() +
+                                                     "', which EdgeCNN would apply to messages of edges too; that is " +
+                                                     "not supported; supported: batch_norm");
+  }
   VICINAL_ASSIGN_OR_RETURN(act_kwargs_, ReadObject(kwargs, "act_kwargs", field_));
   VICINAL_ASSIGN_OR_RETURN(norm_kwargs_, ReadObject(kwargs, "norm_kwargs", field_));
   return OkStatus();

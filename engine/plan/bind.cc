@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One node, one kernel: what each kind of node asks of the registry. Choosing comes first for all nodes (it says how
 // much scratch is needed), binding of views (bind_views.cc) once the arena is there.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <type_traits>
@@ -84,6 +85,10 @@ StatusOr<KernelChoice<K>> PlanBuilder::ChooseKernel(const OperationKernels<K>& o
     launch->info.tuning_key = work->key;
     setting = table.Find(work->key);
   }
+  if (const Unfit* unfit = setting.has_value() ? FindUnfit(work->key) : nullptr; unfit != nullptr) {
+    launch->info.refusals.push_back({setting->kernel, unfit->reason});
+    setting.reset();
+  }
   StatusOr<KernelChoice<K>> choice = ChosenKernel(operation, problem, setting, &launch->info.tuned);
   if (launch->info.tuned) *config = setting->config;
   return choice;
@@ -92,17 +97,28 @@ StatusOr<KernelChoice<K>> PlanBuilder::ChooseKernel(const OperationKernels<K>& o
 template <class K>
 StatusOr<const AdjacencyLayout*> PlanBuilder::LayoutOf(const K& kernel, const typename K::Problem& problem,
                                                        const KernelConfig& config, const TuningWork& work) {
-  const std::string name = kernel.LayoutName(problem, config);
-  if (name.empty()) return nullptr;
   if (draft_) {
-    derived_->AddLayout(work.adjacency, kernel.name(), name, kernel.LayoutBytesBound(problem.rows, problem.edges));
+    const std::string name = kernel.LayoutName(problem, config);
+    const int64_t bound = kernel.LayoutBytesBound(problem.rows, problem.edges);
+    if (!name.empty()) derived_->AddLayout(work.adjacency, kernel.name(), name, bound);
     return nullptr;
   }
-  const LayoutMaker make = [&](LayoutSource& source) { return kernel.MakeLayout(problem, config, source); };
   VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout,
-                           request_.graph->Layout(work.adjacency, kernel.name(), name, make));
-  built_.layouts.push_back(layout);
+                           LayoutFor(*request_.graph, work.adjacency, kernel, problem, config));
+  if (layout != nullptr) built_.layouts.push_back(layout);
   return layout.get();
+}
+
+const PlanBuilder::Unfit* PlanBuilder::FindUnfit(const TuningKey& key) const {
+  const auto found = std::find_if(unfit_.begin(), unfit_.end(), [&](const Unfit& unfit) { return unfit.key == key; });
+  return found == unfit_.end() ? nullptr : &*found;
+}
+
+void PlanBuilder::NoteUnfit(const TuningKey& key, std::string_view kernel, const Status& refused) {
+  unfit_.push_back({key, std::string(refused.message())});
+  program_.decisions.push_back(absl::StrCat(
+      Describe(key), ": ", std::string(kernel),
+      ", which tuning chose, does not take this adjacency, so the default serves: ", unfit_.back().reason));
 }
 
 // Steps count, too: two that change their orders are not one that changed its own.
@@ -131,7 +147,12 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
   bound.args.problem = problem;
   const K& kernel = choice.kernel->kernel();
   if constexpr (requires { bound.args.layout; }) {
-    VICINAL_ASSIGN_OR_RETURN(bound.args.layout, LayoutOf(kernel, problem, bound.args.config, *work));
+    const auto layout = LayoutOf(kernel, problem, bound.args.config, *work);
+    const bool asked_for = !ForcedName(request_.forced, operation.operation()).empty();
+    if (layout.status().code() == StatusCode::kFailedPrecondition && launch->info.tuned && !asked_for) {
+      NoteUnfit(work->key, kernel.name(), layout.status());
+    }
+    VICINAL_ASSIGN_OR_RETURN(bound.args.layout, layout);
   }
   NoteEvaluation(step, kernel.Evaluation(problem, bound.args.config));
   if constexpr (std::is_same_v<typename K::Problem, AggregateProblem>) {
@@ -142,7 +163,7 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
   launch->info.operation = std::string(operation.operation());
   launch->info.kernel = std::string(kernel.name());
   launch->info.parameters = NameParameters(kernel, bound.args.config);
-  launch->info.refusals = std::move(choice.refusals);
+  launch->info.refusals.insert(launch->info.refusals.end(), choice.refusals.begin(), choice.refusals.end());
   launch->bound = std::move(bound);
   return &std::get<Bound<K>>(launch->bound);
 }

@@ -101,14 +101,18 @@ std::vector<double> ApplyToRow(const ActivationStep& op, std::vector<double> x) 
   return x;
 }
 
+// The larger or smaller of two, NaN where either is one.
+double Extreme(Reduce reduce, double a, double b) {
+  const bool first = std::isnan(a) || (reduce == Reduce::kMax ? a > b : a < b);
+  return first ? a : b;
+}
+
 // Takes a message into a target's row; the first replaces what stands there.
 void Reduced(Reduce reduce, bool first, double message, double* target) {
   if (first) {
     *target = message;
-  } else if (reduce == Reduce::kMax) {
-    *target = std::max(*target, message);
-  } else if (reduce == Reduce::kMin) {
-    *target = std::min(*target, message);
+  } else if (reduce == Reduce::kMax || reduce == Reduce::kMin) {
+    *target = Extreme(reduce, *target, message);
   } else {
     *target += message;
   }
@@ -221,7 +225,7 @@ class StepRunner {
   StatusOr<Matrix> operator()(const MaxStep&) {
     Matrix out = in(0);
     for (size_t k = 1; k < step_->inputs.size(); ++k) {
-      for (size_t i = 0; i < out.size(); ++i) out[i] = std::max(out[i], in(k)[i]);
+      for (size_t i = 0; i < out.size(); ++i) out[i] = Extreme(Reduce::kMax, out[i], in(k)[i]);
     }
     return out;
   }

@@ -77,12 +77,9 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   num_graphs_ = segments > 0 ? segments - 1 : 1;
   if (admit) VICINAL_RETURN_IF_ERROR(admit(RewriteBytesBound(*request_.model)));
   VICINAL_RETURN_IF_ERROR(Rewrite());
-  if (admit) {
-    VICINAL_RETURN_IF_ERROR(admit(PackingBytes()));
-    VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
-    VICINAL_RETURN_IF_ERROR(admit(bytes));
-  }
-  VICINAL_RETURN_IF_ERROR(LayOut(false));
+  if (admit) VICINAL_RETURN_IF_ERROR(admit(PackingBytes()));
+  VICINAL_RETURN_IF_ERROR(LayOutWhatFits(admit));
+  for (Node& node : program_.nodes) ForgetWeights(&node);
   VICINAL_ASSIGN_OR_RETURN(built_.arena, device_.Allocate(ledger_.total_bytes()));
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     current_ = static_cast<int>(i);
@@ -96,6 +93,18 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   built_.decisions = std::move(program_.decisions);
   built_.request = request_;
   return std::move(built_);
+}
+
+Status PlanBuilder::LayOutWhatFits(const PlanAdmission& admit) {
+  while (true) {
+    const size_t unfit = unfit_.size();
+    if (admit) {
+      VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
+      VICINAL_RETURN_IF_ERROR(admit(bytes));
+    }
+    Status laid_out = LayOut(false);
+    if (unfit_.size() == unfit) return laid_out;
+  }
 }
 
 Status PlanBuilder::LayOut(bool draft) {
@@ -189,7 +198,6 @@ Status PlanBuilder::ChooseKernels() {
     VICINAL_ASSIGN_OR_RETURN(bias_[i], KeepVector(program_.nodes[i].tail.bias));
     VICINAL_ASSIGN_OR_RETURN(row_scale_[i], DegreeScaleOf(program_.nodes[i].tail.degree_scale));
     VICINAL_RETURN_IF_ERROR(Choose(static_cast<int>(i), program_.nodes[i]));
-    if (!draft_) ForgetWeights(&program_.nodes[i]);
   }
   return OkStatus();
 }

@@ -61,6 +61,8 @@ class PlanBuilder {
   Status CheckStop() const { return stop_ ? stop_() : OkStatus(); }
   // Makes the program that is laid out.
   Status Rewrite();
+  // Admits, if asked to, and lays out, as often as a setting turns out to be unfit.
+  Status LayOutWhatFits(const PlanAdmission& admit);
   // Everything up to the places of values and scratch in an arena, twice where there is a budget: first as a draft,
   // which only counts, so that the bytes that are admitted are those that will be held.
   Status LayOut(bool draft);
@@ -104,6 +106,14 @@ class PlanBuilder {
   template <class K>
   StatusOr<const AdjacencyLayout*> LayoutOf(const K& kernel, const typename K::Problem& problem,
                                             const KernelConfig& config, const TuningWork& work);
+  // A setting of the tuning table whose kernel finds that the adjacency is not for it: it was measured on some of the
+  // rows, or forced for an adjacency with other self-loops. Another setting serves.
+  struct Unfit {
+    TuningKey key;
+    std::string reason;
+  };
+  const Unfit* FindUnfit(const TuningKey& key) const;  // null: none
+  void NoteUnfit(const TuningKey& key, std::string_view kernel, const Status& refused);
   void NoteEvaluation(int step, int64_t evaluation);
   // W as `kernel` reads it; once for all nodes that multiply by the same weights of the model.
   template <class K>
@@ -146,6 +156,7 @@ class PlanBuilder {
   int64_t num_graphs_ = 1;
   int current_ = 0;  // the node being bound
   bool draft_ = false;
+  std::vector<Unfit> unfit_;
   std::optional<DerivedBytes> derived_;                           // of a draft
   std::vector<std::pair<AdjacencySpec, AdjacencyShape>> shapes_;  // asked for so far
   std::map<PackedKey, const void*> packed_;

@@ -26,17 +26,17 @@ FeatureAddress FeatureAddress::Of(const FeatureMatrix& features) {
 Status RecordedRuns::Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                          StatsSink& stats) {
   if (stop) VICINAL_RETURN_IF_ERROR(stop());
-  Entry& entry = Find(FeatureAddress::Of(features));
+  const FeatureAddress address = FeatureAddress::Of(features);
+  Entry* const entry = Find(address);
   Status ran;
-  if (!entry.has_run) {
-    ran = RunOneByOne(context, stop);
-    entry.has_run = ran.ok();
+  if (entry == nullptr) {
+    ran = RunFirst(context, address, stop);
   } else if (untimed_runs_ >= kTimedEvery) {
     ran = RunTimed(context, stats);
   } else if (refused_) {
     ran = RunOneByOne(context, stop);
   } else {
-    ran = Replay(context, &entry);
+    ran = Replay(context, entry);
     if (ran.ok()) ran = context.Synchronize();
   }
   ++untimed_runs_;
@@ -44,14 +44,10 @@ Status RecordedRuns::Run(DeviceContext& context, const FeatureMatrix& features, 
 }
 
 Status RecordedRuns::RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) {
-  Entry& entry = Find(FeatureAddress::Of(features));
+  const FeatureAddress address = FeatureAddress::Of(features);
   for (int run = 0; run < count; ++run) {
-    if (entry.has_run) {
-      VICINAL_RETURN_IF_ERROR(Replay(context, &entry));
-      continue;
-    }
-    VICINAL_RETURN_IF_ERROR(RunOneByOne(context, nullptr));
-    entry.has_run = true;
+    Entry* const entry = Find(address);
+    VICINAL_RETURN_IF_ERROR(entry != nullptr ? Replay(context, entry) : RunFirst(context, address, nullptr));
   }
   return context.Synchronize();
 }
@@ -61,16 +57,26 @@ std::string RecordedRuns::refusal() const {
   return refusal_;
 }
 
-RecordedRuns::Entry& RecordedRuns::Find(const FeatureAddress& address) {
+RecordedRuns::Entry* RecordedRuns::Find(const FeatureAddress& address) {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.address == address; });
   if (found != entries_.end()) {
     std::rotate(found, found + 1, entries_.end());
-  } else {
-    if (entries_.size() == kMaxRecordings) entries_.erase(entries_.begin());
-    entries_.push_back({address, false, nullptr});
+    return &entries_.back();
   }
-  return entries_.back();
+  const auto seen = std::find(seen_once_.begin(), seen_once_.end(), address);
+  if (seen == seen_once_.end()) return nullptr;
+  seen_once_.erase(seen);
+  if (entries_.size() == kMaxRecordings) entries_.erase(entries_.begin());
+  entries_.push_back({address, nullptr});
+  return &entries_.back();
+}
+
+Status RecordedRuns::RunFirst(DeviceContext& context, const FeatureAddress& address, const StopCheck& stop) {
+  VICINAL_RETURN_IF_ERROR(RunOneByOne(context, stop));
+  if (seen_once_.size() == kMaxSeenOnce) seen_once_.erase(seen_once_.begin());
+  seen_once_.push_back(address);
+  return OkStatus();
 }
 
 Status RecordedRuns::LaunchAll(DeviceContext& context, DeviceTimer* timer) const {

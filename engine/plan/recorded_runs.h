@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Full runs of a plan in a context that only launches (a GPU's). A small plan's kernels take less time than launching
 // them one by one, so its launches are recorded once and replayed. The first run over a feature matrix is launched one
-// by one (it also loads the kernels' code), later ones are replayed. Steps are timed on the device, by marks between
-// them, in a recording of its own: in the second run, and then rarely, because marks cost time themselves.
+// by one (it also loads the kernels' code), later ones are replayed. Only what comes a second time takes the place of
+// another's recording: features that requests bring, each at an address of its own, leave the stored ones theirs. Steps
+// are timed on the device, by marks between them, in a recording of its own: in the second run, and then rarely,
+// because marks cost time themselves.
 #ifndef VICINAL_ENGINE_PLAN_RECORDED_RUNS_H_
 #define VICINAL_ENGINE_PLAN_RECORDED_RUNS_H_
 
@@ -32,7 +34,10 @@ class RecordedRuns {
   using Launches = std::vector<std::unique_ptr<Launch>>;
 
   // `launches` outlive it, and are bound to the full graph whenever this runs them.
-  explicit RecordedRuns(const Launches* launches) : launches_(*launches) { entries_.reserve(kMaxRecordings); }
+  explicit RecordedRuns(const Launches* launches) : launches_(*launches) {
+    entries_.reserve(kMaxRecordings);
+    seen_once_.reserve(kMaxSeenOnce);
+  }
 
   // Runs all launches, bound to `features`, and waits for them. Asks `stop` first, and between launches that are made
   // one by one. Counts every run; reports times of those that are timed. One caller at a time.
@@ -45,18 +50,24 @@ class RecordedRuns {
   std::string refusal() const;
 
  private:
-  // Feature matrices that recordings are kept of: a stored one, and a few that requests bring.
+  // Feature matrices that recordings are kept of: a stored one, and a few that requests bring again and again.
   static constexpr size_t kMaxRecordings = 4;
+  // Those that have been run once: who comes again after so many others is new.
+  static constexpr size_t kMaxSeenOnce = 16;
   // Runs from one that is timed to the next.
   static constexpr int64_t kTimedEvery = 1024;
 
+  // Of an address that has been run before.
   struct Entry {
     FeatureAddress address;
-    bool has_run = false;
     std::unique_ptr<Recording> recording;
   };
 
-  Entry& Find(const FeatureAddress& address);
+  // Null where `address` has not been run, or not lately. Makes the entry at the second run, in place of the least
+  // recently used.
+  Entry* Find(const FeatureAddress& address);
+  // Launched one by one; if that succeeds, the next run over `address` finds an entry.
+  Status RunFirst(DeviceContext& context, const FeatureAddress& address, const StopCheck& stop);
   Status LaunchAll(DeviceContext& context, DeviceTimer* timer) const;
   Status RunOneByOne(DeviceContext& context, const StopCheck& stop) const;
   Status RunTimed(DeviceContext& context, StatsSink& stats);
@@ -67,7 +78,8 @@ class RecordedRuns {
   void CountRuns() const;
 
   const Launches& launches_;
-  std::vector<Entry> entries_;  // most recently used last
+  std::vector<Entry> entries_;             // most recently used last
+  std::vector<FeatureAddress> seen_once_;  // oldest first; none of them has an entry
   bool refused_ = false;
   int64_t untimed_runs_ = kTimedEvery;
   mutable Mutex mutex_;

@@ -21,6 +21,7 @@
 #include "engine/graph/csr.h"
 #include "engine/graph/validate.h"
 #include "engine/kernels/adjacency_layout.h"
+#include "engine/kernels/kernel.h"
 #include "engine/profile/graph_profile.h"
 #include "engine/reorder/order.h"
 #include "engine/tune/table.h"
@@ -184,6 +185,17 @@ class PreparedGraph {
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
 };
+
+// What `kernel` works on beside the adjacency of that spec for `problem`, as Layout keeps it; null where it wants
+// nothing. Errors are Layout's: FAILED_PRECONDITION where the kernel finds that the adjacency is not for it.
+template <class K>
+StatusOr<AdjacencyLayoutRef> LayoutFor(const PreparedGraph& graph, const AdjacencySpec& spec, const K& kernel,
+                                       const typename K::Problem& problem, const KernelConfig& config) {
+  const std::string name = kernel.LayoutName(problem, config);
+  if (name.empty()) return AdjacencyLayoutRef();
+  const LayoutMaker make = [&](LayoutSource& source) { return kernel.MakeLayout(problem, config, source); };
+  return graph.Layout(spec, kernel.name(), name, make);
+}
 
 }  // namespace vicinal
 

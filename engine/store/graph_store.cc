@@ -362,9 +362,8 @@ StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_v
   if (feature_set.empty()) return handle;
   const auto set = entry.features.find(feature_set);
   if (set == entry.features.end()) {
-    return NotFound(
-        "feature set", feature_set,
-        absl::StrCat(Quoted("graph", graph), " has no such set: upload it, or send features with the request"));
+    return NotFound("feature set", feature_set,
+                    absl::StrCat("upload it to ", Quoted("graph", graph), ", or send features with the request"));
   }
   if (feature_set_version != 0 && feature_set_version != set->second->version) {
     return VersionGone("feature set", feature_set, set->second->version, feature_set_version);

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -31,7 +30,7 @@ class Pattern {
     for (float& value : values_) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
       value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-31f;
-      // The upper half twice: read as two 16-bit numbers these are ordinary ones too, none of them denormal.
+      // The upper half twice: read as two 16-bit numbers these are ordinary ones too, finite and not denormal.
       const uint32_t upper = std::bit_cast<uint32_t>(value) >> 16;
       value = std::bit_cast<float>(upper << 16 | upper);
     }
@@ -89,6 +88,14 @@ Gathered AllOf(BasicMatrixView<const T> matrix) {
 Gathered GatheredBy(const AggregateArgs& args) { return args.src16.empty() ? AllOf(args.src) : AllOf(args.src16); }
 Gathered GatheredBy(const AttentionArgs& args) { return AllOf(args.value); }
 
+// One turn's matrices, at most.
+int64_t MatrixBytes(const TuningKey& key, int64_t rows, int64_t cols) {
+  const int64_t stride = RowStrideFor(key.width * key.heads), scores = RowStrideFor(key.heads);
+  int64_t floats = (rows + cols) * stride + cols;
+  if (key.operation == "attention") floats += (rows + cols) * std::max(stride, scores) + stride;
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
 int64_t NumTurns(int64_t bytes) { return bytes <= kSmallBytes ? 3 : bytes <= kMiddleBytes ? 2 : 1; }
 
 StatusOr<AggregateArgs> MakeArgs(const TrialInput& input, const AggregateProblem& problem, Matrices* matrices) {
@@ -98,8 +105,8 @@ StatusOr<AggregateArgs> MakeArgs(const TrialInput& input, const AggregateProblem
   if (problem.storage == Storage::kFloat32) {
     VICINAL_ASSIGN_OR_RETURN(args.src, matrices->Matrix(problem.cols, problem.width));
   } else {
-    // Two 16-bit elements in a float's place. Read as such the values are any finite or not; time does not depend on
-    // it.
+    // Two 16-bit elements in a float's place, ordinary numbers in either storage (Pattern): a kernel that finds what is
+    // not finite may go another way, and would be timed there.
     const int64_t stride = RowStrideFor(problem.width);
     VICINAL_ASSIGN_OR_RETURN(float* const data, matrices->Allocate((problem.cols * stride + 1) / 2));
     args.src16 = {reinterpret_cast<const uint16_t*>(data), problem.cols, problem.width, stride};
@@ -146,19 +153,16 @@ class TrialOf final : public Trial {
       return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("no kernel takes ", Describe(input.key), ": ", reasons));
     }
     Order(input);
+    VICINAL_RETURN_IF_ERROR(Admit(input, problem));
     VICINAL_RETURN_IF_ERROR(MakeLayouts(input, problem));
     Matrices matrices(input.device, pattern_);
-    const int64_t turns = NumTurns(BytesBound(input.key, problem.rows, problem.cols));
+    const int64_t turns = NumTurns(MatrixBytes(input.key, problem.rows, problem.cols));
     for (int64_t turn = 0; turn < turns; ++turn) {
       VICINAL_ASSIGN_OR_RETURN(typename K::Args args, MakeArgs(input, problem, &matrices));
       args_.push_back(args);
     }
-    size_t scratch = 0;
-    for (int64_t c = 0; c < num_to_run_; ++c) {
-      scratch = std::max(scratch, kernels_[c]->ScratchBytes(problem, candidates_[c].setting.config,
-                                                            std::max(1, input.shape.num_threads)));
-    }
-    VICINAL_ASSIGN_OR_RETURN(scratch_, matrices.Allocate(static_cast<int64_t>(scratch / sizeof(float)) + 1));
+    const int64_t scratch = ScratchBytes(input, problem, num_to_run_);
+    VICINAL_ASSIGN_OR_RETURN(scratch_, matrices.Allocate(scratch / static_cast<int64_t>(sizeof(float)) + 1));
     memory_ = matrices.Take();
     return OkStatus();
   }
@@ -255,6 +259,45 @@ class TrialOf final : public Trial {
     return run;
   }
 
+  // Scratch that serves each of the first `count` candidates.
+  int64_t ScratchBytes(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
+    size_t most = 0;
+    for (int64_t c = 0; c < count; ++c) {
+      most = std::max(most, kernels_[c]->ScratchBytes(problem, candidates_[c].setting.config,
+                                                      std::max(1, input.shape.num_threads)));
+    }
+    return static_cast<int64_t>(most);
+  }
+
+  // What the trial holds at most with the first `count` candidates.
+  int64_t BytesBound(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
+    const int64_t matrices = MatrixBytes(input.key, problem.rows, problem.cols);
+    int64_t layouts = 0;
+    std::set<std::pair<const K*, std::string>> names;
+    for (int64_t c = 0; c < count; ++c) {
+      std::string name = kernels_[c]->LayoutName(problem, candidates_[c].setting.config);
+      if (name.empty() || !names.emplace(kernels_[c], std::move(name)).second) continue;
+      layouts += kernels_[c]->LayoutBytesBound(problem.rows, problem.edges);
+    }
+    return NumTurns(matrices) * matrices + layouts + ScratchBytes(input, problem, count) +
+           static_cast<int64_t>(sizeof(float));
+  }
+
+  // Candidates with which the trial would be too large leave, but for the default.
+  Status Admit(const TrialInput& input, const typename K::Problem& problem) {
+    if (!input.admit || input.admit(BytesBound(input, problem, num_to_run_)).ok()) return OkStatus();
+    VICINAL_RETURN_IF_ERROR(input.admit(BytesBound(input, problem, 1)));
+    for (int64_t candidate = 1; candidate < num_to_run_;) {
+      const Status admitted = input.admit(BytesBound(input, problem, candidate + 1));
+      if (admitted.ok()) {
+        ++candidate;
+      } else {
+        Prune(candidate, std::string(admitted.message()));
+      }
+    }
+    return OkStatus();
+  }
+
   // For candidates that are to be run. Those that cannot have theirs leave, but for the default.
   Status MakeLayouts(const TrialInput& input, const typename K::Problem& problem) {
     LayoutSource source(input.adjacency, input.blocks, *input.device);
@@ -302,36 +345,6 @@ class TrialOf final : public Trial {
 };
 
 }  // namespace
-
-int64_t Trial::BytesBound(const TuningKey& key, int64_t rows, int64_t cols) {
-  const int64_t stride = RowStrideFor(key.width * key.heads), scores = RowStrideFor(key.heads);
-  int64_t floats = (rows + cols) * stride + cols;
-  if (key.operation == "attention") floats += (rows + cols) * std::max(stride, scores);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t Trial::LayoutBytesBound(const TrialInput& input) {
-  const CsrView& adjacency = input.adjacency;
-  return WithProblem(*input.registry, input.key, adjacency.rows, adjacency.cols, adjacency.nnz,
-                     [&](const auto& operation, const auto& problem) {
-                       std::vector<int64_t> bounds;
-                       for (const auto& entry : operation.kernels()) {
-                         const auto& kernel = entry->kernel();
-                         if (kernel.device() != input.device->kind()) continue;
-                         if (!kernel.Refuses(problem).empty()) continue;
-                         std::set<std::string> names;
-                         for (const KernelConfig& config : kernel.Candidates(problem)) {
-                           if (kernel.deterministic(config)) names.insert(kernel.LayoutName(problem, config));
-                         }
-                         names.erase(std::string());
-                         bounds.insert(bounds.end(), names.size(),
-                                       kernel.LayoutBytesBound(adjacency.rows, adjacency.nnz));
-                       }
-                       std::sort(bounds.rbegin(), bounds.rend());
-                       if (static_cast<int64_t>(bounds.size()) > input.most_run()) bounds.resize(input.most_run());
-                       return std::accumulate(bounds.begin(), bounds.end(), int64_t{0});
-                     });
-}
 
 StatusOr<std::unique_ptr<Trial>> Trial::Make(const TrialInput& input) {
   const CsrView& adjacency = input.adjacency;

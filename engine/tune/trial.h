@@ -14,6 +14,7 @@
 #define VICINAL_ENGINE_TUNE_TRIAL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -42,6 +43,10 @@ struct TrialInput {
   Device* device = nullptr;
   WorkShape shape;  // rows, cols and edges are the adjacency's
   const KernelRegistry* registry = nullptr;
+  // Asked, before any of it is allocated, for all that the trial would hold at most: matrices with their copies,
+  // layouts and scratch, in bytes. Candidates for which it refuses are pruned, with its words, and it is asked again
+  // without them. Empty: whatever it takes.
+  std::function<Status(int64_t bytes)> admit;
   // What is run; a search of everything sets both out of reach.
   double prune_factor = kPruneFactor;
   int64_t max_candidates = 0;  // 0: as many as pay on `device`
@@ -54,13 +59,9 @@ struct TrialInput {
 
 class Trial {
  public:
-  // RESOURCE_EXHAUSTED: no memory. FAILED_PRECONDITION: no kernel takes the work. Touches as many bytes as BytesBound
-  // says; on any thread.
+  // RESOURCE_EXHAUSTED: no memory. FAILED_PRECONDITION: no kernel takes the work. Errors of input.admit where not even
+  // the default fits. Touches all that it holds; on any thread.
   static StatusOr<std::unique_ptr<Trial>> Make(const TrialInput& input);
-  // Upper bound of the device memory a trial takes, but for the kernels' scratch and layouts.
-  static int64_t BytesBound(const TuningKey& key, int64_t rows, int64_t cols);
-  // Upper bound of what the layouts of its candidates take.
-  static int64_t LayoutBytesBound(const TrialInput& input);
 
   virtual ~Trial() = default;
 

@@ -32,17 +32,36 @@ std::string Names(const T (&values)[kCount]) {
   return names;
 }
 
+// The operation's kernels that serve on such a device.
 template <class K>
-Status SetParameter(const K& kernel, const std::string& name, int32_t value, KernelConfig* config) {
+std::vector<const K*> KernelsOn(const OperationKernels<K>& operation, DeviceKind device) {
+  std::vector<const K*> kernels;
+  for (const auto& entry : operation.kernels())
+    if (entry->kernel().device() == device) kernels.push_back(&entry->kernel());
+  return kernels;
+}
+
+template <class K>
+bool HasParameters(const K& kernel, const std::map<std::string, int32_t>& parameters) {
+  const std::vector<std::string_view> names = kernel.ParameterNames();
+  return std::all_of(parameters.begin(), parameters.end(), [&](const auto& parameter) {
+    return std::find(names.begin(), names.end(), parameter.first) != names.end();
+  });
+}
+
+template <class K>
+Status SetParameter(std::string_view operation, const K& kernel, const std::string& name, int32_t value,
+                    KernelConfig* config) {
   const std::string field = absl::StrCat("force.parameters['", name, "']");
   const std::vector<std::string_view> names = kernel.ParameterNames();
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
     std::string known;
     for (const std::string_view other : names) absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(other));
-    return InvalidArgument("PARAMETER_UNKNOWN", field,
-                           absl::StrCat("kernel '", std::string(kernel.name()), "' has no parameter '", name, "'; ",
-                                        known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
+    return InvalidArgument(
+        "PARAMETER_UNKNOWN", field,
+        absl::StrCat("the ", std::string(operation), " kernel '", std::string(kernel.name()), "' has no parameter '",
+                     name, "'; ", known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
   }
   if (value < kLowestParameter || value > kHighestParameter) {
     return InvalidArgument(
@@ -107,6 +126,31 @@ std::string KindsOf(std::string_view operation) {
 
 std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name) { return Named(kEdgeWeights, name); }
 
+StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry, DeviceKind device,
+                                                  const std::string& kernel,
+                                                  const std::map<std::string, int32_t>& parameters) {
+  std::vector<std::string> by_name, by_parameters;
+  std::string there;
+  const auto look = [&](const auto& operation) {
+    const std::string name(operation.operation());
+    for (const auto* own : KernelsOn(operation, device)) {
+      if (own->name() != kReferenceKernel)
+        absl::StrAppend(&there, there.empty() ? "" : ", ", std::string(own->name()), " (", name, ")");
+      if (own->name() != kernel) continue;
+      by_name.push_back(name);
+      if (HasParameters(*own, parameters)) by_parameters.push_back(name);
+    }
+  };
+  look(registry.aggregate);
+  look(registry.attention);
+  if (by_name.empty()) {
+    return InvalidArgument(
+        "KERNEL_UNKNOWN", "force.kernel",
+        absl::StrCat("there is no kernel '", kernel, "' to be forced on a graph of this device; there are: ", there));
+  }
+  return by_parameters.empty() ? by_name : by_parameters;
+}
+
 StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceKind device, const TuningKey& key,
                                          int64_t rows, int64_t cols, int64_t edges, const std::string& kernel,
                                          const std::map<std::string, int32_t>& parameters) {
@@ -122,7 +166,8 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         TuningCandidate candidate;
         candidate.setting.kernel = kernel;
         for (const auto& [name, value] : parameters) {
-          VICINAL_RETURN_IF_ERROR(SetParameter(choice->kernel->kernel(), name, value, &candidate.setting.config));
+          VICINAL_RETURN_IF_ERROR(
+              SetParameter(operation.operation(), choice->kernel->kernel(), name, value, &candidate.setting.config));
         }
         if (!choice->kernel->kernel().deterministic(candidate.setting.config)) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",

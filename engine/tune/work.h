@@ -54,6 +54,13 @@ auto WithProblem(const KernelRegistry& registry, const TuningKey& key, int64_t r
   return f(registry.aggregate, AggregateProblemOf(key, rows, cols, edges));
 }
 
+// Those of kTunedOperations that have a kernel of that name on such a device, and of them, where there are any, those
+// whose kernel has all `parameters`: what a client means who names no operation. INVALID_ARGUMENT (KERNEL_UNKNOWN,
+// field "force.kernel") where there is none; the message lists what there is.
+StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry, DeviceKind device,
+                                                  const std::string& kernel,
+                                                  const std::map<std::string, int32_t>& parameters);
+
 // A kernel and parameters that were named by a client, as a candidate. INVALID_ARGUMENT: KERNEL_UNKNOWN,
 // KERNEL_REFUSED (in the kernel's words, or because it is no candidate), PARAMETER_UNKNOWN, PARAMETER_RANGE; the
 // message lists what there is.

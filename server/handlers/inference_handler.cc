@@ -27,14 +27,22 @@ int64_t RowsPerPiece(int64_t bytes_per_row, int64_t max_response_bytes) {
 
 double Elapsed(const Call& call, const Clock& clock) { return SecondsBetween(call.begin, clock.Now()); }
 
-// A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one.
+// A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one. With the last it tells
+// the metrics how long all took to make, and how long the client took to take the others.
 template <class Response, class Encode>
 class CutResult final : public Pieces<Response> {
  public:
-  CutResult(InferenceResult result, int64_t rows, const Call& call, const Clock& clock, Encode encode)
-      : result_(std::move(result)), rows_(rows), call_(call), clock_(clock), encode_(std::move(encode)) {}
+  CutResult(InferenceResult result, int64_t rows, const Call& call, Metrics& metrics, const Clock& clock, Encode encode)
+      : result_(std::move(result)),
+        rows_(rows),
+        call_(call),
+        metrics_(metrics),
+        clock_(clock),
+        encode_(std::move(encode)) {}
 
   bool Next(Response* response) override {
+    const MonotonicTime begin = clock_.Now();
+    if (next_ > 0) send_seconds_ += SecondsBetween(handed_over_, begin);
     response->Clear();
     const int64_t count = std::min(rows_, result_.rows - next_);
     *response->mutable_served_by() = ToProto(result_.served_by);
@@ -43,6 +51,12 @@ class CutResult final : public Pieces<Response> {
     next_ += count;
     const bool last = next_ >= result_.rows;
     if (last) *response->mutable_timing() = EncodeTiming(result_, Elapsed(call_, clock_));
+    handed_over_ = clock_.Now();
+    encode_seconds_ += SecondsBetween(begin, handed_over_);
+    if (last) {
+      metrics_.PhaseSeconds("encode", encode_seconds_);
+      metrics_.PhaseSeconds("send", send_seconds_);
+    }
     return last;
   }
 
@@ -50,15 +64,19 @@ class CutResult final : public Pieces<Response> {
   const InferenceResult result_;
   const int64_t rows_;
   const Call& call_;
+  Metrics& metrics_;
   const Clock& clock_;
   const Encode encode_;
   int64_t next_ = 0;
+  MonotonicTime handed_over_{};
+  double encode_seconds_ = 0, send_seconds_ = 0;
 };
 
 template <class Response, class Encode>
-std::unique_ptr<Pieces<Response>> Cut(InferenceResult result, int64_t rows, const Call& call, const Clock& clock,
-                                      Encode encode) {
-  return std::make_unique<CutResult<Response, Encode>>(std::move(result), rows, call, clock, std::move(encode));
+std::unique_ptr<Pieces<Response>> Cut(InferenceResult result, int64_t rows, const Call& call, Metrics& metrics,
+                                      const Clock& clock, Encode encode) {
+  return std::make_unique<CutResult<Response, Encode>>(std::move(result), rows, call, metrics, clock,
+                                                       std::move(encode));
 }
 
 }  // namespace
@@ -175,14 +193,12 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
 
 InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail) {
   // On the executor's thread or a worker: an answer that finds no memory must fail here, or nobody hears of it.
-  const auto encode = [this, use = std::move(use), fail](InferenceResult value) {
-    const MonotonicTime begin = clock_.Now();
+  const auto encode = [use = std::move(use), fail](InferenceResult value) {
     const Status encoded = OrOutOfMemory([&] {
       use(std::move(value));
       return OkStatus();
     });
-    if (!encoded.ok()) return fail(encoded);
-    metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
+    if (!encoded.ok()) fail(encoded);
   };
   return [this, &call, encode, fail = std::move(fail)](StatusOr<InferenceResult> result) {
     if (!result.ok()) return fail(result.status());
@@ -199,6 +215,14 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
   };
 }
 
+std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(InferenceResult)> use) {
+  return [this, use = std::move(use)](InferenceResult result) {
+    const MonotonicTime begin = clock_.Now();
+    use(std::move(result));
+    metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
+  };
+}
+
 template <class Request, class Response, class Submit>
 void InferenceHandler::AnswerClasses(const Call& call, const Request& request, Response* response, Done done,
                                      const Submit& submit) {
@@ -212,7 +236,7 @@ void InferenceHandler::AnswerClasses(const Call& call, const Request& request, R
     *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
     done(OkStatus());
   };
-  const Status submitted = submit(Deliver(call, use, done));
+  const Status submitted = submit(Deliver(call, Timed(use), done));
   if (!submitted.ok()) done(submitted);
 }
 
@@ -235,7 +259,7 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
     *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
     done(OkStatus());
   };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, done));
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
   if (!submitted.ok()) done(submitted);
 }
 
@@ -259,7 +283,7 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
     const auto encode = [wants](const InferenceResult& whole, int64_t first, int64_t count,
                                 v1::ClassifyResponse* piece) { EncodeClasses(whole, wants, first, count, piece); };
     const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
-    done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, clock_, encode));
+    done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
   const Status submitted =
       engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
@@ -274,7 +298,7 @@ void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request, 
       SetTensor(whole.values.data() + first * whole.width, count, whole.width, piece->mutable_embeddings());
     };
     const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
-    done(Cut<v1::EmbedResponse>(std::move(result), rows, call, clock_, encode));
+    done(Cut<v1::EmbedResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
   const Status submitted =
       engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));

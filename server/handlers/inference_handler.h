@@ -52,6 +52,8 @@ class InferenceHandler {
   template <class Request, class Response, class Submit>
   void AnswerClasses(const Call& call, const Request& request, Response* response, Done done, const Submit& submit);
   int64_t RowsAsked(const InferenceRequest& request) const;
+  // `use` makes the whole reply: how long that takes is phase `encode`. Streams count theirs piece by piece.
+  std::function<void(InferenceResult)> Timed(std::function<void(InferenceResult)> use);
   // The engine's callback: `use` runs at once for a small result, on a worker for a large one.
   InferenceCallback Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail);
 

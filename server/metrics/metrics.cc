@@ -40,14 +40,12 @@ constexpr const char* kCodeNames[kCodes] = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-constexpr std::string_view kPhases[] = {"queue",           "plan",
-                                        "receptive_field", "field_features",
-                                        "execute",         "gather",
-                                        "encode",          "aggregate",
-                                        "attention",       "message_reduce",
-                                        "edge_scores",     "dense_update",
-                                        "sparse_update",   "sparse_aggregate_update",
-                                        "rowwise",         "other"};
+constexpr std::string_view kPhases[] = {"queue",          "plan",           "receptive_field",
+                                        "field_features", "execute",        "gather",
+                                        "encode",         "send",           "aggregate",
+                                        "attention",      "message_reduce", "edge_scores",
+                                        "dense_update",   "sparse_update",  "sparse_aggregate_update",
+                                        "rowwise",        "other"};
 constexpr const char* kComputed[] = {"full_graph", "receptive_field"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
 constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/device_run.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,6 +62,12 @@ HostMatrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
 
 HostMatrix FilledMatrix(int64_t rows, int64_t cols, float value) {
   return {rows, cols, std::vector<float>(rows * cols, value)};
+}
+
+void PutNans(HostMatrix* matrix) {
+  for (int64_t row = 2; row < matrix->rows; row += 5) {
+    for (int64_t col = row % 3; col < matrix->cols; col += 3) matrix->values[row * matrix->cols + col] = std::nanf("");
+  }
 }
 
 std::vector<float> RandomVector(int64_t size, uint64_t seed) {

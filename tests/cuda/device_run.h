@@ -81,6 +81,8 @@ class DeviceMatrix {
 
 // Uniform in [-1, 1], the same for the same seed everywhere.
 HostMatrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed);
+// Makes every fifth row NaN in every third column: some rows that read them meet one first, some last, some none.
+void PutNans(HostMatrix* matrix);
 HostMatrix FilledMatrix(int64_t rows, int64_t cols, float value);
 std::vector<float> RandomVector(int64_t size, uint64_t seed);
 

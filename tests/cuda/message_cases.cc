@@ -79,10 +79,8 @@ std::vector<double> Want(const Case& c) {
       const std::vector<double> m = EdgeMessage(c, row, e);
       for (int64_t h = 0; h < width; ++h) {
         double& out = result[row * width + h];
-        if (c.reduce == Reduce::kMax) {
-          out = e == begin ? m[h] : std::max(out, m[h]);
-        } else if (c.reduce == Reduce::kMin) {
-          out = e == begin ? m[h] : std::min(out, m[h]);
+        if (c.reduce == Reduce::kMax || c.reduce == Reduce::kMin) {
+          out = e == begin ? m[h] : Extreme(c.reduce, out, m[h]);
         } else {
           out += m[h] / (c.reduce == Reduce::kMean ? static_cast<double>(end - begin) : 1.0);
         }
@@ -163,6 +161,14 @@ Case MakeCase(const HostGraph& graph, Message message, Reduce reduce, int64_t wi
   return c;
 }
 
+// NaN in rows that are read: an extreme of messages with one is NaN, whatever comes after it.
+void NanCase(Gpu& gpu, Report& report, const HostGraph& graph, Reduce reduce, const std::vector<int64_t>& widths,
+             int turn) {
+  Case c = MakeCase(graph, Message::kAdd, reduce, 24, widths, turn);
+  PutNans(&c.src);
+  RunAll(gpu, report, c);
+}
+
 // Some rows as a graph of their own: the same bits.
 void SubsetCase(Gpu& gpu, Report& report, const HostGraph& graph, const std::vector<int64_t>& widths) {
   if (!report.IsMine()) return;
@@ -199,6 +205,10 @@ void RunMessageCases(Gpu& gpu, Report& report) {
         }
         RunAll(gpu, report, MakeCase(graph, message, reduce, 12, {20}, turn++));
       }
+    }
+    for (Reduce reduce : {Reduce::kMax, Reduce::kMin}) {
+      for (int i = 0; i < 2; ++i) NanCase(gpu, report, graph, reduce, {}, turn++);
+      if (!large) NanCase(gpu, report, graph, reduce, {10}, turn++);
     }
     if (large) continue;
     for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {

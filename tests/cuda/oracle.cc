@@ -26,10 +26,11 @@ double Score(const HostAttention& a, int64_t target, int64_t source, int64_t hea
   return score;
 }
 
-// NaN where either is one.
-double Larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-
 }  // namespace
+
+double Extreme(Reduce reduce, double a, double b) {
+  return std::isnan(a) || (reduce == Reduce::kMax ? a > b : a < b) ? a : b;
+}
 
 double Activated(const Activation& activation, double x) {
   switch (activation.kind) {
@@ -73,10 +74,8 @@ std::vector<double> Aggregate(const HostGraph& graph, bool weighted, Reduce redu
       const double weight = weighted ? graph.value[e] : 1.0;
       const float* x = src.values.data() + graph.col[e] * width;
       for (int64_t d = 0; d < width; ++d) {
-        if (reduce == Reduce::kMax) {
-          out[d] = e == begin ? weight * x[d] : Larger(out[d], weight * x[d]);
-        } else if (reduce == Reduce::kMin) {
-          out[d] = e == begin ? weight * x[d] : -Larger(-out[d], -weight * x[d]);
+        if (reduce == Reduce::kMax || reduce == Reduce::kMin) {
+          out[d] = e == begin ? weight * x[d] : Extreme(reduce, out[d], weight * x[d]);
         } else {
           out[d] += weight * x[d] / (reduce == Reduce::kMean ? static_cast<double>(end - begin) : 1.0);
         }

@@ -12,6 +12,9 @@
 
 namespace vicinal::cuda_test {
 
+// The larger (kMax) or smaller (kMin) of two; NaN where either is one.
+double Extreme(Reduce reduce, double a, double b);
+
 // The epilogue's host side. Empty vectors: none.
 struct HostEpilogue {
   float scale = 1.0f;

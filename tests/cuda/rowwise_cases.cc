@@ -48,7 +48,7 @@ double ReadoutOf(const Case& c, int64_t segment, int64_t col) {
   for (int64_t i = begin; i < end; ++i) {
     const double x = c.a.at(i, col);
     if (c.reduce == Reduce::kMax || c.reduce == Reduce::kMin) {
-      result = i == begin ? x : c.reduce == Reduce::kMax ? std::max(result, x) : std::min(result, x);
+      result = i == begin ? x : Extreme(c.reduce, result, x);
     } else {
       result += x;
     }
@@ -75,7 +75,7 @@ std::vector<double> Want(const Case& c) {
     for (int64_t col = 0; col < cols; ++col) {
       double& x = out[row * cols + col];
       if (c.kind == RowwiseKind::kAdd) x = Affine(c, c.a.at(row, col), col);
-      if (c.kind == RowwiseKind::kMax) x = std::max(c.a.at(row, col), c.b.at(row, col));
+      if (c.kind == RowwiseKind::kMax) x = Extreme(Reduce::kMax, c.a.at(row, col), c.b.at(row, col));
       if (c.kind == RowwiseKind::kNormalize) x = c.a.at(row, col) / std::max(std::sqrt(norm), 1e-12);
       if (c.kind == RowwiseKind::kGatherRows) x = c.a.at(c.index[row], col);
       if (c.kind == RowwiseKind::kReadout) x = ReadoutOf(c, row, col);
@@ -124,6 +124,8 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
   const HostMatrix a = RandomMatrix(rows, cols, 61), b = RandomMatrix(rows, cols, 62);
   const std::vector<float> scale = RandomVector(cols, 63), shift = RandomVector(cols, 64);
   const std::vector<int64_t> whole = {0, rows}, parts = {0, 0, rows / 3, rows / 3 + 1, rows, rows};
+  HostMatrix with_nans = a;
+  PutNans(&with_nans);
   std::vector<int64_t> index;
   for (int64_t i = 0; i < 50; ++i) index.push_back(i * 7919 % rows);
   std::vector<Case> cases;
@@ -131,6 +133,10 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
     cases.push_back({"copy", RowwiseKind::kAdd, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
     cases.push_back({"affine", RowwiseKind::kAdd, Reduce::kSum, a, {}, scale, shift, {}, {}, false, in_place, rows});
     cases.push_back({"max", RowwiseKind::kMax, Reduce::kSum, a, b, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back(
+        {"max, NaN first", RowwiseKind::kMax, Reduce::kSum, with_nans, b, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back(
+        {"max, NaN second", RowwiseKind::kMax, Reduce::kSum, b, with_nans, {}, {}, {}, {}, false, in_place, rows});
     cases.push_back({"gate",
                      RowwiseKind::kGate,
                      Reduce::kSum,
@@ -166,6 +172,8 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
   cases.push_back({"gather", RowwiseKind::kGatherRows, Reduce::kSum, a, {}, {}, {}, {}, index, false, false, 50});
   for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
     cases.push_back({"readout", RowwiseKind::kReadout, reduce, a, {}, {}, {}, parts, {}, false, false, 5});
+    cases.push_back(
+        {"readout of NaN", RowwiseKind::kReadout, reduce, with_nans, {}, {}, {}, parts, {}, false, false, 5});
   }
   return cases;
 }

@@ -12,6 +12,7 @@
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/errors.h"
 #include "client/cpp/formats/files.h"
+#include "client/cpp/formats/not_finite.h"
 #include "client/cpp/formats/npy.h"
 #include "client/cpp/formats/status_macros.h"
 
@@ -175,6 +176,20 @@ void PrintAnswer(const Answer& answer, const std::string& what, const std::funct
   table.Print(out);
   if (shown < answer.rows)
     out << "... " << answer.rows - shown << " more" << (kept.empty() ? "; --out FILE.npy keeps all" : "") << '\n';
+}
+
+std::string NotFiniteNote(const Answer& answer, const std::string& what,
+                          const std::function<std::string(int64_t)>& name_of, bool float16) {
+  std::vector<bool> marks(static_cast<size_t>(answer.rows));
+  for (const auto& [name, matrix] : answer.matrices) MarkRowsNotFinite(matrix, &marks);
+  const auto first = std::find(marks.begin(), marks.end(), true);
+  if (first == marks.end()) return "";
+  const int64_t count = std::count(first, marks.end(), true);
+  return absl::StrCat(
+      count, " of ", FormatCount(answer.rows, "row"), (count == 1 ? " is" : " are"),
+      " not finite (NaN or infinite), first that of ", what, " ", name_of(first - marks.begin()),
+      ": a value between layers was beyond ",
+      float16 ? "float16's 65,504, or float32's range; bfloat16 reaches as far as float32" : "float32's range");
 }
 
 Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels) {

@@ -44,6 +44,11 @@ inline constexpr int64_t kShownRows = 10;
 void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
                  const std::string& kept, std::ostream& out);
 
+// A sentence on the rows that hold NaN or infinities, which a table shows as numbers like others; empty where there are
+// none. `name_of` as above. `float16`: values may have been rounded to it.
+std::string NotFiniteNote(const Answer& answer, const std::string& what,
+                          const std::function<std::string(int64_t)>& name_of, bool float16);
+
 // Share of rows whose first class is the label; rows with a label below 0 do not count.
 struct Accuracy {
   int64_t right = 0;

@@ -71,7 +71,7 @@ void PrintText(const Context& context, const Answer& answer, size_t calls, doubl
   PrintAnswer(
       answer, "graph", [](int64_t row) { return absl::StrCat(row); }, context.args.Text("out"), context.out);
   context.out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds) << " as seen here, "
-              << calls << (calls == 1 ? " call\n" : " calls\n");
+              << FormatCount(static_cast<int64_t>(calls), "call") << '\n';
   if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';
 }
 
@@ -106,8 +106,12 @@ absl::Status ClassifyGraphs(const Context& context) {
   }
   const std::string main = args.Has("logits") ? "logits" : args.Has("probabilities") ? "probabilities" : "classes";
   if (args.Has("out")) CLIENT_RETURN_IF_ERROR(WriteAnswer(args.Text("out"), answer, main, {}));
+  const std::string not_finite = NotFiniteNote(
+      answer, "graph", [](int64_t row) { return absl::StrCat(row); }, AllowsFloat16(args));
   if (context.json) {
     Json json = ToJson(answer);
+    json["notes"] = Json::array();
+    if (!not_finite.empty()) json["notes"].push_back(not_finite);
     json["round_trip_seconds"] = seconds;
     if (data.labels) {
       const Accuracy accuracy = Compare(answer, *data.labels);
@@ -118,6 +122,7 @@ absl::Status ClassifyGraphs(const Context& context) {
   }
   PrintText(context, answer, edges.size(), seconds);
   if (data.labels) context.out << ToString(Compare(answer, *data.labels)) << '\n';
+  if (!not_finite.empty()) context.err << "note: " << not_finite << '\n';
   return absl::OkStatus();
 }
 

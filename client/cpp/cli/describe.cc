@@ -30,7 +30,7 @@ double PreparationSeconds(const v1::Graph& graph) {
 // State, version, sizes, order; and what is wrong.
 void PrintState(const v1::Graph& graph, std::ostream& out) {
   out << "graph '" << graph.name() << "' version " << graph.version() << " is " << StateName(graph.state()) << ": "
-      << graph.node_count() << " nodes, " << graph.edge_count() << " edges"
+      << FormatCount(graph.node_count(), "node") << ", " << FormatCount(graph.edge_count(), "edge")
       << (graph.weighted() ? " with weights" : "");
   if (graph.state() == v1::Graph::STATE_READY) {
     out << ", order " << OrderOf(graph) << ", " << FormatBytes(graph.size_bytes()) << ", numerics revision "

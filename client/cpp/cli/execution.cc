@@ -58,4 +58,8 @@ absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution
   return absl::OkStatus();
 }
 
+bool AllowsFloat16(const Arguments& args) {
+  return args.Text("precision") == "float16" || args.Text("product_precision") == "float16";
+}
+
 }  // namespace vicinal::client::cli

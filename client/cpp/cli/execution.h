@@ -18,6 +18,9 @@ std::vector<Option> ExecutionOptionsOf(bool receptive_field);
 // What they said. INVALID_ARGUMENT: a --kernel without '=', or an operation named twice.
 absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution);
 
+// Whether they let values be rounded to float16, which ends at 65,504.
+bool AllowsFloat16(const Arguments& args);
+
 }  // namespace vicinal::client::cli
 
 #endif  // VICINAL_CLIENT_CPP_CLI_EXECUTION_H_

@@ -58,6 +58,12 @@ void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
   if (fields) {
     out << "runs, mean time: over the full graph + over receptive fields (of requests for few nodes); -: none yet\n";
   }
+  const auto differ = [](const v1::PlanStep& a, const v1::PlanStep& b) {
+    return a.run_count() != b.run_count() || a.field_run_count() != b.field_run_count();
+  };
+  if (std::adjacent_find(plan.steps().begin(), plan.steps().end(), differ) != plan.steps().end()) {
+    out << "a step counts runs since it has its kernel: to some of these tuning gave another one\n";
+  }
 }
 
 void PrintRefusals(const v1::ExplainResponse& plan, std::ostream& out) {

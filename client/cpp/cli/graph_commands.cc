@@ -77,8 +77,9 @@ std::vector<UploadTensor> GraphTensors(const GraphData& graph) {
 }
 
 void PrintFile(const Context& context, const GraphData& graph) {
-  context.out << context.args.Positional(0) << ": " << graph.node_count << " nodes, "
-              << graph.edge_index.element_count() / 2 << " edges" << (graph.edge_weight ? ", with weights" : "");
+  context.out << context.args.Positional(0) << ": " << FormatCount(graph.node_count, "node") << ", "
+              << FormatCount(graph.edge_index.element_count() / 2, "edge")
+              << (graph.edge_weight ? ", with weights" : "");
   if (graph.features) {
     context.out << ", features " << graph.features->rows << " x " << graph.features->columns
                 << (graph.features->sparse ? " (sparse)" : "");
@@ -259,7 +260,7 @@ Syntax UploadSyntax() {
         "is the first line of --ids a title? no, but asked about where it may be one (auto), yes or no",
         {"auto", "yes", "no"}},
        {"ids_out", OptionKind::kText, "FILE", "where to keep the map of ids; GRAPH.ids.txt unless said"},
-       {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}};
+       {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id: [a-z0-9-]{8,64}"}}};
 }
 
 }  // namespace

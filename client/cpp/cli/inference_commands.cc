@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `vicinal classify` and `vicinal embed` on stored graphs.
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <numeric>
@@ -94,13 +95,21 @@ absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, std::vec
   return answer;
 }
 
+// Of the server's time what is in none of its parts: rows put into the order asked for, classes, encoding, and, of a
+// stream, waiting for this end to take what was sent.
+double OtherSeconds(const v1::Timing& timing) {
+  const double parts = timing.queue_seconds() + timing.plan_seconds() + timing.execute_seconds();
+  return std::max(0.0, timing.total_seconds() - parts);
+}
+
 void PrintTimes(const Answer& answer, const std::vector<double>& seconds, std::ostream& out) {
   const v1::Timing& timing = answer.timing;
   out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds.back()) << " as seen here, "
       << FormatSeconds(timing.total_seconds()) << " on the server (queue " << FormatSeconds(timing.queue_seconds())
       << ", plan " << FormatSeconds(timing.plan_seconds()) << ", execute " << FormatSeconds(timing.execute_seconds())
+      << ", other " << FormatSeconds(OtherSeconds(timing))
       << ")\ncomputed: " << (timing.receptive_field() ? "the receptive field, " : "the full graph, ")
-      << timing.computed_node_count() << " nodes\n";
+      << FormatCount(timing.computed_node_count(), "node") << '\n';
   if (seconds.size() > 1) {
     const Latency latency = Summarise(seconds);
     out << "latency of " << seconds.size() << " calls: median " << FormatSeconds(latency.median) << ", 99 % "
@@ -141,11 +150,13 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
   CLIENT_ASSIGN_OR_RETURN(const std::optional<Accuracy> accuracy, MeasureAccuracy(context.args, answer, nodes));
   if (context.args.Has("out")) CLIENT_RETURN_IF_ERROR(WriteAnswer(context.args.Text("out"), answer, main, nodes));
   const auto name_of = [&](int64_t row) { return NodeName(query.ids, nodes[static_cast<size_t>(row)]); };
+  const std::string not_finite = NotFiniteNote(answer, "node", name_of, AllowsFloat16(context.args));
   if (!context.json) {
     PrintAnswer(answer, "node", name_of, context.args.Text("out"), context.out);
     PrintTimes(answer, seconds, context.out);
     if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';
     if (accuracy) context.out << ToString(*accuracy) << '\n';
+    if (!not_finite.empty()) context.err << "note: " << not_finite << '\n';
     return absl::OkStatus();
   }
   Json json = ToJson(answer);
@@ -158,6 +169,7 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
     }
   }
   json["notes"] = query.notes;
+  if (!not_finite.empty()) json["notes"].push_back(not_finite);
   json["round_trip_seconds"] = seconds;
   if (accuracy) json["accuracy"] = Json{{"right", accuracy->right}, {"counted", accuracy->counted}};
   context.PrintJson(json);

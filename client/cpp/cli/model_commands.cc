@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/cli/architecture_notes.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/node_names.h"
@@ -58,12 +59,17 @@ absl::Status UploadModel(const Context& context) {
     return args.Has("reference_graph") ? WithNodeName(context, args.Text("reference_graph"), uploaded.status())
                                        : uploaded.status();
   }
-  const v1::Model& model = *uploaded;
+  // A reference that is met has settled them.
+  const std::vector<std::string> notes =
+      args.Has("reference") ? std::vector<std::string>() : ArchitectureNotes(architecture);
   if (context.json) {
-    context.PrintJson(ToJson(model));
-  } else {
-    PrintModel(model, context.out);
+    Json json = ToJson(*uploaded);
+    json["notes"] = notes;
+    context.PrintJson(json);
+    return absl::OkStatus();
   }
+  PrintModel(*uploaded, context.out);
+  for (const std::string& note : notes) context.out << "note: " << note << '\n';
   return absl::OkStatus();
 }
 
@@ -119,7 +125,7 @@ std::vector<Command> ModelCommands() {
           "the stored graph they belong to; the file holds one otherwise"},
          {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default unless said"},
          {"tolerance", OptionKind::kNumber, "T", "largest relative difference allowed; 1e-4 unless said"},
-         {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id"}}},
+         {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id: [a-z0-9-]{8,64}"}}},
        UploadModel},
       {{"model list", {}, "Lists the models.", "", {}}, ListModels},
       {{"model get", {"NAME"}, "Shows a model: layers, outputs, sizes.", "", {}}, GetModel},

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+
 namespace vicinal::client::cli {
 namespace {
 
@@ -71,6 +73,10 @@ std::string FormatFixed(double value, int digits) {
   char buffer[64];
   std::snprintf(buffer, sizeof(buffer), "%.*f", digits, value);
   return buffer;
+}
+
+std::string FormatCount(int64_t count, const char* noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
 std::string FormatShare(double share) { return Print("%.1f %%", share * 100); }

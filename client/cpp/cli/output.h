@@ -27,8 +27,9 @@ std::string FormatBytes(int64_t bytes);     // "84.2 KiB"
 std::string FormatSeconds(double seconds);  // "1.25 ms"
 std::string FormatNumber(double value);     // six significant digits
 std::string FormatFixed(double value, int digits);
-std::string Shorten(const std::string& text);  // at most 60 bytes, then "...", for cells of a table
-std::string FormatShare(double share);         // "85.1 %"
+std::string FormatCount(int64_t count, const char* noun);  // "1 edge", "2 edges"
+std::string Shorten(const std::string& text);              // at most 60 bytes, then "...", for cells of a table
+std::string FormatShare(double share);                     // "85.1 %"
 
 // "... 5 more layers", and why, where the server left some of a reply out; nothing where `count` is 0.
 void PrintLeftOut(int64_t count, const char* what, std::ostream& out);

@@ -97,12 +97,11 @@ void Print(const Context& context, const Response& response) {
   PrintLeftOut(response.records_left_out(), "kinds of work, known before these", context.out);
 }
 
-// A kernel carries out one operation; without --operation and lists it is taken for all work that is known.
+// Without --widths a kernel is forced for all work that is known; one kind of it may be none of the kernel's.
 absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
-  const std::string reason = DetailsOf(status).reason;
-  const bool kernel = reason == "KERNEL_UNKNOWN" || reason == "KERNEL_REFUSED";
-  if (!kernel || !args.Has("force") || args.Has("operation")) return status;
-  return AddToMessage(status, "; --operation OP and --widths W,... say which work --force is for");
+  const bool refused = DetailsOf(status).reason == "KERNEL_REFUSED";
+  if (!refused || !args.Has("force") || (args.Has("operation") && args.Has("widths"))) return status;
+  return AddToMessage(status, "; --operation OP, --kinds K,... and --widths W,... say which work --force is for");
 }
 
 absl::Status Tune(const Context& context) {
@@ -134,9 +133,11 @@ Command TuneCommand() {
       {"graph tune",
        {"NAME"},
        "Measures the kernels of a graph again, forces one, or forgets what was measured.",
-       "Without --operation and lists: all kinds of work that models have asked of the graph so far. On a CPU results\n"
-       "keep every bit; on a GPU last bits may change, and the numerics revision tells. It needs the admin\n"
-       "token where there is one; --show does not.",
+       "Without --widths: the kinds of work that models have asked of the graph so far, as far as they fit "
+       "--operation,\n"
+       "--kinds, --heads and --weights. On a CPU results keep every bit; on a GPU last bits may change, and the "
+       "numerics\n"
+       "revision tells. It needs the admin token where there is one; --show does not.",
        {{"show", OptionKind::kFlag, "", "change nothing: what is known so far"},
         {"verbose", OptionKind::kFlag, "", "of each kind of work what was tried, predicted, measured and refused, too"},
         {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
@@ -146,8 +147,8 @@ Command TuneCommand() {
         {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; as models use them unless said"},
         {"budget", OptionKind::kNumber, "SECONDS", "for each kind of work; the server's unless said"},
         {"force", OptionKind::kText, "KERNEL[:P=V,...]",
-         "take this kernel, with these parameters, for --operation (aggregate unless said) and --widths, or without "
-         "both for all work that is known; measure nothing"},
+         "take this kernel, with these parameters, for the work named (of --operation, or else of the operations that "
+         "have this kernel); measure nothing"},
         {"reset", OptionKind::kFlag, "", "forget what was measured; the server's default serves"},
         {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show tells"}}},
       Tune};

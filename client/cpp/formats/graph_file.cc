@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/formats/edge_lines.h"
 #include "client/cpp/formats/files.h"
@@ -16,10 +17,12 @@
 namespace vicinal::client {
 namespace {
 
-GraphFormat DetectFormat(std::string_view bytes) {
-  constexpr std::string_view kZip("PK\x03\x04", 4), kMatrixMarket("%%MatrixMarket");
+// What calls itself a matrix, by its banner or its name, is read as one or refused: its size line would be an edge of
+// an edge list, and its ids would be off by one.
+GraphFormat DetectFormat(std::string_view bytes, const std::string& path) {
+  constexpr std::string_view kZip("PK\x03\x04", 4);
   if (bytes.substr(0, kZip.size()) == kZip) return GraphFormat::kNpz;
-  if (SkipByteOrderMark(bytes).substr(0, kMatrixMarket.size()) == kMatrixMarket) return GraphFormat::kMatrixMarket;
+  if (HasMatrixMarketBanner(bytes) || absl::EndsWithIgnoreCase(path, ".mtx")) return GraphFormat::kMatrixMarket;
   return GraphFormat::kEdgeList;
 }
 
@@ -134,8 +137,9 @@ absl::Status CheckFirstId(const IdMap& ids, const Edges& edges, const std::strin
 absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::string& text, GraphFormat format,
                                        const GraphFileOptions& options, const std::optional<Features>& features) {
   if (format == GraphFormat::kMatrixMarket) {
-    CLIENT_RETURN_IF_ERROR(CheckOnlyEdgeLists(path, options));
+    // The banner first: an edge list called .mtx learns what it was taken for, not that an option does not suit it.
     CLIENT_ASSIGN_OR_RETURN(EdgeFile file, ParseMatrixMarket(text, path, options.matrix_rows));
+    CLIENT_RETURN_IF_ERROR(CheckOnlyEdgeLists(path, options));
     if (options.node_count && *options.node_count != file.node_count) {
       return FileError(
           path, 0, absl::StrCat("the matrix has ", file.node_count, " rows, --num_nodes says ", *options.node_count));
@@ -174,7 +178,7 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
     CLIENT_ASSIGN_OR_RETURN(text, ReadFile(path));
     if (format == GraphFormat::kAuto) {
       CLIENT_RETURN_IF_ERROR(CheckIsNoOther(text, path));
-      format = DetectFormat(text);
+      format = DetectFormat(text, path);
     }
   }
   EdgeFile file;

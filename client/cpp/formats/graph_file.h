@@ -47,7 +47,8 @@ struct GraphData {
 enum class GraphFormat { kAuto, kNpz, kEdgeList, kMatrixMarket };
 
 struct GraphFileOptions {
-  // kAuto looks at the file's first bytes: a zip archive, a MatrixMarket banner, otherwise an edge list.
+  // kAuto looks at the file's first bytes: a zip archive, a MatrixMarket banner or what may be meant as one (a name in
+  // .mtx likewise, which is then refused where the banner is none), otherwise an edge list.
   GraphFormat format = GraphFormat::kAuto;
   // Feature matrix that comes in a file of its own; empty: none.
   std::string features_path;

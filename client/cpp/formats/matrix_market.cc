@@ -28,8 +28,10 @@ absl::StatusOr<Banner> ParseBanner(std::string_view line, const std::string& pat
   SplitAtSpaces(line, &words);
   if (words.size() != 5 || Lower(words[0]) != "%%matrixmarket" || Lower(words[1]) != "matrix") {
     return FileError(path, 1,
-                     "not a MatrixMarket file: the first line must be "
-                     "'%%MatrixMarket matrix coordinate real|integer|pattern general|symmetric'");
+                     absl::StrCat(Shown(line),
+                                  " is not a MatrixMarket banner: the first line must be '%%MatrixMarket matrix "
+                                  "coordinate real|integer|pattern general|symmetric'; where the file is an edge list, "
+                                  "say --format edgelist"));
   }
   const std::string format = Lower(words[2]), field = Lower(words[3]), symmetry = Lower(words[4]);
   if (format != "coordinate")
@@ -99,6 +101,22 @@ absl::Status ParseEntry(const std::vector<std::string_view>& words, bool pattern
 }
 
 }  // namespace
+
+bool HasMatrixMarketBanner(std::string_view text) {
+  LineReader lines(text);
+  std::string_view line;
+  while (lines.Next(&line) && Trim(line).empty()) {
+  }
+  const std::string lower = Lower(line);
+  const size_t begin = lower.find_first_not_of("%# \t");
+  if (begin == std::string::npos) return false;
+  std::vector<std::string_view> words;
+  SplitAtSpaces(std::string_view(lower).substr(begin), &words);
+  if (words[0].substr(0, 12) == "matrixmarket") return true;
+  constexpr std::string_view kMatrix = "matrix", kCoordinate = "coordinate";
+  const auto matrix = std::find(words.begin() + 1, words.end(), kMatrix);
+  return matrix != words.end() && matrix + 1 != words.end() && *(matrix + 1) == kCoordinate;
+}
 
 absl::StatusOr<EdgeFile> ParseMatrixMarket(std::string_view text, const std::string& path, MatrixRows rows) {
   CLIENT_RETURN_IF_ERROR(CheckText(text, path));

@@ -16,6 +16,11 @@ namespace vicinal::client {
 
 enum class MatrixRows { kTarget, kSource };
 
+// Whether the first line that is not empty is a MatrixMarket banner, or was meant to be one: any case, signs or spaces
+// before it that do not belong there, a misspelt first word before "matrix coordinate". ParseMatrixMarket refuses those
+// that are none; taken as an edge list, such a file would give another graph without an error.
+bool HasMatrixMarketBanner(std::string_view text);
+
 // `path` is for messages. INVALID_ARGUMENT with file and line: another kind of matrix, not square, an index out of
 // range, a value that is not finite, fewer or more entries than the size line says.
 absl::StatusOr<EdgeFile> ParseMatrixMarket(std::string_view text, const std::string& path, MatrixRows rows);

@@ -7,8 +7,9 @@
 // with edges e_0 .. e_(n-1) like this, so that all give the same bits (on one kind of processor):
 //   1. The edges are cut into blocks of kBlockEdges, counted from e_0.
 //   2. Within a block, edges at even places and edges at odd places make two chains, each reduced in the order of the
-//      edges from the neutral element on: x = fma(w, src, x) with weights, x = x + src without; x = max(x, w * src).
-//      Two chains, because one would wait for the latency of each addition when rows are narrow.
+//      edges from the neutral element on: x = fma(w, src, x) with weights, x = x + src without; x = max(x, w * src),
+//      which is NaN once either was. Two chains, because one would wait for the latency of each addition when rows are
+//      narrow.
 //   3. A block is even chain + odd chain. Blocks join one after the other: total = total + block. Blocks keep the
 //      accuracy of float32 for a hub of 100,000 edges.
 //   4. No edge: 0. Mean: times the rounded 1 / n. Then fma(self_scale, src[i], result), then the epilogue.
@@ -23,6 +24,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/kernels/cpu/extremum-inl.h"
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/narrow-inl.h"
 #include "hwy/cache_control.h"
@@ -185,22 +187,33 @@ class RowGatherer {
 
   static VICINAL_INLINE VF Join(VF a, VF b) {
     if constexpr (kSums) return hn::Add(a, b);
-    return Kind::kReduce == Reduce::kMax ? hn::Max(a, b) : hn::Min(a, b);
+    return ExtremeOf<Kind::kReduce>(a, b);
+  }
+
+  // What an edge brings.
+  struct Term {
+    const Element* row;
+    VF weight;
+  };
+  VICINAL_INLINE Term TermOf(int64_t edge) const {
+    const int64_t source = SourceOf(edge);
+    const bool weighted = Kind::kWeights != Weights::kNone;
+    return {src_ + source * stride_, hn::Set(Floats(), weighted ? weight_[WeightOf(edge, source)] : 1.0f)};
+  }
+  VICINAL_INLINE VF Columns(const Term& term, int v) const {
+    const VF x = LoadColumns(term.row, v);
+    return Kind::kWeights != Weights::kNone ? hn::Mul(term.weight, x) : x;
   }
 
   VICINAL_INLINE void Take(int64_t edge, VF* acc) const {
-    const int64_t source = SourceOf(edge);
-    const Element* row = src_ + source * stride_;
-    if constexpr (Kind::kWeights != Weights::kNone) {
-      const VF weight = hn::Set(Floats(), weight_[WeightOf(edge, source)]);
-      VICINAL_UNROLL
-      for (int v = 0; v < N; ++v) {
-        const VF x = LoadColumns(row, v);
-        acc[v] = kSums ? hn::MulAdd(weight, x, acc[v]) : Join(acc[v], hn::Mul(weight, x));
+    const Term term = TermOf(edge);
+    VICINAL_UNROLL
+    for (int v = 0; v < N; ++v) {
+      if constexpr (kSums && Kind::kWeights != Weights::kNone) {
+        acc[v] = hn::MulAdd(term.weight, LoadColumns(term.row, v), acc[v]);
+      } else {
+        acc[v] = Join(acc[v], Columns(term, v));
       }
-    } else {
-      VICINAL_UNROLL
-      for (int v = 0; v < N; ++v) acc[v] = Join(acc[v], LoadColumns(row, v));
     }
   }
 
@@ -216,8 +229,16 @@ class RowGatherer {
 
   VICINAL_INLINE void TakePair(int64_t edge, VF* even, VF* odd) const {
     if (ahead_ > 0) PrefetchPair(edge);
-    Take(edge, even);
-    Take(edge + 1, odd);
+    if constexpr (kSums) {
+      Take(edge, even);
+      Take(edge + 1, odd);
+    } else {
+      const Term first = TermOf(edge), second = TermOf(edge + 1);
+      VICINAL_UNROLL
+      for (int v = 0; v < N; ++v) {
+        TakeExtremes<Kind::kReduce>(Columns(first, v), Columns(second, v), &even[v], &odd[v]);
+      }
+    }
   }
 
   VICINAL_INLINE void PrefetchPair(int64_t edge) const {

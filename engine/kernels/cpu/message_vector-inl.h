@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-#include "engine/kernels/cpu/vector-inl.h"
+#include "engine/kernels/cpu/extremum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
@@ -36,14 +36,13 @@ VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
-// The larger; NaN once it was met.
-VICINAL_INLINE VF LargerOrNan(VF best, VF x) { return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best); }
-
 // Sum, or maximum. Minima are maxima of negated numbers, which is exact.
 template <bool kExtreme>
 struct Reducer {
   static VICINAL_INLINE VF Start() { return kExtreme ? hn::Set(Floats(), -HUGE_VALF) : hn::Zero(Floats()); }
-  static VICINAL_INLINE VF Join(VF so_far, VF x) { return kExtreme ? LargerOrNan(so_far, x) : hn::Add(so_far, x); }
+  static VICINAL_INLINE VF Join(VF so_far, VF x) {
+    return kExtreme ? ExtremeOf<Reduce::kMax>(so_far, x) : hn::Add(so_far, x);
+  }
 };
 
 // The vector whose bits turn x into what is maximised.

@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_KERNELS_CPU_REFERENCE_H_
 #define VICINAL_ENGINE_KERNELS_CPU_REFERENCE_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,17 @@ inline double ReferenceActivate(const Activation& activation, double x) {
       return std::tanh(x);
   }
   return x;
+}
+
+// The larger (kMax) or smaller (kMin) of two; NaN where either is one, so that it does not vanish.
+inline double ReferenceExtreme(Reduce reduce, double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return a + b;
+  return reduce == Reduce::kMin ? std::min(a, b) : std::max(a, b);
+}
+
+// What joins a sum or an extreme.
+inline double ReferenceJoin(Reduce reduce, double a, double b) {
+  return reduce == Reduce::kMax || reduce == Reduce::kMin ? ReferenceExtreme(reduce, a, b) : a + b;
 }
 
 // activation(scale * row_scale * result + bias + addend_scale * addend) for the element (row, col) of dst.

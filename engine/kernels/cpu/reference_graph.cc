@@ -64,11 +64,6 @@ class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
     return args.src_scale != nullptr ? args.src_scale[args.adjacency.col[edge]] : 1;
   }
 
-  static double Joined(Reduce reduce, double a, double b) {
-    if (reduce == Reduce::kMax) return std::max(a, b);
-    return reduce == Reduce::kMin ? std::min(a, b) : a + b;
-  }
-
   static double Reduced(const AggregateArgs& args, int64_t i, int64_t d) {
     const CsrView& a = args.adjacency;
     const int64_t begin = a.row_ptr[i], end = a.row_ptr[i + 1];
@@ -76,7 +71,7 @@ class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
     const Reduce reduce = args.problem.reduce;
     double result = Weight(args, begin) * Source(args, a.col[begin], d);
     for (int64_t e = begin + 1; e < end; ++e) {
-      result = Joined(reduce, result, Weight(args, e) * Source(args, a.col[e], d));
+      result = ReferenceJoin(reduce, result, Weight(args, e) * Source(args, a.col[e], d));
     }
     return reduce == Reduce::kMean ? result / static_cast<double>(end - begin) : result;
   }

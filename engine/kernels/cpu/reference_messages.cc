@@ -26,12 +26,6 @@ double MessageOf(Message message, double u, double v) {
   return u;
 }
 
-// The larger (smaller) of two numbers; NaN if either is one, so that it does not vanish.
-double Extreme(bool min, double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return a + b;
-  return min ? std::min(a, b) : std::max(a, b);
-}
-
 class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKernel> {
  public:
   // Two rows that a message alternates between, and the row's result.
@@ -54,7 +48,7 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
           if (reduce == Reduce::kSum || reduce == Reduce::kMean) {
             result[c] += message[c];
           } else {
-            result[c] = e == begin ? message[c] : Extreme(reduce == Reduce::kMin, result[c], message[c]);
+            result[c] = e == begin ? message[c] : ReferenceExtreme(reduce, result[c], message[c]);
           }
         }
       }

@@ -27,7 +27,8 @@ void Add(const RowwiseArgs& args) {
 void Max(const RowwiseArgs& args) {
   for (int64_t i = 0; i < args.dst.rows; ++i) {
     for (int64_t d = 0; d < args.dst.cols; ++d) {
-      args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, std::max(args.a.row(i)[d], args.b.row(i)[d]), i, d);
+      const double larger = ReferenceExtreme(Reduce::kMax, args.a.row(i)[d], args.b.row(i)[d]);
+      args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, larger, i, d);
     }
   }
 }
@@ -77,18 +78,13 @@ void SparseToDense(const RowwiseArgs& args) {
   }
 }
 
-double Joined(Reduce reduce, double a, double b) {
-  if (reduce == Reduce::kMax) return std::max(a, b);
-  return reduce == Reduce::kMin ? std::min(a, b) : a + b;
-}
-
 void Readout(const RowwiseArgs& args) {
   const Reduce reduce = args.problem.reduce;
   for (int64_t g = 0; g < args.num_segments; ++g) {
     const int64_t begin = args.segments[g], end = args.segments[g + 1];
     for (int64_t d = 0; d < args.dst.cols; ++d) {
       double result = end > begin ? args.a.row(begin)[d] : 0.0;
-      for (int64_t i = begin + 1; i < end; ++i) result = Joined(reduce, result, args.a.row(i)[d]);
+      for (int64_t i = begin + 1; i < end; ++i) result = ReferenceJoin(reduce, result, args.a.row(i)[d]);
       if (reduce == Reduce::kMean && end > begin) result /= static_cast<double>(end - begin);
       args.dst.row(g)[d] = ReferenceEpilogue(args.epilogue, result, g, d);
     }

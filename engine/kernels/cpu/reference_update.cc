@@ -84,13 +84,7 @@ class ReferenceSparseAggregateUpdate final : public ReferenceWeighted<SparseAggr
       const double weight = a.value != nullptr ? a.value[e] : 1.0;
       for (int64_t f = 0; f < width; ++f) {
         const double message = weight * row[f];
-        if (args.problem.reduce == Reduce::kMax) {
-          reduced[f] = e == begin ? message : std::max(reduced[f], message);
-        } else if (args.problem.reduce == Reduce::kMin) {
-          reduced[f] = e == begin ? message : std::min(reduced[f], message);
-        } else {
-          reduced[f] += message;
-        }
+        reduced[f] = e == begin ? message : ReferenceJoin(args.problem.reduce, reduced[f], message);
       }
     }
     if (args.problem.reduce == Reduce::kMean && end > begin) {

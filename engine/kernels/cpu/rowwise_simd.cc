@@ -62,7 +62,8 @@ HWY_NOINLINE void MaxRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
       const int64_t count = args.dst.cols - c;
-      Store(args, hn::Max(LoadSome(args.a.row(i) + c, count), LoadSome(args.b.row(i) + c, count)), i, c, count);
+      const VF a = LoadSome(args.a.row(i) + c, count), b = LoadSome(args.b.row(i) + c, count);
+      Store(args, ExtremeOf<Reduce::kMax>(a, b), i, c, count);
     }
   }
 }

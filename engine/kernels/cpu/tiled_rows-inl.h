@@ -73,7 +73,7 @@ class PartitionGatherer {
  private:
   static VICINAL_INLINE VF Join(VF a, VF b) {
     if constexpr (kReduce == Reduce::kSum) return hn::Add(a, b);
-    return kReduce == Reduce::kMax ? hn::Max(a, b) : hn::Min(a, b);
+    return ExtremeOf<kReduce>(a, b);
   }
   static VICINAL_INLINE void JoinAll(VF* a, const VF* b) {
     VICINAL_UNROLL

@@ -259,8 +259,8 @@ class FakeGraphs final : public v1::GraphService::Service {
     Note(context);
     const std::lock_guard<std::mutex> lock(state_->mutex);
     state_->seen.tune = *request;
-    if (request->force().kernel() == "nothere") {
-      return StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, "there is no kernel 'nothere'", "KERNEL_UNKNOWN",
+    if (request->force().kernel() == "unwilling") {
+      return StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, "'unwilling' does not take this", "KERNEL_REFUSED",
                                {});
     }
     response->set_name(request->name());
@@ -372,6 +372,11 @@ class FakeInference final : public v1::InferenceService::Service {
     response->mutable_timing()->set_computed_node_count(42);
     Fill({request->nodes().ids().begin(), request->nodes().ids().end()}, request->top_k(), request->return_logits(),
          response);
+    if (request->target().model() == "overflows") {
+      const std::vector<float> scores(static_cast<size_t>(request->nodes().ids_size() * request->top_k()),
+                                      std::numeric_limits<float>::quiet_NaN());
+      *response->mutable_scores() = wire::MakeTensor(scores.data(), {request->nodes().ids_size(), request->top_k()});
+    }
     response->mutable_served_by()->set_graph(request->target().graph());
     return grpc::Status::OK;
   }

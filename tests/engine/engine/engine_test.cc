@@ -90,10 +90,21 @@ TEST_F(EngineTest, RefusesUnknownNamesAndBadSelections) {
   ExpectRefused(request, StatusCode::kNotFound, "VERSION_NOT_FOUND");
   request = AllNodes("g", "m");
   request.feature_set = "tuesday";
-  ExpectRefused(request, StatusCode::kNotFound, "NOT_FOUND");
+  ExpectRefused(request, StatusCode::kNotFound, "NOT_FOUND",
+                "feature set 'tuesday' does not exist; upload it to graph 'g', or");
   request = AllNodes("g", "m");
   request.output = "conv9";
   ExpectRefused(request, StatusCode::kInvalidArgument, "OUTPUT_UNKNOWN", "conv1");
+  ModelSource single;
+  single.name = "single";
+  single.architecture_json = R"({"format": "vicinal.model/1", "in_channels": 3,
+      "layers": [{"name": "conv", "type": "GCNConv", "args": {"out_channels": 4}}]})";
+  single.weights_file = SafetensorsBuilder().AddRamp("conv.lin.weight", {4, 3}).AddRamp("conv.bias", {4}).Build();
+  ASSERT_TRUE(engine_->PutModel(single, {}).ok());
+  request.model = "single";
+  request.output = "last_conv_input";
+  ExpectRefused(request, StatusCode::kInvalidArgument, "OUTPUT_UNKNOWN",
+                "which Embed takes where none is named: no layer comes before its last convolution; there are: conv");
   request = AllNodes("g", "m");
   request.nodes = {false, {0, 1, 6}};
   ExpectRefused(request, StatusCode::kInvalidArgument, "NODE_OUT_OF_RANGE", "nodes.ids[2] is 6");

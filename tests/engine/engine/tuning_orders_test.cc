@@ -6,7 +6,9 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -34,6 +36,34 @@ TEST_F(TuningTest, AskedForByName) {
   EXPECT_EQ(engine_->TuneGraph(request)->records.size(), 3);
 }
 
+// 18 MB of rows, twice, as they are of a middle size: what a trial holds is admitted with its copies.
+TEST(TuningBudget, WhatATrialHoldsIsAdmittedBeforeItIsMade) {
+  constexpr int64_t kBudget = int64_t{1} << 30, kRoom = 30 << 20;
+  ToldMeter meter(OneIsTwiceAsFast());
+  EngineOptions options;
+  options.tuning_budget = Nanoseconds::zero();
+  options.run_meter = &meter;
+  options.memory_budget_bytes = kBudget;
+  const auto engine = MakeEngine(options);
+  PutLargeWorld(*engine);
+  TuneGraphRequest request;
+  request.graph = "g";
+  request.kinds = {"max"};
+  request.widths = {100};
+  request.wait = true;
+  {
+    const auto others = engine->Hold(kBudget - kRoom - engine->Memory().total(), "others");
+    ASSERT_TRUE(others.ok()) << others.status();
+    const auto report = engine->TuneGraph(request);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->records[0].state, TuningState::kFailed);
+    EXPECT_THAT(report->records[0].note, ::testing::HasSubstr("tuning this graph"));
+  }
+  const auto report = engine->TuneGraph(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->records[0].state, TuningState::kTuned) << report->records[0].note;
+}
+
 TEST_F(TuningTest, ForcedAndForgotten) {
   Make(OneIsTwiceAsFast(), Nanoseconds::zero());
   const std::vector<float> before = Answer();
@@ -58,6 +88,54 @@ TEST_F(TuningTest, ForcedAndForgotten) {
     EXPECT_THAT(step.parameters, ::testing::Not(::testing::Contains(NamedParameter{"prefetch_edges", 5})));
   }
   EXPECT_EQ(Answer(), before);
+}
+
+// Both operations have a kernel simd_rows, only aggregate's has parameters and only aggregate has tiled_rows.
+TEST_F(TuningTest, AForcedKernelIsForTheOperationsThatHaveIt) {
+  Make(OneIsTwiceAsFast(), Nanoseconds::zero());
+  (void)Answer();  // two sums
+  TuneGraphRequest reset = Request({4});
+  reset.operation = "attention";
+  reset.reset = true;  // makes the work known
+  ASSERT_TRUE(engine_->TuneGraph(reset).ok());
+  const auto forced = [&](const std::string& kernel, const std::map<std::string, int32_t>& parameters,
+                          std::vector<int64_t> widths) {
+    TuneGraphRequest request = Request(std::move(widths));
+    request.force = ForcedConfiguration{kernel, parameters};
+    const auto report = engine_->TuneGraph(request);
+    EXPECT_TRUE(report.ok()) << report.status();
+    std::map<std::string, int> works;
+    if (report.ok())
+      for (const TuningRecord& record : report->records) ++works[record.key.operation];
+    return works;
+  };
+  using Works = std::map<std::string, int>;
+  EXPECT_EQ(forced("simd_rows", {}, {}), (Works{{"aggregate", 2}, {"attention", 1}}));
+  EXPECT_EQ(forced("simd_rows", {{"few_edges", 1}}, {}), (Works{{"aggregate", 2}}));
+  EXPECT_EQ(forced("tiled_rows", {}, {}), (Works{{"aggregate", 2}}));
+  EXPECT_EQ(forced("tiled_rows", {}, {24}), (Works{{"aggregate", 4}})) << "sum twice, mean, max";
+}
+
+TEST_F(TuningTest, WithoutWidthsItIsWhatIsKnown) {
+  Make(OneIsTwiceAsFast(), Nanoseconds::zero());
+  TuneGraphRequest request = Request();
+  request.force = ForcedConfiguration{"simd_rows", {}};
+  EXPECT_EQ(DetailOf(engine_->TuneGraph(request).status())->reason, "WIDTHS_MISSING") << "nothing is known yet";
+  (void)Answer();
+  const auto count = [&](auto narrow) {
+    TuneGraphRequest narrowed = Request();
+    narrowed.reset = true;
+    narrow(&narrowed);
+    const auto report = engine_->TuneGraph(narrowed);
+    return report.ok() ? static_cast<int>(report->records.size()) : -1;
+  };
+  EXPECT_EQ(count([](auto* r) { r->operation = "aggregate"; }), 2);
+  EXPECT_EQ(count([](auto* r) { r->kinds = {"sum"}; }), 2);
+  EXPECT_EQ(count([](auto* r) { r->kinds = {"max", "min"}; }), -1);
+  EXPECT_EQ(count([](auto* r) { r->weights = {"per_source"}; }), 1);
+  EXPECT_EQ(count([](auto* r) { r->weights = {"per_source", "none"}; }), 2);
+  EXPECT_EQ(count([](auto* r) { r->weights = {"per_edge"}; }), -1);
+  EXPECT_EQ(count([](auto* r) { r->operation = "attention"; }), -1);
 }
 
 // Counts and times of a plan were gone whenever any choice of its graph changed.
@@ -157,7 +235,7 @@ TEST_F(TuningTest, BadInputNamesItsField) {
        }},
       {"BAD_WIDTH", "widths[0]", [](auto* r) { r->widths = {1 << 20}; }},
       {"BAD_WIDTH", "heads", [](auto* r) { r->operation = "attention", r->heads = {5000}; }},
-      {"WIDTHS_MISSING", "widths", [](auto* r) { r->widths = {}, r->kinds = {"sum"}; }},
+      {"WIDTHS_MISSING", "widths", [](auto* r) { r->widths = {}, r->kinds = {"max"}; }},
       {"OPERATION_UNKNOWN", "operation", [](auto* r) { r->operation = "aggregation"; }},
       {"KIND_UNKNOWN", "kinds[0]", [](auto* r) { r->kinds = {"median"}; }},
       {"HEADS_UNEXPECTED", "heads", [](auto* r) { r->heads = {2}; }},
@@ -174,6 +252,10 @@ TEST_F(TuningTest, BadInputNamesItsField) {
       {"KERNEL_UNKNOWN", "force.kernel",
        [](auto* r) {
          r->force = ForcedConfiguration{"warp", {}};
+       }},
+      {"KERNEL_UNKNOWN", "force.kernel",
+       [](auto* r) {
+         r->operation = "attention", r->force = ForcedConfiguration{"tiled_rows", {}};
        }},
       {"PARAMETER_UNKNOWN", "force.parameters['colour']",
        [](auto* r) {

@@ -69,6 +69,16 @@ struct StoredRows {
     }
   }
 
+  // Every seventh row, in every third column.
+  void PutNans() {
+    for (int64_t i = 3; i < values.rows(); i += 7) {
+      for (int64_t c = i % 3; c < values.cols(); c += 3) {
+        values.view().row(i)[c] = std::nanf("");
+        if (storage != Storage::kFloat32) bits[3 + i * stride + c] = storage == Storage::kBfloat16 ? 0x7FC0 : 0x7E00;
+      }
+    }
+  }
+
   void Bind(AggregateArgs* args) const {
     args->problem.storage = storage;
     if (storage == Storage::kFloat32) {
@@ -162,6 +172,7 @@ class Operands {
     return expected;
   }
 
+  void PutNans() { src_.PutNans(); }
   TestMatrix Destination() const { return before_; }
   int64_t edges() const { return static_cast<int64_t>(case_.graph.edges.size()); }
 
@@ -394,6 +405,56 @@ TEST(AggregateNonFinite, StaysWithTheRowsThatMadeIt) {
               EXPECT_TRUE(std::isfinite(dst.at(i, c))) << kernel->kernel().name() << " row " << i;
             }
           }
+        }
+      }
+    }
+  }
+}
+
+// Rows `count` from `first` on of a case as a problem of their own.
+void TakeRows(int64_t first, int64_t count, AggregateArgs* args) {
+  args->adjacency.row_ptr += first;
+  args->adjacency.rows = args->problem.rows = args->dst.rows = count;
+  args->dst.data += first * args->dst.stride;
+  if (args->epilogue.row_scale != nullptr) args->epilogue.row_scale += first;
+  if (!args->epilogue.addend.empty()) args->epilogue.addend.data += first * args->epilogue.addend.stride;
+}
+
+// As in PyTorch Geometric: what was NaN once is not a number again because a later neighbour is one. Rows of no edge to
+// more than two blocks of edges; what is met first, in the middle and last, by itself and often.
+TEST(AggregateNonFinite, NanThatIsReadDoesNotVanish) {
+  const TestGraph graph = LargeGraph(400, 9000);
+  size_t turn = 0;
+  for (const int64_t width : {1, 7, 16, 40, 200}) {
+    for (const Reduce reduce : kReduces) {
+      for (const Storage storage : kStorages) {
+        const EpilogueCase& epilogue = kEpilogues[turn % std::size(kEpilogues)];
+        const Case c = {graph, width, reduce, kWeights[turn % 3], storage, epilogue, 0.0f};
+        ++turn;
+        SCOPED_TRACE(::testing::Message() << c);
+        Operands operands(c);
+        operands.PutNans();
+        const Expected expected = operands.Expect();
+        for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
+          TestMatrix dst = operands.Destination();
+          AggregateArgs args = operands.Bind(&dst);
+          if (!kernel->kernel().Refuses(args.problem).empty()) continue;
+          int threads = 0;
+          for (const KernelConfig& config : Configs(kernel->kernel(), args.problem)) {
+            SCOPED_TRACE(::testing::Message() << kernel->kernel().name() << ::testing::PrintToString(config.values));
+            args = operands.Bind(&dst);
+            args.config = config;
+            ASSERT_TRUE(Launch(*kernel, args, 1 + threads++ % 3).ok());
+            ASSERT_EQ(Differs(expected, dst, operands.edges()), "");
+          }
+          // In three parts, the hub in the second.
+          args = operands.Bind(&dst);
+          for (const auto& [first, count] : {std::pair(0, 199), std::pair(199, 3), std::pair(202, 198)}) {
+            AggregateArgs part = args;
+            TakeRows(first, count, &part);
+            ASSERT_TRUE(Launch(*kernel, part).ok());
+          }
+          ASSERT_EQ(Differs(expected, dst, operands.edges()), "") << kernel->kernel().name() << " in parts";
         }
       }
     }

@@ -58,8 +58,11 @@ Expected OracleReduce(const TestGraph& graph, Reduce reduce, const Expected& mes
       double sum = 0, sizes = 0;
       for (size_t k = 0; k < values.size(); ++k) sum += values[k], sizes += magnitudes[k];
       const double degree = static_cast<double>(values.size());
+      // A number less than NaN is none, so it is asked for by itself.
+      const bool lost = std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
       if (reduce == Reduce::kMax) result.v(i, c) = *std::max_element(values.begin(), values.end());
       if (reduce == Reduce::kMin) result.v(i, c) = *std::min_element(values.begin(), values.end());
+      if (lost) result.v(i, c) = std::nan("");
       if (reduce == Reduce::kSum) result.v(i, c) = sum;
       if (reduce == Reduce::kMean) result.v(i, c) = sum / degree;
       result.m(i, c) = reduce == Reduce::kSum ? sizes : reduce == Reduce::kMean ? sizes / degree : largest;

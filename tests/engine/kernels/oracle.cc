@@ -13,7 +13,7 @@ constexpr double kEpsilon = 0x1p-24;
 double Leaky(double x, double slope) { return x >= 0 ? x : x * slope; }
 
 double Activated(Activation activation, double x) {
-  if (activation.kind == ActivationKind::kRelu) return x > 0 ? x : 0.0;
+  if (activation.kind == ActivationKind::kRelu) return x > 0 || std::isnan(x) ? x : 0.0;
   if (activation.kind == ActivationKind::kLeakyRelu) return Leaky(x, activation.slope);
   if (activation.kind == ActivationKind::kElu)
     return x > 0 ? x : activation.slope * (std::exp(static_cast<long double>(x)) - 1.0L);
@@ -60,7 +60,7 @@ Expected OracleAggregateRows(const TestGraph& graph, bool weighted, Reduce reduc
       double& magnitude = result.m(edge->target, c);
       if (reduce == Reduce::kMax || reduce == Reduce::kMin) {
         const bool better = reduce == Reduce::kMax ? message > value : message < value;
-        if (first || better) value = message;
+        if (first || (better && !std::isnan(value)) || std::isnan(message)) value = message;
         magnitude = std::max(magnitude, size);
       } else {
         value += message;
@@ -176,6 +176,7 @@ std::string Differs(const Expected& expected, const TestMatrix& got, int64_t ter
     for (int64_t c = 0; c < expected.cols; ++c) {
       const double want = expected.value[i * expected.cols + c],
                    tolerance = factor * expected.magnitude[i * expected.cols + c];
+      if (std::isnan(want) ? std::isnan(got.at(i, c)) : want == got.at(i, c)) continue;
       const double error = std::abs(got.at(i, c) - want);
       if (error <= tolerance) continue;
       const double excess = std::isnan(error) ? HUGE_VAL : error - tolerance;

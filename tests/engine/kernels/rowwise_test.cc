@@ -103,6 +103,40 @@ TEST(Rowwise, Max) {
   });
 }
 
+TEST(Rowwise, NanIsNotLostToAMaximum) {
+  const std::vector<int64_t> segments = {0, 1, 2, 8, 13};
+  ForEachKernel([&](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      Operands o(13, width);
+      const int64_t last = width - 1;
+      o.a.view().row(1)[0] = o.a.view().row(2)[last] = o.b.view().row(4)[last] = o.a.view().row(12)[0] = std::nanf("");
+      TestMatrix dst(13, width, 9), pooled(4, width, 9);
+      RowwiseArgs args = o.Args(RowwiseKind::kMax, &dst);
+      args.epilogue = {};
+      ASSERT_TRUE(Launch(kernel, args).ok());
+      for (int64_t i = 0; i < 13; ++i) {
+        for (int64_t c = 0; c < width; ++c) {
+          EXPECT_EQ(std::isnan(dst.at(i, c)), std::isnan(o.a.at(i, c)) || std::isnan(o.b.at(i, c))) << i << ", " << c;
+        }
+      }
+      for (const Reduce reduce : {Reduce::kMax, Reduce::kMin}) {
+        args = o.Args(RowwiseKind::kReadout, &pooled);
+        args.epilogue = {};
+        args.problem.reduce = reduce;
+        args.segments = segments.data();
+        args.num_segments = 4;
+        ASSERT_TRUE(Launch(kernel, args).ok());
+        for (int64_t g = 0; g < 4; ++g) {
+          for (int64_t c = 0; c < width; ++c) {
+            const bool spoilt = (g == 1 && c == 0) || (g == 2 && c == last) || (g == 3 && c == 0);
+            EXPECT_EQ(std::isnan(pooled.at(g, c)), spoilt) << g << ", " << c;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(Rowwise, NormalizeKeepsZeroRows) {
   ForEachKernel([](const auto& kernel) {
     for (const int64_t width : kWidths) {

@@ -2,6 +2,7 @@
 // Conformance of the products with weights: dense, sparse, and sparse with aggregation before it.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "tests/engine/kernels/oracle.h"
@@ -223,6 +224,29 @@ TEST(SparseAggregateUpdateConformance, EveryKernelOverTheZoo) {
         }
       }
     }
+  }
+}
+
+// Feature 1 of source 0 is NaN; of the two targets that read it one has more neighbours that have it, too.
+TEST(SparseAggregateUpdateNonFinite, NanIsNotLostToAMaximum) {
+  const TestGraph graph{"three", 3, 3, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}, {0, 1, 1}, {1, 2, 1}, {2, 2, 1}}};
+  const TestCsr csr = ToCsr(graph);
+  TestCsr src;
+  src.rows = 3, src.cols = 2;
+  src.row_ptr = {0, 2, 4, 5};
+  src.col = {0, 1, 0, 1, 1};
+  src.value = {1, std::nanf(""), 2, 3, 4};
+  TestMatrix weight(1, 2, 2), dst(3, 1, 3);
+  for (const auto& kernel : TheMachine().registry.sparse_aggregate_update.kernels()) {
+    const Buffer packed = Packed(kernel->kernel(), weight.view());
+    SparseAggregateUpdateArgs args;
+    args.problem = {Reduce::kMax, false, 3, 6, 2, 1, 5};
+    args.adjacency = csr.View(false);
+    args.src = src.View(true);
+    args.weight = packed.data();
+    args.dst = dst.view();
+    ASSERT_TRUE(Launch(*kernel, args).ok());
+    for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(std::isnan(dst.at(i, 0)), i < 2) << kernel->kernel().name() << " " << i;
   }
 }
 

@@ -192,7 +192,10 @@ TEST(ReadyMadeTest, RefusesByName) {
                 "BAD_ARCHITECTURE", "kwargs.num_layers", "within 1 and 1024");
   ExpectRefused(Class("GCN", R"(, "jk": "lstm")"), "UNSUPPORTED_ARGUMENT", "kwargs.jk", "supported: last, cat, max");
   ExpectRefused(Class("GCN", R"(, "act": "gelu")"), "UNSUPPORTED_ARGUMENT", "kwargs.act", "'gelu'");
-  ExpectRefused(Class("GCN", R"(, "norm": "pair_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm", "'pair_norm'");
+  ExpectRefused(Class("GCN", R"(, "norm": "pair_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm",
+                "'pair_norm', which is not supported; supported: batch_norm, layer_norm");
+  ExpectRefused(Class("EdgeCNN", R"(, "norm": "layer_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm",
+                "'layer_norm', which EdgeCNN would apply to messages");
   ExpectRefused(Class("GIN", R"(, "norm": "batch_norm", "norm_kwargs": 3)"), "BAD_ARCHITECTURE", "kwargs.norm_kwargs",
                 "object of arguments");
   ExpectRefused(Class("GCN", R"(, "heads": 2)"), "BAD_ARCHITECTURE", "kwargs.heads", "GCNConv has no argument 'heads'");

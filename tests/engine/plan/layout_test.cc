@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/error.h"
 #include "engine/tune/work.h"
 #include "tests/engine/plan/plan_testing.h"
 
@@ -34,6 +35,7 @@ class LayeredKernel final : public AggregateKernel {
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig&,
                                           LayoutSource& source) const override {
+    if (refuses) return FailedPrecondition("KERNEL_REFUSED", "nothing here is dense");
     ++made;
     return AdjacencyLayoutRef(std::make_shared<Blocks>(source.adjacency().nnz));
   }
@@ -48,6 +50,7 @@ class LayeredKernel final : public AggregateKernel {
     return reference_.Run(context, args, scratch);
   }
   mutable int made = 0;
+  bool refuses = false;
 
  private:
   const AggregateKernel& reference_;
@@ -82,7 +85,7 @@ class LayoutTest : public ::testing::Test {
 
   KernelRegistry registry_;
   const AggregateKernel* reference_ = nullptr;
-  const LayeredKernel* layered_ = nullptr;
+  LayeredKernel* layered_ = nullptr;
   std::shared_ptr<const PreparedGraph> graph_;
   std::shared_ptr<const FeatureMatrix> features_;
   std::shared_ptr<const Model> model_;
@@ -143,6 +146,46 @@ TEST_F(LayoutTest, TuningOneStepIsNotTuningAnother) {
   EXPECT_THAT(evaluations, ::testing::Not(::testing::Contains(0)));
   std::sort(evaluations.begin(), evaluations.end());
   EXPECT_EQ(std::unique(evaluations.begin(), evaluations.end()), evaluations.end());
+}
+
+// Tuning may have measured it on some of the rows, or for other self-loops.
+TEST_F(LayoutTest, WhereTheTunedKernelFindsNothingToDoTheDefaultServes) {
+  const auto usual = Build({});
+  const std::vector<TuningWork> works = graph_->tuning().Works();
+  TuningRecord record;
+  record.key = works[0].key;
+  record.state = TuningState::kTuned;
+  record.candidates.resize(1);
+  record.candidates[0].setting = {"layered", {{5}}};
+  graph_->tuning().Put(record);
+  layered_->refuses = true;
+  std::vector<int64_t> admitted;
+  const auto plan = Plan::Build(RequestFor(model_, graph_, *features_), registry_, *ThePlanBench().device,
+                                [&](int64_t bytes) { return admitted.push_back(bytes), OkStatus(); });
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(RunPlan(**plan, *features_, *graph_, false), RunPlan(*usual, *features_, *graph_, false));
+  EXPECT_EQ((*plan)->evaluation(), usual->evaluation());
+  ASSERT_EQ(admitted.size(), 2) << "again for what serves in its place";
+  EXPECT_LT(admitted[1], admitted[0]);
+  int aggregations = 0;
+  for (const PlanStepInfo& step : (*plan)->Steps()) {
+    if (!step.tuning_key.has_value() || !(*step.tuning_key == works[0].key)) continue;
+    ++aggregations;
+    EXPECT_EQ(step.kernel, "simd_rows");
+    EXPECT_FALSE(step.tuned);
+    ASSERT_FALSE(step.refusals.empty());
+    EXPECT_EQ(step.refusals[0].kernel, "layered");
+    EXPECT_EQ(step.refusals[0].reason, "nothing here is dense");
+  }
+  EXPECT_EQ(aggregations, 1);
+  EXPECT_THAT((*plan)->Decisions(),
+              ::testing::Contains(Describe(works[0].key) +
+                                  ": layered, which tuning chose, does not take this adjacency, so the default serves: "
+                                  "nothing here is dense"));
+  // A request that names it is refused.
+  const auto forced = Plan::Build(RequestFor(model_, graph_, *features_, {{"aggregate", "layered"}}), registry_,
+                                  *ThePlanBench().device);
+  EXPECT_EQ(forced.status().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(LayoutTest, IsCountedBeforeItIsMade) {

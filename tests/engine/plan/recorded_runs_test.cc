@@ -183,6 +183,29 @@ TEST_F(RecordedRunsTest, EachFeatureMatrixHasItsOwn) {
   EXPECT_EQ(Run(context_, *features_), expected_);
 }
 
+// Requests that bring their features come at new addresses each: what is run once takes nobody's recording.
+TEST_F(RecordedRunsTest, FeaturesThatPassLeaveTheStoredOnesTheirRecording) {
+  for (int run = 0; run < 3; ++run) ASSERT_EQ(Run(context_, *features_), expected_);
+  std::mt19937 random(9);
+  // All alive at once, so that no two have the same address.
+  std::vector<std::shared_ptr<const FeatureMatrix>> passing;
+  for (int i = 0; i < 40; ++i) {
+    passing.push_back(UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, false, *graph_));
+    Run(context_, *passing.back());
+  }
+  const int records = context_.records, replays = context_.replays;
+  EXPECT_EQ(Run(context_, *features_), expected_);
+  EXPECT_EQ(context_.records, records);
+  EXPECT_EQ(context_.replays, replays + 1);
+  // One that passed lately and comes again is recorded; of those long ago nothing is known any more.
+  Run(context_, *passing.back());
+  EXPECT_EQ(context_.records, records + 1);
+  EXPECT_EQ(context_.replays, replays + 2);
+  Run(context_, *passing.front());
+  EXPECT_EQ(context_.records, records + 1);
+  EXPECT_EQ(context_.replays, replays + 2);
+}
+
 TEST_F(RecordedRunsTest, AnotherContextRecordsAnew) {
   for (int run = 0; run < 4; ++run) Run(context_, *features_);
   RecordingContext other;

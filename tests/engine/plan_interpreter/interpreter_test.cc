@@ -64,6 +64,19 @@ TEST(InterpreterTest, ReducesCountLoopsAndDuplicatesAsSent) {
   EXPECT_THAT(*Evaluate(Sage("min"), weights, SmallGraph(), {1, 2, 4, 8}), Pointwise(Near(), Values{0, 1, 2, 0}));
 }
 
+TEST(InterpreterTest, NanIsNotLostToAnExtreme) {
+  const auto weights = IdentityConv("c.", "lin_l.weight");
+  for (const std::string aggr : {"max", "min"}) {
+    for (const size_t bad : {0, 1, 2}) {  // the first of node 1's sources, the last, one between
+      Values x = {1, 2, 3, 4};
+      x[bad] = std::nan("");
+      const Values got = *Evaluate(Sage(aggr), weights, SmallGraph(), x);
+      EXPECT_TRUE(std::isnan(got[1])) << aggr << " " << bad;
+      EXPECT_EQ(std::isnan(got[2]), bad == 1);
+    }
+  }
+}
+
 TEST(InterpreterTest, EdgeConvReadsTargetAndDifference) {
   // relu(10 x_i - (x_j - x_i)) + 0.5 per edge.
   const auto edge = [](const std::string& aggr) {

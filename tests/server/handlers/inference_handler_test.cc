@@ -184,9 +184,14 @@ TEST_F(InferenceHandlerTest, PiecesJoinToTheWhole) {
     EXPECT_EQ(piece.has_timing(), last);
     bytes += piece.embeddings().data();
     ++count;
+    clock_.Advance(std::chrono::milliseconds(250));  // the piece leaves
   }
   EXPECT_EQ(bytes.size(), static_cast<size_t>(FakeEngine::kNodes * FakeEngine::kClasses * 4));
   EXPECT_EQ(count, 17);
+  for (const char* line : {"vicinal_phase_duration_seconds_count{phase=\"encode\"} 1\n",
+                           "vicinal_phase_duration_seconds_sum{phase=\"send\"} 4\n"}) {  // sixteen waits for the next
+    EXPECT_NE(metrics_.Text().find(line), std::string::npos) << line;
+  }
 }
 
 TEST_F(InferenceHandlerTest, StressManyCallers) {

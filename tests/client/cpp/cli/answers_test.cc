@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -87,6 +88,29 @@ TEST(AnswersTest, TextShowsTheFirstRows) {
   std::ostringstream kept;
   PrintAnswer(answer, "node", name_of, "all.npy", kept);
   EXPECT_THAT(kept.str(), HasSubstr("... 15 more\n"));
+}
+
+TEST(AnswersTest, RowsThatAreNotFiniteAreCounted) {
+  const auto name_of = [](int64_t row) { return "n" + std::to_string(row); };
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto note = [&](const std::vector<float>& scores, const std::vector<float>& logits, bool float16) {
+    v1::ClassifyResponse piece = Piece(0, {1, 2, 3, 4});
+    *piece.mutable_scores() = wire::MakeTensor(scores.data(), {4, 1});
+    *piece.mutable_logits() = wire::MakeTensor(logits.data(), {4, 2});
+    Answer answer;
+    EXPECT_TRUE(answer.Add(piece).ok());
+    return NotFiniteNote(answer, "node", name_of, float16);
+  };
+  const std::vector<float> fine = {1, 0.5, 0, std::numeric_limits<float>::max()}, logits(8, -3.0f);
+  EXPECT_EQ(note(fine, logits, false), "");
+  EXPECT_EQ(note({1, 1, nan, 1}, logits, false),
+            "1 of 4 rows is not finite (NaN or infinite), first that of node n2: a value between layers was beyond "
+            "float32's range");
+  // A row counts once, wherever it stands and whatever it is.
+  const std::string both = note({1, nan, 1, 1}, {0, 0, inf, -inf, 0, 0, 0, -inf}, true);
+  EXPECT_THAT(both, HasSubstr("2 of 4 rows are not finite (NaN or infinite), first that of node n1"));
+  EXPECT_THAT(both, HasSubstr("65,504"));
+  EXPECT_EQ(NotFiniteNote(Answer(), "node", name_of, false), "");
 }
 
 TEST(AnswersTest, TitlesOfSeveralClassesAreNoClassNumbers) {

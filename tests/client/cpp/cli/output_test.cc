@@ -35,6 +35,8 @@ TEST(OutputTest, Units) {
   EXPECT_EQ(FormatSeconds(0.00125), "1.25 ms");
   EXPECT_EQ(FormatSeconds(75), "75.00 s");
   EXPECT_EQ(FormatShare(0.8512), "85.1 %");
+  EXPECT_EQ(FormatCount(0, "edge"), "0 edges");
+  EXPECT_EQ(FormatCount(1, "edge"), "1 edge");
 }
 
 TEST(OutputTest, LongCellsAreCut) {

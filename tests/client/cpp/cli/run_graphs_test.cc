@@ -341,7 +341,7 @@ TEST_F(RunTest, MarkedMatrixMarketIsRecognised) {
                         "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
                   .ok());
   ASSERT_EQ(Vicinal("graph upload m --name g"), kExitOk) << err();
-  EXPECT_THAT(out(), HasSubstr("2 nodes, 1 edges"));
+  EXPECT_THAT(out(), HasSubstr("2 nodes, 1 edge"));
 }
 
 }  // namespace

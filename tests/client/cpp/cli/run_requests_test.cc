@@ -86,6 +86,17 @@ TEST_F(RunTest, HowARequestIsComputed) {
   EXPECT_EQ(Vicinal("classify-graphs b.npz --model m --receptive_field always"), kExitUsage);
 }
 
+TEST_F(RunTest, AnswersThatAreNotFiniteHaveANote) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("classify --graph g --model overflows --nodes 1,0"), kExitOk) << err();
+  EXPECT_THAT(err(), HasSubstr("note: 2 of 2 rows are not finite (NaN or infinite), first that of node 1: "));
+  EXPECT_THAT(err(), HasSubstr("beyond float32's range\n"));
+  ASSERT_EQ(Vicinal("classify --graph g --model overflows --nodes 1 --precision float16 --json"), kExitOk) << err();
+  EXPECT_THAT(Json()["notes"].back(), HasSubstr("beyond float16's 65,504"));
+  EXPECT_THAT(err(), Not(HasSubstr("not finite")));
+}
+
 TEST_F(RunTest, Tune) {
   ASSERT_EQ(
       Vicinal("graph tune g --operation aggregate --kinds sum,max --widths 16,64 --weights per_edge --budget 1.25"),
@@ -123,11 +134,12 @@ TEST_F(RunTest, Tune) {
   EXPECT_THAT(out(), Not(HasSubstr("--verbose shows")));
 }
 
-TEST_F(RunTest, AForcedKernelIsOfAnOperation) {
-  EXPECT_EQ(Vicinal("graph tune g --force nothere"), kExitRefused);
-  EXPECT_THAT(err(), HasSubstr("'nothere'; --operation OP and --widths W,... say which work --force is for\n"));
-  EXPECT_EQ(Vicinal("graph tune g --force nothere --operation aggregate --widths 8"), kExitRefused);
-  EXPECT_THAT(err(), HasSubstr("'nothere'\n"));
+TEST_F(RunTest, AForcedKernelThatRefusesSomeWorkIsToldWhichWorkIsMeant) {
+  EXPECT_EQ(Vicinal("graph tune g --force unwilling --operation aggregate"), kExitRefused);
+  EXPECT_THAT(err(),
+              HasSubstr("this; --operation OP, --kinds K,... and --widths W,... say which work --force is for\n"));
+  EXPECT_EQ(Vicinal("graph tune g --force unwilling --operation aggregate --widths 8"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("'unwilling' does not take this\n"));
 }
 
 TEST_F(RunTest, TuneRefusesWhatMakesNoSense) {

@@ -175,6 +175,29 @@ TEST_F(RunTest, ModelsGoWithTheirFiles) {
   EXPECT_THAT(err(), HasSubstr("bytes: is no text in UTF-8"));
 }
 
+TEST_F(RunTest, ALayerNormWithoutAModeIsTold) {
+  ASSERT_TRUE(WriteFile("m.safetensors", "weights").ok());
+  const auto note = [&](const std::string& architecture, const std::string& rest) {
+    EXPECT_TRUE(WriteFile("norm.json", architecture).ok());
+    EXPECT_EQ(Vicinal("model upload norm.json --weights m.safetensors --name m --replace" + rest), kExitOk) << err();
+    return out();
+  };
+  const std::string open = R"({"layers": [{"name": "n1", "type": "LayerNorm"}, {"name": "act", "type": "ReLU"},
+      {"name": "n2", "type": "LayerNorm", "args": {"mode": "graph"}},
+      {"name": "conv", "type": "GINConv", "args": {"nn": [{"type": "Linear"}, {"type": "LayerNorm", "args": {}}]}}]})";
+  EXPECT_THAT(note(open, ""), HasSubstr("note: layers 'n1', 'conv.nn[1]' (LayerNorm) without a mode: "));
+  note(open, " --json");
+  EXPECT_THAT(Json()["notes"][0], HasSubstr("\"mode\": \"node\""));
+  EXPECT_THAT(note(open, " --reference m.safetensors"), Not(HasSubstr("note:"))) << "met, so it is settled";
+  EXPECT_THAT(note(R"({"class": "GCN", "kwargs": {"norm": "layer_norm"}})", ""), Not(HasSubstr("note:")));
+  EXPECT_THAT(note(R"({"layers": [{"name": "n", "type": "LayerNorm", "args": {"mode": "node"}}]})", ""),
+              Not(HasSubstr("note:")));
+  // What the server alone judges is no concern of the note.
+  for (const char* odd : {"[1]", "{", R"({"layers": 3})", R"({"layers": [3, {"type": 1, "args": []}]})"}) {
+    EXPECT_THAT(note(odd, ""), Not(HasSubstr("note:"))) << odd;
+  }
+}
+
 TEST_F(RunTest, StatusForPeopleAndScripts) {
   ASSERT_EQ(Vicinal("status"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("server " + server_.target() + ", version fake"));

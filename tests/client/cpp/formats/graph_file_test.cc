@@ -18,6 +18,7 @@
 namespace vicinal::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -93,6 +94,29 @@ TEST(GraphFileTest, TheSameGraphInEveryFormat) {
     EXPECT_EQ(ToInts(graph->edge_index).value(), (std::vector<int64_t>{0, 1, 2, 1, 2, 0})) << path;
     EXPECT_EQ(ToFloats(*graph->edge_weight), (std::vector<float>{1, 2, 3})) << path;
   }
+}
+
+TEST(GraphFileTest, WhatWasMeantAsAMatrixIsNoEdgeList) {
+  const std::string entries = " matrix coordinate real general\n3 3 1\n2 1 1\n";
+  const auto any_case = ReadGraphFile(Temp("case.txt", "%%matrixmarket" + entries), {});
+  ASSERT_TRUE(any_case.ok()) << any_case.status();
+  EXPECT_EQ(any_case->edge_index.element_count(), 2);
+  for (const char* banner :
+       {"%MatrixMarket", "% MatrixMarket", "MatrixMarket", "%%MatrixMarkt", "%%Matrix Market", " %%%MatrixMarket"}) {
+    EXPECT_THAT(
+        GraphFileError(Temp("near.txt", banner + entries)),
+        AllOf(HasSubstr("near.txt:1: "), HasSubstr("is not a MatrixMarket banner"), HasSubstr("--format edgelist")))
+        << banner;
+  }
+  EXPECT_THAT(GraphFileError(Temp("blank.txt", "\n%%MatrixMarket" + entries)), HasSubstr("MatrixMarket banner"));
+  // By its name alone, whatever options it came with.
+  GraphFileOptions options;
+  options.comments = Comments::kYes;
+  const std::string named = Temp("named.MTX", "% three edges\n0 1\n1 2\n2 0\n");
+  EXPECT_THAT(GraphFileError(named, options), HasSubstr("'% three edges' is not a MatrixMarket banner"));
+  options.format = GraphFormat::kEdgeList;
+  EXPECT_EQ(GraphFileError(named, options), "it was read");
+  EXPECT_EQ(GraphFileError(Temp("list.txt", "# matrix of friends\n0 1\n")), "it was read");
 }
 
 TEST(GraphFileTest, FeaturesBesideAnEdgeList) {

@@ -55,7 +55,7 @@ TEST(MatrixMarketTest, PatternHasNoWeights) {
 TEST(MatrixMarketTest, RefusalsNameLineAndReason) {
   const std::string banner = "%%MatrixMarket matrix coordinate real general\n";
   EXPECT_THAT(MatrixMarketError(""), HasSubstr("is empty"));
-  EXPECT_THAT(MatrixMarketError("1 2 3\n"), HasSubstr("not a MatrixMarket file"));
+  EXPECT_THAT(MatrixMarketError("1 2 3\n"), HasSubstr("m.mtx:1: '1 2 3' is not a MatrixMarket banner"));
   EXPECT_THAT(MatrixMarketError("%%MatrixMarket matrix array real general\n1 1\n1\n"), HasSubstr("'array'"));
   EXPECT_THAT(MatrixMarketError("%%MatrixMarket matrix coordinate complex general\n"), HasSubstr("'complex'"));
   EXPECT_THAT(MatrixMarketError("%%MatrixMarket matrix coordinate real skew-symmetric\n"),
