@@ -17,6 +17,7 @@
 #include "engine/execute/selection.h"
 #include "engine/forced_setting.h"
 #include "engine/inference.h"
+#include "engine/inline_graph.h"
 #include "engine/memory_budget.h"
 #include "engine/model_reference.h"
 #include "engine/open_device.h"
@@ -45,7 +46,8 @@ class EngineImpl final : public Engine {
                 [this] { field_room_.GiveWay(); }),
         field_account_(&budget_, "the receptive field of the nodes"),
         field_room_(&device_, &field_account_, [this] { return graphs_.largest_graph(); }),
-        resolver_(&graphs_, &models_, &budget_, &device_),
+        inline_graphs_(&budget_, &device_, options.max_nodes),
+        resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_),
         preparation_context_(device_.CreateContext()),
         preparation_(options.max_preparations),
         tuning_(TuningParts()),
@@ -127,6 +129,7 @@ class EngineImpl final : public Engine {
   MemoryBudget budget_;
   BudgetAccount field_account_;
   FieldRoom field_room_;
+  InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
   const std::unique_ptr<DeviceContext> preparation_context_;  // used by the one thread of preparation_
   PreparationQueue preparation_;
@@ -198,9 +201,12 @@ StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, con
                                                    const FeatureTensors& tensors, bool replace,
                                                    int64_t if_version) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
+  const std::string what = absl::StrCat("feature set '", name, "'");
+  VICINAL_ASSIGN_OR_RETURN(auto preparing,
+                           budget_.HoldMadeOfOthers(FeaturePreparationBytesBound(tensors), what, replace));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, device_));
-  VICINAL_RETURN_IF_ERROR(
-      budget_.AdmitMadeOfOthers(matrix->size_bytes(), absl::StrCat("feature set '", name, "'"), replace));
+  preparing.reset();
+  VICINAL_RETURN_IF_ERROR(budget_.AdmitMadeOfOthers(matrix->size_bytes(), what, replace));
   return graphs_.PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
@@ -307,7 +313,7 @@ StatusOr<double> EngineImpl::CheckModel(const std::shared_ptr<const Model>& mode
   VICINAL_ASSIGN_OR_RETURN(const ReferenceAnswers answers, ReadReferenceAnswers(file, *model));
   InlineGraph graph;
   if (reference.graph.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(graph, ReadInlineGraph(file, *model, device_, *options_.clock));
+    VICINAL_ASSIGN_OR_RETURN(graph, ReadInlineGraph(file, *model, inline_graphs_, *options_.clock));
   } else {
     if (model->graph_level) {
       return FailedPrecondition(

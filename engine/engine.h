@@ -51,6 +51,9 @@ struct EngineOptions {
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph
   int64_t max_models = 1000;
+  // Of a batch in a request and of the graph in a model's reference; 0: no limit. Of uploads who takes them in checks
+  // it.
+  int64_t max_nodes = 0;
   // Kernels of a graph are tuned in the background, while no request waits: at most so long per kind of work (a
   // TuningKey), and per graph version. 0: graphs serve with the registry's defaults, unless TuneGraph asks.
   Nanoseconds tuning_budget = std::chrono::milliseconds(500);

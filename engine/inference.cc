@@ -38,19 +38,26 @@ StatusOr<InferenceResult> InferenceSpine::RunAndWait(InferenceJob job) {
   return outcome.Take();
 }
 
+StopCheck InferenceSpine::StopOf(const InferenceJob& job) const {
+  return [this, &job] { return job.limits.Check(*parts_.clock); };
+}
+
 StatusOr<std::shared_ptr<Plan>> InferenceSpine::PlanFor(const InferenceJob& job) {
   PlanRequest request = job.plan;
   request.tuning_revision = request.graph->tuning().revision();
+  // A CPU multiplies exactly whatever may be rounded: one plan serves all.
+  if (parts_.device->kind() == DeviceKind::kCpu) request.products = ProductPrecision::kFloat32;
   if (job.keep_plan) {
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = executor_.num_threads();
-  std::shared_ptr<const void> held;  // while it is being built: then it counts itself
+  std::vector<std::shared_ptr<const void>> held;  // while it is being built: then it counts itself
   const auto admit = [this, &held](int64_t bytes) -> Status {
-    VICINAL_ASSIGN_OR_RETURN(held, parts_.budget->Hold(bytes, "running this model on this graph"));
+    VICINAL_ASSIGN_OR_RETURN(held.emplace_back(), parts_.budget->Hold(bytes, "running this model on this graph"));
     return OkStatus();
   };
-  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Build(request, *parts_.registry, *parts_.device, admit));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
+                           Plan::Build(request, *parts_.registry, *parts_.device, admit, StopOf(job)));
   if (!job.keep_plan) return parts_.plans->Count(std::move(plan));
   if (parts_.on_plan) parts_.on_plan(request.graph);
   return parts_.plans->Insert(request, job.model_name, std::move(plan));
@@ -61,7 +68,7 @@ StatusOr<InferenceResult> InferenceSpine::Run(const InferenceJob& job, Monotonic
   const MonotonicTime taken_up = parts_.clock->Now();
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(job));
   const MonotonicTime planned = parts_.clock->Now();
-  const StopCheck stop = [this, &job] { return job.limits.Check(*parts_.clock); };
+  const StopCheck stop = StopOf(job);
   const FieldRoom::Use room(parts_.field_room);
   const RunParts run = {&context, job.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
   // A readout's rows are graphs, which were never renumbered.

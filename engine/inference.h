@@ -52,13 +52,16 @@ class InferenceSpine {
   Status Submit(InferenceJob job, InferenceCallback done);
   // Submits and blocks until it was run or refused.
   StatusOr<InferenceResult> RunAndWait(InferenceJob job);
-  // The plan of a job, from the cache or newly built and admitted. Runs nothing; on any thread.
+  // The plan of a job, from the cache or newly built and admitted, unless the job's limits end that. Runs nothing; on
+  // any thread.
   StatusOr<std::shared_ptr<Plan>> PlanFor(const InferenceJob& job);
 
   Executor& executor() { return executor_; }
   const Executor& executor() const { return executor_; }
 
  private:
+  // Whether somebody still waits for `job`, which must outlive what is returned.
+  StopCheck StopOf(const InferenceJob& job) const;
   StatusOr<InferenceResult> Run(const InferenceJob& job, MonotonicTime submitted, DeviceContext& context);
 
   const Parts parts_;

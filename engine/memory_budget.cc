@@ -41,11 +41,23 @@ Status MemoryBudget::Reserve(int64_t bytes, std::string_view what) {
   return OkStatus();
 }
 
-StatusOr<std::shared_ptr<const void>> MemoryBudget::Hold(int64_t bytes, std::string_view what) {
-  VICINAL_RETURN_IF_ERROR(Reserve(bytes, what));
+std::shared_ptr<const void> MemoryBudget::HolderOf(int64_t bytes) const {
   return std::shared_ptr<const void>(reserved_bytes_.get(), [reserved = reserved_bytes_, bytes](const void*) {
     reserved->fetch_sub(bytes, std::memory_order_relaxed);
   });
+}
+
+StatusOr<std::shared_ptr<const void>> MemoryBudget::Hold(int64_t bytes, std::string_view what) {
+  VICINAL_RETURN_IF_ERROR(Reserve(bytes, what));
+  return HolderOf(bytes);
+}
+
+StatusOr<std::shared_ptr<const void>> MemoryBudget::HoldMadeOfOthers(int64_t bytes, std::string_view what,
+                                                                     bool replace) {
+  MutexLock lock(&reserving_);
+  VICINAL_RETURN_IF_ERROR(AdmitMadeOfOthers(bytes, what, replace));
+  reserved_bytes_->fetch_add(bytes, std::memory_order_relaxed);
+  return HolderOf(bytes);
 }
 
 }  // namespace vicinal

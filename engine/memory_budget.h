@@ -50,11 +50,15 @@ class MemoryBudget {
   int64_t reserved_bytes() const { return reserved_bytes_->load(std::memory_order_relaxed); }
   // As Reserve; released when the last copy of what is returned goes, which may be after the budget has gone.
   StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what);
+  // As AdmitMadeOfOthers and Hold: while it is being made.
+  StatusOr<std::shared_ptr<const void>> HoldMadeOfOthers(int64_t bytes, std::string_view what, bool replace = false);
   // By whom the budget is held, with so many bytes of uploads.
   HeldBytes Held(int64_t uploads) const;
 
  private:
   Status AdmitBeside(int64_t others, int64_t bytes, std::string_view what, bool replace) const;
+  // Of bytes that are reserved: releases them with its last copy.
+  std::shared_ptr<const void> HolderOf(int64_t bytes) const;
 
   const int64_t budget_bytes_;
   const GraphStore& graphs_;

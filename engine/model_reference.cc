@@ -44,8 +44,6 @@ StatusOr<TensorView> Need(const Safetensors& file, const Model& model, std::stri
                           "', and names no stored graph; add it, or name a graph"));
 }
 
-HostTensor Copy(const TensorView& view) { return {view.dtype, view.shape, std::string(view.bytes)}; }
-
 }  // namespace
 
 StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const Model& model) {
@@ -73,36 +71,20 @@ StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const M
   return answers;
 }
 
-StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, Device& device, const Clock& clock) {
+StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, const InlineGraphMaker& maker,
+                                      const Clock& clock) {
   VICINAL_ASSIGN_OR_RETURN(const TensorView edge_index, Need(file, model, "edge_index"));
   VICINAL_ASSIGN_OR_RETURN(const TensorView x, Need(file, model, "x"));
   VICINAL_ASSIGN_OR_RETURN(const std::optional<TensorView> edge_weight, Find(file, "edge_weight"));
-  InlineGraph result;
   if (model.graph_level) {
     VICINAL_ASSIGN_OR_RETURN(const TensorView ptr, Need(file, model, "ptr"));
-    VICINAL_ASSIGN_OR_RETURN(result.graph, PrepareBatch(ptr, edge_index, edge_weight, device));
     FeatureTensors tensors;
     tensors.dense = x;
-    VICINAL_ASSIGN_OR_RETURN(result.features, PrepareFeatures(tensors, *result.graph, device));
-    return result;
+    return maker.MakeBatch({ptr, edge_index, edge_weight}, tensors, "");
   }
   if (x.shape.size() != 2)
     return Bad(absl::StrCat("the reference's 'x' has shape ", ShapeToString(x.shape), "; it must be [N, F]"));
-  GraphSource source;
-  source.name = "reference";
-  source.node_count = x.shape[0];
-  source.edge_index = Copy(edge_index);
-  if (edge_weight) source.edge_weight = Copy(*edge_weight);
-  source.x = Copy(x);
-  source.order = OrderKind::kNone;
-  PrepareContext context;
-  context.device = &device;
-  context.clock = &clock;
-  context.stats = &StatsSink::Null();
-  VICINAL_ASSIGN_OR_RETURN(PreparedUpload prepared, PrepareGraph(std::move(source), 0, context));
-  result.graph = std::move(prepared.graph);
-  result.features = std::move(prepared.features);
-  return result;
+  return maker.MakeGraph(edge_index, edge_weight, x, clock);
 }
 
 }  // namespace vicinal

@@ -5,14 +5,13 @@
 #define VICINAL_ENGINE_MODEL_REFERENCE_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "engine/inline_graph.h"
 #include "engine/model/model.h"
 #include "engine/model/safetensors.h"
-#include "engine/prepare/prepare.h"
 
 namespace vicinal {
 
@@ -23,19 +22,13 @@ struct ReferenceAnswers {
   std::optional<std::vector<int64_t>> nodes;  // nullopt: all
 };
 
-// A graph ready to run on, with its features.
-struct InlineGraph {
-  std::shared_ptr<const PreparedGraph> graph;
-  std::shared_ptr<const FeatureMatrix> features;
-};
-
 // `logits` (or `graph_logits` for models of graphs) [n, C] and optionally `nodes` [n]. INVALID_ARGUMENT (BAD_REFERENCE,
 // ...).
 StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const Model& model);
 
-// `edge_index`, `x`, optionally `edge_weight`, and `ptr` for a model of graphs. INVALID_ARGUMENT as an upload of the
-// same tensors.
-StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, Device& device, const Clock& clock);
+// `edge_index`, `x`, optionally `edge_weight`, and `ptr` for a model of graphs. Codes as InlineGraphMaker's.
+StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, const InlineGraphMaker& maker,
+                                      const Clock& clock);
 
 }  // namespace vicinal
 

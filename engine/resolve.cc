@@ -6,47 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/counted_features.h"
 #include "engine/execute/selection.h"
 
 namespace vicinal {
 namespace {
 
-// Features smaller than this are not worth counting against the budget.
-constexpr int64_t kSmallFeatureBytes = 1 << 20;
 constexpr char kFeaturesSent[] = "the features sent";
-
-// The most that AssembleFeatures makes of the tensors: numbers of 16 bits become floats.
-int64_t AssembledBytesBound(const FeatureTensors& tensors) {
-  int64_t bytes = 0;
-  for (const auto& tensor : {tensors.dense, tensors.indptr, tensors.indices, tensors.values}) {
-    if (!tensor) continue;
-    const auto size = static_cast<int64_t>(tensor->bytes.size());
-    bytes += SizeOf(tensor->dtype) < static_cast<int64_t>(sizeof(float)) ? 2 * size : size;
-  }
-  return bytes;
-}
-
-// Counts where it is worth it.
-StatusOr<std::shared_ptr<const void>> HoldLarge(int64_t bytes, std::string_view what, MemoryBudget* budget) {
-  if (bytes <= kSmallFeatureBytes) return std::shared_ptr<const void>();
-  return budget->Hold(bytes, what);
-}
-
-// `features`, which count as `held` says for as long as they live.
-StatusOr<std::shared_ptr<const FeatureMatrix>> Counted(StatusOr<std::shared_ptr<const FeatureMatrix>> features,
-                                                       std::shared_ptr<const void> held) {
-  if (!features.ok() || held == nullptr) return features;
-  const FeatureMatrix* const matrix = features->get();
-  using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const FeatureMatrix>>;
-  return std::shared_ptr<const FeatureMatrix>(std::make_shared<Both>(std::move(held), *std::move(features)), matrix);
-}
-
-Status CheckWidth(const HostFeatures& features, const Model& model) {
-  if (features.cols == model.feature_count) return OkStatus();
-  return InvalidArgument(
-      "FEATURE_WIDTH", "features",
-      absl::StrCat("the features sent have ", features.cols, " columns, but the model reads ", model.feature_count));
-}
 
 Status CheckSelection(const NodeSelection& nodes, int64_t num_nodes) {
   if (nodes.all && !nodes.ids.empty()) {
@@ -96,7 +62,7 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
   VICINAL_ASSIGN_OR_RETURN(const auto passing,
                            HoldLarge(AssembledBytesBound(features.tensors), kFeaturesSent, &budget_));
   VICINAL_ASSIGN_OR_RETURN(HostFeatures sent, AssembleFeatures(features.tensors, expected, "features"));
-  VICINAL_RETURN_IF_ERROR(CheckWidth(sent, model));
+  VICINAL_RETURN_IF_ERROR(CheckFeatureWidth(sent.cols, model.feature_count));
   if (!some) {
     VICINAL_ASSIGN_OR_RETURN(auto held, HoldLarge(FeatureMatrix::BytesOn(sent, device_), kFeaturesSent, &budget_));
     if (!permutation.is_identity()) sent = PermuteRows(sent, permutation.new_of_old());
@@ -165,27 +131,21 @@ StatusOr<InferenceJob> RequestResolver::ResolveBatch(GraphBatchRequest request) 
         "NODE_MODEL",
         absl::StrCat("model '", request.model, "' classifies nodes, not graphs; upload the graph and use Classify"));
   }
-  VICINAL_ASSIGN_OR_RETURN(const auto graph,
-                           PrepareBatch(request.ptr, request.edge_index, request.edge_weight, device_));
-  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*stored->model, request.model, *graph));
-  VICINAL_ASSIGN_OR_RETURN(const auto passing,
-                           HoldLarge(AssembledBytesBound(request.features), kFeaturesSent, &budget_));
-  VICINAL_ASSIGN_OR_RETURN(const HostFeatures features,
-                           AssembleFeatures(request.features, graph->num_nodes(), "graphs.features"));
-  VICINAL_RETURN_IF_ERROR(CheckWidth(features, *stored->model));
+  VICINAL_ASSIGN_OR_RETURN(const InlineGraph made,
+                           inline_graphs_.MakeBatch({request.ptr, request.edge_index, request.edge_weight},
+                                                    request.features, "graphs.features", stored->model->feature_count));
+  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*stored->model, request.model, *made.graph));
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*stored->model, ""));
   InferenceJob job;
-  VICINAL_ASSIGN_OR_RETURN(
-      auto held, HoldLarge(graph->size_bytes() + FeatureMatrix::BytesOn(features, device_), "the batch", &budget_));
-  VICINAL_ASSIGN_OR_RETURN(job.features, Counted(FeatureMatrix::Upload(features, device_), std::move(held)));
+  job.features = made.features;
   const bool forced = !request.forced.empty();
   job.plan = {
-      stored->model,     graph,           FeatureShape::Of(*job.features), output->value, std::move(request.forced),
+      stored->model,     made.graph,      FeatureShape::Of(*job.features), output->value, std::move(request.forced),
       request.precision, request.products};
   job.model_name = stored->name;
   job.served_by.model = stored->name;
   job.served_by.model_version = stored->version;
-  job.served_by.numerics_revision = forced ? 0 : graph->parts().numerics_revision;
+  job.served_by.numerics_revision = forced ? 0 : made.graph->parts().numerics_revision;
   job.limits = std::move(request.limits);
   job.keep_plan = false;
   return job;

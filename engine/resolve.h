@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/inference.h"
+#include "engine/inline_graph.h"
 #include "engine/memory_budget.h"
 
 namespace vicinal {
@@ -24,8 +25,9 @@ Status CheckEdgeWeights(const Model& model, const std::string& name, const Prepa
 // Thread-safe. What it looks at must outlive it.
 class RequestResolver {
  public:
-  RequestResolver(const GraphStore* graphs, const ModelStore* models, MemoryBudget* budget, Device* device)
-      : graphs_(*graphs), models_(*models), budget_(*budget), device_(*device) {}
+  RequestResolver(const GraphStore* graphs, const ModelStore* models, const InlineGraphMaker* inline_graphs,
+                  MemoryBudget* budget, Device* device)
+      : graphs_(*graphs), models_(*models), inline_graphs_(*inline_graphs), budget_(*budget), device_(*device) {}
 
   // Codes as Engine::Submit.
   StatusOr<InferenceJob> Resolve(InferenceRequest request) const;
@@ -38,6 +40,7 @@ class RequestResolver {
 
   const GraphStore& graphs_;
   const ModelStore& models_;
+  const InlineGraphMaker& inline_graphs_;
   MemoryBudget& budget_;
   Device& device_;
 };

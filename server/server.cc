@@ -73,6 +73,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.max_cached_plans = config.limits.max_cached_plans;
   options.max_graphs = config.limits.max_graphs;
   options.max_feature_sets = config.limits.max_feature_sets;
+  options.max_nodes = config.limits.max_nodes;
   options.max_models = config.limits.max_models;
   options.clock = clock;
   options.stats = metrics;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass that takes row-wise nodes into the node before them: one pass over memory less for each. What is scaled
-// (BatchNorm) goes into weights, in double; what is added and the activation go into the tail.
+// (BatchNorm) goes into weights, in double; what is added and the activation go into the tail. Absorbing only fills
+// tails, so a row that cannot go into anything never can later, but for one that has itself taken in another: one walk
+// over the nodes is enough, with the numbers of uses, which stay, and producers kept up to date on the way.
 #include <utility>
+#include <vector>
 
 #include "engine/plan/rewrite.h"
 
@@ -25,37 +28,55 @@ ParametersRef Times(const ParametersRef& a, double factor) {
   return product;
 }
 
-// Column i of a vector, or row i of a matrix, times scale[i].
-ParametersRef Scaled(const ParametersRef& a, const Parameters& scale, bool by_row) {
+// Each number of a vector times that of `scale`; null for null.
+ParametersRef Scaled(const ParametersRef& a, const Parameters& scale) {
   if (a == nullptr) return nullptr;
   auto scaled = std::make_shared<Parameters>(*a);
-  for (int64_t r = 0; r < a->rows; ++r) {
-    for (int64_t c = 0; c < a->cols; ++c) scaled->values[r * a->cols + c] *= scale.values[by_row ? r : c];
-  }
+  for (size_t i = 0; i < scaled->values.size(); ++i) scaled->values[i] *= scale.values[i];
   return scaled;
+}
+
+// Whether Scaled is as exact as `a`; null is.
+bool ScalesWell(const ParametersRef& a, const Parameters& scale) {
+  for (size_t i = 0; a != nullptr && i < a->values.size(); ++i) {
+    if (!StaysNormal(a->values[i], scale.values[i])) return false;
+  }
+  return true;
 }
 
 class Absorber {
  public:
-  Absorber(Program* program, bool addends) : program_(*program), addends_(addends) {}
+  Absorber(Program* program, bool addends)
+      : program_(*program), addends_(addends), uses_(CountUses(*program)), producers_(FindProducers(*program)) {}
 
-  // Absorbs one row node, if any can be.
-  bool Step() {
-    uses_ = CountUses(program_);
-    producers_ = FindProducers(program_);
-    for (size_t i = 0; i < program_.nodes.size(); ++i) {
-      Node& row = program_.nodes[i];
-      if (row.kind != NodeKind::kRow || (row.tail.addend >= 0 && !addends_)) continue;
-      Node* into = Target(&row);
-      if (into == nullptr) continue;
-      Absorb(row, into);
-      program_.nodes.erase(program_.nodes.begin() + static_cast<int64_t>(i));
-      return true;
+  void Run() {
+    gone_.assign(program_.nodes.size(), 0);
+    for (int i = 0; i < static_cast<int>(gone_.size()); ++i) {
+      // A row that took in another has changed, and may go into something now.
+      for (int row = i; row >= 0;) row = TryAbsorb(row);
     }
-    return false;
+    std::vector<Node> kept;
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      if (!gone_[i]) kept.push_back(std::move(program_.nodes[i]));
+    }
+    program_.nodes = std::move(kept);
   }
 
  private:
+  // The node that took it in; -1 if none did.
+  int TryAbsorb(int at) {
+    Node& row = program_.nodes[at];
+    if (row.kind != NodeKind::kRow || (row.tail.addend >= 0 && !addends_)) return -1;
+    Node* into = Target(&row);
+    if (into == nullptr) return -1;
+    const int taker = static_cast<int>(into - program_.nodes.data());
+    producers_[into->output] = -1;
+    producers_[row.output] = taker;
+    Absorb(row, into);
+    gone_[at] = 1;
+    return taker;
+  }
+
   // The node that `row` can go into, with `row`'s input and addend swapped if the addend's producer is the better one;
   // null if none.
   Node* Target(Node* row) {
@@ -86,20 +107,38 @@ class Absorber {
   bool CanTake(const Node& node, const Node& row) {
     if (!HasTail(node.kind) || node.tail.activation.kind != ActivationKind::kNone) return false;
     if (row.tail.addend >= 0 && node.tail.addend >= 0) return false;
+    if (row.tail.scale != 1.0 && !TakesFactor(node, row.tail.scale)) return false;
     if (row.scale == nullptr) return true;
-    if (node.tail.addend >= 0) return false;
+    return node.tail.addend < 0 && TakesScale(node, *row.scale);
+  }
+
+  // What is folded must not leave float32's range where the steps one after the other do not.
+  bool TakesFactor(const Node& node, double factor) {
+    if (!Multiplies(node)) return StaysNormal(node.tail.scale, factor);
+    return ranges_.StaysNormal(*node.weight, std::vector<double>(node.weight->rows, factor));
+  }
+
+  bool TakesScale(const Node& node, const Parameters& scale) {
+    if (!ScalesWell(node.tail.bias, scale)) return false;
     switch (node.kind) {
       case NodeKind::kLinear:
       case NodeKind::kPropagateLinear:
+        return ranges_.StaysNormal(*node.weight, scale.values);
       case NodeKind::kRow:
       case NodeKind::kLayerNorm:
       case NodeKind::kGraphNorm:
-        return true;
-      case NodeKind::kPropagate:
-        return InnerProduct(node) != nullptr;
+        return ScalesWell(node.scale, scale) && ScalesWell(node.shift, scale);
+      case NodeKind::kPropagate: {
+        const Node* inner = InnerProduct(node);
+        return inner != nullptr && ranges_.StaysNormal(*inner->weight, scale.values);
+      }
       default:
         return false;
     }
+  }
+
+  static bool Multiplies(const Node& node) {
+    return node.kind == NodeKind::kLinear || node.kind == NodeKind::kPropagateLinear;
   }
 
   // The product without tail that a sum or mean over neighbours reads alone: scaling its rows scales the sums.
@@ -110,29 +149,29 @@ class Absorber {
   }
 
   void Scale(const Parameters& scale, Node* node) {
-    node->tail.bias = Scaled(node->tail.bias, scale, false);
-    if (node->kind == NodeKind::kLinear || node->kind == NodeKind::kPropagateLinear) {
-      node->weight = Scaled(node->weight, scale, true);
+    node->tail.bias = Scaled(node->tail.bias, scale);
+    if (Multiplies(*node)) {
+      node->weight = ScaledRows(*node->weight, scale.values);
     } else if (node->kind == NodeKind::kPropagate) {
       Node* inner = InnerProduct(*node);
-      inner->weight = Scaled(inner->weight, scale, true);
+      inner->weight = ScaledRows(*inner->weight, scale.values);
     } else {
-      node->shift = Scaled(node->shift, scale, false);
+      node->shift = Scaled(node->shift, scale);
       auto ones = std::make_shared<Parameters>(scale);
-      node->scale = node->scale != nullptr ? Scaled(node->scale, scale, false) : std::move(ones);
+      node->scale = node->scale != nullptr ? Scaled(node->scale, scale) : std::move(ones);
     }
   }
 
   void Absorb(const Node& row, Node* into) {
     if (row.scale != nullptr) {
       Scale(*row.scale, into);
-      program_.decisions.push_back("the normalisation of " + LayerNames(program_, row) +
-                                   " is folded into the weights of " + LayerNames(program_, *into));
+      program_.Tell("the normalisation of " + LayerNames(program_, row) + " is folded into the weights of " +
+                    LayerNames(program_, *into));
     }
     const double scale = row.tail.scale;
     into->tail.bias = Sum(Times(Sum(into->tail.bias, row.shift), scale), row.tail.bias);
-    if (into->kind == NodeKind::kLinear || into->kind == NodeKind::kPropagateLinear) {
-      into->weight = Times(into->weight, scale);
+    if (Multiplies(*into)) {
+      if (scale != 1.0) into->weight = ScaledRows(*into->weight, std::vector<double>(into->weight->rows, scale));
     } else {
       into->tail.scale *= scale;
     }
@@ -148,15 +187,16 @@ class Absorber {
 
   Program& program_;
   const bool addends_;
-  std::vector<int> uses_, producers_;
+  const std::vector<int> uses_;
+  std::vector<int> producers_;
+  std::vector<char> gone_;
+  WeightRanges ranges_;
 };
 
 }  // namespace
 
 Program AbsorbRows(Program program, bool addends) {
-  Absorber absorber(&program, addends);
-  while (absorber.Step()) {
-  }
+  Absorber(&program, addends).Run();
   return Schedule(std::move(program));
 }
 

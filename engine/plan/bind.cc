@@ -168,17 +168,52 @@ StatusOr<Bound<K>*> PlanBuilder::Register(const OperationKernels<K>& operation, 
   return &std::get<Bound<K>>(launch->bound);
 }
 
+// The kernel and the weights, where all of them are the model's own; else nothing.
+PackedKey PlanBuilder::KeyOfPacked(const void* kernel, const ProductWeight& weight) {
+  PackedKey key = {kernel};
+  for (const WeightPiece& piece : weight.pieces) {
+    if (piece.sent == nullptr || !piece.row_scale.empty()) return {};
+    key.push_back(piece.sent.get());
+  }
+  return key;
+}
+
 template <class K>
-StatusOr<const void*> PlanBuilder::Pack(const K& kernel, const Parameters& weight) {
+StatusOr<const void*> PlanBuilder::Pack(const K& kernel, const ProductWeight& weight) {
+  const PackedKey key = KeyOfPacked(&kernel, weight);
+  if (key.empty()) return PackAnew(kernel, weight);
+  const auto known = packed_.find(key);
+  if (known != packed_.end()) return known->second;
+  VICINAL_ASSIGN_OR_RETURN(const void* const packed, PackAnew(kernel, weight));
+  packed_.emplace(key, packed);
+  return packed;
+}
+
+template <class K>
+StatusOr<const void*> PlanBuilder::PackAnew(const K& kernel, const ProductWeight& weight) {
   const size_t bytes = kernel.PackedBytes(weight.rows, weight.cols);
   if (draft_) return Keep(nullptr, bytes);
-  const std::vector<float> rounded(weight.values.begin(), weight.values.end());
+  std::vector<float> rounded;
+  const float* values = nullptr;
+  if (weight.plain()) {
+    values = weight.pieces[0].sent->values.data();
+  } else {
+    rounded.resize(weight.rows * weight.cols);
+    weight.Round(rounded.data());
+    values = rounded.data();
+  }
+  const ConstMatrixView view = {values, weight.rows, weight.cols, weight.cols};
+  if (device_.kind() == DeviceKind::kCpu) {
+    VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_.Allocate(bytes));
+    if (bytes > 0) kernel.Pack(view, buffer.data());
+    return KeepBuffer(std::move(buffer));
+  }
   AlignedBytes packed(bytes);
   if (packed.data == nullptr) {
     return ResourceExhausted("OUT_OF_MEMORY", "no memory to pack a model's weights; free graphs or models, or retry",
                              std::chrono::seconds(1));
   }
-  kernel.Pack({rounded.data(), weight.rows, weight.cols, weight.cols}, packed.data);
+  kernel.Pack(view, packed.data);
   return Keep(packed.data, bytes);
 }
 
@@ -202,7 +237,6 @@ StatusOr<CsrView> PlanBuilder::AdjacencyOf(const Node& node, const AdjacencyShap
 }
 
 void PlanBuilder::Tell(const Node& node, const AdjacencyShape& adjacency, Launch* launch) const {
-  if (draft_) return;
   const NodeSizes sizes = {request_.graph->num_nodes(), num_graphs_, adjacency.edges, adjacency.weighted,
                            request_.features.nnz};
   PlanStepInfo info = Describe(program_, node, sizes);

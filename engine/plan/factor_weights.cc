@@ -42,8 +42,7 @@ Program FactorWeights(Program program) {
     factored = true;
   }
   if (factored) {
-    program.decisions.push_back(
-        "the normalised edge weights are products of two numbers, one per node: no weight per edge is read");
+    program.Tell("the normalised edge weights are products of two numbers, one per node: no weight per edge is read");
   }
   return program;
 }

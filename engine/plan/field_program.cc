@@ -29,14 +29,33 @@ bool ReadsNeighbours(const Node& node, size_t index) {
   }
 }
 
-// Whether one of the values lies in the other's memory.
-bool Overlap(const Program& program, ValueId a, ValueId b) {
-  const auto inside = [&](ValueId inner, ValueId outer) {
-    while (inner >= 0 && inner != outer) inner = program.values[inner].parent;
-    return inner >= 0;
-  };
-  return inside(a, b) || inside(b, a);
-}
+// The deepest rows of each value that its readers need, as readers are met; -1: none has been.
+class NeededDepths {
+ public:
+  explicit NeededDepths(const Program& program)
+      : program_(program), own_(program.values.size(), -1), inside_(program.values.size(), -1) {}
+
+  void Need(ValueId value, int depth) {
+    own_[value] = std::max(own_[value], depth);
+    for (ValueId around = value; around >= 0; around = program_.values[around].parent) {
+      inside_[around] = std::max(inside_[around], depth);
+    }
+  }
+  // Of the value itself.
+  int Of(ValueId value) const { return own_[value]; }
+  // Of all that lies in its memory, and of all in whose memory it lies.
+  int Overlapping(ValueId value) const {
+    int depth = inside_[value];
+    for (ValueId around = value; around >= 0; around = program_.values[around].parent) {
+      depth = std::max(depth, own_[around]);
+    }
+    return depth;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<int> own_, inside_;
+};
 
 template <class Args>
 const CsrView* AdjacencyIn(const Args& args) {
@@ -186,19 +205,18 @@ class Maker {
 }  // namespace
 
 Depths DepthsOf(const Program& program) {
-  // The deepest rows of each value that its readers need; -1: none reads it.
-  std::vector<int> needed(program.values.size(), -1);
-  needed[program.output] = 0;
-  const auto need = [&](ValueId value, int depth) { needed[value] = std::max(needed[value], depth); };
+  NeededDepths needed(program);
+  needed.Need(program.output, 0);
   Depths depths;
   depths.nodes.assign(program.nodes.size(), 0);
+  const auto need = [&](ValueId value, int depth) {
+    needed.Need(value, depth);
+    depths.deepest = std::max(depths.deepest, depth);
+  };
   // Readers come after what they read, so going backwards all readers of a node's result are known.
   for (size_t i = program.nodes.size(); i-- > 0;) {
     const Node& node = program.nodes[i];
-    int depth = -1;
-    for (size_t v = 0; v < needed.size(); ++v) {
-      if (needed[v] > depth && Overlap(program, static_cast<ValueId>(v), node.output)) depth = needed[v];
-    }
+    const int depth = needed.Overlapping(node.output);
     VICINAL_CHECK(depth >= 0);
     depths.nodes[i] = depth;
     for (size_t input = 0; input < node.inputs.size(); ++input) {
@@ -208,8 +226,7 @@ Depths DepthsOf(const Program& program) {
       if (addend >= 0) need(addend, depth);
     }
   }
-  depths.input = std::max(needed[kInputValue], 0);
-  for (const int depth : needed) depths.deepest = std::max(depths.deepest, depth);
+  depths.input = std::max(needed.Of(kInputValue), 0);
   return depths;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/fold.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 namespace vicinal::internal {
 namespace {
@@ -11,26 +13,24 @@ namespace {
 class EdgeNetworkFolder {
  public:
   void operator()(const LinearStep& step) {
-    ParametersRef weight = ToParameters(step.weight), bias = ToParameters(step.bias);
+    ProductWeightRef weight = SentWeight(step.weight);
+    ParametersRef bias = ToParameters(step.bias);
     if (open_ && diagonal_) {
       bias = AfterAffine(*weight, bias, *layers_.back().bias);
-      weight = ScaledColumns(*weight, *layers_.back().weight);
+      weight = MadeWeight(ScaledColumns(*weight, *layers_.back().weight));
       layers_.pop_back();
     }
     Open(std::move(weight), std::move(bias), false);
   }
   void operator()(const BatchNormStep& step) {
     const Affine affine = ToAffine(step);
-    if (!open_) return Open(Diagonal(*affine.scale), affine.shift, true);
+    if (!open_) return Open(MadeWeight(Diagonal(*affine.scale)), affine.shift, true);
     EdgeLayer& layer = layers_.back();
-    auto weight = std::make_shared<Parameters>(*layer.weight);
     auto bias = std::make_shared<Parameters>(*affine.shift);
-    for (int64_t r = 0; r < weight->rows; ++r) {
-      const double scale = affine.scale->values[r];
-      for (int64_t c = 0; c < weight->cols; ++c) weight->values[r * weight->cols + c] *= scale;
-      if (layer.bias != nullptr) bias->values[r] += layer.bias->values[r] * scale;
+    for (int64_t r = 0; layer.bias != nullptr && r < layer.weight->rows; ++r) {
+      bias->values[r] += layer.bias->values[r] * affine.scale->values[r];
     }
-    layer.weight = std::move(weight);
+    layer.weight = ScaledRows(*layer.weight, affine.scale->values);
     layer.bias = std::move(bias);
   }
   void operator()(const ActivationStep& step) {
@@ -43,7 +43,7 @@ class EdgeNetworkFolder {
   std::vector<EdgeLayer> Take() { return std::move(layers_); }
 
  private:
-  void Open(ParametersRef weight, ParametersRef bias, bool diagonal) {
+  void Open(ProductWeightRef weight, ParametersRef bias, bool diagonal) {
     layers_.push_back({std::move(weight), std::move(bias), {}});
     open_ = true;
     diagonal_ = diagonal;
@@ -54,7 +54,7 @@ class EdgeNetworkFolder {
     ones.rows = 1;
     ones.cols = layers_.back().weight->rows;
     ones.values.assign(ones.cols, 1.0);
-    Open(Diagonal(ones), nullptr, true);
+    Open(MadeWeight(Diagonal(ones)), nullptr, true);
   }
 
   static ParametersRef Diagonal(const Parameters& scale) {
@@ -65,22 +65,29 @@ class EdgeNetworkFolder {
     return diagonal;
   }
   // W D for a diagonal D.
-  static ParametersRef ScaledColumns(const Parameters& weight, const Parameters& diagonal) {
-    auto scaled = std::make_shared<Parameters>(weight);
-    for (int64_t r = 0; r < weight.rows; ++r) {
-      for (int64_t c = 0; c < weight.cols; ++c)
-        scaled->values[r * weight.cols + c] *= diagonal.values[c * weight.cols + c];
+  static ParametersRef ScaledColumns(const ProductWeight& weight, const ProductWeight& diagonal) {
+    auto scaled = std::make_shared<Parameters>();
+    scaled->rows = weight.rows;
+    scaled->cols = weight.cols;
+    scaled->values.resize(weight.rows * weight.cols);
+    for (int64_t r = 0; r < weight.rows; ++r) weight.CopyRow(r, scaled->values.data() + r * weight.cols);
+    std::vector<double> row(weight.cols);
+    for (int64_t c = 0; c < weight.cols; ++c) {
+      diagonal.CopyRow(c, row.data());
+      for (int64_t r = 0; r < weight.rows; ++r) scaled->values[r * weight.cols + c] *= row[c];
     }
     return scaled;
   }
   // W shift + b.
-  static ParametersRef AfterAffine(const Parameters& weight, const ParametersRef& bias, const Parameters& shift) {
+  static ParametersRef AfterAffine(const ProductWeight& weight, const ParametersRef& bias, const Parameters& shift) {
     auto sum = std::make_shared<Parameters>();
     sum->rows = 1;
     sum->cols = weight.rows;
+    std::vector<double> row(weight.cols);
     for (int64_t r = 0; r < weight.rows; ++r) {
+      weight.CopyRow(r, row.data());
       double value = bias != nullptr ? bias->values[r] : 0.0;
-      for (int64_t c = 0; c < weight.cols; ++c) value += weight.values[r * weight.cols + c] * shift.values[c];
+      for (int64_t c = 0; c < weight.cols; ++c) value += row[c] * shift.values[c];
       sum->values.push_back(value);
     }
     return sum;
@@ -91,7 +98,58 @@ class EdgeNetworkFolder {
   bool diagonal_ = false;
 };
 
+// What one step's weights become, beside its program: numbers in double, of which all but edges' networks and scores of
+// attention are vectors.
+class MadeBytes {
+ public:
+  // `widest`: the most columns of a product of the model's, which scores of attention may be made for.
+  explicit MadeBytes(int64_t widest) : widest_(widest) {}
+
+  void operator()(const EdgeMlpStep& step) {
+    for (const EdgeOp& op : step.nn) {
+      if (const auto* linear = std::get_if<LinearStep>(&op)) Add(2 * Elements(linear->weight));
+      if (const auto* norm = std::get_if<BatchNormStep>(&op)) Add(Elements(norm->mean) * (Elements(norm->mean) + 4));
+    }
+  }
+  void operator()(const AttentionStep& step) {
+    if (step.kind == AttentionKind::kGat) Add(2 * step.heads * std::max(widest_, step.heads * step.head_width));
+  }
+  template <class Other>
+  void operator()(const Other&) {}
+
+  void Add(int64_t numbers) { bytes_ += numbers * static_cast<int64_t>(sizeof(double)); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  static int64_t Elements(const WeightRef& weight) { return static_cast<int64_t>(weight->values.size()); }
+
+  const int64_t widest_;
+  int64_t bytes_ = 0;
+};
+
 }  // namespace
+
+int64_t RewriteBytesBound(const Model& model) {
+  // Passes hold a program and the next one, in vectors that grow, with the lists of each node.
+  constexpr int64_t kNodeBytes = 3 * static_cast<int64_t>(sizeof(Node) + sizeof(Value)) + 192;
+  // Scale, shift, bias, what they were before, and the factors of rows.
+  constexpr int64_t kVectors = 6;
+  int64_t nodes = 2, widest = model.feature_count;
+  for (const Step& step : model.steps) {
+    // One, and one for what rounds its rows, or its scores, or the first product of an edge's network; a maximum of
+    // several has one for each.
+    nodes += std::holds_alternative<MaxStep>(step.op)          ? static_cast<int64_t>(step.inputs.size())
+             : LocalityOf(step.op) == Locality::kNeighbourhood ? 3
+                                                               : 1;
+    if (const auto* linear = std::get_if<LinearStep>(&step.op)) widest = std::max(widest, linear->weight->shape.back());
+  }
+  MadeBytes made(widest);
+  for (const Step& step : model.steps) {
+    made.Add(kVectors * step.width);
+    std::visit(made, step.op);
+  }
+  return nodes * kNodeBytes + made.bytes();
+}
 
 ParametersRef ToParameters(const WeightRef& weight) {
   if (weight == nullptr) return nullptr;

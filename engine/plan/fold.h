@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's weights as a program holds them, in double: what is folded here is rounded once, when it is packed.
+// A model's vectors as a program holds them, in double, and the networks of edges: what is folded here is rounded once,
+// when it is packed.
 #ifndef VICINAL_ENGINE_PLAN_FOLD_H_
 #define VICINAL_ENGINE_PLAN_FOLD_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "engine/model/model.h"
 #include "engine/model/step.h"
 #include "engine/plan/program.h"
 
@@ -21,6 +24,9 @@ Affine ToAffine(const BatchNormStep& norm);
 // An edge's network as dense layers, each activation(x W^T + b): normalisations become part of the product before them,
 // or of the one after them where an activation stands in between, or a diagonal W where there is none.
 std::vector<EdgeLayer> FoldEdgeNetwork(const std::vector<EdgeOp>& nn);
+
+// Upper bound of the host bytes that rewriting `model` holds at once: its program, and what is made of weights.
+int64_t RewriteBytesBound(const Model& model);
 
 }  // namespace vicinal::internal
 

@@ -42,11 +42,11 @@ Program FuseProducts(Program program, const ProductRefusal& refuses) {
     const std::string product = LayerNames(program, linear);
     const std::string refusal = refuses(propagate, linear.weight->rows);
     if (!refusal.empty()) {
-      program.decisions.push_back(absl::StrCat(product, ": multiplied in a step of its own: ", refusal));
+      program.Tell(absl::StrCat(product, ": multiplied in a step of its own: ", refusal));
       continue;
     }
-    program.decisions.push_back(absl::StrCat(product, ": multiplied where ", LayerNames(program, propagate),
-                                             " is summed up, whose rows are never stored"));
+    program.Tell(absl::StrCat(product, ": multiplied where ", LayerNames(program, propagate),
+                              " is summed up, whose rows are never stored"));
     Node both = propagate;
     both.inner = std::exchange(both.tail, linear.tail);
     both.weight = linear.weight;

@@ -3,6 +3,7 @@
 // edge's network has its first product taken out of the edges. BatchNorm becomes a scale and a shift per column, in
 // double.
 #include <utility>
+#include <vector>
 
 #include "engine/base/check.h"
 #include "engine/plan/fold.h"
@@ -12,15 +13,17 @@ namespace vicinal::internal {
 namespace {
 
 // Columns [begin, begin + count) of `a`, less as many from `less` on where that is given.
-ParametersRef Columns(const Parameters& a, int64_t begin, int64_t count, int64_t less = -1) {
+ProductWeightRef Columns(const ProductWeight& a, int64_t begin, int64_t count, int64_t less = -1) {
   auto columns = std::make_shared<Parameters>();
   columns->rows = a.rows;
   columns->cols = count;
+  columns->values.reserve(a.rows * count);
+  std::vector<double> row(a.cols);
   for (int64_t r = 0; r < a.rows; ++r) {
-    const double* row = a.values.data() + r * a.cols;
+    a.CopyRow(r, row.data());
     for (int64_t c = 0; c < count; ++c) columns->values.push_back(row[begin + c] - (less < 0 ? 0.0 : row[less + c]));
   }
-  return columns;
+  return MadeWeight(std::move(columns));
 }
 
 // Turns steps into nodes of `program`; `alias` says which value stands for a model's value whose step vanished.
@@ -55,7 +58,7 @@ class Lowering {
     return node;
   }
   // A product of the current step's own.
-  ValueId Product(ValueId x, ParametersRef weight, ParametersRef bias) {
+  ValueId Product(ValueId x, ProductWeightRef weight, ParametersRef bias) {
     Node node;
     node.kind = NodeKind::kLinear;
     node.inputs = {x};
@@ -72,7 +75,7 @@ class Lowering {
 
   void Lower(const LinearStep& op) {
     Node node = Begin(NodeKind::kLinear);
-    node.weight = ToParameters(op.weight);
+    node.weight = SentWeight(op.weight);
     node.tail.bias = ToParameters(op.bias);
     Push(std::move(node));
   }

@@ -35,10 +35,9 @@ Program NarrowGathers(Program program, Storage storage) {
   }
   program.nodes = std::move(nodes);
   const std::string name(ToString(storage));
-  program.decisions.push_back(narrowed.empty()
-                                  ? "nothing is rounded to " + name +
-                                        ", though it was asked for: attention and networks on edges keep float32"
-                                  : "gathered rows are rounded to " + name + ", as asked for");
+  program.Tell(narrowed.empty() ? "nothing is rounded to " + name +
+                                      ", though it was asked for: attention and networks on edges keep float32"
+                                : "gathered rows are rounded to " + name + ", as asked for");
   return program;
 }
 

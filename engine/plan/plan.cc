@@ -88,7 +88,8 @@ class PlanImpl final : public Plan {
     return decisions;
   }
   int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
-  int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes; }
+  int64_t step_bytes() const override { return built_.step_bytes; }
+  int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes + built_.step_bytes; }
   int64_t evaluation() const override { return built_.evaluation; }
 
  private:
@@ -157,8 +158,8 @@ Status Plan::RunQueued(DeviceContext& context, const FeatureMatrix& features, in
 }
 
 StatusOr<std::shared_ptr<Plan>> Plan::Build(const PlanRequest& request, const KernelRegistry& registry, Device& device,
-                                            const PlanAdmission& admit) {
-  internal::PlanBuilder builder(request, registry, device);
+                                            const PlanAdmission& admit, const StopCheck& stop) {
+  internal::PlanBuilder builder(request, registry, device, stop);
   VICINAL_ASSIGN_OR_RETURN(internal::BuiltPlan built, builder.Build(admit));
   return std::shared_ptr<Plan>(std::make_shared<PlanImpl>(std::move(built), registry));
 }

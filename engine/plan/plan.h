@@ -83,21 +83,25 @@ struct PlanStepInfo {
   double field_total_seconds = 0.0;
 };
 
-// Asked between steps, and on the CPU between blocks of rows within one, on the thread that runs the plan; a status
-// that is not OK (cancelled, deadline) stops the run and is returned.
+// Asked between steps, and on the CPU between blocks of rows within one, on the thread that builds or runs the plan; a
+// status that is not OK (cancelled, deadline) stops the work and is returned.
 using StopCheck = std::function<Status()>;
 
-// Asked before a plan takes memory, with the bytes that the device will hold more once it is built: scratch, weights,
-// and what the graph derives for it and keeps. Exact, but for layouts of adjacencies: of them the most that they may
-// take. A status that is not OK ends the building.
+// Asked each time before a plan takes memory, with the bytes of that time. First of what building holds until it ends:
+// what rewriting the model may take at most, then what packing its weights takes. Last of what there is more once the
+// plan is built: scratch, weights and what the graph derives for it and keeps, on the device, and its steps on the
+// host; exact, but for layouts of adjacencies, of which the most that they may take. A status that is not OK ends the
+// building.
 using PlanAdmission = std::function<Status(int64_t bytes)>;
 
 class Plan {
  public:
   // FAILED_PRECONDITION: features of another width than the model's, edge weights missing. INVALID_ARGUMENT: forced
-  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch. And what `admit` says, where it is given.
+  // kernels unknown or refusing. RESOURCE_EXHAUSTED: no memory for scratch. And what `admit` and `stop` say, where they
+  // are given; `stop` is asked between passes over the model and between steps.
   static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
-                                               Device& device, const PlanAdmission& admit = nullptr);
+                                               Device& device, const PlanAdmission& admit = nullptr,
+                                               const StopCheck& stop = nullptr);
 
   virtual ~Plan() = default;
 
@@ -128,7 +132,8 @@ class Plan {
   // with the same parameters takes over the other's runs and times; the others have begun anew.
   virtual void ContinueCounts(const std::vector<PlanStepInfo>& before) { (void)before; }
   virtual int64_t scratch_bytes() const = 0;
-  virtual int64_t size_bytes() const = 0;  // scratch and packed weights
+  virtual int64_t step_bytes() const { return 0; }  // in host memory: its steps, and what it tells about them
+  virtual int64_t size_bytes() const = 0;           // scratch, packed weights and steps
   // Tells the order in which the terms of rows are added, and how these are stored, as a number of 32 bits: plans of
   // one model, graph and kind of processor with equal numbers give equal bits. 0: the order that the device's kernels
   // have in common, and float32.

@@ -5,11 +5,14 @@
 #include "engine/plan/plan_builder.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/device/row_stride.h"
+#include "engine/plan/fold.h"
+#include "engine/plan/plan_bytes.h"
 #include "engine/plan/rewrite.h"
 
 namespace vicinal::internal {
@@ -32,24 +35,51 @@ Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& regis
   return OkStatus();
 }
 
+// Of a weight that is packed only its shape is asked for any more.
+void ForgetWeight(ProductWeightRef* weight) {
+  if (*weight == nullptr) return;
+  auto shape = std::make_shared<ProductWeight>();
+  shape->rows = (*weight)->rows;
+  shape->cols = (*weight)->cols;
+  *weight = std::move(shape);
+}
+
+void ForgetWeights(Node* node) {
+  ForgetWeight(&node->weight);
+  for (EdgeLayer& layer : node->edge_layers) ForgetWeight(&layer.weight);
+}
+
 }  // namespace
 
-PlanBuilder::PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device)
-    : request_(request), registry_(registry), device_(device) {}
+PlanBuilder::PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device,
+                         const StopCheck& stop)
+    : request_(request), registry_(registry), device_(device), stop_(stop) {}
 
-StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
-  VICINAL_RETURN_IF_ERROR(CheckRequest());
+Status PlanBuilder::Rewrite() {
   const PreparedGraph& graph = *request_.graph;
-  const int64_t segments = static_cast<int64_t>(graph.parts().segments.size());
-  num_graphs_ = segments > 0 ? segments - 1 : 1;
-  program_ = RewriteModel(*request_.model, request_.output, request_.features.sparse,
-                          {graph.num_nodes(), graph.num_edges(), request_.features.nnz}, request_.features.crowded);
+  Status wanted;
+  const std::function<bool()> unwanted = [&] { return !(wanted = CheckStop()).ok(); };
+  program_ =
+      RewriteModel(*request_.model, request_.output, request_.features.sparse,
+                   {graph.num_nodes(), graph.num_edges(), request_.features.nnz}, request_.features.crowded, unwanted);
+  VICINAL_RETURN_IF_ERROR(wanted);
   if (!graph.weighted()) program_ = FactorWeights(std::move(program_));
   if (request_.precision != Storage::kFloat32) program_ = NarrowGathers(std::move(program_), request_.precision);
   // Of a copy: what it asks is answered by the program as it is.
   program_ =
       FuseProducts(program_, [this](const Node& node, int64_t out_width) { return RefusesProduct(node, out_width); });
+  return OkStatus();
+}
+
+StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
+  VICINAL_RETURN_IF_ERROR(CheckRequest());
+  const int64_t segments = static_cast<int64_t>(request_.graph->parts().segments.size());
+  num_graphs_ = segments > 0 ? segments - 1 : 1;
+  if (admit) VICINAL_RETURN_IF_ERROR(admit(RewriteBytesBound(*request_.model)));
+  VICINAL_RETURN_IF_ERROR(Rewrite());
+  if (admit) VICINAL_RETURN_IF_ERROR(admit(PackingBytes()));
   VICINAL_RETURN_IF_ERROR(LayOutWhatFits(admit));
+  for (Node& node : program_.nodes) ForgetWeights(&node);
   VICINAL_ASSIGN_OR_RETURN(built_.arena, device_.Allocate(ledger_.total_bytes()));
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     current_ = static_cast<int>(i);
@@ -58,6 +88,7 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
     Bind(program_.nodes[i], launch);
   }
   built_.result = ViewOf(program_.output);
+  if (program_.untold > 0) program_.decisions.push_back(absl::StrCat("and ", program_.untold, " more such decisions"));
   MakeField();
   built_.decisions = std::move(program_.decisions);
   built_.request = request_;
@@ -80,17 +111,34 @@ Status PlanBuilder::LayOut(bool draft) {
   draft_ = draft;
   built_ = BuiltPlan();
   ledger_ = ScratchLedger();
+  packed_.clear();
   segments_ = nullptr;
   BookValues();
   VICINAL_RETURN_IF_ERROR(ChooseKernels());
   ledger_.Assign();
+  built_.step_bytes = StepBytes(built_.launches, program_.decisions);
   return OkStatus();
 }
 
 StatusOr<int64_t> PlanBuilder::CountBytes() {
   derived_.emplace(*request_.graph);
   VICINAL_RETURN_IF_ERROR(LayOut(true));
-  return static_cast<int64_t>(ledger_.total_bytes()) + built_.constant_bytes + derived_->total();
+  return static_cast<int64_t>(ledger_.total_bytes()) + built_.constant_bytes + built_.step_bytes + derived_->total();
+}
+
+int64_t PlanBuilder::PackingBytes() const {
+  int64_t most = 0;
+  const auto look = [&](const ProductWeightRef& weight) {
+    if (weight == nullptr) return;
+    const int64_t bytes = weight->rows * weight->cols * static_cast<int64_t>(sizeof(float));
+    const int64_t packed = device_.kind() == DeviceKind::kCpu ? 0 : 2 * bytes;  // on the host first
+    most = std::max(most, packed + (weight->plain() ? 0 : bytes));
+  };
+  for (const Node& node : program_.nodes) {
+    look(node.weight);
+    for (const EdgeLayer& layer : node.edge_layers) look(layer.weight);
+  }
+  return most;
 }
 
 Status PlanBuilder::CheckRequest() const {
@@ -145,6 +193,7 @@ Status PlanBuilder::ChooseKernels() {
   bias_.assign(program_.nodes.size(), nullptr);
   row_scale_.assign(program_.nodes.size(), nullptr);
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    VICINAL_RETURN_IF_ERROR(CheckStop());
     built_.launches.push_back(std::make_unique<Launch>());
     VICINAL_ASSIGN_OR_RETURN(bias_[i], KeepVector(program_.nodes[i].tail.bias));
     VICINAL_ASSIGN_OR_RETURN(row_scale_[i], DegreeScaleOf(program_.nodes[i].tail.degree_scale));
@@ -172,10 +221,17 @@ Status PlanBuilder::Choose(int step, const Node& node) {
 }
 
 StatusOr<const void*> PlanBuilder::Keep(const void* host, size_t bytes) {
-  built_.constant_bytes += static_cast<int64_t>(bytes);
-  if (draft_) return host;
+  if (draft_) {
+    built_.constant_bytes += static_cast<int64_t>(bytes);
+    return host;
+  }
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_.Allocate(bytes));
   VICINAL_RETURN_IF_ERROR(device_.CopyFromHost(buffer.data(), host, bytes));
+  return KeepBuffer(std::move(buffer));
+}
+
+const void* PlanBuilder::KeepBuffer(Buffer buffer) {
+  built_.constant_bytes += static_cast<int64_t>(buffer.bytes());
   built_.constants.push_back(std::move(buffer));
   return built_.constants.back().data();
 }

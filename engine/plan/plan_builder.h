@@ -5,6 +5,7 @@
 #define VICINAL_ENGINE_PLAN_PLAN_BUILDER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,17 +42,25 @@ struct BuiltPlan {
   std::vector<std::shared_ptr<const DeviceVector>> degree_scales;
   std::vector<AdjacencyLayoutRef> layouts;
   int64_t constant_bytes = 0;
+  int64_t step_bytes = 0;  // of the launches and what is told of them, in host memory
   int64_t evaluation = 0;  // as Plan::evaluation
 };
 
+// What was packed; empty: something that is packed once only.
+using PackedKey = std::vector<const void*>;
+
 class PlanBuilder {
  public:
-  PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device);
+  // `stop` may be empty.
+  PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device, const StopCheck& stop);
   // As Plan::Build.
   StatusOr<BuiltPlan> Build(const PlanAdmission& admit);
 
  private:
   Status CheckRequest() const;
+  Status CheckStop() const { return stop_ ? stop_() : OkStatus(); }
+  // Makes the program that is laid out.
+  Status Rewrite();
   // Admits, if asked to, and lays out, as often as a setting turns out to be unfit.
   Status LayOutWhatFits(const PlanAdmission& admit);
   // Everything up to the places of values and scratch in an arena, twice where there is a budget: first as a draft,
@@ -106,14 +115,21 @@ class PlanBuilder {
   const Unfit* FindUnfit(const TuningKey& key) const;  // null: none
   void NoteUnfit(const TuningKey& key, std::string_view kernel, const Status& refused);
   void NoteEvaluation(int step, int64_t evaluation);
+  // W as `kernel` reads it; once for all nodes that multiply by the same weights of the model.
   template <class K>
-  StatusOr<const void*> Pack(const K& kernel, const Parameters& weight);
+  StatusOr<const void*> Pack(const K& kernel, const ProductWeight& weight);
+  template <class K>
+  StatusOr<const void*> PackAnew(const K& kernel, const ProductWeight& weight);
+  static PackedKey KeyOfPacked(const void* kernel, const ProductWeight& weight);
+  // Host memory that packing takes beside what is kept, at its height.
+  int64_t PackingBytes() const;
   // What `node` propagates over; of a draft nothing but its sizes.
   AdjacencyShape ShapeOf(const Node& node);
   StatusOr<CsrView> AdjacencyOf(const Node& node, const AdjacencyShape& shape);
   void Tell(const Node& node, const AdjacencyShape& adjacency, Launch* launch) const;
   // Copies to the device what must live as long as the plan. Of a draft it stays where it is, and nobody reads it.
   StatusOr<const void*> Keep(const void* host, size_t bytes);
+  const void* KeepBuffer(Buffer buffer);
   StatusOr<const float*> KeepVector(const ParametersRef& vector);               // null for null
   StatusOr<const float*> DegreeScaleOf(const std::optional<SelfLoops>& loops);  // null for none
   StatusOr<const int64_t*> Segments();
@@ -128,6 +144,7 @@ class PlanBuilder {
   const PlanRequest& request_;
   const KernelRegistry& registry_;
   Device& device_;
+  const StopCheck& stop_;
   Program program_;
   ScratchLedger ledger_;
   std::vector<int> value_booking_;       // per value: of its memory, for roots; else -1
@@ -142,6 +159,7 @@ class PlanBuilder {
   std::vector<Unfit> unfit_;
   std::optional<DerivedBytes> derived_;                           // of a draft
   std::vector<std::pair<AdjacencySpec, AdjacencyShape>> shapes_;  // asked for so far
+  std::map<PackedKey, const void*> packed_;
   BuiltPlan built_;
 };
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 
 namespace vicinal::internal {
@@ -20,6 +22,14 @@ void ForEachRead(const Node& node, F&& f) {
 }
 
 }  // namespace
+
+void Program::Tell(std::string decision) {
+  if (decisions.size() < kMostDecisions) {
+    decisions.push_back(std::move(decision));
+  } else {
+    ++untold;
+  }
+}
 
 Place PlaceOf(const Program& program, ValueId value) {
   Place place{value, 0};
@@ -100,10 +110,13 @@ void AddLayers(const std::vector<int32_t>& layers, Node* node) {
 bool IsLinear(Reduce reduce) { return reduce == Reduce::kSum || reduce == Reduce::kMean; }
 
 std::string LayerNames(const Program& program, const Node& node) {
+  constexpr size_t kMostNames = 16;
   std::string names;
-  for (int32_t layer : node.layers) {
+  for (size_t i = 0; i < node.layers.size(); ++i) {
+    const int32_t layer = node.layers[i];
     if (layer < 0 || layer >= program.layer_names.size()) continue;
     if (!names.empty()) names += " + ";
+    if (i >= kMostNames) return absl::StrCat(names, node.layers.size() - i, " more");
     names += program.layer_names[layer];
   }
   return names;

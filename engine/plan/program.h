@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rewriter's own form of a model: values, and nodes that each become one launch of a kernel. Between a model's
 // steps (what) and a plan's launches (how): nodes carry what a launch can fuse (bias, addend, activation), values may
-// lie inside others (column slices). Weights are in double here, so that whatever is folded into them is rounded once,
-// when they are packed.
+// lie inside others (column slices).
 #ifndef VICINAL_ENGINE_PLAN_PROGRAM_H_
 #define VICINAL_ENGINE_PLAN_PROGRAM_H_
 
@@ -15,16 +14,9 @@
 
 #include "engine/base/vocabulary.h"
 #include "engine/model/step.h"
+#include "engine/plan/product_weight.h"
 
 namespace vicinal::internal {
-
-// Double-precision parameters, row-major; a vector has one row.
-struct Parameters {
-  int64_t rows = 0;
-  int64_t cols = 0;
-  std::vector<double> values;
-};
-using ParametersRef = std::shared_ptr<const Parameters>;
 
 // A matrix with one row per node, or per graph after a readout. Value 0 is the model's input.
 struct Value {
@@ -69,8 +61,8 @@ struct Tail {
 
 // One layer of the network that a kEdgeMlp runs on each edge: activation(x W^T + b).
 struct EdgeLayer {
-  ParametersRef weight;  // [H, F]
-  ParametersRef bias;    // [H] or null
+  ProductWeightRef weight;  // [H, F]
+  ParametersRef bias;       // [H] or null
   Activation activation;
 };
 
@@ -81,7 +73,7 @@ struct Node {
   Tail tail;
   std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
 
-  ParametersRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
+  ProductWeightRef weight;                // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
   Tail inner;                             // kPropagate with a weight: of what is multiplied
   ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
   double eps = 0.0;                       // kLayerNorm, kGraphNorm
@@ -101,7 +93,13 @@ struct Program {
   ValueId output = 0;
   bool sparse_input = false;
   std::vector<std::string> layer_names;  // of the model's layers
-  std::vector<std::string> decisions;    // sentences for people
+  std::vector<std::string> decisions;    // sentences for people; see Tell
+  int64_t untold = 0;                    // decisions that Tell left out
+
+  // Adds a decision, but for those beyond the first kMostDecisions, which are counted: a model has tens of thousands of
+  // steps, and nobody reads as many sentences.
+  static constexpr size_t kMostDecisions = 1000;
+  void Tell(std::string decision);
 };
 
 // The value whose memory `value` lies in, and the column where it begins there.
@@ -123,7 +121,7 @@ Program Schedule(Program program);
 void AddLayers(const std::vector<int32_t>& layers, Node* node);
 // Whether sums over neighbours of W x are W times the sums: the aggregation and a product may change places.
 bool IsLinear(Reduce reduce);
-// "conv1 + act1"
+// "conv1 + act1"; of very many "... + 12 more".
 std::string LayerNames(const Program& program, const Node& node);
 
 bool HasTail(NodeKind kind);  // whether launches of the kind can fuse one

@@ -35,16 +35,17 @@ void DensifyInput(Program* program) {
   node.inputs = {kInputValue};
   node.output = dense;
   program->nodes.insert(program->nodes.begin(), std::move(node));
-  program->decisions.push_back("the sparse input is made dense: some step needs it so");
+  program->Tell("the sparse input is made dense: some step needs it so");
 }
 
 // [att_src W; att_dst W], [2K, F]: scores as a product with what W multiplies; W null: with W's result itself.
-ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* weight) {
+ParametersRef ScoreWeights(const AttentionStep& attention, const ProductWeight* weight) {
   const int64_t heads = attention.heads, width = attention.head_width;
   auto scores = std::make_shared<Parameters>();
   scores->rows = 2 * heads;
   scores->cols = weight != nullptr ? weight->cols : heads * width;
   scores->values.assign(scores->rows * scores->cols, 0.0);
+  std::vector<double> multiplied(weight != nullptr ? weight->cols : 0);
   for (int64_t row = 0; row < scores->rows; ++row) {
     const std::vector<float>& att = row < heads ? attention.att_src->values : attention.att_dst->values;
     double* out = scores->values.data() + row * scores->cols;
@@ -53,8 +54,8 @@ ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* wei
         out[c] = att[c];
         continue;
       }
-      for (int64_t f = 0; f < weight->cols; ++f)
-        out[f] += static_cast<double>(att[c]) * weight->values[c * weight->cols + f];
+      weight->CopyRow(c, multiplied.data());
+      for (int64_t f = 0; f < weight->cols; ++f) out[f] += static_cast<double>(att[c]) * multiplied[f];
     }
   }
   return scores;
@@ -63,37 +64,50 @@ ParametersRef ScoreWeights(const AttentionStep& attention, const Parameters* wei
 // The scores that a bias of W x adds, [2K].
 ParametersRef ScoreBias(const AttentionStep& attention, const ParametersRef& bias) {
   if (bias == nullptr) return nullptr;
-  Parameters column = *bias;  // as a W with one column
-  std::swap(column.rows, column.cols);
-  auto scores = std::make_shared<Parameters>(*ScoreWeights(attention, &column));
+  auto column = std::make_shared<Parameters>(*bias);  // as a W with one column
+  std::swap(column->rows, column->cols);
+  auto scores = std::make_shared<Parameters>(*ScoreWeights(attention, MadeWeight(std::move(column)).get()));
   std::swap(scores->rows, scores->cols);
   return scores;
 }
 
 bool CanJoin(const Node& node) { return node.kind == NodeKind::kLinear && node.tail.addend < 0; }
 
+// For each node that is the first of some products which can be one, all of them, in their order.
+std::vector<std::vector<int>> Siblings(const Program& program) {
+  std::vector<std::vector<int>> siblings(program.nodes.size());
+  std::vector<std::vector<int>> firsts(program.values.size());  // of the products of each value: one per activation
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    if (!CanJoin(node)) continue;
+    std::vector<int>& known = firsts[node.inputs[0]];
+    auto first = std::find_if(known.begin(), known.end(),
+                              [&](int other) { return program.nodes[other].tail.activation == node.tail.activation; });
+    if (first == known.end()) first = known.insert(first, static_cast<int>(i));
+    siblings[*first].push_back(static_cast<int>(i));
+  }
+  return siblings;
+}
+
 // W and bias of all `members`, one under the other.
 Node Stack(const std::vector<const Node*>& members) {
   Node joined = *members[0];
-  auto weight = std::make_shared<Parameters>();
+  std::vector<ProductWeightRef> weights;
   auto bias = std::make_shared<Parameters>();
   bool any_bias = false;
   for (const Node* member : members) {
-    const Parameters& w = *member->weight;
-    weight->rows += w.rows;
-    weight->cols = w.cols;
-    weight->values.insert(weight->values.end(), w.values.begin(), w.values.end());
+    weights.push_back(member->weight);
     if (member->tail.bias != nullptr) {
       any_bias = true;
       bias->values.insert(bias->values.end(), member->tail.bias->values.begin(), member->tail.bias->values.end());
     } else {
-      bias->values.insert(bias->values.end(), w.rows, 0.0);
+      bias->values.insert(bias->values.end(), member->weight->rows, 0.0);
     }
     AddLayers(member->layers, &joined);
   }
+  joined.weight = Stacked(weights);
   bias->rows = 1;
-  bias->cols = weight->rows;
-  joined.weight = std::move(weight);
+  bias->cols = joined.weight->rows;
   joined.tail.bias = any_bias ? std::move(bias) : nullptr;
   return joined;
 }
@@ -113,9 +127,9 @@ void FusePropagateOfSparse(Program* program) {
     linear.adjacency = propagate.adjacency;
     linear.reduce = propagate.reduce;
     linear.self_scale = propagate.self_scale;
-    program->decisions.push_back(absl::StrCat(LayerNames(*program, linear),
-                                              ": aggregates and multiplies the sparse input in one step, as a ",
-                                              std::string(ToString(linear.reduce)), " must come before the product"));
+    program->Tell(absl::StrCat(LayerNames(*program, linear),
+                               ": aggregates and multiplies the sparse input in one step, as a ",
+                               std::string(ToString(linear.reduce)), " must come before the product"));
   }
   *program = Schedule(std::move(*program));
 }
@@ -145,11 +159,11 @@ Program AddAttentionScores(Program program) {
     if (product != nullptr && product->kind == NodeKind::kLinear && product->output == projected && CanJoin(*product) &&
         product->tail.activation.kind == ActivationKind::kNone) {
       scores.inputs = product->inputs;
-      scores.weight = ScoreWeights(attention, product->weight.get());
+      scores.weight = MadeWeight(ScoreWeights(attention, product->weight.get()));
       scores.tail.bias = ScoreBias(attention, product->tail.bias);
     } else {
       scores.inputs = {projected};
-      scores.weight = ScoreWeights(attention, nullptr);
+      scores.weight = MadeWeight(ScoreWeights(attention, nullptr));
     }
     program.nodes[i].inputs = {projected, scores.output};
     program.nodes.push_back(std::move(scores));
@@ -158,17 +172,18 @@ Program AddAttentionScores(Program program) {
 }
 
 Program JoinSiblings(Program program) {
+  // The joined product stands where the first of its members stood; whoever read the members reads slices now.
+  std::vector<Node> kept;
+  std::vector<char> gone(program.nodes.size(), 0);
+  const std::vector<std::vector<int>> siblings = Siblings(program);
   for (size_t i = 0; i < program.nodes.size(); ++i) {
-    if (!CanJoin(program.nodes[i])) continue;
-    std::vector<const Node*> members = {&program.nodes[i]};
-    for (size_t j = i + 1; j < program.nodes.size(); ++j) {
-      const Node& other = program.nodes[j];
-      if (CanJoin(other) && other.inputs == members[0]->inputs &&
-          other.tail.activation == members[0]->tail.activation) {
-        members.push_back(&other);
-      }
+    if (gone[i]) continue;
+    if (siblings[i].size() < 2) {
+      kept.push_back(std::move(program.nodes[i]));
+      continue;
     }
-    if (members.size() < 2) continue;
+    std::vector<const Node*> members;
+    for (const int member : siblings[i]) members.push_back(&program.nodes[member]), gone[member] = 1;
     Node joined = Stack(members);
     joined.output = AddValue({joined.weight->rows, program.values[members[0]->output].per_graph}, &program);
     int64_t offset = 0;
@@ -178,17 +193,11 @@ Program JoinSiblings(Program program) {
       value.offset = offset;
       offset += value.width;
     }
-    program.decisions.push_back(absl::StrCat(LayerNames(program, joined), ": ", members.size(),
-                                             " products of the same rows are one, with ", offset, " columns"));
-    // Whoever read the members reads slices now; the members themselves go.
-    std::vector<Node> kept;
-    for (const Node& node : program.nodes) {
-      const bool member = std::find(members.begin(), members.end(), &node) != members.end();
-      if (&node == members[0]) kept.push_back(joined);
-      if (!member) kept.push_back(node);
-    }
-    program.nodes = std::move(kept);
+    program.Tell(absl::StrCat(LayerNames(program, joined), ": ", members.size(),
+                              " products of the same rows are one, with ", offset, " columns"));
+    kept.push_back(std::move(joined));
   }
+  program.nodes = std::move(kept);
   return Schedule(std::move(program));
 }
 
@@ -223,14 +232,20 @@ Program PlaceConcats(Program program) {
 }
 
 Program RewriteModel(const Model& model, ValueId output, bool sparse_input, const RewriteSizes& sizes,
-                     bool crowded_input) {
+                     bool crowded_input, const std::function<bool()>& stop) {
   Program program = LowerModel(model, output, sparse_input);
-  program = AbsorbRows(std::move(program), /*addends=*/false);
-  program = OrderProducts(std::move(program), sizes);
-  program = AbsorbRows(std::move(program), /*addends=*/true);
-  program = PlaceSparseInput(std::move(program), crowded_input);
-  program = AddAttentionScores(std::move(program));
-  program = JoinSiblings(std::move(program));
+  const std::function<Program(Program)> passes[] = {
+      [](Program p) { return AbsorbRows(std::move(p), /*addends=*/false); },
+      [&](Program p) { return OrderProducts(std::move(p), sizes, stop); },
+      [](Program p) { return AbsorbRows(std::move(p), /*addends=*/true); },
+      [&](Program p) { return PlaceSparseInput(std::move(p), crowded_input); },
+      AddAttentionScores,
+      JoinSiblings,
+  };
+  for (const auto& pass : passes) {
+    program = pass(std::move(program));
+    if (stop && stop()) return program;
+  }
   if (program.output == kInputValue) {
     // The input itself is asked for.
     Node copy;

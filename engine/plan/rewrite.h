@@ -23,9 +23,10 @@ struct RewriteSizes {
 };
 
 // All passes below, in their order. REQUIRES: `output` is a value of `model`.
-// `crowded_input`: FeatureShape::crowded.
+// `crowded_input`: FeatureShape::crowded. `stop`: whether nobody waits for the program any more; may be empty. Asked
+// between the passes; what is returned after it said so can be anything.
 Program RewriteModel(const Model& model, ValueId output, bool sparse_input, const RewriteSizes& sizes,
-                     bool crowded_input = false);
+                     bool crowded_input = false, const std::function<bool()>& stop = nullptr);
 
 // --- passes, in order ---
 
@@ -36,7 +37,7 @@ Program LowerModel(const Model& model, ValueId output, bool sparse_input);
 Program AbsorbRows(Program program, bool addends);
 // Linear(Propagate(x)) and Propagate(Linear(x)) are equal for sums and means: the narrower side is aggregated, and a
 // sparse input is always multiplied first. A bias in between stays where it is and holds both.
-Program OrderProducts(Program program, const RewriteSizes& sizes);
+Program OrderProducts(Program program, const RewriteSizes& sizes, const std::function<bool()>& stop = nullptr);
 // What cannot read a sparse input: Linear(Propagate max (x)) becomes one node; for the rest the input is made dense,
 // once; where the input is crowded, for that too.
 Program PlaceSparseInput(Program program, bool crowded_input);

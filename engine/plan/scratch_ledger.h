@@ -15,12 +15,12 @@ class ScratchLedger {
   // Bookings begin at multiples of this: a cache line and the widest vector.
   static constexpr size_t kAlignment = 64;
 
-  // Books `bytes` from step `first` to step `last`, both included; returns the booking's number, counting from 0.
+  // Books `bytes` from step `first` >= 0 to step `last`, both included; returns the booking's number, counting from 0.
   int Book(size_t bytes, int first, int last);
 
-  // Finds a place for every booking: the largest first, each at the lowest offset that is free for all its steps. O(n^2
-  // log n) for n bookings, of which a plan has a few dozen. Within twice the least possible in practice; the same input
-  // gives the same places.
+  // Finds a place for every booking: the largest first, each at the lowest offset that is free for all its steps.
+  // Nearly linear in bookings that live for a few steps each; of those that live long, each costs a look at all of
+  // them. Within twice the least possible in practice; the same input gives the same places.
   void Assign();
 
   // REQUIRES: Assign was called after the last Book.

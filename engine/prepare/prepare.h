@@ -58,11 +58,28 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
 StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
                                                                const PreparedGraph& graph, Device& device);
 
-// A batch of small graphs, as one block-diagonal graph in the order sent. `ptr` int64 [G+1]; see proto GraphBatch for
-// what is refused.
-StatusOr<std::shared_ptr<const PreparedGraph>> PrepareBatch(const TensorView& ptr, const TensorView& edge_index,
-                                                            const std::optional<TensorView>& edge_weight,
-                                                            Device& device);
+// A batch of small graphs as it was sent; views. `ptr` int64 [G + 1]: where each graph's nodes begin, and their number.
+struct BatchTensors {
+  TensorView ptr, edge_index;
+  std::optional<TensorView> edge_weight;
+};
+
+// What `ptr` gives as the number of nodes: a claim, to be compared with what came along before PrepareBatch allocates
+// for it. INVALID_ARGUMENT (BAD_PTR). Allocates 8 bytes per graph.
+StatusOr<int64_t> BatchNodeCount(const TensorView& ptr);
+
+// As one block-diagonal graph in the order sent; see proto GraphBatch for what is refused.
+StatusOr<std::shared_ptr<const PreparedGraph>> PrepareBatch(const BatchTensors& batch, Device& device);
+
+// Upper bound of host bytes that PrepareBatch takes, and of the graph that it makes of so many nodes; for admission.
+int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes);
+
+// The most that AssembleFeatures makes of the tensors: numbers of 16 bits become floats.
+int64_t AssembledBytesBound(const FeatureTensors& tensors);
+
+// Upper bound of host bytes that PrepareFeatures takes, beside the tensors: as assembled, and again in execution order
+// or where they are kept.
+int64_t FeaturePreparationBytesBound(const FeatureTensors& tensors);
 
 // Upper bound of host bytes that preparing and keeping such a graph takes, features included; for admission.
 int64_t PreparationBytesBound(const GraphSource& source);

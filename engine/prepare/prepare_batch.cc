@@ -57,11 +57,14 @@ Status CheckInsideSegments(const EdgeList& edges, const std::vector<int64_t>& pt
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const PreparedGraph>> PrepareBatch(const TensorView& ptr_tensor, const TensorView& edge_index,
-                                                            const std::optional<TensorView>& edge_weight,
-                                                            Device& device) {
-  VICINAL_ASSIGN_OR_RETURN(std::vector<int64_t> ptr, DecodePtr(ptr_tensor));
-  VICINAL_ASSIGN_OR_RETURN(const EdgeList edges, AssembleEdges(ptr.back(), edge_index, edge_weight));
+StatusOr<int64_t> BatchNodeCount(const TensorView& ptr) {
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, DecodePtr(ptr));
+  return offsets.back();
+}
+
+StatusOr<std::shared_ptr<const PreparedGraph>> PrepareBatch(const BatchTensors& batch, Device& device) {
+  VICINAL_ASSIGN_OR_RETURN(std::vector<int64_t> ptr, DecodePtr(batch.ptr));
+  VICINAL_ASSIGN_OR_RETURN(const EdgeList edges, AssembleEdges(ptr.back(), batch.edge_index, batch.edge_weight));
   VICINAL_RETURN_IF_ERROR(CheckInsideSegments(edges, ptr));
   PreparedGraph::Parts parts;
   parts.requested_order = OrderKind::kNone;

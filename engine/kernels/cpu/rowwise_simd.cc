@@ -112,24 +112,32 @@ HWY_NOINLINE double BlockSum(ConstMatrixView a, int64_t begin, int64_t end, doub
 }
 #endif
 
+// What rows are multiplied by before they are divided by a norm or a deviation: where that, or a difference from the
+// mean, may be beyond float32, a power of two, which changes no bit of the quotient; else 1.
+inline float FactorFor(double divisor) { return divisor < 0x1p100 ? 1.0f : 0x1p-32f; }
+
 HWY_NOINLINE void NormalizeRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
   const ConstMatrixView a{args.a.data, args.a.rows, args.dst.cols, args.a.stride};
   for (int64_t i = begin; i < end; ++i) {
     const double norm = std::sqrt(BlockSum<true>(a, i, i + 1, 0));
-    const VF divisor = hn::Set(Floats(), static_cast<float>(norm < 1e-12 ? 1e-12 : norm));
+    const float factor = FactorFor(norm);
+    const VF by = hn::Set(Floats(), factor);
+    const VF divisor = hn::Set(Floats(), static_cast<float>((norm < 1e-12 ? 1e-12 : norm) * factor));
     for (int64_t c = 0; c < a.cols; c += kLanes) {
-      StoreSome(hn::Div(LoadSome(a.row(i) + c, a.cols - c), divisor), args.dst.row(i) + c, a.cols - c);
+      StoreSome(hn::Div(hn::Mul(LoadSome(a.row(i) + c, a.cols - c), by), divisor), args.dst.row(i) + c, a.cols - c);
     }
   }
 }
 
 // dst = epilogue((a - mean) / divisor * scale + shift) for rows [begin, end).
 HWY_NOINLINE void StandardizeRows(const RowwiseArgs& args, int64_t begin, int64_t end, double mean, double divisor) {
-  const VF m = hn::Set(Floats(), static_cast<float>(mean)), by = hn::Set(Floats(), static_cast<float>(divisor));
+  const float factor = FactorFor(divisor);
+  const VF f = hn::Set(Floats(), factor), m = hn::Set(Floats(), static_cast<float>(mean) * factor);
+  const VF by = hn::Set(Floats(), static_cast<float>(divisor * factor));
   for (int64_t i = begin; i < end; ++i) {
     for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
       const int64_t count = args.dst.cols - c;
-      const VF x = hn::Div(hn::Sub(LoadSome(args.a.row(i) + c, count), m), by);
+      const VF x = hn::Div(hn::Sub(hn::Mul(LoadSome(args.a.row(i) + c, count), f), m), by);
       Store(args, Affine(args, x, c, count), i, c, count);
     }
   }

@@ -322,6 +322,9 @@ TEST_F(EngineTest, CancelledAndExpiredRequestsDoNotRun) {
   request = AllNodes("g", "m");
   request.limits.deadline = Clock::Real().Now() - std::chrono::seconds(1);
   ExpectRefused(request, StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED");
+  // Nor is a plan built to be told about.
+  ExpectError(engine_->Explain(request).status(), StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED");
+  EXPECT_EQ(engine_->Memory().plans, 0);
 }
 
 TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
@@ -344,6 +347,24 @@ TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
   }
   ExpectError(last.status(), StatusCode::kResourceExhausted, "BUDGET_FULL");
   EXPECT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());
+}
+
+TEST(EngineBudget, FeaturesAreAdmittedBeforeTheyAreMade) {
+  EngineOptions options;
+  options.memory_budget_bytes = 400'000;
+  auto engine = MakeEngine(options);
+  PutSmallWorld(*engine);
+  // For the wrong number of nodes, which only making them would find.
+  const HostTensor wide = Floats(std::vector<float>(60'000, 1.0f), {20'000, 3});
+  FeatureTensors tensors;
+  tensors.dense = wide.view();
+  ExpectError(engine->PutFeatures("g", "wide", tensors, false, 0).status(), StatusCode::kFailedPrecondition,
+              "OVER_BUDGET");
+  const HostTensor fits = Floats(std::vector<float>(600, 1.0f), {200, 3});
+  tensors.dense = fits.view();
+  ExpectError(engine->PutFeatures("g", "wide", tensors, false, 0).status(), StatusCode::kInvalidArgument,
+              "ROW_COUNT_MISMATCH");
+  EXPECT_EQ(engine->Memory().requests, 0);
 }
 
 TEST(EngineBudget, WhatOthersHoldIsNotThereToRunIn) {
@@ -369,15 +390,32 @@ TEST(EngineBudget, PlansThatAreNotUsedGiveWay) {
   options.max_cached_plans = 2;
   auto engine = MakeEngine(options);
   PutSmallWorld(*engine);
-  int64_t most = 0;
-  for (const char* output : {"conv1", "act", "conv2", "logits", "conv1"}) {
+  const auto held_after = [&](const std::string& output) {
     InferenceRequest request = AllNodes("g", "m");
     request.output = output;
-    ASSERT_TRUE(Infer(*engine, request).ok());
-    most = std::max(most, engine->Memory().plans);
+    EXPECT_TRUE(Infer(*engine, request).ok());
+    return engine->Memory().plans;
+  };
+  const int64_t one = held_after("logits");  // the largest
+  EXPECT_GT(one, 0);
+  for (const char* output : {"conv1", "act", "conv2", "logits", "conv1"}) EXPECT_LE(held_after(output), 2 * one);
+}
+
+TEST(EngineBudget, AProcessorThatIgnoresAPrecisionHasOnePlanForAll) {
+  auto engine = MakeEngine();
+  PutSmallWorld(*engine);
+  InferenceRequest request = AllNodes("g", "m");
+  const auto exact = Infer(*engine, request);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  const int64_t one = engine->Memory().plans;
+  for (const ProductPrecision products :
+       {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
+    request.products = products;
+    const auto got = Infer(*engine, request);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->values, exact->values);
+    EXPECT_EQ(engine->Memory().plans, one);
   }
-  EXPECT_GT(most, 0);
-  EXPECT_LT(most, 3 * 4096);
 }
 
 // Options that name a backend which is not there.

@@ -197,6 +197,37 @@ TEST(Rowwise, LayerNorm) {
   });
 }
 
+// Lengths and differences from means that are no floats any more.
+TEST(Rowwise, RowsNearTheEndOfFloatsAreNormalised) {
+  ForEachKernel([](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      if (width < 3) continue;
+      Operands o(2, width);
+      long double squares = 0, sum = 0;
+      for (int64_t c = 0; c < width; ++c) {
+        const float x = c % 3 == 0 ? 3e38f : -3.2e38f;
+        o.a.view().row(0)[c] = o.a.view().row(1)[c] = x;
+        squares += static_cast<long double>(x) * x, sum += x;
+      }
+      const long double mean = sum / width, deviation = std::sqrt(squares / width - mean * mean);
+      TestMatrix dst(2, width, 9);
+      RowwiseArgs args;
+      args.a = o.a.view();
+      args.dst = dst.view();
+      args.problem = {RowwiseKind::kNormalize, Reduce::kSum, 2, width};
+      ASSERT_TRUE(Launch(kernel, args).ok());
+      for (int64_t c = 0; c < width; ++c) {
+        EXPECT_NEAR(dst.at(1, c), static_cast<double>(o.a.at(1, c) / std::sqrt(squares)), 1e-6) << c << " of " << width;
+      }
+      args.problem.kind = RowwiseKind::kLayerNorm;
+      ASSERT_TRUE(Launch(kernel, args).ok());
+      for (int64_t c = 0; c < width; ++c) {
+        EXPECT_NEAR(dst.at(1, c), static_cast<double>((o.a.at(1, c) - mean) / deviation), 1e-5) << c << " of " << width;
+      }
+    }
+  });
+}
+
 TEST(Rowwise, GraphNormBothFormulasAndSegments) {
   ForEachKernel([](const auto& kernel) {
     for (const int64_t width : {3, 16, 65}) {

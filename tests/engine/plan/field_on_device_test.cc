@@ -129,7 +129,8 @@ TEST_F(OneModel, OneSendOfWhatTheFieldNeedsAndNoMemoryOnceWarm) {
   std::iota(many.begin(), many.end(), 100);
   ExpectAnswers(many, all, "the largest first");
   EXPECT_EQ(account_.held, device_.allocated_bytes() - graph_->Adjacency({}).value()->size_bytes() -
-                               features_->size_bytes() - plan_->size_bytes() + workspace_.host->allocated_bytes())
+                               features_->size_bytes() - (plan_->size_bytes() - plan_->step_bytes()) +
+                               workspace_.host->allocated_bytes())
       << "all that the workspace holds, there and here, is accounted for";
   const int64_t held = account_.held, allocated = device_.allocated_bytes();
   context_.sends = 0, context_.sent_bytes = 0;

@@ -191,8 +191,11 @@ TEST_F(LayoutTest, WhereTheTunedKernelFindsNothingToDoTheDefaultServes) {
 TEST_F(LayoutTest, IsCountedBeforeItIsMade) {
   // Beside what the plan itself holds. Refuses, so that no layout is made.
   const auto counted = [&](const ForcedKernels& forced) {
-    int64_t bytes = 0;
-    const auto admit = [&bytes](int64_t asked) { return bytes = asked, absl::CancelledError("counted"); };
+    int64_t bytes = 0, times = 0;
+    const auto admit = [&](int64_t asked) {
+      bytes = asked;
+      return ++times < 3 ? OkStatus() : absl::CancelledError("counted what the built plan adds");
+    };
     const auto plan =
         Plan::Build(RequestFor(model_, graph_, *features_, forced), registry_, *ThePlanBench().device, admit);
     EXPECT_EQ(plan.status().code(), StatusCode::kCancelled);
@@ -200,18 +203,20 @@ TEST_F(LayoutTest, IsCountedBeforeItIsMade) {
   };
   (void)Build(kApart);
   EXPECT_EQ(counted(kApart), 0);
-  EXPECT_EQ(counted({{"aggregate", "layered"}}), 500 + graph_->num_edges()) << "both steps work on the same";
+  constexpr int64_t kTexts = 250;  // what is told of other kernels differs in length
+  const int64_t layout = 500 + graph_->num_edges();
+  EXPECT_NEAR(counted({{"aggregate", "layered"}}), layout, kTexts) << "both steps work on the same";
   TuningRecord record;
   record.key = graph_->tuning().Works()[0].key;
   record.state = TuningState::kForced;
   record.candidates.resize(1);
   record.candidates[0].setting = {"layered", {}};
   graph_->tuning().Put(record);
-  EXPECT_EQ(counted({}), 500 + graph_->num_edges()) << "tuning's choice for one of the steps";
+  EXPECT_NEAR(counted({}), layout, kTexts) << "tuning's choice for one of the steps";
   EXPECT_EQ(layered_->made, 0);
   (void)Build({});
   EXPECT_EQ(layered_->made, 1);
-  EXPECT_EQ(counted({}), 0) << "the graph has it";
+  EXPECT_NEAR(counted({}), 0, kTexts) << "the graph has it";
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_P(RandomModels, EqualTheOracle) {
         const auto plan = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device, admit);
         if (!forced.empty() && Refused(plan.status())) continue;
         ASSERT_TRUE(plan.ok()) << what << plan.status();
-        EXPECT_EQ(admitted, ThePlanBench().device->allocated_bytes() - held) << what;
+        EXPECT_EQ(admitted, ThePlanBench().device->allocated_bytes() - held + (*plan)->step_bytes()) << what;
         EXPECT_LE((*plan)->size_bytes(), admitted) << what;
         const std::vector<float> got = RunPlan(**plan, *features, *graph, pooled);
         ExpectNear(got, *expected, output.width, what);
@@ -268,6 +268,49 @@ TEST_F(PlanCases, TakesNothingThatIsNotAdmitted) {
   EXPECT_TRUE(graph_->tuning().Works().empty()) << "tuning learns of plans that run";
 }
 
+// A GAT of many heads has scores made of its weights that are larger than they are.
+TEST_F(PlanCases, WhatIsMadeOfWeightsIsAdmittedBeforeItIsMade) {
+  constexpr int64_t kHeads = 200;
+  ModelMaker maker(8);
+  const auto model = maker.Done(maker.Attention(maker.Linear(0, kHeads, false), kHeads, true));
+  std::vector<int64_t> asked;
+  const auto refuse = [&asked](int64_t bytes) { return asked.push_back(bytes), absl::CancelledError("counted"); };
+  EXPECT_FALSE(
+      Plan::Build(RequestFor(model, graph_, *features_), ThePlanBench().registry, *ThePlanBench().device, refuse).ok());
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_GE(asked[0], 2 * kHeads * 8 * static_cast<int64_t>(sizeof(double)));
+}
+
+TEST_F(PlanCases, WeightsThatLayersShareArePackedOnce) {
+  constexpr int64_t kWidth = 64;
+  const auto size_of = [&](int layers, bool shared) {
+    ModelMaker maker(8);
+    ValueId x = maker.Linear(0, kWidth, false);
+    for (int layer = 0; layer < layers; ++layer)
+      x = maker.Linear(maker.Activate(x, ActivationKind::kRelu), kWidth, false);
+    Model model = *maker.Done(x);
+    for (size_t i = 4; shared && i < model.steps.size(); i += 2) model.steps[i].op = model.steps[2].op;
+    const auto plan = *Build(RequestFor(std::make_shared<const Model>(model), graph_, *features_));
+    return plan->size_bytes() - plan->step_bytes();
+  };
+  constexpr int64_t kWeightBytes = kWidth * kWidth * static_cast<int64_t>(sizeof(float));
+  EXPECT_EQ(size_of(10, true), size_of(1, true));
+  EXPECT_GE(size_of(10, false), size_of(1, false) + 9 * kWeightBytes);
+}
+
+TEST_F(PlanCases, StepsCount) {
+  const auto bytes_of = [&](int steps) {
+    ModelMaker maker(8);
+    ValueId x = 0;
+    for (int i = 0; i < steps; ++i) x = maker.Propagate(x, Reduce::kMax);
+    const auto plan = *Build(RequestFor(maker.Done(x), graph_, *features_));
+    EXPECT_EQ(plan->size_bytes(), plan->scratch_bytes() + plan->step_bytes());
+    return plan->step_bytes();
+  };
+  EXPECT_GE(bytes_of(1001) - bytes_of(1), 1000 * 800);
+  EXPECT_LE(bytes_of(1001) - bytes_of(1), 1000 * 3000);
+}
+
 // Layers whose scratch is the same memory were counted one by one, and deep models refused.
 TEST_F(PlanCases, AdmissionKnowsThatLayersShareMemory) {
   const auto scratch_of = [&](int layers) {
@@ -283,7 +326,7 @@ TEST_F(PlanCases, AdmissionKnowsThatLayersShareMemory) {
     const auto plan =
         Plan::Build(RequestFor(model, graph_, *features_), ThePlanBench().registry, *ThePlanBench().device, count);
     EXPECT_TRUE(plan.ok()) << plan.status();
-    EXPECT_EQ(asked, ThePlanBench().device->allocated_bytes() - held);
+    EXPECT_EQ(asked, ThePlanBench().device->allocated_bytes() - held + (*plan)->step_bytes());
     return (*plan)->scratch_bytes();
   };
   EXPECT_EQ(scratch_of(3), scratch_of(100));

@@ -25,6 +25,13 @@ std::vector<NodeKind> Kinds(const Program& program) {
   return kinds;
 }
 
+// W in double.
+std::vector<double> ValuesOf(const ProductWeight& weight) {
+  std::vector<double> values(weight.rows * weight.cols);
+  for (int64_t r = 0; r < weight.rows; ++r) weight.CopyRow(r, values.data() + r * weight.cols);
+  return values;
+}
+
 TEST(Rewrite, GcnIsFourLaunches) {
   ModelMaker maker(30);
   const ValueId hidden =
@@ -36,6 +43,43 @@ TEST(Rewrite, GcnIsFourLaunches) {
   EXPECT_NE(program.nodes[1].tail.bias, nullptr);
   EXPECT_EQ(program.nodes[1].tail.activation.kind, ActivationKind::kRelu);
   EXPECT_EQ(LayerNames(program, program.nodes[1]), "l1 + l2 + l3");
+}
+
+TEST(Rewrite, ARowThatTookInASumGoesOnIntoTheSumsOtherSide) {
+  ModelMaker maker(6);
+  const ValueId a = maker.Bias(maker.Normalize(0));  // whose producer has no tail
+  const ValueId b = maker.Bias(0);
+  const Program program = Rewrite(maker, maker.Mix(a, 0.5, b, 1.5));
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kNormalize, NodeKind::kRow));
+  EXPECT_NE(program.nodes[1].tail.bias, nullptr);
+  EXPECT_GE(program.nodes[1].tail.addend, 0);
+}
+
+TEST(Rewrite, ProductsMovePastSeveralAggregations) {
+  ModelMaker maker(9);
+  ValueId x = 0;
+  for (int i = 0; i < 3; ++i) x = maker.Propagate(x, Reduce::kMean);
+  for (const int64_t width : {7, 5}) x = maker.Linear(x, width, false);
+  const Program program = Rewrite(maker, x);
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kLinear, NodeKind::kPropagate,
+                                          NodeKind::kPropagate, NodeKind::kPropagate));
+  for (const Node& node : program.nodes) {
+    EXPECT_EQ(program.values[node.output].width, &node == &program.nodes[0] ? 7 : 5);
+  }
+  EXPECT_EQ(program.nodes.back().output, program.output);
+  EXPECT_EQ(program.decisions.size(), 6u);
+}
+
+TEST(Rewrite, ManyDecisionsAndManyNamesAreCounted) {
+  ModelMaker maker(3);
+  ValueId x = maker.Linear(0, 3, false);
+  constexpr int kNorms = 1200;
+  for (int i = 0; i < kNorms; ++i) x = maker.BatchNorm(x);
+  const Program program = Rewrite(maker, x);
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear));
+  EXPECT_EQ(program.decisions.size(), Program::kMostDecisions);
+  EXPECT_EQ(program.untold, kNorms - static_cast<int64_t>(Program::kMostDecisions));
+  EXPECT_THAT(LayerNames(program, program.nodes[0]), HasSubstr("l15 + 1185 more"));
 }
 
 TEST(Rewrite, WideProductsComeBeforeTheAggregation) {
@@ -121,7 +165,7 @@ TEST(Rewrite, ScalesGoIntoWeightsAndBiases) {
   const Node a = with_bias(scaled), b = with_bias(plain);
   EXPECT_EQ(a.tail.scale, 1.0);
   EXPECT_EQ(a.tail.addend_scale, 2.0);
-  EXPECT_EQ(a.weight->values[7], 0.5 * b.weight->values[7]);
+  EXPECT_EQ(ValuesOf(*a.weight)[7], 0.5 * ValuesOf(*b.weight)[7]);
   EXPECT_EQ(a.tail.bias->values[3], 0.5 * b.tail.bias->values[3]);
 }
 
@@ -150,12 +194,13 @@ TEST(Rewrite, AnEdgeNetworksFirstProductIsOnePerNode) {
   const Node &product = program.nodes[0], &edges = program.nodes[1];
   ASSERT_EQ(product.weight->rows, 16);
   ASSERT_EQ(product.weight->cols, 6);
+  const std::vector<double> products = ValuesOf(*product.weight);
   const int64_t u = PlaceOf(program, edges.inputs[0]).offset, v = PlaceOf(program, edges.inputs[1]).offset;
   for (int64_t h = 0; h < 8; ++h) {
     for (int64_t f = 0; f < 6; ++f) {
       const double wa = weight[h * 12 + f], wb = weight[h * 12 + 6 + f];
-      EXPECT_EQ(product.weight->values[(u + h) * 6 + f], wb);
-      EXPECT_EQ(product.weight->values[(v + h) * 6 + f], wa - wb);
+      EXPECT_EQ(products[(u + h) * 6 + f], wb);
+      EXPECT_EQ(products[(v + h) * 6 + f], wa - wb);
     }
   }
   EXPECT_EQ(edges.edge_activation.kind, ActivationKind::kLeakyRelu);
@@ -175,8 +220,35 @@ TEST(Rewrite, NormsOfAnEdgeNetworkAreFolded) {
   const std::vector<EdgeLayer> last = layers({2, 2});
   ASSERT_EQ(last.size(), 2u) << "after the last activation: on its own";
   EXPECT_EQ(last[1].weight->rows, 7);
-  EXPECT_EQ(last[1].weight->values[1], 0.0);
-  EXPECT_NE(last[1].weight->values[0], 0.0);
+  EXPECT_EQ(ValuesOf(*last[1].weight)[1], 0.0);
+  EXPECT_NE(ValuesOf(*last[1].weight)[0], 0.0);
+}
+
+// A product, a BatchNorm whose variance makes it a factor, and what they are rewritten to.
+std::vector<NodeKind> NormalisedProduct(float weight, float variance, bool aggregated) {
+  ModelMaker maker(6);
+  ValueId x = maker.Linear(0, 5, false);
+  if (aggregated) x = maker.Propagate(x, Reduce::kSum);
+  x = maker.BatchNorm(x);
+  Model model = *maker.Done(x);
+  LinearStep& linear = std::get<LinearStep>(model.steps.front().op);
+  linear.weight = std::make_shared<const Weight>(Weight{"w", {5, 6}, std::vector<float>(30, weight)});
+  BatchNormStep& norm = std::get<BatchNormStep>(model.steps.back().op);
+  norm.mean = norm.weight = norm.bias = nullptr;
+  norm.eps = 0;
+  norm.mean = std::make_shared<const Weight>(Weight{"m", {5}, std::vector<float>(5, 0.0f)});
+  norm.var = std::make_shared<const Weight>(Weight{"v", {5}, std::vector<float>(5, variance)});
+  return Kinds(RewriteModel(model, x, false, {100, 500, 300}));
+}
+
+TEST(Rewrite, NothingIsFoldedThatLeavesFloatsNormalRange) {
+  EXPECT_THAT(NormalisedProduct(1e-30f, 1e30f, false), ElementsAre(NodeKind::kLinear, NodeKind::kRow)) << "1e-45";
+  EXPECT_THAT(NormalisedProduct(1e35f, 1e-12f, false), ElementsAre(NodeKind::kLinear, NodeKind::kRow)) << "1e41";
+  EXPECT_THAT(NormalisedProduct(1e-30f, 1e30f, true),
+              ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kRow));
+  EXPECT_THAT(NormalisedProduct(1e-30f, 1e10f, false), ElementsAre(NodeKind::kLinear)) << "1e-35";
+  EXPECT_THAT(NormalisedProduct(1e30f, 1e-10f, true), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate)) << "1e35";
+  EXPECT_THAT(NormalisedProduct(0.0f, 1e30f, false), ElementsAre(NodeKind::kLinear));
 }
 
 TEST(Rewrite, ASparseInputIsMultipliedFirstWhateverTheWidths) {

@@ -21,8 +21,8 @@ class PrepareBatchTest : public ::testing::Test {
  protected:
   StatusOr<std::shared_ptr<const PreparedGraph>> Prepare(const HostTensor& ptr, const HostTensor& edge_index,
                                                          const std::optional<HostTensor>& weight = std::nullopt) {
-    return PrepareBatch(ptr.view(), edge_index.view(),
-                        weight ? std::optional<TensorView>(weight->view()) : std::nullopt, *device_);
+    return PrepareBatch(
+        {ptr.view(), edge_index.view(), weight ? std::optional<TensorView>(weight->view()) : std::nullopt}, *device_);
   }
   void ExpectRefused(const HostTensor& ptr, const EdgeList& edges, const std::string& field,
                      const std::string& message) {
