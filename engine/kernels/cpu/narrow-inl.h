@@ -25,7 +25,17 @@ struct Stored {
     if constexpr (kStorage == Storage::kBfloat16) {
       return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(hn::Rebind<uint32_t, Floats>(), v)));
     } else {
-      return hn::PromoteTo(Floats(), hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), v));
+      const VF x = hn::PromoteTo(Floats(), hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), v));
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_ARCH_ARM_A64
+      return x;
+#else
+      // Where no instruction widens, Highway takes infinity and NaN for numbers.
+      const hn::RebindToUnsigned<Floats> words;
+      const auto highest = hn::Set(words, 0x7c00u);
+      const auto not_finite = hn::Eq(hn::And(hn::PromoteTo(words, v), highest), highest);
+      const auto exponent = hn::IfThenElseZero(not_finite, hn::Set(words, 0x7f800000u));
+      return hn::BitCast(Floats(), hn::Or(hn::BitCast(words, x), exponent));
+#endif
     }
   }
   static VICINAL_INLINE VF Load(const uint16_t* p) { return Widen(hn::LoadU(Halves(), p)); }
