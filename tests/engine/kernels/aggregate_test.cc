@@ -286,6 +286,22 @@ TEST(AggregateConformance, HubKeepsFloatAccuracy) {
   }
 }
 
+// Runs each configuration of a kernel that takes the operands, on one to three threads, and calls check(dst).
+template <class Check>
+void RunConfigs(const RegisteredKernel<AggregateKernel>& kernel, const Operands& operands, const Check& check) {
+  TestMatrix dst = operands.Destination();
+  AggregateArgs args = operands.Bind(&dst);
+  if (!kernel.kernel().Refuses(args.problem).empty()) return;
+  int threads = 0;
+  for (const KernelConfig& config : Configs(kernel.kernel(), args.problem)) {
+    SCOPED_TRACE(::testing::Message() << kernel.kernel().name() << ::testing::PrintToString(config.values));
+    args = operands.Bind(&dst);
+    args.config = config;
+    ASSERT_TRUE(Launch(kernel, args, 1 + threads++ % 3).ok());
+    ASSERT_NO_FATAL_FAILURE(check(dst));
+  }
+}
+
 // The one evaluation order (gather_rows-inl.h): all kernels but the reference, which sums in double.
 TEST(AggregateDeterminism, EqualBitsForKernelsConfigurationsThreadsAndSubsets) {
   const TestGraph graph = LargeGraph(1000, 12000);
@@ -300,19 +316,12 @@ TEST(AggregateDeterminism, EqualBitsForKernelsConfigurationsThreadsAndSubsets) {
         const Operands operands(c);
         std::vector<float> first;
         for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
-          TestMatrix dst = operands.Destination();
-          AggregateArgs args = operands.Bind(&dst);
-          if (kernel->kernel().name() == "reference" || !kernel->kernel().Refuses(args.problem).empty()) continue;
-          int threads = 0;
-          for (const KernelConfig& config : Configs(kernel->kernel(), args.problem)) {
-            SCOPED_TRACE(::testing::Message() << kernel->kernel().name() << ::testing::PrintToString(config.values));
-            args = operands.Bind(&dst);
-            args.config = config;
-            ASSERT_TRUE(Launch(*kernel, args, 1 + threads++ % 3).ok());
+          if (kernel->kernel().name() == "reference") continue;
+          ASSERT_NO_FATAL_FAILURE(RunConfigs(*kernel, operands, [&](const TestMatrix& dst) {
             if (first.empty()) first = dst.Values();
             ASSERT_TRUE(dst.Values() == first);
             EXPECT_TRUE(dst.GapsUntouched());
-          }
+          }));
         }
       }
     }
@@ -436,19 +445,13 @@ TEST(AggregateNonFinite, NanThatIsReadDoesNotVanish) {
         operands.PutNans();
         const Expected expected = operands.Expect();
         for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
-          TestMatrix dst = operands.Destination();
-          AggregateArgs args = operands.Bind(&dst);
-          if (!kernel->kernel().Refuses(args.problem).empty()) continue;
-          int threads = 0;
-          for (const KernelConfig& config : Configs(kernel->kernel(), args.problem)) {
-            SCOPED_TRACE(::testing::Message() << kernel->kernel().name() << ::testing::PrintToString(config.values));
-            args = operands.Bind(&dst);
-            args.config = config;
-            ASSERT_TRUE(Launch(*kernel, args, 1 + threads++ % 3).ok());
+          ASSERT_NO_FATAL_FAILURE(RunConfigs(*kernel, operands, [&](const TestMatrix& dst) {
             ASSERT_EQ(Differs(expected, dst, operands.edges()), "");
-          }
+          }));
           // In three parts, the hub in the second.
-          args = operands.Bind(&dst);
+          TestMatrix dst = operands.Destination();
+          const AggregateArgs args = operands.Bind(&dst);
+          if (!kernel->kernel().Refuses(args.problem).empty()) continue;
           for (const auto& [first, count] : {std::pair(0, 199), std::pair(199, 3), std::pair(202, 198)}) {
             AggregateArgs part = args;
             TakeRows(first, count, &part);
