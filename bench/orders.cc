@@ -23,7 +23,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "client/cpp/formats/graph_file.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "engine/graph/generators.h"
 #include "engine/prepare/measure_orders.h"
 #include "engine/profile/host_caches.h"

@@ -196,13 +196,13 @@ BinaryGraph DrawRmat(const Recipe& recipe, ThreadPool& pool) {
 
 // Molecules of 20 to 60 atoms: each atom hangs on one of the three before it, and a few close a ring with the fifth.
 BinaryGraph DrawMolecules(const Recipe& recipe, ThreadPool& pool) {
-  constexpr uint32_t kLeast = 20, kMost = 60, kReach = 3, kRing = 5;
+  constexpr uint32_t kMin = 20, kMax = 60, kReach = 3, kRing = 5;
   constexpr double kRings = 0.08;
   std::vector<NodePair> pairs;
   uint64_t molecule = 0;
   for (int64_t first = 0; first < recipe.nodes;) {
     CountedRandom random(kSeed, molecule++);
-    const int64_t atoms = std::min<int64_t>(recipe.nodes - first, kLeast + random.Below(kMost - kLeast + 1));
+    const int64_t atoms = std::min<int64_t>(recipe.nodes - first, kMin + random.Below(kMax - kMin + 1));
     const auto id = [first](int64_t atom) { return static_cast<int32_t>(first + atom); };
     for (int64_t atom = 1; atom < atoms; ++atom) {
       const int64_t back = 1 + random.Below(std::min<uint32_t>(static_cast<uint32_t>(atom), kReach));

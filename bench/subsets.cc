@@ -26,8 +26,8 @@
 #include "absl/strings/str_cat.h"
 #include "bench/binary_graph.h"
 #include "client/cpp/formats/graph_file.h"
+#include "engine/api/engine.h"
 #include "engine/base/mutex.h"
-#include "engine/engine.h"
 #include "tests/engine/model/safetensors_builder.h"
 
 ABSL_FLAG(std::string, device, "cpu", "Where it runs: cpu, or cuda:N.");

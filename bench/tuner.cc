@@ -23,7 +23,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "client/cpp/formats/graph_file.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "engine/graph/adjacency.h"
 #include "engine/graph/validate.h"
 #include "engine/tune/contest.h"

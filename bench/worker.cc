@@ -154,8 +154,8 @@ class Worker {
 
   // What a run takes where nobody waits for each: batches, as many as the budget allows, at least one.
   StatusOr<json> Queued(double budget, double seconds_of_one) {
-    constexpr int kMost = 100;
-    const int count = std::max(1, std::min(kMost, static_cast<int>(budget / (seconds_of_one + 1e-7))));
+    constexpr int kMax = 100;
+    const int count = std::max(1, std::min(kMax, static_cast<int>(budget / (seconds_of_one + 1e-7))));
     json us = json::array();
     for (double used = 0; us.empty() || used < budget;) {
       const auto begin = SteadyClock::now();

@@ -134,7 +134,7 @@ class AggregateTask final : public Task {
   Status MakeCandidates(const std::string& forced) {
     for (const auto& entry : bench_.registry.aggregate.kernels()) {
       const AggregateKernel& kernel = entry->kernel();
-      if (kernel.device() != DeviceKind::kCpu || !kernel.Refuses(args_.problem).empty()) continue;
+      if (kernel.device() != DeviceKind::kCpu || !kernel.WhyUnsupported(args_.problem).empty()) continue;
       if (forced.empty() ? kernel.name() == "reference" : kernel.name() != forced) continue;
       for (const KernelConfig& config : kernel.Candidates(args_.problem)) {
         VICINAL_ASSIGN_OR_RETURN(Buffer scratch,

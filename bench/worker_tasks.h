@@ -12,8 +12,8 @@
 
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/kernels/open_device.h"
 #include "engine/kernels/registry.h"
-#include "engine/open_device.h"
 #include "engine/prepare/prepare.h"
 
 namespace vicinal::bench {

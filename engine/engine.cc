@@ -2,7 +2,7 @@
 // The facade: names become handles here, requests become jobs, and changes of versions reach the cached plans. Members
 // stand in the order they depend on each other, so that destruction (executor and preparation first) never pulls
 // anything from under a running job.
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 
 #include <new>
 #include <utility>
@@ -11,22 +11,22 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/with_field.h"
-#include "engine/execute/field_room.h"
+#include "engine/execute/model_reference.h"
 #include "engine/execute/plan_cache.h"
+#include "engine/execute/receptive_field_memory.h"
 #include "engine/execute/reference_check.h"
+#include "engine/execute/request_runner.h"
+#include "engine/execute/resolve.h"
 #include "engine/execute/selection.h"
-#include "engine/forced_setting.h"
-#include "engine/inference.h"
-#include "engine/inline_graph.h"
-#include "engine/memory_budget.h"
-#include "engine/model_reference.h"
-#include "engine/open_device.h"
-#include "engine/preparation_queue.h"
+#include "engine/kernels/open_device.h"
+#include "engine/memory/memory_budget.h"
+#include "engine/prepare/inline_graph.h"
 #include "engine/prepare/measure_orders.h"
+#include "engine/prepare/preparation_queue.h"
 #include "engine/profile/host_caches.h"
-#include "engine/resolve.h"
-#include "engine/tuning_request.h"
-#include "engine/tuning_service.h"
+#include "engine/tuning/forced_setting.h"
+#include "engine/tuning/tuning_request.h"
+#include "engine/tuning/tuning_service.h"
 
 namespace vicinal {
 namespace {
@@ -43,16 +43,16 @@ class EngineImpl final : public Engine {
         plans_(options.max_cached_plans, [this](const PreparedGraph& graph, const std::string& name,
                                                 const Model& model) { return IsCurrent(graph, name, model); }),
         budget_(options.memory_budget_bytes, &graphs_, &models_, &plans_, options.other_bytes,
-                [this] { field_room_.GiveWay(); }),
+                [this] { receptive_field_memory_.GiveWay(); }),
         field_account_(&budget_, "the receptive field of the nodes"),
-        field_room_(&device_, &field_account_, [this] { return graphs_.largest_graph(); }),
+        receptive_field_memory_(&device_, &field_account_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_),
         preparation_context_(device_.CreateContext()),
         preparation_(options.max_preparations),
         tuning_(TuningParts()),
-        inference_({&device_, registry_.get(), &plans_, &budget_, &field_room_, options.clock, options.stats,
-                    options.max_queue,
+        inference_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock,
+                    options.stats, options.max_queue,
                     [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}) {
     tuning_.Start(&inference_.executor());
   }
@@ -108,7 +108,7 @@ class EngineImpl final : public Engine {
   // After a graph was deleted or replaced: what was kept for it goes.
   void GraphsChanged() {
     plans_.PurgeStale();
-    field_room_.Fit();
+    receptive_field_memory_.Fit();
   }
   bool IsCurrent(const PreparedGraph& graph) const;
   bool IsCurrent(const PreparedGraph& graph, const std::string& model_name, const Model& model) const;
@@ -128,13 +128,13 @@ class EngineImpl final : public Engine {
   PlanCache plans_;
   MemoryBudget budget_;
   BudgetAccount field_account_;
-  FieldRoom field_room_;
+  ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
   const std::unique_ptr<DeviceContext> preparation_context_;  // used by the one thread of preparation_
   PreparationQueue preparation_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
-  InferenceSpine inference_;
+  RequestRunner inference_;
 };
 
 bool EngineImpl::IsCurrent(const PreparedGraph& graph) const {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/methods.h"
 
 namespace vicinal::server {

@@ -149,9 +149,9 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
 }
 
 int64_t DefaultMessageBytes(const Limits& limits) {
-  constexpr int64_t kMost = 64 * kMiB;
-  if (limits.memory_budget_bytes == 0) return kMost;
-  return std::max(std::min(kMost, limits.memory_budget_bytes / 8 / kLargestArriving), 2 * limits.max_chunk_bytes);
+  constexpr int64_t kMax = 64 * kMiB;
+  if (limits.memory_budget_bytes == 0) return kMax;
+  return std::max(std::min(kMax, limits.memory_budget_bytes / 8 / kLargestArriving), 2 * limits.max_chunk_bytes);
 }
 
 int64_t DefaultArrivingBytes(const Limits& limits) {

@@ -320,9 +320,11 @@ v1::ExplainResponse ToProto(const Explanation& explanation) {
     entry->set_predicted_operations(step.predicted_operations);
     entry->set_run_count(step.run_count);
     entry->set_mean_seconds(step.run_count > 0 ? step.total_seconds / static_cast<double>(step.run_count) : 0.0);
-    entry->set_field_run_count(step.field_run_count);
-    entry->set_field_mean_seconds(
-        step.field_run_count > 0 ? step.field_total_seconds / static_cast<double>(step.field_run_count) : 0.0);
+    entry->set_receptive_field_run_count(step.receptive_field_run_count);
+    entry->set_receptive_field_mean_seconds(step.receptive_field_run_count > 0
+                                                ? step.receptive_field_total_seconds /
+                                                      static_cast<double>(step.receptive_field_run_count)
+                                                : 0.0);
     if (i < explanation.tuning.size() && explanation.tuning[i])
       *entry->mutable_tuning() = ToProto(*explanation.tuning[i]);
   }

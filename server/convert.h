@@ -6,8 +6,8 @@
 
 #include <string_view>
 
+#include "engine/api/engine.h"
 #include "engine/base/status.h"
-#include "engine/engine.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/inference.pb.h"

@@ -3,7 +3,7 @@
 #ifndef VICINAL_SERVER_CONVERT_PROFILE_H_
 #define VICINAL_SERVER_CONVERT_PROFILE_H_
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "vicinal/v1/graph.pb.h"
 
 namespace vicinal::server {

@@ -4,7 +4,7 @@
 #ifndef VICINAL_SERVER_CONVERT_TUNING_H_
 #define VICINAL_SERVER_CONVERT_TUNING_H_
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/tuning.pb.h"
 

@@ -3,8 +3,8 @@
 #ifndef VICINAL_SERVER_CORE_H_
 #define VICINAL_SERVER_CORE_H_
 
+#include "engine/api/engine.h"
 #include "engine/base/clock.h"
-#include "engine/engine.h"
 #include "server/auth.h"
 #include "server/config.h"
 #include "server/drain.h"

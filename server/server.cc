@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kAnswerWithin = std::chrono::seconds(20);
 
 // Clients that wait for long (a watch, tuning) may ask so often whether the server is still there; gRPC itself hangs up
 // on those that do more often than every five minutes.
-constexpr std::chrono::seconds kLeastBetweenPings{10};
+constexpr std::chrono::seconds kMinBetweenPings{10};
 
 // After calls under way have ended: time for their last bytes to leave, and for health watchers to be told.
 constexpr std::chrono::seconds kLastBytes{2};
@@ -108,7 +108,7 @@ void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
     builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(std::min(config.keepalive_time, kAnswerWithin)));
   }
   // A little less: clocks and roads differ.
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ms(kLeastBetweenPings) * 9 / 10);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ms(kMinBetweenPings) * 9 / 10);
   const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
   builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
   builder->SetMaxSendMessageSize(-1);

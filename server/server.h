@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/config.h"
 
 namespace vicinal::server {

@@ -69,7 +69,7 @@ Json CellBench::TimeKernel(const Contestant& contestant, const Workload& workloa
                  {"parameters", contestant.parameters},
                  {"first_choice", contestant.first_choice},
                  {"deterministic", contestant.deterministic},
-                 {"evaluation", contestant.evaluation},
+                 {"reduction_order", contestant.reduction_order},
                  {"scratch_bytes", contestant.scratch_bytes},
                  {"layout_bytes", contestant.layout_bytes},
                  {"layout_seconds", contestant.layout_seconds}};

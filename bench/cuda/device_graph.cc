@@ -36,12 +36,12 @@ PeerMatrix DeviceGraph::peer() const { return {nodes(), edges(), narrow_.as<int3
 
 StatusOr<DeviceGraph::Layout> DeviceGraph::FindLayout(Gpu& gpu, bool weighted, const std::string& kernel,
                                                       const std::string& name, const LayoutMaker& make) const {
-  constexpr int64_t kMostBytes = int64_t{24} << 30;
+  constexpr int64_t kMaxBytes = int64_t{24} << 30;
   const std::tuple key = {weighted, kernel, name};
   if (const auto found = layouts_.find(key); found != layouts_.end()) return found->second;
   int64_t bytes = 0;
   for (const auto& [known, layout] : layouts_) bytes += layout.layout->size_bytes();
-  if (bytes > kMostBytes) layouts_.clear();
+  if (bytes > kMaxBytes) layouts_.clear();
   LayoutSource source(view(weighted), blocks_, gpu.device());
   const auto begin = std::chrono::steady_clock::now();
   VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, make(source));

@@ -72,10 +72,10 @@ Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& fi
 }
 
 Timing TimeFully(cudaStream_t stream, const Launcher& launch, const Timing& before, double budget_us) {
-  constexpr double kLeast = 5, kMost = 30;
+  constexpr double kMin = 5, kMax = 30;
   const int launches = LaunchesFor(before);
   const double fit = budget_us / (std::max(before.median_us, 0.1) * launches);
-  return TimeLaunches(stream, fit < kMost ? 1 : 3, static_cast<int>(std::clamp(fit, kLeast, kMost)), launches, launch);
+  return TimeLaunches(stream, fit < kMax ? 1 : 3, static_cast<int>(std::clamp(fit, kMin, kMax)), launches, launch);
 }
 
 }  // namespace vicinal::bench

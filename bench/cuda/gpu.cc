@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "bench/cuda/event_timer.h"
-#include "engine/cuda/cuda_device.h"
+#include "engine/cuda/runtime/cuda_device.h"
 
 namespace vicinal::bench {
 

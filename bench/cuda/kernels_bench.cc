@@ -3,7 +3,7 @@
 // cuSPARSE in the same run, at all widths. CUDA events, medians of 30 after warm-up, three rotating sets of buffers;
 // each result is checked on sampled rows before it counts. bench/README.md says what the columns mean.
 //   vicinal_bench_cuda --backend=libvicinal_cuda.so --json=OUT.json GRAPH.bin[:WIDTHS] ...
-//     [--widths=16,32] [--operations=sum,max] [--orders=none,rcm] [--kernels=balanced_rows,tile*] [--defaults_only]
+//     [--widths=16,32] [--operations=sum,max] [--orders=none,rcm] [--kernels=binned_rows,tile*] [--defaults_only]
 //     [--configurations=row_cache:cf=2,row_cache:uncached=1] [--budget_ms=60] [--stop_after=SECONDS]        exit status
 //     3: the time was up before all was measured
 //   vicinal_bench_cuda --summarise EARLIER.json ...  summary of earlier runs

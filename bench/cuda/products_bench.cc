@@ -5,7 +5,7 @@
 // counts.
 //   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [OPTIONS] [ROWSxINPUTSxOUTPUTS
 //   ...]
-// --addend: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
+// --residual: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
 // other: a change beside what was before.
 #include <cublas_v2.h>
 
@@ -27,7 +27,7 @@
 #include "engine/device/row_stride.h"
 
 ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA backends.");
-ABSL_FLAG(bool, addend, false, "Products are added to what dst holds.");
+ABSL_FLAG(bool, residual, false, "Products are added to what dst holds.");
 ABSL_FLAG(std::string, precision, "float32",
           "To what factors may be rounded: float32, tf32 (cuBLAS's too), bfloat16 or float16 (cuBLAS: in TF32).");
 ABSL_FLAG(std::string, kernel, "", "The backends' kernel; empty: the first that does not refuse.");
@@ -114,10 +114,10 @@ class Product {
     const int64_t stride = RowStrideFor(shape_.outputs);
     return {dst_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.outputs, stride};
   }
-  // Addends, or what no product leaves.
+  // Residuals, or what no product leaves.
   void Refill() const {
-    if (absl::GetFlag(FLAGS_addend)) {
-      FillNumbers(dst_.data(), dst_.bytes() / sizeof(float), kAddends, Storage::kFloat32, gpu_.stream());
+    if (absl::GetFlag(FLAGS_residual)) {
+      FillNumbers(dst_.data(), dst_.bytes() / sizeof(float), kResiduals, Storage::kFloat32, gpu_.stream());
     } else {
       gpu_.Poison(dst_.data(), dst_.bytes());
     }
@@ -131,7 +131,7 @@ class Product {
       const std::vector<float> got = gpu_.Download(dst(0).row(row), shape_.outputs);
       double largest = 0, error = 0;
       for (int64_t h = 0; h < shape_.outputs; ++h) {
-        double want = absl::GetFlag(FLAGS_addend) ? Number(kAddends + row * RowStrideFor(shape_.outputs) + h) : 0.0;
+        double want = absl::GetFlag(FLAGS_residual) ? Number(kResiduals + row * RowStrideFor(shape_.outputs) + h) : 0.0;
         for (int64_t f = 0; f < shape_.inputs; ++f) {
           want += double{Number(row * RowStrideFor(shape_.inputs) + f)} * weight_[h * shape_.inputs + f];
         }
@@ -145,7 +145,7 @@ class Product {
   }
 
  private:
-  static constexpr uint64_t kWeights = uint64_t{1} << 60, kAddends = uint64_t{1} << 61;  // numbers no others are
+  static constexpr uint64_t kWeights = uint64_t{1} << 60, kResiduals = uint64_t{1} << 61;  // numbers no others are
 
   // Enough that nothing is left in the L2 of a set's last run.
   static int SetsFor(const Shape& shape) {
@@ -177,7 +177,7 @@ double TimeBackend(Gpu& gpu, const Product& product) {
   const auto& kernels = gpu.registry().dense_update.kernels();
   const std::string wanted = absl::GetFlag(FLAGS_kernel);
   const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& one) {
-    return one->kernel().Refuses(problem).empty() && (wanted.empty() || one->kernel().name() == wanted);
+    return one->kernel().WhyUnsupported(problem).empty() && (wanted.empty() || one->kernel().name() == wanted);
   });
   if (found == kernels.end()) return std::numeric_limits<double>::infinity();
   const RegisteredKernel<DenseUpdateKernel>& kernel = **found;
@@ -191,7 +191,7 @@ double TimeBackend(Gpu& gpu, const Product& product) {
   return Time(gpu, product, [&](int i) {
     args.src = product.src(i);
     args.dst = product.dst(i);
-    if (absl::GetFlag(FLAGS_addend)) args.epilogue.addend = args.dst;
+    if (absl::GetFlag(FLAGS_residual)) args.epilogue.residual = args.dst;
     MustBeOk(kernel.Launch(gpu.context(), args, nullptr), "launch");
   });
 }
@@ -213,7 +213,7 @@ class Cublas {
     const Shape& shape = product.shape();
     const ConstMatrixView src = product.src(i);
     const MatrixView dst = product.dst(i);
-    const float one = 1, beta = absl::GetFlag(FLAGS_addend) ? 1 : 0;
+    const float one = 1, beta = absl::GetFlag(FLAGS_residual) ? 1 : 0;
     Check(cublasSgemm(handle_, rows_of_outputs ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
                       static_cast<int>(shape.outputs), static_cast<int>(shape.rows), static_cast<int>(shape.inputs),
                       &one, product.weight_on_device(rows_of_outputs),

@@ -104,7 +104,7 @@ def relative_l2(got, want):
 def takes_rows(server):
     """Forces kernels that compute any rows: tuning may have taken one for whole graphs only, whose plans have no
     receptive fields, and may publish another order meanwhile."""
-    return [] if server.device == "cpu" else ["--kernel", "aggregate=balanced_rows", "--kernel", "attention=fused_rows"]
+    return [] if server.device == "cpu" else ["--kernel", "aggregate=binned_rows", "--kernel", "attention=fused_rows"]
 
 
 def compare(checks, servers, name, arguments, tolerance=TOLERANCE, first_only=()):

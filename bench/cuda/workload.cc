@@ -41,7 +41,7 @@ Contestant Enlist(Gpu& gpu, const RegisteredKernel<K>& entry, const typename K::
   contestant.kernel = std::string(kernel.name());
   contestant.parameters = Parameters(kernel, config);
   contestant.deterministic = kernel.deterministic(config);
-  contestant.evaluation = kernel.Evaluation(args.problem, config);
+  contestant.reduction_order = kernel.ReductionOrder(args.problem, config);
   contestant.scratch_bytes = kernel.ScratchBytes(args.problem, config, 1);
   if (layout.layout != nullptr) contestant.layout_bytes = layout.layout->size_bytes();
   contestant.layout_seconds = layout.seconds;
@@ -65,7 +65,7 @@ Entrants Enter(Gpu& gpu, const DeviceGraph& graph, const OperationKernels<K>& ke
   for (const auto& entry : kernels.kernels()) {
     const K& kernel = entry->kernel();
     const std::string name(kernel.name());
-    if (Refusal reason = kernel.Refuses(args.problem); !reason.empty()) {
+    if (Refusal reason = kernel.WhyUnsupported(args.problem); !reason.empty()) {
       entrants.refusals.push_back({name, std::move(reason)});
       continue;
     }

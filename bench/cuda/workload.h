@@ -22,10 +22,10 @@ namespace vicinal::bench {
 // A kernel in one of its configurations.
 struct Contestant {
   std::string kernel;
-  std::string parameters;     // "tile=64 rows=2"; empty: none, or all zero
-  bool first_choice = false;  // what a plan takes before anything is tuned
-  bool deterministic = true;  // else nobody takes it who does not force it
-  int64_t evaluation = 0;     // Kernel::Evaluation
+  std::string parameters;       // "tile=64 rows=2"; empty: none, or all zero
+  bool first_choice = false;    // what a plan takes before anything is tuned
+  bool deterministic = true;    // else nobody takes it who does not force it
+  int64_t reduction_order = 0;  // Kernel::ReductionOrder
   size_t scratch_bytes = 0;
   int64_t layout_bytes = 0;  // of what it prepared from the graph
   double layout_seconds = 0;

@@ -33,7 +33,7 @@ constexpr size_t kHugeFrom = size_t{1} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 // No process of today's 64-bit systems can address more; asking the allocator for it would be our bug.
-constexpr size_t kMostBytes = size_t{1} << 47;
+constexpr size_t kMaxBytes = size_t{1} << 47;
 
 // Cores that the scheduler lets this process use: in a container fewer than the machine has. Empty where it does not
 // say.
@@ -78,7 +78,7 @@ std::string ProcessorName() {
 
 // `bytes` rounded up to the alignment they get; null when there is no memory.
 void* AllocateAligned(size_t bytes) {
-  if (bytes > kMostBytes) return nullptr;
+  if (bytes > kMaxBytes) return nullptr;
   const size_t alignment = bytes >= kHugeFrom ? kHugePage : kAlignment;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, rounded);

@@ -27,12 +27,12 @@ bool IsRefusedMemory(const Status& status) {
 StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunParts& parts) {
   const bool always = wanted.receptive_field == ReceptiveField::kAlways;
   if (wanted.ids == nullptr || wanted.receptive_field == ReceptiveField::kNever) return false;
-  const FieldShape& shape = plan.field();
+  const ReceptiveFieldShape& shape = plan.field();
   if (!shape.refusal.empty()) return always ? StatusOr<bool>(NoField(shape.refusal)) : false;
   const ThreadPool* pool = parts.context->thread_pool();
   const MonotonicTime begin = parts.clock->Now();
   const StatusOr<bool> found = parts.workspace->finder.Find(
-      shape, *wanted.ids, *wanted.permutation, always ? FieldFinder::kNoLimit : kWorthOfFull * shape.full_cost,
+      shape, *wanted.ids, *wanted.permutation, always ? ReceptiveFieldFinder::kNoLimit : kWorthOfFull * shape.full_cost,
       pool != nullptr ? pool->num_threads() : 1);
   parts.stats->PhaseSeconds("receptive_field", SecondsBetween(begin, parts.clock->Now()));
   if (!found.ok() && !always && IsRefusedMemory(found.status())) return false;
@@ -44,8 +44,8 @@ StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunPa
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts) {
   VICINAL_ASSIGN_OR_RETURN(const bool found, FindField(plan, wanted, parts));
   if (found) {
-    const StatusOr<ConstMatrixView> rows =
-        plan.RunField(*parts.context, *parts.features, parts.workspace, *parts.stop, *parts.stats, *parts.clock);
+    const StatusOr<ConstMatrixView> rows = plan.RunReceptiveField(*parts.context, *parts.features, parts.workspace,
+                                                                  *parts.stop, *parts.stats, *parts.clock);
     if (rows.ok()) return ComputedRows{*rows, true, parts.workspace->finder.num_nodes()};
     if (wanted.receptive_field == ReceptiveField::kAlways || !IsRefusedMemory(rows.status())) return rows.status();
   }

@@ -25,7 +25,7 @@ struct WantedRows {
 struct RunParts {
   DeviceContext* context = nullptr;
   const FeatureMatrix* features = nullptr;
-  FieldWorkspace* workspace = nullptr;
+  ReceptiveFieldWorkspace* workspace = nullptr;
   const StopCheck* stop = nullptr;
   StatsSink* stats = nullptr;
   const Clock* clock = nullptr;
@@ -33,7 +33,7 @@ struct RunParts {
 
 struct ComputedRows {
   ConstMatrixView rows;          // in the plan's scratch
-  bool receptive_field = false;  // rows are the field's: FieldFinder::RowOf says which is whose
+  bool receptive_field = false;  // rows are the field's: ReceptiveFieldFinder::RowOf says which is whose
   int64_t computed_nodes = 0;    // whose features were read
 };
 

@@ -11,13 +11,13 @@ namespace vicinal {
 namespace {
 
 // Layouts are made while requests are served: more threads would take their processors.
-constexpr int kMostThreads = 8;
+constexpr int kMaxThreads = 8;
 
 int NumThreads() {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());  // that this process may run on
   const double quota = CpuQuota();
-  const int granted = quota > 0 ? static_cast<int>(std::ceil(quota)) : kMostThreads;
-  return std::clamp(std::min(cores, granted), 1, kMostThreads);
+  const int granted = quota > 0 ? static_cast<int>(std::ceil(quota)) : kMaxThreads;
+  return std::clamp(std::min(cores, granted), 1, kMaxThreads);
 }
 
 }  // namespace

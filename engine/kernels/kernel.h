@@ -37,10 +37,11 @@ class Kernel {
   // Strategy, unique per operation and device: "reference", "simd_rows".
   virtual std::string_view name() const = 0;
   virtual DeviceKind device() const = 0;
-  virtual Refusal Refuses(const Problem& problem) const = 0;
+  virtual Refusal WhyUnsupported(const Problem& problem) const = 0;
   // Names of the values of a KernelConfig, in their order: "prefetch_edges", "feature_tile".
   virtual std::vector<std::string_view> ParameterNames() const { return {}; }
-  // Configurations worth measuring for `problem`, the default first; at least one. REQUIRES: Refuses(problem) is empty.
+  // Configurations worth measuring for `problem`, the default first; at least one. REQUIRES: WhyUnsupported(problem) is
+  // empty.
   virtual std::vector<KernelConfig> Candidates(const Problem& problem) const {
     (void)problem;
     return {KernelConfig()};
@@ -48,7 +49,7 @@ class Kernel {
   // The order in which the terms of a row are added, as a number of at most 32 bits: equal numbers mean equal bits. 0
   // is the order that a device's kernels have in common. A plan with any other publishes a numerics revision of its
   // own. (The plain references round in their own way and do not say so: only requests that force them run them.)
-  virtual int64_t Evaluation(const Problem& problem, const KernelConfig& config) const {
+  virtual int64_t ReductionOrder(const Problem& problem, const KernelConfig& config) const {
     (void)problem, (void)config;
     return 0;
   }
@@ -86,7 +87,7 @@ class Kernel {
     (void)problem, (void)config, (void)num_threads;
     return 0;
   }
-  // REQUIRES: Refuses(args.problem) was empty; views match the problem; args.layout is what MakeLayout made of
+  // REQUIRES: WhyUnsupported(args.problem) was empty; views match the problem; args.layout is what MakeLayout made of
   // args.adjacency for a problem and configuration with the same LayoutName. Does not allocate. On a GPU it only
   // launches.
   virtual Status Run(DeviceContext& context, const Args& args, void* scratch) const = 0;
@@ -107,7 +108,7 @@ class AggregateKernel : public WeightedKernel<AggregateProblem, AggregateArgs> {
  public:
   // Why it cannot multiply what it sums up as problem.out_width wants it; empty: it can. Asked where that is not 0,
   // beside Refuses, which speaks of the sums alone.
-  virtual Refusal RefusesProduct(const AggregateProblem& problem) const {
+  virtual Refusal WhyProductUnsupported(const AggregateProblem& problem) const {
     (void)problem;
     return "it does not multiply what it sums up";
   }

@@ -18,7 +18,7 @@ class AdjacencyLayout;
 
 // Parameters of a kernel as a plain value; their names and meanings are the kernel's (Kernel::ParameterNames). All
 // zeros: the kernel's own default. Whatever they are, the bits of the result are the same: parameters change where and
-// when things are computed, not the order in which a row's terms are added, unless Kernel::Evaluation says so.
+// when things are computed, not the order in which a row's terms are added, unless Kernel::ReductionOrder says so.
 struct KernelConfig {
   std::array<int32_t, 5> values = {};
 
@@ -26,18 +26,18 @@ struct KernelConfig {
 };
 
 // Fused into the store of every operation's result:
-// dst[i] = activation(scale * row_scale[i] * result[i] + bias + addend_scale * addend[i]).
+// dst[i] = activation(scale * row_scale[i] * result[i] + bias + residual_scale * residual[i]).
 struct Epilogue {
   float scale = 1.0f;                // with row_scale, (scale * row_scale[i]) is formed first
   const float* row_scale = nullptr;  // [R] or null (1): one side of a rank-1 edge weight, d_i of d_i * d_j
   const float* bias = nullptr;       // [width of dst] or null
-  ConstMatrixView addend;            // [R, width of dst] or empty; may be dst itself
-  float addend_scale = 1.0f;
+  ConstMatrixView residual;          // [R, width of dst] or empty; may be dst itself
+  float residual_scale = 1.0f;
   Activation activation;
 
   // Whether it leaves a result as it is.
   bool IsPlain() const {
-    return scale == 1.0f && row_scale == nullptr && bias == nullptr && addend.empty() &&
+    return scale == 1.0f && row_scale == nullptr && bias == nullptr && residual.empty() &&
            activation.kind == ActivationKind::kNone;
   }
 };
@@ -219,7 +219,7 @@ struct SparseAggregateUpdateArgs {
 
 // What is left: work on rows that is bound by memory alone.
 enum class RowwiseKind {
-  // dst = epilogue(a * scale + shift): copies, affine maps (BatchNorm), activations, and sums through the addend.
+  // dst = epilogue(a * scale + shift): copies, affine maps (BatchNorm), activations, and sums through the residual.
   kAdd,
   // dst = epilogue(max(a, b)), element by element.
   kMax,

@@ -74,9 +74,9 @@ class OperationKernels {
       const K& kernel = entry->kernel();
       if (kernel.device() != device || (!forced.empty() && kernel.name() != forced)) continue;
       known = true;
-      Refusal refusal = kernel.Refuses(problem);
-      if constexpr (requires { kernel.RefusesProduct(problem); }) {
-        if (refusal.empty() && problem.out_width > 0) refusal = kernel.RefusesProduct(problem);
+      Refusal refusal = kernel.WhyUnsupported(problem);
+      if constexpr (requires { kernel.WhyProductUnsupported(problem); }) {
+        if (refusal.empty() && problem.out_width > 0) refusal = kernel.WhyProductUnsupported(problem);
       }
       if (refusal.empty()) {
         choice.kernel = entry.get();

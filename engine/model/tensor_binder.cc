@@ -82,12 +82,12 @@ Status TensorBinder::CheckAllUsed() const {
 }
 
 std::string TensorBinder::SomeNames() const {
-  constexpr size_t kMost = 4;
+  constexpr size_t kMax = 4;
   std::string names;
   size_t shown = 0;
   for (const auto& [name, entry] : file_.entries()) {
     if (used_.count(name) != 0 || IsBookkeeping(name)) continue;
-    if (shown == kMost) return "not yet used are " + names + ", ...";
+    if (shown == kMax) return "not yet used are " + names + ", ...";
     names += (shown == 0 ? "" : ", ") + Printable(name) + " " + ShapeToString(entry.shape);
     ++shown;
   }

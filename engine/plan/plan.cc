@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "engine/plan/plan_builder.h"
-#include "engine/plan/recorded_runs.h"
-#include "engine/plan/subset_run.h"
+#include "engine/plan/build/plan_builder.h"
+#include "engine/plan/receptive_field/subset_run.h"
+#include "engine/plan/run/recorded_runs.h"
 
 namespace vicinal {
 namespace {
@@ -41,10 +41,11 @@ class PlanImpl final : public Plan {
     return recorded_.RunQueued(context, features, count);
   }
 
-  const FieldShape& field() const override { return built_.field.shape; }
+  const ReceptiveFieldShape& field() const override { return built_.field.shape; }
 
-  StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features, FieldWorkspace* work,
-                                     const StopCheck& stop, StatsSink& stats, const Clock& clock) override {
+  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const FeatureMatrix& features,
+                                              ReceptiveFieldWorkspace* work, const StopCheck& stop, StatsSink& stats,
+                                              const Clock& clock) override {
     VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
     const MonotonicTime begin = clock.Now();
     VICINAL_RETURN_IF_ERROR(subset_.Bind(context, features, work));
@@ -61,8 +62,8 @@ class PlanImpl final : public Plan {
       PlanStepInfo info = launch->info;
       info.run_count = launch->full.count();
       info.total_seconds = launch->full.seconds();
-      info.field_run_count = launch->in_fields.count();
-      info.field_total_seconds = launch->in_fields.seconds();
+      info.receptive_field_run_count = launch->in_fields.count();
+      info.receptive_field_total_seconds = launch->in_fields.seconds();
       steps.push_back(std::move(info));
     }
     return steps;
@@ -77,7 +78,7 @@ class PlanImpl final : public Plan {
         continue;
       }
       launch.full.Continue(before[i].run_count, before[i].total_seconds);
-      launch.in_fields.Continue(before[i].field_run_count, before[i].field_total_seconds);
+      launch.in_fields.Continue(before[i].receptive_field_run_count, before[i].receptive_field_total_seconds);
     }
   }
 
@@ -90,7 +91,7 @@ class PlanImpl final : public Plan {
   int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
   int64_t step_bytes() const override { return built_.step_bytes; }
   int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes + built_.step_bytes; }
-  int64_t evaluation() const override { return built_.evaluation; }
+  int64_t reduction_order() const override { return built_.reduction_order; }
 
  private:
   // Counts and times each run in the launch's `times`, all but one that was stopped; where launches return before they

@@ -19,7 +19,7 @@
 #include "engine/base/status.h"
 #include "engine/kernels/registry.h"
 #include "engine/model/model.h"
-#include "engine/plan/receptive_field.h"
+#include "engine/plan/receptive_field/receptive_field.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/tune/record.h"
 
@@ -79,8 +79,8 @@ struct PlanStepInfo {
   double total_seconds = 0.0;
   // Over receptive fields: apart, because what one takes depends on its field, and predicted_* are of the full graph.
   // Not timed on a GPU.
-  int64_t field_run_count = 0;
-  double field_total_seconds = 0.0;
+  int64_t receptive_field_run_count = 0;
+  double receptive_field_total_seconds = 0.0;
 };
 
 // Asked between steps, and on the CPU between blocks of rows within one, on the thread that builds or runs the plan; a
@@ -116,14 +116,14 @@ class Plan {
   virtual Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
 
   // What a run over a receptive field takes, or why there is none. Immutable.
-  virtual const FieldShape& field() const = 0;
+  virtual const ReceptiveFieldShape& field() const = 0;
   // As Run, for the field that `work->finder` found last with field(): row i of the result is its node i, for the nodes
   // that were asked for; the same bits as theirs in Run's result. Does not allocate once `work` is large enough; errors
   // of its account too. Reports the gathering of features as phase "field_features"; on a GPU its sending, and no
   // steps.
-  virtual StatusOr<ConstMatrixView> RunField(DeviceContext& context, const FeatureMatrix& features,
-                                             FieldWorkspace* work, const StopCheck& stop, StatsSink& stats,
-                                             const Clock& clock) = 0;
+  virtual StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const FeatureMatrix& features,
+                                                      ReceptiveFieldWorkspace* work, const StopCheck& stop,
+                                                      StatsSink& stats, const Clock& clock) = 0;
 
   // Thread-safe.
   virtual std::vector<PlanStepInfo> Steps() const = 0;
@@ -137,7 +137,7 @@ class Plan {
   // Tells the order in which the terms of rows are added, and how these are stored, as a number of 32 bits: plans of
   // one model, graph and kind of processor with equal numbers give equal bits. 0: the order that the device's kernels
   // have in common, and float32.
-  virtual int64_t evaluation() const { return 0; }
+  virtual int64_t reduction_order() const { return 0; }
 };
 
 }  // namespace vicinal

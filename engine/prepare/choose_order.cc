@@ -94,7 +94,7 @@ class AutoOrder {
     std::erase_if(candidates,
                   [&](const Candidate& c) { return c.estimated > (1.0 - kPromisingGain) * as_sent.estimated; });
     if (candidates.empty()) return Keep(absl::StrCat("no order promises a gain: ", estimates));
-    if (candidates.size() > kMostMeasured) candidates.resize(kMostMeasured);
+    if (candidates.size() > kMaxMeasured) candidates.resize(kMaxMeasured);
 
     const std::string numbers = absl::StrCat(Measure(as_sent, &candidates), estimates);
     Candidate& best = *std::min_element(

@@ -57,13 +57,13 @@ struct ChosenOrder {
 //    is serial, and there for those who ask.) Nothing cheaper tells whether that will pay: of two graphs that are
 //    equally local by window and estimate, one gains 13 % and one nothing (docs/tuning.md, Orders). Candidates whose
 //    estimated cost is not at least kPromisingGain below that as sent are dropped; none left: kept.
-// 4. The order as sent and the best kMostMeasured candidates are measured. The fastest is taken if it gains
+// 4. The order as sent and the best kMaxMeasured candidates are measured. The fastest is taken if it gains
 //    kWorthwhileGain, else the order as sent is kept: a renumbered graph costs a permutation of the features of every
 //    upload and of the rows of every answer, and 5 % is about what a measurement on a busy machine can tell.
 inline constexpr double kEnoughInside = 0.9;
 inline constexpr double kPromisingGain = 0.04;
 inline constexpr double kWorthwhileGain = 0.05;
-inline constexpr int kMostMeasured = 2;
+inline constexpr int kMaxMeasured = 2;
 
 // Cost of a gather of kMeasuredWidth floats, relative to one that hits the second cache: 2 from the last cache, 4 from
 // memory. Rough on purpose: only ratios of such costs are used, and the clock decides.

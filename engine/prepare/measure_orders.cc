@@ -59,7 +59,7 @@ StatusOr<Buffer> MakeRows(int64_t rows, int64_t width, Device& device) {
 
 int64_t WidthFor(int64_t rows) {
   int64_t width = kMeasuredWidth;
-  while (width >= kLeastMeasuredWidth && rows * width * static_cast<int64_t>(sizeof(float)) > kMostMeasuredBytes) {
+  while (width >= kMinMeasuredWidth && rows * width * static_cast<int64_t>(sizeof(float)) > kMaxMeasuredBytes) {
     width /= 2;
   }
   return width;
@@ -93,9 +93,9 @@ class OrderMeasurement {
 
   StatusOr<std::vector<OrderTime>> Run(const Csr& graph, std::span<const Permutation* const> orders) {
     width_ = WidthFor(graph.num_cols);
-    if (width_ < kLeastMeasuredWidth) {
-      return FailedPrecondition("NOT_MEASURED", absl::StrCat(graph.num_cols, " rows of ", kLeastMeasuredWidth,
-                                                             " floats take more than ", kMostMeasuredBytes, " bytes"));
+    if (width_ < kMinMeasuredWidth) {
+      return FailedPrecondition("NOT_MEASURED", absl::StrCat(graph.num_cols, " rows of ", kMinMeasuredWidth,
+                                                             " floats take more than ", kMaxMeasuredBytes, " bytes"));
     }
     VICINAL_ASSIGN_OR_RETURN(src_, MakeRows(graph.num_cols, width_, context_.device()));
     VICINAL_ASSIGN_OR_RETURN(dst_, context_.device().Allocate(graph.num_rows * width_ * sizeof(float)));
@@ -131,8 +131,8 @@ class OrderMeasurement {
 
   Status RunRounds() {
     const MonotonicTime begin = clock_.Now();
-    for (int round = -1; round < kMostRounds; ++round) {
-      if (round >= kLeastRounds && SecondsBetween(begin, clock_.Now()) > kMeasureBudgetSeconds) break;
+    for (int round = -1; round < kMaxRounds; ++round) {
+      if (round >= kMinRounds && SecondsBetween(begin, clock_.Now()) > kMeasureBudgetSeconds) break;
       std::vector<double> seconds(contestants_.size());
       for (size_t i = 0; i < contestants_.size(); ++i) {
         // Each round begins with another, so that nobody always follows the same one.
@@ -180,11 +180,11 @@ class OrderMeasurement {
 
 int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges) {
   const int64_t width = WidthFor(num_nodes);
-  if (width < kLeastMeasuredWidth) return 0;
+  if (width < kMinMeasuredWidth) return 0;
   const int64_t matrix = num_nodes * width * static_cast<int64_t>(sizeof(float));
   const int64_t sample = std::min(num_edges, 2 * kMeasuredEdges) * static_cast<int64_t>(sizeof(NodeId)) +
                          (num_nodes + 1) * static_cast<int64_t>(sizeof(EdgeId));
-  return 2 * matrix + (1 + kMostMeasured) * sample + sample;  // one sample is on its way from the host
+  return 2 * matrix + (1 + kMaxMeasured) * sample + sample;  // one sample is on its way from the host
 }
 
 MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock) {

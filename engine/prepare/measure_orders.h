@@ -12,15 +12,15 @@ namespace vicinal {
 
 // Of what is measured: at most this many edges, as kMeasuredBlocks blocks of consecutive rows of the numbering, evenly
 // spaced, so that what consecutive rows share shows; and so many bytes of rows at most, by halving the width down to
-// kLeastMeasuredWidth (beyond that it is refused).
+// kMinMeasuredWidth (beyond that it is refused).
 inline constexpr int64_t kMeasuredEdges = int64_t{1} << 20;
 inline constexpr int64_t kMeasuredBlocks = 8;
-inline constexpr int64_t kMostMeasuredBytes = int64_t{256} << 20;
-inline constexpr int64_t kLeastMeasuredWidth = 16;
+inline constexpr int64_t kMaxMeasuredBytes = int64_t{256} << 20;
+inline constexpr int64_t kMinMeasuredWidth = 16;
 // Rounds, each with one run of every order, after one that does not count: at least, and at most as long as the budget
 // lasts.
-inline constexpr int kLeastRounds = 3;
-inline constexpr int kMostRounds = 15;
+inline constexpr int kMinRounds = 3;
+inline constexpr int kMaxRounds = 15;
 inline constexpr double kMeasureBudgetSeconds = 0.2;
 
 // Bytes on the device that measuring a graph of that size takes at most.

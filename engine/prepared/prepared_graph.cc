@@ -186,7 +186,7 @@ StatusOr<AdjacencyLayoutRef> PreparedGraph::Layout(const AdjacencySpec& spec, st
 void PreparedGraph::KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const {
   std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> dropped;  // freed without the lock
   MutexLock lock(&mutex_);
-  for (size_t i = 0; i < layouts_.size() && layouts_.size() >= kMostLayouts;) {
+  for (size_t i = 0; i < layouts_.size() && layouts_.size() >= kMaxLayouts;) {
     if (layouts_[i].second.use_count() > 1) {
       ++i;
       continue;

@@ -28,16 +28,18 @@
 
 namespace vicinal {
 
-// Of a graph that is evaluated in that order. Raise kEvaluation whenever a release adds the terms of a row in another
-// order; an order of nodes is an order of a row's terms, too.
+// Of a graph that is evaluated in that order. Raise kReductionOrderRevision whenever a release adds the terms of a row
+// in another order; an order of nodes is an order of a row's terms, too.
 constexpr int64_t NumericsRevision(OrderKind order) {
-  constexpr int64_t kEvaluation = 1;
-  return 100 * kEvaluation + static_cast<int64_t>(order);
+  constexpr int64_t kReductionOrderRevision = 1;
+  return 100 * kReductionOrderRevision + static_cast<int64_t>(order);
 }
 
-// The revision of plans that add the terms of a row in other orders than `revision` says: `evaluation` tells them apart
-// (Plan::evaluation), 0 for those that do not.
-constexpr int64_t NumericsRevision(int64_t revision, int64_t evaluation) { return revision + 10'000 * evaluation; }
+// The revision of plans that add the terms of a row in other orders than `revision` says: `reduction_order` tells them
+// apart (Plan::reduction_order), 0 for those that do not.
+constexpr int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
+  return revision + 10'000 * reduction_order;
+}
 
 struct StageTime {
   std::string stage;
@@ -145,9 +147,9 @@ class PreparedGraph {
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
   // What `kernel` works on beside the adjacency of that spec (Kernel::MakeLayout): made by `make`, once for each name
-  // of a layout, then kept; of those that no plan uses only the latest kMostLayouts. Errors are Adjacency's and
+  // of a layout, then kept; of those that no plan uses only the latest kMaxLayouts. Errors are Adjacency's and
   // `make`'s.
-  static constexpr size_t kMostLayouts = 16;
+  static constexpr size_t kMaxLayouts = 16;
   StatusOr<AdjacencyLayoutRef> Layout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name,
                                       const LayoutMaker& make) const;
 

@@ -89,7 +89,7 @@ class WeightsByCommunity {
   void Clear(int64_t most) {
     for (size_t i = 0; i < size_; ++i) slots_[used_[i]] = Slot();
     size_ = 0;
-    int bits = kLeastBits;
+    int bits = kMinBits;
     while ((int64_t{1} << bits) < 2 * most) ++bits;
     if (slots_.size() < (size_t{1} << bits)) {
       slots_.resize(size_t{1} << bits);
@@ -122,10 +122,10 @@ class WeightsByCommunity {
     return at;
   }
 
-  static constexpr int kLeastBits = 6;
+  static constexpr int kMinBits = 6;
 
-  std::vector<Slot> slots_ = std::vector<Slot>(size_t{1} << kLeastBits);
-  std::vector<uint32_t> used_ = std::vector<uint32_t>(size_t{1} << kLeastBits);  // slots, the first size_ of them
+  std::vector<Slot> slots_ = std::vector<Slot>(size_t{1} << kMinBits);
+  std::vector<uint32_t> used_ = std::vector<uint32_t>(size_t{1} << kMinBits);  // slots, the first size_ of them
   size_t size_ = 0;
   uint32_t mask_ = 0;
   int shift_ = 0;

@@ -54,11 +54,11 @@ MetisGraph MakeMetisGraph(const UndirectedGraph& graph) {
 }
 
 Status CheckSize(const UndirectedGraph& graph) {
-  constexpr int64_t kMost = std::numeric_limits<idx_t>::max();
-  if (graph.num_entries() <= kMost) return OkStatus();
+  constexpr int64_t kMax = std::numeric_limits<idx_t>::max();
+  if (graph.num_entries() <= kMax) return OkStatus();
   return FailedPrecondition(
       "GRAPH_TOO_LARGE",
-      absl::StrCat("METIS takes graphs of up to ", kMost, " edges, both directions counted; this one has ",
+      absl::StrCat("METIS takes graphs of up to ", kMax, " edges, both directions counted; this one has ",
                    graph.num_entries(), ": ask for another order (community is the nearest to it)"));
 }
 

@@ -63,12 +63,12 @@ Permutation DegreeOrder(const Csr& graph) {
 }
 
 // The two directions of a graph have twice as many entries, which communities count in 32 bits.
-constexpr int64_t kMostCommunityEdges = (int64_t{1} << 31) - 1;
+constexpr int64_t kMaxCommunityEdges = (int64_t{1} << 31) - 1;
 
 Status CheckCommunitySize(const Csr& graph) {
-  if (graph.nnz() <= kMostCommunityEdges) return OkStatus();
+  if (graph.nnz() <= kMaxCommunityEdges) return OkStatus();
   return FailedPrecondition("GRAPH_TOO_LARGE",
-                            absl::StrCat("the order community is for graphs of up to ", kMostCommunityEdges,
+                            absl::StrCat("the order community is for graphs of up to ", kMaxCommunityEdges,
                                          " edges; this one has ", graph.nnz(), ": ask for rcm"));
 }
 

@@ -49,7 +49,7 @@ struct Entry {
   int64_t reserved_bytes = 0;     // for it
   double progress = 0.0;
   std::string stage;
-  int64_t announced_nodes = 0, announced_edges = 0;
+  int64_t declared_nodes = 0, declared_edges = 0;
   Status error;  // of the last preparation
 
   GraphState state() const {
@@ -109,8 +109,8 @@ GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   status.stage = status.state == GraphState::kPreparing ? entry.stage : "";
   status.error = entry.error;
   const bool prepared = status.state == GraphState::kReady;
-  status.node_count = prepared ? entry.graph->num_nodes() : entry.announced_nodes;
-  status.edge_count = prepared ? entry.graph->num_edges() : entry.announced_edges;
+  status.node_count = prepared ? entry.graph->num_nodes() : entry.declared_nodes;
+  status.edge_count = prepared ? entry.graph->num_edges() : entry.declared_edges;
   status.graph = entry.graph;
   for (const auto& [feature_name, set] : entry.features) status.feature_sets.push_back(set);
   return status;
@@ -213,8 +213,8 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     entry.progress = 0.0;
     entry.stage.clear();
     entry.error = OkStatus();
-    entry.announced_nodes = node_count;
-    entry.announced_edges = edge_count;
+    entry.declared_nodes = node_count;
+    entry.declared_edges = edge_count;
   }
   if (!evicted.empty()) state_->watchers.Notify(evicted);
   state_->watchers.Notify(name);

@@ -57,11 +57,11 @@ constexpr double kLaunchSeconds = 3e-6;
 
 // GNNAdvisor's Eq. 2, without its unit.
 double GroupLatency(const WorkShape& shape, double width, double gs, double dw, double tpb) {
-  constexpr double kMostThreads = 1024.0;
+  constexpr double kMaxThreads = 1024.0;
   constexpr double kAlpha = 0.2;  // of the 0.15 to 0.3 that the paper gives
   const double edges = std::max<double>(1.0, static_cast<double>(shape.edges));
   const double workers = std::max(1.0, std::abs(dw - width / 3.0));
-  const double threads = std::max(1.0, std::abs(tpb - std::sqrt(kMostThreads)));
+  const double threads = std::max(1.0, std::abs(tpb - std::sqrt(kMaxThreads)));
   const double imbalance = 1.0 + std::abs(gs - kAlpha * static_cast<double>(shape.rows) / edges);
   return edges * width / (gs * workers * threads) * imbalance;
 }
@@ -74,14 +74,14 @@ double GroupFactor(const WorkShape& shape, double width, const std::vector<Named
   return std::clamp(GroupLatency(shape, width, gs, dw, tpb) / middle, 0.8, 1.25);
 }
 
-// What the families took on an H200 by what balanced_rows took, roughly: whom to try first.
+// What the families took on an H200 by what binned_rows took, roughly: whom to try first.
 double FamilyFactor(const WorkShape& shape, double width, std::string_view kernel,
                     const std::vector<NamedParameter>& parameters) {
   constexpr int64_t kFewEdges = 200'000;
   constexpr int64_t kLongRow = 16;
   const bool dense = shape.edges >= kFewEdges && shape.edges >= kLongRow * shape.rows;
-  if (kernel == "abreast_rows") return dense ? 0.7 : 1.5;
-  if (kernel == "dense_tiles" || kernel == "shared_panels") return dense ? 0.9 : 1.2;
+  if (kernel == "length_sorted_rows") return dense ? 0.7 : 1.5;
+  if (kernel == "dense_tiles" || kernel == "source_panels") return dense ? 0.9 : 1.2;
   if (kernel == "neighbor_group") return GroupFactor(shape, width, parameters);
   if (kernel == "partition_dual") return 0.75;
   if (kernel == "row_cache") return shape.edges < kFewEdges ? 0.9 : 1.6;

@@ -10,7 +10,7 @@
 // Speeds are those of one core of the development machine (docs/tuning.md); only their proportions matter here.
 //
 // On a GPU it is the bytes of indices, gathered rows and results over the speeds of L2 and memory of an H200, times
-// what a family was measured to take by balanced_rows. Within neighbor_group Eq. 2, by which the paper orders its
+// what a family was measured to take by binned_rows. Within neighbor_group Eq. 2, by which the paper orders its
 // settings (gs, dw, tpb), moves that by a quarter at most: it says which come first, not which are hopeless. (Eq. 3 and
 // 4, what a setting may ask of a thread and of shared memory, are in the kernel's Candidates.)
 #ifndef VICINAL_ENGINE_TUNE_PRIOR_H_

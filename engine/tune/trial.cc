@@ -193,7 +193,7 @@ class TrialOf final : public Trial {
     for (const auto& entry : operation.kernels()) {
       const K& kernel = entry->kernel();
       if (kernel.device() != input.device->kind()) continue;
-      if (Refusal refusal = kernel.Refuses(problem); !refusal.empty()) {
+      if (Refusal refusal = kernel.WhyUnsupported(problem); !refusal.empty()) {
         refused_.push_back({std::string(kernel.name()), std::move(refusal)});
         continue;
       }

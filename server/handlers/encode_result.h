@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "vicinal/v1/inference.pb.h"
 
 namespace vicinal::server {

@@ -37,8 +37,8 @@ Status NotReady(const GraphStatus& graph) {
 std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call& call) {
   const auto begin = [this, &call](const v1::UploadGraphSpec& spec) -> StatusOr<UploadStore::Hold> {
     VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.name()));
-    VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, limits_));
-    return uploads_.Begin(std::move(announcement), [&] { return AdmitGraph(spec); });
+    VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, limits_));
+    return uploads_.Begin(std::move(manifest), [&] { return AdmitGraph(spec); });
   };
   const auto make = [this](const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response) {
     return MakeGraph(spec, content, response);
@@ -83,8 +83,8 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
   VICINAL_ASSIGN_OR_RETURN(const GraphStatus graph, engine_.GetGraph(spec.graph()));
-  VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, graph.node_count, limits_));
-  return uploads_.Begin(std::move(announcement), [&]() -> Status {
+  VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, graph.node_count, limits_));
+  return uploads_.Begin(std::move(manifest), [&]() -> Status {
     if (graph.graph == nullptr) return NotReady(graph);
     for (const FeatureSetHandle& set : graph.feature_sets) {
       if (set->name != spec.name()) continue;
@@ -196,9 +196,9 @@ StatusOr<std::unique_ptr<GraphStore::Subscription>> GraphHandler::Watch(const Ca
   return engine_.WatchGraph(request.name(), std::move(on_change));
 }
 
-StatusOr<GraphHandler::Sight> GraphHandler::Look(const std::string& name) const {
+StatusOr<GraphHandler::GraphSnapshot> GraphHandler::Look(const std::string& name) const {
   VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(name));
-  return Sight{ToProto(status), status.state != GraphState::kPreparing};
+  return GraphSnapshot{ToProto(status), status.state != GraphState::kPreparing};
 }
 
 }  // namespace vicinal::server

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/call.h"
 #include "server/config.h"
 #include "server/handlers/upload_stream.h"
@@ -42,11 +42,11 @@ class GraphHandler {
   StatusOr<std::unique_ptr<GraphStore::Subscription>> Watch(const Call& call, const v1::WatchGraphRequest& request,
                                                             std::function<void()> on_change);
   // The graph now, and whether nothing more will come.
-  struct Sight {
+  struct GraphSnapshot {
     v1::Graph graph;
     bool last = false;
   };
-  StatusOr<Sight> Look(const std::string& name) const;
+  StatusOr<GraphSnapshot> Look(const std::string& name) const;
 
  private:
   Status AdmitGraph(const v1::UploadGraphSpec& spec) const;

@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/call.h"
 #include "server/config.h"
 #include "server/handlers/pieces.h"

@@ -15,8 +15,8 @@ namespace vicinal::server {
 
 std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call& call) {
   const auto begin = [this](const v1::UploadModelSpec& spec) -> StatusOr<UploadStore::Hold> {
-    VICINAL_ASSIGN_OR_RETURN(Announcement announcement, Announce(spec, limits_));
-    return uploads_.Begin(std::move(announcement), [&] { return AdmitModel(spec); });
+    VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, limits_));
+    return uploads_.Begin(std::move(manifest), [&] { return AdmitModel(spec); });
   };
   const auto make = [this, &call](const v1::UploadModelSpec& spec, UploadContent& content,
                                   v1::UploadModelResponse* response) {

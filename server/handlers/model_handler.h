@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/call.h"
 #include "server/config.h"
 #include "server/handlers/upload_stream.h"

@@ -3,7 +3,7 @@
 #ifndef VICINAL_SERVER_HANDLERS_SERVER_HANDLER_H_
 #define VICINAL_SERVER_HANDLERS_SERVER_HANDLER_H_
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/call.h"
 #include "server/config.h"
 #include "vicinal/v1/server.pb.h"

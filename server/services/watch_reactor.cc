@@ -38,26 +38,26 @@ void WatchReactor::Pump() {
       changed_ = false;
     }
     std::string bytes;
-    StatusOr<GraphHandler::Sight> sight = OrOutOfMemory([&] {
-      StatusOr<GraphHandler::Sight> seen = handler_.Look(name_);
+    StatusOr<GraphHandler::GraphSnapshot> snapshot = OrOutOfMemory([&] {
+      StatusOr<GraphHandler::GraphSnapshot> seen = handler_.Look(name_);
       if (seen.ok()) bytes = seen->graph.SerializeAsString();
       return seen;
     });
-    if (sight.ok() && bytes != sent_) {
-      graph_ = std::move(sight->graph);
+    if (snapshot.ok() && bytes != sent_) {
+      graph_ = std::move(snapshot->graph);
       sent_ = std::move(bytes);
-      if (sight->last) {
+      if (snapshot->last) {
         MutexLock lock(&mutex_);
         if (!ending_) ending_ = true, outcome_ = OkStatus();
       }
       return StartWrite(&graph_);
     }
-    Status outcome = sight.status();
+    Status outcome = snapshot.status();
     {
       MutexLock lock(&mutex_);
-      if (sight.ok() && !sight->last && !ending_ && changed_) continue;  // it changed while we looked
+      if (snapshot.ok() && !snapshot->last && !ending_ && changed_) continue;  // it changed while we looked
       writing_ = false;
-      if (!ending_ && sight.ok() && !sight->last) return;
+      if (!ending_ && snapshot.ok() && !snapshot->last) return;
       if (ending_) outcome = outcome_;
     }
     return End(outcome);

@@ -33,17 +33,17 @@ void Grow(std::string* bytes, int64_t size, int64_t announced) {
 
 }  // namespace
 
-UploadStore::Upload::Upload(Announcement announcement, MonotonicTime now, std::atomic<int64_t>* held_bytes)
-    : id_(announcement.upload_id),
-      kind_(announcement.kind),
-      resource_name_(announcement.resource_name),
-      spec_(std::move(announcement.spec)),
+UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, std::atomic<int64_t>* held_bytes)
+    : id_(manifest.upload_id),
+      kind_(manifest.kind),
+      resource_name_(manifest.resource_name),
+      spec_(std::move(manifest.spec)),
       held_bytes_(held_bytes),
       last_used_(now),
-      received_(announcement.tensors.size(), 0) {
+      received_(manifest.tensors.size(), 0) {
   content_.spec = spec_;
-  content_.bytes.resize(announcement.tensors.size());
-  content_.tensors = std::move(announcement.tensors);
+  content_.bytes.resize(manifest.tensors.size());
+  content_.tensors = std::move(manifest.tensors);
 }
 
 UploadStore::Upload::~Upload() {
@@ -82,7 +82,7 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
     return InvalidArgument("BAD_UPLOAD", "chunk.tensor",
                            absl::StrCat("the tensor '", chunk.tensor(), "' was not announced"));
   }
-  const AnnouncedTensor& tensor = content_.tensors[i];
+  const ManifestTensor& tensor = content_.tensors[i];
   int64_t& received = received_[i];
   if (!sound)
     return SendAgain("CHUNK_DAMAGED", "its CRC-32C (Castagnoli; the crc32 of zlib is another sum) differs", tensor.name,
@@ -107,7 +107,7 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
 
 Status UploadStore::Upload::Incomplete() const {
   for (size_t i = 0; i < received_.size(); ++i) {
-    const AnnouncedTensor& tensor = content_.tensors[i];
+    const ManifestTensor& tensor = content_.tensors[i];
     if (received_[i] == tensor.size_bytes) continue;
     ErrorDetail detail;
     detail.reason = "UPLOAD_INCOMPLETE";

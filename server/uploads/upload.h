@@ -16,12 +16,12 @@ class UploadStore::Upload {
  public:
   enum class State { kOpen, kFinishing, kFinished, kDropped };
 
-  Upload(Announcement announcement, MonotonicTime now, std::atomic<int64_t>* held_bytes);
+  Upload(UploadManifest manifest, MonotonicTime now, std::atomic<int64_t>* held_bytes);
   ~Upload();
 
   const std::string& id() const { return id_; }
   UploadKind kind() const { return kind_; }
-  bool Is(const Announcement& announcement) const { return kind_ == announcement.kind && spec_ == announcement.spec; }
+  bool Is(const UploadManifest& manifest) const { return kind_ == manifest.kind && spec_ == manifest.spec; }
 
   // A stream takes the upload; its lease.
   int64_t Attach(MonotonicTime now);

@@ -73,12 +73,12 @@ Status UploadStore::CheckRoom(std::string_view what, int64_t bytes, bool replace
   return BudgetFull(what, bytes, options_.budget_bytes, held, replace);
 }
 
-StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const std::function<Status()>& admit) {
+StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const std::function<Status()>& admit) {
   const MonotonicTime now = clock_.Now();
   const auto go_on = [&]() VICINAL_REQUIRES(mutex_) -> StatusOr<Hold> {
-    std::shared_ptr<Upload> upload = FindLocked(announcement.upload_id);
+    std::shared_ptr<Upload> upload = FindLocked(manifest.upload_id);
     if (upload == nullptr) return Hold{};
-    if (!upload->Is(announcement)) {
+    if (!upload->Is(manifest)) {
       return InvalidArgument("UPLOAD_ID_TAKEN", "spec.upload_id",
                              "this upload id belongs to an upload with another spec; choose a new one");
     }
@@ -93,8 +93,8 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const 
   }
   VICINAL_RETURN_IF_ERROR(admit());
   const std::string what =
-      absl::StrCat("the upload of ", ResourceTypeOf(announcement.kind), " '", announcement.resource_name, "'");
-  VICINAL_RETURN_IF_ERROR(CheckRoom(what, announcement.size_bytes(), announcement.replace));
+      absl::StrCat("the upload of ", ResourceTypeOf(manifest.kind), " '", manifest.resource_name, "'");
+  VICINAL_RETURN_IF_ERROR(CheckRoom(what, manifest.size_bytes(), manifest.replace));
   MutexLock lock(&mutex_);
   VICINAL_ASSIGN_OR_RETURN(Hold hold, go_on());  // another stream may have been faster
   if (hold.upload != nullptr) return hold;
@@ -105,7 +105,7 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(Announcement announcement, const 
                              kRetryAfter);
   }
   DropFinishedLocked();
-  hold.upload = std::make_shared<Upload>(std::move(announcement), now, &held_bytes_);
+  hold.upload = std::make_shared<Upload>(std::move(manifest), now, &held_bytes_);
   hold.lease = hold.upload->Attach(now);
   uploads_[hold.upload->id()] = hold.upload;
   return hold;

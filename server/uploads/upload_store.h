@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/engine.h"
 #include "engine/base/budget_error.h"
-#include "engine/engine.h"
-#include "server/uploads/announcement.h"
+#include "server/uploads/upload_manifest.h"
 #include "vicinal/v1/tensor.pb.h"
 
 namespace vicinal::server {
@@ -26,7 +26,7 @@ namespace vicinal::server {
 // What has arrived, for whoever finishes the upload.
 struct UploadContent {
   std::string_view spec;  // serialised; the upload's own
-  std::vector<AnnouncedTensor> tensors;
+  std::vector<ManifestTensor> tensors;
   std::vector<std::string> bytes;  // of each tensor
   bool taken = false;              // set by Take
 
@@ -62,7 +62,7 @@ class UploadStore {
   // Begins the upload, or goes on with the one of that id if it is the same (kind and spec). `admit` is asked for new
   // ones only. INVALID_ARGUMENT: the id is another upload's. FAILED_PRECONDITION: could never fit the budget.
   // RESOURCE_EXHAUSTED: does not fit now, or too many are open.
-  StatusOr<Hold> Begin(Announcement announcement, const std::function<Status()>& admit);
+  StatusOr<Hold> Begin(UploadManifest manifest, const std::function<Status()>& admit);
   // The kind and spec of an upload that is there; NOT_FOUND.
   StatusOr<Hold> Resume(UploadKind kind, const std::string& upload_id);
   bool Knows(const std::string& upload_id);

@@ -176,11 +176,12 @@ void RunAll(Gpu& gpu, Report& report, const Case& c, bool finite = true) {
   OnDevice on(gpu, c);
   HostMatrix common;
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
-    if (!kernel->kernel().Refuses(ProblemOf(c)).empty()) continue;
+    if (!kernel->kernel().WhyUnsupported(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
     if (!finite && name == "cusparse") continue;
     const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
-    if (!got.has_value() || kernel->kernel().Evaluation(ProblemOf(c), {}) != 0 || !kernel->kernel().deterministic({}))
+    if (!got.has_value() || kernel->kernel().ReductionOrder(ProblemOf(c), {}) != 0 ||
+        !kernel->kernel().deterministic({}))
       continue;
     if (common.values.empty()) common = *got;
     report.CheckSame("aggregate equal bits", c.Name(name), *got, common);
@@ -194,7 +195,7 @@ void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
   OnDevice on(gpu, c);
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     const AggregateProblem problem = ProblemOf(c);
-    if (!kernel->kernel().Refuses(problem).empty() || kernel->kernel().ParameterNames().empty()) continue;
+    if (!kernel->kernel().WhyUnsupported(problem).empty() || kernel->kernel().ParameterNames().empty()) continue;
     std::vector<KernelConfig> configs = kernel->kernel().Candidates(problem);
     for (const KernelConfig& odd :
          {KernelConfig{{1, 1, 1}}, KernelConfig{{1000, 32, 1024}}, KernelConfig{{7, 3, 96}}}) {
@@ -203,11 +204,11 @@ void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
     // What only measures what a published technique is worth.
     if (kernel->kernel().name() == "row_cache") configs.push_back({{0, 1}});
     if (kernel->kernel().name() == "neighbor_group_atomics") configs.push_back({{0, 0, 0, 1}});
-    std::map<int64_t, HostMatrix> by_evaluation;
+    std::map<int64_t, HostMatrix> by_order;
     for (const KernelConfig& config : configs) {
       const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, config, want);
       if (!got.has_value() || !kernel->kernel().deterministic(config)) continue;
-      const auto same = by_evaluation.emplace(kernel->kernel().Evaluation(problem, config), *got).first;
+      const auto same = by_order.emplace(kernel->kernel().ReductionOrder(problem, config), *got).first;
       report.CheckSame("aggregate equal bits", c.Name(kernel->kernel().name()), *got, same->second);
     }
   }
@@ -230,7 +231,7 @@ void PlainCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
-// Slices of columns, paddings, self terms, biases, addends in place and all activations.
+// Slices of columns, paddings, self terms, biases, residuals in place and all activations.
 void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   const MatrixLayout layouts[] = {{0, 0}, {1, 3}, {2, 2}, {4, 4}, {4, 1}};
   const Activation activations[] = {{ActivationKind::kNone, 0.0f},    {ActivationKind::kRelu, 0.0f},
@@ -250,8 +251,8 @@ void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
              {},
              {}};
       c.epilogue.bias = RandomVector(width, 91);
-      if (turn % 3 != 0) c.epilogue.addend = RandomMatrix(graph.rows, width, 92);
-      c.epilogue.addend_scale = 0.5f;
+      if (turn % 3 != 0) c.epilogue.residual = RandomMatrix(graph.rows, width, 92);
+      c.epilogue.residual_scale = 0.5f;
       c.epilogue.activation = activations[turn % 6];
       RunAll(gpu, report, c);
       ++turn;
@@ -332,7 +333,7 @@ void NarrowCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
         Widen(Narrowed(src, storage), storage, &src);
         Case c{graph, kReduces[turn % 4], turn % 3 == 0, src, {}, {}, 0.0f, {}, {}};
         c.storage = storage;
-        if (turn % 5 > 2) c.epilogue.addend = RandomMatrix(graph.rows, width, 93);
+        if (turn % 5 > 2) c.epilogue.residual = RandomMatrix(graph.rows, width, 93);
         if (turn % 5 > 3 && graph.rows == graph.cols) c.self_scale = 0.75f;
         RunAll(gpu, report, c);
         ++turn;
@@ -360,7 +361,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
           const HostMatrix& read = reduce == Reduce::kMean ? src : with_nans;
           const Case of_all{graph, reduce, weighted, read, {}, {}, 0.0f, {}, scale};
           const Case of_some{part, reduce, weighted, read, {}, {}, 0.0f, {}, scale};
-          if (!kernel->kernel().Refuses(ProblemOf(of_all)).empty()) return;
+          if (!kernel->kernel().WhyUnsupported(ProblemOf(of_all)).empty()) return;
           const auto whole = OnDevice(gpu, of_all).Run(report, *kernel, config);
           const auto some = OnDevice(gpu, of_some).Run(report, *kernel, config, /*prepared=*/false);
           HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
@@ -372,8 +373,8 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
         };
         check(true, {}, {});
         for (const Reduce reduce : {Reduce::kMax, Reduce::kMin}) check(true, {}, {}, reduce);
-        if (kernel->kernel().name() == "balanced_rows") check(false, src_scale, {{0, 1}});  // scaled first
-        if (kernel->kernel().name() == "abreast_rows") {
+        if (kernel->kernel().name() == "binned_rows") check(false, src_scale, {{0, 1}});  // scaled first
+        if (kernel->kernel().name() == "length_sorted_rows") {
           check(true, {}, {{64, 64}});
           check(false, src_scale, {{0, 128, 0, 1}});
         }
@@ -382,7 +383,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
   }
 }
 
-// So many rows of so few edges that balanced_rows has wide bundles of them; longer ones and a hub among them. Without
+// So many rows of so few edges that binned_rows has wide bundles of them; longer ones and a hub among them. Without
 // the work list, which has neither bundles nor parts of rows, bits are the same.
 void WideBundleCases(Gpu& gpu, Report& report) {
   std::vector<int64_t> degrees(131'100);
@@ -401,14 +402,14 @@ void WideBundleCases(Gpu& gpu, Report& report) {
         if (storage != Storage::kFloat32) Widen(Narrowed(src, storage), storage, &src);
         Case c{graph, kReduces[turn / 2 % 4], weighted, src, {}, {}, 0.0f, {}, {}};
         c.storage = storage;
-        if (turn % 3 == 0) c.epilogue.addend = RandomMatrix(graph.rows, width, 94);
+        if (turn % 3 == 0) c.epilogue.residual = RandomMatrix(graph.rows, width, 94);
         const std::vector<double> want = Wanted(c);
         OnDevice on(gpu, c);
         for (const auto& kernel : gpu.registry.aggregate.kernels()) {
-          if (kernel->kernel().name() != "balanced_rows") continue;
+          if (kernel->kernel().name() != "binned_rows") continue;
           const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
           const std::optional<HostMatrix> plain = on.Run(report, *kernel, {}, /*prepared=*/false);
-          report.CheckSame("aggregate in wide bundles", c.Name("balanced_rows"), *got, *plain);
+          report.CheckSame("aggregate in wide bundles", c.Name("binned_rows"), *got, *plain);
         }
       }
     }
@@ -426,7 +427,8 @@ void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& z
       OnDevice on(gpu, c);
       for (const auto& kernel : gpu.registry.aggregate.kernels()) {
         const AggregateProblem problem = ProblemOf(c);
-        if (!kernel->kernel().Refuses(problem).empty() || kernel->kernel().LayoutName(problem, {}).empty()) continue;
+        if (!kernel->kernel().WhyUnsupported(problem).empty() || kernel->kernel().LayoutName(problem, {}).empty())
+          continue;
         for (const int64_t other : kWidths) {
           AggregateProblem made_for = problem;
           made_for.width = other;

@@ -71,8 +71,8 @@ HostMatrix Run(Gpu& gpu, Report& report, const Aggregation& kernel, const Case& 
     return RunOnce(gpu, report, kernel, args, c.inner, InFours(c.src.cols), c.graph.rows, c.src.cols);
   }
   const DeviceArray<char> weight = Packed(gpu, kernel.kernel(), c.weight);
-  const HostMatrix& addend = c.inner.addend;
-  const DeviceMatrix rows(*gpu.device, addend.values.empty() ? FilledMatrix(1, 1, 0.0f) : addend, {0, 0}, 0.0f);
+  const HostMatrix& residual = c.inner.residual;
+  const DeviceMatrix rows(*gpu.device, residual.values.empty() ? FilledMatrix(1, 1, 0.0f) : residual, {0, 0}, 0.0f);
   const DeviceEpilogue inner(gpu, c.inner, rows.view());
   args.weight = weight.data();
   args.row_epilogue = inner.epilogue;
@@ -116,7 +116,7 @@ std::vector<double> Wanted(const Case& c) {
 void CheckSubset(Gpu& gpu, Report& report, const Aggregation& kernel, Case c) {
   c.self_scale = 0.0f;
   c.inner.row_scale.clear(), c.outer.row_scale.clear();
-  c.inner.addend = c.outer.addend = {};
+  c.inner.residual = c.outer.residual = {};
   std::vector<int64_t> rows;
   for (int64_t row = c.graph.rows - 1; row >= 0; row -= 2) rows.push_back(row);
   const HostGraph part = RowsOf(c.graph, rows);
@@ -133,7 +133,8 @@ void CheckSubset(Gpu& gpu, Report& report, const Aggregation& kernel, Case c) {
 void Check(Gpu& gpu, Report& report, const Case& c) {
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     const AggregateProblem problem = ProblemOf(c);
-    if (!kernel->kernel().Refuses(problem).empty() || !kernel->kernel().RefusesProduct(problem).empty()) continue;
+    if (!kernel->kernel().WhyUnsupported(problem).empty() || !kernel->kernel().WhyProductUnsupported(problem).empty())
+      continue;
     const std::string name(kernel->kernel().name());
     const HostMatrix got = report.CheckTwice(
         "product " + name, c.Name(), [&] { return Run(gpu, report, *kernel, c); }, Wanted(c));
@@ -164,13 +165,13 @@ Case AnyCase(const HostGraph& graph, int64_t width, int64_t out_width, int turn)
          {}};
   if (turn % 5 != 0) c.inner.bias = RandomVector(width, 91);
   if (turn % 5 < 3) c.inner.row_scale = RandomVector(graph.rows, 92);
-  if (turn % 7 == 3) c.inner.addend = RandomMatrix(graph.rows, width, 93);
-  c.inner.addend_scale = 0.5f;
+  if (turn % 7 == 3) c.inner.residual = RandomMatrix(graph.rows, width, 93);
+  c.inner.residual_scale = 0.5f;
   c.inner.activation = kActivations[turn % 6];
   c.outer.scale = turn % 4 == 2 ? 0.75f : 1.0f;
   if (turn % 2 == 0) c.outer.row_scale = RandomVector(graph.rows, 94);
   if (turn % 3 != 0) c.outer.bias = RandomVector(out_width, 95);
-  if (turn % 5 == 1) c.outer.addend = RandomMatrix(graph.rows, out_width, 96);
+  if (turn % 5 == 1) c.outer.residual = RandomMatrix(graph.rows, out_width, 96);
   c.outer.activation = kActivations[turn / 2 % 6];
   return c;
 }

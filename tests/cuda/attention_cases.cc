@@ -91,7 +91,7 @@ void RunAll(Gpu& gpu, Report& report, Case c, bool all_shapes) {
   if (!report.IsMine()) return;
   const std::vector<double> want = WithEpilogue(Attend(c.graph, c.attention), c.columns(), c.epilogue);
   for (const auto& kernel : gpu.registry.attention.kernels()) {
-    if (!kernel->kernel().Refuses(c.problem()).empty()) continue;
+    if (!kernel->kernel().WhyUnsupported(c.problem()).empty()) continue;
     const std::string name(kernel->kernel().name());
     c.config = {};
     const auto run = [&] { return Run(gpu, report, *kernel, c); };
@@ -178,7 +178,7 @@ void SizeCases(Gpu& gpu, Report& report, const HostGraph& graph, int* turn) {
         Case c{graph, MakeAttention(graph, kind, size[0], size[1], concat, scale), layout, {}};
         if (*turn % 2 == 0) {
           c.epilogue.bias = RandomVector(c.columns(), 26);
-          c.epilogue.addend = RandomMatrix(graph.rows, c.columns(), 27);
+          c.epilogue.residual = RandomMatrix(graph.rows, c.columns(), 27);
           c.epilogue.activation = {ActivationKind::kElu, 1.0f};
         }
         RunAll(gpu, report, c, *turn % 5 == 0);

@@ -31,7 +31,7 @@ void RunFieldCases(Gpu& gpu, Report& report);
 inline const RegisteredKernel<DenseUpdateKernel>& ExactProduct(const Gpu& gpu) {
   const auto& kernels = gpu.registry.dense_update.kernels();
   return **std::find_if(kernels.begin(), kernels.end(), [](const auto& kernel) {
-    return kernel->kernel().Refuses({1, 1, 1}).empty();
+    return kernel->kernel().WhyUnsupported({1, 1, 1}).empty();
   });
 }
 
@@ -58,32 +58,32 @@ inline AggregateProblem AggregationOf(const HostGraph& graph, Reduce reduce, boo
   return problem;
 }
 
-// Bias, addend and activation on the device. The addend lies as dst does; `in_place`: it is dst.
+// Bias, residual and activation on the device. The residual lies as dst does; `in_place`: it is dst.
 struct DeviceEpilogue {
   DeviceArray<float> bias;
   DeviceArray<float> row_scale;
   Epilogue epilogue;
 
-  DeviceEpilogue(Gpu& gpu, const HostEpilogue& host, const MatrixView& addend)
+  DeviceEpilogue(Gpu& gpu, const HostEpilogue& host, const MatrixView& residual)
       : bias(*gpu.device, host.bias.empty() ? std::vector<float>(1, 0.0f) : host.bias),
         row_scale(*gpu.device, host.row_scale.empty() ? std::vector<float>(1, 0.0f) : host.row_scale) {
     epilogue.scale = host.scale;
     if (!host.row_scale.empty()) epilogue.row_scale = row_scale.data();
     if (!host.bias.empty()) epilogue.bias = bias.data();
-    if (!host.addend.values.empty()) epilogue.addend = addend;
-    epilogue.addend_scale = host.addend_scale;
+    if (!host.residual.values.empty()) epilogue.residual = residual;
+    epilogue.residual_scale = host.residual_scale;
     epilogue.activation = host.activation;
   }
 };
 
-// Runs a kernel once into a poisoned dst (or one that holds the addend, and is it) and returns what it holds. `problem`
-// is already in `args`.
+// Runs a kernel once into a poisoned dst (or one that holds the residual, and is it) and returns what it holds.
+// `problem` is already in `args`.
 template <class K>
 HostMatrix RunOnce(Gpu& gpu, Report& report, const RegisteredKernel<K>& kernel, typename K::Args args,
                    const HostEpilogue& host_epilogue, const MatrixLayout& layout, int64_t rows, int64_t cols) {
-  const bool in_place = !host_epilogue.addend.values.empty();
+  const bool in_place = !host_epilogue.residual.values.empty();
   const HostMatrix before =
-      in_place ? host_epilogue.addend : FilledMatrix(rows, cols, std::numeric_limits<float>::quiet_NaN());
+      in_place ? host_epilogue.residual : FilledMatrix(rows, cols, std::numeric_limits<float>::quiet_NaN());
   const DeviceMatrix dst(*gpu.device, before, layout, 12345.0f);
   args.dst = dst.view();
   const DeviceEpilogue epilogue(gpu, host_epilogue, dst.view());

@@ -160,13 +160,13 @@ class PlanRuns {
  private:
   const Permutation& permutation_;
   NoLimit account_;
-  FieldWorkspace workspace_;
+  ReceptiveFieldWorkspace workspace_;
   const StopCheck stop_ = [] { return OkStatus(); };
   RunParts parts_;
   std::shared_ptr<Plan> plan_;
 };
 
-void PlanCase(Gpu& gpu, Report& report, const testing::FieldModel& test, bool sparse, OrderKind order,
+void PlanCase(Gpu& gpu, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
               Storage precision) {
   if (!report.IsMine()) return;
   testing::ModelMaker maker(kCols, 5);
@@ -200,7 +200,7 @@ void PlanCase(Gpu& gpu, Report& report, const testing::FieldModel& test, bool sp
 void RunFieldCases(Gpu& gpu, Report& report) {
   SendCases(gpu, report);
   GatherCases(gpu, report);
-  for (const testing::FieldModel& test : testing::FieldModels()) {
+  for (const testing::ReceptiveFieldModel& test : testing::ReceptiveFieldModels()) {
     for (const bool sparse : {false, true}) {
       for (const OrderKind order : {OrderKind::kNone, OrderKind::kRcm}) {
         PlanCase(gpu, report, test, sparse, order, Storage::kFloat32);

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/cuda/edge_blocks.h"
-#include "engine/cuda/neighbor_group_layout.h"
+#include "engine/cuda/published/neighbor_group/detail/neighbor_group_layout.h"
+#include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 #include "tests/cuda/host_csr.h"
 
 namespace vicinal::cuda {

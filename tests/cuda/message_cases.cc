@@ -120,7 +120,7 @@ void RunAll(Gpu& gpu, Report& report, const Case& c) {
   const std::vector<double> want = Want(c);
   for (const auto& kernel : gpu.registry.message_reduce.kernels()) {
     const std::string name(kernel->kernel().name());
-    if (!kernel->kernel().Refuses(c.problem()).empty()) continue;
+    if (!kernel->kernel().WhyUnsupported(c.problem()).empty()) continue;
     report.CheckTwice(
         "message_reduce " + name, c.Name(name), [&] { return Run(gpu, report, *kernel, c); }, want);
   }
@@ -155,7 +155,7 @@ Case MakeCase(const HostGraph& graph, Message message, Reduce reduce, int64_t wi
          {}};
   if (turn % 2 == 0) {
     c.epilogue.bias = RandomVector(c.out_width(), 83);
-    c.epilogue.addend = RandomMatrix(graph.rows, c.out_width(), 84);
+    c.epilogue.residual = RandomMatrix(graph.rows, c.out_width(), 84);
     c.epilogue.activation = {ActivationKind::kRelu, 0.0f};
   }
   return c;

@@ -55,8 +55,8 @@ std::vector<double> WithEpilogue(std::vector<double> result, int64_t cols, const
     result[i] *=
         static_cast<double>(epilogue.scale) * (epilogue.row_scale.empty() ? 1.0f : epilogue.row_scale[i / cols]);
     if (!epilogue.bias.empty()) result[i] += epilogue.bias[i % cols];
-    if (!epilogue.addend.values.empty())
-      result[i] += static_cast<double>(epilogue.addend_scale) * epilogue.addend.values[i];
+    if (!epilogue.residual.values.empty())
+      result[i] += static_cast<double>(epilogue.residual_scale) * epilogue.residual.values[i];
     result[i] = Activated(epilogue.activation, result[i]);
   }
   return result;

@@ -20,8 +20,8 @@ struct HostEpilogue {
   float scale = 1.0f;
   std::vector<float> row_scale;
   std::vector<float> bias;
-  HostMatrix addend;
-  float addend_scale = 1.0f;
+  HostMatrix residual;
+  float residual_scale = 1.0f;
   Activation activation;
 };
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kSteps = 8;
 
-// What a chain has besides: a sparse product that begins it; in its means the row's own source, and an addend; in place
-// of its means attention; factors of sources.
+// What a chain has besides: a sparse product that begins it; in its means the row's own source, and an residual; in
+// place of its means attention; factors of sources.
 struct Extras {
   bool sparse_start = false;
   bool own_rows = false;
@@ -104,8 +104,8 @@ class Chain {
     aggregate_.epilogue.activation.kind = ActivationKind::kRelu;
     if (extras_.own_rows) {
       aggregate_.self_scale = 0.5f;
-      aggregate_.epilogue.addend = a_.view();
-      aggregate_.epilogue.addend_scale = -0.25f;
+      aggregate_.epilogue.residual = a_.view();
+      aggregate_.epilogue.residual_scale = -0.25f;
     }
     scratch_ = Scratch(*gpu_.device, kernel.ScratchBytes(aggregate_.problem, means_.config, 1));
   }
@@ -187,7 +187,7 @@ void CheckKernels(Gpu& gpu, Report& report, const HostGraph& graph, int64_t widt
   for (const auto& kernel : gpu.registry.aggregate.kernels()) {
     if (!kernel->kernel().deterministic({})) continue;
     for (const bool scaled : {false, true}) {
-      if (!kernel->kernel().Refuses(MeansOf(graph, width, scaled)).empty()) continue;
+      if (!kernel->kernel().WhyUnsupported(MeansOf(graph, width, scaled)).empty()) continue;
       Means means = {*kernel};
       const auto names = kernel->kernel().ParameterNames();
       const auto scale_first = std::find(names.begin(), names.end(), "scale_first");

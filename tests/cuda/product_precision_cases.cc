@@ -61,7 +61,7 @@ class Products {
         report_.CheckSame("dense_update layouts", what, got, as_packs);
         report_.Check("dense_update " + name_, what, got, Run(src, weight, layout, epilogue),
                       WithEpilogue(want, outputs, epilogue), kRelativeL2);
-        if (!epilogue.addend.values.empty()) continue;
+        if (!epilogue.residual.values.empty()) continue;
         // However many rows there are, a row's bits are the same.
         const int64_t few = std::min<int64_t>(3, rows);
         report_.CheckSame("dense_update few rows", what, Run(Last(src, few), weight, layout, epilogue), Last(got, few));
@@ -75,8 +75,8 @@ class Products {
     epilogue.scale = 0.5f;
     epilogue.row_scale = RandomVector(rows, 53);
     epilogue.bias = RandomVector(cols, 54);
-    epilogue.addend = RandomMatrix(rows, cols, 55);
-    epilogue.addend_scale = -0.75f;
+    epilogue.residual = RandomMatrix(rows, cols, 55);
+    epilogue.residual_scale = -0.75f;
     epilogue.activation = {ActivationKind::kLeakyRelu, 0.3f};
     return epilogue;
   }
@@ -114,7 +114,7 @@ void RunProductPrecisionCases(Gpu& gpu, Report& report) {
        {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
     for (const auto& kernel : gpu.registry.dense_update.kernels()) {
       // Those that do not round are tested elsewhere.
-      if (kernel->kernel().Refuses({1, 1, 1}).empty()) continue;
+      if (kernel->kernel().WhyUnsupported({1, 1, 1}).empty()) continue;
       Products products(gpu, report, *kernel, precision);
       for (const auto& [rows, inputs, outputs] : shapes) products.Check(rows, inputs, outputs);
     }

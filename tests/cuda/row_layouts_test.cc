@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What balanced_rows, abreast_rows and dense_tiles prepare from an adjacency, on the host: needs no GPU. Every edge is
-// worked on once, copies of an edge too; nothing is longer than it may be; the number of threads does not show.
+// What binned_rows, length_sorted_rows and dense_tiles prepare from an adjacency, on the host: needs no GPU. Every edge
+// is worked on once, copies of an edge too; nothing is longer than it may be; the number of threads does not show.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cuda/abreast_rows.h"
-#include "engine/cuda/dense_tiles.h"
-#include "engine/cuda/row_work.h"
+#include "engine/cuda/aggregate/dense_tiles/dense_tiles.h"
+#include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
+#include "engine/cuda/aggregate/rows/row_work.h"
 #include "tests/cuda/host_csr.h"
 
 namespace vicinal::cuda {
@@ -137,12 +137,13 @@ TEST(RowWorkTest, BundlesHaveOneLongRowOrShortOnesLongestFirst) {
   EXPECT_GT(full, 0);
 }
 
-TEST(AbreastWorkTest, EveryEdgeIsInOneItemOfItsRow) {
+TEST(LengthSortedWorkTest, EveryEdgeIsInOneItemOfItsRow) {
   ThreadPool pool(2);
   for (const int64_t hub : {10, 300, 5'000}) {
-    for (const AbreastConfig& config : {AbreastConfig{}, {.part = kLeastPart}, {.part = 128, .window = 1'000}}) {
+    for (const LengthSortedConfig& config :
+         {LengthSortedConfig{}, {.part = kMinPart}, {.part = 128, .window = 1'000}}) {
       const HostCsr graph = Communities(9'000, hub);
-      const RowWork work = MakeAbreastWork(graph.view(), config, pool);
+      const RowWork work = MakeLengthSortedWork(graph.view(), config, pool);
       std::vector<int> seen(graph.col.size(), 0);
       for (const RowItem& item : work.items) {
         const int32_t row = RowOf(work, item);
@@ -156,12 +157,12 @@ TEST(AbreastWorkTest, EveryEdgeIsInOneItemOfItsRow) {
       // A row without edges has an item, too: its result is to be written.
       EXPECT_EQ(work.num_short, graph.rows() - static_cast<int64_t>(work.splits.size()) + work.num_parts);
       EXPECT_LE(static_cast<int64_t>(work.items.size() * sizeof(RowItem) + work.splits.size() * sizeof(SplitRow)),
-                AbreastBytesBound(graph.rows(), graph.row_ptr.back()));
+                LengthSortedBytesBound(graph.rows(), graph.row_ptr.back()));
     }
   }
 }
 
-TEST(AbreastWorkTest, PartsOfARowAreOfLikeLengthAndFollowOneAnother) {
+TEST(LengthSortedWorkTest, PartsOfARowAreOfLikeLengthAndFollowOneAnother) {
   for (const int64_t count : {0, 1, 64, 65, 500, 100'001}) {
     const int64_t parts = PartsOf(count, 64);
     EXPECT_EQ(PartBegin(count, parts, 0), 0);
@@ -174,7 +175,7 @@ TEST(AbreastWorkTest, PartsOfARowAreOfLikeLengthAndFollowOneAnother) {
   }
 }
 
-TEST(AbreastWorkTest, FirstPartsComeBeforeSecondOnesAndLongItemsBeforeShortOnes) {
+TEST(LengthSortedWorkTest, FirstPartsComeBeforeSecondOnesAndLongItemsBeforeShortOnes) {
   HostCsr graph;
   graph.row_ptr = {0};
   graph.cols = 1'000;
@@ -183,7 +184,7 @@ TEST(AbreastWorkTest, FirstPartsComeBeforeSecondOnesAndLongItemsBeforeShortOnes)
     graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
   }
   ThreadPool pool(1);
-  const RowWork work = MakeAbreastWork(graph.view(), {.part = 64}, pool);
+  const RowWork work = MakeLengthSortedWork(graph.view(), {.part = 64}, pool);
   // Rows 1 and 3 have three parts each, numbered row by row.
   std::vector<int32_t> order;
   for (const RowItem& item : work.items) order.push_back(item.row);

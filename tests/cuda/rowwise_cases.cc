@@ -278,7 +278,7 @@ void RunRowwiseCases(Gpu& gpu, Report& report) {
         if (TakesEpilogue(c.kind)) {
           epilogue.bias = RandomVector(c.a.cols, 66);
           epilogue.activation = {ActivationKind::kElu, 1.0f};
-          if (!c.in_place) epilogue.addend = RandomMatrix(c.rows, c.a.cols, 67);
+          if (!c.in_place) epilogue.residual = RandomMatrix(c.rows, c.a.cols, 67);
         }
         report.CheckTwice(
             "rowwise " + std::string(kernel->kernel().name()),

@@ -11,8 +11,8 @@ namespace {
 HostEpilogue FullEpilogue(int64_t rows, int64_t cols) {
   HostEpilogue epilogue;
   epilogue.bias = RandomVector(cols, 31);
-  epilogue.addend = RandomMatrix(rows, cols, 32);
-  epilogue.addend_scale = -0.75f;
+  epilogue.residual = RandomMatrix(rows, cols, 32);
+  epilogue.residual_scale = -0.75f;
   epilogue.activation = {ActivationKind::kLeakyRelu, 0.3f};
   return epilogue;
 }
@@ -22,7 +22,7 @@ HostEpilogue FactoredEpilogue(int64_t rows, int64_t cols) {
   HostEpilogue epilogue;
   epilogue.scale = 0.5f;
   epilogue.row_scale = RandomVector(rows, 37);
-  epilogue.addend = RandomMatrix(rows, cols, 38);
+  epilogue.residual = RandomMatrix(rows, cols, 38);
   epilogue.activation.kind = ActivationKind::kRelu;
   return epilogue;
 }
@@ -54,7 +54,7 @@ void ForEachProduct(Gpu& gpu, const HostMatrix& src, const Visit& visit) {
   for (int64_t out_width : {7, 16, 32, 64, 130}) {
     const HostMatrix weight = RandomMatrix(out_width, src.cols, 36);
     for (const auto& kernel : gpu.registry.dense_update.kernels()) {
-      if (kernel->kernel().Refuses({src.rows, src.cols, out_width}).empty()) visit(*kernel, weight);
+      if (kernel->kernel().WhyUnsupported({src.rows, src.cols, out_width}).empty()) visit(*kernel, weight);
     }
   }
 }
@@ -104,7 +104,7 @@ void DenseCases(Gpu& gpu, Report& report) {
   for (const auto& kernel : gpu.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
-      if (!report.IsMine() || !kernel->kernel().Refuses({shape[0], shape[1], shape[2]}).empty()) continue;
+      if (!report.IsMine() || !kernel->kernel().WhyUnsupported({shape[0], shape[1], shape[2]}).empty()) continue;
       const HostMatrix src = RandomMatrix(shape[0], shape[1], 33), weight = RandomMatrix(shape[2], shape[1], 34);
       const std::vector<double> product = Product(src, weight);
       for (const MatrixLayout& layout : {InFours(shape[1]), MatrixLayout{1, 3}}) {
@@ -115,7 +115,7 @@ void DenseCases(Gpu& gpu, Report& report) {
           const auto run = [&] { return RunDense(gpu, report, *kernel, src, weight, layout, epilogue); };
           const HostMatrix got =
               report.CheckTwice("dense_update " + name, what, run, WithEpilogue(product, shape[2], epilogue));
-          if (!epilogue.addend.values.empty()) continue;
+          if (!epilogue.residual.values.empty()) continue;
           // The last rows alone give the same bits, whatever tile is chosen for so few.
           const int64_t few = std::min<int64_t>(3, src.rows);
           const auto tail = [few](const HostMatrix& m) {
@@ -159,7 +159,7 @@ void SparseCases(Gpu& gpu, Report& report) {
           const HostEpilogue epilogue = weighted ? FullEpilogue(shape.first, width) : HostEpilogue();
           SparseUpdateArgs args;
           args.problem = {shape.first, shape.second, width, features.edges()};
-          if (!kernel->kernel().Refuses(args.problem).empty()) continue;
+          if (!kernel->kernel().WhyUnsupported(args.problem).empty()) continue;
           args.src = device_features.view(weighted);
           args.weight = packed.data();
           const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, shape.first, width); };

@@ -128,15 +128,15 @@ TEST(ConvertTest, RunsOverFieldsAreToldApart) {
   explanation.steps.resize(2);
   explanation.steps[0].run_count = 4;
   explanation.steps[0].total_seconds = 2.0;
-  explanation.steps[0].field_run_count = 8;
-  explanation.steps[0].field_total_seconds = 1.0;
+  explanation.steps[0].receptive_field_run_count = 8;
+  explanation.steps[0].receptive_field_total_seconds = 1.0;
   const v1::ExplainResponse out = ToProto(explanation);
   EXPECT_EQ(out.steps(0).run_count(), 4);
   EXPECT_EQ(out.steps(0).mean_seconds(), 0.5);
-  EXPECT_EQ(out.steps(0).field_run_count(), 8);
-  EXPECT_EQ(out.steps(0).field_mean_seconds(), 0.125);
-  EXPECT_EQ(out.steps(1).field_run_count(), 0);
-  EXPECT_EQ(out.steps(1).field_mean_seconds(), 0.0);
+  EXPECT_EQ(out.steps(0).receptive_field_run_count(), 8);
+  EXPECT_EQ(out.steps(0).receptive_field_mean_seconds(), 0.125);
+  EXPECT_EQ(out.steps(1).receptive_field_run_count(), 0);
+  EXPECT_EQ(out.steps(1).receptive_field_mean_seconds(), 0.0);
 }
 
 TEST(ConvertTest, AStepsTuningGoesWithItsStep) {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/api/engine.h"
 #include "engine/base/error.h"
-#include "engine/engine.h"
 
 namespace vicinal::testing {
 

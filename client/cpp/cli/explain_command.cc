@@ -38,7 +38,9 @@ std::string Runs(int64_t full, int64_t fields) {
 
 std::string MeanTime(const v1::PlanStep& step) {
   const std::string full = step.run_count() == 0 ? "-" : FormatSeconds(step.mean_seconds());
-  return step.field_run_count() == 0 ? full : absl::StrCat(full, " + ", FormatSeconds(step.field_mean_seconds()));
+  return step.receptive_field_run_count() == 0
+             ? full
+             : absl::StrCat(full, " + ", FormatSeconds(step.receptive_field_mean_seconds()));
 }
 
 void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
@@ -49,17 +51,17 @@ void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
     table.Add({absl::StrCat(i), step.operation(), step.layers(), step.kernel().empty() ? "-" : step.kernel(),
                step.locality(), FormatBytes(step.predicted_bytes()),
                FormatNumber(static_cast<double>(step.predicted_operations())),
-               Runs(step.run_count(), step.field_run_count()), MeanTime(step), step.description()});
+               Runs(step.run_count(), step.receptive_field_run_count()), MeanTime(step), step.description()});
   }
   table.Print(out);
   PrintLeftOut(plan.steps_left_out(), "steps", out);
   const bool fields = std::any_of(plan.steps().begin(), plan.steps().end(),
-                                  [](const v1::PlanStep& step) { return step.field_run_count() > 0; });
+                                  [](const v1::PlanStep& step) { return step.receptive_field_run_count() > 0; });
   if (fields) {
     out << "runs, mean time: over the full graph + over receptive fields (of requests for few nodes); -: none yet\n";
   }
   const auto differ = [](const v1::PlanStep& a, const v1::PlanStep& b) {
-    return a.run_count() != b.run_count() || a.field_run_count() != b.field_run_count();
+    return a.run_count() != b.run_count() || a.receptive_field_run_count() != b.receptive_field_run_count();
   };
   if (std::adjacent_find(plan.steps().begin(), plan.steps().end(), differ) != plan.steps().end()) {
     out << "a step counts runs since it has its kernel: to some of these tuning gave another one\n";

@@ -82,9 +82,9 @@ std::string FormatCount(int64_t count, const char* noun) {
 std::string FormatShare(double share) { return Print("%.1f %%", share * 100); }
 
 std::string Shorten(const std::string& text) {
-  constexpr size_t kMost = 60;
-  if (text.size() <= kMost) return text;
-  size_t end = kMost - 3;
+  constexpr size_t kMax = 60;
+  if (text.size() <= kMax) return text;
+  size_t end = kMax - 3;
   while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
   return text.substr(0, end) + "...";
 }

@@ -28,10 +28,10 @@ std::string ZipError(int code) {
 
 // The first few of the names, for a message.
 std::string Listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   std::string list;
-  for (size_t i = 0; i < names.size() && i < kMost; ++i) absl::StrAppend(&list, i == 0 ? "" : ", ", Shown(names[i]));
-  return names.size() > kMost ? absl::StrCat(list, " and ", names.size() - kMost, " more") : list;
+  for (size_t i = 0; i < names.size() && i < kMax; ++i) absl::StrAppend(&list, i == 0 ? "" : ", ", Shown(names[i]));
+  return names.size() > kMax ? absl::StrCat(list, " and ", names.size() - kMax, " more") : list;
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ bool IsCanonicalInt(std::string_view field, int64_t* value) {
 }
 
 bool IsUtf8(std::string_view text) {
-  constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};  // by number of continuation bytes
+  constexpr uint32_t kMin[] = {0, 0x80, 0x800, 0x10000};  // by number of continuation bytes
   for (size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at++]);
     if (lead < 0x80) continue;
@@ -160,7 +160,7 @@ bool IsUtf8(std::string_view text) {
       if ((next & 0xC0) != 0x80) return false;
       code = code << 6 | (next & 0x3F);
     }
-    if (code < kLeast[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
+    if (code < kMin[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
   }
   return true;
 }

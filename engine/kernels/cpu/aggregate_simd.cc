@@ -2,7 +2,7 @@
 // Aggregation, vectorised over columns, rows in parallel ("simd_rows").
 //
 // Idea: a target's row of the result stays in registers over all its edges; where the rows that are gathered lie far
-// off, neighbours ahead are prefetched, since no hardware prefetcher follows a gather; scales, bias, addend and
+// off, neighbours ahead are prefetched, since no hardware prefetcher follows a gather; scales, bias, residual and
 // activation are applied before the one store, which goes past the caches where the result would not stay in them.
 // Weights of rank one need no value per edge: one side is read with the source, the other scales the row. Rows of
 // bfloat16 and float16 are widened as they are loaded and added in float32 (aggregate_narrow_simd.cc).
@@ -62,7 +62,7 @@ class SimdAggregate final : public AggregateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AggregateProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   std::vector<std::string_view> ParameterNames() const override {
     return {"prefetch_edges", "tile_columns", "panel_rows", "stream_stores", "few_edges"};
   }

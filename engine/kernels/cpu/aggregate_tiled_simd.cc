@@ -127,7 +127,7 @@ GatherJob ColumnsOf(GatherJob job, int64_t first, int64_t count) {
   job.src = job.src.columns(first, count);
   job.dst = job.dst.columns(first, count);
   if (job.epilogue.bias != nullptr) job.epilogue.bias += first;
-  if (!job.epilogue.addend.empty()) job.epilogue.addend = job.epilogue.addend.columns(first, count);
+  if (!job.epilogue.residual.empty()) job.epilogue.residual = job.epilogue.residual.columns(first, count);
   return job;
 }
 
@@ -192,7 +192,7 @@ class TiledAggregate final : public AggregateKernel {
  public:
   std::string_view name() const override { return "tiled_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AggregateProblem& problem) const override {
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     return problem.storage == Storage::kFloat32 ? Refusal() : "only rows of float32";
   }
   std::vector<std::string_view> ParameterNames() const override { return {"source_rows", "tile_columns"}; }

@@ -10,13 +10,13 @@
 namespace vicinal::internal {
 // Edges whose scores are held at once: 8 KiB for 16 heads, a quarter of the first-level cache.
 inline constexpr int64_t kChunk = 128;
-inline constexpr int64_t kMostLanes = 16;
+inline constexpr int64_t kMaxLanes = 16;
 
 // A thread's scratch, in floats: raw scores of a chunk, then scores, each with a vector of slack; then the row's
 // weighted sums and slack.
-inline constexpr int64_t kScoreFloats = (kChunk + 1) * kMostLanes;
+inline constexpr int64_t kScoreFloats = (kChunk + 1) * kMaxLanes;
 inline int64_t AttentionScratchFloats(const AttentionProblem& problem) {
-  return 2 * kScoreFloats + (problem.heads * problem.head_width + 2 * kMostLanes - 1) / kMostLanes * kMostLanes;
+  return 2 * kScoreFloats + (problem.heads * problem.head_width + 2 * kMaxLanes - 1) / kMaxLanes * kMaxLanes;
 }
 }  // namespace vicinal::internal
 

@@ -64,7 +64,7 @@ class SimdAttention final : public AttentionKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AttentionProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const AttentionProblem&) const override { return {}; }
   size_t ScratchBytes(const AttentionProblem& problem, const KernelConfig&, int num_threads) const override {
     return static_cast<size_t>(num_threads) * static_cast<size_t>(AttentionScratchFloats(problem)) * sizeof(float);
   }

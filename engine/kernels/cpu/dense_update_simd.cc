@@ -2,7 +2,7 @@
 // Dense product with weights, src * W^T, over packed panels ("simd_rows").
 //
 // Idea: W is packed into panels of 16 outputs, input after input, so that the inner loop streams it; a tile of a few
-// rows by 1 to 4 panels stays in registers; one element of src is broadcast to a whole tile row. Bias, addend and
+// rows by 1 to 4 panels stays in registers; one element of src is broadcast to a whole tile row. Bias, residual and
 // activation go with the one store.
 //
 // When it wins: always over the reference. A W beyond the caches is streamed once per block of kRowBlock rows.
@@ -164,7 +164,7 @@ class SimdDenseUpdate final : public DenseUpdateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const DenseUpdateProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const DenseUpdateProblem&) const override { return {}; }
 
   // Panels of kPanel outputs, zeros where H ends: [ceil(H / kPanel)][F][kPanel].
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {

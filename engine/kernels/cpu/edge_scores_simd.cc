@@ -44,7 +44,7 @@
 namespace vicinal::internal {
 
 // Beyond this the blocks of any graph that fits memory are smaller than a near cache.
-inline constexpr int32_t kMostHilbertOrder = 10;
+inline constexpr int32_t kMaxHilbertOrder = 10;
 
 // Edges of a row in a block below which finding them costs more than their nearness can save.
 inline constexpr int64_t kEdgesPerVisit = 8;
@@ -106,7 +106,7 @@ HWY_NOINLINE void ScoreBlocks(const EdgeScoresArgs& args, int order, int64_t beg
 
 template <class Scorer>
 void ScoreEdges(const EdgeScoresArgs& args, ThreadPool* pool) {
-  const int order = std::min(args.config.values[0], kMostHilbertOrder);
+  const int order = std::min(args.config.values[0], kMaxHilbertOrder);
   const double vectors = static_cast<double>(DivideUp(args.problem.width, kLanes));
   const RowWork work = {args.adjacency.row_ptr, args.problem.rows,
                         2 + vectors + 2 * static_cast<double>(args.problem.heads), 5};
@@ -146,7 +146,7 @@ class TemplateSddmm final : public EdgeScoresKernel {
  public:
   std::string_view name() const override { return "template_sddmm"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const EdgeScoresProblem& problem) const override {
+  Refusal WhyUnsupported(const EdgeScoresProblem& problem) const override {
     if (problem.dot && (problem.heads < 1 || problem.width % problem.heads != 0))
       return "the width must be a multiple of the number of heads";
     return {};
@@ -157,7 +157,7 @@ class TemplateSddmm final : public EdgeScoresKernel {
   std::vector<KernelConfig> Candidates(const EdgeScoresProblem& problem) const override {
     const int64_t bytes = problem.cols * problem.width * static_cast<int64_t>(sizeof(float));
     int32_t order = 0;
-    while (order < kMostHilbertOrder && bytes >> order > kNearCacheBytes &&
+    while (order < kMaxHilbertOrder && bytes >> order > kNearCacheBytes &&
            problem.rows << (order + 1) <= problem.edges / kEdgesPerVisit) {
       ++order;
     }

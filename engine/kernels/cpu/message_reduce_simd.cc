@@ -78,7 +78,7 @@ class TemplateSpmm final : public MessageReduceKernel {
  public:
   std::string_view name() const override { return "template_spmm"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const MessageReduceProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const MessageReduceProblem&) const override { return {}; }
 
   std::vector<std::string_view> ParameterNames() const override { return {"feature_tile", "edge_block"}; }
   std::vector<KernelConfig> Candidates(const MessageReduceProblem& problem) const override {

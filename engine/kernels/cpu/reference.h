@@ -44,11 +44,12 @@ inline double ReferenceJoin(Reduce reduce, double a, double b) {
   return reduce == Reduce::kMax || reduce == Reduce::kMin ? ReferenceExtreme(reduce, a, b) : a + b;
 }
 
-// activation(scale * row_scale * result + bias + addend_scale * addend) for the element (row, col) of dst.
+// activation(scale * row_scale * result + bias + residual_scale * residual) for the element (row, col) of dst.
 inline float ReferenceEpilogue(const Epilogue& epilogue, double result, int64_t row, int64_t col) {
   result *= static_cast<double>(epilogue.scale) * (epilogue.row_scale != nullptr ? epilogue.row_scale[row] : 1.0f);
   if (epilogue.bias != nullptr) result += epilogue.bias[col];
-  if (!epilogue.addend.empty()) result += static_cast<double>(epilogue.addend_scale) * epilogue.addend.row(row)[col];
+  if (!epilogue.residual.empty())
+    result += static_cast<double>(epilogue.residual_scale) * epilogue.residual.row(row)[col];
   return static_cast<float>(ReferenceActivate(epilogue.activation, result));
 }
 
@@ -75,7 +76,7 @@ class ReferenceKernel : public Base {
  public:
   std::string_view name() const override { return "reference"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const typename Base::Problem&) const override { return {}; }
+  Refusal WhyUnsupported(const typename Base::Problem&) const override { return {}; }
 };
 
 // The packed form of the references is W itself without gaps between its rows.

@@ -14,7 +14,7 @@ namespace {
 
 class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
  public:
-  Refusal RefusesProduct(const AggregateProblem&) const override { return {}; }
+  Refusal WhyProductUnsupported(const AggregateProblem&) const override { return {}; }
   // A row to be multiplied.
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
     return problem.out_width > 0 ? static_cast<size_t>(problem.width) * sizeof(float) : 0;

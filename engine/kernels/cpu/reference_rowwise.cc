@@ -142,7 +142,7 @@ void Narrow(const RowwiseArgs& args) {
 
 class ReferenceRowwise final : public ReferenceKernel<RowwiseKernel> {
  public:
-  Refusal Refuses(const RowwiseProblem& problem) const override {
+  Refusal WhyUnsupported(const RowwiseProblem& problem) const override {
     if (problem.kind == RowwiseKind::kNarrow && problem.storage == Storage::kFloat32)
       return "narrows to bfloat16 or float16 only";
     return {};

@@ -125,7 +125,7 @@ void MultiplyTouched(const SparseAggregateUpdateArgs& args, const SparseAccumula
   job.src = TransposedView(args.weight, args.dst.cols, args.problem.in_width);
   job.dst = {args.dst.row(i), 1, args.dst.cols, args.dst.stride};
   job.epilogue = args.epilogue;
-  if (!job.epilogue.addend.empty()) job.epilogue.addend.data = args.epilogue.addend.row(i);
+  if (!job.epilogue.residual.empty()) job.epilogue.residual.data = args.epilogue.residual.row(i);
   job.num_edges = row.touched;
   GatherRows<GatherKind<Reduce::kSum, Weights::kEdge, true>>(job, 0, 1);
 }
@@ -160,7 +160,7 @@ class SimdSparseAggregateUpdate final : public SparseAggregateUpdateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const SparseAggregateUpdateProblem& problem) const override {
+  Refusal WhyUnsupported(const SparseAggregateUpdateProblem& problem) const override {
     return problem.reduce == Reduce::kMin ? "no minima of sparse rows" : Refusal();
   }
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {

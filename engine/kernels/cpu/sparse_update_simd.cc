@@ -59,7 +59,7 @@ class SimdSparseUpdate final : public SparseUpdateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const SparseUpdateProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const SparseUpdateProblem&) const override { return {}; }
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
     return TransposedBytes(out_width, in_width);
   }

@@ -152,8 +152,8 @@ VICINAL_INLINE VF Finish(VF v, const Epilogue& epilogue, int64_t row, int64_t co
     v = hn::Mul(hn::Set(Floats(), epilogue.scale), v);
   }
   if (epilogue.bias != nullptr) v = hn::Add(v, LoadSome(epilogue.bias + col, count));
-  if (!epilogue.addend.empty()) {
-    v = hn::MulAdd(hn::Set(Floats(), epilogue.addend_scale), LoadSome(epilogue.addend.row(row) + col, count), v);
+  if (!epilogue.residual.empty()) {
+    v = hn::MulAdd(hn::Set(Floats(), epilogue.residual_scale), LoadSome(epilogue.residual.row(row) + col, count), v);
   }
   return Activate(v, epilogue.activation);
 }
@@ -175,12 +175,12 @@ VICINAL_INLINE void FinishRow(VF* v, const Epilogue& epilogue, int64_t row, int6
       v[i] = hn::Add(v[i], LoadSome(epilogue.bias + col + i * kLanes, i + 1 < N ? kLanes : last_count));
     }
   }
-  if (!epilogue.addend.empty()) {
-    const VF scale = hn::Set(d, epilogue.addend_scale);
-    const float* addend = epilogue.addend.row(row) + col;
+  if (!epilogue.residual.empty()) {
+    const VF scale = hn::Set(d, epilogue.residual_scale);
+    const float* residual = epilogue.residual.row(row) + col;
     VICINAL_UNROLL
     for (int i = 0; i < N; ++i) {
-      v[i] = hn::MulAdd(scale, LoadSome(addend + i * kLanes, i + 1 < N ? kLanes : last_count), v[i]);
+      v[i] = hn::MulAdd(scale, LoadSome(residual + i * kLanes, i + 1 < N ? kLanes : last_count), v[i]);
     }
   }
   // Unrolled everywhere: v must not be indexed by a variable, or it would live in memory.

@@ -445,8 +445,8 @@ class FakeCapabilities final : public v1::ServerService::Service {
     v1::PlanStep* const step = plan->add_steps();
     step->set_operation("aggregate");
     step->set_kernel("simd_rows");
-    step->set_field_run_count(100);
-    step->set_field_mean_seconds(2e-6);
+    step->set_receptive_field_run_count(100);
+    step->set_receptive_field_mean_seconds(2e-6);
     v1::Refusal* const refusal = step->add_refusals();
     refusal->set_kernel("narrow");
     refusal->set_reason("only width 4");

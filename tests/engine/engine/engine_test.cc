@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine's door on a small graph: right answers against the oracle, and for each wrong call its code and reason,
 // after which it serves on.
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "engine/base/error.h"
-#include "engine/plan/interpreter.h"
 #include "tests/engine/engine/small_world.h"
+#include "tests/engine/plan_interpreter/interpreter.h"
 
 namespace vicinal::testing {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 
 namespace vicinal::testing {
 

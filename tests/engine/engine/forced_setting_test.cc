@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forcing a kernel that looks at the graph first: it is asked then, not by the requests that follow.
-#include "engine/forced_setting.h"
+#include "engine/tuning/forced_setting.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class DenseOnlyKernel final : public AggregateKernel {
  public:
   std::string_view name() const override { return "dense_only"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AggregateProblem& problem) const override {
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     return problem.width == 7 ? "no primes" : Refusal();
   }
   std::vector<std::string_view> ParameterNames() const override { return {"edges"}; }

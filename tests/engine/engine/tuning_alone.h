@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/tuning_service.h"
+#include "engine/tuning/tuning_service.h"
 #include "tests/engine/engine/tuning_testing.h"
 
 namespace vicinal::testing {
@@ -20,7 +20,7 @@ class AnyAggregate : public AggregateKernel {
   explicit AnyAggregate(std::string_view name) : name_(name) {}
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AggregateProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   // Does nothing, where times are told.
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }
 

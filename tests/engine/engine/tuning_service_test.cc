@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service by itself: what it must not do while it holds its lock.
-#include "engine/tuning_service.h"
+#include "engine/tuning/tuning_service.h"
 
 #include <gtest/gtest.h>
 

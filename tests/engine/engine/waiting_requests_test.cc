@@ -3,8 +3,8 @@
 #include <atomic>
 #include <future>
 
+#include "engine/api/engine.h"
 #include "engine/base/error.h"
-#include "engine/engine.h"
 #include "tests/engine/engine/small_world.h"
 
 namespace vicinal::testing {

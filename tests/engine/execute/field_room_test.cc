@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long the room of receptive fields stays, and when it goes.
-#include "engine/execute/field_room.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
+#include "engine/execute/receptive_field_memory.h"
 #include "engine/reorder/order.h"
 
 namespace vicinal::testing {
@@ -24,29 +23,30 @@ class AnyThreadsAccount final : public MemoryAccount {
   std::atomic<int64_t> held{0};
 };
 
-class FieldRoomTest : public ::testing::Test {
+class ReceptiveFieldMemoryTest : public ::testing::Test {
  protected:
   // Searches a field in a graph without edges, which takes room for all its nodes.
   void Search(int64_t nodes) {
-    const FieldRoom::Use use(&room_);
+    const ReceptiveFieldMemory::Use use(&room_);
     SearchIn(use.workspace(), nodes);
   }
-  static void SearchIn(FieldWorkspace* workspace, int64_t nodes) {
-    FieldShape shape;
+  static void SearchIn(ReceptiveFieldWorkspace* workspace, int64_t nodes) {
+    ReceptiveFieldShape shape;
     shape.num_nodes = nodes;
     shape.levels.resize(1);
     ASSERT_TRUE(
-        workspace->finder.Find(shape, {nodes - 1}, Permutation::Identity(nodes), FieldFinder::kNoLimit, 1).ok());
+        workspace->finder.Find(shape, {nodes - 1}, Permutation::Identity(nodes), ReceptiveFieldFinder::kNoLimit, 1)
+            .ok());
     EXPECT_EQ(workspace->finder.RowOf(static_cast<NodeId>(nodes - 1)), 0);
   }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
   AnyThreadsAccount account_;
   std::atomic<int64_t> largest_{0};
-  FieldRoom room_{device_.get(), &account_, [this] { return largest_.load(); }};
+  ReceptiveFieldMemory room_{device_.get(), &account_, [this] { return largest_.load(); }};
 };
 
-TEST_F(FieldRoomTest, StaysWhileAGraphThatNeedsItServes) {
+TEST_F(ReceptiveFieldMemoryTest, StaysWhileAGraphThatNeedsItServes) {
   largest_ = 1000;
   Search(1000);
   const int64_t held = account_.held;
@@ -58,7 +58,7 @@ TEST_F(FieldRoomTest, StaysWhileAGraphThatNeedsItServes) {
   EXPECT_EQ(account_.held, held);
 }
 
-TEST_F(FieldRoomTest, GoesWithTheGraphItWasMadeFor) {
+TEST_F(ReceptiveFieldMemoryTest, GoesWithTheGraphItWasMadeFor) {
   largest_ = 1000;
   Search(1000);
   largest_ = 999;
@@ -72,7 +72,7 @@ TEST_F(FieldRoomTest, GoesWithTheGraphItWasMadeFor) {
   room_.Fit();
 }
 
-TEST_F(FieldRoomTest, GoesWhenARequestOfAGraphThatIsGoneHasUsedIt) {
+TEST_F(ReceptiveFieldMemoryTest, GoesWhenARequestOfAGraphThatIsGoneHasUsedIt) {
   largest_ = 100;
   Search(100);
   EXPECT_GT(account_.held, 0);
@@ -80,10 +80,10 @@ TEST_F(FieldRoomTest, GoesWhenARequestOfAGraphThatIsGoneHasUsedIt) {
   EXPECT_EQ(account_.held, 0);
 }
 
-TEST_F(FieldRoomTest, IsNotTakenFromARequestButGoesAfterIt) {
+TEST_F(ReceptiveFieldMemoryTest, IsNotTakenFromARequestButGoesAfterIt) {
   largest_ = 1000;
   {
-    const FieldRoom::Use use(&room_);
+    const ReceptiveFieldMemory::Use use(&room_);
     SearchIn(use.workspace(), 1000);
     const int64_t held = account_.held;
     largest_ = 10;
@@ -95,7 +95,7 @@ TEST_F(FieldRoomTest, IsNotTakenFromARequestButGoesAfterIt) {
   EXPECT_EQ(account_.held, 0);
 }
 
-TEST_F(FieldRoomTest, GivesWayAndIsMadeAgain) {
+TEST_F(ReceptiveFieldMemoryTest, GivesWayAndIsMadeAgain) {
   largest_ = 1000;
   Search(1000);
   room_.GiveWay();
@@ -106,7 +106,7 @@ TEST_F(FieldRoomTest, GivesWayAndIsMadeAgain) {
 }
 
 // The sanitizers look on.
-TEST_F(FieldRoomTest, ManyMayWantItsMemory) {
+TEST_F(ReceptiveFieldMemoryTest, ManyMayWantItsMemory) {
   std::atomic<bool> done{false};
   std::vector<std::thread> others;
   others.emplace_back([&] {

@@ -20,11 +20,11 @@ class SizedPlan final : public Plan {
                                 const Clock&) override {
     return ConstMatrixView();
   }
-  StatusOr<ConstMatrixView> RunField(DeviceContext&, const FeatureMatrix&, FieldWorkspace*, const StopCheck&,
-                                     StatsSink&, const Clock&) override {
+  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext&, const FeatureMatrix&, ReceptiveFieldWorkspace*,
+                                              const StopCheck&, StatsSink&, const Clock&) override {
     return ConstMatrixView();
   }
-  const FieldShape& field() const override { return field_; }
+  const ReceptiveFieldShape& field() const override { return field_; }
   std::vector<PlanStepInfo> Steps() const override {
     PlanStepInfo step;
     step.run_count = runs;
@@ -38,7 +38,7 @@ class SizedPlan final : public Plan {
 
  private:
   const int64_t bytes_;
-  const FieldShape field_;
+  const ReceptiveFieldShape field_;
   const std::vector<std::string> decisions_;
 };
 

@@ -58,7 +58,7 @@ class RunForNodesTest : public ::testing::Test {
   std::vector<int64_t> everyone_;
   const std::vector<int64_t> few_ = {1999, 3, 3, 700};
   TestAccount account_;
-  FieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
+  ReceptiveFieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
   PhaseRecorder recorder_;
   const StopCheck no_stop_ = [] { return OkStatus(); };
   WantedRows wanted_;

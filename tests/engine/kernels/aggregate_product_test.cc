@@ -91,7 +91,7 @@ TEST(AggregateProduct, EqualsTheOracleAndTheTwoStepsThatItStandsFor) {
         const ProductCase c = {graph, reduce, weighted, 13, 7};
         ProductOperands operands(c);
         for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
-          if (!kernel->kernel().RefusesProduct(operands.args.problem).empty()) continue;
+          if (!kernel->kernel().WhyProductUnsupported(operands.args.problem).empty()) continue;
           TestMatrix dst(graph.targets, c.out_width, 7);
           const std::vector<float> packed = Packed(kernel->kernel(), operands.weight);
           operands.args.weight = packed.data();
@@ -116,7 +116,7 @@ TEST(AggregateProduct, WhoDoesNotMultiplySaysSo) {
   problem.width = problem.out_width = 4;
   for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
     if (kernel->kernel().name() == "reference") continue;
-    EXPECT_EQ(kernel->kernel().RefusesProduct(problem), "it does not multiply what it sums up");
+    EXPECT_EQ(kernel->kernel().WhyProductUnsupported(problem), "it does not multiply what it sums up");
     EXPECT_EQ(kernel->kernel().PackedBytes(4, 4), 0u);
   }
 }

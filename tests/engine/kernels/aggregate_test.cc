@@ -30,13 +30,13 @@ struct EpilogueCase {
   float scale;
   bool row_scale;
   bool bias;
-  enum { kNone, kOther, kItself } addend;
+  enum { kNone, kOther, kItself } residual;
   Activation activation;
 };
 const EpilogueCase kEpilogues[] = {
     {"plain", 1, false, false, EpilogueCase::kNone, {}},
     {"bias_relu", 1, false, true, EpilogueCase::kNone, {ActivationKind::kRelu, 0}},
-    {"bias_addend_elu", 1, false, true, EpilogueCase::kOther, {ActivationKind::kElu, 0.7f}},
+    {"bias_residual_elu", 1, false, true, EpilogueCase::kOther, {ActivationKind::kElu, 0.7f}},
     {"onto_itself_leaky", 1, false, false, EpilogueCase::kItself, {ActivationKind::kLeakyRelu, 0.1f}},
     {"scaled", -0.75f, false, true, EpilogueCase::kNone, {}},
     {"row_scaled_tanh", 0.5f, true, true, EpilogueCase::kOther, {ActivationKind::kTanh, 0}}};
@@ -117,7 +117,7 @@ class Operands {
       : case_(c),
         csr_(ToCsr(c.graph)),
         src_(c.storage, c.graph.sources, c.width, 1),
-        addend_(c.graph.targets, c.width, 2),
+        residual_(c.graph.targets, c.width, 2),
         before_(c.graph.targets, c.width, 3),
         bias_(RandomVector(c.width, 4)),
         row_scale_(RandomVector(c.graph.targets, 5)),
@@ -143,9 +143,9 @@ class Operands {
     args.epilogue.scale = e.scale;
     if (e.row_scale) args.epilogue.row_scale = row_scale_.data();
     if (e.bias) args.epilogue.bias = bias_.data();
-    if (e.addend == EpilogueCase::kOther) args.epilogue.addend = addend_.view();
-    if (e.addend == EpilogueCase::kItself) args.epilogue.addend = dst->view();
-    args.epilogue.addend_scale = 0.5f;
+    if (e.residual == EpilogueCase::kOther) args.epilogue.residual = residual_.view();
+    if (e.residual == EpilogueCase::kItself) args.epilogue.residual = dst->view();
+    args.epilogue.residual_scale = 0.5f;
     args.epilogue.activation = e.activation;
     return args;
   }
@@ -165,9 +165,9 @@ class Operands {
         expected.m(i, c) *= std::abs(scale);
       }
     }
-    const TestMatrix* added = e.addend == EpilogueCase::kOther    ? &addend_
-                              : e.addend == EpilogueCase::kItself ? &before_
-                                                                  : nullptr;
+    const TestMatrix* added = e.residual == EpilogueCase::kOther    ? &residual_
+                              : e.residual == EpilogueCase::kItself ? &before_
+                                                                    : nullptr;
     OracleEpilogue(e.bias ? &bias_ : nullptr, added, 0.5f, e.activation, &expected);
     return expected;
   }
@@ -180,7 +180,7 @@ class Operands {
   const Case& case_;
   TestCsr csr_;
   StoredRows src_;
-  TestMatrix addend_, before_;
+  TestMatrix residual_, before_;
   std::vector<float> bias_, row_scale_, src_scale_;
 };
 
@@ -191,7 +191,7 @@ void CheckAllKernels(const Case& c) {
   for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
     TestMatrix dst = operands.Destination();
     const AggregateArgs args = operands.Bind(&dst);
-    if (!kernel->kernel().Refuses(args.problem).empty()) continue;
+    if (!kernel->kernel().WhyUnsupported(args.problem).empty()) continue;
     ASSERT_TRUE(Launch(*kernel, args).ok());
     EXPECT_EQ(Differs(expected, dst, operands.edges()), "") << kernel->kernel().name();
     EXPECT_TRUE(dst.GapsUntouched()) << kernel->kernel().name();
@@ -291,7 +291,7 @@ template <class Check>
 void RunConfigs(const RegisteredKernel<AggregateKernel>& kernel, const Operands& operands, const Check& check) {
   TestMatrix dst = operands.Destination();
   AggregateArgs args = operands.Bind(&dst);
-  if (!kernel.kernel().Refuses(args.problem).empty()) return;
+  if (!kernel.kernel().WhyUnsupported(args.problem).empty()) return;
   int threads = 0;
   for (const KernelConfig& config : Configs(kernel.kernel(), args.problem)) {
     SCOPED_TRACE(::testing::Message() << kernel.kernel().name() << ::testing::PrintToString(config.values));
@@ -426,7 +426,7 @@ void TakeRows(int64_t first, int64_t count, AggregateArgs* args) {
   args->adjacency.rows = args->problem.rows = args->dst.rows = count;
   args->dst.data += first * args->dst.stride;
   if (args->epilogue.row_scale != nullptr) args->epilogue.row_scale += first;
-  if (!args->epilogue.addend.empty()) args->epilogue.addend.data += first * args->epilogue.addend.stride;
+  if (!args->epilogue.residual.empty()) args->epilogue.residual.data += first * args->epilogue.residual.stride;
 }
 
 // As in PyTorch Geometric: what was NaN once is not a number again because a later neighbour is one. Rows of no edge to
@@ -451,7 +451,7 @@ TEST(AggregateNonFinite, NanThatIsReadDoesNotVanish) {
           // In three parts, the hub in the second.
           TestMatrix dst = operands.Destination();
           const AggregateArgs args = operands.Bind(&dst);
-          if (!kernel->kernel().Refuses(args.problem).empty()) continue;
+          if (!kernel->kernel().WhyUnsupported(args.problem).empty()) continue;
           for (const auto& [first, count] : {std::pair(0, 199), std::pair(199, 3), std::pair(202, 198)}) {
             AggregateArgs part = args;
             TakeRows(first, count, &part);

@@ -76,10 +76,10 @@ void Check(const RegisteredKernel<AttentionKernel>& kernel, const TestGraph& gra
   const TestMatrix before = dst;
   AttentionArgs args = operands.Args(graph, kind, s, concat, dst.view());
   args.epilogue.bias = operands.bias.data();
-  args.epilogue.addend = dst.view();
-  args.epilogue.addend_scale = 0.25f;
+  args.epilogue.residual = dst.view();
+  args.epilogue.residual_scale = 0.25f;
   args.epilogue.activation = {ActivationKind::kElu, 1.0f};
-  ASSERT_EQ(kernel.kernel().Refuses(args.problem), "");
+  ASSERT_EQ(kernel.kernel().WhyUnsupported(args.problem), "");
   ASSERT_TRUE(Launch(kernel, args).ok());
   Expected expected = OracleAttention(graph, args, operands.value, operands.score_src, operands.score_dst,
                                       operands.query, operands.att);

@@ -49,7 +49,7 @@ void Check(const RegisteredKernel<EdgeScoresKernel>& kernel, const TestGraph& gr
   const TestMatrix src(graph.sources, c.width, 1), target(graph.targets, c.width, 2);
   TestMatrix dst(static_cast<int64_t>(graph.edges.size()), c.dot ? c.heads : c.width, 3);
   EdgeScoresArgs args = ArgsOf(c, csr, src, target, dst.view());
-  ASSERT_EQ(kernel.kernel().Refuses(args.problem), "");
+  ASSERT_EQ(kernel.kernel().WhyUnsupported(args.problem), "");
   const Expected expected =
       c.dot ? OracleDots(graph, c.heads, src, target) : OracleMessages(graph, {c.message, false, {}, {}}, src, target);
   for (const KernelConfig& config : kernel.kernel().Candidates(args.problem)) {
@@ -116,7 +116,7 @@ TEST(EdgeScores, RefusesHeadsThatDoNotDivideTheWidth) {
   EdgeScoresProblem problem;
   problem.width = 10;
   problem.heads = 3;
-  EXPECT_NE(TheMachine().registry.edge_scores.kernels().front()->kernel().Refuses(problem), "");
+  EXPECT_NE(TheMachine().registry.edge_scores.kernels().front()->kernel().WhyUnsupported(problem), "");
 }
 
 TEST(EdgeScoresConformance, EveryKernelOverTheZoo) {

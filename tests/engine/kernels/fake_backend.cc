@@ -17,7 +17,7 @@ class FakeAggregate final : public vicinal::AggregateKernel {
  public:
   std::string_view name() const override { return "fake"; }
   vicinal::DeviceKind device() const override { return vicinal::DeviceKind::kCuda; }
-  vicinal::Refusal Refuses(const vicinal::AggregateProblem&) const override { return {}; }
+  vicinal::Refusal WhyUnsupported(const vicinal::AggregateProblem&) const override { return {}; }
   vicinal::Status Run(vicinal::DeviceContext&, const vicinal::AggregateArgs&, void*) const override {
     return vicinal::OkStatus();
   }

@@ -110,10 +110,10 @@ void Check(const RegisteredKernel<MessageReduceKernel>& kernel, const TestGraph&
   std::vector<Buffer> packed;
   MessageReduceArgs args = operands.Args(kernel.kernel(), dst.view(), &packed);
   args.epilogue.bias = operands.bias.data();
-  args.epilogue.addend = dst.view();
-  args.epilogue.addend_scale = 0.25f;
+  args.epilogue.residual = dst.view();
+  args.epilogue.residual_scale = 0.25f;
   args.epilogue.activation = {ActivationKind::kElu, 1.0f};
-  ASSERT_EQ(kernel.kernel().Refuses(args.problem), "");
+  ASSERT_EQ(kernel.kernel().WhyUnsupported(args.problem), "");
   Expected expected =
       OracleReduce(graph, c.reduce, OracleMessages(graph, operands.Oracle(), operands.src, operands.target));
   OracleEpilogue(&operands.bias, &before, 0.25f, args.epilogue.activation, &expected);

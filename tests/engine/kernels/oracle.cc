@@ -148,8 +148,8 @@ Expected OracleProduct(const Expected& x, const TestMatrix& w) {
   return result;
 }
 
-void OracleEpilogue(const std::vector<float>* bias, const TestMatrix* addend, float addend_scale, Activation activation,
-                    Expected* result) {
+void OracleEpilogue(const std::vector<float>* bias, const TestMatrix* residual, float residual_scale,
+                    Activation activation, Expected* result) {
   for (int64_t i = 0; i < result->rows; ++i) {
     for (int64_t c = 0; c < result->cols; ++c) {
       double value = result->v(i, c), magnitude = result->m(i, c);
@@ -157,9 +157,9 @@ void OracleEpilogue(const std::vector<float>* bias, const TestMatrix* addend, fl
         value += (*bias)[c];
         magnitude += std::abs((*bias)[c]);
       }
-      if (addend != nullptr) {
-        value += static_cast<double>(addend_scale) * addend->at(i, c);
-        magnitude += std::abs(addend_scale * addend->at(i, c));
+      if (residual != nullptr) {
+        value += static_cast<double>(residual_scale) * residual->at(i, c);
+        magnitude += std::abs(residual_scale * residual->at(i, c));
       }
       result->v(i, c) = Activated(activation, value);
       // No activation here is steeper than 1; its own error is some epsilons of its result.

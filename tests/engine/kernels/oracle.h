@@ -40,10 +40,10 @@ Expected OracleDense(const TestCsr& sparse, bool weighted);
 Expected OracleAggregateRows(const TestGraph& graph, bool weighted, Reduce reduce, float self_scale,
                              const Expected& src);
 
-// An epilogue by its parts, so that the oracle needs none of the kernels' views. `addend` as it was before the kernel
+// An epilogue by its parts, so that the oracle needs none of the kernels' views. `residual` as it was before the kernel
 // ran.
-void OracleEpilogue(const std::vector<float>* bias, const TestMatrix* addend, float addend_scale, Activation activation,
-                    Expected* result);
+void OracleEpilogue(const std::vector<float>* bias, const TestMatrix* residual, float residual_scale,
+                    Activation activation, Expected* result);
 
 // Empty when every element of `got` is near; else which is worst. `terms`: the length of the longest sum behind an
 // element.

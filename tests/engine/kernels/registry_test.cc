@@ -21,7 +21,7 @@ class FakeKernel final : public AggregateKernel {
       : name_(std::move(name)), picky_(picky), device_(device) {}
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return device_; }
-  Refusal Refuses(const AggregateProblem& problem) const override {
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     return picky_ && problem.width % 2 != 0 ? "only even widths; this is " + std::to_string(problem.width) : "";
   }
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }
@@ -59,8 +59,8 @@ class MultiplyingKernel final : public AggregateKernel {
  public:
   std::string_view name() const override { return "multiplying"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AggregateProblem&) const override { return {}; }
-  Refusal RefusesProduct(const AggregateProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
+  Refusal WhyProductUnsupported(const AggregateProblem&) const override { return {}; }
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }
 };
 

@@ -74,7 +74,7 @@ TEST(Rowwise, NarrowsToNearestEven) {
         args.problem = {RowwiseKind::kNarrow, Reduce::kSum, rows, width, storage};
         args.a = a.view();
         args.dst16 = {dst.data(), rows, width, stride};
-        ASSERT_EQ(kernel.kernel().Refuses(args.problem), "");
+        ASSERT_EQ(kernel.kernel().WhyUnsupported(args.problem), "");
         ASSERT_TRUE(Launch(kernel, args, 2).ok());
         for (int64_t k = 0; k < rows * stride; ++k) {
           const int64_t i = k / stride, c = k % stride;
@@ -116,7 +116,7 @@ TEST(Rowwise, NarrowKeepsNanAndInfinity) {
 
 TEST(Rowwise, NarrowRefusesFloat32) {
   ForEachKernel([](const auto& kernel) {
-    EXPECT_NE(kernel.kernel().Refuses({RowwiseKind::kNarrow, Reduce::kSum, 3, 4, Storage::kFloat32}), "");
+    EXPECT_NE(kernel.kernel().WhyUnsupported({RowwiseKind::kNarrow, Reduce::kSum, 3, 4, Storage::kFloat32}), "");
   });
 }
 

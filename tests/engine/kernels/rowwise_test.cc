@@ -19,7 +19,7 @@ constexpr int64_t kWidths[] = {1, 3, 16, 32, 33, 64, 200, 602};
 // One problem of `rows` x `width` with everything a kind may want; dst is a matrix of its own or `a`.
 struct Operands {
   Operands(int64_t rows, int64_t width)
-      : a(rows, width, 1), b(rows, width, 2), addend(rows, width, 3), scale(width), shift(width), bias(width) {
+      : a(rows, width, 1), b(rows, width, 2), residual(rows, width, 3), scale(width), shift(width), bias(width) {
     Random r(4);
     for (std::vector<float>* v : {&scale, &shift, &bias}) {
       for (float& x : *v) x = r.Float();
@@ -34,16 +34,16 @@ struct Operands {
     args.scale = scale.data();
     args.shift = shift.data();
     args.epilogue.bias = bias.data();
-    args.epilogue.addend = addend.view();
-    args.epilogue.addend_scale = 2.0f;
+    args.epilogue.residual = residual.view();
+    args.epilogue.residual_scale = 2.0f;
     args.epilogue.activation = {ActivationKind::kLeakyRelu, 0.5f};
     return args;
   }
   void Epilogue(Expected* expected) {
-    OracleEpilogue(&bias, &addend, 2.0f, {ActivationKind::kLeakyRelu, 0.5f}, expected);
+    OracleEpilogue(&bias, &residual, 2.0f, {ActivationKind::kLeakyRelu, 0.5f}, expected);
   }
 
-  TestMatrix a, b, addend;
+  TestMatrix a, b, residual;
   std::vector<float> scale, shift, bias;
 };
 
@@ -314,7 +314,7 @@ TEST(Rowwise, GateWeighsTwoRows) {
         args.scale = scale.data();
         args.shift = nullptr;
         args.epilogue = {};
-        ASSERT_EQ(kernel.kernel().Refuses(args.problem), "");
+        ASSERT_EQ(kernel.kernel().WhyUnsupported(args.problem), "");
         ASSERT_TRUE(Launch(kernel, args).ok());
         Expected expected(29, width);
         for (int64_t i = 0; i < 29; ++i) {

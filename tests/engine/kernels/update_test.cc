@@ -11,33 +11,33 @@
 namespace vicinal::testing {
 namespace {
 
-// Bias, addend and activation for a product of `width` columns; every other case is plain.
+// Bias, residual and activation for a product of `width` columns; every other case is plain.
 struct Fused {
-  Fused(int64_t rows, int64_t width, int number) : addend(rows, width, 8), bias(width) {
+  Fused(int64_t rows, int64_t width, int number) : residual(rows, width, 8), bias(width) {
     Random r(9);
     for (float& b : bias) b = r.Float();
     constexpr ActivationKind kKinds[] = {ActivationKind::kNone,      ActivationKind::kRelu,    ActivationKind::kElu,
                                          ActivationKind::kLeakyRelu, ActivationKind::kSigmoid, ActivationKind::kTanh};
     activation = {kKinds[number % 6], 0.3f};
     with_bias = number % 2 == 1;
-    with_addend = number % 4 >= 2;
+    with_residual = number % 4 >= 2;
   }
   Epilogue View() const {
     Epilogue epilogue;
     if (with_bias) epilogue.bias = bias.data();
-    if (with_addend) epilogue.addend = addend.view();
-    epilogue.addend_scale = -0.75f;
+    if (with_residual) epilogue.residual = residual.view();
+    epilogue.residual_scale = -0.75f;
     epilogue.activation = activation;
     return epilogue;
   }
   void Apply(Expected* expected) const {
-    OracleEpilogue(with_bias ? &bias : nullptr, with_addend ? &addend : nullptr, -0.75f, activation, expected);
+    OracleEpilogue(with_bias ? &bias : nullptr, with_residual ? &residual : nullptr, -0.75f, activation, expected);
   }
 
-  TestMatrix addend;
+  TestMatrix residual;
   std::vector<float> bias;
   Activation activation;
-  bool with_bias, with_addend;
+  bool with_bias, with_residual;
 };
 
 DenseUpdateArgs DenseArgs(const TestMatrix& src, const Buffer& packed, int64_t out_width, TestMatrix* dst) {
@@ -62,7 +62,7 @@ TEST(DenseUpdateConformance, EveryKernelEveryShape) {
           TestMatrix dst(rows, out, 3);
           DenseUpdateArgs args = DenseArgs(src, packed, out, &dst);
           args.epilogue = fused.View();
-          ASSERT_EQ(kernel->kernel().Refuses(args.problem), "");
+          ASSERT_EQ(kernel->kernel().WhyUnsupported(args.problem), "");
           ASSERT_TRUE(Launch(*kernel, args).ok());
           Expected expected = OracleProduct(Exactly(src), weight);
           fused.Apply(&expected);
@@ -142,7 +142,7 @@ TEST(SparseUpdateConformance, EveryKernelEveryShape) {
             args.weight = packed.data();
             args.dst = dst.view();
             args.epilogue = fused.View();
-            ASSERT_EQ(kernel->kernel().Refuses(args.problem), "");
+            ASSERT_EQ(kernel->kernel().WhyUnsupported(args.problem), "");
             ASSERT_TRUE(Launch(*kernel, args).ok());
             Expected expected = OracleProduct(OracleDense(src, weighted), weight);
             fused.Apply(&expected);
@@ -198,7 +198,7 @@ void CheckAggregateUpdate(const RegisteredKernel<SparseAggregateUpdateKernel>& k
   args.weight = packed.data();
   args.dst = dst.view();
   args.epilogue = fused.View();
-  if (!kernel.kernel().Refuses(args.problem).empty()) {
+  if (!kernel.kernel().WhyUnsupported(args.problem).empty()) {
     EXPECT_EQ(reduce, Reduce::kMin) << "only minima may be refused";
     return;
   }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "engine/plan/field_program.h"
-#include "engine/plan/rewrite.h"
+#include "engine/plan/receptive_field/receptive_field_program.h"
+#include "engine/plan/rewrite/rewrite.h"
 #include "tests/engine/plan/model_maker.h"
 
 namespace vicinal::internal {
@@ -44,7 +44,7 @@ Depths ByAllWays(const Program& program) {
             node.kind == NodeKind::kAttention && node.attention.kind != AttentionKind::kGat && in == 1;
         walk(node.inputs[in], depth + (ReadsNeighbours(node) && !own_rows ? 1 : 0));
       }
-      if (node.tail.addend >= 0) walk(node.tail.addend, depth);
+      if (node.epilogue.residual >= 0) walk(node.epilogue.residual, depth);
     }
   };
   walk(program.output, 0);

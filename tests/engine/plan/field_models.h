@@ -30,14 +30,14 @@ inline ValueId Gin(ModelMaker& maker, ValueId x, int64_t out) {
 }
 inline ValueId Relu(ModelMaker& maker, ValueId x) { return maker.Activate(x, ActivationKind::kRelu); }
 
-struct FieldModel {
+struct ReceptiveFieldModel {
   const char* name;
   bool weighted;
   std::function<ValueId(ModelMaker&)> layers;
 };
 
-inline const std::vector<FieldModel>& FieldModels() {
-  static const auto& cases = *new std::vector<FieldModel>{
+inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
+  static const auto& cases = *new std::vector<ReceptiveFieldModel>{
       {"gcn", false,
        [](ModelMaker& m) {
          return Gcn(m, Relu(m, Gcn(m, 0, 16, EdgeWeighting::kGcnOnes)), 5, EdgeWeighting::kGcnOnes);

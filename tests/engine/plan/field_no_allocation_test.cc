@@ -24,7 +24,7 @@ TEST(FieldAllocations, NoneOnceWarm) {
   const auto model = maker.Done(v);
   auto& bench = ThePlanBench();
   TestAccount account;
-  FieldWorkspace workspace(bench.device.get(), &account);
+  ReceptiveFieldWorkspace workspace(bench.device.get(), &account);
   std::vector<std::vector<int64_t>> requests = {{}, {17}, {2999, 5, 5}};
   for (int i = 0; i < 200; ++i) requests[0].push_back(static_cast<int64_t>(random() % kNodes));
   for (const bool sparse : {false, true}) {
@@ -34,9 +34,11 @@ TEST(FieldAllocations, NoneOnceWarm) {
     const StopCheck stop = [] { return OkStatus(); };
     const auto run = [&](const std::vector<int64_t>& ids) {
       const auto found =
-          workspace.finder.Find((*plan)->field(), ids, graph->parts().permutation, FieldFinder::kNoLimit, 2);
+          workspace.finder.Find((*plan)->field(), ids, graph->parts().permutation, ReceptiveFieldFinder::kNoLimit, 2);
       return found.ok() && *found &&
-             (*plan)->RunField(*bench.context, *features, &workspace, stop, StatsSink::Null(), Clock::Real()).ok();
+             (*plan)
+                 ->RunReceptiveField(*bench.context, *features, &workspace, stop, StatsSink::Null(), Clock::Real())
+                 .ok();
     };
     for (const auto& ids : requests) ASSERT_TRUE(run(ids));
     const int64_t before = allocations.load(), device_before = bench.device->allocated_bytes();

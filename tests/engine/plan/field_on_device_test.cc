@@ -84,14 +84,14 @@ class FieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
   std::shared_ptr<const FeatureMatrix> features_;
   std::shared_ptr<Plan> plan_;
   TestAccount account_;
-  FieldWorkspace workspace_{&device_, &account_};
+  ReceptiveFieldWorkspace workspace_{&device_, &account_};
   StopCheck stop_ = [] { return OkStatus(); };
   WantedRows wanted_;
   RunParts parts_ = {&context_, nullptr, &workspace_, &stop_, &StatsSink::Null(), &Clock::Real()};
 };
 
 TEST_P(FieldOnDeviceTest, SameBitsAsTheFullGraphAndTheCpu) {
-  const FieldModel& test = FieldModels()[GetParam()];
+  const ReceptiveFieldModel& test = ReceptiveFieldModels()[GetParam()];
   ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
   const auto model = maker.Done(test.layers(maker));
   std::mt19937 random(static_cast<uint32_t>(GetParam()) + 7);
@@ -118,8 +118,8 @@ TEST_P(FieldOnDeviceTest, SameBitsAsTheFullGraphAndTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FieldOnDeviceTest, ::testing::Range(size_t{0}, FieldModels().size()),
-                         [](const auto& info) { return FieldModels()[info.param].name; });
+INSTANTIATE_TEST_SUITE_P(Models, FieldOnDeviceTest, ::testing::Range(size_t{0}, ReceptiveFieldModels().size()),
+                         [](const auto& info) { return ReceptiveFieldModels()[info.param].name; });
 
 using OneModel = FieldOnDeviceTest;
 
@@ -136,14 +136,15 @@ TEST_F(OneModel, OneSendOfWhatTheFieldNeedsAndNoMemoryOnceWarm) {
   context_.sends = 0, context_.sent_bytes = 0;
   ExpectAnswers({7}, all, "one node");
   EXPECT_EQ(context_.sends, 1);
-  const FieldFinder& field = workspace_.finder;
+  const ReceptiveFieldFinder& field = workspace_.finder;
   const CsrView edges = field.Adjacency(0);
   EXPECT_EQ(context_.sent_bytes, 8 * field.num_nodes() + 8 * (edges.rows + 1) + 4 * edges.nnz);
   EXPECT_EQ(account_.held, held);
   EXPECT_EQ(device_.allocated_bytes(), allocated);
   const auto warm = [&] {
-    return *workspace_.finder.Find(plan_->field(), many, graph_->parts().permutation, FieldFinder::kNoLimit, 1) &&
-           plan_->RunField(context_, *features_, &workspace_, stop_, StatsSink::Null(), Clock::Real()).ok();
+    return *workspace_.finder.Find(plan_->field(), many, graph_->parts().permutation, ReceptiveFieldFinder::kNoLimit,
+                                   1) &&
+           plan_->RunReceptiveField(context_, *features_, &workspace_, stop_, StatsSink::Null(), Clock::Real()).ok();
   };
   ASSERT_TRUE(warm());
   const int64_t before = allocations.load();
@@ -157,8 +158,8 @@ TEST_F(OneModel, StepsOfFieldsAreCountedAndNotTimed) {
   for (const int64_t node : {3, 17, 39}) ExpectAnswers({node}, all, "one node");
   for (const PlanStepInfo& step : plan_->Steps()) {
     EXPECT_EQ(step.run_count, 0) << step.description;
-    EXPECT_EQ(step.field_run_count, 3) << step.description;
-    EXPECT_EQ(step.field_total_seconds, 0.0) << "a clock around a launch tells nothing";
+    EXPECT_EQ(step.receptive_field_run_count, 3) << step.description;
+    EXPECT_EQ(step.receptive_field_total_seconds, 0.0) << "a clock around a launch tells nothing";
   }
 }
 

@@ -17,12 +17,12 @@
 namespace vicinal::testing {
 namespace {
 
-const std::vector<FieldModel>& Cases() { return FieldModels(); }
+const std::vector<ReceptiveFieldModel>& Cases() { return ReceptiveFieldModels(); }
 
 // A plan, its run over the full graph, and runs over fields to compare with it.
-class FieldRuns {
+class ReceptiveFieldRuns {
  public:
-  FieldRuns(const PlanRequest& request, const FeatureMatrix& features) : features_(features) {
+  ReceptiveFieldRuns(const PlanRequest& request, const FeatureMatrix& features) : features_(features) {
     const auto plan = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device);
     EXPECT_TRUE(plan.ok()) << plan.status();
     plan_ = *plan;
@@ -32,10 +32,10 @@ class FieldRuns {
 
   void ExpectSameBits(const std::vector<int64_t>& ids, const std::string& what) {
     PlanBench& bench = ThePlanBench();
-    const auto found = workspace_.finder.Find(plan_->field(), ids, *permutation_, FieldFinder::kNoLimit, 2);
+    const auto found = workspace_.finder.Find(plan_->field(), ids, *permutation_, ReceptiveFieldFinder::kNoLimit, 2);
     ASSERT_TRUE(found.ok() && *found) << what;
     const auto rows =
-        plan_->RunField(*bench.context, features_, &workspace_, nullptr, StatsSink::Null(), Clock::Real());
+        plan_->RunReceptiveField(*bench.context, features_, &workspace_, nullptr, StatsSink::Null(), Clock::Real());
     ASSERT_TRUE(rows.ok()) << what << rows.status();
     for (const int64_t id : ids) {
       const float* got = rows->row(workspace_.finder.RowOf(permutation_->ToNew(static_cast<NodeId>(id))));
@@ -55,14 +55,14 @@ class FieldRuns {
   const Permutation* permutation_;
   std::vector<float> expected_;
   TestAccount account_;
-  FieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
+  ReceptiveFieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
 };
 
-class FieldRunModels : public ::testing::TestWithParam<size_t> {};
+class ReceptiveFieldRunModels : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(FieldRunModels, SameBitsAsTheFullGraph) {
+TEST_P(ReceptiveFieldRunModels, SameBitsAsTheFullGraph) {
   constexpr int64_t kNodes = 300, kCols = 24;
-  const FieldModel& test = Cases()[GetParam()];
+  const ReceptiveFieldModel& test = Cases()[GetParam()];
   ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
   const auto model = maker.Done(test.layers(maker));
   std::mt19937 random(static_cast<uint32_t>(GetParam()) + 7);
@@ -87,7 +87,7 @@ TEST_P(FieldRunModels, SameBitsAsTheFullGraph) {
         const std::string what =
             absl::StrCat(test.name, sparse ? ", sparse" : ", dense", ", order ", static_cast<int>(order), ", ",
                          forced.empty() ? "" : forced.begin()->first + "=" + forced.begin()->second);
-        FieldRuns runs(request, *features);
+        ReceptiveFieldRuns runs(request, *features);
         ASSERT_EQ(runs.plan().field().refusal, "") << what;
         for (const size_t count : {1, 2, 9, 120}) {
           std::vector<int64_t> ids;
@@ -111,7 +111,7 @@ std::vector<KernelSetting> ChoicesOf(const TuningKey& key, const PreparedGraph& 
               [&choices](const auto& operation, const auto& problem) {
                 for (const auto& entry : operation.kernels()) {
                   const auto& kernel = entry->kernel();
-                  if (kernel.name() == kReferenceKernel || !kernel.Refuses(problem).empty()) continue;
+                  if (kernel.name() == kReferenceKernel || !kernel.WhyUnsupported(problem).empty()) continue;
                   std::vector<KernelConfig> configs = kernel.Candidates(problem);
                   KernelConfig all;
                   for (size_t p = 0; p < kernel.ParameterNames().size(); ++p) {
@@ -135,9 +135,9 @@ void Choose(const TuningKey& key, const KernelSetting& setting, const PreparedGr
   graph.tuning().Put(std::move(record));
 }
 
-TEST_P(FieldRunModels, SameBitsWhateverIsTuned) {
+TEST_P(ReceptiveFieldRunModels, SameBitsWhateverIsTuned) {
   constexpr int64_t kNodes = 300, kCols = 24;
-  const FieldModel& test = Cases()[GetParam()];
+  const ReceptiveFieldModel& test = Cases()[GetParam()];
   ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
   const auto model = maker.Done(test.layers(maker));
   std::mt19937 random(static_cast<uint32_t>(GetParam()) + 11);
@@ -147,7 +147,7 @@ TEST_P(FieldRunModels, SameBitsWhateverIsTuned) {
     const auto features = UploadFeatures(x, kCols, sparse, *graph);
     const PlanRequest request = RequestFor(model, graph, *features);
     for (const TuningRecord& record : graph->tuning().Records()) graph->tuning().Reset(record.key);
-    const FieldRuns untuned(request, *features);
+    const ReceptiveFieldRuns untuned(request, *features);
     std::vector<std::pair<TuningKey, std::vector<KernelSetting>>> work;
     size_t most = 0;
     for (const PlanStepInfo& step : untuned.plan().Steps()) {
@@ -164,7 +164,7 @@ TEST_P(FieldRunModels, SameBitsWhateverIsTuned) {
         Choose(key, setting, *graph);
         absl::StrAppend(&what, ", ", setting.kernel, " ", absl::StrJoin(setting.config.values, "/"));
       }
-      FieldRuns tuned(request, *features);
+      ReceptiveFieldRuns tuned(request, *features);
       for (const PlanStepInfo& step : tuned.plan().Steps()) EXPECT_EQ(step.tuned, step.tuning_key.has_value()) << what;
       EXPECT_EQ(tuned.over_the_full_graph(), untuned.over_the_full_graph()) << what;
       for (const size_t count : {1, 9, 120}) {
@@ -177,10 +177,10 @@ TEST_P(FieldRunModels, SameBitsWhateverIsTuned) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FieldRunModels, ::testing::Range(size_t{0}, Cases().size()),
+INSTANTIATE_TEST_SUITE_P(Models, ReceptiveFieldRunModels, ::testing::Range(size_t{0}, Cases().size()),
                          [](const auto& info) { return Cases()[info.param].name; });
 
-TEST(FieldRun, OtherFeaturesThanThePlanWasMadeWith) {
+TEST(ReceptiveFieldRun, OtherFeaturesThanThePlanWasMadeWith) {
   constexpr int64_t kNodes = 80, kCols = 12;
   ModelMaker maker(kCols);
   const auto model = maker.Done(Sage(maker, Relu(maker, Sage(maker, 0, 8, Reduce::kMax)), 3, Reduce::kMean));
@@ -189,25 +189,25 @@ TEST(FieldRun, OtherFeaturesThanThePlanWasMadeWith) {
   const auto sparse = UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, true, *graph);
   const std::vector<double> full(kNodes * kCols, 0.5);
   const auto more = UploadFeatures(full, kCols, true, *graph);
-  FieldRuns runs(RequestFor(model, graph, *sparse), *more);
+  ReceptiveFieldRuns runs(RequestFor(model, graph, *sparse), *more);
   runs.ExpectSameBits({1, 2, 3}, "more nonzeros");
 }
 
-TEST(FieldRun, IsCountedApartFromRunsOverTheFullGraph) {
+TEST(ReceptiveFieldRun, IsCountedApartFromRunsOverTheFullGraph) {
   std::mt19937 random(3);
   const auto graph = PrepareEdges(RandomEdges(40, 150, false, random), OrderKind::kRcm);
   const auto features = UploadFeatures(RandomFeatures(40, 6, random), 6, false, *graph);
   ModelMaker maker(6);
   const auto model = maker.Done(Gin(maker, Relu(maker, Gin(maker, 0, 8)), 4));
-  FieldRuns runs(RequestFor(model, graph, *features), *features);
+  ReceptiveFieldRuns runs(RequestFor(model, graph, *features), *features);
   for (const int64_t node : {3, 17, 39}) runs.ExpectSameBits({node}, "one node");
   for (const PlanStepInfo& step : runs.plan().Steps()) {
     EXPECT_EQ(step.run_count, 1) << step.description;
-    EXPECT_EQ(step.field_run_count, 3) << step.description;
+    EXPECT_EQ(step.receptive_field_run_count, 3) << step.description;
   }
 }
 
-TEST(FieldRun, StepsOverTheWholeGraphRefuseWithTheirName) {
+TEST(ReceptiveFieldRun, StepsOverTheWholeGraphRefuseWithTheirName) {
   std::mt19937 random(2);
   const EdgeList edges = RandomEdges(40, 150, false, random);
   const auto refusal = [&](const std::shared_ptr<const Model>& model, std::vector<int64_t> segments) {
@@ -231,7 +231,7 @@ TEST(FieldRun, StepsOverTheWholeGraphRefuseWithTheirName) {
   EXPECT_EQ(refusal(readout, {}), "l1 reads all nodes of the graph");
 }
 
-TEST(FieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
+TEST(ReceptiveFieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
   std::mt19937 random(3);
   const auto graph = PrepareEdges(RandomEdges(40, 150, false, random), OrderKind::kRcm);
   const auto features = UploadFeatures(RandomFeatures(40, 6, random), 6, false, *graph);
@@ -240,19 +240,20 @@ TEST(FieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
   const auto plan = *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
   const std::vector<float> expected = RunPlan(*plan, *features, *graph, false);
   TestAccount account;
-  FieldWorkspace workspace(ThePlanBench().device.get(), &account);
-  ASSERT_TRUE(*workspace.finder.Find(plan->field(), {4, 7}, graph->parts().permutation, FieldFinder::kNoLimit, 1));
+  ReceptiveFieldWorkspace workspace(ThePlanBench().device.get(), &account);
+  ASSERT_TRUE(
+      *workspace.finder.Find(plan->field(), {4, 7}, graph->parts().permutation, ReceptiveFieldFinder::kNoLimit, 1));
   int asked = 0;
   const StopCheck stop = [&asked] { return ++asked <= 2 ? OkStatus() : absl::CancelledError("gone"); };
   const auto stopped =
-      plan->RunField(*ThePlanBench().context, *features, &workspace, stop, StatsSink::Null(), Clock::Real());
+      plan->RunReceptiveField(*ThePlanBench().context, *features, &workspace, stop, StatsSink::Null(), Clock::Real());
   EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(RunPlan(*plan, *features, *graph, false), expected);
   account.most = account.held;
   std::vector<int64_t> everyone(40);
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto refused =
-      workspace.finder.Find(plan->field(), everyone, graph->parts().permutation, FieldFinder::kNoLimit, 1);
+      workspace.finder.Find(plan->field(), everyone, graph->parts().permutation, ReceptiveFieldFinder::kNoLimit, 1);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(RunPlan(*plan, *features, *graph, false), expected);
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/plan/receptive_field.h"
+#include "engine/plan/receptive_field/receptive_field.h"
 
 namespace vicinal::testing {
 
@@ -27,12 +27,12 @@ class TestAccount final : public MemoryAccount {
 };
 
 // F_0, F_1, ... of `nodes` (rows of the full graph).
-inline std::vector<std::set<NodeId>> FieldBySets(const FieldShape& shape, const std::vector<NodeId>& nodes) {
+inline std::vector<std::set<NodeId>> FieldBySets(const ReceptiveFieldShape& shape, const std::vector<NodeId>& nodes) {
   std::vector<std::set<NodeId>> levels = {{nodes.begin(), nodes.end()}};
   for (size_t depth = 0; depth + 1 < shape.levels.size(); ++depth) {
     std::set<NodeId> next = levels.back();
     for (const NodeId node : levels.back()) {
-      for (const FieldShape::Edges& edges : shape.levels[depth].edges) {
+      for (const ReceptiveFieldShape::Edges& edges : shape.levels[depth].edges) {
         const CsrView& csr = shape.adjacencies[edges.adjacency].csr;
         next.insert(csr.col + csr.row_ptr[node], csr.col + csr.row_ptr[node + 1]);
       }

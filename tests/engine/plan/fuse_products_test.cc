@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/plan/rewrite.h"
+#include "engine/plan/rewrite/rewrite.h"
 #include "tests/engine/plan/plan_testing.h"
 
 namespace vicinal::testing {
@@ -54,8 +54,8 @@ TEST(FuseProducts, MakesThreeLaunchesOfAGcn) {
   EXPECT_NE(both.inner.bias, nullptr);
   EXPECT_EQ(both.inner.activation.kind, ActivationKind::kRelu);
   EXPECT_EQ(both.inner.degree_scale, SelfLoops::kAddRemaining);
-  EXPECT_EQ(both.tail.degree_scale, SelfLoops::kAddRemaining) << "for the aggregation after it";
-  EXPECT_EQ(both.tail.bias, nullptr);
+  EXPECT_EQ(both.epilogue.degree_scale, SelfLoops::kAddRemaining) << "for the aggregation after it";
+  EXPECT_EQ(both.epilogue.bias, nullptr);
   EXPECT_EQ(LayerNames(program, both), "l1 + l2 + l3 + l4");
   EXPECT_EQ(program.nodes[2].weight, nullptr);
   EXPECT_THAT(program.decisions, ::testing::Contains(HasSubstr("l4: multiplied where l1 + l2 + l3 is summed up")));
@@ -109,9 +109,9 @@ TEST(FuseProducts, KeepWhatIsAddedBeforeTheProduct) {
   const Node& both = program.nodes.back();
   ASSERT_EQ(both.kind, NodeKind::kPropagate);
   ASSERT_NE(both.weight, nullptr);
-  EXPECT_GE(both.inner.addend, 0);
-  EXPECT_EQ(both.tail.addend, -1);
-  EXPECT_EQ(CountUses(program)[both.inner.addend], 1);
+  EXPECT_GE(both.inner.residual, 0);
+  EXPECT_EQ(both.epilogue.residual, -1);
+  EXPECT_EQ(CountUses(program)[both.inner.residual], 1);
 }
 
 class FusedPlans : public ::testing::Test {

@@ -29,7 +29,7 @@ class LayeredKernel final : public AggregateKernel {
   explicit LayeredKernel(const AggregateKernel& reference) : reference_(reference) {}
   std::string_view name() const override { return "layered"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  Refusal Refuses(const AggregateProblem&) const override { return {}; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     return std::to_string(config.values[0]);
   }
@@ -40,7 +40,7 @@ class LayeredKernel final : public AggregateKernel {
     return AdjacencyLayoutRef(std::make_shared<Blocks>(source.adjacency().nnz));
   }
   int64_t LayoutBytesBound(int64_t, int64_t edges) const override { return 500 + edges; }
-  int64_t Evaluation(const AggregateProblem&, const KernelConfig& config) const override {
+  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig& config) const override {
     return 7 + config.values[0];
   }
   bool whole_graph_only() const override { return true; }
@@ -103,33 +103,33 @@ TEST_F(LayoutTest, IsMadeOnceAndComesBackWithEveryRun) {
 
 TEST_F(LayoutTest, AnOrderOfItsOwnShowsAndRulesOutReceptiveFields) {
   const auto usual = Build({}), forced = Build({{"aggregate", "layered"}});
-  EXPECT_EQ(usual->evaluation(), 0);
+  EXPECT_EQ(usual->reduction_order(), 0);
   EXPECT_EQ(usual->field().refusal, "");
-  EXPECT_NE(forced->evaluation(), 0);
-  EXPECT_EQ(forced->evaluation(), Build({{"aggregate", "layered"}})->evaluation());
+  EXPECT_NE(forced->reduction_order(), 0);
+  EXPECT_EQ(forced->reduction_order(), Build({{"aggregate", "layered"}})->reduction_order());
   EXPECT_THAT(forced->field().refusal, ::testing::HasSubstr("'layered' works on whole graphs only"));
-  EXPECT_EQ(NumericsRevision(101, usual->evaluation()), 101);
-  EXPECT_NE(NumericsRevision(101, forced->evaluation()), 101);
+  EXPECT_EQ(NumericsRevision(101, usual->reduction_order()), 101);
+  EXPECT_NE(NumericsRevision(101, forced->reduction_order()), 101);
 }
 
 TEST_F(LayoutTest, RowsStoredOtherwiseHaveRevisionsOfTheirOwn) {
-  std::vector<int64_t> evaluations;
+  std::vector<int64_t> reduction_orders;
   for (const Storage storage : {Storage::kFloat32, Storage::kBfloat16, Storage::kFloat16}) {
     PlanRequest request = RequestFor(model_, graph_, *features_);
     request.precision = storage;
     const auto plan = Plan::Build(request, registry_, *ThePlanBench().device);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    evaluations.push_back((*plan)->evaluation());
+    reduction_orders.push_back((*plan)->reduction_order());
   }
-  EXPECT_EQ(evaluations[0], 0);
-  EXPECT_NE(evaluations[1], 0);
-  EXPECT_NE(evaluations[2], 0);
-  EXPECT_NE(evaluations[1], evaluations[2]);
+  EXPECT_EQ(reduction_orders[0], 0);
+  EXPECT_NE(reduction_orders[1], 0);
+  EXPECT_NE(reduction_orders[2], 0);
+  EXPECT_NE(reduction_orders[1], reduction_orders[2]);
 }
 
 TEST_F(LayoutTest, TuningOneStepIsNotTuningAnother) {
   (void)Build({});
-  std::vector<int64_t> evaluations;
+  std::vector<int64_t> reduction_orders;
   for (const TuningWork& work : graph_->tuning().Works()) {
     for (const int32_t value : {0, 5}) {
       TuningRecord record;
@@ -138,14 +138,14 @@ TEST_F(LayoutTest, TuningOneStepIsNotTuningAnother) {
       record.candidates.resize(1);
       record.candidates[0].setting = {"layered", {{value}}};
       graph_->tuning().Put(record);
-      evaluations.push_back(Build({})->evaluation());
+      reduction_orders.push_back(Build({})->reduction_order());
     }
     graph_->tuning().Reset(work.key);
   }
-  ASSERT_EQ(evaluations.size(), 4);
-  EXPECT_THAT(evaluations, ::testing::Not(::testing::Contains(0)));
-  std::sort(evaluations.begin(), evaluations.end());
-  EXPECT_EQ(std::unique(evaluations.begin(), evaluations.end()), evaluations.end());
+  ASSERT_EQ(reduction_orders.size(), 4);
+  EXPECT_THAT(reduction_orders, ::testing::Not(::testing::Contains(0)));
+  std::sort(reduction_orders.begin(), reduction_orders.end());
+  EXPECT_EQ(std::unique(reduction_orders.begin(), reduction_orders.end()), reduction_orders.end());
 }
 
 // Tuning may have measured it on some of the rows, or for other self-loops.
@@ -164,7 +164,7 @@ TEST_F(LayoutTest, WhereTheTunedKernelFindsNothingToDoTheDefaultServes) {
                                 [&](int64_t bytes) { return admitted.push_back(bytes), OkStatus(); });
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(RunPlan(**plan, *features_, *graph_, false), RunPlan(*usual, *features_, *graph_, false));
-  EXPECT_EQ((*plan)->evaluation(), usual->evaluation());
+  EXPECT_EQ((*plan)->reduction_order(), usual->reduction_order());
   ASSERT_EQ(admitted.size(), 4) << "rewriting, packing, the plan, and again for what serves in its place";
   EXPECT_LT(admitted[3], admitted[2]);
   int aggregations = 0;

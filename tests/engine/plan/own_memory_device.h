@@ -172,7 +172,7 @@ bool IsThere(const GuardedMemory& memory, const Args& args) {
   const auto look = [&](const void* data) { there = there && (data == nullptr || memory.Holds(data)); };
   const auto look_csr = [&](const CsrView& csr) { look(csr.row_ptr), look(csr.col), look(csr.value); };
   look(args.dst.data);
-  look(args.epilogue.row_scale), look(args.epilogue.bias), look(args.epilogue.addend.data);
+  look(args.epilogue.row_scale), look(args.epilogue.bias), look(args.epilogue.residual.data);
   if constexpr (requires { args.adjacency; }) look_csr(args.adjacency);
   if constexpr (requires { args.src.data; }) look(args.src.data);
   if constexpr (requires { args.src.row_ptr; }) look_csr(args.src);
@@ -192,7 +192,7 @@ class KernelThere : public K {
   explicit KernelThere(const K& kernel) : kernel_(kernel) {}
   std::string_view name() const override { return kernel_.name(); }
   DeviceKind device() const override { return DeviceKind::kCuda; }
-  Refusal Refuses(const Problem& problem) const override { return kernel_.Refuses(problem); }
+  Refusal WhyUnsupported(const Problem& problem) const override { return kernel_.WhyUnsupported(problem); }
   bool whole_graph_only() const override { return kernel_.whole_graph_only(); }
   size_t ScratchBytes(const Problem& problem, const KernelConfig& config, int num_threads) const override {
     return kernel_.ScratchBytes(problem, config, num_threads);

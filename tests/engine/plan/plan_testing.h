@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/plan/interpreter.h"
 #include "engine/plan/plan.h"
 #include "tests/engine/plan/model_maker.h"
+#include "tests/engine/plan_interpreter/interpreter.h"
 
 namespace vicinal::testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receptive fields against a search with sets: which nodes, which edges in which order, what they cost, and that the
 // search stops early and asks for its memory first.
-#include "engine/plan/receptive_field.h"
+#include "engine/plan/receptive_field/receptive_field.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Csr Derive(const Csr& graph, SelfLoops loops, EdgeWeighting weighting) {
   return *BuildAdjacency(graph, spec);
 }
 
-class FieldFinderTest : public ::testing::Test {
+class ReceptiveFieldFinderTest : public ::testing::Test {
  protected:
   // Three levels over two adjacencies: the first level reads one of them, the second both.
   void Make(int64_t nodes, int64_t edges, uint32_t seed) {
@@ -31,7 +31,7 @@ class FieldFinderTest : public ::testing::Test {
     const Csr graph = BuildCsrByTarget(RandomEdges(nodes, edges, false, random_));
     plain_ = Derive(graph, SelfLoops::kAsSent, EdgeWeighting::kNone);
     normalised_ = Derive(graph, SelfLoops::kAddRemaining, EdgeWeighting::kGcnOnes);
-    shape_ = FieldShape();
+    shape_ = ReceptiveFieldShape();
     shape_.num_nodes = nodes;
     shape_.adjacencies = {plain_.view(), normalised_.view()};
     shape_.levels = {{2.0, {{1, 0.5}}}, {3.0, {{0, 1.5}, {1, 0.25}}}, {7.0, {}}};
@@ -55,7 +55,7 @@ class FieldFinderTest : public ::testing::Test {
   }
 
   // Compares the field found last with the one by sets.
-  void ExpectField(const FieldFinder& finder, const std::vector<int64_t>& ids) {
+  void ExpectField(const ReceptiveFieldFinder& finder, const std::vector<int64_t>& ids) {
     const std::vector<NodeId> asked = RowsOf(ids);
     const std::vector<std::set<NodeId>> expected = FieldBySets(shape_, asked);
     for (size_t depth = 0; depth < expected.size(); ++depth) {
@@ -70,7 +70,7 @@ class FieldFinderTest : public ::testing::Test {
       EXPECT_EQ(finder.nodes()[row], node);
     }
     for (size_t depth = 0; depth + 1 < expected.size(); ++depth) {
-      for (const FieldShape::Edges& edges : shape_.levels[depth].edges) {
+      for (const ReceptiveFieldShape::Edges& edges : shape_.levels[depth].edges) {
         ExpectEdges(finder, finder.Adjacency(edges.adjacency, static_cast<int>(depth)),
                     shape_.adjacencies[edges.adjacency].csr, static_cast<int>(depth));
       }
@@ -78,7 +78,7 @@ class FieldFinderTest : public ::testing::Test {
   }
 
   // `local` has the rows of `full`, edge for edge, in the field's numbers.
-  static void ExpectEdges(const FieldFinder& finder, const CsrView& local, const CsrView& full, int depth) {
+  static void ExpectEdges(const ReceptiveFieldFinder& finder, const CsrView& local, const CsrView& full, int depth) {
     ASSERT_EQ(local.rows, finder.rows(depth));
     ASSERT_EQ(local.cols, finder.rows(depth + 1));
     ASSERT_EQ(local.nnz, local.row_ptr[local.rows]);
@@ -101,16 +101,18 @@ class FieldFinderTest : public ::testing::Test {
   // What the field of `ids` costs, from its definition.
   double CostBySets(const std::vector<int64_t>& ids, int num_threads) const {
     const std::vector<std::set<NodeId>> levels = FieldBySets(shape_, RowsOf(ids));
-    double cost = static_cast<double>(levels.back().size()) * (shape_.node_cost + FieldFinder::kNodeNs * num_threads);
+    double cost =
+        static_cast<double>(levels.back().size()) * (shape_.node_cost + ReceptiveFieldFinder::kNodeNs * num_threads);
     std::vector<std::set<NodeId>> followed(shape_.adjacencies.size());
     for (size_t depth = 0; depth < levels.size(); ++depth) {
       cost += static_cast<double>(levels[depth].size()) * shape_.levels[depth].row_cost;
-      for (const FieldShape::Edges& edges : shape_.levels[depth].edges) {
+      for (const ReceptiveFieldShape::Edges& edges : shape_.levels[depth].edges) {
         const CsrView& csr = shape_.adjacencies[edges.adjacency].csr;
         for (const NodeId node : levels[depth]) {
           const double degree = static_cast<double>(csr.row_ptr[node + 1] - csr.row_ptr[node]);
           cost += degree * edges.cost;
-          if (followed[edges.adjacency].insert(node).second) cost += degree * FieldFinder::kEdgeNs * num_threads;
+          if (followed[edges.adjacency].insert(node).second)
+            cost += degree * ReceptiveFieldFinder::kEdgeNs * num_threads;
         }
       }
     }
@@ -119,14 +121,14 @@ class FieldFinderTest : public ::testing::Test {
 
   std::mt19937 random_;
   Csr plain_, normalised_;
-  FieldShape shape_;
+  ReceptiveFieldShape shape_;
   Permutation permutation_;
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
   TestAccount account_;
 };
 
-TEST_F(FieldFinderTest, FindsWhatASearchWithSetsFinds) {
-  FieldFinder finder(device_.get(), &account_);
+TEST_F(ReceptiveFieldFinderTest, FindsWhatASearchWithSetsFinds) {
+  ReceptiveFieldFinder finder(device_.get(), &account_);
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Make(1 + seed * 7 % 150, 1 + seed * 13 % 400, seed);
     if (seed % 3 == 0) {
@@ -138,7 +140,7 @@ TEST_F(FieldFinderTest, FindsWhatASearchWithSetsFinds) {
     // One after the other in the same memory, which is never cleared.
     for (const size_t count : {1, 1, 2, 5, 40, 400}) {
       const std::vector<int64_t> ids = AnyIds(count);
-      const auto found = finder.Find(shape_, ids, permutation_, FieldFinder::kNoLimit, 2);
+      const auto found = finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 2);
       ASSERT_TRUE(found.ok() && *found) << found.status();
       ExpectField(finder, ids);
     }
@@ -146,11 +148,11 @@ TEST_F(FieldFinderTest, FindsWhatASearchWithSetsFinds) {
 }
 
 // What the host keeps of a graph whose adjacencies a device derived serves as well: rows with no loop, one or several.
-TEST_F(FieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
-  FieldFinder finder(device_.get(), &account_), derived(device_.get(), &account_);
+TEST_F(ReceptiveFieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
+  ReceptiveFieldFinder finder(device_.get(), &account_), derived(device_.get(), &account_);
   for (uint32_t seed = 0; seed < 30; ++seed) {
     Make(1 + seed * 7 % 150, 1 + seed * 13 % 400, seed);
-    FieldShape sent = shape_;
+    ReceptiveFieldShape sent = shape_;
     CsrView looped = normalised_.view();
     looped.value = nullptr;
     shape_.adjacencies[1] = looped;
@@ -160,9 +162,9 @@ TEST_F(FieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
       ASSERT_EQ(sent.adjacencies[1].Degree(row), shape_.adjacencies[1].Degree(row)) << node;
     }
     const std::vector<int64_t> ids = AnyIds(1 + seed % 7);
-    ASSERT_TRUE(*finder.Find(sent, ids, permutation_, FieldFinder::kNoLimit, 1));
+    ASSERT_TRUE(*finder.Find(sent, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
     ExpectField(finder, ids);
-    ASSERT_TRUE(*derived.Find(shape_, ids, permutation_, FieldFinder::kNoLimit, 1));
+    ASSERT_TRUE(*derived.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
     const CsrView deepest = derived.Adjacency(1), got = finder.Adjacency(1);
     EXPECT_EQ(got.rows, finder.rows(1));
     EXPECT_EQ(got.nnz, deepest.nnz);
@@ -171,8 +173,8 @@ TEST_F(FieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
 }
 
 // Steps that end with their longest row pay for it at every level that has it; sending is paid once.
-TEST_F(FieldFinderTest, CountsWhatEveryRunPaysEdgesSentAndTheLongestRow) {
-  FieldFinder finder(device_.get(), &account_);
+TEST_F(ReceptiveFieldFinderTest, CountsWhatEveryRunPaysEdgesSentAndTheLongestRow) {
+  ReceptiveFieldFinder finder(device_.get(), &account_);
   Make(200, 700, 9);
   const std::vector<int64_t> ids = AnyIds(10);
   double cost = CostBySets(ids, 1);
@@ -194,29 +196,29 @@ TEST_F(FieldFinderTest, CountsWhatEveryRunPaysEdgesSentAndTheLongestRow) {
   EXPECT_TRUE(*finder.Find(shape_, ids, permutation_, cost * 1.0001, 1));
 }
 
-TEST_F(FieldFinderTest, IsolatedNodesAreTheirOwnField) {
+TEST_F(ReceptiveFieldFinderTest, IsolatedNodesAreTheirOwnField) {
   Make(50, 100, 3);
   shape_.levels[0].edges[0].adjacency = 0;
   shape_.levels[1].edges.resize(1);  // no self-loops anywhere
-  FieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), &account_);
   const std::vector<int64_t> ids = {49, 48, 49};  // the last fifth is isolated
-  ASSERT_TRUE(*finder.Find(shape_, ids, permutation_, FieldFinder::kNoLimit, 1));
+  ASSERT_TRUE(*finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
   EXPECT_EQ(finder.num_nodes(), 2);
   EXPECT_EQ(finder.Adjacency(0, 1).nnz, 0);
   ExpectField(finder, ids);
 }
 
-TEST_F(FieldFinderTest, StepsOnRowsAloneNeedNoEdges) {
+TEST_F(ReceptiveFieldFinderTest, StepsOnRowsAloneNeedNoEdges) {
   Make(30, 100, 4);
   shape_.levels = {{5.0, {}}};
-  FieldFinder finder(device_.get(), &account_);
-  ASSERT_TRUE(*finder.Find(shape_, {3, 9, 3}, permutation_, FieldFinder::kNoLimit, 1));
+  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ASSERT_TRUE(*finder.Find(shape_, {3, 9, 3}, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
   EXPECT_EQ(finder.num_nodes(), 2);
   EXPECT_EQ(finder.rows(0), 2);
 }
 
-TEST_F(FieldFinderTest, DecidesByTheCostOfTheWholeField) {
-  FieldFinder finder(device_.get(), &account_);
+TEST_F(ReceptiveFieldFinderTest, DecidesByTheCostOfTheWholeField) {
+  ReceptiveFieldFinder finder(device_.get(), &account_);
   for (uint32_t seed = 100; seed < 140; ++seed) {
     Make(200, 100 + seed * 17 % 600, seed);
     for (const int threads : {1, 4}) {
@@ -232,7 +234,7 @@ TEST_F(FieldFinderTest, DecidesByTheCostOfTheWholeField) {
   }
 }
 
-TEST_F(FieldFinderTest, DoesNotFollowEdgesThatCostTooMuch) {
+TEST_F(ReceptiveFieldFinderTest, DoesNotFollowEdgesThatCostTooMuch) {
   constexpr int64_t kSources = 200'000;
   EdgeList star;
   star.num_nodes = kSources + 1;
@@ -245,7 +247,7 @@ TEST_F(FieldFinderTest, DoesNotFollowEdgesThatCostTooMuch) {
   shape_.adjacencies = {plain_.view()};
   shape_.levels = {{1.0, {{0, 1.0}}}, {1.0, {}}};
   permutation_ = Permutation::Identity(star.num_nodes);
-  FieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), &account_);
   ASSERT_FALSE(*finder.Find(shape_, {0}, permutation_, 1000.0, 1));
   // Its number per node, and hardly more: no room was made for the hub's edges.
   EXPECT_LT(account_.held, star.num_nodes * static_cast<int64_t>(sizeof(int32_t)) + 1000);
@@ -253,22 +255,22 @@ TEST_F(FieldFinderTest, DoesNotFollowEdgesThatCostTooMuch) {
   EXPECT_EQ(finder.num_nodes(), 1);
 }
 
-TEST_F(FieldFinderTest, AsksForMemoryBeforeItTakesIt) {
+TEST_F(ReceptiveFieldFinderTest, AsksForMemoryBeforeItTakesIt) {
   Make(300, 3000, 5);
   const std::vector<int64_t> ids = AnyIds(20);
   {
-    FieldFinder finder(device_.get(), &account_);
-    ASSERT_TRUE(*finder.Find(shape_, ids, permutation_, FieldFinder::kNoLimit, 1));
+    ReceptiveFieldFinder finder(device_.get(), &account_);
+    ASSERT_TRUE(*finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
     EXPECT_EQ(account_.held, device_->allocated_bytes());
     const int64_t held = account_.held;
-    ASSERT_TRUE(*finder.Find(shape_, {1}, permutation_, FieldFinder::kNoLimit, 1));
+    ASSERT_TRUE(*finder.Find(shape_, {1}, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
     EXPECT_EQ(account_.held, held) << "what is there serves smaller fields";
   }
   EXPECT_EQ(account_.held, 0);
   EXPECT_EQ(device_->allocated_bytes(), 0);
-  FieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), &account_);
   for (account_.most = 0;; account_.most += 500) {
-    const auto found = finder.Find(shape_, ids, permutation_, FieldFinder::kNoLimit, 1);
+    const auto found = finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1);
     EXPECT_LE(account_.held, account_.most);
     EXPECT_EQ(account_.held, device_->allocated_bytes());
     if (found.ok()) break;

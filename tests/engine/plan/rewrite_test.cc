@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rewrite on models made by hand: what nodes come out, in which order, with which tails. That results stay equal
-// is plan_test.cc's.
-#include "engine/plan/rewrite.h"
+// Each rewrite on models made by hand: what nodes come out, in which order, with which epilogues. That results stay
+// equal is plan_test.cc's.
+#include "engine/plan/rewrite/rewrite.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,19 +40,19 @@ TEST(Rewrite, GcnIsFourLaunches) {
       Rewrite(maker, maker.Bias(maker.Propagate(maker.Linear(hidden, 4, false), Reduce::kSum)), true);
   EXPECT_THAT(Kinds(program),
               ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kLinear, NodeKind::kPropagate));
-  EXPECT_NE(program.nodes[1].tail.bias, nullptr);
-  EXPECT_EQ(program.nodes[1].tail.activation.kind, ActivationKind::kRelu);
+  EXPECT_NE(program.nodes[1].epilogue.bias, nullptr);
+  EXPECT_EQ(program.nodes[1].epilogue.activation.kind, ActivationKind::kRelu);
   EXPECT_EQ(LayerNames(program, program.nodes[1]), "l1 + l2 + l3");
 }
 
 TEST(Rewrite, ARowThatTookInASumGoesOnIntoTheSumsOtherSide) {
   ModelMaker maker(6);
-  const ValueId a = maker.Bias(maker.Normalize(0));  // whose producer has no tail
+  const ValueId a = maker.Bias(maker.Normalize(0));  // whose producer has no epilogue
   const ValueId b = maker.Bias(0);
   const Program program = Rewrite(maker, maker.Mix(a, 0.5, b, 1.5));
   ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kNormalize, NodeKind::kRow));
-  EXPECT_NE(program.nodes[1].tail.bias, nullptr);
-  EXPECT_GE(program.nodes[1].tail.addend, 0);
+  EXPECT_NE(program.nodes[1].epilogue.bias, nullptr);
+  EXPECT_GE(program.nodes[1].epilogue.residual, 0);
 }
 
 TEST(Rewrite, ProductsMovePastSeveralAggregations) {
@@ -77,8 +77,8 @@ TEST(Rewrite, ManyDecisionsAndManyNamesAreCounted) {
   for (int i = 0; i < kNorms; ++i) x = maker.BatchNorm(x);
   const Program program = Rewrite(maker, x);
   ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear));
-  EXPECT_EQ(program.decisions.size(), Program::kMostDecisions);
-  EXPECT_EQ(program.untold, kNorms - static_cast<int64_t>(Program::kMostDecisions));
+  EXPECT_EQ(program.decisions.size(), Program::kMaxDecisions);
+  EXPECT_EQ(program.untold, kNorms - static_cast<int64_t>(Program::kMaxDecisions));
   EXPECT_THAT(LayerNames(program, program.nodes[0]), HasSubstr("l15 + 1185 more"));
 }
 
@@ -86,8 +86,8 @@ TEST(Rewrite, WideProductsComeBeforeTheAggregation) {
   ModelMaker maker(30);
   const Program program = Rewrite(maker, maker.Linear(maker.Propagate(0, Reduce::kMean, {}, 1.5), 8, true));
   ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate));
-  EXPECT_EQ(program.nodes[0].tail.bias, nullptr) << "a bias must not be aggregated";
-  EXPECT_NE(program.nodes[1].tail.bias, nullptr);
+  EXPECT_EQ(program.nodes[0].epilogue.bias, nullptr) << "a bias must not be aggregated";
+  EXPECT_NE(program.nodes[1].epilogue.bias, nullptr);
   EXPECT_EQ(program.nodes[1].self_scale, 1.5);
   EXPECT_EQ(program.values[program.nodes[1].inputs[0]].width, 8);
   ASSERT_EQ(program.decisions.size(), 1u);
@@ -113,7 +113,7 @@ TEST(Rewrite, MaximaStayWhereTheyAre) {
   EXPECT_THAT(Kinds(Rewrite(maker, output)), ElementsAre(NodeKind::kPropagate, NodeKind::kLinear));
   const Program sparse = Rewrite(maker, output, true);
   ASSERT_THAT(Kinds(sparse), ElementsAre(NodeKind::kPropagateLinear));
-  EXPECT_NE(sparse.nodes[0].tail.bias, nullptr);
+  EXPECT_NE(sparse.nodes[0].epilogue.bias, nullptr);
 }
 
 TEST(Rewrite, MinimaStayToo) {
@@ -131,8 +131,8 @@ TEST(Rewrite, AProductMovesBeforeAllHopsThatItMakesNarrower) {
   ASSERT_THAT(Kinds(program),
               ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kPropagate, NodeKind::kPropagate));
   EXPECT_EQ(program.values[program.nodes[1].inputs[0]].width, 8);
-  EXPECT_EQ(program.nodes[0].tail.bias, nullptr);
-  EXPECT_NE(program.nodes[3].tail.bias, nullptr);
+  EXPECT_EQ(program.nodes[0].epilogue.bias, nullptr);
+  EXPECT_NE(program.nodes[3].epilogue.bias, nullptr);
 }
 
 TEST(Rewrite, AppnpIsOneLaunchPerHop) {
@@ -144,11 +144,11 @@ TEST(Rewrite, AppnpIsOneLaunchPerHop) {
   ASSERT_THAT(Kinds(program),
               ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kPropagate, NodeKind::kPropagate));
   for (size_t k = 1; k <= 3; ++k) {
-    EXPECT_EQ(program.nodes[k].tail.scale, 0.75);
-    EXPECT_EQ(program.nodes[k].tail.addend, program.nodes[0].output);
-    EXPECT_EQ(program.nodes[k].tail.addend_scale, 0.25);
+    EXPECT_EQ(program.nodes[k].epilogue.scale, 0.75);
+    EXPECT_EQ(program.nodes[k].epilogue.residual, program.nodes[0].output);
+    EXPECT_EQ(program.nodes[k].epilogue.residual_scale, 0.25);
   }
-  EXPECT_EQ(program.nodes[3].tail.activation.kind, ActivationKind::kRelu);
+  EXPECT_EQ(program.nodes[3].epilogue.activation.kind, ActivationKind::kRelu);
 }
 
 TEST(Rewrite, ScalesGoIntoWeightsAndBiases) {
@@ -158,15 +158,15 @@ TEST(Rewrite, ScalesGoIntoWeightsAndBiases) {
   const Program scaled = Rewrite(maker, mixed), plain = Rewrite(maker, product);
   const auto with_bias = [](const Program& program) {
     for (const Node& node : program.nodes) {
-      if (node.kind == NodeKind::kLinear && node.tail.bias != nullptr) return node;
+      if (node.kind == NodeKind::kLinear && node.epilogue.bias != nullptr) return node;
     }
     return Node();
   };
   const Node a = with_bias(scaled), b = with_bias(plain);
-  EXPECT_EQ(a.tail.scale, 1.0);
-  EXPECT_EQ(a.tail.addend_scale, 2.0);
+  EXPECT_EQ(a.epilogue.scale, 1.0);
+  EXPECT_EQ(a.epilogue.residual_scale, 2.0);
   EXPECT_EQ(ValuesOf(*a.weight)[7], 0.5 * ValuesOf(*b.weight)[7]);
-  EXPECT_EQ(a.tail.bias->values[3], 0.5 * b.tail.bias->values[3]);
+  EXPECT_EQ(a.epilogue.bias->values[3], 0.5 * b.epilogue.bias->values[3]);
 }
 
 TEST(Rewrite, TransformersFourProductsAreOne) {
@@ -177,8 +177,8 @@ TEST(Rewrite, TransformersFourProductsAreOne) {
   const Program sum = Rewrite(maker, maker.Activate(maker.Sum(out, skip), ActivationKind::kElu));
   ASSERT_THAT(Kinds(sum), ElementsAre(NodeKind::kLinear, NodeKind::kAttention));
   EXPECT_EQ(sum.nodes[0].weight->rows, 4 * 12);
-  EXPECT_EQ(PlaceOf(sum, sum.nodes[1].tail.addend).root, sum.nodes[0].output);
-  EXPECT_EQ(sum.nodes[1].tail.activation.kind, ActivationKind::kElu);
+  EXPECT_EQ(PlaceOf(sum, sum.nodes[1].epilogue.residual).root, sum.nodes[0].output);
+  EXPECT_EQ(sum.nodes[1].epilogue.activation.kind, ActivationKind::kElu);
   const Program gated = Rewrite(maker, maker.Activate(maker.Gate(out, skip), ActivationKind::kElu));
   EXPECT_THAT(Kinds(gated), ElementsAre(NodeKind::kLinear, NodeKind::kAttention, NodeKind::kGate, NodeKind::kRow));
 }
@@ -206,7 +206,7 @@ TEST(Rewrite, AnEdgeNetworksFirstProductIsOnePerNode) {
   EXPECT_EQ(edges.edge_activation.kind, ActivationKind::kLeakyRelu);
   ASSERT_EQ(edges.edge_layers.size(), 1u);
   EXPECT_EQ(edges.edge_layers[0].weight->rows, 5);
-  EXPECT_EQ(edges.tail.activation.kind, ActivationKind::kRelu);
+  EXPECT_EQ(edges.epilogue.activation.kind, ActivationKind::kRelu);
 }
 
 TEST(Rewrite, NormsOfAnEdgeNetworkAreFolded) {
@@ -294,8 +294,9 @@ TEST(Rewrite, SageJoinsItsTwoProducts) {
   ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate));
   EXPECT_EQ(program.nodes[0].weight->rows, 16);
   EXPECT_EQ(PlaceOf(program, program.nodes[1].inputs[0]).root, program.nodes[0].output);
-  EXPECT_EQ(PlaceOf(program, program.nodes[1].tail.addend).root, program.nodes[0].output);
-  EXPECT_NE(PlaceOf(program, program.nodes[1].inputs[0]).offset, PlaceOf(program, program.nodes[1].tail.addend).offset);
+  EXPECT_EQ(PlaceOf(program, program.nodes[1].epilogue.residual).root, program.nodes[0].output);
+  EXPECT_NE(PlaceOf(program, program.nodes[1].inputs[0]).offset,
+            PlaceOf(program, program.nodes[1].epilogue.residual).offset);
 }
 
 TEST(Rewrite, AttentionScoresAreRowsOfTheProduct) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/scratch_ledger.h"
+#include "engine/plan/build/scratch_ledger.h"
 
 #include <gtest/gtest.h>
 

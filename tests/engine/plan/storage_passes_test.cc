@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/plan/rewrite.h"
+#include "engine/plan/rewrite/rewrite.h"
 #include "tests/engine/plan/plan_testing.h"
 
 namespace vicinal::testing {
@@ -34,8 +34,8 @@ TEST(FactorWeights, GoIntoTheProductBeforeAndTheStoreAfter) {
   const Program program =
       FactorWeights(Rewritten(maker, maker.Bias(maker.Propagate(maker.Linear(0, 8, false), Reduce::kSum, kGcn))));
   ASSERT_THAT(KindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kPropagate));
-  EXPECT_EQ(program.nodes[0].tail.degree_scale, SelfLoops::kAddRemaining);
-  EXPECT_EQ(program.nodes[1].tail.degree_scale, SelfLoops::kAddRemaining);
+  EXPECT_EQ(program.nodes[0].epilogue.degree_scale, SelfLoops::kAddRemaining);
+  EXPECT_EQ(program.nodes[1].epilogue.degree_scale, SelfLoops::kAddRemaining);
   EXPECT_FALSE(program.nodes[1].source_scale.has_value());
   EXPECT_EQ(program.nodes[1].adjacency.weighting, EdgeWeighting::kNone);
 }
@@ -45,12 +45,12 @@ TEST(FactorWeights, AreReadWithTheSourceWhereItsRowsMustNotBeScaled) {
   const ValueId x = maker.Linear(0, 4, true);  // its bias would have to be scaled, too
   const Program biased = FactorWeights(Rewritten(maker, maker.Propagate(x, Reduce::kSum, kGcn)));
   EXPECT_EQ(biased.nodes.back().source_scale, SelfLoops::kAddRemaining);
-  EXPECT_FALSE(biased.nodes[0].tail.degree_scale.has_value());
+  EXPECT_FALSE(biased.nodes[0].epilogue.degree_scale.has_value());
 
   ModelMaker twice(30);
   const ValueId h = twice.Linear(0, 8, false);
   const Program shared = FactorWeights(Rewritten(twice, twice.Sum(h, twice.Propagate(h, Reduce::kSum, kGcn))));
-  EXPECT_FALSE(shared.nodes[0].tail.degree_scale.has_value()) << "the sum reads it, too";
+  EXPECT_FALSE(shared.nodes[0].epilogue.degree_scale.has_value()) << "the sum reads it, too";
 }
 
 TEST(FactorWeights, LeaveWhatIsNoSumOfNormalisedWeights) {
@@ -59,7 +59,7 @@ TEST(FactorWeights, LeaveWhatIsNoSumOfNormalisedWeights) {
   for (const auto& [reduce, spec] : {std::pair{Reduce::kMax, kGcn}, std::pair{Reduce::kSum, sent}}) {
     const Program program = FactorWeights(Rewritten(maker, maker.Propagate(maker.Linear(0, 8, false), reduce, spec)));
     for (const Node& node : program.nodes) {
-      EXPECT_FALSE(node.tail.degree_scale.has_value());
+      EXPECT_FALSE(node.epilogue.degree_scale.has_value());
       EXPECT_FALSE(node.source_scale.has_value());
     }
   }

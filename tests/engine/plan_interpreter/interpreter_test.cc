@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle on graphs small enough to reckon by hand: what the reference models do not reach (readouts, norms per
 // graph, residuals, activations), and the corners of propagation (loops, duplicates, empty neighbourhoods).
-#include "engine/plan/interpreter.h"
+#include "tests/engine/plan_interpreter/interpreter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@
 #include "client/cpp/formats/graph_file.h"
 #include "engine/model/model.h"
 #include "engine/model/safetensors.h"
-#include "engine/plan/interpreter.h"
+#include "tests/engine/plan_interpreter/interpreter.h"
 
 namespace vicinal::testing {
 

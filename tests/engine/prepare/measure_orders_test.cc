@@ -55,7 +55,7 @@ TEST_F(MeasureOrdersTest, RunsEachOrderAlike) {
     EXPECT_NEAR(time.spread, 0.0, 1e-9);
   }
   // As many rounds as there may be, and one that does not count.
-  EXPECT_EQ(Launches(), 2 * (kMostRounds + 1));
+  EXPECT_EQ(Launches(), 2 * (kMaxRounds + 1));
   EXPECT_EQ(device_->allocated_bytes(), 0);
 }
 
@@ -73,11 +73,11 @@ TEST_F(MeasureOrdersTest, SamplesLargeGraphsInBlocks) {
 
 TEST_F(MeasureOrdersTest, SaysNoWhereRowsAreTooMany) {
   Csr csr;
-  csr.num_rows = csr.num_cols = kMostMeasuredBytes / (kLeastMeasuredWidth * 4) + 1;
+  csr.num_rows = csr.num_cols = kMaxMeasuredBytes / (kMinMeasuredWidth * 4) + 1;
   EXPECT_EQ(MeasureBytesBound(csr.num_rows, 10), 0);
   const auto times = MakeOrderMeasurer(registry_, *context_, Clock::Real())(csr, {});
   EXPECT_EQ(DetailOf(times.status())->reason, "NOT_MEASURED");
-  EXPECT_GT(MeasureBytesBound(csr.num_rows - 1, 10), kMostMeasuredBytes);
+  EXPECT_GT(MeasureBytesBound(csr.num_rows - 1, 10), kMaxMeasuredBytes);
 }
 
 }  // namespace

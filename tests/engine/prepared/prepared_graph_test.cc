@@ -201,10 +201,10 @@ TEST_F(PreparedGraphTest, KeepsLayoutsThatAreUsedAndAFewMore) {
   };
   const auto used = graph->Layout({}, "groups", "used", make);
   const int64_t with_one = graph->size_bytes();
-  for (size_t i = 0; i < 3 * PreparedGraph::kMostLayouts; ++i) {
+  for (size_t i = 0; i < 3 * PreparedGraph::kMaxLayouts; ++i) {
     ASSERT_TRUE(graph->Layout({}, "groups", std::to_string(i), make).ok());
   }
-  EXPECT_EQ(graph->size_bytes(), with_one + 1000 * static_cast<int64_t>(PreparedGraph::kMostLayouts - 1));
+  EXPECT_EQ(graph->size_bytes(), with_one + 1000 * static_cast<int64_t>(PreparedGraph::kMaxLayouts - 1));
   EXPECT_EQ(*graph->Layout({}, "groups", "used", make), *used);
 }
 

@@ -90,7 +90,7 @@ TEST(PriorTest, OrdersNeighborGroupsByThePublishedModel) {
   };
   EXPECT_LT(group(32, 16, 256), group(32, 16, 128)) << "farther from the root of the most threads";
   EXPECT_LT(group(32, 8, 128), group(32, 16, 128)) << "farther from a third of the width";
-  EXPECT_EQ(group(0, 0, 0), PredictSeconds(Sum(64), shape, "balanced_rows", {}));
+  EXPECT_EQ(group(0, 0, 0), PredictSeconds(Sum(64), shape, "binned_rows", {}));
   for (const int32_t gs : {4, 1024}) EXPECT_LT(group(gs, 32, 32) / group(gs, 1, 1024), 3.0);
 }
 
@@ -99,11 +99,11 @@ TEST(PriorTest, NoFamilyIsHopelessOnAGpu) {
     WorkShape shape = Shape(edges / 10, edges);
     shape.device = DeviceKind::kCuda;
     const auto predicted = [&](const char* kernel) { return PredictSeconds(Sum(64), shape, kernel, {}); };
-    for (const char* kernel : {"balanced_rows", "row_cache", "neighbor_group", "cusparse"}) {
+    for (const char* kernel : {"binned_rows", "row_cache", "neighbor_group", "cusparse"}) {
       EXPECT_LT(predicted("partition_dual"), predicted(kernel));
       EXPECT_LT(predicted(kernel), 3.0 * predicted("partition_dual"));
     }
-    EXPECT_EQ(predicted("row_cache") < predicted("balanced_rows"), edges == 10'000);
+    EXPECT_EQ(predicted("row_cache") < predicted("binned_rows"), edges == 10'000);
   }
 }
 

@@ -26,7 +26,7 @@ class ScriptedKernel final : public AggregateKernel {
       : name_(std::move(name)), candidates_(std::move(candidates)), refusal_(std::move(refusal)), device_(device) {}
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return device_; }
-  Refusal Refuses(const AggregateProblem&) const override { return refusal_; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return refusal_; }
   std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "prefetch_edges"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return candidates_; }
   size_t ScratchBytes(const AggregateProblem&, const KernelConfig& config, int threads) const override {

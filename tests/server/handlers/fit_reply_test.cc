@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/convert.h"
 #include "server/convert_tuning.h"
 

@@ -14,13 +14,13 @@
 namespace vicinal::server {
 namespace {
 
-Announcement Announced(const std::string& id, int64_t bytes, const std::string& spec = "spec") {
-  Announcement announcement;
-  announcement.upload_id = id;
-  announcement.resource_name = "g";
-  announcement.spec = spec;
-  announcement.tensors = {{"t", DataType::kUint8, {bytes}, bytes}};
-  return announcement;
+UploadManifest Announced(const std::string& id, int64_t bytes, const std::string& spec = "spec") {
+  UploadManifest manifest;
+  manifest.upload_id = id;
+  manifest.resource_name = "g";
+  manifest.spec = spec;
+  manifest.tensors = {{"t", DataType::kUint8, {bytes}, bytes}};
+  return manifest;
 }
 
 v1::UploadChunk Chunk(int64_t offset, const std::string& data) {
@@ -255,7 +255,7 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   };
   EXPECT_EQ(store().Begin(Announced("upload-0", 1001), Fine).status().code(), StatusCode::kFailedPrecondition);
   others = 500;
-  Announcement second = Announced("upload-0", 600);
+  UploadManifest second = Announced("upload-0", 600);
   second.replace = true;
   const Status kept = store().Begin(second, Fine).status();
   EXPECT_EQ(kept.code(), StatusCode::kResourceExhausted);

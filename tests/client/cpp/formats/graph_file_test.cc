@@ -319,7 +319,7 @@ TEST(GraphFileTest, BatchesThatDoNotFit) {
 
 // 2^32 + 3 narrowed to 32 bits is 3, which is a node.
 TEST(GraphFileTest, IdsOutsideTheGraphAreRefusedAsTheyStand) {
-  constexpr int64_t kWide = int64_t{1} << 32, kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kWide = int64_t{1} << 32, kMax = std::numeric_limits<int64_t>::max();
   const Array x = MakeArray<float>({0, 1, 2, 3, 4}, {5, 1});
   const auto error = [&](std::vector<int64_t> edges, const GraphFileOptions& options = {}) {
     return GraphFileError(TempNpz("wide.npz", {{"edge_index", MakeArray(edges, {2, 2})}, {"x", x}}), options);
@@ -329,7 +329,7 @@ TEST(GraphFileTest, IdsOutsideTheGraphAreRefusedAsTheyStand) {
   EXPECT_THAT(error({0, 1, 1 - kWide, 1}), HasSubstr("edge 0 (0 -> -4294967295) has an end outside 0..4"));
   EXPECT_THAT(error({0, 5, 1, 1}), HasSubstr("edge 1 (5 -> 1)"));
   EXPECT_THAT(error({-1, 0, 1, 1}), HasSubstr("edge 0 (-1 -> 1)"));
-  EXPECT_THAT(error({0, kMost, 1, 1}), HasSubstr("edge 1 (9223372036854775807 -> 1)"));
+  EXPECT_THAT(error({0, kMax, 1, 1}), HasSubstr("edge 1 (9223372036854775807 -> 1)"));
   GraphFileOptions undirected;
   undirected.undirected = true;
   EXPECT_THAT(error({0, kWide + 3, 1, 1}, undirected), HasSubstr("edge 1 (4294967299 -> 1)"));
@@ -341,7 +341,7 @@ TEST(GraphFileTest, IdsOutsideTheGraphAreRefusedAsTheyStand) {
     return GraphFileError(TempNpz("alone.npz", {{"edge_index", MakeArray(edges, {2, 1})}}), options);
   };
   EXPECT_EQ(alone({kWide + 3, 1}), "it was read");
-  EXPECT_THAT(alone({kMost, 1}), HasSubstr("edge 0 (9223372036854775807 -> 1) has an end outside"));
+  EXPECT_THAT(alone({kMax, 1}), HasSubstr("edge 0 (9223372036854775807 -> 1) has an end outside"));
   EXPECT_THAT(alone({-1, 1}), HasSubstr("edge 0 (-1 -> 1) has an end outside 0..1"));
   EXPECT_THAT(alone({-1, -1}), HasSubstr("edge 0 (-1 -> -1) has an end in a graph without nodes"));
   EXPECT_THAT(alone({kWide + 3, 1}, 4), HasSubstr("edge 0 (4294967299 -> 1) has an end outside 0..3"));

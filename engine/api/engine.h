@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's one door. It keeps graphs, feature sets and models, and runs models on graphs. It knows nothing of gRPC,
+// protobuf, Prometheus or flags. All methods are thread-safe; errors follow docs/errors.md.
+//
+// Lifetime: Engine > stores > handles > plans > runs. Work is submitted with a callback, which is called exactly once,
+// on the executor's thread, and must be quick (hand over, do not encode megabytes there).
+#ifndef VICINAL_ENGINE_API_ENGINE_H_
+#define VICINAL_ENGINE_API_ENGINE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/budget_error.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/stats.h"
+#include "engine/base/status.h"
+#include "engine/base/tensor.h"
+#include "engine/execute/classify.h"
+#include "engine/execute/executor.h"
+#include "engine/kernels/registry.h"
+#include "engine/model/model.h"
+#include "engine/plan/plan.h"
+#include "engine/prepare/prepare.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
+#include "engine/tune/meter.h"
+#include "engine/tune/record.h"
+
+namespace vicinal {
+
+struct EngineOptions {
+  int num_threads = 0;              // for kernels; 0: device.h, MakeCpuDevice
+  std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
+  std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
+  int64_t memory_budget_bytes = 0;  // graphs, features, models, plans and work under way; 0: no bound
+  // Bytes of the same budget that others hold, such as uploads that are open: where models run they count as used. What
+  // PutGraph, PutFeatures and PutModel make is made of such bytes, and is not refused for them. May be empty. Called on
+  // any thread, until the engine has gone.
+  std::function<int64_t()> other_bytes;
+  int64_t max_queue = 1024;       // inference requests that may wait
+  int64_t max_preparations = 16;  // graphs that may wait for preparation
+  int64_t max_cached_plans = 256;
+  int64_t max_graphs = 1000;
+  int64_t max_feature_sets = 100;  // per graph
+  int64_t max_models = 1000;
+  // Of a batch in a request and of the graph in a model's reference; 0: no limit. Of uploads who takes them in checks
+  // it.
+  int64_t max_nodes = 0;
+  // Kernels of a graph are tuned in the background, while no request waits: at most so long per kind of work (a
+  // TuningKey), and per graph version. 0: graphs serve with the registry's defaults, unless TuneGraph asks.
+  Nanoseconds tuning_budget = std::chrono::milliseconds(500);
+  Nanoseconds max_tuning_per_graph = std::chrono::seconds(60);
+  RunMeter* run_meter = nullptr;  // of tuning; null: the real one; must outlive the engine
+  const Clock* clock = nullptr;   // null: the real one
+  StatsSink* stats = nullptr;     // null: none; must outlive the engine
+  Logger* logger = nullptr;       // null: none; must outlive the engine
+};
+
+// Which nodes of a stored graph.
+struct NodeSelection {
+  bool all = false;
+  std::vector<int64_t> ids;  // client's ids, any order, may repeat
+};
+
+// Features that come with a request. Views: the tensors must stay alive until the callback. The engine counts its own
+// copies of them against the memory budget until then, not the tensors: those are the caller's to Hold.
+struct RequestFeatures {
+  FeatureTensors tensors;     // dense or CSR
+  std::vector<int64_t> rows;  // empty: all nodes. Otherwise these nodes' rows are replaced in the stored set
+};
+
+struct InferenceRequest {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::string model;
+  int64_t model_version = 0;
+  std::string feature_set = "default";
+  int64_t feature_set_version = 0;
+  NodeSelection nodes;
+  std::optional<RequestFeatures> features;
+  std::string output;  // one of Model::outputs; empty: "logits"
+  ForcedKernels forced;
+  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
+  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
+  // Where all nodes are asked for it is the full graph whatever this says. kAlways is FAILED_PRECONDITION
+  // (NO_RECEPTIVE_FIELD) where a step of the model reads the whole graph, and where the device cannot do it.
+  ReceptiveField receptive_field = ReceptiveField::kAuto;
+  WorkLimits limits;
+};
+
+// A batch of small graphs with the request (views, as above).
+struct GraphBatchRequest {
+  std::string model;
+  int64_t model_version = 0;
+  TensorView ptr, edge_index;
+  std::optional<TensorView> edge_weight;
+  FeatureTensors features;
+  ForcedKernels forced;
+  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
+  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
+  WorkLimits limits;
+};
+
+struct ServedBy {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::string model;
+  int64_t model_version = 0;
+  std::string feature_set;  // empty when all features came with the request
+  int64_t feature_set_version = 0;
+  int64_t numerics_revision = 0;  // 0: kernels were forced, outside any revision
+};
+
+struct RequestTiming {
+  double queue_seconds = 0.0;
+  double plan_seconds = 0.0;
+  double execute_seconds = 0.0;
+};
+
+struct InferenceResult {
+  ServedBy served_by;
+  int64_t rows = 0;
+  int64_t width = 0;
+  std::vector<float> values;  // [rows, width], in the order asked for
+  // Counts large `values` against the memory budget until the last copy goes: a reply may leave slowly.
+  std::shared_ptr<const void> held;
+  // What was computed: the receptive field of the nodes asked for, or the full graph.
+  bool receptive_field = false;
+  int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
+  bool multi_label = false;
+  RequestTiming timing;
+};
+using InferenceCallback = std::function<void(StatusOr<InferenceResult>)>;
+
+// Expected answers that come with a model.
+struct ModelReference {
+  std::string graph;  // a stored graph; empty: the graph is in `file`
+  int64_t graph_version = 0;
+  std::string feature_set = "default";
+  double tolerance = 0.0;  // 0: 1e-4
+  std::string file;        // safetensors, see proto ModelReference
+};
+
+struct ModelSource {
+  std::string name;
+  std::string architecture_json;
+  std::string weights_file;  // safetensors
+  std::optional<ModelReference> reference;
+  bool replace = false;
+  int64_t if_version = 0;
+};
+
+struct Explanation {
+  ServedBy served_by;
+  std::vector<PlanStepInfo> steps;
+  std::vector<std::optional<TuningRecord>> tuning;  // one per step; none where a step's operation is not tuned
+  std::vector<std::string> decisions;
+  int64_t scratch_bytes = 0;
+  std::string order;  // of the graph, and why
+  std::string device;
+};
+
+// A kernel with parameters by name, to be taken instead of what was measured.
+struct ForcedConfiguration {
+  std::string kernel;
+  std::map<std::string, int32_t> parameters;  // those not named stay at the kernel's default
+};
+
+// Which kinds of work of a graph. Without `widths`: what plans on it have asked for so far, and what was tuned before,
+// as far as it fits what else is listed. With widths every combination of what is listed, where an empty list means:
+// kinds "sum", "mean", "max" (attention: "gat"); heads 1; weights as models use them (none; for sums also the graph's,
+// or per source where it has none). An empty operation means all where nothing is listed, else "aggregate"; with a
+// forced kernel all that have it, or the first of them.
+struct TuneGraphRequest {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::string operation;                     // "aggregate" or "attention"
+  std::vector<std::string> kinds;            // reduces, or attention kinds
+  std::vector<int64_t> widths;               // attention: of one head
+  std::vector<int64_t> heads;                // attention only
+  std::vector<std::string> weights;          // "none", "per_edge", "per_source"; aggregate only
+  Nanoseconds budget{0};                     // per key; 0: EngineOptions::tuning_budget, or 500 ms where that is 0
+  bool reset = false;                        // forget what is recorded, and measure nothing
+  std::optional<ForcedConfiguration> force;  // take this, and measure nothing
+  bool wait = true;                          // false: return at once, records in state kQueued
+  WorkLimits limits;                         // bound the wait; what was queued goes on after it
+};
+
+struct TuningReport {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::vector<TuningRecord> records;  // of the keys asked for
+};
+
+struct DeviceInfo {
+  std::string name;
+  std::string description;
+};
+
+struct KernelStatus {
+  std::string operation;
+  std::string name;
+  std::string device;
+  int64_t launches = 0;
+  std::vector<std::string> parameters = {};  // names, as ForcedConfiguration takes them
+};
+
+// Of uploads the engine knows nothing.
+struct MemoryUse : HeldBytes {
+  int64_t budget = 0;
+};
+
+class Engine {
+ public:
+  // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
+  // CPU and logs so.
+  static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  // --- graphs ---
+  // Checks the name against what is there and starts preparation on its own thread; returns at once with the status of
+  // the name. Codes: as GraphStore::BeginPrepare; UNAVAILABLE when too many wait.
+  virtual StatusOr<GraphStatus> PutGraph(GraphSource source) = 0;
+  virtual StatusOr<GraphStatus> GetGraph(const std::string& name) const = 0;
+  virtual std::vector<GraphStatus> ListGraphs() const = 0;
+  virtual Status DeleteGraph(const std::string& name, int64_t if_version) = 0;
+  // Measures kernels on the graph itself again, forces one, or forgets what was measured; with `wait` it blocks until
+  // that is done. On a CPU results keep their bits (tune/record.h). INVALID_ARGUMENT: unknown operation, kind, weights,
+  // kernel or parameter (the message lists those there are), a width or number of heads below 1 or over the limit, too
+  // many combinations, no widths and nothing known that fits the rest, `reset` together with `force`; KERNEL_REFUSED
+  // when the forced kernel does not take the work or graph. NOT_FOUND; FAILED_PRECONDITION while the graph is not
+  // ready; DEADLINE_EXCEEDED and CANCELLED when `limits` ended the wait.
+  virtual StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) = 0;
+  // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
+  virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
+  // NOT_FOUND when there is no such graph now.
+  virtual StatusOr<std::unique_ptr<GraphStore::Subscription>> WatchGraph(const std::string& name,
+                                                                         std::function<void()> on_change) = 0;
+
+  // Validates, permutes and publishes on the calling thread.
+  virtual StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
+                                                 const FeatureTensors& tensors, bool replace, int64_t if_version) = 0;
+  virtual Status DeleteFeatures(const std::string& graph, const std::string& name) = 0;
+
+  // --- models ---
+  // Loads, checks the reference (runs the model through the executor; blocks until then), publishes.
+  virtual StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits& limits) = 0;
+  virtual StatusOr<ModelHandle> GetModel(const std::string& name) const = 0;
+  virtual std::vector<ModelHandle> ListModels() const = 0;
+  virtual Status DeleteModel(const std::string& name, int64_t if_version) = 0;
+
+  // --- inference ---
+  // Checks what can be checked at once (names, ids, shapes) and queues. An error means that `done` is never called.
+  virtual Status Submit(InferenceRequest request, InferenceCallback done) = 0;
+  virtual Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) = 0;
+  // Builds the plan if need be (on the calling thread) and tells about it; runs nothing.
+  virtual StatusOr<Explanation> Explain(const InferenceRequest& request) = 0;
+
+  // Counts `bytes` for `what` against the memory budget until the last copy of what is returned goes, which may be
+  // after the engine has gone: for what callers keep while their requests wait. FAILED_PRECONDITION (OVER_BUDGET),
+  // RESOURCE_EXHAUSTED (BUDGET_FULL).
+  virtual StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) = 0;
+  // Drops what is kept only to be used again (plans, the room of receptive fields), as far as that is needed for
+  // `bytes` more to fit into the memory budget. Counts nothing.
+  virtual void MakeRoom(int64_t bytes) = 0;
+
+  // --- about ---
+  virtual std::vector<DeviceInfo> Devices() const = 0;
+  virtual std::vector<KernelStatus> Kernels() const = 0;
+  virtual MemoryUse Memory() const = 0;
+  virtual int64_t queue_depth() const = 0;
+  // How long requests have kept the executor busy, the one that runs now included. Never falls.
+  virtual double busy_seconds() const = 0;
+  // As Device::Health: not OK once nothing that needs the device will succeed in this process.
+  virtual Status Health() { return OkStatus(); }
+
+  // Refuses new inference, lets what is queued finish; false when `deadline` came first.
+  virtual bool Drain(MonotonicTime deadline) = 0;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_API_ENGINE_H_

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows stored in 16 bits. Lanes read 16 bytes, 8 elements, at a time; 4 where rows are so narrow that lanes would be
+// left over, or where there are few edges and not many warps (small_rows.cuh).
+#include "engine/cuda/aggregate/binned_rows/detail/binned_rows.cuh"
+
+namespace vicinal::cuda {
+namespace {
+
+template <class Element, class Mode>
+cudaError_t LaunchElement(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
+  const bool small = params.num_short + params.num_blocks > 0;
+  if (small && vec == 8) {
+    return lanes <= 16 ? LaunchSmallLanes<Element, 8, 16, Mode>(params, stream)
+                       : LaunchSmallLanes<Element, 8, 32, Mode>(params, stream);
+  }
+  if (small) return LaunchSmall<Element, Mode>(params, lanes, stream);
+  if (vec == 1) return LaunchLanes<Element, 1, 32, Mode>(params, stream);
+  if (vec == 4) return LaunchLanes<Element, 4, 4, Mode>(params, stream);
+  if (lanes <= 4) return LaunchLanes<Element, 8, 4, Mode>(params, stream);
+  if (lanes <= 8) return LaunchLanes<Element, 8, 8, Mode>(params, stream);
+  return LaunchLanes<Element, 8, 16, Mode>(params, stream);
+}
+
+template <class Element>
+cudaError_t LaunchReduce(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream) {
+  if (params.extremum) return LaunchElement<Element, Extremum>(params, vec, lanes, stream);
+  return weighted ? LaunchElement<Element, WeightedSum>(params, vec, lanes, stream)
+                  : LaunchElement<Element, PlainSum>(params, vec, lanes, stream);
+}
+
+}  // namespace
+
+cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream) {
+  return params.src.storage == Storage::kBfloat16 ? LaunchReduce<Bfloat16>(params, weighted, vec, lanes, stream)
+                                                  : LaunchReduce<Float16>(params, weighted, vec, lanes, stream);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// binned_rows' short rows (row_work.h): a warp sums several at once, so that loads of many rows are in flight where
+// one row has only a few edges. Each group of lanes has kRows rows of its own at a time, of which it adds one edge
+// after the other.
+#ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SHORT_ROWS_CUH_
+#define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SHORT_ROWS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/aggregate/rows/row_lanes.cuh"
+#include "engine/cuda/aggregate/rows/row_product.cuh"
+#include "engine/cuda/common/overlap.cuh"
+
+namespace vicinal::cuda {
+
+template <class Layout>
+struct ShortRows {
+  static constexpr int kLoads = 8;               // gathered rows per lane in flight
+  static constexpr int kList = kShortEdges + 4;  // words from list to list: 4 more, so that groups use different banks
+};
+
+// Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s. Fills
+// each up to `longest` and whole steps with a source that is there: rows are loaded for it, too, and not added, for a
+// load that depends on a condition costs more.
+template <class Layout, class Mode>
+__device__ inline void StageRows(const RowsParams& params, const Item& mine, int longest, int lane,
+                                 Staged<Layout, Mode>* staged) {
+  // kWidth lanes for each of as many items as there are such groups, kParts times.
+  constexpr int kWidth = 8, kAtOnce = kWarpLanes / kWidth, kParts = Layout::kItems / kAtOnce;
+  constexpr int kCount = 2 * kParts;  // each lane fetches two edges of each part's at a time
+  int64_t first[kParts];
+  int left[kParts], to[kParts];
+  const int32_t* col[kParts];  // if lean, of what is fetched next
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    const int slot = part * kAtOnce + lane / kWidth;
+    first[part] =
+        static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot)) + lane % kWidth;
+    left[part] = __shfl_sync(kWholeWarp, mine.finish.count, slot) - lane % kWidth;
+    to[part] = slot * ShortRows<Layout>::kList + lane % kWidth;
+    col[part] = params.adjacency.col + first[part];
+    if constexpr (Mode::kLean) asm volatile("" : "+l"(col[part]));  // not to be made anew for every load
+  }
+#pragma unroll 1
+  for (int done = 0; done < longest; done += 2 * kWidth) {
+    const auto within = [&](int i) { return done + i / kParts * kWidth; };
+    const auto wanted = [&](int i) { return within(i) < left[i % kParts]; };
+    int32_t source[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      source[i] = 0;
+      if (wanted(i)) source[i] = __ldg(col[i % kParts] + (Mode::kLean ? i / kParts * kWidth : within(i)));
+    }
+#pragma unroll
+    for (int part = 0; part < kParts && Mode::kLean; ++part) col[part] += 2 * kWidth;
+    float weight[kCount];
+    FetchWeights<Mode>(
+        params, source, [&](int i) { return first[i % kParts] + within(i); }, wanted, weight);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      staged->source[to[i % kParts] + within(i)] = source[i];
+      if constexpr (Mode::kWeighted) staged->weight[to[i % kParts] + within(i)] = weight[i];
+    }
+  }
+}
+
+// Adds edges [begin, begin + kStep) of each of the group's rows, of which number r has `counts[r]` edges and the list
+// at lists[r].
+template <class Layout, class Mode, int kRows, int kStep>
+__device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int begin,
+                               const int (&lists)[kRows], const int (&counts)[kRows],
+                               float (&total)[kRows][Layout::kVec]) {
+  typename Layout::Load::Raw x[kRows][kStep];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int four = 0; four < kStep; four += 4) {
+      const FourSources source(staged, lists[r] + begin + four);
+#pragma unroll
+      for (int i = four; i < four + 4; ++i) {
+        x[r][i] = Gathered<Layout, Mode::kLean>(params, src, source[i - four]);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int four = 0; four < kStep; four += 4) {
+      const FourWeights weight(staged, lists[r] + begin + four);
+#pragma unroll
+      for (int i = four; i < four + 4; ++i) {
+        if (Mode::kLean ? i >= counts[r] - begin : begin + i >= counts[r]) continue;
+#pragma unroll
+        for (int c = 0; c < Layout::kVec; ++c) {
+          total[r][c] = WithMessage<Mode>(total[r][c], weight[i - four], Layout::Load::At(x[r][i], c));
+        }
+      }
+    }
+  }
+}
+
+// Sums items [slot, slot + kRows * groups) of the staged ones, kRows of them by each of so many groups: row r of group
+// g is item slot + r * groups + g. Finishes them.
+template <class Layout, class Mode, int kRows>
+__device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                const Staged<Layout, Mode>& staged, int slot) {
+  constexpr int kStep = ShortRows<Layout>::kLoads / kRows;
+  int lists[kRows], counts[kRows], longest = -1;
+  float total[kRows][Layout::kVec];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int mine = slot + r * Layout::kGroups + at.group;
+    lists[r] = mine * ShortRows<Layout>::kList;
+    counts[r] = staged.finish[mine].count;
+    longest = max(longest, counts[r]);
+#pragma unroll
+    for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Neutral<Mode>();
+  }
+  longest = __reduce_max_sync(kWholeWarp, longest);
+  if (longest < 0) return;
+#pragma unroll 1
+  for (int begin = 0; begin < longest; begin += kStep) {
+    AddStep<Layout, Mode, kRows, kStep>(params, src, staged, begin, lists, counts, total);
+  }
+  LaneTerms<Layout> terms[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    terms[r].Load(params, at, src, staged.finish[slot + r * Layout::kGroups + at.group]);
+  }
+  if constexpr (Layout::kProduct) {
+    int rows[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const Finish finish = staged.finish[slot + r * Layout::kGroups + at.group];
+      rows[r] = finish.count < 0 ? -1 : finish.row;
+      MakeResults(params, at, finish, terms[r], total[r]);
+    }
+    MultiplyRows(params, at, rows, WeightsAhead<0>(), total);
+  }
+  if constexpr (!Layout::kSimple && !Layout::kProduct) {
+    // All before the first is stored: a rare activation is a call, across which few values should be kept.
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      MakeResults(params, at, staged.finish[slot + r * Layout::kGroups + at.group], terms[r], total[r]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const Finish finish = staged.finish[slot + r * Layout::kGroups + at.group];
+    if (Layout::kProduct || finish.count < 0 || !at.has_columns(params)) continue;
+    if constexpr (Layout::kSimple) MakeResults(params, at, finish, terms[r], total[r]);
+    StoreResults(params, at, finish, total[r]);
+  }
+}
+
+// The short rows among the warp's items; lane l has fetched item l mod kItems.
+template <class Layout, class Mode>
+__device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
+                                    Staged<Layout, Mode>* staged) {
+  if (IsLong(mine.finish)) mine.finish.count = -1;
+  const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
+  if (longest < 0) return;
+  __syncwarp();
+  StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
+  // Not before: the row's factor is waited for here.
+  if (at.lane < Layout::kItems) staged->finish[at.lane] = mine.finish;
+  AwaitFormer();
+  __syncwarp();
+  const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << Layout::kItems) - 1u)) == 1u;
+  if (alone && Layout::kRows > 1) {
+    SumSlots<Layout, Mode, 1>(params, at, src, *staged, 0);
+    return;
+  }
+#pragma unroll 1
+  for (int slot = 0; slot < Layout::kItems; slot += Layout::kSlots) {
+    SumSlots<Layout, Mode, Layout::kRows>(params, at, src, *staged, slot);
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SHORT_ROWS_CUH_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// binned_rows where there are few edges in all (row_work.h). Nothing there takes long but waits, one after the other,
+// and what every warp executes once, so there is little of it: a group of lanes has one short row, reads its indices by
+// itself, the next eight while it waits for rows, and the row's factor while it waits for indices. Longer rows have a
+// block each, as long_rows.cuh has it. Orders of evaluation are those of row_work.h.
+#ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SMALL_ROWS_CUH_
+#define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SMALL_ROWS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/aggregate/binned_rows/detail/long_rows.cuh"
+#include "engine/cuda/aggregate/rows/row_lanes.cuh"
+#include "engine/cuda/aggregate/rows/row_product.cuh"
+#include "engine/cuda/common/overlap.cuh"
+
+namespace vicinal::cuda {
+
+// Eight edges of a row as its group of lanes holds them; where it has fewer, its last one several times.
+template <class Layout>
+struct HeldEdges {
+  static constexpr int kStep = 8, kSpan = Layout::kLanes < kStep ? Layout::kLanes : kStep, kHeld = kStep / kSpan;
+
+  // Of those held, the first is number `begin` of the row.
+  __device__ static int Edge(int begin, int held, int lane, int last) {
+    return min(begin + held * kSpan + lane % kSpan, last);
+  }
+  template <class T>
+  __device__ static T Of(const T (&held)[kHeld], int i) {
+    return __shfl_sync(kWholeWarp, held[i / kSpan], i % kSpan, Layout::kLanes);
+  }
+};
+
+// Loads kCount of the eight rows, from number kFirst on.
+template <class Layout, int kFirst, int kCount>
+__device__ inline void LoadRows(const int32_t (&source)[HeldEdges<Layout>::kHeld], const char* src, uint32_t stride,
+                                typename Layout::Load::Raw (&x)[HeldEdges<Layout>::kStep]) {
+#pragma unroll
+  for (int i = kFirst; i < kFirst + kCount; ++i) {
+    const uint64_t offset = uint64_t{static_cast<uint32_t>(HeldEdges<Layout>::Of(source, i))} * stride;
+    x[i] = Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
+  }
+}
+
+// The sum of a row of `count` edges from `first` on; the longest row of the warp has `longest`. Rows are loaded for
+// edges that are not there, too, and not added: a load that depends on a condition costs more.
+template <class Layout, class Mode>
+__device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, const char* src, int first, int count,
+                              int longest, float (&total)[Layout::kVec]) {
+  using Held = HeldEdges<Layout>;
+  constexpr int kStep = Held::kStep;
+  const int32_t* const col = params.adjacency.col + first;
+  uint32_t stride = params.src_stride_bytes;
+  if constexpr (Mode::kLean && sizeof(typename Layout::Element) == 2) asm("" : "+r"(stride));  // as Gathered() has it
+  int32_t source[Held::kHeld];
+#pragma unroll
+  for (int h = 0; h < Held::kHeld; ++h) {
+    source[h] = 0;
+    if (count > 0) source[h] = __ldg(col + Held::Edge(0, h, at.lane, count - 1));
+  }
+  AwaitFormer();
+#pragma unroll 1
+  for (int begin = 0; begin < longest; begin += kStep) {
+    typename Layout::Load::Raw x[kStep];
+    LoadRows<Layout, 0, kStep / 2>(source, src, stride, x);
+    if (begin + kStep / 2 < longest) LoadRows<Layout, kStep / 2, kStep / 2>(source, src, stride, x);
+    float weight[Held::kHeld];
+    FetchWeights<Mode>(
+        params, source, [&](int h) { return first + Held::Edge(begin, h, at.lane, count - 1); },
+        [&](int) { return count > 0; }, weight);
+#pragma unroll
+    for (int h = 0; h < Held::kHeld; ++h) {
+      if (begin + kStep < count) source[h] = __ldg(col + Held::Edge(begin + kStep, h, at.lane, count - 1));
+    }
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) {
+      float w = 1.0f;
+      if constexpr (Mode::kWeighted) w = Held::Of(weight, i);
+      if (begin + i >= count) continue;
+#pragma unroll
+      for (int c = 0; c < Layout::kVec; ++c) {
+        total[c] = WithMessage<Mode>(total[c], w, Layout::Load::At(x[i], c));
+      }
+    }
+  }
+}
+
+// The weights that a lane fetches while it waits for sources.
+template <class Layout>
+using SmallAhead = WeightsAhead<Layout::kProduct ? 4 : 0>;
+
+template <class Layout>
+constexpr int SmallResidentBlocks() {
+  return Layout::kSimple && !Layout::kProduct ? 8 : 6;
+}
+
+template <class Layout, class Mode>
+__global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>()))
+    SmallRows(const __grid_constant__ RowsParams params) {
+  LetNextBegin();
+  if (params.condition.flag != nullptr) AwaitFormer();
+  if (!Holds(params.condition)) return;
+  const int shift = Layout::kGroups == 1 ? params.tile_shift : 0;
+  const uint32_t first_tile = blockIdx.y << shift;
+  if (blockIdx.x >> shift < params.num_blocks) {
+    // Tiles of a long row are worked on side by side.
+    const Lane<Layout> at(first_tile + (blockIdx.x & ((1u << shift) - 1)));
+    if (at.tile >= params.dst.cols) return;
+    __shared__ Staged<Layout, Mode> staged;
+    SumPiece<Layout, Mode>(params, at, at.Source(params), LoadItem(params, params.items + (blockIdx.x >> shift)),
+                           &staged);
+    return;
+  }
+  const uint32_t block = blockIdx.x - (params.num_blocks << shift);
+  const uint32_t group = (block * kBlockThreads + threadIdx.x) / Layout::kLanes;
+  int4 item = make_int4(0, -1, 0, 0);
+  if (group < params.num_short) item = __ldg(reinterpret_cast<const int4*>(params.bundled) + group);
+  const int row = item.x, count = item.y;
+  const int longest = Layout::kGroups == 1 ? count : __reduce_max_sync(kWholeWarp, count);
+  if (longest < 0) return;
+  float row_scale = 1.0f;
+  if (params.epilogue.row_scale != nullptr && count >= 0) row_scale = __ldg(params.epilogue.row_scale + row);
+  SmallAhead<Layout> ahead;
+  if constexpr (Layout::kProduct) {
+    if (params.product.out_width <= Layout::kLanes) ahead.Load(params.product, threadIdx.x % Layout::kLanes);
+  }
+#pragma unroll 1
+  for (uint32_t tile = 0; tile >> shift == 0; ++tile) {
+    const Lane<Layout> at(first_tile + tile);
+    if (at.tile >= params.dst.cols) return;
+    const char* const src = at.Source(params);
+    float total[Layout::kVec];
+#pragma unroll
+    for (int c = 0; c < Layout::kVec; ++c) total[c] = Neutral<Mode>();
+    // There are fewer than 2^31 edges.
+    SumRow<Layout, Mode>(params, at, src, item.z, count, longest, total);
+    const Finish finish = FinishWith(params, row, count, [&] { return row_scale; });
+    if constexpr (Layout::kProduct) {
+      MultiplySum(params, at, src, finish, count < 0 ? -1 : row, ahead, total);
+    } else if (count >= 0 && at.has_columns(params)) {
+      FinishRow(params, at, src, finish, total);
+    }
+  }
+}
+
+template <class Layout, class Mode>
+cudaError_t LaunchSmallLayout(RowsParams params, cudaStream_t stream) {
+  // Where a GPU runs by far not all warps at once, each takes two tiles: the second finds item and indices in the L1.
+  constexpr int64_t kManyWarps = 3 << 12;
+  constexpr int64_t kBlockRows = kBlockWarps * Layout::kGroups;
+  const int64_t tiles = (params.dst.cols + Layout::kTile - 1) / Layout::kTile;
+  params.tile_shift = Layout::kGroups == 1 && tiles > 1 && params.num_short * tiles > kManyWarps ? 1 : 0;
+  const int64_t blocks =
+      (int64_t{params.num_blocks} << params.tile_shift) + (int64_t{params.num_short} + kBlockRows - 1) / kBlockRows;
+  const dim3 grid(static_cast<unsigned>(blocks),
+                  static_cast<unsigned>((tiles + (1 << params.tile_shift) - 1) >> params.tile_shift));
+  return LaunchOverlapping(params.overlap, SmallRows<Layout, Mode>, grid, kBlockThreads, stream, params);
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SMALL_ROWS_CUH_

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// length_sorted_rows as a kernel of the operation aggregate.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
+#include "engine/cuda/common/kernels.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// Windows of rows where those that lie close share sources: longest first within each.
+constexpr int32_t kNearRows = 4096;
+
+LengthSortedConfig ConfigOf(const KernelConfig& config) {
+  LengthSortedConfig abreast;
+  abreast.tile = config.values[0];
+  if (config.values[1] > 0) abreast.part = std::clamp<int64_t>(config.values[1], kMinPart, kMaxPart);
+  abreast.window = std::max(0, config.values[2]);
+  abreast.scale_first = config.values[3] != 0;
+  return abreast;
+}
+
+// A power of two near a tenth of the root of the edges: parts long enough that few begin anew, and enough of them. On
+// an H200 128 was the fastest or near it for 1.6 M edges, 256 for 10 M, 512 and 1024 for 48 M to 115 M.
+int32_t PartFor(int64_t edges) {
+  const double root = std::sqrt(static_cast<double>(edges)) / 10.0;
+  return 1 << std::clamp(static_cast<int>(std::lround(std::log2(std::max(root, 1.0)))), 7, 10);
+}
+
+class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
+ public:
+  LengthSortedRowsKernel() : CudaKernel("length_sorted_rows") {}
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (Refusal refusal = WhyWidthUnsupported(problem.width); !refusal.empty()) return refusal;
+    if (problem.rows >= kMaxItems || problem.edges / kMinPart >= kMaxItems) {
+      return "only graphs of fewer than 2^31 rows and 2^37 edges";
+    }
+    return {};
+  }
+  std::vector<std::string_view> ParameterNames() const override { return {"tile", "part", "window", "scale_first"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
+    constexpr int64_t kHardlyAny = int64_t{1} << 18, kFewEdges = int64_t{1} << 22;
+    // Rows that are soon over, and small graphs, gain nothing: one trial tells.
+    if (problem.edges < kHardlyAny || problem.edges < 8 * problem.rows) return {{}};
+    const bool few = problem.edges < kFewEdges, scales = ScalesFirst(problem, {.scale_first = true});
+    const bool wide = problem.width > 32 && problem.storage == Storage::kFloat32;
+    const int32_t part = PartFor(problem.edges), scale = scales ? 1 : 0;
+    std::vector<KernelConfig> candidates = {{}, {{0, part, 0, scale}}};
+    if (wide) candidates.push_back({{64, part, 0, scale}});
+    // Where communities stand together; of small graphs these are not many, and narrow tiles serve.
+    if (problem.rows > kNearRows) candidates.push_back({{0, part, kNearRows, scale}});
+    if (problem.rows > kNearRows && wide && !few) candidates.push_back({{64, part, kNearRows, scale}});
+    if (!few) return candidates;
+    // Small graphs of few, very long rows were up to 8 % faster with parts of 256, as the first one has; and a copy of
+    // the sources takes as long as a good part of the sum.
+    if (wide) candidates.push_back({{64, 256, 0, 0}});
+    if (scales) candidates.push_back({{0, part, 0, 0}});
+    return candidates;
+  }
+  int64_t ReductionOrder(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const LengthSortedConfig abreast = ConfigOf(config);
+    return kLengthSortedRowsOrder + 2 * abreast.part + (ScalesFirst(problem, abreast) ? 1 : 0);
+  }
+  std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
+    const LengthSortedConfig abreast = ConfigOf(config);
+    return absl::StrCat("parts of ", abreast.part, ", windows of ", abreast.window);
+  }
+  StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
+                                          LayoutSource& source) const override {
+    VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, source.OnHost());
+    const RowWork work = MakeLengthSortedWork(adjacency, ConfigOf(config), source.pool());
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, RowWorkLayout::Upload(work, source.device()));
+    return layout;
+  }
+  int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override { return LengthSortedBytesBound(rows, edges); }
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
+    return LengthSortedScratchBytes(problem, ConfigOf(config));
+  }
+
+ protected:
+  cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchLengthSortedRows(args, static_cast<const RowWorkLayout*>(args.layout), ConfigOf(args.config), target,
+                                  scratch);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const AggregateKernel> MakeLengthSortedRows() { return std::make_unique<LengthSortedRowsKernel>(); }
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// How binned_rows lays the lanes of a warp over a row: kLanes lanes side by side cover a tile of columns, 8 or 16
+// bytes each, and kGroups such groups read different edges, or different rows, at once. And how messages are put
+// together.
+#ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LANES_CUH_
+#define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LANES_CUH_
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/cuda/aggregate/rows/row_finish.cuh"
+#include "engine/cuda/aggregate/rows/row_load.cuh"
+#include "engine/cuda/common/hardware.h"
+#include "engine/cuda/common/larger.cuh"
+
+namespace vicinal::cuda {
+
+inline constexpr int kBlockThreads = 128;
+inline constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
+
+// How messages are made and put together.
+struct PlainSum {
+  static constexpr bool kWeighted = false, kExtremum = false;
+  // Written for the fewest instructions. It takes registers that weights have in the other modes, where it was slower.
+  static constexpr bool kLean = true;
+};
+struct WeightedSum {
+  static constexpr bool kWeighted = true, kExtremum = false, kLean = false;
+};
+// The maximum of weighted messages; a minimum is that of negated ones, negated.
+struct Extremum {
+  static constexpr bool kWeighted = true, kExtremum = true, kLean = false;
+};
+
+template <class Mode>
+__device__ inline float Neutral() {
+  return Mode::kExtremum ? -INFINITY : 0.0f;
+}
+
+template <class Mode>
+__device__ inline float Joined(float a, float b) {
+  return Mode::kExtremum ? LargerOf(a, b) : a + b;
+}
+
+// `so_far` joined with the message `weight` * `value`.
+template <class Mode>
+__device__ inline float WithMessage(float so_far, float weight, float value) {
+  if constexpr (Mode::kExtremum) return LargerOf(so_far, weight * value);
+  return Mode::kWeighted ? fmaf(weight, value, so_far) : so_far + value;
+}
+
+// kSimple: RowsParams::simple holds; a kernel without the rest needs fewer registers. kItems: for which a bundle has
+// room. kProduct: rows are multiplied (RowsParams::product), and one tile has all columns.
+template <class Element_, int kVec_, int kLanes_, bool kSimple_, int kItems_ = kBundleItems, bool kProduct_ = false>
+struct RowLayout {
+  static constexpr bool kSimple = kSimple_, kProduct = kProduct_;
+  static constexpr int kItems = kItems_;
+  using Element = Element_;
+  using Load = RowLoad<Element, kVec_>;
+  static constexpr int kVec = kVec_, kLanes = kLanes_, kGroups = kWarpLanes / kLanes;
+  static constexpr int kTile = kVec * kLanes;
+  // Short rows (short_rows.cuh) that a group, and the warp, sums at once.
+  static constexpr int kRows = kGroups < kItems ? 2 : 1, kSlots = kRows * kGroups;
+  static_assert(kGroups <= kChains);
+};
+
+// Where a lane stands.
+template <class Layout>
+struct Lane {
+  int lane = threadIdx.x % kWarpLanes;
+  int warp = threadIdx.x / kWarpLanes;
+  int group = lane / Layout::kLanes;
+  int tile;    // its first column
+  int column;  // the first of those it reads and sums
+
+  __device__ explicit Lane(uint32_t tile_number)
+      : tile(static_cast<int>(tile_number) * Layout::kTile), column(tile + lane % Layout::kLanes * Layout::kVec) {}
+  __device__ bool has_columns(const RowsParams& params) const { return column < params.dst.cols; }
+  // Where it reads row 0. Lanes without columns read what others read; nothing comes of it.
+  __device__ const char* Source(const RowsParams& params) const {
+    const char* src = static_cast<const char*>(params.src.data) +
+                      (has_columns(params) ? column : tile) * sizeof(typename Layout::Element);
+    // Not to be made anew at every load, which would take four more instructions there.
+    asm volatile("" : "+l"(src));
+    __builtin_assume(__isGlobal(src));
+    return src;
+  }
+};
+
+// A lane's part of the row of `source`; `src`: its part of row 0.
+template <class Layout, bool kLean = false>
+__device__ inline typename Layout::Load::Raw Gathered(const RowsParams& params, const char* src, int32_t source) {
+  // Unsigned and of 32 bits, and not seen to be a constant of the launch, so that an address is one instruction: for
+  // such a constant the compiler adds the upper half of the product, which is zero, by itself.
+  uint32_t stride = params.src_stride_bytes;
+  if constexpr (kLean) asm("" : "+r"(stride));
+  const uint64_t offset = uint64_t{static_cast<uint32_t>(source)} * stride;
+  return Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
+}
+
+// The weights of kCount edges from source[i], number i being number edge(i) of the adjacency, where wanted(i).
+template <class Mode, int kCount, class Edge, class Wanted>
+__device__ inline void FetchWeights(const RowsParams& params, const int32_t (&source)[kCount], const Edge& edge,
+                                    const Wanted& wanted, float (&weight)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
+  if constexpr (Mode::kWeighted) {
+    // Decided once for all of them, so that their loads go out side by side.
+    if (params.weights != nullptr && params.weight_of_source) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (wanted(i)) weight[i] = __ldg(params.weights + source[i]);
+      }
+    } else if (params.weights != nullptr) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (wanted(i)) weight[i] = __ldg(params.weights + edge(i));
+      }
+    }
+  }
+  if constexpr (Mode::kExtremum) {
+    if (params.reduce != Reduce::kMin) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) weight[i] = -weight[i];
+  }
+}
+
+// An item as it is fetched.
+struct Item {
+  Finish finish;
+  int64_t begin;
+};
+
+// The last part of a split row may have few edges, and is added as the long row that it is of.
+__device__ inline bool IsLong(const Finish& finish) { return finish.count > kShortEdges || finish.row < 0; }
+
+// An item of the work list.
+__device__ inline Item LoadItem(const RowsParams& params, const RowItem* item) {
+  const int4 packed = __ldg(reinterpret_cast<const int4*>(item));
+  const int64_t begin = static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(packed.w)) << 32 |
+                                             static_cast<uint32_t>(packed.z));
+  return {FinishOf(params, packed.x, packed.y), begin};
+}
+
+// Item `slot` of the warp's bundle: of the list, or where there is none, of rows in their order.
+template <class Layout>
+__device__ inline Item LoadBundled(const RowsParams& params, uint32_t bundle, int slot) {
+  if (params.bundled != nullptr) return LoadItem(params, params.bundled + uint64_t{bundle} * Layout::kItems + slot);
+  const int64_t row = int64_t{bundle} * params.bundle_rows + slot;
+  if (slot >= params.bundle_rows || row >= params.dst.rows) return {{0, -1, 0.0f, 0.0f}, 0};
+  const int64_t begin = __ldg(params.adjacency.row_ptr + row);
+  const int count = static_cast<int>(__ldg(params.adjacency.row_ptr + row + 1) - begin);
+  return {FinishOf(params, static_cast<int>(row), count), begin};
+}
+
+// What a warp has in shared memory: its items, out of the registers until they are finished; those of their edges that
+// come next, fetched side by side by all its lanes, so that every lane of a group finds there what it gathers: in
+// lists, four entries of which are read at once.
+template <class Mode, int kItems>
+struct alignas(16) StagedItems {
+  // A list of kShortEdges for each item; at least all of a piece (long_rows.cuh).
+  static constexpr int kWords = kItems * (kShortEdges + 4);
+  Finish finish[kItems];
+  int32_t source[kWords];
+  float weight[Mode::kWeighted ? kWords : 4];
+};
+template <class Layout, class Mode>
+using Staged = StagedItems<Mode, Layout::kItems>;
+
+// Entry i of the four from entry `at` of a list on, which are read at once.
+struct FourSources {
+  int4 four;
+  template <class Mode, int kItems>
+  __device__ FourSources(const StagedItems<Mode, kItems>& staged, int at)
+      : four(*reinterpret_cast<const int4*>(staged.source + at)) {}
+  __device__ int32_t operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
+};
+struct FourWeights {
+  float4 four = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+  template <class Mode, int kItems>
+  __device__ FourWeights(const StagedItems<Mode, kItems>& staged, int at) {
+    if constexpr (Mode::kWeighted) four = *reinterpret_cast<const float4*>(staged.weight + at);
+  }
+  __device__ float operator[](int i) const { return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w; }
+};
+
+// What a lane's results of a row are made with besides its sums, if anything. Fetched side by side, and before anything
+// is stored: the residual may be dst. Not before the sums, whose loop has better use for the registers.
+template <class Layout>
+struct LaneTerms {
+  typename Layout::Load::Raw own;
+  float residual[Layout::kVec];
+
+  // After AwaitFormer(). `src`: the lane's part of row 0.
+  __device__ void Load(const RowsParams& params, const Lane<Layout>& at, const char* src, const Finish& finish) {
+    if (Layout::kSimple || finish.row < 0 || finish.count < 0) return;
+    if (params.self_scale != 0.0f) own = Gathered<Layout>(params, src, finish.row);
+    const ConstMatrixView& from = params.epilogue.residual;
+    if (from.data == nullptr || !at.has_columns(params)) return;
+    const int columns = static_cast<int>(params.dst.cols);
+    const float* const begin = from.data + finish.row * from.stride + at.column;
+    if constexpr (Layout::kVec % 4 == 0) {
+      if (params.vector_residual) {
+#pragma unroll
+        for (int i = 0; i < Layout::kVec; i += 4) {
+          const float4 x = __ldcg(reinterpret_cast<const float4*>(begin + i));
+          residual[i] = x.x, residual[i + 1] = x.y, residual[i + 2] = x.z, residual[i + 3] = x.w;
+        }
+        return;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      if (at.column + i < columns) residual[i] = __ldcg(begin + i);
+    }
+  }
+};
+
+// Makes a lane's results of a row out of its sums `x`, but for rare activations; of a part nothing. What does not apply
+// is passed over, not done without effect: of short rows, this is a good part of all that is executed.
+template <class Layout>
+__device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
+                                   const LaneTerms<Layout>& terms, float (&x)[Layout::kVec]) {
+  if (finish.row < 0) return;
+  const int columns = static_cast<int>(params.dst.cols);
+  if (params.scaled) {
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      x[i] = Scaled(params, finish, x[i]);
+      if constexpr (!Layout::kSimple) x[i] = WithSelf(params, Layout::Load::At(terms.own, i), x[i]);
+      x[i] = __fmul_rn(x[i], finish.factor);
+    }
+  }
+  if (params.epilogue.bias != nullptr) {
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) {
+      if (at.column + i < columns) x[i] = __fadd_rn(x[i], __ldg(params.epilogue.bias + at.column + i));
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < Layout::kVec; ++i) {
+    if constexpr (!Layout::kSimple) x[i] = WithResidual(params.epilogue, terms.residual[i], x[i]);
+  }
+  if (params.epilogue.activation.kind == ActivationKind::kRelu) {
+#pragma unroll
+    for (int i = 0; i < Layout::kVec; ++i) x[i] = Rectified(x[i]);
+  }
+}
+
+// Stores them, activated.
+template <class Layout>
+__device__ inline void StoreResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
+                                    float (&x)[Layout::kVec]) {
+  if constexpr (!Layout::kSimple) {
+    if (finish.row >= 0) ActivateRarely(params.epilogue.activation, x);
+  }
+  StoreColumns(params, finish, at.column, x);
+}
+
+// Makes and stores a lane's results of a row, or of a part of one, of its sums.
+template <class Layout>
+__device__ inline void FinishRow(const RowsParams& params, const Lane<Layout>& at, const char* src,
+                                 const Finish& finish, float (&sum)[Layout::kVec]) {
+  LaneTerms<Layout> terms;
+  terms.Load(params, at, src, finish);
+  MakeResults(params, at, finish, terms, sum);
+  StoreResults(params, at, finish, sum);
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LANES_CUH_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that binned_rows has split: the warp that stores the last of a row's parts adds them all, in their order, and
+// finishes the row. Which warp that is does not show in the sum. A kernel of its own, after all others, took 2 us.
+#ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_
+#define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/aggregate/rows/row_lanes.cuh"
+#include "engine/cuda/aggregate/rows/split_rows.cuh"
+
+namespace vicinal::cuda {
+
+// Whether the warp, which has stored part `part`, is the last that comes with one of the row.
+template <class Layout>
+__device__ inline bool ArrivesLast(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split) {
+  __threadfence();
+  __syncwarp();
+  const int64_t tiles = (params.dst.cols + Layout::kTile - 1) / Layout::kTile;
+  int* const ticket = params.tickets + split.first_part * tiles + at.tile / Layout::kTile;
+  int before = 0;
+  if (at.lane == 0) before = atomicAdd(ticket, 1);
+  if (__shfl_sync(kWholeWarp, before, 0) + 1 < split.parts) return false;
+  if (at.lane == 0) *ticket = 0;
+  __threadfence();
+  return true;
+}
+
+// A lane's columns of the sum of quad `quad` of the row, as far as there are such.
+template <class Layout>
+__device__ inline Pack<Layout::kVec> SumOfQuad(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split,
+                                               int quad) {
+  const int first = quad * kPiecesPerQuad;
+  const int64_t columns = params.dst.cols;
+  const float* const parts = params.partials + (split.first_part + first) * columns + at.column;
+  Pack<Layout::kVec> x[kPiecesPerQuad];
+#pragma unroll
+  for (int i = 0; i < kPiecesPerQuad; ++i)
+#pragma unroll
+    for (int c = 0; c < Layout::kVec; ++c) {
+      x[i].v[c] = 0.0f;
+      if (first + i < split.parts && at.column + c < columns) x[i].v[c] = __ldcg(parts + i * columns + c);
+    }
+  return SumOfFour(params, x, split.parts - first);
+}
+
+// Finishes the row that item `row` is a part of if no other is missing. A call, which makes its own of what the warp
+// knows anyway: kept for it, that would cost registers that the kernel's loops live by.
+template <class Layout>
+__device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t tile_number, int row) {
+  const Lane<Layout> at(tile_number);
+  const char* const src = at.Source(params);
+  const SplitRow split = params.split_of_part[~row];
+  if (!ArrivesLast(params, at, split)) return;
+  const int quads = (split.parts + kPiecesPerQuad - 1) / kPiecesPerQuad;
+  float total[Layout::kVec];
+#pragma unroll 1
+  for (int first = 0; first < quads; first += Layout::kGroups) {
+    const Pack<Layout::kVec> sum = SumOfQuad(params, at, split, first + at.group);
+#pragma unroll 1
+    for (int group = 0; group < Layout::kGroups && first + group < quads; ++group) {
+#pragma unroll
+      for (int c = 0; c < Layout::kVec; ++c) {
+        const float x = __shfl_sync(kWholeWarp, sum.v[c], group * Layout::kLanes + at.lane % Layout::kLanes);
+        total[c] = first + group == 0 ? x : SumOrLarger(params.extremum, total[c], x);
+      }
+    }
+  }
+  if (at.group > 0 || !at.has_columns(params)) return;
+  FinishRow(params, at, src, FinishOfSplit(params, split), total);
+}
+
+// The whole warp, when it has stored the results of item `row`: finishes the row that it is the last part of, if so.
+// Split rows that are to be multiplied are always left to another kernel.
+template <class Layout>
+__device__ inline void FinishWithPart(const RowsParams& params, const Lane<Layout>& at, int row) {
+  if constexpr (!Layout::kProduct) {
+    if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout>(params, at.tile / Layout::kTile, row);
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_

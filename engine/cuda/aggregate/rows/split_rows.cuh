@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a row that was cut into parts, once the sums of its parts are there: their sum, and the row's result.
+#ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_ROWS_CUH_
+#define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_ROWS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/aggregate/rows/row_finish.cuh"
+#include "engine/cuda/aggregate/rows/row_work.h"
+#include "engine/cuda/common/larger.cuh"
+#include "engine/cuda/common/overlap.cuh"
+#include "engine/cuda/common/pack.cuh"
+
+namespace vicinal::cuda {
+
+// Rows that a launch has in parts, in device memory.
+struct SplitRows {
+  const SplitRow* rows;
+  int64_t count;
+  bool parts_are_quads;  // else four of them are a quad (row_work.h)
+};
+
+// The sum of four parts x, of which the first `there` are there, one after the other.
+template <int kVec>
+__device__ inline Pack<kVec> SumOfFour(const RowsParams& params, const Pack<kVec> (&x)[kPiecesPerQuad], int there) {
+  Pack<kVec> sum = x[0];
+#pragma unroll
+  for (int i = 1; i < kPiecesPerQuad; ++i)
+#pragma unroll
+    for (int c = 0; c < kVec; ++c) sum.v[c] = i < there ? SumOrLarger(params.extremum, sum.v[c], x[i].v[c]) : sum.v[c];
+  return sum;
+}
+
+// Columns [col, col + kVec) of the sum of the row's parts, in the order of row_work.h.
+template <int kVec>
+__device__ inline Pack<kVec> SumOfParts(const RowsParams& params, const SplitRow& split, bool parts_are_quads,
+                                        int64_t col) {
+  const float* const partial = params.partials + split.first_part * params.dst.cols + col;
+  Pack<kVec> total = {};
+#pragma unroll 1
+  for (int first = 0; first < split.parts; first += kPiecesPerQuad) {
+    Pack<kVec> x[kPiecesPerQuad];
+#pragma unroll
+    for (int i = 0; i < kPiecesPerQuad; ++i) {
+      x[i] = LoadCoherent<kVec>(partial + min(first + i, split.parts - 1) * params.dst.cols);
+    }
+    // Four quads go on from the total; the four pieces of one are a sum of their own before they are added to it.
+    const bool go_on = parts_are_quads && first > 0, own_sum = !parts_are_quads && first > 0;
+#pragma unroll
+    for (int c = 0; c < kVec; ++c) x[0].v[c] = go_on ? SumOrLarger(params.extremum, total.v[c], x[0].v[c]) : x[0].v[c];
+    const Pack<kVec> sum = SumOfFour(params, x, split.parts - first);
+#pragma unroll
+    for (int c = 0; c < kVec; ++c) total.v[c] = own_sum ? SumOrLarger(params.extremum, total.v[c], sum.v[c]) : sum.v[c];
+  }
+  return total;
+}
+
+__device__ inline Finish FinishOfSplit(const RowsParams& params, const SplitRow& split) {
+  const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
+  return FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
+}
+
+// Columns [col, col + kVec) of the row's result. After AwaitFormer(); `finish` was made before.
+template <int kVec>
+__device__ inline Pack<kVec> ResultOfParts(const RowsParams& params, const SplitRow& split, const Finish& finish,
+                                           bool parts_are_quads, int64_t col) {
+  EpilogueTerms terms[kVec];
+  float own[kVec] = {};
+#pragma unroll
+  for (int c = 0; c < kVec; ++c) {
+    terms[c] = TermsOf(params.epilogue, split.row, col + c);
+    if (params.self_scale != 0.0f) own[c] = ElementAt(params.src, split.row, col + c);
+  }
+  Pack<kVec> x = SumOfParts<kVec>(params, split, parts_are_quads, col);
+#pragma unroll
+  for (int c = 0; c < kVec; ++c) {
+    x.v[c] = ApplyEpilogue(params.epilogue, terms[c], WithSelf(params, own[c], Scaled(params, finish, x.v[c])));
+  }
+  return x;
+}
+
+// Finishes the rows, when what is before it in the stream has stored their parts in params.partials.
+cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_ROWS_CUH_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long rows are cut, without any preparation of the graph. With a unit of `unit` edges, a row of fewer than 2 *
+// unit edges is one item of work. A longer one is cut from its own beginning into pieces of equal length, a multiple of
+// the unit near the square root of the row's length (so that neither a piece nor the sum over all pieces is long), the
+// last one taking what is left. Where a row is cut thus depends on that row alone: the same row in another graph (a
+// receptive field) is evaluated in the same order. Every piece contains at least one multiple of the unit of the edge
+// numbering; its cell is the first of them. So cells number the pieces of all rows without lists to build: the item of
+// work `cell` finds its row by a search in row_ptr.
+#ifndef VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_
+#define VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/common/launch.h"
+
+namespace vicinal::cuda {
+
+// Scratch of a kernel that cuts rows: a partial result of `stride` floats per cell, then tickets where the context's do
+// not suffice.
+struct PieceScratch {
+  int64_t cells = 0;
+  int64_t stride = 0;
+  int64_t tickets = 0;  // in scratch; 0: the context's are enough
+
+  PieceScratch(int64_t edges, int64_t unit, int64_t floats_per_cell, int64_t max_tiles)
+      : cells(edges < 2 * unit ? 0 : (edges + unit - 1) / unit), stride(PackedStride(floats_per_cell)) {
+    if (cells * max_tiles > kContextTickets) tickets = cells * max_tiles;
+  }
+  size_t bytes() const { return static_cast<size_t>(cells * stride + tickets) * sizeof(float); }
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_

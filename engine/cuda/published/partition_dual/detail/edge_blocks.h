@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The edge blocks of a partition (PCGCN, IPDPS'20, section III), K x K of them: those with enough edges as bitmasks for
+// matrix products (full mode), all other edges as an adjacency (selective mode). Made on the host, in parallel; the
+// same result for any number of threads.
+#ifndef VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_
+#define VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/thread_pool.h"
+#include "engine/cuda/published/neighbor_group/detail/neighbor_group_layout.h"
+#include "engine/cuda/published/partition_dual/partition_dual.h"
+#include "engine/device/device.h"
+#include "engine/device/views.h"
+
+namespace vicinal::cuda {
+
+// Borders of parts of at most `most` of `count` nodes, rising from 0 to `count`. Parts are unions of whole `blocks`
+// (LayoutSource::blocks) or even cuts of one; without blocks they are equal cuts of everything.
+std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, int64_t most);
+
+struct HostEdgeBlocks {
+  std::vector<RowStrip> strips;
+  std::vector<int32_t> tile_column;
+  std::vector<uint64_t> masks;
+  std::vector<int64_t> rest_row_ptr;
+  std::vector<int32_t> rest_col;
+};
+
+// A block is dense where it has at least `least_edges` different edges. Further copies of an edge go to the rest.
+// `row_parts` of at most kStripRows rows and `column_parts` of at most kTileColumns columns: as CutParts makes them.
+// REQUIRES: columns ascend within a row.
+HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
+                               const std::vector<int64_t>& column_parts, int64_t least_edges, ThreadPool& pool);
+
+class EdgeBlocksLayout final : public AdjacencyLayout {
+ public:
+  static StatusOr<std::shared_ptr<const EdgeBlocksLayout>> Upload(
+      const HostEdgeBlocks& host, std::shared_ptr<const NeighborGroupLayout> rest_groups, Device& device);
+  int64_t size_bytes() const override;
+  const EdgeBlocks& view() const { return view_; }
+
+ private:
+  EdgeBlocks view_;
+  Buffer strips_, tile_column_, masks_, rest_row_ptr_, rest_col_;
+  std::shared_ptr<const NeighborGroupLayout> rest_groups_;
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// partition_dual: aggregation after PCGCN (Tian et al., IPDPS'20): a partition cuts the adjacency into K x K edge
+// blocks; where a block has many edges all its pairs of nodes are computed (full mode), else its edges one by one
+// (selective mode).
+//
+// Full mode runs on the tensor cores and is exact all the same, unlike the published one. A block is a mask of 0 and 1,
+// exact in bfloat16; a float32 feature is the sum of three bfloat16 numbers (8 + 8 + 8 bits of its significand, cut
+// off, not rounded, so that none is larger than it); products of the two are exact. What rounds is the accumulator,
+// which cuts off: it is emptied into float32 registers after every tile of 64 columns, and within a tile the small
+// terms come first. Thread blocks take a strip of 128 rows and up to 64 columns of the features, and walk over the
+// strip's dense tiles with three stages of features on their way; a tile's row of the mask is one 64-bit word, of which
+// lanes make their fragments in registers. Selective mode is neighbor_group over the edges in no dense block, and
+// finishes the rows.
+//
+// 0 x infinity is not 0: where a feature is not finite, the dense tiles are added edge by edge as well, from their
+// masks. Deterministic. Needs sums or means and weights of 1 or per source; order of evaluation: tile by tile, then the
+// rest. Moves for each dense tile 24 KiB of features and 1 KiB of mask at 64 columns, whatever its edges; the split
+// features (6 bytes per element, written once) and the sums of full mode (8 bytes per element, written and read).
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/common/async_copy.cuh"
+#include "engine/cuda/common/mask_pair.cuh"
+#include "engine/cuda/published/partition_dual/partition_dual.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kTerms = 3, kStages = 3;
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+static_assert(kStripRows == 16 * kWarps && kTileColumns == 64);
+
+struct Params {
+  EdgeBlocks blocks;
+  ConstMatrixView src;
+  const float* src_scale;
+  uint16_t* terms;  // [kTerms, S, stride]: bfloat16
+  float* sums;      // [R, stride]
+  int64_t stride;
+  int* not_finite;  // 1: some feature is
+};
+
+// --- features into three terms ---
+
+__device__ inline uint32_t UpperHalf(float x) { return __float_as_uint(x) >> 16; }
+__device__ inline float CutOff(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
+
+__device__ inline float SourceValue(const Params& params, int64_t row, int64_t col) {
+  const float x = __ldg(params.src.data + row * params.src.stride + col);
+  return params.src_scale != nullptr ? __ldg(params.src_scale + row) * x : x;
+}
+
+// A thread per two columns.
+__global__ void __launch_bounds__(kThreads) SplitSource(const __grid_constant__ Params params) {
+  const int64_t pair = int64_t{blockIdx.x} * kThreads + threadIdx.x, per_row = params.stride / 2;
+  const int64_t row = pair / per_row, col = 2 * (pair % per_row);
+  if (row >= params.src.rows) return;
+  uint32_t words[kTerms] = {};
+  bool finite = true;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float x = col + i < params.src.cols ? SourceValue(params, row, col + i) : 0.0f;
+    finite = finite && isfinite(x);
+#pragma unroll
+    for (int term = 0; term < kTerms; ++term) {
+      words[term] |= UpperHalf(x) << (16 * i);
+      x -= CutOff(x);
+    }
+  }
+  if (!finite) *params.not_finite = 1;
+#pragma unroll
+  for (int term = 0; term < kTerms; ++term) {
+    uint16_t* out = params.terms + (term * params.src.rows + row) * params.stride + col;
+    *reinterpret_cast<uint32_t*>(out) = words[term];
+  }
+}
+
+// --- full mode ---
+
+// Four 8 x 8 matrices of 16-bit numbers, transposed: two fragments of B.
+__device__ inline void LoadTransposed(const uint16_t* shared, uint32_t (&b)[4]) {
+  const uint32_t from = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(from)
+               : "memory");
+}
+
+__device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// This lane's part of the 16 x 16 fragment A at columns [16 * step, 16 * step + 16) of the masks of rows g and g + 8.
+__device__ inline void ExpandMask(uint64_t upper, uint64_t lower, int step, uint32_t (&a)[4]) {
+  const int shift = 16 * step + 2 * (threadIdx.x % 4);
+  a[0] = PairOfBits(static_cast<uint32_t>(upper >> shift));
+  a[1] = PairOfBits(static_cast<uint32_t>(lower >> shift));
+  a[2] = PairOfBits(static_cast<uint32_t>(upper >> (shift + 8)));
+  a[3] = PairOfBits(static_cast<uint32_t>(lower >> (shift + 8)));
+}
+
+// kGroups groups of 8 columns of the features.
+template <int kGroups>
+struct Stage {
+  static constexpr int kColumns = 8 * kGroups;
+  static constexpr int kPadded = kColumns + 8;  // 16 bytes more, so that eight rows lie in different banks
+  uint16_t term[kTerms][kTileColumns][kPadded];
+
+  __device__ void Load(const Params& params, int64_t source, int64_t column) {
+    constexpr int kPieces = kTerms * kTileColumns * kGroups;
+#pragma unroll
+    for (int piece = threadIdx.x; piece < kPieces; piece += kThreads) {
+      const int group = piece % kGroups, row = piece / kGroups % kTileColumns, t = piece / kGroups / kTileColumns;
+      const bool inside = source + row < params.src.rows;
+      const int64_t at = (t * params.src.rows + (inside ? source + row : 0)) * params.stride + column + 8 * group;
+      CopyAsync<16>(&term[t][row][8 * group], params.terms + at, inside ? 16 : 0);
+    }
+  }
+};
+
+// Adds what a tile's mask selects of the features in `stage` to `total`, rows of this warp.
+template <int kGroups>
+__device__ inline void AddTile(const Stage<kGroups>& stage, uint64_t upper, uint64_t lower,
+                               float (&total)[kGroups][4]) {
+  constexpr int kSteps = kTileColumns / 16;
+  const int lane = threadIdx.x % 32;
+  uint32_t a[kSteps][4];
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) ExpandMask(upper, lower, step, a[step]);
+  float sum[kGroups][4] = {};
+#pragma unroll
+  for (int term = kTerms - 1; term >= 0; --term) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int group = 0; group < kGroups; group += 2) {
+        uint32_t b[4];
+        LoadTransposed(&stage.term[term][16 * step + lane % 16][8 * group + lane / 16 * 8], b);
+        MultiplyAdd(sum[group], a[step], b[0], b[1]);
+        MultiplyAdd(sum[group + 1], a[step], b[2], b[3]);
+      }
+    }
+  }
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) total[group][i] += sum[group][i];
+  }
+}
+
+// The same edges one by one, for features that are not all finite. A warp per row.
+__device__ void AddEdges(const Params& params, const RowStrip& strip, int64_t column, int columns) {
+  const int lane = threadIdx.x % 32;
+  for (int row = threadIdx.x / 32; row < strip.rows; row += kWarps) {
+    for (int c = lane; c < columns; c += 32) {
+      float total = 0.0f;
+      for (int tile = 0; tile < strip.tiles; ++tile) {
+        uint64_t mask = params.blocks.masks[(strip.first_tile + tile) * kStripRows + row];
+        const int32_t first = params.blocks.tile_column[strip.first_tile + tile];
+        float sum = 0.0f;
+        for (; mask != 0; mask &= mask - 1) {
+          if (column + c < params.src.cols) sum += SourceValue(params, first + __ffsll(mask) - 1, column + c);
+        }
+        total += sum;
+      }
+      params.sums[(strip.row + row) * params.stride + column + c] = total;
+    }
+  }
+}
+
+template <int kGroups>
+__global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ Params params) {
+  extern __shared__ uint4 shared[];
+  Stage<kGroups>* stages = reinterpret_cast<Stage<kGroups>*>(shared);
+  const RowStrip strip = params.blocks.strips[blockIdx.x];
+  const int64_t column = int64_t{blockIdx.y} * Stage<kGroups>::kColumns;
+  if (*params.not_finite != 0) {
+    AddEdges(params, strip, column, Stage<kGroups>::kColumns);
+    return;
+  }
+  const int32_t* tile_column = params.blocks.tile_column + strip.first_tile;
+  const int lane = threadIdx.x % 32, upper_row = threadIdx.x / 32 * 16 + lane / 4;
+  const uint64_t* masks = params.blocks.masks + strip.first_tile * kStripRows + upper_row;
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) {
+    if (s < strip.tiles) stages[s].Load(params, __ldg(tile_column + s), column);
+    CommitCopies();
+  }
+  float total[kGroups][4] = {};
+  uint64_t upper = __ldg(masks), lower = __ldg(masks + 8);
+  for (int tile = 0; tile < strip.tiles; ++tile) {
+    AwaitCopies<kStages - 2>();
+    __syncthreads();
+    const int ahead = tile + kStages - 1;
+    if (ahead < strip.tiles) stages[ahead % kStages].Load(params, __ldg(tile_column + ahead), column);
+    CommitCopies();
+    const uint64_t this_upper = upper, this_lower = lower;
+    if (tile + 1 < strip.tiles) {
+      masks += kStripRows;
+      upper = __ldg(masks);
+      lower = __ldg(masks + 8);
+    }
+    AddTile<kGroups>(stages[tile % kStages], this_upper, this_lower, total);
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = upper_row + 8 * half;
+    if (row >= strip.rows) continue;
+    float* out = params.sums + (strip.row + row) * params.stride + column + 2 * (lane % 4);
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      *reinterpret_cast<float2*>(out + 8 * group) = make_float2(total[group][2 * half], total[group][2 * half + 1]);
+    }
+  }
+}
+
+// --- launches ---
+
+// Columns of the features that a thread block takes, and that rows of scratch are padded to.
+int ColumnsFor(int64_t width) { return width <= 16 ? 16 : width <= 32 ? 32 : 64; }
+int64_t StrideFor(int64_t width) { return RoundUp(width, ColumnsFor(width)); }
+
+template <int kGroups>
+cudaError_t LaunchFullMode(const Params& params, cudaStream_t stream) {
+  constexpr size_t kShared = kStages * sizeof(Stage<kGroups>);
+  const cudaError_t error =
+      cudaFuncSetAttribute(FullMode<kGroups>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kShared));
+  if (error != cudaSuccess) return error;
+  const dim3 grid(static_cast<unsigned>(params.blocks.num_strips),
+                  static_cast<unsigned>(params.stride / (8 * kGroups)));
+  FullMode<kGroups><<<grid, kThreads, kShared, stream>>>(params);
+  return cudaGetLastError();
+}
+
+// Scratch: the flag, the sums, the terms, the partial sums of the rest; each from a multiple of 64 bytes on.
+struct Scratch {
+  size_t sums, terms, partials;
+
+  explicit Scratch(const AggregateProblem& problem) {
+    const auto aligned = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+    const size_t stride = static_cast<size_t>(StrideFor(problem.width));
+    sums = 64;
+    terms = sums + aligned(static_cast<size_t>(problem.rows) * stride * sizeof(float));
+    partials = terms + aligned(kTerms * static_cast<size_t>(problem.cols) * stride * sizeof(uint16_t));
+  }
+};
+
+cudaError_t RunFullMode(const Params& params, int64_t width, cudaStream_t stream) {
+  const int64_t pairs = params.src.rows * params.stride / 2;
+  SplitSource<<<static_cast<unsigned>((pairs + kThreads - 1) / kThreads), kThreads, 0, stream>>>(params);
+  if (ColumnsFor(width) == 16) return LaunchFullMode<2>(params, stream);
+  if (ColumnsFor(width) == 32) return LaunchFullMode<4>(params, stream);
+  return LaunchFullMode<8>(params, stream);
+}
+
+}  // namespace
+
+size_t PartitionDualScratch(const AggregateProblem& problem, const NeighborGroupConfig& rest) {
+  return Scratch(problem).partials + NeighborGroupScratch(problem, rest);
+}
+
+cudaError_t LaunchPartitionDual(const AggregateArgs& args, const NeighborGroupConfig& rest, const EdgeBlocks& blocks,
+                                const LaunchTarget& target, void* scratch) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  const Scratch places(args.problem);
+  char* const bytes = static_cast<char*>(scratch);
+  CarriedSums carried;
+  carried.degree_ptr = args.adjacency.row_ptr;
+  if (blocks.num_strips > 0) {
+    Params params;
+    params.blocks = blocks;
+    params.src = args.src;
+    params.src_scale = args.src_scale;
+    params.terms = reinterpret_cast<uint16_t*>(bytes + places.terms);
+    params.sums = reinterpret_cast<float*>(bytes + places.sums);
+    params.stride = StrideFor(args.dst.cols);
+    params.not_finite = reinterpret_cast<int*>(bytes);
+    cudaError_t error = cudaMemsetAsync(bytes, 0, places.terms, target.stream);
+    if (error == cudaSuccess) error = RunFullMode(params, args.dst.cols, target.stream);
+    if (error != cudaSuccess) return error;
+    carried.data = params.sums;
+    carried.stride = params.stride;
+  }
+  AggregateArgs others = args;
+  others.adjacency.row_ptr = blocks.rest_row_ptr;
+  others.adjacency.col = blocks.rest_col;
+  others.adjacency.nnz = blocks.rest_edges;
+  return LaunchNeighborGroup(others, rest, blocks.rest, carried, target, bytes + places.partials);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// partition_dual as a kernel of the operation aggregate: which blocks are dense, and the layout that says so.
+//
+// The paper takes a block's density against theta = T_full * p / T_selective, the density at which both modes take the
+// same time. Here a dense block costs a whole tile of 128 x 64 pairs, so theta is a share of these; it is a parameter,
+// in thousandths, which tuning measures on the graph.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/cuda/common/kernels.h"
+#include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kDefaultTheta = 80, kMinTheta = 5, kMaxTheta = 1000;
+
+int ThetaOf(const KernelConfig& config) {
+  return config.values[0] > 0 ? std::clamp(config.values[0], kMinTheta, kMaxTheta) : kDefaultTheta;
+}
+
+int64_t LeastEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kStripRows * kTileColumns / 1000); }
+
+class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
+ public:
+  PartitionDualKernel() : CudaKernel("partition_dual") {}
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (problem.storage != Storage::kFloat32) return "only float32 rows";
+    if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
+    if (problem.weighted && !problem.source_scaled) return "only weights of 1 or per source; these are per edge";
+    if (Refusal refusal = WhyWidthUnsupported(problem.width); !refusal.empty()) return refusal;
+    if (problem.edges + problem.rows >= kMaxItems) return "only graphs of fewer than 2^31 rows and edges";
+    return {};
+  }
+  std::vector<std::string_view> ParameterNames() const override { return {"theta"}; }
+  std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{40}}, {{160}}}; }
+  // The rest is added as neighbor_group does.
+  int64_t ReductionOrder(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
+    return kPartitionDualOrder + (int64_t{ThetaOf(config)} << 14) + rest.group_size * 129 + rest.groups_per_block();
+  }
+  std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
+    return absl::StrCat("theta ", ThetaOf(config), "/1000, groups of ", rest.group_size, ", ", rest.groups_per_block(),
+                        " a block");
+  }
+  StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
+                                          LayoutSource& source) const override {
+    if (source.adjacency().value != nullptr) {
+      return FailedPrecondition("KERNEL_REFUSED", "a mask of edges holds no weights, and this adjacency has them");
+    }
+    VICINAL_ASSIGN_OR_RETURN(const CsrView host, source.OnHost());
+    const std::span<const int64_t> columns = host.rows == host.cols ? source.blocks() : std::span<const int64_t>();
+    const HostEdgeBlocks blocks =
+        BuildEdgeBlocks(host, CutParts(source.blocks(), host.rows, kStripRows),
+                        CutParts(columns, host.cols, kTileColumns), LeastEdges(ThetaOf(config)), source.pool());
+    const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
+    VICINAL_ASSIGN_OR_RETURN(
+        auto groups,
+        NeighborGroupLayout::Upload(BuildNeighborGroups(blocks.rest_row_ptr.data(), host.rows, rest.group_size,
+                                                        rest.groups_per_block(), source.pool()),
+                                    source.device()));
+    return EdgeBlocksLayout::Upload(blocks, std::move(groups), source.device());
+  }
+  // An edge is in a mask or in the rest; a tile of 1 KiB, its column and strip stand for LeastEdges edges at least.
+  int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
+    constexpr int64_t kTileBytes = kStripRows * sizeof(uint64_t) + sizeof(int32_t) + sizeof(RowStrip);
+    return edges / LeastEdges(kMinTheta) * kTileBytes + 4 * edges + 8 * (rows + 1) +
+           NeighborGroupBytesBound(rows, edges, kSmallestDefaultGroup);
+  }
+  bool whole_graph_only() const override { return true; }
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
+    return PartitionDualScratch(problem, DefaultNeighborGroup(problem));
+  }
+
+ protected:
+  cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchPartitionDual(args, DefaultNeighborGroup(args.problem),
+                               static_cast<const EdgeBlocksLayout*>(args.layout)->view(), target, scratch);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const AggregateKernel> MakePartitionDual() { return std::make_unique<PartitionDualKernel>(); }
+
+}  // namespace vicinal::cuda

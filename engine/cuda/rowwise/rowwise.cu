@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row-wise work, bound by memory: element kinds take a thread per element, row kinds a warp per row, readouts a block
+// per segment and 32 columns, graph norms two passes (moments in fixed parts, then elements). Sums are in double
+// precision and in fixed order: an H200 does them at half the rate of float32, which memory hides. dst may be `a`:
+// every element is read by the thread that stores it, after whatever else needs it has been read. Rounding to 16 bits
+// takes four elements at a time where memory lies so.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/common/epilogue.cuh"
+#include "engine/cuda/common/hardware.h"
+#include "engine/cuda/common/larger.cuh"
+#include "engine/cuda/rowwise/rowwise.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ float At(const ConstMatrixView& matrix, int64_t row, int64_t col) {
+  return matrix.data[row * matrix.stride + col];
+}
+
+__device__ double WarpSum(double x) {
+  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
+  return x;
+}
+
+__device__ float Affine(const RowwiseArgs& args, float x, int64_t col) {
+  const float scale = args.scale != nullptr ? args.scale[col] : 1.0f;
+  const float shift = args.shift != nullptr ? args.shift[col] : 0.0f;
+  return fmaf(x, scale, shift);
+}
+
+__device__ void StoreElement(const RowwiseArgs& args, int64_t row, int64_t col, float x) {
+  args.dst.data[row * args.dst.stride + col] = ApplyEpilogue(args.epilogue, x, row, col);
+}
+
+// kAdd, kMax, kGatherRows.
+__global__ void __launch_bounds__(kThreads) Elements(const RowwiseArgs args) {
+  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (element >= args.dst.rows * args.dst.cols) return;
+  const int64_t row = element / args.dst.cols, col = element % args.dst.cols;
+  if (args.problem.kind == RowwiseKind::kAdd) {
+    StoreElement(args, row, col, Affine(args, At(args.a, row, col), col));
+  } else if (args.problem.kind == RowwiseKind::kMax) {
+    StoreElement(args, row, col, LargerOf(At(args.a, row, col), At(args.b, row, col)));
+  } else {
+    args.dst.data[row * args.dst.stride + col] = At(args.a, args.index[row], col);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) NormalizeRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  double squares = 0;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
+    const double x = At(args.a, row, col);
+    squares += x * x;
+  }
+  const double norm = LargerOf(sqrt(WarpSum(squares)), 1e-12);
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
+    args.dst.data[row * args.dst.stride + col] = static_cast<float>(At(args.a, row, col) / norm);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) LayerNormRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  double sum = 0, squares = 0;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) sum += At(args.a, row, col);
+  const double mean = WarpSum(sum) / static_cast<double>(args.dst.cols);
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
+    const double x = At(args.a, row, col) - mean;
+    squares += x * x;
+  }
+  const double inverse = 1.0 / sqrt(WarpSum(squares) / static_cast<double>(args.dst.cols) + args.eps);
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
+    StoreElement(args, row, col, Affine(args, static_cast<float>((At(args.a, row, col) - mean) * inverse), col));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) SparseToDenseRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  float* dst = args.dst.data + row * args.dst.stride;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) dst[col] = 0.0f;
+  __syncwarp();
+  for (int64_t e = args.sparse.row_ptr[row] + threadIdx.x % 32; e < args.sparse.row_ptr[row + 1]; e += 32) {
+    dst[args.sparse.col[e]] = args.sparse.value != nullptr ? args.sparse.value[e] : 1.0f;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) GateRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  const int64_t width = args.dst.cols;
+  double score = 0;
+  for (int64_t col = threadIdx.x % 32; col < width; col += 32) {
+    const double a = At(args.a, row, col), b = At(args.b, row, col);
+    score += args.scale[col] * a + args.scale[width + col] * b + args.scale[2 * width + col] * (a - b);
+  }
+  const double gate = 1.0 / (1.0 + exp(-WarpSum(score)));
+  for (int64_t col = threadIdx.x % 32; col < width; col += 32) {
+    const double a = At(args.a, row, col), b = At(args.b, row, col);
+    args.dst.data[row * args.dst.stride + col] = static_cast<float>(gate * b + (1.0 - gate) * a);
+  }
+}
+
+// The nearest 16-bit number, of two equally near ones the even one.
+template <Storage kStorage>
+__device__ uint16_t Rounded(float x) {
+  if constexpr (kStorage == Storage::kBfloat16) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  } else {
+    return __half_as_ushort(__float2half_rn(x));
+  }
+}
+
+template <Storage kStorage, int kVec>
+__global__ void __launch_bounds__(kThreads) Narrow(const RowwiseArgs args) {
+  const int64_t across = (args.dst16.cols + kVec - 1) / kVec;
+  const int64_t pack = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (pack >= args.dst16.rows * across) return;
+  const int64_t row = pack / across, col = pack % across * kVec;
+  const float* a = args.a.data + row * args.a.stride + col;
+  uint16_t* dst = args.dst16.data + row * args.dst16.stride + col;
+  if constexpr (kVec == 1) {
+    *dst = Rounded<kStorage>(*a);
+  } else {
+    const float4 x = *reinterpret_cast<const float4*>(a);
+    *reinterpret_cast<ushort4*>(dst) =
+        make_ushort4(Rounded<kStorage>(x.x), Rounded<kStorage>(x.y), Rounded<kStorage>(x.z), Rounded<kStorage>(x.w));
+  }
+}
+
+// Sum of `x` over the block, in every thread; the order depends on the block's size alone.
+__device__ double BlockSum(double x) {
+  __shared__ double warps[kThreads / 32];
+  x = WarpSum(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  double sum = 0;
+  for (int warp = 0; warp < kThreads / 32; ++warp) sum += warps[warp];
+  return sum;
+}
+
+// Moments of the differences to the segment's first element, which keeps them from cancelling: per part their sum and
+// sum of squares.
+__global__ void __launch_bounds__(kThreads)
+    SegmentMoments(const RowwiseArgs args, int64_t first_segment, double* moments) {
+  const int64_t segment = first_segment + blockIdx.y;
+  const int64_t begin = args.segments[segment], end = args.segments[segment + 1];
+  const int64_t count = (end - begin) * args.dst.cols;
+  const double origin = count > 0 ? At(args.a, begin, 0) : 0;
+  double sum = 0, squares = 0;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += int64_t{kMomentParts} * kThreads) {
+    const double x = At(args.a, begin + i / args.dst.cols, i % args.dst.cols) - origin;
+    sum += x;
+    squares += x * x;
+  }
+  sum = BlockSum(sum);
+  squares = BlockSum(squares);
+  if (threadIdx.x != 0) return;
+  double* part = moments + 2 * (int64_t{blockIdx.y} * kMomentParts + blockIdx.x);
+  part[0] = sum;
+  part[1] = squares;
+}
+
+// The origin is stored again only by the element's own thread, so it is taken from the moments' side: mean = origin +
+// shift.
+__global__ void __launch_bounds__(kThreads)
+    SegmentOrigins(const RowwiseArgs args, int64_t first_segment, int64_t segments, double* moments) {
+  const int64_t s = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (s >= segments) return;
+  const int64_t begin = args.segments[first_segment + s], end = args.segments[first_segment + s + 1];
+  const double count = static_cast<double>(end - begin) * static_cast<double>(args.dst.cols);
+  if (count == 0) return;
+  double sum = 0, squares = 0;
+  for (int part = 0; part < kMomentParts; ++part) {
+    sum += moments[2 * (s * kMomentParts + part)];
+    squares += moments[2 * (s * kMomentParts + part) + 1];
+  }
+  const double shift = sum / count, variance = LargerOf(squares / count - shift * shift, 0.0);
+  moments[2 * s * kMomentParts] = At(args.a, begin, 0) + shift;
+  moments[2 * s * kMomentParts + 1] = args.batched ? sqrt(variance + args.eps) : sqrt(variance) + args.eps;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    SegmentNormalize(const RowwiseArgs args, int64_t first_segment, const double* moments) {
+  const int64_t segment = first_segment + blockIdx.y;
+  const int64_t begin = args.segments[segment], end = args.segments[segment + 1];
+  const int64_t count = (end - begin) * args.dst.cols;
+  const double mean = moments[2 * int64_t{blockIdx.y} * kMomentParts];
+  const double divisor = moments[2 * int64_t{blockIdx.y} * kMomentParts + 1];
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
+    const int64_t row = begin + i / args.dst.cols, col = i % args.dst.cols;
+    const float x = static_cast<float>((At(args.a, row, col) - mean) / divisor);
+    StoreElement(args, row, col, Affine(args, x, col));
+  }
+}
+
+// Block of 32 columns x 8 rows: thread row r adds rows r, r + 8, ... of the segment.
+__global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs args) {
+  constexpr int kAcross = 32, kDown = kThreads / kAcross;
+  __shared__ double parts[kDown][kAcross];
+  const int64_t segment = blockIdx.x, col = int64_t{blockIdx.y} * kAcross + threadIdx.x % kAcross;
+  const int down = threadIdx.x / kAcross;
+  const int64_t begin = args.segments[segment], end = args.segments[segment + 1];
+  const bool max = IsExtreme(args.problem.reduce);
+  const double sign = args.problem.reduce == Reduce::kMin ? -1.0 : 1.0;
+  double part = max ? -INFINITY : 0.0;
+  if (col < args.dst.cols) {
+    for (int64_t row = begin + down; row < end; row += kDown) {
+      const double x = sign * At(args.a, row, col);
+      part = max ? LargerOf(part, x) : part + x;
+    }
+  }
+  parts[down][threadIdx.x % kAcross] = part;
+  __syncthreads();
+  if (down != 0 || col >= args.dst.cols) return;
+  double result = parts[0][threadIdx.x];
+  for (int d = 1; d < kDown; ++d)
+    result = max ? LargerOf(result, parts[d][threadIdx.x]) : result + parts[d][threadIdx.x];
+  result = begin == end ? 0 : sign * result;
+  if (args.problem.reduce == Reduce::kMean && end > begin) result /= static_cast<double>(end - begin);
+  StoreElement(args, segment, col, static_cast<float>(result));
+}
+
+unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>((work + per_block - 1) / per_block); }
+
+template <Storage kStorage>
+void LaunchNarrow(const RowwiseArgs& args, cudaStream_t stream) {
+  const bool packs = args.dst16.cols % 4 == 0 && InPacks(args.a, 4) && InPacks(args.dst16, 4);
+  const int64_t elements = args.dst16.rows * args.dst16.cols;
+  if (packs) {
+    Narrow<kStorage, 4><<<Blocks(elements / 4, kThreads), kThreads, 0, stream>>>(args);
+  } else {
+    Narrow<kStorage, 1><<<Blocks(elements, kThreads), kThreads, 0, stream>>>(args);
+  }
+}
+
+void LaunchGraphNorm(const RowwiseArgs& args, const LaunchTarget& target, double* moments) {
+  for (int64_t first = 0; first < args.num_segments; first += kMomentSegments) {
+    const int64_t segments = std::min(args.num_segments - first, kMomentSegments);
+    const unsigned down = static_cast<unsigned>(segments);
+    // Few segments need many blocks each for the last pass, whose order does not matter.
+    const unsigned across = segments < 16 ? static_cast<unsigned>(8 * target.multiprocessors) : kMomentParts;
+    SegmentMoments<<<dim3(kMomentParts, down), kThreads, 0, target.stream>>>(args, first, moments);
+    SegmentOrigins<<<Blocks(segments, kThreads), kThreads, 0, target.stream>>>(args, first, segments, moments);
+    SegmentNormalize<<<dim3(across, down), kThreads, 0, target.stream>>>(args, first, moments);
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, void* scratch) {
+  if (args.problem.kind == RowwiseKind::kNarrow) {
+    if (args.dst16.rows == 0 || args.dst16.cols == 0) return cudaSuccess;
+    args.problem.storage == Storage::kBfloat16 ? LaunchNarrow<Storage::kBfloat16>(args, target.stream)
+                                               : LaunchNarrow<Storage::kFloat16>(args, target.stream);
+    return cudaGetLastError();
+  }
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  const unsigned row_blocks = Blocks(args.dst.rows, kThreads / 32);
+  switch (args.problem.kind) {
+    case RowwiseKind::kAdd:
+    case RowwiseKind::kMax:
+    case RowwiseKind::kGatherRows:
+      Elements<<<Blocks(args.dst.rows * args.dst.cols, kThreads), kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kNormalize:
+      NormalizeRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kLayerNorm:
+      LayerNormRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kGraphNorm:
+      LaunchGraphNorm(args, target, static_cast<double*>(scratch));
+      break;
+    case RowwiseKind::kSparseToDense:
+      SparseToDenseRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kGate:
+      GateRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kNarrow:  // above: it has no dst
+      break;
+    case RowwiseKind::kReadout:
+      if (args.num_segments == 0) break;
+      ReadoutSegments<<<dim3(static_cast<unsigned>(args.num_segments), Blocks(args.dst.cols, 32)), kThreads, 0,
+                        target.stream>>>(args);
+      break;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one symbol of libvicinal_cuda.so that the engine looks up (engine/kernels/backend.h).  The build id is this
+// library's own, put in when it is compiled: asking the engine for it would compare the engine with itself.
+#include <cuda_runtime_api.h>
+
+#include "engine/cuda/common/kernels.h"
+#include "engine/cuda/runtime/cuda_device.h"
+#include "engine/kernels/backend.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// No driver is as good as no GPU: the engine then serves on the CPU.
+int DeviceCount() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+}  // namespace
+}  // namespace vicinal::cuda
+
+extern "C" const vicinal::BackendTable* vicinal_backend() {
+  static const vicinal::BackendTable table = {vicinal::kBackendInterfaceVersion,
+                                              VICINAL_BUILD_ID,
+                                              "cuda",
+                                              &vicinal::cuda::DeviceCount,
+                                              &vicinal::cuda::CudaDevice::Open,
+                                              &vicinal::cuda::RegisterCudaKernels};
+  return &table;
+}

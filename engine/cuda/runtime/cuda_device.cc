@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening, memory and copies of a GPU. The pool keeps what is freed (its release threshold is unlimited), so that
+// replacing a graph does not go to the driver; the pinned staging makes copies of pageable memory asynchronous in two
+// halves: one is filled while the other travels.
+#include "engine/cuda/runtime/cuda_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/cuda/runtime/cuda_error.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr size_t kStagingHalf = size_t{4} << 20;
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Device>> CudaDevice::Open(int ordinal) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(ordinal));
+  VICINAL_RETURN_IF_ERROR(device->Initialize());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CudaDevice::Initialize() {
+  cudaDeviceProp properties;
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, ordinal_), absl::StrCat("opening ", name())));
+  if (properties.major != 9 || properties.minor != 0) {
+    return FailedPrecondition("DEVICE_UNSUPPORTED",
+                              absl::StrCat(name(), " (", properties.name, ") has compute capability ", properties.major,
+                                           ".", properties.minor, "; this build has code for 9.0 only"));
+  }
+  multiprocessors_ = properties.multiProcessorCount;
+  description_ = absl::StrCat(properties.name, ", ", multiprocessors_, " multiprocessors, ",
+                              properties.totalGlobalMem >> 20, " MiB");
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  cudaMemPoolProps pool_properties = {};
+  pool_properties.allocType = cudaMemAllocationTypePinned;
+  pool_properties.location = {cudaMemLocationTypeDevice, ordinal_};
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaMemPoolCreate(&pool_, &pool_properties), "making the memory pool"));
+  uint64_t keep = std::numeric_limits<uint64_t>::max();
+  VICINAL_RETURN_IF_ERROR(
+      CudaStatus(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the memory pool"));
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making the copy stream"));
+  VICINAL_RETURN_IF_ERROR(
+      CudaStatus(cudaMallocHost(reinterpret_cast<void**>(&staging_), 2 * kStagingHalf), "allocating pinned memory"));
+  for (cudaEvent_t& event : half_done_) {
+    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+  }
+  return OkStatus();
+}
+
+CudaDevice::~CudaDevice() {
+  (void)MakeCurrent();
+  MutexLock lock(&mutex_);
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+  for (cudaEvent_t event : half_done_) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (staging_ != nullptr) cudaFreeHost(staging_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+}
+
+std::string CudaDevice::name() const { return absl::StrCat("cuda:", ordinal_); }
+
+Status CudaDevice::MakeCurrent() const { return CudaStatus(cudaSetDevice(ordinal_), absl::StrCat("using ", name())); }
+
+StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
+  if (bytes == 0) return Buffer(this, nullptr, 0);
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  const std::string what = absl::StrCat("allocating ", bytes, " bytes on ", name());
+  void* data = nullptr;
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaMallocFromPoolAsync(&data, bytes, pool_, stream_), what));
+  // Waits, so that any stream may use the memory from now on.
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream_), what));
+  allocated_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  return Buffer(this, data, bytes);
+}
+
+void CudaDevice::Free(void* data, size_t bytes) {
+  if (data == nullptr) return;
+  MutexLock lock(&mutex_);
+  // Errors here are of a device that is lost: its memory goes with the process.
+  if (MakeCurrent().ok() && AwaitContexts().ok()) cudaFreeAsync(data, stream_);
+  allocated_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+}
+
+Status CudaDevice::AwaitContexts() {
+  for (CudaContext* context : contexts_) {
+    if (context->done_ == nullptr) continue;
+    // While it records, all that it launched came before: BeginRecording marked it.
+    if (!context->recording_) {
+      VICINAL_RETURN_IF_ERROR(
+          CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
+    }
+    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, context->done_, 0), "waiting for an event"));
+  }
+  return OkStatus();
+}
+
+Status CudaDevice::BeginRecording(CudaContext* context) {
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
+  // Thread-local: calls of other threads, which may allocate and copy meanwhile, do not disturb it.
+  VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamBeginCapture(context->target_.stream, cudaStreamCaptureModeThreadLocal),
+                                     "beginning to record"));
+  context->recording_ = true;
+  return OkStatus();
+}
+
+void CudaDevice::EndRecording(CudaContext* context) {
+  MutexLock lock(&mutex_);
+  context->recording_ = false;
+}
+
+Status CudaDevice::CopyFromHost(void* dst, const void* host, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(AwaitContexts());
+  int half = 0;
+  for (size_t offset = 0; offset < bytes; offset += kStagingHalf, half ^= 1) {
+    const size_t count = std::min(kStagingHalf, bytes - offset);
+    char* staging = staging_ + half * kStagingHalf;
+    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(half_done_[half]), "copying to the device"));
+    std::memcpy(staging, static_cast<const char*>(host) + offset, count);
+    VICINAL_RETURN_IF_ERROR(
+        CudaStatus(cudaMemcpyAsync(static_cast<char*>(dst) + offset, staging, count, cudaMemcpyHostToDevice, stream_),
+                   "copying to the device"));
+    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(half_done_[half], stream_), "copying to the device"));
+  }
+  return CudaStatus(cudaStreamSynchronize(stream_), "copying to the device");
+}
+
+Status CudaDevice::CopyToHost(void* host, const void* src, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(AwaitContexts());
+  const size_t chunks = (bytes + kStagingHalf - 1) / kStagingHalf;
+  // Chunk i is fetched while chunk i - 1 is copied on.
+  for (size_t i = 0; i <= chunks; ++i) {
+    if (i < chunks) {
+      const size_t offset = i * kStagingHalf;
+      VICINAL_RETURN_IF_ERROR(
+          CudaStatus(cudaMemcpyAsync(staging_ + (i % 2) * kStagingHalf, static_cast<const char*>(src) + offset,
+                                     std::min(kStagingHalf, bytes - offset), cudaMemcpyDeviceToHost, stream_),
+                     "copying from the device"));
+      VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(half_done_[i % 2], stream_), "copying from the device"));
+    }
+    if (i > 0) {
+      const size_t offset = (i - 1) * kStagingHalf;
+      VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(half_done_[(i - 1) % 2]), "copying from the device"));
+      std::memcpy(static_cast<char*>(host) + offset, staging_ + ((i - 1) % 2) * kStagingHalf,
+                  std::min(kStagingHalf, bytes - offset));
+    }
+  }
+  return OkStatus();
+}
+
+Status CudaDevice::CopyOnDevice(void* dst, const void* src, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(AwaitContexts());
+  VICINAL_RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the device"));
+  return CudaStatus(cudaStreamSynchronize(stream_), "copying on the device");
+}
+
+std::unique_ptr<DeviceContext> CudaDevice::CreateContext() { return std::make_unique<CudaContext>(*this); }
+
+// A sticky error comes back from every call: any will do.
+Status CudaDevice::Health() {
+  VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  MutexLock lock(&mutex_);
+  const cudaError_t error = cudaStreamQuery(stream_);
+  return IsStickyError(error) ? CudaStatus(error, absl::StrCat("looking after ", name())) : OkStatus();
+}
+
+void CudaDevice::Register(CudaContext* context) {
+  MutexLock lock(&mutex_);
+  contexts_.push_back(context);
+}
+
+void CudaDevice::Unregister(CudaContext* context) {
+  MutexLock lock(&mutex_);
+  contexts_.erase(std::remove(contexts_.begin(), contexts_.end(), context), contexts_.end());
+}
+
+}  // namespace vicinal::cuda

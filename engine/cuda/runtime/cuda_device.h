@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU as a Device: memory from the driver's stream-ordered pool, counted; copies through pinned staging on a stream
+// of their own; contexts that own a stream. Copies and frees wait for the work of all contexts, so a caller sees what
+// it would see on the CPU: what was launched before a copy has happened before it. Nothing here runs while a plan runs,
+// so waiting costs nothing that matters.
+#ifndef VICINAL_ENGINE_CUDA_RUNTIME_CUDA_DEVICE_H_
+#define VICINAL_ENGINE_CUDA_RUNTIME_CUDA_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/cuda/common/launch.h"
+#include "engine/cuda/runtime/pieces_to_device.h"
+#include "engine/cuda/runtime/rows_to_host.h"
+#include "engine/device/device.h"
+
+namespace vicinal::cuda {
+
+class CudaDevice;
+
+// A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results and for what is sent along
+// with a run. Used by one thread at a time.
+class CudaContext final : public DeviceContext {
+ public:
+  explicit CudaContext(CudaDevice& device);
+  ~CudaContext() override;
+
+  Device& device() override;
+  ThreadPool* thread_pool() override { return nullptr; }
+  Status Synchronize() override;
+  Status CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) override;
+  bool launches_only() const override { return true; }
+  StatusOr<std::unique_ptr<Recording>> Record(const std::function<Status()>& launch) override;
+  Status Replay(const Recording& recording) override;
+  StatusOr<std::unique_ptr<DeviceTimer>> MakeTimer(int points) override;
+  Status SendPieces(void* dst, std::span<const HostPiece> pieces) override;
+  Status GatherSparseRows(const CsrView& src, const int64_t* rows, const SparseRowsOut& out) override;
+
+  // Makes the device current on this thread. An error of the context's creation is returned here, and again at every
+  // call.
+  Status Prepare();
+  // REQUIRES: Prepare() was OK on this thread.
+  const LaunchTarget& target() const { return target_; }
+  bool recording() const { return recording_; }
+  // What is launched in the rest of this recording begins when what comes before it has ended.
+  void StopOverlap() { target_.overlap = false; }
+
+ private:
+  friend class CudaDevice;
+  Status Create();
+
+  CudaDevice& device_;
+  const uint64_t number_;  // of all contexts of this process
+  LaunchTarget target_;
+  Buffer tickets_;
+  RowsToHost rows_to_host_;
+  PiecesToDevice pieces_to_device_;
+  cudaEvent_t done_ = nullptr;  // recorded by the device when a copy must wait for this context
+  bool recording_ = false;      // written under the device's mutex, read there and on the context's thread
+  Status created_;              // last: Create() fills the members above
+};
+
+// Thread-safe.
+class CudaDevice final : public Device {
+ public:
+  // FAILED_PRECONDITION when the GPU is not of compute capability 9.0, the only one that this build has code for.
+  static StatusOr<std::unique_ptr<Device>> Open(int ordinal);
+  ~CudaDevice() override;
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string name() const override;
+  std::string description() const override { return description_; }
+  StatusOr<Buffer> Allocate(size_t bytes) override;
+  Status CopyFromHost(void* dst, const void* host, size_t bytes) override;
+  Status CopyToHost(void* host, const void* src, size_t bytes) override;
+  Status CopyOnDevice(void* dst, const void* src, size_t bytes) override;
+  std::unique_ptr<DeviceContext> CreateContext() override;
+  Status Health() override;
+  int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }
+
+  // Makes the device current on this thread.
+  Status MakeCurrent() const;
+  int ordinal() const { return ordinal_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  friend class CudaContext;
+  explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
+  Status Initialize();
+  void Free(void* data, size_t bytes) override;
+  void Register(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  void Unregister(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  // Makes stream_ wait for what the contexts have launched so far.
+  Status AwaitContexts() VICINAL_REQUIRES(mutex_);
+  // Between the two, a context's stream takes no work: what comes to it is recorded. Others must not touch it.
+  Status BeginRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+  void EndRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
+
+  const int ordinal_;
+  int multiprocessors_ = 0;
+  std::string description_;
+  cudaMemPool_t pool_ = nullptr;
+  std::atomic<int64_t> allocated_{0};
+
+  Mutex mutex_;
+  cudaStream_t stream_ VICINAL_GUARDED_BY(mutex_) = nullptr;  // allocations, frees and copies
+  char* staging_ VICINAL_GUARDED_BY(mutex_) = nullptr;        // pinned; two halves in turn
+  cudaEvent_t half_done_[2] VICINAL_GUARDED_BY(mutex_) = {nullptr, nullptr};
+  std::vector<CudaContext*> contexts_ VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_RUNTIME_CUDA_DEVICE_H_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recordings as CUDA graphs, and timers as events that may be part of one.
+#ifndef VICINAL_ENGINE_CUDA_RUNTIME_CUDA_RECORDING_H_
+#define VICINAL_ENGINE_CUDA_RUNTIME_CUDA_RECORDING_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/cuda/runtime/cuda_device.h"
+
+namespace vicinal::cuda {
+
+class CudaRecording final : public Recording {
+ public:
+  // Owns `exec`. `context`: the number of the one that made it, whose tickets and stream it was recorded with.
+  CudaRecording(cudaGraphExec_t exec, uint64_t context, int ordinal)
+      : exec_(exec), context_(context), ordinal_(ordinal) {}
+  ~CudaRecording() override;
+
+  cudaGraphExec_t exec() const { return exec_; }
+  uint64_t context() const { return context_; }
+
+ private:
+  const cudaGraphExec_t exec_;
+  const uint64_t context_;
+  const int ordinal_;
+};
+
+class CudaTimer final : public DeviceTimer {
+ public:
+  // `context` outlives it, and is prepared.
+  static StatusOr<std::unique_ptr<DeviceTimer>> Make(CudaContext* context, int points);
+  ~CudaTimer() override;
+
+  Status Mark(int point) override;
+  StatusOr<double> Seconds(int from, int to) const override;
+
+ private:
+  explicit CudaTimer(CudaContext* context) : context_(*context) {}
+
+  CudaContext& context_;
+  std::vector<cudaEvent_t> events_;
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_RUNTIME_CUDA_RECORDING_H_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request that speaks in names to a job that holds handles: everything about a request that can be checked
+// without a plan is checked here, on the caller's thread, and features that come along are put on the device in
+// execution order.
+#ifndef VICINAL_ENGINE_EXECUTE_RESOLVE_H_
+#define VICINAL_ENGINE_EXECUTE_RESOLVE_H_
+
+#include <memory>
+#include <string>
+
+#include "engine/api/engine.h"
+#include "engine/execute/request_runner.h"
+#include "engine/memory/memory_budget.h"
+#include "engine/prepare/inline_graph.h"
+
+namespace vicinal {
+
+// The output of that name; empty means "logits". INVALID_ARGUMENT (OUTPUT_UNKNOWN) lists those there are.
+StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& name);
+
+// FAILED_PRECONDITION (EDGE_WEIGHT_MISSING) when a layer reads edge weights and the graph has none: it would answer,
+// and be wrong. `name`: of the model.
+Status CheckEdgeWeights(const Model& model, const std::string& name, const PreparedGraph& graph);
+
+// Thread-safe. What it looks at must outlive it.
+class RequestResolver {
+ public:
+  RequestResolver(const GraphStore* graphs, const ModelStore* models, const InlineGraphMaker* inline_graphs,
+                  MemoryBudget* budget, Device* device)
+      : graphs_(*graphs), models_(*models), inline_graphs_(*inline_graphs), budget_(*budget), device_(*device) {}
+
+  // Codes as Engine::Submit.
+  StatusOr<InferenceJob> Resolve(InferenceRequest request) const;
+  StatusOr<InferenceJob> ResolveBatch(GraphBatchRequest request) const;
+
+ private:
+  // Features as sent, or the stored ones with the rows that were sent. Their bytes count as long as they live.
+  StatusOr<std::shared_ptr<const FeatureMatrix>> FeaturesOf(const RequestFeatures& features, const GraphHandle& handle,
+                                                            const Model& model) const;
+
+  const GraphStore& graphs_;
+  const ModelStore& models_;
+  const InlineGraphMaker& inline_graphs_;
+  MemoryBudget& budget_;
+  Device& device_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_RESOLVE_H_

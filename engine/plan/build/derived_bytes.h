@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes that a graph will hold beside what it holds now, once a plan has had it derive what its kernels work on:
+// adjacencies, layouts of them, scales of degrees. Each is counted once, and not at all where the graph has it.
+#ifndef VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
+#define VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/prepared/prepared_graph.h"
+
+namespace vicinal::internal {
+
+class DerivedBytes {
+ public:
+  // `graph` must outlive it.
+  explicit DerivedBytes(const PreparedGraph& graph) : graph_(graph) {}
+
+  void AddAdjacency(const AdjacencySpec& spec, const AdjacencyShape& shape);
+  void AddDegreeScale(SelfLoops loops);
+  // `bytes`: at most (Kernel::LayoutBytesBound).
+  void AddLayout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name, int64_t bytes);
+
+  int64_t total() const { return total_; }
+
+ private:
+  struct Layout {
+    AdjacencySpec spec;  // canonical
+    std::string kernel;
+    std::string name;
+    friend bool operator==(const Layout&, const Layout&) = default;
+  };
+
+  const PreparedGraph& graph_;
+  std::vector<AdjacencySpec> adjacencies_;  // canonical
+  std::vector<SelfLoops> degree_scales_;
+  std::vector<Layout> layouts_;
+  int64_t total_ = 0;
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A line per operation and kind of device. The CPU's figures are of kernels that were timed; the GPU's are bytes and
+// operations over the speeds that its kernels were measured at as a whole (docs/performance.md).
+#include "engine/plan/receptive_field/receptive_field_costs.h"
+
+#include <algorithm>
+
+namespace vicinal::internal {
+namespace {
+
+// --- the CPU ---
+
+double Vectors(int64_t width) { return static_cast<double>((width + 15) / 16); }
+// Multiply-adds of a dense product, 25 a nanosecond, outputs in panels of 16.
+double ProductNs(int64_t in, int64_t out) { return static_cast<double>(in) * Vectors(out) * 16 / 25; }
+
+UnitCost CpuCost(const AggregateArgs& args, double) {
+  const double vectors = Vectors(args.problem.width);
+  return {5 + vectors + ProductNs(args.problem.width, args.problem.out_width), 0.7 + 0.5 * vectors};
+}
+UnitCost CpuCost(const AttentionArgs& args, double) {
+  const double vectors = Vectors(args.problem.heads * args.problem.head_width);
+  const double scores = args.problem.kind == AttentionKind::kGat ? 0.0 : 2 * vectors;
+  return {10 + 2 * vectors, 4 + vectors + scores + 0.5 * static_cast<double>(args.problem.heads)};
+}
+UnitCost CpuCost(const MessageReduceArgs& args, double) {
+  UnitCost cost = {5 + Vectors(args.problem.out_width()), 1 + 1.5 * Vectors(args.problem.width)};
+  int64_t in = args.problem.width;
+  for (int32_t layer = 0; layer < args.problem.num_layers; ++layer) {
+    cost.edge += ProductNs(in, args.problem.out_widths[layer]);
+    in = args.problem.out_widths[layer];
+  }
+  return cost;
+}
+UnitCost CpuCost(const DenseUpdateArgs& args, double) {
+  return {2 + ProductNs(args.problem.in_width, args.problem.out_width), 0};
+}
+UnitCost CpuCost(const SparseUpdateArgs& args, double entries) {
+  return {5 + entries * (1 + 0.5 * Vectors(args.problem.out_width)), 0};
+}
+UnitCost CpuCost(const SparseAggregateUpdateArgs& args, double entries) {
+  return {20 + entries * Vectors(args.problem.out_width), 3 * entries};
+}
+UnitCost CpuCost(const RowwiseArgs& args, double) { return {3 + Vectors(args.problem.width), 0}; }
+
+// --- a GPU ---
+
+// Bytes a nanosecond: gathered rows, partly from the L2 (4 to 11 on the graphs measured), and memory read in order.
+constexpr double kGatherSpeed = 5000;
+constexpr double kMemorySpeed = 4000;
+// Float operations a nanosecond, of products in float32.
+constexpr double kProductSpeed = 25'000;
+// Rows are not cut in fields (binned_rows.h): one group of lanes adds an edge of a row about every so many
+// nanoseconds, each round of a few waiting for memory.
+constexpr double kLongRowNs = 70;
+// dense_row waits for memory at every edge of a row.
+constexpr double kDenseRowNs = 1000;
+// Launches of small kernels: one by one, each with the wait for the one before; of a recording.
+constexpr double kLaunchNs = 5000;
+constexpr double kReplayedNs = 2500;
+// Sending and gathering what a field needs: a copy that takes its time however small, and two launches.
+constexpr double kFieldNs = 20'000;
+// Nanoseconds a byte that is sent takes: copied to pinned memory, then over the bus.
+constexpr double kSendNs = 0.15;
+
+double Floats(int64_t count) { return 4.0 * static_cast<double>(count); }
+double Flops(int64_t in, int64_t out) { return 2.0 * static_cast<double>(in) * static_cast<double>(out); }
+
+UnitCost GpuCost(const AggregateArgs& args, double) {
+  const double element = args.problem.storage == Storage::kFloat32 ? 4 : 2;
+  const double edge = 4 + (args.problem.weighted ? 4 : 0) + element * static_cast<double>(args.problem.width);
+  const int64_t width = args.problem.width, stored = args.problem.out_width > 0 ? args.problem.out_width : width;
+  const double product = Flops(width, args.problem.out_width) / kProductSpeed;
+  return {(8 + Floats(stored)) / kMemorySpeed + product, edge / kGatherSpeed, kLongRowNs};
+}
+UnitCost GpuCost(const AttentionArgs& args, double) {
+  const int64_t columns = args.problem.heads * args.problem.head_width;
+  const double row = 8 + 2 * Floats(columns) + Floats(args.problem.heads);
+  const double edge =
+      4 + Floats(args.problem.heads) + Floats(columns) * (args.problem.kind == AttentionKind::kDot ? 2 : 1);
+  return {row / kMemorySpeed, edge / kGatherSpeed, 0};
+}
+UnitCost GpuCost(const MessageReduceArgs& args, double) {
+  const MessageReduceProblem& problem = args.problem;
+  UnitCost cost = {(8 + Floats(problem.width) + Floats(problem.out_width())) / kMemorySpeed,
+                   (4 + Floats(problem.width)) / kGatherSpeed, 0};
+  int64_t in = problem.width;
+  for (int32_t layer = 0; layer < problem.num_layers; ++layer) {
+    cost.edge += Flops(in, problem.out_widths[layer]) / kProductSpeed;
+    in = problem.out_widths[layer];
+  }
+  return cost;
+}
+UnitCost GpuCost(const DenseUpdateArgs& args, double) {
+  const int64_t in = args.problem.in_width, out = args.problem.out_width;
+  return {std::max(Floats(in + out) / kMemorySpeed, Flops(in, out) / kProductSpeed), 0, 0};
+}
+UnitCost GpuCost(const SparseUpdateArgs& args, double entries) {
+  const double out = Floats(args.problem.out_width);
+  return {(8 + out) / kMemorySpeed + entries * (8 + out) / kGatherSpeed, 0, 0};
+}
+UnitCost GpuCost(const SparseAggregateUpdateArgs& args, double entries) {
+  const int64_t in = args.problem.in_width;
+  return {5 * Floats(in) / kMemorySpeed + entries * Floats(args.problem.out_width) / kGatherSpeed,
+          entries * 24 / kGatherSpeed, kDenseRowNs};
+}
+UnitCost GpuCost(const RowwiseArgs& args, double) { return {3 * Floats(args.problem.width) / kMemorySpeed, 0, 0}; }
+
+}  // namespace
+
+UnitCost UnitCostOf(const Launch& launch, DeviceKind device, double entries) {
+  return std::visit(
+      [&](const auto& bound) {
+        return device == DeviceKind::kCpu ? CpuCost(bound.args, entries) : GpuCost(bound.args, entries);
+      },
+      launch.bound);
+}
+
+FixedCosts FixedCostsOf(DeviceKind device, const FeatureShape& features, double entries, size_t vectors) {
+  const double numbers = static_cast<double>(vectors);
+  FixedCosts costs;
+  if (device == DeviceKind::kCpu) {
+    // Copying a row: somewhere in memory, then along.
+    costs.node = 20 + (features.sparse ? entries : Vectors(features.cols)) + 5 * numbers;
+    return costs;
+  }
+  costs.run = kFieldNs + kLaunchNs * numbers;
+  costs.step = kLaunchNs;
+  costs.full_step = kReplayedNs;
+  // Its number and its rows' ends are sent; its features and numbers are read and written.
+  const double sent = 16 + (features.sparse ? 8 : 0);
+  const double moved = 2 * (features.sparse ? 8 * entries : Floats(features.cols)) + 8 * numbers;
+  costs.node = sent * kSendNs + moved / kMemorySpeed;
+  costs.edge = 4 * kSendNs;
+  return costs;
+}
+
+}  // namespace vicinal::internal

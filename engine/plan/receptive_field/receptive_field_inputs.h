@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan's launches read of a field beside the plan's own memory: its edges, its nodes' features, numbers per
+// node. On the CPU the finder's memory and copies of rows; a device with memory of its own is sent the edges and the
+// nodes in one piece, and gathers the rest from the full graph's.
+#ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_
+#define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/plan/receptive_field/receptive_field_program.h"
+
+namespace vicinal::internal {
+
+// In memory of the plan's device, until the next field.
+struct ReceptiveFieldInputs {
+  struct Edges {
+    const int64_t* row_ptr = nullptr;
+    const int32_t* col = nullptr;
+    const float* value = nullptr;
+  };
+
+  ConstMatrixView dense;                 // features, or
+  CsrView sparse;                        // in compressed rows, with
+  const int64_t* sparse_ends = nullptr;  // their row_ptr in host memory
+  std::vector<Edges> adjacencies;        // as ReceptiveFieldProgram::adjacencies
+  std::vector<const float*> vectors;     // as ReceptiveFieldProgram::vectors
+};
+
+// The ends of the first `rows` nodes' rows to work->row_ptr; `full` [N + 1] are those of all nodes' rows, on the host.
+Status GatherRowEnds(const int64_t* full, int64_t rows, ReceptiveFieldWorkspace* work);
+
+// Both fill `inputs` for the field that `work->finder` found last. They allocate nothing once `work` and `inputs` are
+// large enough; errors are those of `work`'s account and of the device.
+Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features, ThreadPool* pool,
+                    ReceptiveFieldWorkspace* work, ReceptiveFieldInputs* inputs);
+// `gather`: the device's kernel for RowwiseKind::kGatherRows. Only launches.
+Status SendInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features,
+                  const RegisteredKernel<RowwiseKernel>& gather, DeviceContext& context, ReceptiveFieldWorkspace* work,
+                  ReceptiveFieldInputs* inputs);
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan's launches need to know to run over a receptive field: how deep each works, on which adjacency, and what
+// a row and an edge of it cost.
+#ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_
+#define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/plan/receptive_field/receptive_field.h"
+#include "engine/plan/rewrite/program.h"
+#include "engine/plan/run/launch.h"
+
+namespace vicinal::internal {
+
+// How many steps over neighbourhoods lie between rows and the output's, on the longest way.
+struct Depths {
+  std::vector<int> nodes;  // of each node's result
+  int input = 0;           // of the model's input
+  int deepest = 0;
+};
+Depths DepthsOf(const Program& program);
+
+// Index of a launch's adjacency and its depth.
+struct FieldStep {
+  int depth = 0;
+  int adjacency = -1;  // -1: it reads none
+  // Per-node vectors that it reads, indices into ReceptiveFieldProgram::vectors; -1: none.
+  int row_scale = -1;
+  int inner_row_scale = -1;  // of AggregateArgs::row_epilogue
+  int src_scale = -1;
+};
+
+// A number per node of the full graph that launches read, and how deep.
+struct NodeVector {
+  const float* values = nullptr;
+  int depth = 0;
+};
+
+struct ReceptiveFieldProgram {
+  ReceptiveFieldShape shape;
+  std::vector<FieldStep> steps;  // one per launch
+  // As the launches read them, in memory of the plan's device; in the order of shape.adjacencies.
+  std::vector<CsrView> adjacencies;
+  int input_depth = 0;
+  std::vector<NodeVector> vectors;
+};
+
+// `launches` are those of `program`'s nodes, with their arguments bound to the full graph. `device` runs them.
+// `refusal`: why the plan's device or graph rules fields out; empty: they do not.
+ReceptiveFieldProgram MakeReceptiveFieldProgram(const Program& program,
+                                                const std::vector<std::unique_ptr<Launch>>& launches,
+                                                const PlanRequest& request, DeviceKind device, std::string refusal);
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_

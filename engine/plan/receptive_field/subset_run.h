@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns a plan's launches from the full graph to a receptive field and back: the same kernels, weights and scratch,
+// with shorter views. Values stay in the plan's arena, of which a field uses the first rows of each; what else it reads
+// is in receptive_field_inputs.h.
+#ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_SUBSET_RUN_H_
+#define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_SUBSET_RUN_H_
+
+#include <vector>
+
+#include "engine/plan/build/plan_builder.h"
+#include "engine/plan/receptive_field/receptive_field_inputs.h"
+
+namespace vicinal::internal {
+
+class SubsetRun {
+ public:
+  // `plan` is as built, with `plan->field` made, and outlives this.
+  // What was tuned for the full graph's sources (tiles of them) serves no field: there `registry`'s first kernel runs,
+  // which gives the same bits (KernelConfig).
+  SubsetRun(BuiltPlan* plan, const KernelRegistry& registry);
+
+  // Binds the launches to the field that `work->finder` found last, and gathers into `work` what they read of
+  // `features` and of numbers per node. Allocates nothing once `work` is large enough. Errors are those of `work`'s
+  // account and of the device; then the launches are as they were before.
+  Status Bind(DeviceContext& context, const FeatureMatrix& features, ReceptiveFieldWorkspace* work);
+  // Binds them to the full graph again, all but the features.
+  void Unbind();
+  bool bound() const { return bound_; }
+
+ private:
+  using Arguments = decltype(Launch::bound);
+
+  BuiltPlan& plan_;
+  std::vector<Arguments> full_;                                    // of each launch, as built
+  std::vector<const RegisteredKernel<AggregateKernel>*> untuned_;  // for tuned aggregations; else null
+  ReceptiveFieldInputs inputs_;
+  bool bound_ = false;
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_SUBSET_RUN_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear(Propagate(x)), with whatever the aggregation's epilogue does in between, as one node.
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/plan/rewrite/rewrite.h"
+
+namespace vicinal::internal {
+namespace {
+
+// Rows of values are laid out in whole fours of floats from this width on (RowStrideFor), which is how kernels that
+// multiply read them. The model's input lies as it was sent.
+constexpr int64_t kMinWidth = 3;
+
+bool LiesInFours(const Program& program, ValueId value) {
+  const Place place = PlaceOf(program, value);
+  return place.root != kInputValue && place.offset % 4 == 0 && program.values[place.root].width >= kMinWidth;
+}
+
+// The aggregation whose result `linear`, and nobody else, reads as it is stored; -1 if there is none.
+int InnerOf(const Program& program, const Node& linear, const std::vector<int>& uses,
+            const std::vector<int>& producers) {
+  const ValueId between = linear.inputs[0];
+  const int producer = producers[between];
+  if (producer < 0 || uses[between] != 1 || program.values[between].parent >= 0) return -1;
+  const Node& inner = program.nodes[producer];
+  const bool plain = inner.kind == NodeKind::kPropagate && inner.output == between && inner.weight == nullptr;
+  return plain && LiesInFours(program, inner.inputs[0]) ? producer : -1;
+}
+
+}  // namespace
+
+Program FuseProducts(Program program, const ProductRefusal& refuses) {
+  const std::vector<int> uses = CountUses(program), producers = FindProducers(program);
+  std::vector<char> gone(program.nodes.size(), 0);
+  for (Node& linear : program.nodes) {
+    if (linear.kind != NodeKind::kLinear) continue;
+    const int inner = InnerOf(program, linear, uses, producers);
+    if (inner < 0) continue;
+    const Node& propagate = program.nodes[inner];
+    const std::string product = LayerNames(program, linear);
+    const std::string refusal = refuses(propagate, linear.weight->rows);
+    if (!refusal.empty()) {
+      program.Tell(absl::StrCat(product, ": multiplied in a step of its own: ", refusal));
+      continue;
+    }
+    program.Tell(absl::StrCat(product, ": multiplied where ", LayerNames(program, propagate),
+                              " is summed up, whose rows are never stored"));
+    Node both = propagate;
+    both.inner = std::exchange(both.epilogue, linear.epilogue);
+    both.weight = linear.weight;
+    both.output = linear.output;
+    AddLayers(linear.layers, &both);
+    linear = std::move(both);
+    gone[inner] = 1;
+  }
+  std::vector<Node> left;
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    if (!gone[i]) left.push_back(std::move(program.nodes[i]));
+  }
+  program.nodes = std::move(left);
+  return program;
+}
+
+}  // namespace vicinal::internal

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// W of a product while a model is rewritten: pieces one under the other, each either a weight of the model's, which is
+// not copied however many layers share it, or numbers that were made of weights, in double. What is folded into rows is
+// a factor beside them; all is rounded once, when W is packed.
+#ifndef VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_
+#define VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/model/step.h"
+
+namespace vicinal::internal {
+
+// Double-precision parameters, row-major; a vector has one row.
+struct Parameters {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  std::vector<double> values;
+};
+using ParametersRef = std::shared_ptr<const Parameters>;
+
+struct WeightPiece {
+  int64_t rows = 0;
+  WeightRef sent;                 // [rows, cols]; or
+  ParametersRef made;             // the same
+  std::vector<double> row_scale;  // of each row; empty: 1
+};
+
+// [rows, cols], immutable.
+struct ProductWeight {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  std::vector<WeightPiece> pieces;
+
+  // A weight of the model's as it is.
+  bool plain() const { return pieces.size() == 1 && pieces[0].sent != nullptr && pieces[0].row_scale.empty(); }
+  // out[cols]: row `row`, in double.
+  void CopyRow(int64_t row, double* out) const;
+  // out[rows * cols], rounded.
+  void Round(float* out) const;
+};
+using ProductWeightRef = std::shared_ptr<const ProductWeight>;
+
+ProductWeightRef SentWeight(const WeightRef& weight);
+ProductWeightRef MadeWeight(ParametersRef parameters);
+// Row r times scale[r] of `rows` factors.
+ProductWeightRef ScaledRows(const ProductWeight& weight, const std::vector<double>& scale);
+// One under the other. REQUIRES: as many columns.
+ProductWeightRef Stacked(const std::vector<ProductWeightRef>& weights);
+
+// Whether a * b, for a in what is to be scaled, is as exact in float32 as a is: not beyond its largest number, and not
+// below its smallest normal one (zeros, and what is below that already, aside).
+bool StaysNormal(double a, double b);
+
+// The same for whole weights. Remembers the ranges of what it has looked at, so that weights that many layers share are
+// read once.
+class WeightRanges {
+ public:
+  bool StaysNormal(const ProductWeight& weight, const std::vector<double>& scale);
+
+ private:
+  struct Range {
+    double least, most;  // of the absolute values of a row, for the least of normal ones
+  };
+  const std::vector<Range>& RangesOf(const WeightPiece& piece, int64_t cols);
+
+  std::map<const void*, std::vector<Range>> known_;
+  std::vector<std::shared_ptr<const void>> looked_at_;  // so that no address is used twice
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rewriter's own form of a model: values, and nodes that each become one launch of a kernel. Between a model's
+// steps (what) and a plan's launches (how): nodes carry what a launch can fuse (bias, residual, activation), values may
+// lie inside others (column slices).
+#ifndef VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_
+#define VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/vocabulary.h"
+#include "engine/model/step.h"
+#include "engine/plan/rewrite/product_weight.h"
+
+namespace vicinal::internal {
+
+// A matrix with one row per node, or per graph after a readout. Value 0 is the model's input.
+struct Value {
+  int64_t width = 0;
+  bool per_graph = false;
+  Storage storage = Storage::kFloat32;
+  ValueId parent = -1;  // >= 0: this is columns [offset, offset + width) of that value, in its memory
+  int64_t offset = 0;
+};
+
+enum class NodeKind {
+  kLinear,           // inputs: x
+  kPropagate,        // inputs: x; with a weight the result, after `inner`, is multiplied by it
+  kPropagateLinear,  // inputs: x; the sparse input, reduced and multiplied in one go
+  kAttention,        // inputs: values, scores [N, 2K] (source's, then target's); v2: values, queries; dot: keys too
+  kRow,              // inputs: a;  a * scale + shift, then the epilogue
+  kMax,              // inputs: a, b
+  kNormalize,        // inputs: a; has no epilogue
+  kLayerNorm,        // inputs: a
+  kGraphNorm,        // inputs: a
+  kReadout,          // inputs: a
+  kDensify,          // inputs: the sparse input; has no epilogue
+  kEdgeMlp,          // inputs: u, v; the first edge layer's two halves, already multiplied
+  kGate,             // inputs: out, skip; has no epilogue
+  kNarrow,           // inputs: a; the same in the 16-bit storage of the output; has no epilogue
+  kConcat,           // inputs side by side; gone once values are placed
+};
+
+// out = activation(scale * d_i * result + bias + residual_scale * residual), fused into the store of the node's result.
+struct EpilogueSpec {
+  double scale = 1.0;
+  double residual_scale = 1.0;
+  std::optional<SelfLoops> degree_scale;  // d_i: inverse root degrees (PreparedGraph::DegreeScale); absent: 1
+  ParametersRef bias;
+  ValueId residual = -1;
+  Activation activation;
+
+  bool empty() const {
+    return scale == 1.0 && !degree_scale && bias == nullptr && residual < 0 && activation.kind == ActivationKind::kNone;
+  }
+};
+
+// One layer of the network that a kEdgeMlp runs on each edge: activation(x W^T + b).
+struct EdgeLayer {
+  ProductWeightRef weight;  // [H, F]
+  ParametersRef bias;       // [H] or null
+  Activation activation;
+};
+
+struct Node {
+  NodeKind kind = NodeKind::kRow;
+  std::vector<ValueId> inputs;
+  ValueId output = 0;
+  EpilogueSpec epilogue;
+  std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
+
+  ProductWeightRef weight;                // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
+  EpilogueSpec inner;                     // kPropagate with a weight: of what is multiplied
+  ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
+  double eps = 0.0;                       // kLayerNorm, kGraphNorm
+  AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kEdgeMlp
+  Reduce reduce = Reduce::kSum;           // kPropagate, kPropagateLinear, kEdgeMlp, kReadout
+  double self_scale = 0.0;                // kPropagate, kPropagateLinear
+  std::optional<SelfLoops> source_scale;  // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
+                                          // adjacency says
+  Activation edge_activation;             // kEdgeMlp: of u + v
+  std::vector<EdgeLayer> edge_layers;     // kEdgeMlp: after that
+  AttentionStep attention;                // kAttention
+};
+
+struct Program {
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in an order that can be run
+  ValueId output = 0;
+  bool sparse_input = false;
+  std::vector<std::string> layer_names;  // of the model's layers
+  std::vector<std::string> decisions;    // sentences for people; see Tell
+  int64_t untold = 0;                    // decisions that Tell left out
+
+  // Adds a decision, but for those beyond the first kMaxDecisions, which are counted: a model has tens of thousands of
+  // steps, and nobody reads as many sentences.
+  static constexpr size_t kMaxDecisions = 1000;
+  void Tell(std::string decision);
+};
+
+// The value whose memory `value` lies in, and the column where it begins there.
+struct Place {
+  ValueId root = 0;
+  int64_t offset = 0;
+};
+Place PlaceOf(const Program& program, ValueId value);
+
+// How often each value is read: by nodes, and once more if it is the program's output.
+std::vector<int> CountUses(const Program& program);
+// Index of the node that writes each value (for a slice: its parent's); -1 for the input and for what nobody writes.
+std::vector<int> FindProducers(const Program& program);
+// Drops nodes that the output does not need, and orders the rest so that inputs come first; otherwise keeps their
+// order.
+Program Schedule(Program program);
+
+// Appends `layers` to those of `node`, each once.
+void AddLayers(const std::vector<int32_t>& layers, Node* node);
+// Whether sums over neighbours of W x are W times the sums: the aggregation and a product may change places.
+bool IsLinear(Reduce reduce);
+// "conv1 + act1"; of very many "... + 12 more".
+std::string LayerNames(const Program& program, const Node& node);
+
+bool CanFuseEpilogue(NodeKind kind);  // whether launches of the kind can fuse one
+std::string_view ToString(NodeKind kind);
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_

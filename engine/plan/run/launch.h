@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node of a program made ready to run: a kernel, its arguments with every pointer in place, and how long its runs
+// took.
+#ifndef VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_
+#define VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "engine/base/clock.h"
+#include "engine/kernels/registry.h"
+#include "engine/plan/plan.h"
+#include "engine/tune/table.h"
+
+namespace vicinal::internal {
+
+template <class K>
+struct Bound {
+  const RegisteredKernel<K>* kernel = nullptr;
+  typename K::Args args;
+};
+
+// How often a launch ran and how long that took. Not every run need be timed (recorded_runs.h).
+struct RunTimes {
+  std::atomic<int64_t> runs{0};
+  std::atomic<int64_t> timed{0};
+  std::atomic<int64_t> nanoseconds{0};  // of the runs that were timed
+
+  void Count() { runs.fetch_add(1, std::memory_order_relaxed); }
+  void AddTime(Nanoseconds spent) {
+    timed.fetch_add(1, std::memory_order_relaxed);
+    nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
+  }
+  // What another counted, of which only the sum of its times is known.
+  void Continue(int64_t before, double total_seconds) {
+    runs.fetch_add(before, std::memory_order_relaxed);
+    if (total_seconds <= 0) return;
+    timed.fetch_add(before, std::memory_order_relaxed);
+    nanoseconds.fetch_add(static_cast<int64_t>(total_seconds * 1e9), std::memory_order_relaxed);
+  }
+  int64_t count() const { return runs.load(std::memory_order_relaxed); }
+  // Of all runs, where those that were not timed took as long as the others in the mean.
+  double seconds() const {
+    const int64_t of = timed.load(std::memory_order_relaxed);
+    if (of == 0) return 0.0;
+    return static_cast<double>(nanoseconds.load(std::memory_order_relaxed)) * 1e-9 * static_cast<double>(count()) /
+           static_cast<double>(of);
+  }
+};
+
+struct Launch {
+  std::variant<Bound<AggregateKernel>, Bound<AttentionKernel>, Bound<DenseUpdateKernel>, Bound<SparseUpdateKernel>,
+               Bound<SparseAggregateUpdateKernel>, Bound<RowwiseKernel>, Bound<MessageReduceKernel>>
+      bound;
+  void* scratch = nullptr;
+  PlanStepInfo info;                  // all but counts and times of runs
+  RunTimes full;                      // over the full graph
+  RunTimes in_fields;                 // over receptive fields
+  TuningTable::Uses* uses = nullptr;  // counts runs for the graph's tuning; null for operations that are not tuned
+
+  Status Run(DeviceContext& context) const {
+    CountRun();
+    return RunUncounted(context);
+  }
+  // A run over the full graph or a field, whichever way it is launched.
+  void CountRun() const {
+    if (uses != nullptr) uses->fetch_add(1, std::memory_order_relaxed);
+    std::visit([](const auto& b) { b.kernel->CountLaunch(); }, bound);
+  }
+  // For recordings: what is recorded has not run yet.
+  Status RunUncounted(DeviceContext& context) const {
+    return std::visit([&](const auto& b) { return b.kernel->kernel().Run(context, b.args, scratch); }, bound);
+  }
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_

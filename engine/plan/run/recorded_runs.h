@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Full runs of a plan in a context that only launches (a GPU's). A small plan's kernels take less time than launching
+// them one by one, so its launches are recorded once and replayed. The first run over a feature matrix is launched one
+// by one (it also loads the kernels' code), later ones are replayed. Only what comes a second time takes the place of
+// another's recording: features that requests bring, each at an address of its own, leave the stored ones theirs. Steps
+// are timed on the device, by marks between them, in a recording of its own: in the second run, and then rarely,
+// because marks cost time themselves.
+#ifndef VICINAL_ENGINE_PLAN_RUN_RECORDED_RUNS_H_
+#define VICINAL_ENGINE_PLAN_RUN_RECORDED_RUNS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/plan/run/launch.h"
+
+namespace vicinal::internal {
+
+// Where a run reads its features: with equal addresses, launches have equal arguments.
+struct FeatureAddress {
+  const void* data = nullptr;
+  const void* columns = nullptr;
+  const void* rows = nullptr;
+  int64_t entries = 0;
+
+  static FeatureAddress Of(const FeatureMatrix& features);
+  friend bool operator==(const FeatureAddress&, const FeatureAddress&) = default;
+};
+
+class RecordedRuns {
+ public:
+  using Launches = std::vector<std::unique_ptr<Launch>>;
+
+  // `launches` outlive it, and are bound to the full graph whenever this runs them.
+  explicit RecordedRuns(const Launches* launches) : launches_(*launches) {
+    entries_.reserve(kMaxRecordings);
+    seen_once_.reserve(kMaxSeenOnce);
+  }
+
+  // Runs all launches, bound to `features`, and waits for them. Asks `stop` first, and between launches that are made
+  // one by one. Counts every run; reports times of those that are timed. One caller at a time.
+  Status Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop, StatsSink& stats);
+
+  // Runs all launches `count` times and waits for the last: what runs take where nobody waits for each.
+  Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
+
+  // Why runs are not recorded; empty while they are. Thread-safe.
+  std::string refusal() const;
+
+ private:
+  // Feature matrices that recordings are kept of: a stored one, and a few that requests bring again and again.
+  static constexpr size_t kMaxRecordings = 4;
+  // Those that have been run once: who comes again after so many others is new.
+  static constexpr size_t kMaxSeenOnce = 16;
+  // Runs from one that is timed to the next.
+  static constexpr int64_t kTimedEvery = 1024;
+
+  // Of an address that has been run before.
+  struct Entry {
+    FeatureAddress address;
+    std::unique_ptr<Recording> recording;
+  };
+
+  // Null where `address` has not been run, or not lately. Makes the entry at the second run, in place of the least
+  // recently used.
+  Entry* Find(const FeatureAddress& address);
+  // Launched one by one; if that succeeds, the next run over `address` finds an entry.
+  Status RunFirst(DeviceContext& context, const FeatureAddress& address, const StopCheck& stop);
+  Status LaunchAll(DeviceContext& context, DeviceTimer* timer) const;
+  Status RunOneByOne(DeviceContext& context, const StopCheck& stop) const;
+  Status RunTimed(DeviceContext& context, StatsSink& stats);
+  // Launches a run that is not timed, and does not wait for it.
+  Status Replay(DeviceContext& context, Entry* entry);
+  // Null, and the refusal noted, where the context cannot.
+  StatusOr<std::unique_ptr<Recording>> Record(DeviceContext& context, DeviceTimer* timer);
+  void CountRuns() const;
+
+  const Launches& launches_;
+  std::vector<Entry> entries_;             // most recently used last
+  std::vector<FeatureAddress> seen_once_;  // oldest first; none of them has an entry
+  bool refused_ = false;
+  int64_t untimed_runs_ = kTimedEvery;
+  mutable Mutex mutex_;
+  std::string refusal_ VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_RUN_RECORDED_RUNS_H_

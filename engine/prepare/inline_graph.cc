@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/prepare/inline_graph.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/prepare/counted_features.h"
+
+namespace vicinal {
+namespace {
+
+constexpr char kBatch[] = "the batch";
+constexpr char kReferenceGraph[] = "the reference's graph";
+
+HostTensor Copy(const TensorView& view) { return {view.dtype, view.shape, std::string(view.bytes)}; }
+
+GraphSource SourceOf(const TensorView& edge_index, const std::optional<TensorView>& edge_weight, const TensorView& x) {
+  GraphSource source;
+  source.name = "reference";
+  source.node_count = x.shape[0];
+  source.edge_index = Copy(edge_index);
+  if (edge_weight) source.edge_weight = Copy(*edge_weight);
+  source.x = Copy(x);
+  source.order = OrderKind::kNone;
+  return source;
+}
+
+}  // namespace
+
+Status CheckFeatureWidth(int64_t columns, int64_t model_columns) {
+  if (columns == model_columns) return OkStatus();
+  return InvalidArgument(
+      "FEATURE_WIDTH", "features",
+      absl::StrCat("the features sent have ", columns, " columns, but the model reads ", model_columns));
+}
+
+Status InlineGraphMaker::CheckNodes(int64_t nodes, std::string_view field) const {
+  if (max_nodes_ <= 0 || nodes <= max_nodes_) return OkStatus();
+  return OverLimit("max_nodes", field, nodes, max_nodes_);
+}
+
+StatusOr<std::shared_ptr<const void>> InlineGraphMaker::HoldKept(const PreparedGraph& graph, int64_t feature_bytes,
+                                                                 std::string_view what) const {
+  return HoldLarge(graph.size_bytes() + feature_bytes, what, &budget_);
+}
+
+StatusOr<InlineGraph> InlineGraphMaker::MakeBatch(const BatchTensors& batch, const FeatureTensors& features,
+                                                  std::string_view features_field, int64_t model_columns) const {
+  VICINAL_ASSIGN_OR_RETURN(const int64_t nodes, BatchNodeCount(batch.ptr));
+  VICINAL_RETURN_IF_ERROR(CheckNodes(nodes, "ptr"));
+  // Features have rows in the message, one per node: with them what the batch claims is no more than what came.
+  VICINAL_ASSIGN_OR_RETURN(const auto assembled, HoldLarge(AssembledBytesBound(features), kBatch, &budget_));
+  VICINAL_ASSIGN_OR_RETURN(const HostFeatures rows, AssembleFeatures(features, nodes, features_field));
+  if (model_columns >= 0) VICINAL_RETURN_IF_ERROR(CheckFeatureWidth(rows.cols, model_columns));
+  VICINAL_ASSIGN_OR_RETURN(auto preparing, HoldLarge(BatchBytesBound(batch, nodes), kBatch, &budget_));
+  InlineGraph made;
+  VICINAL_ASSIGN_OR_RETURN(made.graph, PrepareBatch(batch, device_));
+  preparing.reset();
+  VICINAL_ASSIGN_OR_RETURN(auto kept, HoldKept(*made.graph, FeatureMatrix::BytesOn(rows, device_), kBatch));
+  VICINAL_ASSIGN_OR_RETURN(made.features, Counted(FeatureMatrix::Upload(rows, device_), std::move(kept)));
+  return made;
+}
+
+StatusOr<InlineGraph> InlineGraphMaker::MakeGraph(const TensorView& edge_index,
+                                                  const std::optional<TensorView>& edge_weight, const TensorView& x,
+                                                  const Clock& clock) const {
+  VICINAL_RETURN_IF_ERROR(CheckNodes(x.shape[0], "x"));
+  const size_t bytes = edge_index.bytes.size() + x.bytes.size() + (edge_weight ? edge_weight->bytes.size() : 0);
+  VICINAL_ASSIGN_OR_RETURN(auto copied, HoldLarge(static_cast<int64_t>(bytes), kReferenceGraph, &budget_));
+  GraphSource source = SourceOf(edge_index, edge_weight, x);
+  copied.reset();  // the bound has them in it
+  VICINAL_ASSIGN_OR_RETURN(auto preparing, HoldLarge(PreparationBytesBound(source), kReferenceGraph, &budget_));
+  PrepareContext context;
+  context.device = &device_;
+  context.clock = &clock;
+  context.stats = &StatsSink::Null();
+  VICINAL_ASSIGN_OR_RETURN(PreparedUpload prepared, PrepareGraph(std::move(source), 0, context));
+  preparing.reset();
+  VICINAL_ASSIGN_OR_RETURN(auto kept, HoldKept(*prepared.graph, prepared.features->size_bytes(), kReferenceGraph));
+  InlineGraph made;
+  made.graph = std::move(prepared.graph);
+  VICINAL_ASSIGN_OR_RETURN(made.features, Counted(std::move(prepared.features), std::move(kept)));
+  return made;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread that prepares graphs, one after the other, so that uploads never take the executor's time. Bounded.
+#ifndef VICINAL_ENGINE_PREPARE_PREPARATION_QUEUE_H_
+#define VICINAL_ENGINE_PREPARE_PREPARATION_QUEUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace vicinal {
+
+// Thread-safe.
+class PreparationQueue {
+ public:
+  using Job = std::function<void(bool stopping)>;  // `stopping`: the queue is going away; give up at once
+
+  explicit PreparationQueue(int64_t max_waiting);
+  // Waits for the job that runs, which hears of it from stopping(); those that wait are called with `stopping`.
+  ~PreparationQueue();
+
+  // Keeps a place for one job, so that what must happen between the check and the queueing cannot fail for lack of one.
+  // UNAVAILABLE (QUEUE_FULL).
+  Status Reserve();
+  // Gives back a place.
+  void Release();
+  // Queues a job into a place that was reserved.
+  void Push(Job job);
+  bool stopping() const {
+    MutexLock lock(&mutex_);
+    return stopping_;
+  }
+
+ private:
+  void Loop();
+
+  const int64_t max_waiting_;
+  mutable Mutex mutex_;
+  CondVar came_;
+  std::deque<Job> jobs_ VICINAL_GUARDED_BY(mutex_);
+  int64_t places_taken_ VICINAL_GUARDED_BY(mutex_) = 0;  // reserved or waiting
+  bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_PREPARE_PREPARATION_QUEUE_H_

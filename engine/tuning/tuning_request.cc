@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tuning/tuning_request.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/error.h"
+#include "engine/tune/work.h"
+
+namespace vicinal {
+namespace {
+
+bool NamesNothing(const TuneGraphRequest& request) {
+  return request.operation.empty() && request.kinds.empty() && request.widths.empty() && request.heads.empty() &&
+         request.weights.empty();
+}
+
+template <class T>
+std::vector<T> OrDefault(const std::vector<T>& given, std::vector<T> otherwise) {
+  return given.empty() ? std::move(otherwise) : given;
+}
+
+Status CheckOperation(const std::string& operation) {
+  if (std::find(std::begin(kTunedOperations), std::end(kTunedOperations), operation) != std::end(kTunedOperations)) {
+    return OkStatus();
+  }
+  std::string names;
+  for (const std::string_view known : kTunedOperations)
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(known));
+  return InvalidArgument("OPERATION_UNKNOWN", "operation",
+                         absl::StrCat("'", operation, "' is no operation that is tuned; there are: ", names));
+}
+
+Status CheckAtLeastOne(const std::vector<int64_t>& values, const std::string& field) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] >= 1 && values[i] <= kMaxTuningColumns) continue;
+    return InvalidArgument("BAD_WIDTH", absl::StrCat(field, "[", i, "]"),
+                           absl::StrCat(field, " lie between 1 and ", kMaxTuningColumns, "; this is ", values[i]));
+  }
+  return OkStatus();
+}
+
+// In the order of their first places.
+template <class T>
+std::vector<T> OnceEach(std::vector<T> values) {
+  std::set<T> seen;
+  std::erase_if(values, [&](const T& value) { return !seen.insert(value).second; });
+  return values;
+}
+
+// What a request lists, with defaults filled in.
+struct Lists {
+  std::string operation;
+  std::vector<std::string> kinds;
+  std::vector<int64_t> widths, heads;
+  std::vector<std::string> weights;  // empty: as models use them
+
+  bool attention() const { return operation == "attention"; }
+};
+
+StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& operation) {
+  Lists lists;
+  lists.operation = operation;
+  VICINAL_RETURN_IF_ERROR(CheckOperation(lists.operation));
+  lists.kinds = OrDefault(request.kinds, lists.attention() ? std::vector<std::string>{"gat"}
+                                                           : std::vector<std::string>{"sum", "mean", "max"});
+  for (size_t i = 0; i < lists.kinds.size(); ++i) {
+    if (IsKindOf(lists.operation, lists.kinds[i])) continue;
+    return InvalidArgument("KIND_UNKNOWN", absl::StrCat("kinds[", i, "]"),
+                           absl::StrCat("'", lists.kinds[i], "' is no kind of ", lists.operation,
+                                        "; there are: ", KindsOf(lists.operation)));
+  }
+  VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.widths, "widths"));
+  if (!lists.attention() && !request.heads.empty()) {
+    return InvalidArgument("HEADS_UNEXPECTED", "heads", "only attention has heads; leave it empty");
+  }
+  VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.heads, "heads"));
+  if (lists.attention() && !request.weights.empty()) {
+    return InvalidArgument("WEIGHTS_UNEXPECTED", "weights", "attention takes no edge weights; leave it empty");
+  }
+  for (size_t i = 0; i < request.weights.size(); ++i) {
+    if (EdgeWeightsNamed(request.weights[i]).has_value()) continue;
+    return InvalidArgument(
+        "WEIGHTS_UNKNOWN", absl::StrCat("weights[", i, "]"),
+        absl::StrCat("'", request.weights[i], "' is unknown; there are: none, per_edge, per_source"));
+  }
+  lists.kinds = OnceEach(std::move(lists.kinds));
+  lists.widths = OnceEach(request.widths);
+  lists.heads = OnceEach(OrDefault(request.heads, {1}));
+  lists.weights = OnceEach(request.weights);
+  return lists;
+}
+
+// The operations that a request may be about: the one it names, those of the kernel it forces, or all; where it lists
+// works of an operation that it leaves open, the first of them.
+StatusOr<std::vector<std::string>> OperationsOf(const TuneGraphRequest& request, const KernelRegistry& registry,
+                                                DeviceKind device) {
+  if (!request.operation.empty()) return std::vector<std::string>{request.operation};
+  if (request.force.has_value() && !request.force->kernel.empty()) {
+    return OperationsWith(registry, device, request.force->kernel, request.force->parameters);
+  }
+  return std::vector<std::string>(std::begin(kTunedOperations), std::end(kTunedOperations));
+}
+
+template <class T>
+bool IsOneOf(const std::vector<T>& values, const T& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// What plans have asked for so far, and what was tuned before, as far as it fits the lists that are not empty.
+StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
+                                             const std::vector<std::string>& operations, const TuningTable& table) {
+  std::vector<TuningWork> works = table.Works();
+  std::erase_if(works, [&](const TuningWork& work) {
+    const TuningKey& key = work.key;
+    return !IsOneOf(operations, key.operation) || (!request.kinds.empty() && !IsOneOf(request.kinds, key.kind)) ||
+           (!request.heads.empty() && !IsOneOf(request.heads, key.heads)) ||
+           (!request.weights.empty() && !IsOneOf(request.weights, std::string(ToString(key.weights))));
+  });
+  if (!works.empty() || (NamesNothing(request) && !request.force.has_value())) return works;
+  return InvalidArgument("WIDTHS_MISSING", "widths",
+                         absl::StrCat("no model has asked this graph for such work (", absl::StrJoin(operations, ", "),
+                                      ") so far: name the widths to tune for"));
+}
+
+// The adjacency that models propagate over with such weights.
+AdjacencySpec AdjacencyFor(const TuningKey& key, bool graph_weighted) {
+  if (key.operation == "attention") return {SelfLoops::kReplace, 1.0f, EdgeWeighting::kNone};
+  switch (key.weights) {
+    case EdgeWeights::kPerEdge:
+      if (graph_weighted) return {SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent};
+      return {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnOnes};
+    case EdgeWeights::kPerSource:
+      return {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kNone};
+    case EdgeWeights::kNone:
+      break;
+  }
+  return {};
+}
+
+// GCN sums with weights, one per source where the graph has none of its own; the rest counts edges as they are.
+std::vector<EdgeWeights> WeightsOf(const Lists& lists, const std::string& kind, bool graph_weighted) {
+  std::vector<EdgeWeights> weights;
+  for (const std::string& name : lists.weights) weights.push_back(*EdgeWeightsNamed(name));
+  if (!weights.empty()) return weights;
+  if (!lists.attention() && kind == "sum") {
+    weights.push_back(graph_weighted ? EdgeWeights::kPerEdge : EdgeWeights::kPerSource);
+  }
+  weights.push_back(EdgeWeights::kNone);
+  return weights;
+}
+
+// Before anything is built from them: a short request may name very many.
+Status CheckCombinations(const Lists& lists, bool graph_weighted) {
+  int64_t kinds = 0;
+  for (const std::string& kind : lists.kinds) kinds += WeightsOf(lists, kind, graph_weighted).size();
+  const double count = static_cast<double>(kinds) * static_cast<double>(lists.widths.size() * lists.heads.size());
+  if (count <= kMaxTuningWorks) return OkStatus();
+  return InvalidArgument(
+      "TOO_MANY_COMBINATIONS", "widths",
+      absl::StrCat("these are ", count, " combinations; ask for at most ", kMaxTuningWorks, " at once"));
+}
+
+Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table) {
+  const auto is_new = [&](const TuningWork& work) { return !table.Record(work.key).has_value(); };
+  const int64_t more = std::count_if(works.begin(), works.end(), is_new);
+  const int64_t known = static_cast<int64_t>(table.Works().size());
+  if (more == 0 || known + more <= kMaxTuningKeys) return OkStatus();
+  return FailedPrecondition("TUNING_TABLE_FULL",
+                            absl::StrCat("this version of the graph knows ", known, " kinds of work and may know ",
+                                         kMaxTuningKeys, "; upload the graph again to begin anew"));
+}
+
+}  // namespace
+
+StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph,
+                                          const KernelRegistry& registry, DeviceKind device) {
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> operations, OperationsOf(request, registry, device));
+  if (NamesNothing(request)) return KnownWorks(request, operations, graph.tuning());
+  VICINAL_ASSIGN_OR_RETURN(const Lists lists, ListsOf(request, operations.front()));
+  if (lists.widths.empty()) return KnownWorks(request, {lists.operation}, graph.tuning());
+  VICINAL_RETURN_IF_ERROR(CheckCombinations(lists, graph.weighted()));
+  std::vector<TuningWork> works;
+  TuningWork work;
+  work.key.operation = lists.operation;
+  for (const std::string& kind : lists.kinds) {
+    work.key.kind = kind;
+    for (const EdgeWeights weights : WeightsOf(lists, kind, graph.weighted())) {
+      work.key.weights = weights;
+      work.adjacency = AdjacencyFor(work.key, graph.weighted());
+      for (const int64_t width : lists.widths) {
+        for (const int64_t heads : lists.heads) {
+          work.key.width = width;
+          work.key.heads = heads;
+          if (width > kMaxTuningColumns / heads) {
+            return InvalidArgument(
+                "BAD_WIDTH", "heads",
+                absl::StrCat("heads times width is at most ", kMaxTuningColumns, "; this is ", heads, " x ", width));
+          }
+          works.push_back(work);
+        }
+      }
+    }
+  }
+  VICINAL_RETURN_IF_ERROR(CheckRoom(works, graph.tuning()));
+  return works;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an upload's first message announces, checked before a byte is taken: names, types, shapes that agree, limits.
+// Pure functions; nothing is allocated for what is only claimed.
+#ifndef VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_
+#define VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/tensor.h"
+#include "server/config.h"
+#include "vicinal/v1/graph.pb.h"
+#include "vicinal/v1/model.pb.h"
+
+namespace vicinal::server {
+
+enum class UploadKind { kGraph, kFeatures, kModel };
+const char* ResourceTypeOf(UploadKind kind);  // "graph", "feature set", "model"
+const char* MetricsNameOf(UploadKind kind);   // "graph", "features", "model"
+
+struct ManifestTensor {
+  std::string name;
+  DataType dtype = DataType::kFloat32;
+  std::vector<int64_t> shape;
+  int64_t size_bytes = 0;
+};
+
+struct UploadManifest {
+  UploadKind kind = UploadKind::kGraph;
+  std::string upload_id;
+  std::string resource_name;  // "cora"; of a feature set "cora/default"
+  std::string spec;           // the first message's spec, serialised: equal specs are the same upload
+  std::vector<ManifestTensor> tensors;
+  bool replace = false;
+
+  int64_t size_bytes() const;
+};
+
+// INVALID_ARGUMENT, naming the field of the spec: names outside the grammar, tensors unknown, missing, twice, of a
+// wrong type or shape, counts that disagree, anything over a limit.
+StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, const Limits& limits);
+// `node_count`: of the graph that the features are for.
+StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, int64_t node_count,
+                                            const Limits& limits);
+StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, const Limits& limits);
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_

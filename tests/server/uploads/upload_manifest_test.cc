@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only direct calls can show; the rest goes over a socket (tests/integration/bad_graph_test.cc).
+#include "server/uploads/upload_manifest.h"
+
+#include <google/protobuf/unknown_field_set.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace vicinal::server {
+namespace {
+
+v1::UploadGraphSpec Spec() {
+  v1::UploadGraphSpec spec;
+  spec.set_name("g");
+  spec.set_upload_id("upload-1");
+  spec.set_node_count(5);
+  return spec;
+}
+
+void Add(v1::UploadGraphSpec* spec, const char* name, v1::DataType type, std::vector<int64_t> shape) {
+  v1::TensorSpec* tensor = spec->add_tensors();
+  tensor->set_name(name);
+  tensor->set_dtype(type);
+  for (const int64_t extent : shape) tensor->add_shape(extent);
+}
+
+TEST(UploadManifestTest, SizesAreCounted) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  Add(&spec, "x", v1::DATA_TYPE_FLOAT16, {5, 3});
+  const auto manifest = MakeUploadManifest(spec, Limits());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->size_bytes(), 2 * 7 * 4 + 5 * 3 * 2);
+}
+
+// A spec is kept after the upload has ended; what comes in no chunk must not be large.
+TEST(UploadManifestTest, ASpecIsNoPlaceForTensors) {
+  v1::UploadModelSpec spec;
+  spec.set_name("m");
+  spec.set_upload_id("upload-1");
+  v1::TensorSpec* weights = spec.add_tensors();
+  weights->set_name("weights");
+  weights->set_dtype(v1::DATA_TYPE_UINT8);
+  weights->add_shape(8);
+  spec.set_architecture_json(std::string(4 << 20, ' '));
+  EXPECT_TRUE(MakeUploadManifest(spec, Limits()).ok());  // the largest that is read
+  spec.set_architecture_json(std::string(5 << 20, ' '));
+  const Status refused = MakeUploadManifest(spec, Limits()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DetailOf(refused)->field, "spec");
+  // Fields that this server does not know are bytes, too.
+  auto graph = Spec();
+  Add(&graph, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  graph.GetReflection()->MutableUnknownFields(&graph)->AddLengthDelimited(999, std::string(5 << 20, 'x'));
+  EXPECT_EQ(MakeUploadManifest(graph, Limits()).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(UploadManifestTest, ExtentsThatOverflowAreRefused) {
+  for (const int64_t extent : {INT64_MAX, INT64_MAX / 2, int64_t{1} << 61, int64_t{-1}}) {
+    auto spec = Spec();
+    Add(&spec, "edge_index", v1::DATA_TYPE_INT64, {2, extent});
+    EXPECT_EQ(MakeUploadManifest(spec, Limits()).status().code(), StatusCode::kInvalidArgument) << extent;
+  }
+  // A sum that would overflow: each is refused by itself.
+  v1::UploadModelSpec model;
+  model.set_name("m");
+  model.set_upload_id("upload-1");
+  for (const char* name : {"weights", "reference"}) {
+    v1::TensorSpec* tensor = model.add_tensors();
+    tensor->set_name(name);
+    tensor->set_dtype(v1::DATA_TYPE_UINT8);
+    tensor->add_shape(INT64_MAX / 16);
+  }
+  EXPECT_EQ(DetailOf(MakeUploadManifest(model, Limits()).status())->metadata.at("limit"), "max_upload_bytes");
+}
+
+TEST(UploadManifestTest, ModelReferences) {
+  v1::UploadModelSpec model;
+  model.set_name("m");
+  model.set_upload_id("upload-1");
+  v1::TensorSpec* tensor = model.add_tensors();
+  tensor->set_name("weights");
+  tensor->set_dtype(v1::DATA_TYPE_UINT8);
+  tensor->add_shape(8);
+  EXPECT_TRUE(MakeUploadManifest(model, Limits()).ok());
+  model.mutable_reference()->set_graph("g");
+  EXPECT_FALSE(MakeUploadManifest(model, Limits()).ok());  // described, but no tensor
+  tensor = model.add_tensors();
+  tensor->set_name("reference");
+  tensor->set_dtype(v1::DATA_TYPE_UINT8);
+  tensor->add_shape(8);
+  EXPECT_TRUE(MakeUploadManifest(model, Limits()).ok());
+  for (const double tolerance : {-1.0, 1.0, static_cast<double>(NAN)}) {
+    model.mutable_reference()->set_tolerance(tolerance);
+    EXPECT_FALSE(MakeUploadManifest(model, Limits()).ok()) << tolerance;
+  }
+  model.mutable_reference()->set_tolerance(0.999);
+  EXPECT_TRUE(MakeUploadManifest(model, Limits()).ok());
+}
+
+TEST(UploadManifestTest, ADigestOfIdsIsShortAndVisible) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  for (const std::string& good : {std::string(), std::string("crc32c:00ff00ff"), std::string(128, 'x')}) {
+    spec.set_ids_digest(good);
+    EXPECT_TRUE(MakeUploadManifest(spec, Limits()).ok()) << good;
+  }
+  for (const std::string& bad : {std::string(129, 'x'), std::string("a b"), std::string("a\n"), std::string("\x1b[1m"),
+                                 std::string("\xC3\xA9"), std::string(1, '\0')}) {
+    spec.set_ids_digest(bad);
+    const Status status = MakeUploadManifest(spec, Limits()).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bad;
+    EXPECT_EQ(DetailOf(status)->field, "spec.ids_digest") << bad;
+  }
+}
+
+TEST(UploadManifestTest, IfVersionNeedsReplace) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  spec.set_if_version(3);
+  EXPECT_FALSE(MakeUploadManifest(spec, Limits()).ok());
+  spec.set_replace(true);
+  EXPECT_TRUE(MakeUploadManifest(spec, Limits()).ok());
+}
+
+}  // namespace
+}  // namespace vicinal::server
