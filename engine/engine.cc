@@ -42,8 +42,7 @@ class EngineImpl final : public Engine {
         models_({options.memory_budget_bytes, options.max_models, options.clock}),
         plans_(options.max_cached_plans, [this](const PreparedGraph& graph, const std::string& name,
                                                 const Model& model) { return IsCurrent(graph, name, model); }),
-        budget_(options.memory_budget_bytes, &graphs_, &models_, &plans_, options.other_bytes,
-                [this] { receptive_field_memory_.GiveWay(); }),
+        budget_(options.memory_budget_bytes, Holders()),
         field_account_(&budget_, "the receptive field of the nodes"),
         receptive_field_memory_(&device_, &field_account_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
@@ -112,6 +111,7 @@ class EngineImpl final : public Engine {
   }
   bool IsCurrent(const PreparedGraph& graph) const;
   bool IsCurrent(const PreparedGraph& graph, const std::string& model_name, const Model& model) const;
+  MemoryHolders Holders();
   TuningService::Parts TuningParts();
   Status ForceSetting(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                       const ForcedConfiguration& forced);
@@ -213,6 +213,23 @@ StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, con
 }
 
 // --- tuning ---
+
+MemoryHolders EngineImpl::Holders() {
+  MemoryHolders holders;
+  holders.held = [this] {
+    HeldBytes held;
+    held.graphs = graphs_.graph_bytes();
+    held.features = graphs_.feature_bytes();
+    held.models = models_.size_bytes();
+    held.preparing = graphs_.preparing_bytes();
+    held.plans = plans_.size_bytes();
+    return held;
+  };
+  holders.uploads = options_.other_bytes;
+  holders.give_way = [this] { receptive_field_memory_.GiveWay(); };
+  holders.evict_plans = [this](int64_t bytes) { return plans_.Evict(bytes); };
+  return holders;
+}
 
 TuningService::Parts EngineImpl::TuningParts() {
   TuningService::Parts parts;

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/requests.h"
 #include "engine/base/budget_error.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -64,100 +65,6 @@ struct EngineOptions {
   Logger* logger = nullptr;       // null: none; must outlive the engine
 };
 
-// Which nodes of a stored graph.
-struct NodeSelection {
-  bool all = false;
-  std::vector<int64_t> ids;  // client's ids, any order, may repeat
-};
-
-// Features that come with a request. Views: the tensors must stay alive until the callback. The engine counts its own
-// copies of them against the memory budget until then, not the tensors: those are the caller's to Hold.
-struct RequestFeatures {
-  FeatureTensors tensors;     // dense or CSR
-  std::vector<int64_t> rows;  // empty: all nodes. Otherwise these nodes' rows are replaced in the stored set
-};
-
-struct InferenceRequest {
-  std::string graph;
-  int64_t graph_version = 0;
-  std::string model;
-  int64_t model_version = 0;
-  std::string feature_set = "default";
-  int64_t feature_set_version = 0;
-  NodeSelection nodes;
-  std::optional<RequestFeatures> features;
-  std::string output;  // one of Model::outputs; empty: "logits"
-  ForcedKernels forced;
-  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
-  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
-  // Where all nodes are asked for it is the full graph whatever this says. kAlways is FAILED_PRECONDITION
-  // (NO_RECEPTIVE_FIELD) where a step of the model reads the whole graph, and where the device cannot do it.
-  ReceptiveField receptive_field = ReceptiveField::kAuto;
-  WorkLimits limits;
-};
-
-// A batch of small graphs with the request (views, as above).
-struct GraphBatchRequest {
-  std::string model;
-  int64_t model_version = 0;
-  TensorView ptr, edge_index;
-  std::optional<TensorView> edge_weight;
-  FeatureTensors features;
-  ForcedKernels forced;
-  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
-  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
-  WorkLimits limits;
-};
-
-struct ServedBy {
-  std::string graph;
-  int64_t graph_version = 0;
-  std::string model;
-  int64_t model_version = 0;
-  std::string feature_set;  // empty when all features came with the request
-  int64_t feature_set_version = 0;
-  int64_t numerics_revision = 0;  // 0: kernels were forced, outside any revision
-};
-
-struct RequestTiming {
-  double queue_seconds = 0.0;
-  double plan_seconds = 0.0;
-  double execute_seconds = 0.0;
-};
-
-struct InferenceResult {
-  ServedBy served_by;
-  int64_t rows = 0;
-  int64_t width = 0;
-  std::vector<float> values;  // [rows, width], in the order asked for
-  // Counts large `values` against the memory budget until the last copy goes: a reply may leave slowly.
-  std::shared_ptr<const void> held;
-  // What was computed: the receptive field of the nodes asked for, or the full graph.
-  bool receptive_field = false;
-  int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
-  bool multi_label = false;
-  RequestTiming timing;
-};
-using InferenceCallback = std::function<void(StatusOr<InferenceResult>)>;
-
-// Expected answers that come with a model.
-struct ModelReference {
-  std::string graph;  // a stored graph; empty: the graph is in `file`
-  int64_t graph_version = 0;
-  std::string feature_set = "default";
-  double tolerance = 0.0;  // 0: 1e-4
-  std::string file;        // safetensors, see proto ModelReference
-};
-
-struct ModelSource {
-  std::string name;
-  std::string architecture_json;
-  std::string weights_file;  // safetensors
-  std::optional<ModelReference> reference;
-  bool replace = false;
-  int64_t if_version = 0;
-};
-
 struct Explanation {
   ServedBy served_by;
   std::vector<PlanStepInfo> steps;
@@ -166,32 +73,6 @@ struct Explanation {
   int64_t scratch_bytes = 0;
   std::string order;  // of the graph, and why
   std::string device;
-};
-
-// A kernel with parameters by name, to be taken instead of what was measured.
-struct ForcedConfiguration {
-  std::string kernel;
-  std::map<std::string, int32_t> parameters;  // those not named stay at the kernel's default
-};
-
-// Which kinds of work of a graph. Without `widths`: what plans on it have asked for so far, and what was tuned before,
-// as far as it fits what else is listed. With widths every combination of what is listed, where an empty list means:
-// kinds "sum", "mean", "max" (attention: "gat"); heads 1; weights as models use them (none; for sums also the graph's,
-// or per source where it has none). An empty operation means all where nothing is listed, else "aggregate"; with a
-// forced kernel all that have it, or the first of them.
-struct TuneGraphRequest {
-  std::string graph;
-  int64_t graph_version = 0;
-  std::string operation;                     // "aggregate" or "attention"
-  std::vector<std::string> kinds;            // reduces, or attention kinds
-  std::vector<int64_t> widths;               // attention: of one head
-  std::vector<int64_t> heads;                // attention only
-  std::vector<std::string> weights;          // "none", "per_edge", "per_source"; aggregate only
-  Nanoseconds budget{0};                     // per key; 0: EngineOptions::tuning_budget, or 500 ms where that is 0
-  bool reset = false;                        // forget what is recorded, and measure nothing
-  std::optional<ForcedConfiguration> force;  // take this, and measure nothing
-  bool wait = true;                          // false: return at once, records in state kQueued
-  WorkLimits limits;                         // bound the wait; what was queued goes on after it
 };
 
 struct TuningReport {

@@ -11,17 +11,9 @@
 
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/memory/memory_account.h"
 
 namespace vicinal {
-
-// Where memory that stays is counted.
-class MemoryAccount {
- public:
-  virtual ~MemoryAccount() = default;
-  // Counts `bytes`, or refuses, with an error for the client.
-  virtual Status Reserve(int64_t bytes) = 0;
-  virtual void Release(int64_t bytes) = 0;
-};
 
 // An array of T in memory of `device`. Used by one thread at a time; device and account must outlive it.
 template <class T>

@@ -12,27 +12,6 @@
 
 namespace vicinal {
 
-namespace {
-
-Status Stopped(StatusCode code, const char* reason, const char* message) {
-  ErrorDetail detail;
-  detail.reason = reason;
-  return MakeError(code, message, detail);
-}
-
-}  // namespace
-
-Status WorkLimits::Check(const Clock& clock) const {
-  if (cancel != nullptr && cancel->cancelled()) {
-    return Stopped(StatusCode::kCancelled, "CANCELLED", "the client cancelled the request");
-  }
-  if (deadline.has_value() && clock.Now() >= *deadline) {
-    return Stopped(StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED",
-                   "the request's deadline passed before its work was done; allow more time or ask for less");
-  }
-  return OkStatus();
-}
-
 struct Executor::Impl final : Lease {
   struct Job {
     WorkLimits limits;

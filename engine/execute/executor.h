@@ -5,38 +5,17 @@
 #ifndef VICINAL_ENGINE_EXECUTE_EXECUTOR_H_
 #define VICINAL_ENGINE_EXECUTE_EXECUTOR_H_
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
+#include "engine/base/work_limits.h"
 #include "engine/device/device.h"
 
 namespace vicinal {
-
-// Set by whoever lost interest (a client that went away); asked before work runs and while it does. Thread-safe.
-class CancelToken {
- public:
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> cancelled_{false};
-};
-
-// What bounds a piece of work.
-struct WorkLimits {
-  std::optional<MonotonicTime> deadline;
-  std::shared_ptr<const CancelToken> cancel;  // may be null
-
-  // OK, CANCELLED or DEADLINE_EXCEEDED.
-  Status Check(const Clock& clock) const;
-};
 
 // What background work asks while it has the executor. Thread-safe.
 class Lease {

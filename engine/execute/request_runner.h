@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/engine.h"
+#include "engine/api/requests.h"
+#include "engine/execute/executor.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/receptive_field_memory.h"
 #include "engine/execute/run_for_nodes.h"
+#include "engine/kernels/registry.h"
 #include "engine/memory/memory_budget.h"
+#include "engine/plan/plan.h"
 
 namespace vicinal {
 

@@ -8,10 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "engine/api/engine.h"
+#include "engine/api/requests.h"
 #include "engine/execute/request_runner.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepare/inline_graph.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
 
 namespace vicinal {
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "engine/api/requests.h"
 #include "engine/base/status.h"
 #include "engine/base/tensor.h"
 #include "engine/graph/csr.h"
@@ -19,13 +20,6 @@ namespace vicinal {
 // duplicates and E = 0 are fine.
 StatusOr<EdgeList> AssembleEdges(int64_t num_nodes, const TensorView& edge_index,
                                  const std::optional<TensorView>& edge_weight);
-
-// Features as they come: dense [N, F], or CSR given by its three tensors.
-struct FeatureTensors {
-  std::optional<TensorView> dense;                    // x
-  std::optional<TensorView> indptr, indices, values;  // x_indptr, x_indices, x_values
-  int64_t feature_count = 0;                          // F of the CSR form
-};
 
 // Features on the host, checked: rows in the order they came.
 struct HostFeatures {

@@ -4,16 +4,11 @@
 namespace vicinal {
 
 Status MemoryBudget::Admit(int64_t bytes, std::string_view what) const {
-  return AdmitBeside(other_bytes_ ? other_bytes_() : 0, bytes, what, /*replace=*/false);
+  return AdmitBeside(holders_.uploads ? holders_.uploads() : 0, bytes, what, /*replace=*/false);
 }
 
 HeldBytes MemoryBudget::Held(int64_t uploads) const {
-  HeldBytes held;
-  held.graphs = graphs_.graph_bytes();
-  held.features = graphs_.feature_bytes();
-  held.models = models_.size_bytes();
-  held.preparing = graphs_.preparing_bytes();
-  held.plans = plans_.size_bytes();
+  HeldBytes held = holders_.held ? holders_.held() : HeldBytes();
   held.requests = reserved_bytes();
   held.uploads = uploads;
   return held;
@@ -25,12 +20,12 @@ Status MemoryBudget::AdmitBeside(int64_t others, int64_t bytes, std::string_view
   HeldBytes held = Held(others);
   const auto missing = [&] { return held.total() + bytes - budget_bytes_; };
   // First what costs least to have again.
-  if (missing() > 0 && give_way_) {
-    give_way_();
+  if (missing() > 0 && holders_.give_way) {
+    holders_.give_way();
     held = Held(others);
   }
   // Again where another request has put a new plan into the place meanwhile.
-  while (missing() > 0 && plans_.Evict(missing()) > 0) held = Held(others);
+  while (missing() > 0 && holders_.evict_plans && holders_.evict_plans(missing()) > 0) held = Held(others);
   return missing() <= 0 ? OkStatus() : BudgetFull(what, bytes, budget_bytes_, held, replace);
 }
 

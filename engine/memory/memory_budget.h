@@ -14,26 +14,29 @@
 #include "engine/base/budget_error.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
-#include "engine/device/grow_only.h"
-#include "engine/execute/plan_cache.h"
-#include "engine/store/graph_store.h"
-#include "engine/store/model_store.h"
+#include "engine/memory/memory_account.h"
 
 namespace vicinal {
 
-// Thread-safe. What it looks at must outlive it.
+// What the budget asks of those who hold its memory. Called on any thread that asks for memory, and must be
+// thread-safe.
+struct MemoryHolders {
+  // Bytes of stores and cached plans. Null: none. The budget itself adds reserved bytes and open uploads.
+  std::function<HeldBytes()> held;
+  // Bytes of the same budget that others hold, such as open uploads. Null: none.
+  std::function<int64_t()> uploads;
+  // Frees reserved bytes that can be spared at no cost. Null: none can.
+  std::function<void()> give_way;
+  // Evicts cached plans of about `bytes`; returns the bytes freed, 0 when none are left. Null: none are cached.
+  std::function<int64_t(int64_t bytes)> evict_plans;
+};
+
+// Thread-safe.
 class MemoryBudget {
  public:
-  // `budget_bytes` 0: no bound. `other_bytes` as EngineOptions has it. `give_way` frees reserved bytes that can be
-  // spared and may be empty; it is called on any thread, also by whoever reserves.
-  MemoryBudget(int64_t budget_bytes, const GraphStore* graphs, const ModelStore* models, PlanCache* plans,
-               std::function<int64_t()> other_bytes = {}, std::function<void()> give_way = {})
-      : budget_bytes_(budget_bytes),
-        graphs_(*graphs),
-        models_(*models),
-        plans_(*plans),
-        other_bytes_(std::move(other_bytes)),
-        give_way_(std::move(give_way)) {}
+  // `budget_bytes` 0: no bound.
+  explicit MemoryBudget(int64_t budget_bytes, MemoryHolders holders = {})
+      : budget_bytes_(budget_bytes), holders_(std::move(holders)) {}
 
   // FAILED_PRECONDITION (OVER_BUDGET) when `bytes` for `what` could never fit, RESOURCE_EXHAUSTED (BUDGET_FULL) when
   // they do not fit now, even with all dropped that gives way. Reserves nothing.
@@ -61,11 +64,7 @@ class MemoryBudget {
   std::shared_ptr<const void> HolderOf(int64_t bytes) const;
 
   const int64_t budget_bytes_;
-  const GraphStore& graphs_;
-  const ModelStore& models_;
-  PlanCache& plans_;
-  const std::function<int64_t()> other_bytes_;
-  const std::function<void()> give_way_;
+  const MemoryHolders holders_;
   Mutex reserving_;  // of two that reserve what fits once, one is refused
   const std::shared_ptr<std::atomic<int64_t>> reserved_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
 };

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
@@ -24,9 +25,6 @@
 #include "engine/tune/record.h"
 
 namespace vicinal {
-
-// Operation -> kernel name that must be taken. Keys that name no operation are INVALID_ARGUMENT.
-using ForcedKernels = std::map<std::string, std::string>;
 
 // The shape of the features a plan is made for.
 struct FeatureShape {
@@ -52,13 +50,6 @@ struct PlanRequest {
   // Of the graph's tuning table when the plan was asked for: a plan of an older one is out of date.
   int64_t tuning_revision = 0;
   int num_threads = 1;  // the most that a context which runs the plan has: each may need scratch of its own
-};
-
-// How a request for some nodes is computed. The bits of the answer are the same either way.
-enum class ReceptiveField {
-  kAuto,    // only what the nodes depend on, where that is cheaper than the full graph
-  kNever,   // the full graph
-  kAlways,  // only what the nodes depend on; an error where that cannot be
 };
 
 // One executable step, as Explain shows it.

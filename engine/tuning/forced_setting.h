@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "engine/api/engine.h"
+#include "engine/api/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/kernels/registry.h"

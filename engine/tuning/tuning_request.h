@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "engine/api/engine.h"
+#include "engine/api/requests.h"
 #include "engine/kernels/registry.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/tune/table.h"

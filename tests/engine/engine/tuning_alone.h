@@ -70,10 +70,7 @@ class TuningAlone : public ::testing::Test {
     return parts;
   }
 
-  GraphStore graphs_{{0, 1, 1, &Clock::Real()}};
-  ModelStore models_{{0, 1, &Clock::Real()}};
-  PlanCache plans_{1, [](const PreparedGraph&, const std::string&, const Model&) { return true; }};
-  const MemoryBudget budget_{0, &graphs_, &models_, &plans_};
+  const MemoryBudget budget_{0};
   ToldMeter meter_;
   std::shared_ptr<const PreparedGraph> graph_;
   TuningWork work_;

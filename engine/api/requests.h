@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What callers ask of the engine and what they get back, as plain data: no handles, no plans, no kernels.
+#ifndef VICINAL_ENGINE_API_REQUESTS_H_
+#define VICINAL_ENGINE_API_REQUESTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "engine/base/tensor.h"
+#include "engine/base/vocabulary.h"
+#include "engine/base/work_limits.h"
+
+namespace vicinal {
+
+// Operation -> kernel name that must be taken. Keys that name no operation are INVALID_ARGUMENT.
+using ForcedKernels = std::map<std::string, std::string>;
+
+// How a request for some nodes is computed. The bits of the answer are the same either way.
+enum class ReceptiveField {
+  kAuto,    // only what the nodes depend on, where that is cheaper than the full graph
+  kNever,   // the full graph
+  kAlways,  // only what the nodes depend on; an error where that cannot be
+};
+
+// Features as they come: dense [N, F], or CSR given by its three tensors.
+struct FeatureTensors {
+  std::optional<TensorView> dense;                    // x
+  std::optional<TensorView> indptr, indices, values;  // x_indptr, x_indices, x_values
+  int64_t feature_count = 0;                          // F of the CSR form
+};
+
+// Which nodes of a stored graph.
+struct NodeSelection {
+  bool all = false;
+  std::vector<int64_t> ids;  // client's ids, any order, may repeat
+};
+
+// Features that come with a request. Views: the tensors must stay alive until the callback. The engine counts its own
+// copies of them against the memory budget until then, not the tensors: those are the caller's to Hold.
+struct RequestFeatures {
+  FeatureTensors tensors;     // dense or CSR
+  std::vector<int64_t> rows;  // empty: all nodes. Otherwise these nodes' rows are replaced in the stored set
+};
+
+struct InferenceRequest {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::string model;
+  int64_t model_version = 0;
+  std::string feature_set = "default";
+  int64_t feature_set_version = 0;
+  NodeSelection nodes;
+  std::optional<RequestFeatures> features;
+  std::string output;  // one of Model::outputs; empty: "logits"
+  ForcedKernels forced;
+  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
+  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
+  // Where all nodes are asked for it is the full graph whatever this says. kAlways is FAILED_PRECONDITION
+  // (NO_RECEPTIVE_FIELD) where a step of the model reads the whole graph, and where the device cannot do it.
+  ReceptiveField receptive_field = ReceptiveField::kAuto;
+  WorkLimits limits;
+};
+
+// A batch of small graphs with the request (views, as above).
+struct GraphBatchRequest {
+  std::string model;
+  int64_t model_version = 0;
+  TensorView ptr, edge_index;
+  std::optional<TensorView> edge_weight;
+  FeatureTensors features;
+  ForcedKernels forced;
+  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
+  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
+  WorkLimits limits;
+};
+
+struct ServedBy {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::string model;
+  int64_t model_version = 0;
+  std::string feature_set;  // empty when all features came with the request
+  int64_t feature_set_version = 0;
+  int64_t numerics_revision = 0;  // 0: kernels were forced, outside any revision
+};
+
+struct RequestTiming {
+  double queue_seconds = 0.0;
+  double plan_seconds = 0.0;
+  double execute_seconds = 0.0;
+};
+
+struct InferenceResult {
+  ServedBy served_by;
+  int64_t rows = 0;
+  int64_t width = 0;
+  std::vector<float> values;  // [rows, width], in the order asked for
+  // Counts large `values` against the memory budget until the last copy goes: a reply may leave slowly.
+  std::shared_ptr<const void> held;
+  // What was computed: the receptive field of the nodes asked for, or the full graph.
+  bool receptive_field = false;
+  int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
+  bool multi_label = false;
+  RequestTiming timing;
+};
+using InferenceCallback = std::function<void(StatusOr<InferenceResult>)>;
+
+// Expected answers that come with a model.
+struct ModelReference {
+  std::string graph;  // a stored graph; empty: the graph is in `file`
+  int64_t graph_version = 0;
+  std::string feature_set = "default";
+  double tolerance = 0.0;  // 0: 1e-4
+  std::string file;        // safetensors, see proto ModelReference
+};
+
+struct ModelSource {
+  std::string name;
+  std::string architecture_json;
+  std::string weights_file;  // safetensors
+  std::optional<ModelReference> reference;
+  bool replace = false;
+  int64_t if_version = 0;
+};
+
+// A kernel with parameters by name, to be taken instead of what was measured.
+struct ForcedConfiguration {
+  std::string kernel;
+  std::map<std::string, int32_t> parameters;  // those not named stay at the kernel's default
+};
+
+// Which kinds of work of a graph. Without `widths`: what plans on it have asked for so far, and what was tuned before,
+// as far as it fits what else is listed. With widths every combination of what is listed, where an empty list means:
+// kinds "sum", "mean", "max" (attention: "gat"); heads 1; weights as models use them (none; for sums also the graph's,
+// or per source where it has none). An empty operation means all where nothing is listed, else "aggregate"; with a
+// forced kernel all that have it, or the first of them.
+struct TuneGraphRequest {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::string operation;                     // "aggregate" or "attention"
+  std::vector<std::string> kinds;            // reduces, or attention kinds
+  std::vector<int64_t> widths;               // attention: of one head
+  std::vector<int64_t> heads;                // attention only
+  std::vector<std::string> weights;          // "none", "per_edge", "per_source"; aggregate only
+  Nanoseconds budget{0};                     // per key; 0: EngineOptions::tuning_budget, or 500 ms where that is 0
+  bool reset = false;                        // forget what is recorded, and measure nothing
+  std::optional<ForcedConfiguration> force;  // take this, and measure nothing
+  bool wait = true;                          // false: return at once, records in state kQueued
+  WorkLimits limits;                         // bound the wait; what was queued goes on after it
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_API_REQUESTS_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deadline and cancellation of a piece of work.
+#ifndef VICINAL_ENGINE_BASE_WORK_LIMITS_H_
+#define VICINAL_ENGINE_BASE_WORK_LIMITS_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+
+namespace vicinal {
+
+// Set when a client goes away; checked before work runs and while it runs. Thread-safe.
+class CancelToken {
+ public:
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+// What ends a piece of work early.
+struct WorkLimits {
+  std::optional<MonotonicTime> deadline;
+  std::shared_ptr<const CancelToken> cancel;  // may be null
+
+  // OK, CANCELLED or DEADLINE_EXCEEDED.
+  Status Check(const Clock& clock) const;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_BASE_WORK_LIMITS_H_
