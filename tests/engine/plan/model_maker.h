@@ -73,8 +73,8 @@ class ModelMaker {
   }
   // EdgeConv with a product for each of `widths`; `norms` says what comes after a product: 0 an activation, 1 a
   // BatchNorm and an activation, 2 an activation and a BatchNorm, 3 nothing.
-  ValueId EdgeMlp(ValueId x, Reduce reduce, const std::vector<int64_t>& widths, const std::vector<int>& norms) {
-    EdgeMlpStep step;
+  ValueId EdgeConv(ValueId x, Reduce reduce, const std::vector<int64_t>& widths, const std::vector<int>& norms) {
+    EdgeConvStep step;
     step.reduce = reduce;
     int64_t in = 2 * widths_[x];
     for (size_t i = 0; i < widths.size(); ++i) {

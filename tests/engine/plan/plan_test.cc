@@ -76,7 +76,7 @@ ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
         widths.push_back(3 + static_cast<int64_t>(random() % 20));
         norms.push_back(static_cast<int>(random() % 4));
       }
-      return maker.EdgeMlp(x, AnyReduce(random), widths, norms);
+      return maker.EdgeConv(x, AnyReduce(random), widths, norms);
     }
     case 10: {  // APPNP
       const AdjacencySpec adjacency = AnyAdjacency(weighted, random);
@@ -183,14 +183,14 @@ TEST(EdgeConv, AnOffsetCostsTheRoundingOfTwoProductsAndNoMore) {
     for (double& value : x) value = draw(random);
     const auto features = UploadFeatures(x, kCols, false, *graph);
     ModelMaker maker(kCols);
-    const auto model = maker.Done(maker.EdgeMlp(0, Reduce::kMax, {kOut}, {3}));
+    const auto model = maker.Done(maker.EdgeConv(0, Reduce::kMax, {kOut}, {3}));
     const auto plan =
         *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
     const std::vector<float> got = RunPlan(*plan, *features, *graph, false);
     const InterpreterInput input{&edges, &x, {}};
     const std::vector<double> expected = *Interpret(*model, input, model->outputs[0].value);
     ASSERT_EQ(got.size(), expected.size());
-    const auto& nn = std::get<EdgeMlpStep>(model->steps[0].op).nn;
+    const auto& nn = std::get<EdgeConvStep>(model->steps[0].op).nn;
     const std::vector<float>& weight = std::get<LinearStep>(nn[0]).weight->values;  // [kOut, 2 * kCols]
     for (int64_t h = 0; h < kOut; ++h) {
       double products = 1.0;  // the bias
