@@ -2,12 +2,25 @@
 #include "engine/model/step.h"
 
 namespace vicinal {
+std::vector<WeightRef> EdgeConvStep::weights() const {
+  std::vector<WeightRef> all;
+  for (const EdgeConvOp& op : nn) {
+    const std::vector<WeightRef> weights = std::visit([](const auto& step) { return step.weights(); }, op);
+    all.insert(all.end(), weights.begin(), weights.end());
+  }
+  return all;
+}
+
 Locality LocalityOf(const StepOp& op) {
   return std::visit([](const auto& step) { return step.locality(); }, op);
 }
 
 std::string StepName(const StepOp& op) {
   return std::visit([](const auto& step) { return std::string(step.kName); }, op);
+}
+
+std::vector<WeightRef> WeightsOf(const StepOp& op) {
+  return std::visit([](const auto& step) { return step.weights(); }, op);
 }
 
 }  // namespace vicinal
