@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/cuda/published/neighbor_group/detail/neighbor_group_layout.h"
+#include "engine/cuda/published/groups/neighbor_group_layout.h"
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 #include "tests/cuda/host_csr.h"
 

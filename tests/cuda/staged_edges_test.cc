@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hybrid partitioning on the host: every edge is staged or in the rest, by its source's degree alone; needs no GPU.
-#include "engine/cuda/published/featgraph/staged_edges.h"
+#include "engine/cuda/published/staged_rows/detail/staged_edges.h"
 
 #include <gtest/gtest.h>
 
