@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/graph/generators.h"
+#include "tests/support/generators.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs made by rule, the same on every machine: for tests and benches.
-#ifndef VICINAL_ENGINE_GRAPH_GENERATORS_H_
-#define VICINAL_ENGINE_GRAPH_GENERATORS_H_
+#ifndef VICINAL_TESTS_SUPPORT_GENERATORS_H_
+#define VICINAL_TESTS_SUPPORT_GENERATORS_H_
 
 #include <cstdint>
 
@@ -20,4 +20,4 @@ EdgeList ShuffleIds(const EdgeList& edges, uint64_t seed);
 
 }  // namespace vicinal
 
-#endif  // VICINAL_ENGINE_GRAPH_GENERATORS_H_
+#endif  // VICINAL_TESTS_SUPPORT_GENERATORS_H_

@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generators draw from SplitMix64 (Steele, Lea and Flood 2014) in one fixed order, never from the standard
+// The generators draw from SplitMix64 in one fixed order, never from the standard
 // library's distributions, whose results differ between implementations. O(1) draws for an edge, O(scale) for R-MAT's.
-#include "engine/graph/generators.h"
+#include "tests/support/generators.h"
 
 #include <numeric>
 #include <utility>
 
 #include "engine/base/check.h"
+#include "tests/split_mix.h"
 
 namespace vicinal {
 namespace {
 
-class SplitMix64 {
- public:
-  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+using testing::SplitMix64;
 
-  uint64_t Next() {
-    state_ += 0x9E3779B97F4A7C15u;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  // In [0, bound), bound < 2^32: the high half of a 32 x 32 bit product; the bias is below 2^-32 * bound.
-  int64_t Below(int64_t bound) { return static_cast<int64_t>(((Next() >> 32) * static_cast<uint64_t>(bound)) >> 32); }
-  double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
-
- private:
-  uint64_t state_;
-};
+// In [0, bound), bound < 2^32: the high half of a 32 x 32 bit product; the bias is below 2^-32 * bound.
+int64_t Below(SplitMix64& random, int64_t bound) {
+  return static_cast<int64_t>(((random.Next() >> 32) * static_cast<uint64_t>(bound)) >> 32);
+}
 
 EdgeList EmptyEdges(int64_t num_nodes, int64_t num_edges) {
   VICINAL_CHECK(num_nodes >= 1 && num_nodes < (int64_t{1} << 31));
@@ -50,8 +39,8 @@ EdgeList UniformGraph(int64_t num_nodes, int64_t num_edges, uint64_t seed) {
   EdgeList edges = EmptyEdges(num_nodes, num_edges);
   SplitMix64 random(seed);
   for (int64_t e = 0; e < num_edges; ++e) {
-    const int64_t source = random.Below(num_nodes);
-    AddEdge(&edges, source, random.Below(num_nodes));
+    const int64_t source = Below(random, num_nodes);
+    AddEdge(&edges, source, Below(random, num_nodes));
   }
   return edges;
 }
@@ -91,7 +80,7 @@ EdgeList ShuffleIds(const EdgeList& edges, uint64_t seed) {
   std::vector<NodeId> name(edges.num_nodes);
   std::iota(name.begin(), name.end(), 0);
   SplitMix64 random(seed);
-  for (int64_t i = edges.num_nodes - 1; i > 0; --i) std::swap(name[i], name[random.Below(i + 1)]);
+  for (int64_t i = edges.num_nodes - 1; i > 0; --i) std::swap(name[i], name[Below(random, i + 1)]);
   EdgeList shuffled = edges;
   for (NodeId& id : shuffled.source) id = name[id];
   for (NodeId& id : shuffled.target) id = name[id];
