@@ -12,10 +12,10 @@
 
 #include "engine/base/tensor.h"
 #include "engine/device/row_stride.h"
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 struct Case {
@@ -75,14 +75,14 @@ void Widen(const std::vector<uint16_t>& narrow, Storage storage, HostMatrix* out
 // for.
 class OnDevice {
  public:
-  OnDevice(Gpu& gpu, const Case& c)
-      : gpu_(gpu),
+  OnDevice(Machine& machine, const Case& c)
+      : machine_(machine),
         case_(c),
-        graph_(*gpu.device, c.graph),
-        src_(*gpu.device, c.src, c.src_layout, 1e30f),
-        src_scale_(*gpu.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale),
-        narrow_(*gpu.device, Narrowed(c.src, c.storage)),
-        source_(graph_.view(c.weighted), c.graph.blocks, *gpu.device) {}
+        graph_(*machine.device, c.graph),
+        src_(*machine.device, c.src, c.src_layout, 1e30f),
+        src_scale_(*machine.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale),
+        narrow_(*machine.device, Narrowed(c.src, c.storage)),
+        source_(graph_.view(c.weighted), c.graph.blocks, *machine.device) {}
 
   const Case& the_case() const { return case_; }
   bool Takes(Report& report, const RegisteredKernel<AggregateKernel>& kernel, const KernelConfig& config) {
@@ -109,7 +109,7 @@ class OnDevice {
       args.layout = LayoutOf(report, kernel, config, made_for != nullptr ? *made_for : args.problem);
       if (args.layout == nullptr) return std::nullopt;
     }
-    return RunOnce(gpu_, report, kernel, args, case_.epilogue, case_.dst_layout, case_.graph.rows, case_.src.cols);
+    return RunOnce(machine_, report, kernel, args, case_.epilogue, case_.dst_layout, case_.graph.rows, case_.src.cols);
   }
 
  private:
@@ -129,7 +129,7 @@ class OnDevice {
     return (layouts_[key] = *std::move(made)).get();
   }
 
-  Gpu& gpu_;
+  Machine& machine_;
   const Case& case_;
   const DeviceGraph graph_;
   const DeviceMatrix src_;
@@ -170,17 +170,17 @@ std::vector<double> Wanted(const Case& c) {
 // All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.
 // `finite`: what the case reads is. cuSPARSE promises nothing where it is not: on a star of 3,000 edges its NaNs are
 // not where they should be.
-void RunAll(Gpu& gpu, Report& report, const Case& c, bool finite = true) {
+void RunAll(Machine& machine, Report& report, const Case& c, bool finite = true) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
-  OnDevice on(gpu, c);
+  OnDevice on(machine, c);
   HostMatrix common;
-  for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+  for (const auto& kernel : machine.registry.aggregate.kernels()) {
     if (!kernel->kernel().WhyUnsupported(ProblemOf(c)).empty()) continue;
     const std::string name(kernel->kernel().name());
     if (!finite && name == "cusparse") continue;
     const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
-    if (!got.has_value() || kernel->kernel().ReductionOrder(ProblemOf(c), {}) != 0 ||
+    if (!got.has_value() || kernel->kernel().ReductionOrder(ProblemOf(c), {}) != 0 || IsReference(*kernel) ||
         !kernel->kernel().deterministic({}))
       continue;
     if (common.values.empty()) common = *got;
@@ -189,11 +189,11 @@ void RunAll(Gpu& gpu, Report& report, const Case& c, bool finite = true) {
 }
 
 // Every configuration that tuning may try, and some that only a person would; those of one evaluation give equal bits.
-void RunConfigs(Gpu& gpu, Report& report, const Case& c) {
+void RunConfigs(Machine& machine, Report& report, const Case& c) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Wanted(c);
-  OnDevice on(gpu, c);
-  for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+  OnDevice on(machine, c);
+  for (const auto& kernel : machine.registry.aggregate.kernels()) {
     const AggregateProblem problem = ProblemOf(c);
     if (!kernel->kernel().WhyUnsupported(problem).empty() || kernel->kernel().ParameterNames().empty()) continue;
     std::vector<KernelConfig> configs = kernel->kernel().Candidates(problem);
@@ -219,20 +219,20 @@ constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce
 // Rows as a plan lays them: padded, so that odd widths are read in packs, too.
 MatrixLayout AsInPlans(int64_t width) { return {0, RowStrideFor(width) - width}; }
 
-void PlainCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void PlainCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {1, 3, 16, 32, 33, 64, 200, 513}) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 11 + width);
       for (Reduce reduce : kReduces) {
-        RunAll(gpu, report, {graph, reduce, false, src, {}, {}, 0.0f, {}, {}});
-        RunAll(gpu, report, {graph, reduce, true, src, AsInPlans(width), AsInPlans(width), 0.0f, {}, {}});
+        RunAll(machine, report, {graph, reduce, false, src, {}, {}, 0.0f, {}, {}});
+        RunAll(machine, report, {graph, reduce, true, src, AsInPlans(width), AsInPlans(width), 0.0f, {}, {}});
       }
     }
   }
 }
 
 // Slices of columns, paddings, self terms, biases, residuals in place and all activations.
-void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void FusedCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   const MatrixLayout layouts[] = {{0, 0}, {1, 3}, {2, 2}, {4, 4}, {4, 1}};
   const Activation activations[] = {{ActivationKind::kNone, 0.0f},    {ActivationKind::kRelu, 0.0f},
                                     {ActivationKind::kElu, 0.7f},     {ActivationKind::kLeakyRelu, 0.1f},
@@ -254,7 +254,7 @@ void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       if (turn % 3 != 0) c.epilogue.residual = RandomMatrix(graph.rows, width, 92);
       c.epilogue.residual_scale = 0.5f;
       c.epilogue.activation = activations[turn % 6];
-      RunAll(gpu, report, c);
+      RunAll(machine, report, c);
       ++turn;
     }
   }
@@ -262,7 +262,7 @@ void FusedCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
 
 // GCN's normalisation as two factors per node: one read with the source, the other at the store. Every reduce, and own
 // rows, in turn.
-void RankOneCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void RankOneCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   int turn = 0;
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {1, 16, 33, 64, 130}) {
@@ -274,13 +274,13 @@ void RankOneCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       c.epilogue.scale = 0.75f;
       c.epilogue.row_scale = RandomVector(graph.rows, 7);
       c.epilogue.bias = RandomVector(width, 91);
-      RunAll(gpu, report, c);
-      if (width == 33 || width == 64) RunConfigs(gpu, report, c);
+      RunAll(machine, report, c);
+      if (width == 33 || width == 64) RunConfigs(machine, report, c);
     }
   }
 }
 
-void ConfigCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void ConfigCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   int turn = 0;
   for (const HostGraph& graph : zoo) {
     for (int64_t width : {5, 64, 129}) {
@@ -288,7 +288,7 @@ void ConfigCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       const HostMatrix src = RandomMatrix(graph.cols, width, 8 + width);
       Case c{graph, reduce, turn % 3 == 0, src, AsInPlans(width), AsInPlans(width), 0.0f, {}, {}};
       c.epilogue.bias = RandomVector(width, 91);
-      RunConfigs(gpu, report, c);
+      RunConfigs(machine, report, c);
       ++turn;
     }
   }
@@ -296,7 +296,7 @@ void ConfigCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
 
 // What is not finite stays with its neighbours, does not vanish there, and numbers of very different sizes are added as
 // float32 adds them.
-void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void RangeCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     std::vector<bool> read(graph.cols, false);
     for (const int32_t source : graph.col) read[source] = true;
@@ -304,19 +304,19 @@ void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       HostMatrix src = RandomMatrix(graph.cols, width, 10 + width);
       for (int64_t i = 0; i < graph.cols * width; ++i)
         src.values[i] = std::ldexp(src.values[i], static_cast<int>(i * 7 % 61) - 30);
-      RunAll(gpu, report, {graph, Reduce::kSum, false, src, {}, {}, 0.0f, {}, {}});
+      RunAll(machine, report, {graph, Reduce::kSum, false, src, {}, {}, 0.0f, {}, {}});
       for (int64_t j = 0; j < graph.cols; ++j) {
         for (int64_t d = 0; d < width && !read[j]; ++d) {
           src.values[j * width + d] = d % 2 == 0 ? std::numeric_limits<float>::infinity() : std::nanf("");
         }
       }
-      RunAll(gpu, report, {graph, Reduce::kMean, false, src, {}, {}, 0.0f, {}, {}});
+      RunAll(machine, report, {graph, Reduce::kMean, false, src, {}, {}, 0.0f, {}, {}});
       for (int64_t j = 3; j < graph.cols; j += 13) {
         for (int64_t d = 0; d < width; d += 3) src.values[j * width + d] = std::nanf("");
       }
       for (const Reduce reduce : kReduces) {
         for (const bool weighted : {false, true}) {
-          RunAll(gpu, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}}, /*finite=*/false);
+          RunAll(machine, report, {graph, reduce, weighted, src, {}, {}, 0.0f, {}, {}}, /*finite=*/false);
         }
       }
     }
@@ -324,7 +324,7 @@ void RangeCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
 }
 
 // Rows stored in 16 bits, with sums in float32: the oracle reads what was rounded.
-void NarrowCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void NarrowCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   int turn = 0;
   for (const HostGraph& graph : zoo) {
     for (const Storage storage : {Storage::kBfloat16, Storage::kFloat16}) {
@@ -335,7 +335,7 @@ void NarrowCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
         c.storage = storage;
         if (turn % 5 > 2) c.epilogue.residual = RandomMatrix(graph.rows, width, 93);
         if (turn % 5 > 3 && graph.rows == graph.cols) c.self_scale = 0.75f;
-        RunAll(gpu, report, c);
+        RunAll(machine, report, c);
         ++turn;
       }
     }
@@ -343,7 +343,7 @@ void NarrowCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
 }
 
 // A row gives the same bits in another graph: what a receptive field relies on.
-void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void SubsetCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     std::vector<int64_t> rows;
     for (int64_t row = graph.rows - 1; row >= 0; row -= 2) rows.push_back(row);
@@ -354,7 +354,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
       HostMatrix with_nans = src;
       PutNans(&with_nans);
       const std::vector<float> src_scale = RandomVector(graph.cols, 5);
-      for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+      for (const auto& kernel : machine.registry.aggregate.kernels()) {
         if (kernel->kernel().whole_graph_only()) continue;
         const auto check = [&](bool weighted, const std::vector<float>& scale, const KernelConfig& config,
                                Reduce reduce = Reduce::kMean) {
@@ -362,8 +362,8 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
           const Case of_all{graph, reduce, weighted, read, {}, {}, 0.0f, {}, scale};
           const Case of_some{part, reduce, weighted, read, {}, {}, 0.0f, {}, scale};
           if (!kernel->kernel().WhyUnsupported(ProblemOf(of_all)).empty()) return;
-          const auto whole = OnDevice(gpu, of_all).Run(report, *kernel, config);
-          const auto some = OnDevice(gpu, of_some).Run(report, *kernel, config, /*prepared=*/false);
+          const auto whole = OnDevice(machine, of_all).Run(report, *kernel, config);
+          const auto some = OnDevice(machine, of_some).Run(report, *kernel, config, /*prepared=*/false);
           HostMatrix want = FilledMatrix(part.rows, width, 0.0f);
           for (int64_t i = 0; i < part.rows; ++i) {
             for (int64_t c = 0; c < width; ++c) want.values[i * width + c] = whole->at(rows[i], c);
@@ -385,7 +385,7 @@ void SubsetCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
 
 // So many rows of so few edges that binned_rows has wide bundles of them; longer ones and a hub among them. Without
 // the work list, which has neither bundles nor parts of rows, bits are the same.
-void WideBundleCases(Gpu& gpu, Report& report) {
+void WideBundleCases(Machine& machine, Report& report) {
   std::vector<int64_t> degrees(131'100);
   for (size_t row = 0; row < degrees.size(); ++row) {
     degrees[row] = static_cast<int64_t>(row % 997 == 5 ? row % 300 : row % 41 == 0 ? row % 33 : row % 6);
@@ -404,8 +404,8 @@ void WideBundleCases(Gpu& gpu, Report& report) {
         c.storage = storage;
         if (turn % 3 == 0) c.epilogue.residual = RandomMatrix(graph.rows, width, 94);
         const std::vector<double> want = Wanted(c);
-        OnDevice on(gpu, c);
-        for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+        OnDevice on(machine, c);
+        for (const auto& kernel : machine.registry.aggregate.kernels()) {
           if (kernel->kernel().name() != "binned_rows") continue;
           const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, {}, want);
           const std::optional<HostMatrix> plain = on.Run(report, *kernel, {}, /*prepared=*/false);
@@ -417,15 +417,15 @@ void WideBundleCases(Gpu& gpu, Report& report) {
 }
 
 // Problems whose layouts have the same name share one: what is made for one width serves the other.
-void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& zoo) {
+void SharedLayoutCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   constexpr int64_t kWidths[] = {8, 16, 24, 32, 48, 64, 96, 200};
   for (const HostGraph& graph : zoo) {
     for (const int64_t width : kWidths) {
       if (!report.IsMine()) continue;
       const Case c{graph, Reduce::kSum, true, RandomMatrix(graph.cols, width, 13 + width), {}, {}, 0.0f, {}, {}};
       const std::vector<double> want = Wanted(c);
-      OnDevice on(gpu, c);
-      for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+      OnDevice on(machine, c);
+      for (const auto& kernel : machine.registry.aggregate.kernels()) {
         const AggregateProblem problem = ProblemOf(c);
         if (!kernel->kernel().WhyUnsupported(problem).empty() || kernel->kernel().LayoutName(problem, {}).empty())
           continue;
@@ -448,17 +448,17 @@ void SharedLayoutCases(Gpu& gpu, Report& report, const std::vector<HostGraph>& z
 
 }  // namespace
 
-void RunAggregateCases(Gpu& gpu, Report& report) {
-  const std::vector<HostGraph> zoo = GraphZoo(report.brief());
-  PlainCases(gpu, report, zoo);
-  FusedCases(gpu, report, zoo);
-  RankOneCases(gpu, report, zoo);
-  ConfigCases(gpu, report, zoo);
-  RangeCases(gpu, report, zoo);
-  NarrowCases(gpu, report, zoo);
-  SubsetCases(gpu, report, zoo);
-  SharedLayoutCases(gpu, report, zoo);
-  WideBundleCases(gpu, report);
+void RunAggregateCases(Machine& machine, Report& report) {
+  const std::vector<HostGraph> zoo = ZooFor(machine, report);
+  PlainCases(machine, report, zoo);
+  FusedCases(machine, report, zoo);
+  RankOneCases(machine, report, zoo);
+  ConfigCases(machine, report, zoo);
+  RangeCases(machine, report, zoo);
+  NarrowCases(machine, report, zoo);
+  SubsetCases(machine, report, zoo);
+  SharedLayoutCases(machine, report, zoo);
+  WideBundleCases(machine, report);
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 // The tensor cores cut what they add to a sum, so a long one is a little less exact than float32's.
@@ -39,8 +39,9 @@ HostMatrix RoundedAll(HostMatrix matrix, ProductPrecision precision) {
 
 class Products {
  public:
-  Products(Gpu& gpu, Report& report, const RegisteredKernel<DenseUpdateKernel>& kernel, ProductPrecision precision)
-      : gpu_(gpu),
+  Products(Machine& machine, Report& report, const RegisteredKernel<DenseUpdateKernel>& kernel,
+           ProductPrecision precision)
+      : machine_(machine),
         report_(report),
         kernel_(kernel),
         precision_(precision),
@@ -86,19 +87,19 @@ class Products {
 
   HostMatrix Run(const HostMatrix& src, const HostMatrix& weight, const MatrixLayout& layout,
                  const HostEpilogue& epilogue) {
-    const DeviceMatrix device_src(*gpu_.device, src, layout, 1e30f);
+    const DeviceMatrix device_src(*machine_.device, src, layout, 1e30f);
     std::vector<char> packed(kernel_.kernel().PackedBytes(weight.rows, weight.cols));
     std::vector<float> copy = weight.values;
     kernel_.kernel().Pack({copy.data(), weight.rows, weight.cols, weight.cols}, packed.data());
-    const DeviceArray<char> on_device(*gpu_.device, packed);
+    const DeviceArray<char> on_device(*machine_.device, packed);
     DenseUpdateArgs args;
     args.problem = {src.rows, src.cols, weight.rows, precision_};
     args.src = device_src.view();
     args.weight = on_device.data();
-    return RunOnce(gpu_, report_, kernel_, args, epilogue, layout, src.rows, weight.rows);
+    return RunOnce(machine_, report_, kernel_, args, epilogue, layout, src.rows, weight.rows);
   }
 
-  Gpu& gpu_;
+  Machine& machine_;
   Report& report_;
   const RegisteredKernel<DenseUpdateKernel>& kernel_;
   const ProductPrecision precision_;
@@ -107,18 +108,18 @@ class Products {
 
 }  // namespace
 
-void RunProductPrecisionCases(Gpu& gpu, Report& report) {
+void RunProductPrecisionCases(Machine& machine, Report& report) {
   const int64_t shapes[][3] = {{1, 1, 1},     {5, 3, 2},        {127, 16, 16},  {300, 602, 41},  {77, 500, 65},
                                {10, 4000, 7}, {2708, 1433, 16}, {5001, 65, 29}, {9001, 100, 64}, {40000, 33, 130}};
   for (const ProductPrecision precision :
        {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
-    for (const auto& kernel : gpu.registry.dense_update.kernels()) {
+    for (const auto& kernel : machine.registry.dense_update.kernels()) {
       // Those that do not round are tested elsewhere.
       if (kernel->kernel().WhyUnsupported({1, 1, 1}).empty()) continue;
-      Products products(gpu, report, *kernel, precision);
+      Products products(machine, report, *kernel, precision);
       for (const auto& [rows, inputs, outputs] : shapes) products.Check(rows, inputs, outputs);
     }
   }
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every operation should give, in double precision on the host, written from the operations' definitions and
 // sharing no code with any kernel. Results are [rows * cols] of dst.
-#ifndef VICINAL_TESTS_CUDA_ORACLE_H_
-#define VICINAL_TESTS_CUDA_ORACLE_H_
+#ifndef VICINAL_TESTS_CONFORMANCE_ORACLE_H_
+#define VICINAL_TESTS_CONFORMANCE_ORACLE_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/kernels/operations.h"
-#include "tests/cuda/device_run.h"
+#include "tests/conformance/machine.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 
 // The larger (kMax) or smaller (kMin) of two; NaN where either is one.
 double Extreme(Reduce reduce, double a, double b);
@@ -50,6 +50,6 @@ std::vector<double> Attend(const HostGraph& graph, const HostAttention& attentio
 std::vector<double> Product(const HostMatrix& src, const HostMatrix& weight);
 HostMatrix Dense(const HostGraph& sparse, bool weighted);
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance
 
-#endif  // VICINAL_TESTS_CUDA_ORACLE_H_
+#endif  // VICINAL_TESTS_CONFORMANCE_ORACLE_H_

@@ -9,7 +9,7 @@
 
 #include "engine/cuda/published/neighbor_group/detail/neighbor_group_layout.h"
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
-#include "tests/cuda/host_csr.h"
+#include "tests/engine/cuda/host_csr.h"
 
 namespace vicinal::cuda {
 namespace {

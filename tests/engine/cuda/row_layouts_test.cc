@@ -12,7 +12,7 @@
 #include "engine/cuda/aggregate/dense_tiles/dense_tiles.h"
 #include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
 #include "engine/cuda/aggregate/rows/row_work.h"
-#include "tests/cuda/host_csr.h"
+#include "tests/engine/cuda/host_csr.h"
 
 namespace vicinal::cuda {
 namespace {

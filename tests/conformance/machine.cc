@@ -1,20 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/device_run.h"
+#include "tests/conformance/machine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
+#include <utility>
 
+#include "engine/base/check.h"
+#include "hwy/highway.h"
+#include "hwy/targets.h"
 #include "tests/split_mix.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
+
+// Bytes behind scratch: a vector of the widest instruction set, and one more.
+constexpr size_t kScratchEnd = 128;
 
 bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(float)) == 0; }
 
+void LimitInstructionSet() {
+  const char* name = std::getenv("VICINAL_TEST_TARGET");
+  if (name == nullptr) return;
+  int64_t usable = 0;
+  for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
+    const int64_t instruction_set = targets & -targets;
+    // Better ones are lower bits: from the named one on, all stay.
+    if (usable != 0 || hwy::TargetName(instruction_set) == std::string(name)) usable |= instruction_set;
+  }
+  VICINAL_CHECK(usable != 0);
+  hwy::SetSupportedTargetsForTest(usable);
+  hwy::GetChosenTarget().Update(usable);
+}
+
 }  // namespace
+
+std::unique_ptr<Machine> Machine::Cpu() {
+  LimitInstructionSet();
+  auto machine = std::make_unique<Machine>();
+  RegisterCpuKernels(machine->registry);
+  machine->device = MakeCpuDevice(1);
+  machine->context = machine->device->CreateContext();
+  for (const int threads : {2, 3}) {
+    Threaded more{MakeCpuDevice(threads), nullptr};
+    more.context = more.device->CreateContext();
+    machine->more_threads_.push_back(std::move(more));
+  }
+  return machine;
+}
+
+std::unique_ptr<Machine> Machine::OfBackend(const std::string& library) {
+  auto machine = std::make_unique<Machine>();
+  auto backend = Backend::Load(library);
+  MustBeOk(backend.status(), "loading " + library);
+  machine->backend = *std::move(backend);
+  if (machine->backend->table().device_count() == 0) return nullptr;
+  machine->backend->table().register_kernels(machine->registry);
+  auto device = machine->backend->table().open_device(0);
+  MustBeOk(device.status(), "opening the device");
+  machine->device = *std::move(device);
+  machine->context = machine->device->CreateContext();
+  return machine;
+}
+
+Machine::Turn Machine::NextTurn() {
+  const size_t turn = turn_++ % (1 + more_threads_.size());
+  if (turn == 0) return {*context, 1};
+  return {*more_threads_[turn - 1].context, static_cast<int>(turn) + 1};
+}
 
 void MustBeOk(const Status& status, const std::string& what) {
   if (status.ok()) return;
@@ -89,8 +144,14 @@ CsrView DeviceGraph::view(bool weighted) const {
   return {rows_, cols_, edges_, row_ptr_.data(), col_.data(), weighted ? value_.data() : nullptr};
 }
 
-DeviceArray<float> Scratch(Device& device, size_t bytes) {
-  return DeviceArray<float>(device, std::vector<float>((bytes + 3) / 4, std::numeric_limits<float>::quiet_NaN()));
+// 0xff in every byte is NaN as a float and -1 as an integer.
+Scratch::Scratch(Device& device, size_t bytes)
+    : bytes_(bytes), array_(device, std::vector<uint8_t>(bytes + kScratchEnd, 0xff)) {}
+
+bool Scratch::EndUntouched(Device& device) const {
+  const std::vector<uint8_t> bytes = array_.Download(device);
+  return std::all_of(bytes.begin() + static_cast<int64_t>(bytes_), bytes.end(),
+                     [](uint8_t byte) { return byte == 0xff; });
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

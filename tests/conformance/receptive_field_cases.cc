@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "engine/execute/run_for_nodes.h"
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
 #include "tests/engine/plan/field_models.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 // Pieces that end and begin anywhere in the pinned memory, none, empty ones and larger ones than it.
-void SendCases(Gpu& gpu, Report& report) {
+void SendCases(Machine& machine, Report& report) {
   if (!report.IsMine()) return;
   for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{
            {}, {0}, {1}, {64, 65, 0, 3}, {(1 << 20) - 64, 64, 7}, {100, (3 << 20) + 5, 9, 1 << 20}}) {
@@ -30,12 +30,12 @@ void SendCases(Gpu& gpu, Report& report) {
       pieces.push_back({sent.back().data(), bytes});
       room += pieces.back().room();
     }
-    const DeviceArray<char> there(*gpu.device, std::vector<char>(room, 'x'));
-    MustBeOk(gpu.context->SendPieces(there.data(), pieces), "send pieces");
+    const DeviceArray<char> there(*machine.device, std::vector<char>(room, 'x'));
+    MustBeOk(machine.context->SendPieces(there.data(), pieces), "send pieces");
     const std::vector<std::vector<char>> want = sent;
     for (std::vector<char>& piece : sent) std::fill(piece.begin(), piece.end(), 0);  // they may be written again
-    MustBeOk(gpu.context->Synchronize(), "send pieces");
-    const std::vector<char> got = there.Download(*gpu.device);
+    MustBeOk(machine.context->Synchronize(), "send pieces");
+    const std::vector<char> got = there.Download(*machine.device);
     bool same = true;
     size_t at = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -47,13 +47,13 @@ void SendCases(Gpu& gpu, Report& report) {
 }
 
 // Chosen rows of a graph, empty ones and a hub among them; columns, values, or both.
-void GatherCases(Gpu& gpu, Report& report) {
+void GatherCases(Machine& machine, Report& report) {
   if (!report.IsMine()) return;
   std::vector<int64_t> degrees(500);
   for (size_t row = 0; row < degrees.size(); ++row) degrees[row] = static_cast<int64_t>(row % 5 == 0 ? 0 : row % 37);
   degrees[123] = 40'000;
   const HostGraph graph = RandomGraph("rows with a hub", 700, degrees, 91);
-  const DeviceGraph on_device(*gpu.device, graph);
+  const DeviceGraph on_device(*machine.device, graph);
   for (const std::vector<int64_t>& rows :
        std::vector<std::vector<int64_t>>{{}, {0}, {7}, {123}, {0, 0, 123, 5, 9, 0}, {499, 1, 1, 2, 10, 123, 3, 15}}) {
     std::vector<int64_t> ends = {0};
@@ -65,16 +65,16 @@ void GatherCases(Gpu& gpu, Report& report) {
       value.insert(value.end(), graph.value.begin() + begin, graph.value.begin() + end);
       ends.push_back(static_cast<int64_t>(col.size()));
     }
-    const DeviceArray<int64_t> list(*gpu.device, rows), row_ptr(*gpu.device, ends);
+    const DeviceArray<int64_t> list(*machine.device, rows), row_ptr(*machine.device, ends);
     for (const bool columns : {true, false}) {
       for (const bool values : {true, false}) {
-        const DeviceArray<int32_t> got_col(*gpu.device, std::vector<int32_t>(col.size(), -1));
-        const DeviceArray<float> got_value(*gpu.device, std::vector<float>(col.size(), -1.0f));
+        const DeviceArray<int32_t> got_col(*machine.device, std::vector<int32_t>(col.size(), -1));
+        const DeviceArray<float> got_value(*machine.device, std::vector<float>(col.size(), -1.0f));
         const SparseRowsOut out = {static_cast<int64_t>(rows.size()), ends.back(), row_ptr.data(),
                                    columns ? got_col.data() : nullptr, values ? got_value.data() : nullptr};
-        MustBeOk(gpu.context->GatherSparseRows(on_device.view(values), list.data(), out), "gather sparse rows");
-        const bool same =
-            (!columns || got_col.Download(*gpu.device) == col) && (!values || got_value.Download(*gpu.device) == value);
+        MustBeOk(machine.context->GatherSparseRows(on_device.view(values), list.data(), out), "gather sparse rows");
+        const bool same = (!columns || got_col.Download(*machine.device) == col) &&
+                          (!values || got_value.Download(*machine.device) == value);
         report.CheckTrue("field", std::to_string(rows.size()) + " sparse rows", same);
       }
     }
@@ -90,7 +90,7 @@ class NoLimit final : public MemoryAccount {
 
 constexpr int64_t kNodes = 6000, kCols = 24;
 
-std::shared_ptr<const PreparedGraph> Prepare(Gpu& gpu, bool weighted, OrderKind order) {
+std::shared_ptr<const PreparedGraph> Prepare(Machine& machine, bool weighted, OrderKind order) {
   std::mt19937 random(17);
   EdgeList edges = testing::RandomEdges(kNodes, 8 * kNodes, weighted, random);
   for (int64_t e = 0; e < 3000; ++e) {
@@ -107,11 +107,11 @@ std::shared_ptr<const PreparedGraph> Prepare(Gpu& gpu, bool weighted, OrderKind 
   MustBeOk(permutation.status(), "order");
   parts.permutation = *std::move(permutation);
   if (!parts.permutation.is_identity()) parts.csr = RenumberCsr(parts.csr, parts.permutation.new_of_old());
-  return std::make_shared<PreparedGraph>(std::move(parts), gpu.device.get());
+  return std::make_shared<PreparedGraph>(std::move(parts), machine.device.get());
 }
 
 // Two thirds zeros; the same numbers in either form.
-std::shared_ptr<const FeatureMatrix> Upload(Gpu& gpu, bool sparse) {
+std::shared_ptr<const FeatureMatrix> Upload(Machine& machine, bool sparse) {
   std::mt19937 random(23);
   HostFeatures host;
   host.sparse = sparse;
@@ -131,7 +131,7 @@ std::shared_ptr<const FeatureMatrix> Upload(Gpu& gpu, bool sparse) {
     host.csr.row_ptr.push_back(host.csr.nnz());
   }
   if (!sparse) host.csr = Csr();
-  auto features = FeatureMatrix::Upload(host, *gpu.device);
+  auto features = FeatureMatrix::Upload(host, *machine.device);
   MustBeOk(features.status(), "upload features");
   return *std::move(features);
 }
@@ -139,12 +139,12 @@ std::shared_ptr<const FeatureMatrix> Upload(Gpu& gpu, bool sparse) {
 // One plan's answers for some nodes, over the full graph and over their field.
 class PlanRuns {
  public:
-  PlanRuns(Gpu& gpu, const PlanRequest& request, const FeatureMatrix& features)
-      : permutation_(request.graph->parts().permutation), workspace_(gpu.device.get(), &account_) {
-    auto plan = Plan::Build(request, gpu.registry, *gpu.device);
+  PlanRuns(Machine& machine, const PlanRequest& request, const FeatureMatrix& features)
+      : permutation_(request.graph->parts().permutation), workspace_(machine.device.get(), &account_) {
+    auto plan = Plan::Build(request, machine.registry, *machine.device);
     MustBeOk(plan.status(), "build a plan");
     plan_ = *std::move(plan);
-    parts_ = {gpu.context.get(), &features, &workspace_, &stop_, &StatsSink::Null(), &Clock::Real()};
+    parts_ = {machine.context.get(), &features, &workspace_, &stop_, &StatsSink::Null(), &Clock::Real()};
   }
 
   HostMatrix Answer(const std::vector<int64_t>& ids, ReceptiveField way) {
@@ -166,18 +166,18 @@ class PlanRuns {
   std::shared_ptr<Plan> plan_;
 };
 
-void PlanCase(Gpu& gpu, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
+void PlanCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
               Storage precision) {
   if (!report.IsMine()) return;
   testing::ModelMaker maker(kCols, 5);
-  const auto features = Upload(gpu, sparse);
+  const auto features = Upload(machine, sparse);
   PlanRequest request;
   request.model = maker.Done(test.layers(maker));
-  request.graph = Prepare(gpu, test.weighted, order);
+  request.graph = Prepare(machine, test.weighted, order);
   request.features = FeatureShape::Of(*features);
   request.output = request.model->FindOutput("logits")->value;
   request.precision = precision;
-  PlanRuns runs(gpu, request, *features);
+  PlanRuns runs(machine, request, *features);
   const std::string what = std::string(test.name) + (sparse ? ", sparse, " : ", dense, ") +
                            std::string(ToString(precision)) + ", order " + std::to_string(static_cast<int>(order));
   report.CheckTrue("field", what + " has fields", runs.plan().field().refusal.empty());
@@ -197,17 +197,20 @@ void PlanCase(Gpu& gpu, Report& report, const testing::ReceptiveFieldModel& test
 
 }  // namespace
 
-void RunFieldCases(Gpu& gpu, Report& report) {
-  SendCases(gpu, report);
-  GatherCases(gpu, report);
+void RunReceptiveFieldCases(Machine& machine, Report& report) {
+  // Only devices with memory of their own are sent anything.
+  if (machine.launches_only()) {
+    SendCases(machine, report);
+    GatherCases(machine, report);
+  }
   for (const testing::ReceptiveFieldModel& test : testing::ReceptiveFieldModels()) {
     for (const bool sparse : {false, true}) {
       for (const OrderKind order : {OrderKind::kNone, OrderKind::kRcm}) {
-        PlanCase(gpu, report, test, sparse, order, Storage::kFloat32);
+        PlanCase(machine, report, test, sparse, order, Storage::kFloat32);
       }
-      PlanCase(gpu, report, test, sparse, OrderKind::kNone, Storage::kBfloat16);
+      PlanCase(machine, report, test, sparse, OrderKind::kNone, Storage::kBfloat16);
     }
   }
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

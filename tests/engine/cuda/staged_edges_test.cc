@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/host_csr.h"
+#include "tests/engine/cuda/host_csr.h"
 
 namespace vicinal::cuda {
 namespace {

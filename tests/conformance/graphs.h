@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small graphs that are awkward in one way each, and a few larger ones with hubs.
-#ifndef VICINAL_TESTS_CUDA_GRAPH_ZOO_H_
-#define VICINAL_TESTS_CUDA_GRAPH_ZOO_H_
+#ifndef VICINAL_TESTS_CONFORMANCE_GRAPHS_H_
+#define VICINAL_TESTS_CONFORMANCE_GRAPHS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "tests/cuda/device_run.h"
+#include "tests/conformance/machine.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 
 // `brief`: what everything takes longest for has fewer edges, the hub 12,000 in place of 100,000, the skewed graph a
 // third.
@@ -19,6 +19,6 @@ HostGraph RandomGraph(const std::string& name, int64_t cols, const std::vector<i
 // The rows `rows` of `graph` as a graph of their own, over the same sources.
 HostGraph RowsOf(const HostGraph& graph, const std::vector<int64_t>& rows);
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance
 
-#endif  // VICINAL_TESTS_CUDA_GRAPH_ZOO_H_
+#endif  // VICINAL_TESTS_CONFORMANCE_GRAPHS_H_

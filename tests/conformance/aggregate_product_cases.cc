@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 struct Case {
@@ -46,11 +46,11 @@ using Aggregation = RegisteredKernel<AggregateKernel>;
 
 // The aggregation of `c` with its product, or, with `apart`, what is multiplied. Without `prepared`, as in a receptive
 // field: no layout.
-HostMatrix Run(Gpu& gpu, Report& report, const Aggregation& kernel, const Case& c, bool prepared = true,
+HostMatrix Run(Machine& machine, Report& report, const Aggregation& kernel, const Case& c, bool prepared = true,
                bool apart = false) {
-  const DeviceGraph graph(*gpu.device, c.graph);
-  const DeviceMatrix src(*gpu.device, c.src, InFours(c.src.cols), 1e30f);
-  const DeviceArray<float> src_scale(*gpu.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale);
+  const DeviceGraph graph(*machine.device, c.graph);
+  const DeviceMatrix src(*machine.device, c.src, InFours(c.src.cols), 1e30f);
+  const DeviceArray<float> src_scale(*machine.device, c.src_scale.empty() ? std::vector<float>(1, 0.0f) : c.src_scale);
   AggregateArgs args;
   args.problem = ProblemOf(c);
   args.config = c.config;
@@ -59,7 +59,7 @@ HostMatrix Run(Gpu& gpu, Report& report, const Aggregation& kernel, const Case& 
   if (!c.src_scale.empty()) args.src_scale = src_scale.data();
   args.self_scale = c.self_scale;
   AdjacencyLayoutRef layout;
-  LayoutSource source(args.adjacency, c.graph.blocks, *gpu.device);
+  LayoutSource source(args.adjacency, c.graph.blocks, *machine.device);
   if (prepared) {
     auto made = kernel.kernel().MakeLayout(args.problem, c.config, source);
     MustBeOk(made.status(), "making a layout");
@@ -68,28 +68,36 @@ HostMatrix Run(Gpu& gpu, Report& report, const Aggregation& kernel, const Case& 
   args.layout = layout.get();
   if (apart) {
     args.problem.out_width = 0;
-    return RunOnce(gpu, report, kernel, args, c.inner, InFours(c.src.cols), c.graph.rows, c.src.cols);
+    return RunOnce(machine, report, kernel, args, c.inner, InFours(c.src.cols), c.graph.rows, c.src.cols);
   }
-  const DeviceArray<char> weight = Packed(gpu, kernel.kernel(), c.weight);
+  const DeviceArray<char> weight = Packed(machine, kernel.kernel(), c.weight);
   const HostMatrix& residual = c.inner.residual;
-  const DeviceMatrix rows(*gpu.device, residual.values.empty() ? FilledMatrix(1, 1, 0.0f) : residual, {0, 0}, 0.0f);
-  const DeviceEpilogue inner(gpu, c.inner, rows.view());
+  const DeviceMatrix rows(*machine.device, residual.values.empty() ? FilledMatrix(1, 1, 0.0f) : residual, {0, 0}, 0.0f);
+  const DeviceEpilogue inner(machine, c.inner, rows.view());
   args.weight = weight.data();
   args.row_epilogue = inner.epilogue;
-  return RunOnce(gpu, report, kernel, args, c.outer, c.dst_layout, c.graph.rows, c.weight.rows);
+  return RunOnce(machine, report, kernel, args, c.outer, c.dst_layout, c.graph.rows, c.weight.rows);
+}
+
+// The product whose bits an aggregation's own product has: on the CPU that of the kernel of the same name.
+const RegisteredKernel<DenseUpdateKernel>& ProductOf(const Machine& machine, const Aggregation& kernel) {
+  for (const auto& product : machine.registry.dense_update.kernels()) {
+    if (machine.is_cpu() && product->kernel().name() == kernel.kernel().name()) return *product;
+  }
+  return ExactProduct(machine);
 }
 
 // As plans have it where they keep the two apart.
-HostMatrix RunApart(Gpu& gpu, Report& report, const Aggregation& kernel, const Case& c) {
-  const HostMatrix rows = Run(gpu, report, kernel, c, true, /*apart=*/true);
-  const RegisteredKernel<DenseUpdateKernel>& product = ExactProduct(gpu);
-  const DeviceMatrix src(*gpu.device, rows, InFours(rows.cols), 1e30f);
-  const DeviceArray<char> weight = Packed(gpu, product.kernel(), c.weight);
+HostMatrix RunApart(Machine& machine, Report& report, const Aggregation& kernel, const Case& c) {
+  const HostMatrix rows = Run(machine, report, kernel, c, true, /*apart=*/true);
+  const RegisteredKernel<DenseUpdateKernel>& product = ProductOf(machine, kernel);
+  const DeviceMatrix src(*machine.device, rows, InFours(rows.cols), 1e30f);
+  const DeviceArray<char> weight = Packed(machine, product.kernel(), c.weight);
   DenseUpdateArgs args;
   args.problem = {rows.rows, rows.cols, c.weight.rows};
   args.src = src.view();
   args.weight = weight.data();
-  return RunOnce(gpu, report, product, args, c.outer, c.dst_layout, rows.rows, c.weight.rows);
+  return RunOnce(machine, report, product, args, c.outer, c.dst_layout, rows.rows, c.weight.rows);
 }
 
 std::vector<double> Wanted(const Case& c) {
@@ -113,7 +121,7 @@ std::vector<double> Wanted(const Case& c) {
 
 // Every second row alone, in another order, as a receptive field has them; own rows and what is there for each row are
 // left out.
-void CheckSubset(Gpu& gpu, Report& report, const Aggregation& kernel, Case c) {
+void CheckSubset(Machine& machine, Report& report, const Aggregation& kernel, Case c) {
   c.self_scale = 0.0f;
   c.inner.row_scale.clear(), c.outer.row_scale.clear();
   c.inner.residual = c.outer.residual = {};
@@ -122,25 +130,25 @@ void CheckSubset(Gpu& gpu, Report& report, const Aggregation& kernel, Case c) {
   const HostGraph part = RowsOf(c.graph, rows);
   const Case some{part,    c.reduce, c.weighted,  c.src,        c.weight, 0.0f,
                   c.inner, c.outer,  c.src_scale, c.dst_layout, c.config};
-  const HostMatrix whole = Run(gpu, report, kernel, c);
+  const HostMatrix whole = Run(machine, report, kernel, c);
   HostMatrix want = FilledMatrix(part.rows, c.weight.rows, 0.0f);
   for (int64_t i = 0; i < part.rows; ++i) {
     for (int64_t h = 0; h < c.weight.rows; ++h) want.values[i * c.weight.rows + h] = whole.at(rows[i], h);
   }
-  report.CheckSame("product in a subset of rows", c.Name(), Run(gpu, report, kernel, some, false), want);
+  report.CheckSame("product in a subset of rows", c.Name(), Run(machine, report, kernel, some, false), want);
 }
 
-void Check(Gpu& gpu, Report& report, const Case& c) {
-  for (const auto& kernel : gpu.registry.aggregate.kernels()) {
+void Check(Machine& machine, Report& report, const Case& c) {
+  for (const auto& kernel : machine.registry.aggregate.kernels()) {
     const AggregateProblem problem = ProblemOf(c);
     if (!kernel->kernel().WhyUnsupported(problem).empty() || !kernel->kernel().WhyProductUnsupported(problem).empty())
       continue;
     const std::string name(kernel->kernel().name());
     const HostMatrix got = report.CheckTwice(
-        "product " + name, c.Name(), [&] { return Run(gpu, report, *kernel, c); }, Wanted(c));
-    report.CheckSame("product as two steps", c.Name(), got, RunApart(gpu, report, *kernel, c));
-    report.CheckSame("product without a layout", c.Name(), Run(gpu, report, *kernel, c, false), got);
-    CheckSubset(gpu, report, *kernel, c);
+        "product " + name, c.Name(), [&] { return Run(machine, report, *kernel, c); }, Wanted(c));
+    report.CheckSame("product as two steps", c.Name(), got, RunApart(machine, report, *kernel, c));
+    report.CheckSame("product without a layout", c.Name(), Run(machine, report, *kernel, c, false), got);
+    CheckSubset(machine, report, *kernel, c);
   }
 }
 
@@ -202,24 +210,24 @@ std::vector<HostGraph> LargerGraphs() {
 
 }  // namespace
 
-void RunAggregateProductCases(Gpu& gpu, Report& report) {
+void RunAggregateProductCases(Machine& machine, Report& report) {
   constexpr std::pair<int64_t, int64_t> kShapes[] = {{3, 2},   {7, 5},  {16, 7},  {16, 1},  {14, 16}, {20, 12},
                                                      {32, 16}, {33, 3}, {48, 11}, {64, 16}, {64, 2}};
-  std::vector<HostGraph> graphs = GraphZoo(report.brief());
+  std::vector<HostGraph> graphs = ZooFor(machine, report);
   for (HostGraph& graph : LargerGraphs()) graphs.push_back(std::move(graph));
   int turn = 0;
   for (const HostGraph& graph : graphs) {
     for (const auto& [width, out_width] : kShapes) {
       ++turn;
-      if (report.IsMine()) Check(gpu, report, AnyCase(graph, width, out_width, turn));
-      if (report.IsMine()) Check(gpu, report, GcnCase(graph, width, out_width));
+      if (report.IsMine()) Check(machine, report, AnyCase(graph, width, out_width, turn));
+      if (report.IsMine()) Check(machine, report, GcnCase(graph, width, out_width));
       if (turn % 3 != 0 || !report.IsMine()) continue;
       Case rank_one = GcnCase(graph, width, out_width);
       for (int64_t j = 0; j < graph.cols; ++j) rank_one.src_scale.push_back(j % 3 == 0 ? 0.25f : 2.0f);
       rank_one.config.values = {32, turn % 2};
-      Check(gpu, report, rank_one);
+      Check(machine, report, rank_one);
     }
   }
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages in double precision, for the oracles of kernels that are made of them.
-#ifndef VICINAL_TESTS_CUDA_MESSAGES_H_
-#define VICINAL_TESTS_CUDA_MESSAGES_H_
+#ifndef VICINAL_TESTS_CONFORMANCE_MESSAGES_H_
+#define VICINAL_TESTS_CONFORMANCE_MESSAGES_H_
 
 #include <string>
 
 #include "engine/kernels/operations.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 
 inline constexpr Message kMessages[] = {Message::kSource, Message::kAdd, Message::kSubtract, Message::kMultiply};
 
@@ -39,6 +39,6 @@ inline double MessageOf(Message message, double u, double v) {
   return u;
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance
 
-#endif  // VICINAL_TESTS_CUDA_MESSAGES_H_
+#endif  // VICINAL_TESTS_CONFORMANCE_MESSAGES_H_

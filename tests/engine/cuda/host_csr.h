@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An adjacency in host memory, as tests of layouts make it row by row.
-#ifndef VICINAL_TESTS_CUDA_HOST_CSR_H_
-#define VICINAL_TESTS_CUDA_HOST_CSR_H_
+#ifndef VICINAL_TESTS_ENGINE_CUDA_HOST_CSR_H_
+#define VICINAL_TESTS_ENGINE_CUDA_HOST_CSR_H_
 
 #include <cstdint>
 #include <vector>
@@ -24,4 +24,4 @@ struct HostCsr {
 
 }  // namespace vicinal::cuda
 
-#endif  // VICINAL_TESTS_CUDA_HOST_CSR_H_
+#endif  // VICINAL_TESTS_ENGINE_CUDA_HOST_CSR_H_

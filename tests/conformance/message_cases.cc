@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
-#include "tests/cuda/messages.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
+#include "tests/conformance/messages.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 struct EdgeLayer {
@@ -90,9 +90,9 @@ std::vector<double> Want(const Case& c) {
   return WithEpilogue(result, width, c.epilogue);
 }
 
-HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<MessageReduceKernel>& kernel, const Case& c) {
-  const DeviceGraph graph(*gpu.device, c.graph);
-  const DeviceMatrix src(*gpu.device, c.src, c.layout, 1e30f), target(*gpu.device, c.target, c.layout, 1e30f);
+HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<MessageReduceKernel>& kernel, const Case& c) {
+  const DeviceGraph graph(*machine.device, c.graph);
+  const DeviceMatrix src(*machine.device, c.src, c.layout, 1e30f), target(*machine.device, c.target, c.layout, 1e30f);
   MessageReduceArgs args;
   args.problem = c.problem();
   args.adjacency = graph.view(c.weighted);
@@ -104,25 +104,25 @@ HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<MessageReduceKer
     const HostMatrix& weight = c.layers[l].weight;
     std::vector<float> packed((kernel.kernel().PackedBytes(weight.rows, weight.cols) + 3) / 4);
     kernel.kernel().Pack({weight.values.data(), weight.rows, weight.cols, weight.cols}, packed.data());
-    kept.emplace_back(*gpu.device, packed);
+    kept.emplace_back(*machine.device, packed);
     args.layers[l].weight = kept.back().data();
     if (!c.layers[l].bias.empty()) {
-      kept.emplace_back(*gpu.device, c.layers[l].bias);
+      kept.emplace_back(*machine.device, c.layers[l].bias);
       args.layers[l].bias = kept.back().data();
     }
     args.layers[l].activation = c.layers[l].activation;
   }
-  return RunOnce(gpu, report, kernel, args, c.epilogue, c.layout, c.graph.rows, c.out_width());
+  return RunOnce(machine, report, kernel, args, c.epilogue, c.layout, c.graph.rows, c.out_width());
 }
 
-void RunAll(Gpu& gpu, Report& report, const Case& c) {
+void RunAll(Machine& machine, Report& report, const Case& c) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Want(c);
-  for (const auto& kernel : gpu.registry.message_reduce.kernels()) {
+  for (const auto& kernel : machine.registry.message_reduce.kernels()) {
     const std::string name(kernel->kernel().name());
     if (!kernel->kernel().WhyUnsupported(c.problem()).empty()) continue;
     report.CheckTwice(
-        "message_reduce " + name, c.Name(name), [&] { return Run(gpu, report, *kernel, c); }, want);
+        "message_reduce " + name, c.Name(name), [&] { return Run(machine, report, *kernel, c); }, want);
   }
 }
 
@@ -162,15 +162,15 @@ Case MakeCase(const HostGraph& graph, Message message, Reduce reduce, int64_t wi
 }
 
 // NaN in rows that are read: an extreme of messages with one is NaN, whatever comes after it.
-void NanCase(Gpu& gpu, Report& report, const HostGraph& graph, Reduce reduce, const std::vector<int64_t>& widths,
-             int turn) {
+void NanCase(Machine& machine, Report& report, const HostGraph& graph, Reduce reduce,
+             const std::vector<int64_t>& widths, int turn) {
   Case c = MakeCase(graph, Message::kAdd, reduce, 24, widths, turn);
   PutNans(&c.src);
-  RunAll(gpu, report, c);
+  RunAll(machine, report, c);
 }
 
 // Some rows as a graph of their own: the same bits.
-void SubsetCase(Gpu& gpu, Report& report, const HostGraph& graph, const std::vector<int64_t>& widths) {
+void SubsetCase(Machine& machine, Report& report, const HostGraph& graph, const std::vector<int64_t>& widths) {
   if (!report.IsMine()) return;
   std::vector<int64_t> rows;
   for (int64_t row = graph.rows - 1; row >= 0; row -= 3) rows.push_back(row);
@@ -185,44 +185,44 @@ void SubsetCase(Gpu& gpu, Report& report, const HostGraph& graph, const std::vec
   const Case whole = MakeCase(graph, Message::kAdd, Reduce::kSum, 24, widths, 3);
   Case some = MakeCase(part, Message::kAdd, Reduce::kSum, 24, widths, 3);
   some.target = pick(whole.target);
-  for (const auto& kernel : gpu.registry.message_reduce.kernels()) {
+  for (const auto& kernel : machine.registry.message_reduce.kernels()) {
     report.CheckSame("message_reduce in a subset of rows", some.Name(kernel->kernel().name()),
-                     Run(gpu, report, *kernel, some), pick(Run(gpu, report, *kernel, whole)));
+                     Run(machine, report, *kernel, some), pick(Run(machine, report, *kernel, whole)));
   }
 }
 
 }  // namespace
 
-void RunMessageCases(Gpu& gpu, Report& report) {
+void RunMessageCases(Machine& machine, Report& report) {
   int turn = 0;
-  for (const HostGraph& graph : GraphZoo(report.brief())) {
+  for (const HostGraph& graph : ZooFor(machine, report)) {
     const bool large = HasHub(graph);
     for (Message message : kMessages) {
       for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
         for (int64_t width : {1, 7, 32, 64, 130, 256}) {
           if (large && width != 32) continue;
-          RunAll(gpu, report, MakeCase(graph, message, reduce, width, {}, turn++));
+          RunAll(machine, report, MakeCase(graph, message, reduce, width, {}, turn++));
         }
-        RunAll(gpu, report, MakeCase(graph, message, reduce, 12, {20}, turn++));
+        RunAll(machine, report, MakeCase(graph, message, reduce, 12, {20}, turn++));
       }
     }
     for (Reduce reduce : {Reduce::kMax, Reduce::kMin}) {
-      for (int i = 0; i < 2; ++i) NanCase(gpu, report, graph, reduce, {}, turn++);
-      if (!large) NanCase(gpu, report, graph, reduce, {10}, turn++);
+      for (int i = 0; i < 2; ++i) NanCase(machine, report, graph, reduce, {}, turn++);
+      if (!large) NanCase(machine, report, graph, reduce, {10}, turn++);
     }
     if (large) continue;
     for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
-      RunAll(gpu, report, MakeCase(graph, Message::kAdd, reduce, 64, {64}, turn++));
-      RunAll(gpu, report, MakeCase(graph, Message::kSubtract, reduce, 3, {5, 17, 1, 9}, turn++));
+      RunAll(machine, report, MakeCase(graph, Message::kAdd, reduce, 64, {64}, turn++));
+      RunAll(machine, report, MakeCase(graph, Message::kSubtract, reduce, 3, {5, 17, 1, 9}, turn++));
     }
-    RunAll(gpu, report, MakeCase(graph, Message::kAdd, Reduce::kMax, 100, {70, 33}, turn++));
-    SubsetCase(gpu, report, graph, {});
-    SubsetCase(gpu, report, graph, {40, 10});
+    RunAll(machine, report, MakeCase(graph, Message::kAdd, Reduce::kMax, 100, {70, 33}, turn++));
+    SubsetCase(machine, report, graph, {});
+    SubsetCase(machine, report, graph, {40, 10});
   }
   // Too wide for large tiles of edges.
   const HostGraph some = RandomGraph("wide networks", 40, {3, 0, 17, 300, 1, 16, 5}, 9);
-  RunAll(gpu, report, MakeCase(some, Message::kAdd, Reduce::kSum, 300, {400, 290}, 1));
-  RunAll(gpu, report, MakeCase(some, Message::kAdd, Reduce::kMax, 500, {1000, 7}, 1));
+  RunAll(machine, report, MakeCase(some, Message::kAdd, Reduce::kSum, 300, {400, 290}, 1));
+  RunAll(machine, report, MakeCase(some, Message::kAdd, Reduce::kMax, 500, {1000, 7}, 1));
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

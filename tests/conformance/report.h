@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts cases per operation, compares against the oracle and prints what failed.
-#ifndef VICINAL_TESTS_CUDA_REPORT_H_
-#define VICINAL_TESTS_CUDA_REPORT_H_
+#ifndef VICINAL_TESTS_CONFORMANCE_REPORT_H_
+#define VICINAL_TESTS_CONFORMANCE_REPORT_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "tests/cuda/device_run.h"
+#include "tests/conformance/machine.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 
 class Report {
  public:
@@ -23,6 +23,7 @@ class Report {
     of_ = of;
   }
   bool IsMine() { return asked_++ % of_ == share_; }
+  bool is_share() const { return of_ > 1; }
   // For tools that only watch what a run does, and make it take a hundred times as long: nothing is run a second time
   // for its bits' sake, the largest graphs have fewer edges, cases that differ by numbers alone run in one shape, and
   // how long a step takes is not looked at.
@@ -61,6 +62,6 @@ class Report {
   bool brief_ = false;
 };
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance
 
-#endif  // VICINAL_TESTS_CUDA_REPORT_H_
+#endif  // VICINAL_TESTS_CONFORMANCE_REPORT_H_

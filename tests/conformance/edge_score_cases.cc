@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
-#include "tests/cuda/messages.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
+#include "tests/conformance/messages.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 struct Case {
@@ -45,12 +45,12 @@ std::vector<double> Want(const Case& c) {
   return result;
 }
 
-HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<EdgeScoresKernel>& kernel, const Case& c,
+HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<EdgeScoresKernel>& kernel, const Case& c,
                const KernelConfig& config) {
-  const DeviceGraph graph(*gpu.device, c.graph);
-  const DeviceMatrix src(*gpu.device, c.src, c.layout, 1e30f), target(*gpu.device, c.target, c.layout, 1e30f);
+  const DeviceGraph graph(*machine.device, c.graph);
+  const DeviceMatrix src(*machine.device, c.src, c.layout, 1e30f), target(*machine.device, c.target, c.layout, 1e30f);
   const HostMatrix poison = FilledMatrix(c.graph.edges(), c.columns(), std::numeric_limits<float>::quiet_NaN());
-  const DeviceMatrix dst(*gpu.device, poison, c.layout, 12345.0f);
+  const DeviceMatrix dst(*machine.device, poison, c.layout, 12345.0f);
   EdgeScoresArgs args;
   args.problem = c.problem;
   args.config = config;
@@ -58,20 +58,18 @@ HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<EdgeScoresKernel
   args.src = src.view();
   if (c.problem.dot || c.problem.message != Message::kSource) args.target = target.view();
   args.dst = dst.view();
-  const DeviceArray<float> scratch = Scratch(*gpu.device, kernel.kernel().ScratchBytes(args.problem, args.config, 1));
+  LaunchAndWait(machine, report, kernel, args);
   const std::string name(kernel.kernel().name());
-  MustBeOk(kernel.Launch(*gpu.context, args, scratch.data()), name);
-  MustBeOk(gpu.context->Synchronize(), name);
   if (c.layout.padding > 0)
-    report.CheckTrue(name, "floats around dst are untouched", dst.OutsideUntouched(*gpu.device));
-  return dst.Download(*gpu.device);
+    report.CheckTrue(name, "floats around dst are untouched", dst.OutsideUntouched(*machine.device));
+  return dst.Download(*machine.device);
 }
 
 }  // namespace
 
-void RunEdgeScoreCases(Gpu& gpu, Report& report) {
+void RunEdgeScoreCases(Machine& machine, Report& report) {
   int turn = 0;
-  for (const HostGraph& graph : GraphZoo(report.brief())) {
+  for (const HostGraph& graph : ZooFor(machine, report)) {
     const auto run = [&](bool dot, Message message, int64_t heads, int64_t head_width) {
       const int64_t width = heads * head_width;
       const MatrixLayout layout = turn % 4 == 1   ? MatrixLayout{1, 3}
@@ -84,13 +82,13 @@ void RunEdgeScoreCases(Gpu& gpu, Report& report) {
                    RandomMatrix(graph.rows, width, 92),
                    layout};
       const std::vector<double> want = Want(c);
-      for (const auto& kernel : gpu.registry.edge_scores.kernels()) {
+      for (const auto& kernel : machine.registry.edge_scores.kernels()) {
         const std::string name(kernel->kernel().name());
         for (const KernelConfig& config : {KernelConfig(), KernelConfig{{1}}}) {
           if (config != KernelConfig() && (kernel->kernel().ParameterNames().empty() || !dot)) continue;
           report.CheckTwice(
               "edge_scores " + name, c.Name(name) + (config == KernelConfig() ? "" : ", 1"),
-              [&] { return Run(gpu, report, *kernel, c, config); }, want);
+              [&] { return Run(machine, report, *kernel, c, config); }, want);
         }
       }
     };
@@ -111,4 +109,4 @@ void RunEdgeScoreCases(Gpu& gpu, Report& report) {
   }
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

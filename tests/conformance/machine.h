@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The test's side of the device: the loaded backend with one context, and arrays and matrices with a host and a device
-// half.
-#ifndef VICINAL_TESTS_CUDA_DEVICE_RUN_H_
-#define VICINAL_TESTS_CUDA_DEVICE_RUN_H_
+// What kernels are run on, the CPU or the first device of a backend, and arrays and matrices with a half on the host
+// and one on the device. Nothing here knows which device it is.
+#ifndef VICINAL_TESTS_CONFORMANCE_MACHINE_H_
+#define VICINAL_TESTS_CONFORMANCE_MACHINE_H_
 
 #include <cstdint>
 #include <memory>
@@ -14,14 +14,41 @@
 #include "engine/kernels/backend.h"
 #include "engine/kernels/registry.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 
-// Everything a case runs with. Errors of the device end the program: no case after one means anything.
-struct Gpu {
+// Everything a case runs with. Errors of the device end the program: no case after one means anything. Used by one
+// thread.
+class Machine {
+ public:
+  // The CPU, with contexts of 1, 2 and 3 threads. VICINAL_TEST_TARGET=AVX2 (SSE4, SCALAR) makes its kernels believe
+  // that the processor has nothing better.
+  static std::unique_ptr<Machine> Cpu();
+  // The first device of a backend's library; null where the backend has none.
+  static std::unique_ptr<Machine> OfBackend(const std::string& library);
+
+  bool is_cpu() const { return backend == nullptr; }
+  // Whether kernels only launch there, as on a GPU: work is recorded, and memory is the device's own.
+  bool launches_only() const { return context->launches_only(); }
+  // A context to run in, and how many threads it has. On the CPU another number of threads each time, so that a case
+  // that is run twice also tells whether bits depend on it.
+  struct Turn {
+    DeviceContext& context;
+    int threads;
+  };
+  Turn NextTurn();
+
   std::unique_ptr<Backend> backend;
   KernelRegistry registry;
   std::unique_ptr<Device> device;
   std::unique_ptr<DeviceContext> context;
+
+ private:
+  struct Threaded {
+    std::unique_ptr<Device> device;
+    std::unique_ptr<DeviceContext> context;
+  };
+  std::vector<Threaded> more_threads_;  // the CPU with 2 threads and with 3
+  size_t turn_ = 0;
 };
 
 // Prints and exits with 1 when `status` is not OK.
@@ -112,9 +139,19 @@ class DeviceGraph {
   DeviceArray<float> value_;
 };
 
-// Scratch for one run, poisoned: kernels may not rely on what it holds.
-DeviceArray<float> Scratch(Device& device, size_t bytes);
+// Scratch for one run, poisoned: kernels may not rely on what it holds. Behind it lie bytes that they must leave alone.
+class Scratch {
+ public:
+  Scratch(Device& device, size_t bytes);
+  void* data() const { return array_.data(); }
+  // Whether nothing was written behind the bytes that were asked for.
+  bool EndUntouched(Device& device) const;
 
-}  // namespace vicinal::cuda_test
+ private:
+  size_t bytes_;
+  DeviceArray<uint8_t> array_;
+};
 
-#endif  // VICINAL_TESTS_CUDA_DEVICE_RUN_H_
+}  // namespace vicinal::conformance
+
+#endif  // VICINAL_TESTS_CONFORMANCE_MACHINE_H_

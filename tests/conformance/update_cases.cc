@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 HostEpilogue FullEpilogue(int64_t rows, int64_t cols) {
@@ -27,15 +27,16 @@ HostEpilogue FactoredEpilogue(int64_t rows, int64_t cols) {
   return epilogue;
 }
 
-HostMatrix RunDense(Gpu& gpu, Report& report, const RegisteredKernel<DenseUpdateKernel>& kernel, const HostMatrix& src,
-                    const HostMatrix& weight, const MatrixLayout& layout, const HostEpilogue& epilogue) {
-  const DeviceMatrix device_src(*gpu.device, src, layout, 1e30f);
-  const DeviceArray<char> packed = Packed(gpu, kernel.kernel(), weight);
+HostMatrix RunDense(Machine& machine, Report& report, const RegisteredKernel<DenseUpdateKernel>& kernel,
+                    const HostMatrix& src, const HostMatrix& weight, const MatrixLayout& layout,
+                    const HostEpilogue& epilogue) {
+  const DeviceMatrix device_src(*machine.device, src, layout, 1e30f);
+  const DeviceArray<char> packed = Packed(machine, kernel.kernel(), weight);
   DenseUpdateArgs args;
   args.problem = {src.rows, src.cols, weight.rows};
   args.src = device_src.view();
   args.weight = packed.data();
-  return RunOnce(gpu, report, kernel, args, epilogue, layout, src.rows, weight.rows);
+  return RunOnce(machine, report, kernel, args, epilogue, layout, src.rows, weight.rows);
 }
 
 HostMatrix FirstRows(const HostMatrix& matrix, int64_t rows) {
@@ -50,10 +51,10 @@ std::vector<MatrixLayout> Layouts(int64_t cols) { return {InFours(cols), {0, 0},
 
 // Calls visit(kernel, weight) for each number of outputs and each kernel that takes such a product of `src`.
 template <class Visit>
-void ForEachProduct(Gpu& gpu, const HostMatrix& src, const Visit& visit) {
+void ForEachProduct(Machine& machine, const HostMatrix& src, const Visit& visit) {
   for (int64_t out_width : {7, 16, 32, 64, 130}) {
     const HostMatrix weight = RandomMatrix(out_width, src.cols, 36);
-    for (const auto& kernel : gpu.registry.dense_update.kernels()) {
+    for (const auto& kernel : machine.registry.dense_update.kernels()) {
       if (kernel->kernel().WhyUnsupported({src.rows, src.cols, out_width}).empty()) visit(*kernel, weight);
     }
   }
@@ -64,14 +65,14 @@ std::string NameOf(const RegisteredKernel<DenseUpdateKernel>& kernel, int64_t ro
 }
 
 // However many rows there are, and so whatever kernel is chosen for them, a row's bits are the same.
-void RowCountCases(Gpu& gpu, Report& report, const HostMatrix& src, const std::vector<int64_t>& counts) {
-  ForEachProduct(gpu, src, [&](const auto& kernel, const HostMatrix& weight) {
+void RowCountCases(Machine& machine, Report& report, const HostMatrix& src, const std::vector<int64_t>& counts) {
+  ForEachProduct(machine, src, [&](const auto& kernel, const HostMatrix& weight) {
     if (!report.IsMine()) return;
-    const HostMatrix all = RunDense(gpu, report, kernel, src, weight, {0, 0}, HostEpilogue());
+    const HostMatrix all = RunDense(machine, report, kernel, src, weight, {0, 0}, HostEpilogue());
     for (int64_t rows : counts) {
       for (const MatrixLayout& layout : Layouts(src.cols)) {
         report.CheckSame("dense_update any number of rows", NameOf(kernel, rows, weight),
-                         RunDense(gpu, report, kernel, FirstRows(src, rows), weight, layout, HostEpilogue()),
+                         RunDense(machine, report, kernel, FirstRows(src, rows), weight, layout, HostEpilogue()),
                          FirstRows(all, rows));
       }
     }
@@ -79,21 +80,22 @@ void RowCountCases(Gpu& gpu, Report& report, const HostMatrix& src, const std::v
 }
 
 // The same in brief: each number of rows by itself and in one layout, for all of them are what takes longest.
-void BriefRowCountCases(Gpu& gpu, Report& report, const HostMatrix& src, const std::vector<int64_t>& counts) {
+void BriefRowCountCases(Machine& machine, Report& report, const HostMatrix& src, const std::vector<int64_t>& counts) {
   size_t turn = 0;
-  ForEachProduct(gpu, src, [&](const auto& kernel, const HostMatrix& weight) {
+  ForEachProduct(machine, src, [&](const auto& kernel, const HostMatrix& weight) {
     for (int64_t rows : counts) {
       const MatrixLayout layout = Layouts(src.cols)[turn++ % 3];
       if (!report.IsMine()) continue;
       const HostMatrix first = FirstRows(src, rows);
       report.CheckTwice(
           "dense_update " + std::string(kernel.kernel().name()), NameOf(kernel, rows, weight),
-          [&] { return RunDense(gpu, report, kernel, first, weight, layout, HostEpilogue()); }, Product(first, weight));
+          [&] { return RunDense(machine, report, kernel, first, weight, layout, HostEpilogue()); },
+          Product(first, weight));
     }
   });
 }
 
-void DenseCases(Gpu& gpu, Report& report) {
+void DenseCases(Machine& machine, Report& report) {
   // Few inputs; inputs split, in one round and in several; tiles of 16, 32 and 64 columns.
   const int64_t shapes[][3] = {{1, 1, 1},        {5, 3, 2},        {127, 16, 16},    {129, 33, 17},    {300, 602, 41},
                                {64, 64, 64},     {77, 500, 65},    {2708, 1433, 16}, {10, 4000, 7},    {5001, 129, 13},
@@ -101,7 +103,7 @@ void DenseCases(Gpu& gpu, Report& report) {
                                {9, 6000, 70},    {2700, 2700, 9},  {1300, 5100, 35}, {2708, 193, 24},  {9001, 602, 16},
                                {3327, 1301, 16}, {4001, 603, 13},  {8001, 194, 12},  {2708, 1433, 32}, {3327, 2000, 30},
                                {6000, 195, 20},  {3327, 3703, 16}, {2500, 1601, 8},  {700, 1025, 31}};
-  for (const auto& kernel : gpu.registry.dense_update.kernels()) {
+  for (const auto& kernel : machine.registry.dense_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : shapes) {
       if (!report.IsMine() || !kernel->kernel().WhyUnsupported({shape[0], shape[1], shape[2]}).empty()) continue;
@@ -112,7 +114,7 @@ void DenseCases(Gpu& gpu, Report& report) {
              {HostEpilogue(), FullEpilogue(shape[0], shape[2]), FactoredEpilogue(shape[0], shape[2])}) {
           const std::string what = name + " " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " x " +
                                    std::to_string(shape[2]);
-          const auto run = [&] { return RunDense(gpu, report, *kernel, src, weight, layout, epilogue); };
+          const auto run = [&] { return RunDense(machine, report, *kernel, src, weight, layout, epilogue); };
           const HostMatrix got =
               report.CheckTwice("dense_update " + name, what, run, WithEpilogue(product, shape[2], epilogue));
           if (!epilogue.residual.values.empty()) continue;
@@ -122,7 +124,7 @@ void DenseCases(Gpu& gpu, Report& report) {
             return HostMatrix{few, m.cols, std::vector<float>(m.values.end() - few * m.cols, m.values.end())};
           };
           report.CheckSame("dense_update few rows", what,
-                           RunDense(gpu, report, *kernel, tail(src), weight, layout, epilogue), tail(got));
+                           RunDense(machine, report, *kernel, tail(src), weight, layout, epilogue), tail(got));
         }
       }
     }
@@ -145,16 +147,16 @@ HostGraph SparseFeatures(int64_t rows, int64_t cols, int64_t most, uint64_t seed
   return features;
 }
 
-void SparseCases(Gpu& gpu, Report& report) {
-  for (const auto& kernel : gpu.registry.sparse_update.kernels()) {
+void SparseCases(Machine& machine, Report& report) {
+  for (const auto& kernel : machine.registry.sparse_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (const auto& shape : {std::pair<int64_t, int64_t>{37, 50}, {500, 1433}, {700, 5000}}) {
       const HostGraph features = SparseFeatures(shape.first, shape.second, shape.second > 4000 ? 690 : 40, 41);
-      const DeviceGraph device_features(*gpu.device, features);
+      const DeviceGraph device_features(*machine.device, features);
       for (int64_t width : {1, 7, 16, 33, 64, 200}) {
         if (!report.IsMine()) continue;
         const HostMatrix weight = RandomMatrix(width, shape.second, 42);
-        const DeviceArray<char> packed = Packed(gpu, kernel->kernel(), weight);
+        const DeviceArray<char> packed = Packed(machine, kernel->kernel(), weight);
         for (bool weighted : {false, true}) {
           const HostEpilogue epilogue = weighted ? FullEpilogue(shape.first, width) : HostEpilogue();
           SparseUpdateArgs args;
@@ -162,7 +164,9 @@ void SparseCases(Gpu& gpu, Report& report) {
           if (!kernel->kernel().WhyUnsupported(args.problem).empty()) continue;
           args.src = device_features.view(weighted);
           args.weight = packed.data();
-          const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, shape.first, width); };
+          const auto run = [&] {
+            return RunOnce(machine, report, *kernel, args, epilogue, {1, 2}, shape.first, width);
+          };
           const HostMatrix got =
               report.CheckTwice("sparse_update " + name, features.name + " to " + std::to_string(width), run,
                                 WithEpilogue(Product(Dense(features, weighted), weight), width, epilogue));
@@ -172,7 +176,7 @@ void SparseCases(Gpu& gpu, Report& report) {
           args.problem.rows = args.src.rows = kFew;
           args.src.row_ptr += shape.first - kFew;
           args.problem.nnz = args.src.nnz = features.edges() - features.row_ptr[shape.first - kFew];
-          const HostMatrix few = RunOnce(gpu, report, *kernel, args, epilogue, {1, 2}, kFew, width);
+          const HostMatrix few = RunOnce(machine, report, *kernel, args, epilogue, {1, 2}, kFew, width);
           report.CheckSame("sparse_update few rows", name + " to " + std::to_string(width), few,
                            {kFew, width, std::vector<float>(got.values.end() - kFew * width, got.values.end())});
         }
@@ -181,15 +185,15 @@ void SparseCases(Gpu& gpu, Report& report) {
   }
 }
 
-void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
+void SparseAggregateCases(Machine& machine, Report& report, const HostGraph& graph) {
   const HostGraph features = SparseFeatures(graph.cols, 90, 25, 51);
-  const DeviceGraph device_features(*gpu.device, features), device_graph(*gpu.device, graph);
-  for (const auto& kernel : gpu.registry.sparse_aggregate_update.kernels()) {
+  const DeviceGraph device_features(*machine.device, features), device_graph(*machine.device, graph);
+  for (const auto& kernel : machine.registry.sparse_aggregate_update.kernels()) {
     const std::string name(kernel->kernel().name());
     for (int64_t width : {7, 40}) {
       if (!report.IsMine()) continue;
       const HostMatrix weight = RandomMatrix(width, features.cols, 52);
-      const DeviceArray<char> packed = Packed(gpu, kernel->kernel(), weight);
+      const DeviceArray<char> packed = Packed(machine, kernel->kernel(), weight);
       for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax}) {
         for (bool weighted : {false, true}) {
           const float self_scale = graph.rows == graph.cols && weighted ? 1.5f : 0.0f;
@@ -209,7 +213,7 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
           args.src = device_features.view(weighted);
           args.self_scale = self_scale;
           args.weight = packed.data();
-          const auto run = [&] { return RunOnce(gpu, report, *kernel, args, epilogue, {0, 1}, graph.rows, width); };
+          const auto run = [&] { return RunOnce(machine, report, *kernel, args, epilogue, {0, 1}, graph.rows, width); };
           report.CheckTwice("sparse_aggregate_update " + name, graph.name + ", " + std::string(ToString(reduce)), run,
                             WithEpilogue(want, width, epilogue));
         }
@@ -220,17 +224,17 @@ void SparseAggregateCases(Gpu& gpu, Report& report, const HostGraph& graph) {
 
 }  // namespace
 
-void RunUpdateCases(Gpu& gpu, Report& report) {
-  DenseCases(gpu, report);
+void RunUpdateCases(Machine& machine, Report& report) {
+  DenseCases(machine, report);
   const auto row_counts = report.brief() ? BriefRowCountCases : RowCountCases;
-  row_counts(gpu, report, RandomMatrix(40'000, 602, 35),
+  row_counts(machine, report, RandomMatrix(40'000, 602, 35),
              {1, 7, 100, 2'112, 2'113, 3'168, 3'169, 4'000, 6'336, 6'337, 8'448, 8'449, 19'800, 19'801});
-  row_counts(gpu, report, RandomMatrix(140'000, 66, 35), {1, 5'000, 40'000});
-  row_counts(gpu, report, RandomMatrix(7'000, 2'102, 35), {1, 100, 1'000, 2'112, 2'113, 3'169, 4'225, 6'336});
-  SparseCases(gpu, report);
-  for (const HostGraph& graph : GraphZoo(report.brief())) {
-    if (!HasHub(graph)) SparseAggregateCases(gpu, report, graph);
+  row_counts(machine, report, RandomMatrix(140'000, 66, 35), {1, 5'000, 40'000});
+  row_counts(machine, report, RandomMatrix(7'000, 2'102, 35), {1, 100, 1'000, 2'112, 2'113, 3'169, 4'225, 6'336});
+  SparseCases(machine, report);
+  for (const HostGraph& graph : ZooFor(machine, report)) {
+    if (!HasHub(graph)) SparseAggregateCases(machine, report, graph);
   }
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

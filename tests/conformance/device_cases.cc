@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "tests/cuda/cases.h"
+#include "tests/conformance/cases.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 // Lists that travel with the launch, longer ones, and more rows or floats than one piece holds.
-void RowCases(Gpu& gpu, Report& report) {
+void RowCases(Machine& machine, Report& report) {
   struct Case {
     int64_t rows, cols, picked;
   };
@@ -22,7 +22,7 @@ void RowCases(Gpu& gpu, Report& report) {
                         Case{9'000, 1'000, 5'000}, Case{40, 300'000, 12}}) {
     const HostMatrix matrix = RandomMatrix(c.rows, c.cols, 61);
     for (const MatrixLayout& layout : {MatrixLayout{0, 0}, MatrixLayout{1, 3}}) {
-      const DeviceMatrix on_device(*gpu.device, matrix, layout, 1e30f);
+      const DeviceMatrix on_device(*machine.device, matrix, layout, 1e30f);
       std::vector<int64_t> rows;
       HostMatrix want{c.picked, c.cols, {}};
       for (int64_t i = 0; i < c.picked; ++i) {
@@ -31,11 +31,12 @@ void RowCases(Gpu& gpu, Report& report) {
         want.values.insert(want.values.end(), row, row + c.cols);
       }
       HostMatrix got{c.picked, c.cols, std::vector<float>(c.picked * c.cols, -1.0f)};
-      MustBeOk(gpu.context->CopyRowsToHost(got.values.data(), on_device.view(), rows.data(), c.picked), "copy rows");
+      MustBeOk(machine.context->CopyRowsToHost(got.values.data(), on_device.view(), rows.data(), c.picked),
+               "copy rows");
       report.CheckSame("rows to the host", std::to_string(c.picked) + " x " + std::to_string(c.cols), got, want);
     }
   }
-  report.CheckTrue("rows to the host", "none", gpu.context->CopyRowsToHost(nullptr, {}, nullptr, 0).ok());
+  report.CheckTrue("rows to the host", "none", machine.context->CopyRowsToHost(nullptr, {}, nullptr, 0).ok());
 }
 
 bool HasReason(const Status& status, const char* reason) {
@@ -50,49 +51,49 @@ struct Product {
   DeviceArray<char> packed;
   DenseUpdateArgs args;
 
-  explicit Product(Gpu& gpu)
-      : kernel(ExactProduct(gpu)),
-        src(*gpu.device, RandomMatrix(kRows, kIn, 71), {}, 0.0f),
-        dst(*gpu.device, FilledMatrix(kRows, kOut, 0.0f), {}, 0.0f) {
+  explicit Product(Machine& machine)
+      : kernel(ExactProduct(machine)),
+        src(*machine.device, RandomMatrix(kRows, kIn, 71), {}, 0.0f),
+        dst(*machine.device, FilledMatrix(kRows, kOut, 0.0f), {}, 0.0f) {
     std::vector<float> weight = RandomVector(kOut * kIn, 72);
     std::vector<char> bytes(kernel.kernel().PackedBytes(kOut, kIn));
     kernel.kernel().Pack({weight.data(), kOut, kIn, kIn}, bytes.data());
-    packed = DeviceArray<char>(*gpu.device, bytes);
+    packed = DeviceArray<char>(*machine.device, bytes);
     args.problem = {kRows, kIn, kOut};
     args.src = src.view();
     args.weight = packed.data();
     args.dst = dst.view();
   }
   Status Launch(DeviceContext& context) const { return kernel.Launch(context, args, nullptr); }
-  void Poison(Gpu& gpu) const {
+  void Poison(Machine& machine) const {
     const std::vector<float> poison(kRows * kOut, 1e30f);
-    MustBeOk(gpu.device->CopyFromHost(dst.view().data, poison.data(), poison.size() * sizeof(float)), "poison");
+    MustBeOk(machine.device->CopyFromHost(dst.view().data, poison.data(), poison.size() * sizeof(float)), "poison");
   }
 };
 
-void RecordingCases(Gpu& gpu, Report& report) {
-  const Product product(gpu);
-  DeviceContext& context = *gpu.context;
+void RecordingCases(Machine& machine, Report& report) {
+  const Product product(machine);
+  DeviceContext& context = *machine.context;
   MustBeOk(product.Launch(context), "launch");
   MustBeOk(context.Synchronize(), "launch");
-  const HostMatrix want = product.dst.Download(*gpu.device);
+  const HostMatrix want = product.dst.Download(*machine.device);
   const auto launch = [&] { return product.Launch(context); };
-  product.Poison(gpu);
+  product.Poison(machine);
   auto recording = context.Record(launch);
   MustBeOk(recording.status(), "record");
-  report.CheckTrue("recording", "recording runs nothing", product.dst.Download(*gpu.device).values[0] == 1e30f);
+  report.CheckTrue("recording", "recording runs nothing", product.dst.Download(*machine.device).values[0] == 1e30f);
   for (int i = 0; i < 3; ++i) {
-    product.Poison(gpu);
+    product.Poison(machine);
     MustBeOk(context.Replay(**recording), "replay");
     MustBeOk(context.Synchronize(), "replay");
-    report.CheckSame("recording", "a replay is a run", product.dst.Download(*gpu.device), want);
+    report.CheckSame("recording", "a replay is a run", product.dst.Download(*machine.device), want);
   }
   const auto refused = context.Record([&] {
     (void)product.Launch(context);
     return Internal("no more");
   });
   report.CheckTrue("recording", "a failed launch is a refusal", HasReason(refused.status(), kCannotRecordReason));
-  const std::unique_ptr<DeviceContext> other = gpu.device->CreateContext();
+  const std::unique_ptr<DeviceContext> other = machine.device->CreateContext();
   report.CheckTrue("recording", "another context refuses", HasReason(other->Replay(**recording), kCannotRecordReason));
   auto timer = context.MakeTimer(2);
   MustBeOk(timer.status(), "make a timer");
@@ -116,19 +117,19 @@ void RecordingCases(Gpu& gpu, Report& report) {
 }
 
 // Uploads of other threads neither end up in a recording nor spoil it.
-void BusyRecordingCases(Gpu& gpu, Report& report) {
-  const Product product(gpu);
-  DeviceContext& context = *gpu.context;
+void BusyRecordingCases(Machine& machine, Report& report) {
+  const Product product(machine);
+  DeviceContext& context = *machine.context;
   MustBeOk(product.Launch(context), "launch");
   MustBeOk(context.Synchronize(), "launch");
-  const HostMatrix want = product.dst.Download(*gpu.device);
+  const HostMatrix want = product.dst.Download(*machine.device);
   std::atomic<bool> stop{false};
   std::atomic<int> uploads{0};
   std::thread uploader([&] {
     const std::vector<float> sent = RandomVector(100'000, 81);
     while (!stop.load()) {
-      const DeviceArray<float> array(*gpu.device, sent);
-      if (array.Download(*gpu.device) == sent) uploads.fetch_add(1);
+      const DeviceArray<float> array(*machine.device, sent);
+      if (array.Download(*machine.device) == sent) uploads.fetch_add(1);
     }
   });
   int done = 0;
@@ -141,13 +142,13 @@ void BusyRecordingCases(Gpu& gpu, Report& report) {
   }
   stop.store(true);
   uploader.join();
-  report.CheckSame("recording", "while others copy", product.dst.Download(*gpu.device), want);
+  report.CheckSame("recording", "while others copy", product.dst.Download(*machine.device), want);
 }
 
 }  // namespace
 
-void RunDeviceCases(Gpu& gpu, Report& report) {
-  Device& device = *gpu.device;
+void RunDeviceCases(Machine& machine, Report& report) {
+  Device& device = *machine.device;
   report.CheckTrue("device", "kind", device.kind() == DeviceKind::kCuda && device.name().rfind("cuda:", 0) == 0);
   report.CheckTrue("device", "has a description", !device.description().empty());
   const int64_t before = device.allocated_bytes();
@@ -166,13 +167,14 @@ void RunDeviceCases(Gpu& gpu, Report& report) {
   const auto too_much = device.Allocate(size_t{1} << 46);
   report.CheckTrue("device", "64 TiB are refused with RESOURCE_EXHAUSTED",
                    too_much.status().code() == StatusCode::kResourceExhausted);
-  report.CheckTrue("device", "and the device goes on", device.Allocate(1024).ok() && gpu.context->Synchronize().ok());
+  report.CheckTrue("device", "and the device goes on",
+                   device.Allocate(1024).ok() && machine.context->Synchronize().ok());
   const std::unique_ptr<DeviceContext> second = device.CreateContext();
   report.CheckTrue("device", "a second context", second->Synchronize().ok() && second->thread_pool() == nullptr);
   report.CheckTrue("device", "is in good health", device.Health().ok());
-  RowCases(gpu, report);
-  RecordingCases(gpu, report);
-  BusyRecordingCases(gpu, report);
+  RowCases(machine, report);
+  RecordingCases(machine, report);
+  BusyRecordingCases(machine, report);
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/cases.h"
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/graphs.h"
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 constexpr double kEps = 1e-5;
@@ -89,23 +89,22 @@ std::vector<double> Want(const Case& c) {
 }
 
 // In place: RunOnce's dst cannot be a, so the launch is done here.
-HostMatrix RunInPlace(Gpu& gpu, const RegisteredKernel<RowwiseKernel>& kernel, RowwiseArgs args, const Case& c,
-                      const HostEpilogue& host_epilogue) {
-  const DeviceMatrix a(*gpu.device, c.a, {1, 2}, 7.0f);
+HostMatrix RunInPlace(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel, RowwiseArgs args,
+                      const Case& c, const HostEpilogue& host_epilogue) {
+  const DeviceMatrix a(*machine.device, c.a, {1, 2}, 7.0f);
   args.a = a.view();
   args.dst = a.view();
-  const DeviceEpilogue epilogue(gpu, host_epilogue, a.view());
+  const DeviceEpilogue epilogue(machine, host_epilogue, a.view());
   args.epilogue = epilogue.epilogue;
-  const DeviceArray<float> scratch = Scratch(*gpu.device, kernel.kernel().ScratchBytes(args.problem, args.config, 1));
-  MustBeOk(kernel.Launch(*gpu.context, args, scratch.data()), c.name);
-  return a.Download(*gpu.device);
+  LaunchAndWait(machine, report, kernel, args);
+  return a.Download(*machine.device);
 }
 
-HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel, const Case& c,
+HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel, const Case& c,
                const HostEpilogue& epilogue) {
-  const DeviceMatrix a(*gpu.device, c.a, {3, 1}, 1e30f), b(*gpu.device, c.b, {}, 1e30f);
-  const DeviceArray<float> scale(*gpu.device, c.scale), shift(*gpu.device, c.shift);
-  const DeviceArray<int64_t> segments(*gpu.device, c.segments), index(*gpu.device, c.index);
+  const DeviceMatrix a(*machine.device, c.a, {3, 1}, 1e30f), b(*machine.device, c.b, {}, 1e30f);
+  const DeviceArray<float> scale(*machine.device, c.scale), shift(*machine.device, c.shift);
+  const DeviceArray<int64_t> segments(*machine.device, c.segments), index(*machine.device, c.index);
   RowwiseArgs args;
   args.problem = {c.kind, c.reduce, c.rows, c.a.cols};
   args.a = a.view();
@@ -116,8 +115,8 @@ HostMatrix Run(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& 
   args.segments = segments.data();
   args.num_segments = c.segments.empty() ? 0 : static_cast<int64_t>(c.segments.size()) - 1;
   args.index = index.data();
-  if (c.in_place) return RunInPlace(gpu, kernel, args, c, epilogue);
-  return RunOnce(gpu, report, kernel, args, epilogue, {2, 3}, c.rows, c.a.cols);
+  if (c.in_place) return RunInPlace(machine, report, kernel, args, c, epilogue);
+  return RunOnce(machine, report, kernel, args, epilogue, {2, 3}, c.rows, c.a.cols);
 }
 
 std::vector<Case> Cases(int64_t rows, int64_t cols) {
@@ -202,7 +201,7 @@ double FromBits(Storage storage, uint16_t bits) {
 }
 
 // Ordinary numbers, ties in both directions, the smallest and the largest, in every layout.
-void NarrowCases(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
+void NarrowCases(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
   for (const Storage storage : {Storage::kBfloat16, Storage::kFloat16}) {
     const bool bfloat16 = storage == Storage::kBfloat16;
     const int digits = bfloat16 ? 7 : 10;
@@ -222,15 +221,15 @@ void NarrowCases(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>
           x = 0.0f;
         }
       }
-      const DeviceMatrix device_a(*gpu.device, a, {0, gap}, 1e30f);
+      const DeviceMatrix device_a(*machine.device, a, {0, gap}, 1e30f);
       const int64_t stride = cols + gap;
-      const DeviceArray<uint16_t> dst(*gpu.device, std::vector<uint16_t>(rows * stride, 0x7fff));
+      const DeviceArray<uint16_t> dst(*machine.device, std::vector<uint16_t>(rows * stride, 0x7fff));
       RowwiseArgs args;
       args.problem = {RowwiseKind::kNarrow, Reduce::kSum, rows, cols, storage};
       args.a = device_a.view();
       args.dst16 = {dst.data(), rows, cols, stride};
-      MustBeOk(kernel.Launch(*gpu.context, args, nullptr), "narrow");
-      const std::vector<uint16_t> got = dst.Download(*gpu.device);
+      LaunchAndWait(machine, report, kernel, args);
+      const std::vector<uint16_t> got = dst.Download(*machine.device);
       bool ok = true;
       for (int64_t i = 0; i < rows * stride; ++i) {
         if (i % stride >= cols) {
@@ -246,7 +245,7 @@ void NarrowCases(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>
   }
 }
 
-void SparseToDense(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
+void SparseToDense(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
   HostGraph sparse{"sparse", 60, 45, {0}, {}, {}};
   for (int64_t row = 0; row < sparse.rows; ++row) {
     for (int64_t col = row % 7; col < sparse.cols && row % 5 != 0; col += 1 + row % 11) {
@@ -255,12 +254,12 @@ void SparseToDense(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKerne
     sparse.row_ptr.push_back(sparse.edges());
   }
   sparse.value = RandomVector(sparse.edges(), 65);
-  const DeviceGraph device_sparse(*gpu.device, sparse);
+  const DeviceGraph device_sparse(*machine.device, sparse);
   for (bool weighted : {false, true}) {
     RowwiseArgs args;
     args.problem = {RowwiseKind::kSparseToDense, Reduce::kSum, sparse.rows, sparse.cols};
     args.sparse = device_sparse.view(weighted);
-    const auto run = [&] { return RunOnce(gpu, report, kernel, args, {}, {1, 2}, sparse.rows, sparse.cols); };
+    const auto run = [&] { return RunOnce(machine, report, kernel, args, {}, {1, 2}, sparse.rows, sparse.cols); };
     const HostMatrix want = Dense(sparse, weighted);
     report.CheckSame("rowwise " + std::string(kernel.kernel().name()), "sparse to dense", run(), want);
   }
@@ -268,10 +267,10 @@ void SparseToDense(Gpu& gpu, Report& report, const RegisteredKernel<RowwiseKerne
 
 }  // namespace
 
-void RunRowwiseCases(Gpu& gpu, Report& report) {
-  for (const auto& kernel : gpu.registry.rowwise.kernels()) {
-    SparseToDense(gpu, report, *kernel);
-    NarrowCases(gpu, report, *kernel);
+void RunRowwiseCases(Machine& machine, Report& report) {
+  for (const auto& kernel : machine.registry.rowwise.kernels()) {
+    SparseToDense(machine, report, *kernel);
+    NarrowCases(machine, report, *kernel);
     for (const auto& shape : {std::pair<int64_t, int64_t>{1, 1}, {40, 3}, {333, 64}, {5000, 33}, {77, 602}}) {
       for (const Case& c : Cases(shape.first, shape.second)) {
         HostEpilogue epilogue;
@@ -284,10 +283,10 @@ void RunRowwiseCases(Gpu& gpu, Report& report) {
             "rowwise " + std::string(kernel->kernel().name()),
             c.name + (c.in_place ? " in place, " : ", ") + std::to_string(shape.first) + " x " +
                 std::to_string(shape.second),
-            [&] { return Run(gpu, report, *kernel, c, epilogue); }, WithEpilogue(Want(c), c.a.cols, epilogue));
+            [&] { return Run(machine, report, *kernel, c, epilogue); }, WithEpilogue(Want(c), c.a.cols, epilogue));
       }
     }
   }
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/report.h"
+#include "tests/conformance/report.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 constexpr double kWorstRow = 1e-4;
@@ -83,4 +83,4 @@ bool Report::Summary() const {
   return failed == 0 && (cases > 0 || (of_ > 1 && asked_ > 0));
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

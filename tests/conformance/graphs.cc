@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/graph_zoo.h"
+#include "tests/conformance/graphs.h"
 
 #include <algorithm>
 #include <random>
 #include <utility>
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 HostGraph FromEdges(const std::string& name, int64_t nodes, std::vector<std::pair<int64_t, int64_t>> source_target) {
@@ -120,4 +120,4 @@ std::vector<HostGraph> GraphZoo(bool brief) {
 
 bool HasHub(const HostGraph& graph) { return graph.name.starts_with("hub"); }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance

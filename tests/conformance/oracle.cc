@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/oracle.h"
+#include "tests/conformance/oracle.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace vicinal::cuda_test {
+namespace vicinal::conformance {
 namespace {
 
 double Leaky(double x, double slope) { return std::max(x, 0.0) + slope * std::min(x, 0.0); }
@@ -135,4 +135,4 @@ HostMatrix Dense(const HostGraph& sparse, bool weighted) {
   return dense;
 }
 
-}  // namespace vicinal::cuda_test
+}  // namespace vicinal::conformance
