@@ -96,8 +96,8 @@ void ForEachWeight(const StepOp& op, F see) {
     see(linear->weight), see(linear->bias);
   } else if (const auto* attention = std::get_if<AttentionStep>(&op)) {
     see(attention->att_src), see(attention->att_dst);
-  } else if (const auto* edge_mlp = std::get_if<EdgeMlpStep>(&op)) {
-    for (const EdgeOp& inner : edge_mlp->nn)
+  } else if (const auto* edge_conv = std::get_if<EdgeConvStep>(&op)) {
+    for (const EdgeConvOp& inner : edge_conv->nn)
       std::visit([&](const auto& step) { ForEachWeight(StepOp(step), see); }, inner);
   } else if (const auto* gate = std::get_if<GateStep>(&op)) {
     see(gate->weight);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -29,12 +30,16 @@ inline constexpr ValueId kInputValue = 0;
 
 // out = x W^T + b.   inputs: x [n, F]. W [H, F]; b [H] or null.
 struct LinearStep {
+  static constexpr std::string_view kName = "linear";
+  static constexpr Locality locality() { return Locality::kNode; }
   WeightRef weight;
   WeightRef bias;
 };
 // out_i = reduce over in-edges (j -> i) of w_ij x_j, plus self_scale * x_i.   inputs: x.
 // self_scale is 1 + eps in GINConv (a double: 1 + eps need not be a float). kMax with self_scale != 0 does not occur.
 struct PropagateStep {
+  static constexpr std::string_view kName = "propagate";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kSum;
   double self_scale = 0.0;
@@ -45,6 +50,8 @@ struct PropagateStep {
 // kDot: inputs: values, queries, keys, each [N, K*C]. Scores are query_i . key_j / sqrt(C); att_* are null.
 // out = softmax-weighted sum over in-edges, [N, K*C], or the mean over heads [N, C] where concat is false.
 struct AttentionStep {
+  static constexpr std::string_view kName = "attention";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
   AttentionKind kind = AttentionKind::kGat;
   AdjacencySpec adjacency;
   int64_t heads = 1;
@@ -55,60 +62,85 @@ struct AttentionStep {
 };
 // out = x + b (a convolution's bias after propagating).   inputs: x.
 struct BiasStep {
+  static constexpr std::string_view kName = "bias";
+  static constexpr Locality locality() { return Locality::kNode; }
   WeightRef bias;
 };
 // out = activation(x).
 struct ActivationStep {
+  static constexpr std::string_view kName = "activation";
+  static constexpr Locality locality() { return Locality::kNode; }
   Activation activation;
 };
 // out = (x - mean) / sqrt(var + eps) * weight + bias, per column with running statistics: BatchNorm in evaluation.
 // weight, bias may be null.
 struct BatchNormStep {
+  static constexpr std::string_view kName = "batch_norm";
+  static constexpr Locality locality() { return Locality::kNode; }
   WeightRef mean, var, weight, bias;
   double eps = 1e-5;
 };
 // What an edge's own network may consist of, and of how many layers at most once its normalisations and activations are
 // part of the products before or after them.
-using EdgeOp = std::variant<LinearStep, BatchNormStep, ActivationStep>;
-inline constexpr int kMaxEdgeNetworkLayers = 5;
+using EdgeConvOp = std::variant<LinearStep, BatchNormStep, ActivationStep>;
+inline constexpr int kMaxEdgeConvLayers = 5;
 // EdgeConv (Wang et al. 2019): out_i = reduce over in-edges (j -> i) of nn([x_i, x_j - x_i]), nn's operations one after
 // the other.   inputs: x [N, F]; nn reads 2 F columns and begins with a product.
-struct EdgeMlpStep {
+struct EdgeConvStep {
+  static constexpr std::string_view kName = "edge_conv";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kMax;
-  std::vector<EdgeOp> nn;
+  std::vector<EdgeConvOp> nn;
 };
 // LayerNorm. per_node: over each row, / sqrt(var + eps). Otherwise over the whole graph (all nodes and features), /
 // (std + eps), in batches of small graphs per graph and / sqrt(var + eps). weight, bias [width] may be null.
 struct LayerNormStep {
+  static constexpr std::string_view kName = "layer_norm";
+  Locality locality() const { return per_node ? Locality::kNode : Locality::kGraph; }
   bool per_node = false;
   WeightRef weight, bias;
   double eps = 1e-5;
 };
 // out = a_scale * a + b_scale * b: residuals, SAGEConv's root, APPNP's teleport.   inputs: a, b.
 struct AddStep {
+  static constexpr std::string_view kName = "add";
+  static constexpr Locality locality() { return Locality::kNode; }
   double a_scale = 1.0;
   double b_scale = 1.0;
 };
 // out = the inputs side by side (JumpingKnowledge cat).   inputs: two or more.
-struct ConcatStep {};
+struct ConcatStep {
+  static constexpr std::string_view kName = "concat";
+  static constexpr Locality locality() { return Locality::kNode; }
+};
 // out = element-wise maximum of the inputs (JumpingKnowledge max).
-struct MaxStep {};
+struct MaxStep {
+  static constexpr std::string_view kName = "max";
+  static constexpr Locality locality() { return Locality::kNode; }
+};
 // out = x / max(|x|_2, 1e-12), per row (SAGEConv(normalize=True)).
-struct NormalizeStep {};
+struct NormalizeStep {
+  static constexpr std::string_view kName = "normalize";
+  static constexpr Locality locality() { return Locality::kNode; }
+};
 // out = one row per graph: reduce over its nodes.   inputs: x.
 struct ReadoutStep {
+  static constexpr std::string_view kName = "readout";
+  static constexpr Locality locality() { return Locality::kGraph; }
   Reduce reduce = Reduce::kSum;
 };
 
 // TransformerConv's gated skip connection (beta=True): b = sigmoid(w . [out, skip, out - skip]) per row, then
 // b * skip + (1 - b) * out.   inputs: out, skip [N, H]. w [1, 3 H].
 struct GateStep {
+  static constexpr std::string_view kName = "gate";
+  static constexpr Locality locality() { return Locality::kNode; }
   WeightRef weight;
 };
 
 using StepOp =
-    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeMlpStep, BiasStep, ActivationStep, BatchNormStep,
+    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, BiasStep, ActivationStep, BatchNormStep,
                  LayerNormStep, AddStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep>;
 
 struct Step {
