@@ -233,12 +233,10 @@ void UploadStore::Forget(const std::string& upload_id) {
 Status UploadSilent(std::chrono::milliseconds ttl) {
   ErrorDetail detail;
   detail.reason = "UPLOAD_SILENT";
-  return MakeError(
-      StatusCode::kDeadlineExceeded,
-      absl::StrCat("no message has come whole on this upload's stream for ", ttl.count() / 1000,
-                   " s (--upload_ttl): what had arrived is forgotten, but where another stream goes on with it; begin "
-                   "anew, in smaller chunks where the connection is slow"),
-      detail);
+  return MakeError(StatusCode::kDeadlineExceeded,
+                   absl::StrCat("upload timed out: no complete message on this stream for ", ttl.count() / 1000,
+                                " s (--upload_ttl); start again, with smaller chunks on slow connections"),
+                   detail);
 }
 
 }  // namespace vicinal::server

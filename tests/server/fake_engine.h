@@ -115,9 +115,11 @@ class FakeEngine : public Engine {
     result.served_by.graph = request.graph;
     result.served_by.model = request.model;
     result.rows = static_cast<int64_t>(ids.size());
-    result.receptive_field = request.receptive_field == ReceptiveField::kAlways;
+    result.receptive_field = request.options.receptive_field == ReceptiveField::kAlways;
     result.computed_nodes = result.receptive_field ? result.rows : kNodes;
-    result.width = request.output == "logits" ? kClasses : 16;
+    const std::string& output = request.options.output;
+    result.width = output.empty() || output == "logits" ? kClasses : 16;
+    if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer({result.rows, result.width}));
     for (const int64_t id : ids) {
       for (int64_t c = 0; c < result.width; ++c) result.values.push_back(static_cast<float>(id * 10 + c));
     }
@@ -132,9 +134,8 @@ class FakeEngine : public Engine {
   Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) override {
     InferenceRequest rows;
     rows.model = request.model;
-    rows.output = "logits";
-    rows.precision = request.precision;
-    rows.products = request.products;
+    rows.options = request.options;
+    rows.check_answer = request.check_answer;
     for (int64_t i = 0; i + 1 < request.ptr.shape[0]; ++i) rows.nodes.ids.push_back(i);
     return Submit(std::move(rows), std::move(done));
   }

@@ -93,7 +93,7 @@ TEST_F(EngineTest, RefusesUnknownNamesAndBadSelections) {
   ExpectRefused(request, StatusCode::kNotFound, "NOT_FOUND",
                 "feature set 'tuesday' does not exist; upload it to graph 'g', or");
   request = AllNodes("g", "m");
-  request.output = "conv9";
+  request.options.output = "conv9";
   ExpectRefused(request, StatusCode::kInvalidArgument, "OUTPUT_UNKNOWN", "conv1");
   ModelSource single;
   single.name = "single";
@@ -102,7 +102,7 @@ TEST_F(EngineTest, RefusesUnknownNamesAndBadSelections) {
   single.weights_file = SafetensorsBuilder().AddRamp("conv.lin.weight", {4, 3}).AddRamp("conv.bias", {4}).Build();
   ASSERT_TRUE(engine_->PutModel(single, {}).ok());
   request.model = "single";
-  request.output = "last_conv_input";
+  request.options.output = "last_conv_input";
   ExpectRefused(request, StatusCode::kInvalidArgument, "OUTPUT_UNKNOWN",
                 "which Embed takes where none is named: no layer comes before its last convolution; there are: conv");
   request = AllNodes("g", "m");
@@ -115,9 +115,9 @@ TEST_F(EngineTest, RefusesUnknownNamesAndBadSelections) {
   request.nodes = {true, {1}};
   ExpectRefused(request, StatusCode::kInvalidArgument, "BAD_SELECTION");
   request = AllNodes("g", "m");
-  request.forced["aggregate"] = "magic";
+  request.options.kernels["aggregate"] = "magic";
   ExpectRefused(request, StatusCode::kInvalidArgument, "KERNEL_UNKNOWN");
-  request.forced = {{"aggregat", "reference"}};
+  request.options.kernels = {{"aggregat", "reference"}};
   ExpectRefused(request, StatusCode::kInvalidArgument, "OPERATION_UNKNOWN");
 }
 
@@ -392,7 +392,7 @@ TEST(EngineBudget, PlansThatAreNotUsedGiveWay) {
   PutSmallWorld(*engine);
   const auto held_after = [&](const std::string& output) {
     InferenceRequest request = AllNodes("g", "m");
-    request.output = output;
+    request.options.output = output;
     EXPECT_TRUE(Infer(*engine, request).ok());
     return engine->Memory().plans;
   };
@@ -410,7 +410,7 @@ TEST(EngineBudget, AProcessorThatIgnoresAPrecisionHasOnePlanForAll) {
   const int64_t one = engine->Memory().plans;
   for (const ProductPrecision products :
        {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
-    request.products = products;
+    request.options.product_precision = products;
     const auto got = Infer(*engine, request);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->values, exact->values);

@@ -14,7 +14,7 @@ InferenceRequest Nodes(std::vector<int64_t> ids, ReceptiveField receptive_field,
                        const std::string& model = "m") {
   InferenceRequest request = AllNodes(graph, model);
   request.nodes = {false, std::move(ids)};
-  request.receptive_field = receptive_field;
+  request.options.receptive_field = receptive_field;
   return request;
 }
 
@@ -24,12 +24,12 @@ class EngineFields : public ::testing::Test {
 
   // The same bits over the field and over the full graph.
   InferenceResult ExpectSame(InferenceRequest request) {
-    request.receptive_field = ReceptiveField::kNever;
+    request.options.receptive_field = ReceptiveField::kNever;
     const auto full = Infer(*engine_, request);
     EXPECT_TRUE(full.ok()) << full.status();
     EXPECT_FALSE(full->receptive_field);
     EXPECT_EQ(full->computed_nodes, kSmallNodes);
-    request.receptive_field = ReceptiveField::kAlways;
+    request.options.receptive_field = ReceptiveField::kAlways;
     const auto field = Infer(*engine_, request);
     EXPECT_TRUE(field.ok()) << field.status();
     if (!field.ok() || !full.ok()) return {};
@@ -54,7 +54,7 @@ TEST_F(EngineFields, TellsWhatWasComputed) {
 
 TEST_F(EngineFields, AllNodesAreTheFullGraph) {
   InferenceRequest all = AllNodes("g", "m");
-  all.receptive_field = ReceptiveField::kAlways;
+  all.options.receptive_field = ReceptiveField::kAlways;
   const auto result = Infer(*engine_, all);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(result->receptive_field);

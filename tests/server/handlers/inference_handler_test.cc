@@ -148,18 +148,18 @@ TEST_F(InferenceHandlerTest, ALargeReplyCountsAgainstTheBudget) {
 
 TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {
   ASSERT_TRUE(Classify().ok());
-  EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAuto);
-  EXPECT_EQ(engine_.last_request->precision, Storage::kFloat32);
-  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kFloat32);
+  EXPECT_EQ(engine_.last_request->options.receptive_field, ReceptiveField::kAuto);
+  EXPECT_EQ(engine_.last_request->options.precision, Storage::kFloat32);
+  EXPECT_EQ(engine_.last_request->options.product_precision, ProductPrecision::kFloat32);
   EXPECT_FALSE(response_.timing().receptive_field());
   EXPECT_EQ(response_.timing().computed_node_count(), FakeEngine::kNodes);
   request_.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
   request_.mutable_execution()->set_precision(v1::PRECISION_BFLOAT16);
   request_.mutable_execution()->set_product_precision(v1::PRODUCT_PRECISION_TF32);
   ASSERT_TRUE(Classify().ok());
-  EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAlways);
-  EXPECT_EQ(engine_.last_request->precision, Storage::kBfloat16);
-  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kTf32);
+  EXPECT_EQ(engine_.last_request->options.receptive_field, ReceptiveField::kAlways);
+  EXPECT_EQ(engine_.last_request->options.precision, Storage::kBfloat16);
+  EXPECT_EQ(engine_.last_request->options.product_precision, ProductPrecision::kTf32);
   EXPECT_TRUE(response_.timing().receptive_field());
   EXPECT_EQ(response_.timing().computed_node_count(), 2);
   EXPECT_NE(metrics_.Text().find("vicinal_computed_nodes_total{computed=\"receptive_field\"} 2"), std::string::npos);
@@ -194,8 +194,8 @@ TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
   };
   ASSERT_TRUE(classify().ok()) << outcome;
   EXPECT_EQ(response.classes().shape(0), 3);
-  EXPECT_EQ(engine_.last_request->precision, Storage::kFloat16);
-  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kBfloat16);
+  EXPECT_EQ(engine_.last_request->options.precision, Storage::kFloat16);
+  EXPECT_EQ(engine_.last_request->options.product_precision, ProductPrecision::kBfloat16);
   limits_.max_response_bytes = 8;
   EXPECT_EQ(DetailOf(classify())->metadata.at("limit"), "max_response_bytes");
   request.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
