@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments of a layer type as a table: name, kind, default, range; which of PyTorch Geometric's are refused, and
-// why. One reader checks every layer's arguments against its table, so that no layer ignores a word that it does not
-// know.
+// why. One reader checks every layer against its table, so no unknown argument is ignored.
 #ifndef VICINAL_ENGINE_MODEL_ARGUMENTS_H_
 #define VICINAL_ENGINE_MODEL_ARGUMENTS_H_
 
@@ -19,7 +18,7 @@ namespace vicinal::internal {
 // No matrix of a model is wider than this, so that sizes cannot overflow.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
 
-// Most times that one layer propagates.
+// A layer propagates at most this often.
 inline constexpr int64_t kMaxHops = 1000;
 
 enum class ArgumentKind {
@@ -54,9 +53,9 @@ ArgumentSpec NestedArgument(std::string name);  // required
 // `in_channels` and its like: may be left out, null or -1 (as PyTorch Geometric's lazy layers); otherwise it must be
 // the input's width.
 ArgumentSpec InChannelsArgument(std::string name);
-// What every MessagePassing layer takes besides; `with_aggr` is for layers that can only sum.
+// Arguments that every MessagePassing layer inherits. `with_aggr`: also `aggr`, for layers that can only sum.
 std::vector<ArgumentSpec> MessagePassingArguments(bool with_aggr);
-// `aggr` of layers that can do more: "sum" and "add", "mean", "max", "min".
+// `aggr` for layers that can do more: "sum" or "add", "mean", "max", "min".
 ArgumentSpec AggrArgument(const char* default_value);
 
 // Appends `more` to `specs`.

@@ -16,12 +16,13 @@
 
 namespace vicinal::internal {
 
-// The model while it grows: steps so far, and what is known of each value.
+// The steps of a model under construction, and the shape of each value.
 class StepList {
  public:
   explicit StepList(int64_t input_width) { values_.push_back({input_width, false}); }
 
-  // Appends a step of the current layer; its output. Rows are per graph after a readout, as the inputs' otherwise.
+  // Appends a step of the current layer and returns its output. Rows are per graph after a readout, else as the
+  // inputs'.
   ValueId Emit(StepOp op, std::vector<ValueId> inputs, int64_t width);
 
   int64_t width(ValueId value) const { return values_[value].width; }
@@ -71,8 +72,7 @@ struct LayerType {
   bool convolution = false;        // propagates along edges; implies node_rows
   bool takes_edge_weight = false;  // `edge_weight` may be true
   bool nestable = false;           // may stand inside another layer (GINConv's nn)
-  // The value that is the layer's output. Inputs are there, in number as above, and arguments checked against the
-  // table.
+  // Returns the layer's output. The number of inputs and all arguments are checked before.
   StatusOr<ValueId> (*lower)(const LayerContext& context) = nullptr;
 };
 

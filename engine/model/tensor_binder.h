@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands out the tensors of a weights file to the layers that ask for them, and notices which nobody asked for.
+// Gives layers the tensors of a weights file by name, and finds tensors that no layer uses.
 #ifndef VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
 #define VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
 
@@ -20,9 +20,9 @@ class TensorBinder {
   // `file` must outlive the binder.
   explicit TensorBinder(const Safetensors& file) : file_(file) {}
 
-  // The tensor `name`, which must have the shape `expected` in the file; kept with the shape `stored` where that is
-  // given (same number of elements). The same tensor may be asked for again (tied weights) and is held once. `user`
-  // names the layer for messages. INVALID_ARGUMENT: TENSOR_MISSING, TENSOR_SHAPE, NOT_FINITE.
+  // The tensor `name`, which must have the shape `expected` in the file. Stored with the shape `stored` if given (same
+  // number of elements). A tensor may be bound repeatedly (tied weights) and is held once. `user` names the layer for
+  // messages. INVALID_ARGUMENT: TENSOR_MISSING, TENSOR_SHAPE, NOT_FINITE.
   StatusOr<WeightRef> Bind(const std::string& name, const std::vector<int64_t>& expected, const std::string& user,
                            const std::vector<int64_t>& stored = {});
   bool Has(const std::string& name) const { return file_.Find(name) != nullptr; }
@@ -31,7 +31,7 @@ class TensorBinder {
   Status BindCopy(const std::string& name, const std::string& original, const std::string& user);
   // `name` is in state_dicts, but without effect: may be absent. INVALID_ARGUMENT: TENSOR_SHAPE.
   Status BindUnread(const std::string& name, const std::vector<int64_t>& expected, const std::string& user);
-  // TENSOR_UNUSED names the first that nobody asked for. Bookkeeping of training (num_batches_tracked) does not count.
+  // TENSOR_UNUSED, naming the first tensor that was not bound. Training state (num_batches_tracked) is ignored.
   Status CheckAllUsed() const;
 
   int64_t parameter_count() const { return parameter_count_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a plan: a plain loop over launches. All thinking was done when it was built (plan_builder.h).
+// Running a plan: a loop over its launches. All decisions were made when it was built (build/plan_builder.h).
 #include "engine/plan/plan.h"
 
 #include <algorithm>
@@ -94,8 +94,8 @@ class PlanImpl final : public Plan {
   int64_t reduction_order() const override { return built_.reduction_order; }
 
  private:
-  // Counts and times each run in the launch's `times`, all but one that was stopped; where launches return before they
-  // have run, only counts.
+  // Counts and times each launch in its `times`, except one that was stopped. Where launches return before they have
+  // run, counts only.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
                      internal::RunTimes internal::Launch::*times) {
     Status wanted;
@@ -144,7 +144,8 @@ class PlanImpl final : public Plan {
 
 FeatureShape FeatureShape::Of(const FeatureMatrix& features) {
   if (!features.sparse()) return {false, features.cols(), 0, false};
-  // Much dearer than an element of a dense row: each nonzero is scattered into an accumulator, counted, and read back.
+  // A nonzero costs about this many elements of a dense row: it is scattered into an accumulator, counted and read
+  // back.
   constexpr int64_t kCrowdedOneIn = 20;
   const int64_t nnz = features.entries();
   return {true, features.cols(), nnz, nnz * kCrowdedOneIn >= features.rows() * features.cols()};

@@ -28,12 +28,12 @@ struct BuiltPlan {
   std::vector<std::string> decisions;
   ReceptiveFieldProgram field;
   DeviceKind device = DeviceKind::kCpu;
-  // Takes rows of features and numbers for fields, where the device has memory of its own; else null.
+  // Gathers features and per-node numbers for receptive fields, on a device with memory of its own; else null.
   const RegisteredKernel<RowwiseKernel>* gather_rows = nullptr;
   ConstMatrixView result;
   FeatureSlots features;
   PlanMemory memory;
-  int64_t step_bytes = 0;       // of the launches and what is told of them, in host memory
+  int64_t step_bytes = 0;       // in host memory: the launches and their descriptions
   int64_t reduction_order = 0;  // as Plan::reduction_order
 };
 

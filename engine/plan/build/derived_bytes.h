@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that a graph will hold beside what it holds now, once a plan has had it derive what its kernels work on:
-// adjacencies, layouts of them, scales of degrees. Each is counted once, and not at all where the graph has it.
+// Counts the bytes that a graph will hold in addition, once a plan's kernels have what they work on: adjacencies,
+// layouts of them, degree scales. Each is counted once, and not at all if the graph holds it already.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
 #define VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
 

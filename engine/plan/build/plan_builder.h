@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a request into a plan: rewrites the model, lays the program out (once to count bytes, if somebody has to admit
-// them, then for good), and prepares runs over receptive fields. What comes out holds no pointer into the builder.
+// Turns a request into a plan: rewrites the model, lays the program out (once to count bytes, if they have to be
+// admitted, then for good), and prepares runs over receptive fields. What comes out holds no pointer into the builder.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_PLAN_BUILDER_H_
 #define VICINAL_ENGINE_PLAN_BUILD_PLAN_BUILDER_H_
 

@@ -6,12 +6,12 @@
 namespace vicinal::internal {
 namespace {
 
-// Beside the launch itself: its arguments again, for the full graph while those of a field are bound; its step and
-// level of fields; pointers to what it works on, and the allocator's share of each.
+// The launch itself; a second copy of its arguments, kept while a receptive field is bound; its step and level of
+// fields; pointers, and the overhead of the allocator.
 constexpr int64_t kPerLaunch = sizeof(Launch) + sizeof(decltype(Launch::bound)) + sizeof(FieldStep) +
                                sizeof(ReceptiveFieldShape::Level) + sizeof(ReceptiveFieldShape::Edges) + 192;
 
-// A string within itself costs nothing more.
+// Short strings are stored in the string object itself.
 int64_t TextBytes(const std::string& text) {
   static const size_t within = std::string().capacity();
   return text.size() <= within ? 0 : static_cast<int64_t>(text.size()) + 16;

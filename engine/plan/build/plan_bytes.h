@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan holds in host memory beside scratch and weights: its launches, what it tells about them, and what runs
-// over receptive fields know of them. Of small models a few KiB, of tens of thousands of steps tens of MiB.
+// What a plan holds in host memory besides scratch and weights: its launches, their descriptions, and their entries for
+// receptive fields. A few KiB for small models, tens of MiB for tens of thousands of steps.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_PLAN_BYTES_H_
 #define VICINAL_ENGINE_PLAN_BUILD_PLAN_BYTES_H_
 
@@ -13,7 +13,7 @@
 
 namespace vicinal::internal {
 
-// `launches` chosen and told about; they need not be bound.
+// REQUIRES: the kernels are chosen and described; views need not be set.
 int64_t StepBytes(const std::vector<std::unique_ptr<Launch>>& launches, const std::vector<std::string>& decisions);
 
 }  // namespace vicinal::internal

@@ -11,7 +11,7 @@
 namespace vicinal::internal {
 namespace {
 
-// Of values of a program that are read or written: the first and the last step that does.
+// The first and the last step that reads or writes a value; -1: none does.
 struct Lifetime {
   int first = -1;
   int last = -1;
@@ -84,7 +84,7 @@ void PlanLayout::Finish(BuiltPlan* plan) {
   plan->reduction_order = reduction_order_;
 }
 
-// Steps count, too: two that change their orders are not one that changed its own.
+// The step is part of the number: a change in one step differs from the same change in another.
 void PlanLayout::NoteReductionOrder(int step, int64_t reduction_order) {
   if (reduction_order == 0) return;
   constexpr uint64_t kPrime = 0x9E3779B97F4A7C15ULL;

@@ -8,14 +8,14 @@
 namespace vicinal::internal {
 namespace {
 
-// Bytes [begin, end) that are taken for some steps.
+// Bytes [begin, end).
 struct Taken {
   size_t begin = 0;
   size_t end = 0;
 };
 
-// What is taken, by when. What lives for a few steps, as nearly everything does, is noted at each of them, the rest in
-// one list, so that a look at a few steps is quick however many bookings there are.
+// The bytes that are taken at each step. Short-lived bookings, which nearly all are, are listed per step, the rest in
+// one list, so that a lookup of a few steps is fast however many bookings there are.
 class TakenBySteps {
  public:
   explicit TakenBySteps(int steps) : brief_(steps) {}

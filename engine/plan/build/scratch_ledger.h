@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory of a plan, booked while planning and granted while running: every booking says how many bytes it needs
-// and from which step to which step, and all of them get a place in one arena. Bookings that are never alive together
-// share bytes.
+// Places a plan's values and scratch in one arena. A booking states its bytes and its first and last step; bookings
+// that are never alive together share memory.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_SCRATCH_LEDGER_H_
 #define VICINAL_ENGINE_PLAN_BUILD_SCRATCH_LEDGER_H_
 
@@ -18,9 +17,9 @@ class ScratchLedger {
   // Books `bytes` from step `first` >= 0 to step `last`, both included; returns the booking's number, counting from 0.
   int Book(size_t bytes, int first, int last);
 
-  // Finds a place for every booking: the largest first, each at the lowest offset that is free for all its steps.
-  // Nearly linear in bookings that live for a few steps each; of those that live long, each costs a look at all of
-  // them. Within twice the least possible in practice; the same input gives the same places.
+  // Places every booking: largest first, at the lowest offset that is free during all its steps. Nearly linear in the
+  // number of short-lived bookings; each long-lived one is compared with all others. In practice within twice the
+  // optimum. Deterministic.
   void Assign();
 
   // REQUIRES: Assign was called after the last Book.

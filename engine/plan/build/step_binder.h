@@ -81,7 +81,7 @@ class StepBinder {
   static PlanLayout::PackedKey KeyOfPacked(const void* kernel, const ProductWeight& weight);
   StatusOr<const void*> PackOnce(const void* kernel, const ProductWeight& weight, size_t bytes,
                                  const PlanAllocator::WeightPacker& pack);
-  // Rows that were rounded have other sums, whoever adds them: numbers beyond those of kernels
+  // Rounded rows have other sums, whatever the kernel. These numbers are beyond those of kernels
   // (Kernel::ReductionOrder).
   static constexpr int64_t StorageReductionOrder(Storage storage) {
     return (int64_t{1} << 32) - 1 - static_cast<int64_t>(storage);

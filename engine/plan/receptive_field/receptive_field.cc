@@ -39,13 +39,13 @@ StatusOr<bool> ReceptiveFieldFinder::Find(const ReceptiveFieldShape& shape, cons
     rows_[depth] = num_nodes_;
     spent_ += static_cast<double>(num_nodes_) * shape.levels[depth].row_cost;
     for (const ReceptiveFieldShape::Edges& edges : shape.levels[depth].edges) {
-      if (LeastCost(depth) > limit_) return false;
+      if (MinCost(depth) > limit_) return false;
       VICINAL_RETURN_IF_ERROR(Expand(shape.adjacencies[edges.adjacency], edges, depth, &locals_[edges.adjacency]));
     }
-    if (LeastCost(depth) > limit_) return false;
+    if (MinCost(depth) > limit_) return false;
   }
   rows_[deepest] = num_nodes_;
-  return static_cast<double>(num_nodes_) * tail_[deepest] + spent_ <= limit_;
+  return static_cast<double>(num_nodes_) * cost_from_[deepest] + spent_ <= limit_;
 }
 
 Status ReceptiveFieldFinder::Begin(const ReceptiveFieldShape& shape, int num_threads) {
@@ -58,9 +58,10 @@ Status ReceptiveFieldFinder::Begin(const ReceptiveFieldShape& shape, int num_thr
   }
   largest_graph_ = std::max(largest_graph_, shape.num_nodes);
   rows_.assign(shape.levels.size(), 0);
-  tail_.assign(shape.levels.size() + 1, 0.0);
-  tail_.back() = shape.node_cost + kNodeNs * num_threads;
-  for (size_t depth = shape.levels.size(); depth-- > 0;) tail_[depth] = tail_[depth + 1] + shape.levels[depth].row_cost;
+  cost_from_.assign(shape.levels.size() + 1, 0.0);
+  cost_from_.back() = shape.node_cost + kNodeNs * num_threads;
+  for (size_t depth = shape.levels.size(); depth-- > 0;)
+    cost_from_[depth] = cost_from_[depth + 1] + shape.levels[depth].row_cost;
   while (locals_.size() < shape.adjacencies.size()) locals_.emplace_back(device_, account_);
   for (size_t i = 0; i < shape.adjacencies.size(); ++i) {
     locals_[i].rows = locals_[i].longest = 0;
@@ -98,7 +99,7 @@ void ReceptiveFieldFinder::Follow(const HostEdges& full, NodeId node, int32_t* c
   for (int64_t e = loops.end; e < end; ++e) *col++ = Discover(csr.col[e]);
 }
 
-void ReceptiveFieldFinder::CallForNumbers(const CsrView& csr, NodeId node) const {
+void ReceptiveFieldFinder::PrefetchNumbers(const CsrView& csr, NodeId node) const {
   for (int64_t e = csr.row_ptr[node]; e < csr.row_ptr[node + 1]; ++e) {
     __builtin_prefetch(local_of_.data() + csr.col[e]);
   }
@@ -116,7 +117,7 @@ Status ReceptiveFieldFinder::Expand(const HostEdges& full, const ReceptiveFieldS
   }
   spent_ += static_cast<double>(had + more) * edges.cost + static_cast<double>(more) * scan_cost_ +
             static_cast<double>(local->longest) * edges.longest_cost;
-  if (LeastCost(depth) > limit_) return OkStatus();
+  if (MinCost(depth) > limit_) return OkStatus();
 
   VICINAL_RETURN_IF_ERROR(local->row_ptr.Reserve(last + 1, first + 1));
   VICINAL_RETURN_IF_ERROR(local->col.Reserve(had + more, had));
@@ -127,13 +128,13 @@ Status ReceptiveFieldFinder::Expand(const HostEdges& full, const ReceptiveFieldS
   for (int64_t row = first; row < last; ++row) {
     const NodeId node = nodes_.data()[row];
     if (row + kAhead < last) __builtin_prefetch(full.csr.col + full.csr.row_ptr[nodes_.data()[row + kAhead]]);
-    if (row + kSoon < last) CallForNumbers(full.csr, nodes_.data()[row + kSoon]);
+    if (row + kSoon < last) PrefetchNumbers(full.csr, nodes_.data()[row + kSoon]);
     const int64_t degree = full.Degree(node), at = row_ptr[row];
     Follow(full, node, col + at);
     if (local->weighted) std::copy_n(full.csr.value + full.csr.row_ptr[node], degree, local->value.data() + at);
     row_ptr[row + 1] = at + degree;
     local->rows = row + 1;
-    if (LeastCost(depth) > limit_) break;
+    if (MinCost(depth) > limit_) break;
   }
   return OkStatus();
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receptive field of some nodes: all that their answers depend on, and nothing else. F_0 are the nodes asked for,
+// The receptive field of some nodes: exactly the nodes that their results depend on. F_0 are the requested nodes,
 // F_(k+1) is F_k and the in-neighbours of F_k in the adjacencies that the steps at depth k read. (The mini-batch
 // forward pass of GraphSAGE, Hamilton et al. 2017, algorithm 2, without its sampling.)
-// The search is the host's, whatever device runs the plan (docs/adr/0010-receptive-fields-on-a-gpu.md).
+// The host searches, whatever device runs the plan (docs/adr/0010-receptive-fields-on-a-gpu.md).
 //
-// Rows are numbered in the order in which they are found, so every F_k is a prefix of F_(k+1): a matrix at depth k is
-// [n_k, width], a step's own rows (targets, residuals, itself) are the first of its sources, and a plan runs over a
-// field with the launches it has, their views made shorter and their adjacencies exchanged. Edges keep their order, and
-// with it every row its bits.
+// Rows are numbered in the order in which they are found, so every F_k is a prefix of F_(k+1). A matrix at depth k is
+// [n_k, width], and a step's own rows (targets, residuals) are the first of its sources. A plan therefore runs over a
+// field with its own launches, with shorter views and other adjacencies. Edges keep their order, and so every row keeps
+// its bits.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_H_
 
@@ -25,20 +25,20 @@
 
 namespace vicinal {
 
-// The edges of an adjacency, in host memory: that adjacency itself, or the graph as sent that it was derived from.
+// The edges of an adjacency in host memory: the adjacency itself, or the uploaded graph that it was derived from.
 struct HostEdges {
   HostEdges(const CsrView& csr, bool one_loop_each = false) : csr(csr), one_loop_each(one_loop_each) {}
 
   int64_t Degree(NodeId node) const;
 
   CsrView csr;  // values only where they are those of the adjacency
-  // Every row of the adjacency has one self-loop, in the place of those that `csr` has or would have (LoopsOf).
+  // Every row has exactly one self-loop, in place of any that `csr` has (LoopsOf).
   bool one_loop_each;
 };
 
-// What computing a plan for some nodes takes. The depth of a step is the number of steps over neighbourhoods between
-// its rows and the output's, on the longest way. Costs are estimated nanoseconds: of one core where the host runs the
-// plan, else of the time that passes.
+// What computing a plan for some nodes costs. The depth of a step is the number of neighbourhood steps between its rows
+// and the output's, on the longest path. Costs are estimates in nanoseconds: of one core if the host runs the plan,
+// else of elapsed time.
 struct ReceptiveFieldShape {
   struct Edges {
     int adjacency = 0;          // index into `adjacencies`
@@ -50,32 +50,32 @@ struct ReceptiveFieldShape {
     std::vector<Edges> edges;  // that its steps read; none at the deepest level
   };
 
-  std::string refusal;  // why there are no receptive fields with this plan, as a sentence's end; empty: there are
+  std::string refusal;  // why this plan has no receptive fields, as the end of a sentence; empty: it has
   int64_t num_nodes = 0;
   std::vector<HostEdges> adjacencies;  // each once
   std::vector<Level> levels;           // by depth; one at least
-  double run_cost = 0.0;               // of any run over a field, however small
-  double node_cost = 0.0;              // of bringing one node's features along
-  double edge_cost = 0.0;              // of bringing one edge along, once for each adjacency
+  double run_cost = 0.0;               // of any run over a field, besides rows and edges
+  double node_cost = 0.0;              // of gathering one node's features
+  double edge_cost = 0.0;              // of sending one edge, once per adjacency
   double full_cost = 0.0;              // of the full graph
 };
 
-// Finds receptive fields, one after the other, in memory that it keeps: one number per node of the largest graph, and
-// what the largest field needed. Work and memory are proportional to the field, not to the graph. One thread at a time.
+// Finds receptive fields, one after the other. It keeps its memory: one number per node of the largest graph, and what
+// the largest field needed. The work is proportional to the field, not to the graph. One thread at a time.
 class ReceptiveFieldFinder {
  public:
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  // Nanoseconds of the search: following an edge (its source's number is somewhere in memory), taking a node in.
-  // Estimates, as all costs here; they decide which way is taken, never a bit.
+  // Estimated nanoseconds of the search: to follow an edge (a random access to its source's number), to add a node.
+  // Like all costs here they choose between full graph and field, and change no bit.
   static constexpr double kEdgeNs = 3.0;
   static constexpr double kNodeNs = 12.0;
 
   ReceptiveFieldFinder(Device* device, MemoryAccount* account);
 
-  // Finds the field of `ids` (client's ids in range, any order, may repeat). False when it costs more than `limit`: it
-  // stops as soon as that is sure, since every level has at least the rows of the one before. `num_threads` share the
-  // steps' work, but the search is done by one. On false or an error no field is there. REQUIRES: shape.refusal is
-  // empty; shape's adjacencies live until the last use of the field.
+  // Finds the field of `ids` (the client's ids, in range, in any order, repeats allowed). Returns false if it costs
+  // more than `limit`, as soon as that is certain. `num_threads` share the steps' work, but one thread searches. After
+  // false or an error there is no field. REQUIRES: shape.refusal is empty; shape's adjacencies live until the last use
+  // of the field.
   StatusOr<bool> Find(const ReceptiveFieldShape& shape, const std::vector<int64_t>& ids, const Permutation& permutation,
                       double limit, int num_threads);
 
@@ -92,7 +92,7 @@ class ReceptiveFieldFinder {
   // The same adjacency's rows for the deepest steps that read it. Its values are null where HostEdges has none.
   CsrView Adjacency(int index) const;
 
-  // Nodes of the largest graph so far, found in or not: what stays is as large.
+  // Nodes of the largest graph so far, which the memory that is kept is sized for.
   int64_t largest_graph() const { return largest_graph_; }
 
  private:
@@ -114,10 +114,10 @@ class ReceptiveFieldFinder {
   // Local numbers of the sources of `node`, one per edge, to `col`.
   void Follow(const HostEdges& full, NodeId node, int32_t* col);
   int32_t Discover(NodeId node);
-  // Brings the local numbers of the sources of `node` into the caches.
-  void CallForNumbers(const CsrView& csr, NodeId node) const;
-  // No less than what the whole field costs, seen from a level whose own rows and edges are counted.
-  double LeastCost(int depth) const { return spent_ + static_cast<double>(num_nodes_) * tail_[depth + 1]; }
+  // Prefetches the local numbers of the sources of `node`.
+  void PrefetchNumbers(const CsrView& csr, NodeId node) const;
+  // Lower bound of the cost of the whole field, once the rows and edges down to `depth` are counted.
+  double MinCost(int depth) const { return spent_ + static_cast<double>(num_nodes_) * cost_from_[depth + 1]; }
 
   Device* device_;
   MemoryAccount* account_;
@@ -129,14 +129,13 @@ class ReceptiveFieldFinder {
   int64_t largest_graph_ = 0;
   std::vector<int64_t> rows_;
   std::vector<LocalCsr> locals_;
-  std::vector<double> tail_;  // cost of one row in all levels from this one on
+  std::vector<double> cost_from_;  // cost of one row in all levels from this one on
   double spent_ = 0.0;
   double limit_ = 0.0;
   double scan_cost_ = 0.0;  // of finding one edge
 };
 
-// What runs over receptive fields keep from one to the next, whatever plan they are of: all of it is written anew for
-// each. One thread at a time.
+// Memory that runs over receptive fields reuse, for any plan; every run overwrites all of it. One thread at a time.
 struct ReceptiveFieldWorkspace {
   // Of plans for `device`.
   ReceptiveFieldWorkspace(Device* device, MemoryAccount* account)
@@ -161,8 +160,8 @@ struct ReceptiveFieldWorkspace {
   GrowOnly<int64_t> row_ptr;  // [n + 1]
   GrowOnly<int32_t> col;
   GrowOnly<float> value;
-  std::vector<GrowOnly<float>> vectors;  // numbers that steps read per node
-  // For a device with memory of its own, which gathers features and numbers itself:
+  std::vector<GrowOnly<float>> vectors;  // per-node numbers that steps read
+  // For a device with memory of its own, which gathers features and per-node numbers itself:
   GrowOnly<int64_t> nodes;        // ReceptiveFieldFinder::nodes, in 64 bits
   std::vector<HostPiece> pieces;  // that are sent
   GrowOnly<char> on_device;       // they, and what is gathered

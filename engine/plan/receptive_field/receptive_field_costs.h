@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans cost over the full graph and over receptive fields, estimated: for the choice between the two, which no
-// bit of an answer depends on. On the CPU a step costs its rows and edges, and nothing else counts. On a GPU those are
-// cheap, and what every run pays counts: its launches one by one, what it sends, the longest row.
+// Estimates what a plan costs over the full graph and over receptive fields, to choose between the two. The choice
+// changes no bit. On the CPU only a step's rows and edges count. On a GPU those are cheap; fixed costs count: separate
+// launches, transfers, the longest row.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_COSTS_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_COSTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace vicinal::internal {
 
-// Nanoseconds for a target's row and for an edge: of one core on the CPU, of the time that passes on a GPU.
+// Nanoseconds for a target's row and for an edge: of one core on the CPU, of elapsed time on a GPU.
 struct UnitCost {
   double row = 0.0;
   double edge = 0.0;
@@ -23,11 +23,11 @@ UnitCost UnitCostOf(const Launch& launch, DeviceKind device, double entries);
 
 // The rest, in the same unit.
 struct FixedCosts {
-  double run = 0.0;        // of a run over a field, beside its steps
+  double run = 0.0;        // of a run over a field, besides its steps
   double step = 0.0;       // of each step of it
   double full_step = 0.0;  // of each step of a run over the full graph
-  double node = 0.0;       // of bringing a node of a field along, with its features and `vectors` numbers
-  double edge = 0.0;       // of bringing an edge along
+  double node = 0.0;       // of gathering a node's features and `vectors` numbers
+  double edge = 0.0;       // of sending an edge
 };
 FixedCosts FixedCostsOf(DeviceKind device, const FeatureShape& features, double entries, size_t vectors);
 

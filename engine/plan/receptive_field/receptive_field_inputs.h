@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan's launches read of a field beside the plan's own memory: its edges, its nodes' features, numbers per
-// node. On the CPU the finder's memory and copies of rows; a device with memory of its own is sent the edges and the
-// nodes in one piece, and gathers the rest from the full graph's.
+// What a plan's launches read of a field besides the plan's own memory: its edges, its nodes' features, per-node
+// numbers. On the CPU these are the finder's memory and copies of rows. A device with memory of its own receives the
+// edges and nodes in one transfer, and gathers the rest from the full graph's data.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depths come from the program, adjacencies and costs from the launches' arguments: whatever reads an adjacency is a
-// step over neighbourhoods, whoever made it.
+// Depths come from the program, adjacencies and costs from the launches' arguments.
 #include "engine/plan/receptive_field/receptive_field_program.h"
 
 #include <algorithm>

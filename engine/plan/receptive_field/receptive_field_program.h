@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan's launches need to know to run over a receptive field: how deep each works, on which adjacency, and what
-// a row and an edge of it cost.
+// What a plan needs to run over a receptive field: for each launch its depth, its adjacency, and the cost of a row and
+// an edge.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_
 
@@ -15,7 +15,7 @@
 
 namespace vicinal::internal {
 
-// How many steps over neighbourhoods lie between rows and the output's, on the longest way.
+// The number of neighbourhood steps between rows and the output's, on the longest path.
 struct Depths {
   std::vector<int> nodes;  // of each node's result
   int input = 0;           // of the model's input
@@ -33,7 +33,7 @@ struct FieldStep {
   int src_scale = -1;
 };
 
-// A number per node of the full graph that launches read, and how deep.
+// A vector with one number per node of the full graph, and the deepest level that reads it.
 struct NodeVector {
   const float* values = nullptr;
   int depth = 0;
@@ -49,7 +49,7 @@ struct ReceptiveFieldProgram {
 };
 
 // `launches` are those of `program`'s nodes, with their arguments bound to the full graph. `device` runs them.
-// `refusal`: why the plan's device or graph rules fields out; empty: they do not.
+// `refusal`: why the plan's device or graph rules out fields; empty: they do not.
 ReceptiveFieldProgram MakeReceptiveFieldProgram(const Program& program,
                                                 const std::vector<std::unique_ptr<Launch>>& launches,
                                                 const PlanRequest& request, DeviceKind device, std::string refusal);

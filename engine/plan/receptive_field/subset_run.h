@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a plan's launches from the full graph to a receptive field and back: the same kernels, weights and scratch,
-// with shorter views. Values stay in the plan's arena, of which a field uses the first rows of each; what else it reads
-// is in receptive_field_inputs.h.
+// Switches a plan's launches from the full graph to a receptive field and back: the same kernels, weights and scratch,
+// with shorter views. A field uses the first rows of each value in the plan's arena; its other inputs are in
+// receptive_field_inputs.h.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_SUBSET_RUN_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_SUBSET_RUN_H_
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass that takes row-wise nodes into the node before them: one pass over memory less for each. What is scaled
-// (BatchNorm) goes into weights, in double; what is added and the activation go into the epilogue. Absorbing only fills
-// epilogues, so a row that cannot go into anything never can later, but for one that has itself taken in another: one
-// walk over the nodes is enough, with the numbers of uses, which stay, and producers kept up to date on the way.
+// Folds row-wise nodes into the node before them, each of which saves a pass over memory. Scales (BatchNorm) go into
+// weights, in double; bias, residual and activation go into the epilogue. Folding only fills epilogues, so a row that
+// cannot be folded now cannot be folded later, unless it has itself absorbed another row. One walk over the nodes is
+// therefore enough. The numbers of uses do not change; producers are updated on the way.
 #include <utility>
 #include <vector>
 
@@ -53,7 +53,7 @@ class Absorber {
   void Run() {
     gone_.assign(program_.nodes.size(), 0);
     for (int i = 0; i < static_cast<int>(gone_.size()); ++i) {
-      // A row that took in another has changed, and may go into something now.
+      // A row that absorbed another may be foldable now.
       for (int row = i; row >= 0;) row = TryAbsorb(row);
     }
     std::vector<Node> kept;
@@ -64,7 +64,7 @@ class Absorber {
   }
 
  private:
-  // The node that took it in; -1 if none did.
+  // Returns the node that absorbed it; -1: none.
   int TryAbsorb(int at) {
     Node& row = program_.nodes[at];
     if (row.kind != NodeKind::kRow || (row.epilogue.residual >= 0 && !residuals_)) return -1;
@@ -93,7 +93,7 @@ class Absorber {
     return second;
   }
 
-  // The node that makes `value` for one reader only; null if there is none.
+  // The node that makes `value`, if it has only one reader; else null.
   Node* Producer(ValueId value) {
     if (uses_[value] != 1 || producers_[value] < 0) return nullptr;
     Node* node = &program_.nodes[producers_[value]];

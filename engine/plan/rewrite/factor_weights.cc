@@ -15,8 +15,7 @@ bool HasRankOneWeights(const Node& node) {
          (weighting == EdgeWeighting::kGcnOnes || weighting == EdgeWeighting::kGcnSent) && !node.epilogue.degree_scale;
 }
 
-// Whether the rows that `node` stores may be scaled, so that whoever reads them reads d_j * row. A bias or an residual
-// would have to be scaled too.
+// Whether `node` may store d_j * row in place of row. A bias or a residual would have to be scaled, too.
 bool CanScaleStore(const Node& node) { return node.kind == NodeKind::kLinear && node.epilogue.empty(); }
 
 }  // namespace

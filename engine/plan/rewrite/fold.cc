@@ -9,7 +9,7 @@
 namespace vicinal::internal {
 namespace {
 
-// Dense layers while operations are taken in. A layer is open until it has an activation.
+// Collects dense layers, operation by operation. A layer is open until it has an activation.
 class MessageMlpFolder {
  public:
   void operator()(const LinearStep& step) {
@@ -98,8 +98,8 @@ class MessageMlpFolder {
   bool diagonal_ = false;
 };
 
-// What one step's weights become, beside its program: numbers in double, of which all but message MLPs and scores of
-// attention are vectors.
+// Counts what lowering and folding make of weights, in double. Only message MLPs and attention scores are matrices;
+// vectors are counted by RewriteBytesBound.
 class MadeBytes {
  public:
   // `widest`: the most columns of a product of the model's, which scores of attention may be made for.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's vectors as a program holds them, in double, and the networks of edges: what is folded here is rounded once,
-// when it is packed.
+// A model's vectors and message MLPs as a program holds them, in double. What is folded here is rounded once, when it
+// is packed.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_FOLD_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_FOLD_H_
 
@@ -15,14 +15,14 @@ namespace vicinal::internal {
 
 ParametersRef ToParameters(const WeightRef& weight);  // null for null
 
-// BatchNorm in evaluation as x * scale + shift, per column.
+// BatchNorm with running statistics as x * scale + shift, per column.
 struct Affine {
   ParametersRef scale, shift;  // [width]
 };
 Affine ToAffine(const BatchNormStep& norm);
 
-// A message MLP as dense layers, each activation(x W^T + b): normalisations become part of the product before them,
-// or of the one after them where an activation stands in between, or a diagonal W where there is none.
+// The message MLP `nn` as dense layers, each activation(x W^T + b). A normalisation becomes part of the product before
+// it; after an activation, part of the next product; without a next product, a product with a diagonal W.
 std::vector<MessageLayer> FoldMessageMlp(const std::vector<EdgeConvOp>& nn);
 
 // Upper bound of the host bytes that rewriting `model` holds at once: its program, and what is made of weights.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear(Propagate(x)), with whatever the aggregation's epilogue does in between, as one node.
+// Linear(Propagate(x)) as one node, with the aggregation's epilogue in between.
 #include <utility>
 #include <vector>
 
@@ -9,8 +9,8 @@
 namespace vicinal::internal {
 namespace {
 
-// Rows of values are laid out in whole fours of floats from this width on (RowStrideFor), which is how kernels that
-// multiply read them. The model's input lies as it was sent.
+// From this width on, rows of values begin at multiples of four floats (RowStrideFor), as kernels that multiply
+// require. The model's input is as it was uploaded.
 constexpr int64_t kMinWidth = 3;
 
 bool LiesInFours(const Program& program, ValueId value) {
@@ -18,7 +18,7 @@ bool LiesInFours(const Program& program, ValueId value) {
   return place.root != kInputValue && place.offset % 4 == 0 && program.values[place.root].width >= kMinWidth;
 }
 
-// The aggregation whose result `linear`, and nobody else, reads as it is stored; -1 if there is none.
+// The aggregation whose result only `linear` reads; -1: none.
 int InnerOf(const Program& program, const Node& linear, const std::vector<int>& uses,
             const std::vector<int>& producers) {
   const ValueId between = linear.inputs[0];
@@ -31,7 +31,7 @@ int InnerOf(const Program& program, const Node& linear, const std::vector<int>& 
 
 }  // namespace
 
-Program FuseProducts(Program program, const ProductRefusal& refuses) {
+Program FuseProducts(Program program, const ProductRefusal& why_unsupported) {
   const std::vector<int> uses = CountUses(program), producers = FindProducers(program);
   std::vector<char> gone(program.nodes.size(), 0);
   for (Node& linear : program.nodes) {
@@ -40,7 +40,7 @@ Program FuseProducts(Program program, const ProductRefusal& refuses) {
     if (inner < 0) continue;
     const Node& propagate = program.nodes[inner];
     const std::string product = LayerNames(program, linear);
-    const std::string refusal = refuses(propagate, linear.weight->rows);
+    const std::string refusal = why_unsupported(propagate, linear.weight->rows);
     if (!refusal.empty()) {
       program.Tell(absl::StrCat(product, ": multiplied in a step of its own: ", refusal));
       continue;

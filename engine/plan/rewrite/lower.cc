@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a model's steps to nodes, one for one: no cleverness here but that steps without effect vanish, and that an
-// edge's network has its first product taken out of the edges. BatchNorm becomes a scale and a shift per column, in
-// double.
+// Lowers each of a model's steps to a node. Steps without effect are dropped, EdgeConv's first product is computed per
+// node instead of per edge, and BatchNorm becomes a scale and a shift per column, in double.
 #include <utility>
 #include <vector>
 
@@ -27,7 +26,7 @@ ProductWeightRef Columns(const ProductWeight& a, int64_t begin, int64_t count, i
   return MadeWeight(std::move(columns));
 }
 
-// Turns steps into nodes of `program`; `alias` says which value stands for a model's value whose step vanished.
+// Turns steps into nodes of `program`. alias_ maps a value whose step was dropped to the value in its place.
 class Lowering {
  public:
   Lowering(const Model& model, Program* program) : program_(program) {

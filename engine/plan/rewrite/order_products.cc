@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of aggregation and update. A product has the same rows before and after an aggregation, so what differs is
-// the width that travels along the edges: E * min(F, H) is the cheaper, whatever the graph; a sparse input is
-// multiplied first, as nnz * H is less than making it dense. Maxima and minima never change places.
+// The order of aggregation and update. A product costs the same before and after an aggregation; what differs is the
+// width of the rows that are gathered. E * min(F, H) is cheaper for every graph. A sparse input is multiplied first,
+// because nnz * H is less than making it dense. Maxima and minima are never swapped.
 //
-// One walk over the nodes: a pair that changes places makes its first half, in its new place, worth another look, and
-// nothing before it. Nodes stay where they are; the order is a list of them.
+// One walk over the nodes: after a swap only the first of the two, in its new place, has to be looked at again. Nodes
+// stay in place; the order is a linked list.
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// W of a product while a model is rewritten: pieces one under the other, each either a weight of the model's, which is
-// not copied however many layers share it, or numbers that were made of weights, in double. What is folded into rows is
-// a factor beside them; all is rounded once, when W is packed.
+// W of a product while a model is rewritten: pieces stacked by rows. A piece is a weight of the model, shared and never
+// copied, or a matrix computed from weights, in double. Row factors are kept beside the pieces. All is rounded once,
+// when W is packed.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_
 
@@ -51,12 +51,11 @@ ProductWeightRef ScaledRows(const ProductWeight& weight, const std::vector<doubl
 // One under the other. REQUIRES: as many columns.
 ProductWeightRef Stacked(const std::vector<ProductWeightRef>& weights);
 
-// Whether a * b, for a in what is to be scaled, is as exact in float32 as a is: not beyond its largest number, and not
-// below its smallest normal one (zeros, and what is below that already, aside).
+// Whether a * b is as exact in float32 as a: it neither overflows nor becomes subnormal. Zeros and values that are
+// subnormal already always pass.
 bool StaysNormal(double a, double b);
 
-// The same for whole weights. Remembers the ranges of what it has looked at, so that weights that many layers share are
-// read once.
+// The same for whole weights. Caches the ranges of weights, so that one shared by many layers is read once.
 class WeightRanges {
  public:
   bool StaysNormal(const ProductWeight& weight, const std::vector<double>& scale);

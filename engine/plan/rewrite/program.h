@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rewriter's own form of a model: values, and nodes that each become one launch of a kernel. Between a model's
-// steps (what) and a plan's launches (how): nodes carry what a launch can fuse (bias, residual, activation), values may
-// lie inside others (column slices).
+// The rewriter's form of a model: values, and nodes that each become one launch of a kernel. It stands between a
+// model's steps (what) and a plan's launches (how). Nodes hold what a launch can fuse (bias, residual, activation);
+// values may be column slices of others.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_
 
@@ -54,7 +54,7 @@ struct Node {
   std::vector<ValueId> inputs;
   ValueId output = 0;
   EpilogueSpec epilogue;
-  std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
+  std::vector<int32_t> layers;  // of the model, that it computes; the one that it was made for is first
 
   ProductWeightRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
   EpilogueSpec inner;                        // kPropagate with a weight: of what is multiplied
@@ -77,10 +77,10 @@ struct Program {
   bool sparse_input = false;
   std::vector<std::string> layer_names;  // of the model's layers
   std::vector<std::string> decisions;    // sentences for people; see Tell
-  int64_t untold = 0;                    // decisions that Tell left out
+  int64_t untold = 0;                    // number of decisions that Tell left out
 
-  // Adds a decision, but for those beyond the first kMaxDecisions, which are counted: a model has tens of thousands of
-  // steps, and nobody reads as many sentences.
+  // Adds a decision. Those after the first kMaxDecisions are only counted, because a model may have tens of thousands
+  // of steps.
   static constexpr size_t kMaxDecisions = 1000;
   void Tell(std::string decision);
 };
@@ -102,15 +102,16 @@ void ForEachRead(const Node& node, F&& f) {
 }
 // How often each value is read: by nodes, and once more if it is the program's output.
 std::vector<int> CountUses(const Program& program);
-// Index of the node that writes each value (for a slice: its parent's); -1 for the input and for what nobody writes.
+// Index of the node that writes each value (for a slice: its parent's); -1 for the input and for values that no node
+// writes.
 std::vector<int> FindProducers(const Program& program);
-// Drops nodes that the output does not need, and orders the rest so that inputs come first; otherwise keeps their
+// Drops nodes that the output does not need. Orders the rest so that inputs come first, and otherwise keeps their
 // order.
 Program Schedule(Program program);
 
 // Appends `layers` to those of `node`, each once.
 void AddLayers(const std::vector<int32_t>& layers, Node* node);
-// Whether sums over neighbours of W x are W times the sums: the aggregation and a product may change places.
+// Whether the reduction of W x is W times the reduction of x, so that aggregation and product may be swapped.
 bool IsLinear(Reduce reduce);
 // "conv1 + act1"; of very many "... + 12 more".
 std::string LayerNames(const Program& program, const Node& node);

@@ -175,7 +175,7 @@ Program AddAttentionScores(Program program) {
 }
 
 Program JoinSiblings(Program program) {
-  // The joined product stands where the first of its members stood; whoever read the members reads slices now.
+  // The joined product takes the place of its first member. Readers of the members now read slices.
   std::vector<Node> kept;
   std::vector<char> gone(program.nodes.size(), 0);
   const std::vector<std::vector<int>> siblings = Siblings(program);

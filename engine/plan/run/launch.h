@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of a program made ready to run: a kernel, its arguments with every pointer in place, and how long its runs
-// took.
+// A node of a program, ready to run: a kernel, its arguments with every pointer set, and the times of its runs.
 #ifndef VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_
 #define VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_
 
@@ -33,7 +32,7 @@ struct RunTimes {
     timed.fetch_add(1, std::memory_order_relaxed);
     nanoseconds.fetch_add(spent.count(), std::memory_order_relaxed);
   }
-  // What another counted, of which only the sum of its times is known.
+  // Adds the counts of another launch; of its times only the sum is known.
   void Continue(int64_t before, double total_seconds) {
     runs.fetch_add(before, std::memory_order_relaxed);
     if (total_seconds <= 0) return;
@@ -41,7 +40,7 @@ struct RunTimes {
     nanoseconds.fetch_add(static_cast<int64_t>(total_seconds * 1e9), std::memory_order_relaxed);
   }
   int64_t count() const { return runs.load(std::memory_order_relaxed); }
-  // Of all runs, where those that were not timed took as long as the others in the mean.
+  // Of all runs: untimed ones count with the mean of the timed ones.
   double seconds() const {
     const int64_t of = timed.load(std::memory_order_relaxed);
     if (of == 0) return 0.0;
@@ -55,21 +54,21 @@ struct Launch {
                Bound<SparseAggregateUpdateKernel>, Bound<RowwiseKernel>, Bound<MessageReduceKernel>>
       bound;
   void* scratch = nullptr;
-  PlanStepInfo info;                  // all but counts and times of runs
+  PlanStepInfo info;                  // without counts and times of runs
   RunTimes full;                      // over the full graph
   RunTimes in_fields;                 // over receptive fields
-  TuningTable::Uses* uses = nullptr;  // counts runs for the graph's tuning; null for operations that are not tuned
+  TuningTable::Uses* uses = nullptr;  // counts runs in the graph's tuning table; null for operations that are not tuned
 
   Status Run(DeviceContext& context) const {
     CountRun();
     return RunUncounted(context);
   }
-  // A run over the full graph or a field, whichever way it is launched.
+  // Counts a run, over the full graph or a field, launched or replayed.
   void CountRun() const {
     if (uses != nullptr) uses->fetch_add(1, std::memory_order_relaxed);
     std::visit([](const auto& b) { b.kernel->CountLaunch(); }, bound);
   }
-  // For recordings: what is recorded has not run yet.
+  // For recordings, in which launching is not running.
   Status RunUncounted(DeviceContext& context) const {
     return std::visit([&](const auto& b) { return b.kernel->kernel().Run(context, b.args, scratch); }, bound);
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Full runs of a plan in a context that only launches (a GPU's). A small plan's kernels take less time than launching
-// them one by one, so its launches are recorded once and replayed. The first run over a feature matrix is launched one
-// by one (it also loads the kernels' code), later ones are replayed. Only what comes a second time takes the place of
-// another's recording: features that requests bring, each at an address of its own, leave the stored ones theirs. Steps
-// are timed on the device, by marks between them, in a recording of its own: in the second run, and then rarely,
-// because marks cost time themselves.
+// Full runs of a plan in a context that only launches (a GPU's). The kernels of a small plan take less time than their
+// launches, so the launches are recorded once and replayed. The first run over a feature matrix is launched kernel by
+// kernel (which also loads the kernels' code); later runs are replayed. A matrix gets a recording only at its second
+// run, so that features of single requests, each at a new address, do not evict the recording of stored ones. Steps are
+// timed on the device by events between them, in a separate recording: in the second run and rarely afterwards, because
+// events cost time.
 #ifndef VICINAL_ENGINE_PLAN_RUN_RECORDED_RUNS_H_
 #define VICINAL_ENGINE_PLAN_RUN_RECORDED_RUNS_H_
 
@@ -18,7 +18,7 @@
 
 namespace vicinal::internal {
 
-// Where a run reads its features: with equal addresses, launches have equal arguments.
+// Where a run reads its features. Runs with equal addresses have launches with equal arguments.
 struct FeatureAddress {
   const void* data = nullptr;
   const void* columns = nullptr;
@@ -43,16 +43,16 @@ class RecordedRuns {
   // one by one. Counts every run; reports times of those that are timed. One caller at a time.
   Status Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop, StatsSink& stats);
 
-  // Runs all launches `count` times and waits for the last: what runs take where nobody waits for each.
+  // Runs all launches `count` times and waits once, at the end.
   Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
 
   // Why runs are not recorded; empty while they are. Thread-safe.
   std::string refusal() const;
 
  private:
-  // Feature matrices that recordings are kept of: a stored one, and a few that requests bring again and again.
+  // Number of feature matrices with a recording: a stored one, and a few that come with requests repeatedly.
   static constexpr size_t kMaxRecordings = 4;
-  // Those that have been run once: who comes again after so many others is new.
+  // Number of matrices remembered after one run.
   static constexpr size_t kMaxSeenOnce = 16;
   // Runs from one that is timed to the next.
   static constexpr int64_t kTimedEvery = 1024;
@@ -63,8 +63,7 @@ class RecordedRuns {
     std::unique_ptr<Recording> recording;
   };
 
-  // Null where `address` has not been run, or not lately. Makes the entry at the second run, in place of the least
-  // recently used.
+  // Null if `address` was not run lately. Makes the entry at the second run, evicting the least recently used one.
   Entry* Find(const FeatureAddress& address);
   // Launched one by one; if that succeeds, the next run over `address` finds an entry.
   Status RunFirst(DeviceContext& context, const FeatureAddress& address, const StopCheck& stop);
