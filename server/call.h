@@ -27,8 +27,8 @@ struct Call {
   // Set by handlers of inference: what the metrics are labelled with.
   std::string graph;
   std::string model;
-  // Set by handlers of inference: counts the reply against the memory budget until it has left.
-  std::shared_ptr<const void> reply_held;
+  // Set by handlers of inference: the memory of a large reply, until it was sent.
+  Reservation reply_memory;
 
   // Notes one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);

@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/execute/awaited.h"
+#include "engine/execute/plan_memory.h"
 
 namespace vicinal {
 namespace {
@@ -51,14 +52,12 @@ StatusOr<std::shared_ptr<Plan>> RequestRunner::PlanFor(const InferenceJob& job) 
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = executor_.num_threads();
-  std::vector<std::shared_ptr<const void>> held;  // while it is being built: then it counts itself
-  const auto admit = [this, &held](int64_t bytes) -> Status {
-    VICINAL_ASSIGN_OR_RETURN(held.emplace_back(), parts_.budget->Hold(bytes, "running this model on this graph"));
-    return OkStatus();
-  };
+  PlanMemory memory(parts_.budget, request.graph.get());
+  const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
                            Plan::Build(request, *parts_.registry, *parts_.device, admit, StopOf(job)));
-  if (!job.keep_plan) return parts_.plans->Count(std::move(plan));
+  plan = memory.Keep(std::move(plan));
+  if (!job.keep_plan) return plan;
   if (parts_.on_plan) parts_.on_plan(request.graph);
   return parts_.plans->Insert(request, job.model_name, std::move(plan));
 }
@@ -85,7 +84,8 @@ StatusOr<InferenceResult> RequestRunner::Run(const InferenceJob& job, MonotonicT
   result.computed_nodes = computed.computed_nodes;
   const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
   if (bytes > kSmallAnswerBytes) {
-    VICINAL_ASSIGN_OR_RETURN(result.held, parts_.budget->Hold(bytes, "the answer"));
+    VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kRequests, bytes, "the answer"));
+    result.held = std::make_shared<const Reservation>(std::move(memory));
   }
   VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
   result.served_by = job.served_by;

@@ -93,9 +93,9 @@ Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
                    "ask for fewer nodes, graphs or outputs"));
 }
 
-Status InferenceHandler::HoldReply(int64_t bytes, Call& call) {
+Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {
   if (bytes <= kSmallReplyBytes) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(call.reply_held, engine_.Hold(bytes, "the reply"));
+  VICINAL_ASSIGN_OR_RETURN(call.reply_memory, engine_.memory().Reserve(Account::kRequests, bytes, "the reply"));
   return OkStatus();
 }
 
@@ -244,7 +244,7 @@ void InferenceHandler::AnswerClasses(Call& call, const Request& request, Respons
     const ClassifyWants wants = *WantsOf(request);
     Status status = CheckTopK(wants, result.width);
     if (status.ok()) status = CheckReply(result.rows, wants.BytesPerRow(result.width));
-    if (status.ok()) status = HoldReply(EncodingBytes(wants, result.rows, result.width), call);
+    if (status.ok()) status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
     if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), response);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
@@ -268,7 +268,7 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, response, done](const InferenceResult& result) {
     Status status = CheckReply(result.rows, result.width * 4);
-    if (status.ok()) status = HoldReply(MessageBytes(result.rows * result.width * 4), call);
+    if (status.ok()) status = ReserveReply(MessageBytes(result.rows * result.width * 4), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
@@ -296,7 +296,7 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
     const ClassifyWants wants = *WantsOf(request);
     const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
     Status status = CheckTopK(wants, result.width);
-    if (status.ok()) status = HoldReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
+    if (status.ok()) status = ReserveReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
     if (!status.ok()) return done(status);
     const auto encode = [wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
                                                      v1::ClassifyResponse* piece) {
@@ -314,7 +314,7 @@ void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request, 
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, done](InferenceResult result) {
     const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
-    const Status status = HoldReply(MessageBytes(std::min(rows, result.rows) * result.width * 4), call);
+    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * result.width * 4), call);
     if (!status.ok()) return done(status);
     const auto encode = [](const InferenceResult& whole, int64_t first, int64_t count, v1::EmbedResponse* piece) {
       SetTensor(whole.values.data() + first * whole.width, count, whole.width, piece->mutable_embeddings());

@@ -52,7 +52,7 @@ class InferenceHandler {
   template <class Request, class Response, class Submit>
   void AnswerClasses(Call& call, const Request& request, Response* response, Done done, const Submit& submit);
   // Counts `bytes` of a reply against the memory budget until the call has ended; codes as Engine::Hold.
-  Status HoldReply(int64_t bytes, Call& call);
+  Status ReserveReply(int64_t bytes, Call& call);
   // Whether somebody waits for the call's reply still.
   StopCheck StopOf(const Call& call) const;
   int64_t RowsAsked(const InferenceRequest& request) const;
