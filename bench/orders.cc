@@ -24,9 +24,9 @@
 #include "absl/strings/str_split.h"
 #include "client/cpp/formats/graph_file.h"
 #include "engine/api/engine.h"
-#include "engine/graph/generators.h"
 #include "engine/prepare/measure_orders.h"
 #include "engine/profile/host_caches.h"
+#include "tests/support/generators.h"
 
 ABSL_FLAG(int, threads, 0, "Threads; 0: one per core.");
 ABSL_FLAG(int, rounds, 9, "Runs of each aggregation that are measured.");

@@ -71,8 +71,9 @@ double Quantile(Seconds seconds, double q) {
   return *place;
 }
 
-nlohmann::ordered_json Summary(const Seconds& seconds) {
-  return {{"median_us", Quantile(seconds, 0.5) * 1e6},
+nlohmann::ordered_json Summary(const char* call, const Seconds& seconds) {
+  return {{"call", call},
+          {"median_us", Quantile(seconds, 0.5) * 1e6},
           {"p90_us", Quantile(seconds, 0.9) * 1e6},
           {"p99_us", Quantile(seconds, 0.99) * 1e6}};
 }
@@ -161,9 +162,8 @@ int Main() {
       {"what", "Classify of 10 stored nodes of Cora (GCN) against empty calls, loopback, interleaved"},
       {"cores", std::thread::hardware_concurrency()},
       {"calls", calls},
-      {"classify", Summary(classify)},
-      {"capabilities", Summary(told)},
-      {"health", Summary(empty)},
+      {"cases", nlohmann::ordered_json::array(
+                    {Summary("Classify", classify), Summary("GetCapabilities", told), Summary("health Check", empty)})},
       {"median_ratio", Quantile(classify, 0.5) / Quantile(empty, 0.5)},
       {"p99_ratio", Quantile(classify, 0.99) / Quantile(empty, 0.99)},
       {"median_ratio_capabilities", Quantile(classify, 0.5) / Quantile(told, 0.5)},

@@ -141,7 +141,7 @@ StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, ReceptiveF
   request.graph = "graph";
   request.model = "gcn";
   request.nodes.ids = ids;
-  request.receptive_field = receptive_field;
+  request.options.receptive_field = receptive_field;
   std::promise<StatusOr<InferenceResult>> answered;
   const auto begin = std::chrono::steady_clock::now();
   VICINAL_RETURN_IF_ERROR(engine.Submit(

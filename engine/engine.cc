@@ -13,9 +13,9 @@
 #include "engine/base/with_field.h"
 #include "engine/execute/model_reference.h"
 #include "engine/execute/plan_cache.h"
+#include "engine/execute/plan_runner.h"
 #include "engine/execute/receptive_field_memory.h"
 #include "engine/execute/reference_check.h"
-#include "engine/execute/request_runner.h"
 #include "engine/execute/resolve.h"
 #include "engine/execute/selection.h"
 #include "engine/kernels/open_device.h"
@@ -55,13 +55,13 @@ class EngineImpl final : public Engine {
         preparation_context_(device_.CreateContext()),
         preparation_(options.max_preparations),
         tuning_(TuningParts()),
-        inference_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock,
-                    options.stats, options.max_queue,
-                    [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}) {
+        runner_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock, options.stats,
+                 [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}),
+        executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}) {
     // First what costs least to have again.
     budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
-    tuning_.Start(&inference_.executor());
+    tuning_.Start(&executor_);
   }
   ~EngineImpl() override { tuning_.Stop(); }
 
@@ -103,10 +103,10 @@ class EngineImpl final : public Engine {
 
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override;
-  int64_t queue_depth() const override { return inference_.executor().queue_depth(); }
-  double busy_seconds() const override { return inference_.executor().busy_seconds(); }
+  int64_t queue_depth() const override { return executor_.queue_depth(); }
+  double busy_seconds() const override { return executor_.busy_seconds(); }
   Status Health() override { return device_.Health(); }
-  bool Drain(MonotonicTime deadline) override { return inference_.executor().Drain(deadline); }
+  bool Drain(MonotonicTime deadline) override { return executor_.Drain(deadline); }
 
  private:
   // After a graph was deleted or replaced: what was kept for it goes.
@@ -137,7 +137,8 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<DeviceContext> preparation_context_;  // used by the one thread of preparation_
   PreparationQueue preparation_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
-  RequestRunner inference_;
+  PlanRunner runner_;
+  Executor executor_;
 };
 
 bool EngineImpl::IsCurrent(const PreparedGraph& graph) const {
@@ -356,19 +357,20 @@ StatusOr<double> EngineImpl::CheckModel(const std::shared_ptr<const Model>& mode
     graph = {handle.graph, handle.features->matrix};
   }
   VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*model, name, *graph.graph));
-  InferenceJob job;
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*model, ""));
-  job.plan = {model, graph.graph, FeatureShape::Of(*graph.features), output->value, {}};
-  job.model_name = name;
-  job.features = graph.features;
-  job.limits = limits;
-  job.keep_plan = false;
-  job.all_rows = !answers.nodes.has_value();
+  QueuedRequest request;
+  request.key = {{}, {name}, {}, NewPrivateId()};
+  request.graph = graph.graph;
+  request.model = model;
+  request.features = graph.features;
+  request.output = output->value;
+  request.limits = limits;
+  request.nodes.all = !answers.nodes.has_value();
   if (answers.nodes) {
     VICINAL_RETURN_IF_ERROR(CheckNodeIds(*answers.nodes, graph.graph->num_nodes(), "reference.nodes"));
-    job.ids = *answers.nodes;
+    request.nodes.ids = *answers.nodes;
   }
-  VICINAL_ASSIGN_OR_RETURN(const InferenceResult result, inference_.RunAndWait(std::move(job)));
+  VICINAL_ASSIGN_OR_RETURN(const InferenceResult result, executor_.SubmitAndWait(std::move(request)));
   if (result.rows != answers.rows) {
     return InvalidArgument(
         "BAD_REFERENCE", "reference",
@@ -382,30 +384,32 @@ StatusOr<double> EngineImpl::CheckModel(const std::shared_ptr<const Model>& mode
 // --- inference ---
 
 Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) try {
-  VICINAL_ASSIGN_OR_RETURN(InferenceJob job, resolver_.Resolve(std::move(request)));
-  return inference_.Submit(std::move(job), std::move(done));
+  VICINAL_ASSIGN_OR_RETURN(QueuedRequest resolved, resolver_.Resolve(std::move(request)));
+  resolved.done = std::move(done);
+  return executor_.Submit(std::move(resolved));
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }
 
 Status EngineImpl::SubmitBatch(GraphBatchRequest request, InferenceCallback done) try {
-  VICINAL_ASSIGN_OR_RETURN(InferenceJob job, resolver_.ResolveBatch(std::move(request)));
-  return inference_.Submit(std::move(job), std::move(done));
+  VICINAL_ASSIGN_OR_RETURN(QueuedRequest resolved, resolver_.ResolveBatch(std::move(request)));
+  resolved.done = std::move(done);
+  return executor_.Submit(std::move(resolved));
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }
 
 StatusOr<Explanation> EngineImpl::Explain(const InferenceRequest& request) try {
-  InferenceRequest resolved = request;
-  if (resolved.nodes.ids.empty()) resolved.nodes.all = true;
-  VICINAL_ASSIGN_OR_RETURN(const InferenceJob job, resolver_.Resolve(std::move(resolved)));
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, inference_.PlanFor(job));
-  const PreparedGraph::Parts& parts = job.plan.graph->parts();
+  InferenceRequest asked = request;
+  if (asked.nodes.ids.empty()) asked.nodes.all = true;
+  VICINAL_ASSIGN_OR_RETURN(const QueuedRequest resolved, resolver_.Resolve(std::move(asked)));
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, runner_.PlanFor(resolved, executor_.num_threads()));
+  const PreparedGraph::Parts& parts = resolved.graph->parts();
   Explanation explanation;
-  explanation.served_by = job.served_by;
+  explanation.served_by = ServedByOf(resolved);
   explanation.steps = plan->Steps();
   for (const PlanStepInfo& step : explanation.steps) {
-    explanation.tuning.push_back(step.tuning_key ? job.plan.graph->tuning().Record(*step.tuning_key) : std::nullopt);
+    explanation.tuning.push_back(step.tuning_key ? resolved.graph->tuning().Record(*step.tuning_key) : std::nullopt);
   }
   explanation.decisions = plan->Decisions();
   explanation.scratch_bytes = plan->scratch_bytes();

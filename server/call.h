@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call, as the handlers see it: who asked, until when, and what is said about it in metrics and logs. Free of gRPC,
-// so that handlers can be tested without a socket; rpc_scope.h fills it from a gRPC context.
+// One call, as the handlers see it: the caller, the deadline, and its labels in metrics and logs. Free of gRPC, so that
+// handlers can be tested without a socket; rpc_scope.h fills it from a gRPC context.
 #ifndef VICINAL_SERVER_CALL_H_
 #define VICINAL_SERVER_CALL_H_
 
@@ -15,34 +15,34 @@ namespace vicinal::server {
 
 struct Call {
   Method method = Method::kGetCapabilities;
-  std::string request_id;     // the client's, or one of ours
-  std::string trace_id;       // of the W3C traceparent; empty when none came
-  std::string routed_graph;   // metadata `vicinal-graph`; empty when none came
-  bool routed_twice = false;  // it came with values that differ
-  // For the log; empty where the call will leave no line.
-  std::string peer;       // HOST:PORT that the call came from; a proxy's, where there is one
+  std::string request_id;     // the client's, or generated
+  std::string trace_id;       // from the W3C traceparent; empty if there was none
+  std::string routed_graph;   // metadata `vicinal-graph`; empty if there was none
+  bool routed_twice = false;  // it had several different values
+  // For the log; empty if the call will not be logged.
+  std::string peer;       // HOST:PORT of the caller, or of the proxy in between
   std::string_view role;  // Auth::Check's
   MonotonicTime begin{};
   WorkLimits limits;
-  // Set by handlers of inference: what the metrics are labelled with.
+  // Set by inference handlers: labels of the metrics.
   std::string graph;
   std::string model;
-  // Set by handlers of inference: the memory of a large reply, until it was sent.
+  // Set by inference handlers: the memory of a large reply, until it has been sent.
   Reservation reply_memory;
 
-  // Notes one value of the metadata `vicinal-graph`.
+  // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);
-  // INVALID_ARGUMENT when the metadata `vicinal-graph` came and is not `name`, or came with values that differ.
+  // INVALID_ARGUMENT if the metadata `vicinal-graph` is set and is not `name`, or has several different values.
   Status CheckGraph(std::string_view name) const;
 };
 
-// The trace id of a W3C traceparent ("00-<32 hex digits>-<16 hex digits>-<2 hex digits>"), or empty when it is not one.
+// The trace id of a W3C traceparent ("00-<32 hex digits>-<16 hex digits>-<2 hex digits>"), or empty if it is not valid.
 std::string_view TraceIdOf(std::string_view traceparent);
 
-// A caller's request id, when it can stand in a log and a header: 1 to 128 printable characters without blanks.
+// A caller's request id, if it is safe in logs and headers: 1 to 128 printable characters without blanks.
 bool IsUsableRequestId(std::string_view id);
 
-// 16 hex digits, unlikely to come twice.
+// 16 random hex digits.
 std::string NewRequestId();
 
 }  // namespace vicinal::server

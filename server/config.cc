@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// At its bound gRPC breaks off calls, any of them. It takes this many clients that each send the largest message, and
-// stop in the middle, before others feel them.
+// At its memory bound gRPC aborts arbitrary calls. This many clients may each stop in the middle of a message of the
+// largest size before other clients are affected.
 constexpr int64_t kLargestArriving = 4;
 
 Status BadFlag(const std::string& flag, const std::string& what) {
@@ -107,15 +107,16 @@ Status CheckDurations(const Config& config) {
 
 Status CheckTokens(const Config& config, const std::string& host) {
   if (!config.infer_token.empty() && config.admin_token.empty()) {
-    return BadFlag("infer_token_file", "needs --admin_token_file too: nobody could upload anything");
+    return BadFlag("infer_token_file", "needs --admin_token_file, too; otherwise no one could upload");
   }
   if (!config.admin_token.empty() && config.infer_token == config.admin_token) {
-    return BadFlag("infer_token_file", "says the same token as --admin_token_file: whoever may infer could do all");
+    return BadFlag("infer_token_file",
+                   "has the same token as --admin_token_file; the infer role would have admin rights");
   }
   const bool tokens = !config.admin_token.empty() || !config.infer_token.empty();
   if (tokens && !IsLoopback(host) && !config.allow_plaintext_tokens) {
     return BadFlag("grpc_listen", absl::StrCat("tokens would travel in plain text to ", host,
-                                               "; listen on a loopback address, or say --allow_plaintext_tokens where "
+                                               "; listen on a loopback address, or set --allow_plaintext_tokens if "
                                                "something else encrypts the connection"));
   }
   return OkStatus();

@@ -26,7 +26,7 @@ struct Limits {
   int64_t max_open_uploads = 16;
   std::chrono::milliseconds upload_ttl = std::chrono::minutes(10);
   int64_t max_request_nodes = 1'000'000;  // ids in one request
-  // Tensors of one reply: below the 4 MiB that gRPC's clients take when nobody told them otherwise.
+  // Tensors of one reply: below the 4 MiB that gRPC clients accept by default.
   int64_t max_response_bytes = 4'000'000;
   int64_t max_batch_graphs = 10'000;
   int64_t max_queue = 1024;
@@ -35,38 +35,38 @@ struct Limits {
   int64_t max_feature_sets = 100;  // per graph
   int64_t max_models = 1000;
   int64_t max_cached_plans = 256;
-  int64_t max_label_names = 50;          // graphs, and models, that metrics name
+  int64_t max_label_names = 50;          // graphs, and models, named in metrics
   int64_t max_concurrent_streams = 256;  // per connection
   int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies that wait for a worker
-  int64_t memory_budget_bytes = 0;       // 0: no bound
-  int64_t max_arriving_bytes = 0;        // messages that are still arriving, of all connections; 0: no bound
+  int64_t memory_budget_bytes = 0;       // 0: unlimited
+  int64_t max_arriving_bytes = 0;        // messages that are still arriving, over all connections; 0: unlimited
 };
 
-// What max_message_bytes is where nobody said: 64 MiB, or with a small budget so much that DefaultArrivingBytes, an
-// eighth of it, holds as many messages as CheckConfig wants; at least two chunks.
+// The default of max_message_bytes: 64 MiB or, with a small budget, as much as lets DefaultArrivingBytes, an eighth of
+// the budget, hold as many messages as CheckConfig requires; at least two chunks.
 int64_t DefaultMessageBytes(const Limits& limits);
 
-// What max_arriving_bytes is where nobody said: an eighth of the budget, which with the default budget leaves another
-// eighth of the machine to the program and the system; at least as many bytes as CheckConfig wants.
+// The default of max_arriving_bytes: an eighth of the budget, which with the default budget leaves another eighth of
+// the machine to the program and the system; at least as many bytes as CheckConfig requires.
 int64_t DefaultArrivingBytes(const Limits& limits);
 
-// Name of the flag and value, in order of the struct.
+// Flag names and values, in the order of the struct.
 std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits);
 
 struct Config {
-  std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free one
-  std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics are served
+  std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free port
+  std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics
   std::string ready_file;                         // empty: none
   std::string device = "auto";
   std::string backend_path;
-  int threads = 0;  // of the kernels; 0: one per core
-  // Measuring kernels in the background: of each kind of work on a graph, and of a graph in all; 0: none.
+  int threads = 0;  // of kernels; 0: one per core
+  // Time for background tuning per kind of work on a graph, and per graph in total; 0: none.
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
   Limits limits;
   std::string admin_token;       // empty: admin methods are open
   std::string infer_token;       // empty: inference is open
-  std::string admin_token_file;  // where they stand, to be read again while the server runs; empty: they never change
+  std::string admin_token_file;  // re-read while the server runs; empty: the token never changes
   std::string infer_token_file;
   bool allow_plaintext_tokens = false;
   bool reflection = true;
@@ -78,14 +78,13 @@ struct Config {
   LogLevel log_level = LogLevel::kInfo;
 };
 
-// INVALID_ARGUMENT, naming the flag, for values that make no sense or are not safe.
+// INVALID_ARGUMENT, naming the flag, for invalid or unsafe values.
 Status CheckConfig(const Config& config);
 
 // Splits "HOST:PORT", "[V6]:PORT"; the host of the latter keeps its brackets. INVALID_ARGUMENT naming `flag`.
 StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag);
 
-// True for addresses that only this machine reaches, and for "localhost". Another name may be of any machine, now or
-// later, whatever it begins with.
+// True for addresses that only this machine can reach, and for "localhost". Other names may resolve to any machine.
 bool IsLoopback(const std::string& host);
 
 }  // namespace vicinal::server

@@ -58,6 +58,51 @@ void SetPrepared(const PreparedGraph& prepared, v1::Graph* graph) {
   *graph->mutable_create_time() = ToProto(parts.create_time);
 }
 
+StatusOr<ReceptiveField> ReceptiveFieldOf(v1::ReceptiveField field) {
+  switch (field) {
+    case v1::RECEPTIVE_FIELD_UNSPECIFIED:
+    case v1::RECEPTIVE_FIELD_AUTO:
+      return ReceptiveField::kAuto;
+    case v1::RECEPTIVE_FIELD_NEVER:
+      return ReceptiveField::kNever;
+    case v1::RECEPTIVE_FIELD_ALWAYS:
+      return ReceptiveField::kAlways;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field", "it is AUTO, NEVER or ALWAYS");
+  }
+}
+
+StatusOr<Storage> PrecisionOf(v1::Precision precision) {
+  switch (precision) {
+    case v1::PRECISION_UNSPECIFIED:
+    case v1::PRECISION_FLOAT32:
+      return Storage::kFloat32;
+    case v1::PRECISION_BFLOAT16:
+      return Storage::kBfloat16;
+    case v1::PRECISION_FLOAT16:
+      return Storage::kFloat16;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.precision", "it is FLOAT32, BFLOAT16 or FLOAT16");
+  }
+}
+
+StatusOr<ProductPrecision> ProductPrecisionOf(v1::ProductPrecision precision) {
+  switch (precision) {
+    case v1::PRODUCT_PRECISION_UNSPECIFIED:
+    case v1::PRODUCT_PRECISION_FLOAT32:
+      return ProductPrecision::kFloat32;
+    case v1::PRODUCT_PRECISION_TF32:
+      return ProductPrecision::kTf32;
+    case v1::PRODUCT_PRECISION_BFLOAT16:
+      return ProductPrecision::kBfloat16;
+    case v1::PRODUCT_PRECISION_FLOAT16:
+      return ProductPrecision::kFloat16;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.product_precision",
+                             "it is FLOAT32, TF32, BFLOAT16 or FLOAT16");
+  }
+}
+
 }  // namespace
 
 StatusOr<DataType> FromProto(v1::DataType dtype, std::string_view field) {
@@ -150,53 +195,13 @@ StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::strin
   return out;
 }
 
-ForcedKernels KernelsOf(const v1::ExecutionOptions& options) {
-  return ForcedKernels(options.kernels().begin(), options.kernels().end());
-}
-
-StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field) {
-  switch (field) {
-    case v1::RECEPTIVE_FIELD_UNSPECIFIED:
-    case v1::RECEPTIVE_FIELD_AUTO:
-      return ReceptiveField::kAuto;
-    case v1::RECEPTIVE_FIELD_NEVER:
-      return ReceptiveField::kNever;
-    case v1::RECEPTIVE_FIELD_ALWAYS:
-      return ReceptiveField::kAlways;
-    default:
-      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field", "it is AUTO, NEVER or ALWAYS");
-  }
-}
-
-StatusOr<Storage> FromProto(v1::Precision precision) {
-  switch (precision) {
-    case v1::PRECISION_UNSPECIFIED:
-    case v1::PRECISION_FLOAT32:
-      return Storage::kFloat32;
-    case v1::PRECISION_BFLOAT16:
-      return Storage::kBfloat16;
-    case v1::PRECISION_FLOAT16:
-      return Storage::kFloat16;
-    default:
-      return InvalidArgument("BAD_EXECUTION", "execution.precision", "it is FLOAT32, BFLOAT16 or FLOAT16");
-  }
-}
-
-StatusOr<ProductPrecision> FromProto(v1::ProductPrecision precision) {
-  switch (precision) {
-    case v1::PRODUCT_PRECISION_UNSPECIFIED:
-    case v1::PRODUCT_PRECISION_FLOAT32:
-      return ProductPrecision::kFloat32;
-    case v1::PRODUCT_PRECISION_TF32:
-      return ProductPrecision::kTf32;
-    case v1::PRODUCT_PRECISION_BFLOAT16:
-      return ProductPrecision::kBfloat16;
-    case v1::PRODUCT_PRECISION_FLOAT16:
-      return ProductPrecision::kFloat16;
-    default:
-      return InvalidArgument("BAD_EXECUTION", "execution.product_precision",
-                             "it is FLOAT32, TF32, BFLOAT16 or FLOAT16");
-  }
+StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options) {
+  ExecutionOptions out;
+  out.kernels = ForcedKernels(options.kernels().begin(), options.kernels().end());
+  VICINAL_ASSIGN_OR_RETURN(out.receptive_field, ReceptiveFieldOf(options.receptive_field()));
+  VICINAL_ASSIGN_OR_RETURN(out.precision, PrecisionOf(options.precision()));
+  VICINAL_ASSIGN_OR_RETURN(out.product_precision, ProductPrecisionOf(options.product_precision()));
+  return out;
 }
 
 google::protobuf::Timestamp ToProto(WallTime time) {

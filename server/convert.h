@@ -23,18 +23,9 @@ StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field);
 // Names in the grammar, versions not negative. `feature_set` empty means "default".
 Status FillTarget(const v1::Target& target, InferenceRequest* request);
 StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field);
-ForcedKernels KernelsOf(const v1::ExecutionOptions& options);
-StatusOr<ReceptiveField> FromProto(v1::ReceptiveField field);          // unspecified: kAuto
-StatusOr<Storage> FromProto(v1::Precision precision);                  // unspecified: kFloat32
-StatusOr<ProductPrecision> FromProto(v1::ProductPrecision precision);  // unspecified: kFloat32
-// Kernels and precisions of a request of nodes or of graphs.
-template <class Request>
-Status FillExecution(const v1::ExecutionOptions& options, Request* request) {
-  request->forced = KernelsOf(options);
-  VICINAL_ASSIGN_OR_RETURN(request->precision, FromProto(options.precision()));
-  VICINAL_ASSIGN_OR_RETURN(request->products, FromProto(options.product_precision()));
-  return OkStatus();
-}
+// All options but `output`, which is not part of the message. The only place where they are parsed; whether a kernel
+// exists and takes the work is for the engine to judge.
+StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options);
 // INVALID_ARGUMENT unless `name` is in the grammar.
 Status CheckName(std::string_view name, std::string_view field);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all services share. Owned by Server; everything in it outlives them.
+// State shared by all services. Owned by Server; outlives the services.
 #ifndef VICINAL_SERVER_CORE_H_
 #define VICINAL_SERVER_CORE_H_
 
@@ -25,7 +25,7 @@ struct Core {
   Workers& tuners;  // for calls that wait for tuning
   const Limits& limits;
   Engine& engine;
-  SilenceWatch& silences;  // of streams that clients fill
+  SilenceWatch& silences;  // of client streams
 };
 
 }  // namespace vicinal::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a server comes to rest: it counts calls under way, refuses new ones once draining, and tells open streams to end.
+// Graceful shutdown: counts calls in progress, rejects new ones while draining, and asks open streams to end.
 #ifndef VICINAL_SERVER_DRAIN_H_
 #define VICINAL_SERVER_DRAIN_H_
 
@@ -18,7 +18,7 @@ namespace vicinal::server {
 // Thread-safe. Entering and leaving are one atomic operation each until draining begins.
 class Drain {
  public:
-  // A call begins. False once draining: it must be refused (and still leave).
+  // A call starts. Returns false while draining: the caller must reject it, and still call Leave.
   bool Enter() {
     in_flight_.fetch_add(1);
     if (!draining_.load()) return true;
@@ -30,21 +30,20 @@ class Drain {
   bool draining() const { return draining_.load(); }
   static Status Refusal();
 
-  // Streams that would last as long as their client likes: `end` is called once, when draining begins (at once if it
-  // has). It must be quick, and must not call back in here. Returns a number for Forget, which waits for a running
-  // `end`.
+  // For streams whose length the client decides: `end` is called once, when draining starts (immediately if it has). It
+  // must return quickly and must not call this object. Returns an id for Forget, which waits for a running `end`.
   int64_t OnDrain(std::function<void()> end);
   void Forget(int64_t id);
 
-  // New calls are refused from now on, and streams are told to end.
+  // Rejects new calls from now on, and asks streams to end.
   void Begin();
-  // Waits until no call is under way; false when `deadline` came first, or Hurry was called.
+  // Waits until no call is in progress. Returns false if `deadline` passed or Hurry was called first.
   bool Wait(MonotonicTime deadline);
-  // Waits until no call has been refused for `quiet`, until `deadline` or until Hurry is called.
+  // Waits until no call has been rejected for `quiet`, at most until `deadline` or until Hurry is called.
   void Linger(std::chrono::milliseconds quiet, MonotonicTime deadline);
-  // Waits for `deadline`; false when Hurry was called.
+  // Waits for `deadline`. Returns false if Hurry was called.
   bool Delay(MonotonicTime deadline);
-  // Ends all waits, now and later.
+  // Ends all present and future waits.
   void Hurry();
 
  private:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that does a small thing now and then: here, forgetting expired uploads, so that their memory comes back even
-// when nobody calls.
+// A thread for periodic work, such as dropping expired uploads, so that their memory is freed without any call.
 #ifndef VICINAL_SERVER_HOUSEKEEPER_H_
 #define VICINAL_SERVER_HOUSEKEEPER_H_
 

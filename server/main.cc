@@ -34,79 +34,82 @@
 #include "server/stop.h"
 
 ABSL_FLAG(std::string, grpc_listen, "127.0.0.1:8500",
-          "Address of the API, HOST:PORT; port 0 takes any free one. Plain text: listen on a network only where "
+          "Address of the API, HOST:PORT; port 0 takes any free port. Not encrypted: listen on a network only where "
           "something else encrypts.");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
-          "Address of /metrics for Prometheus, HOST:PORT; empty serves none.");
+          "Address of /metrics for Prometheus, HOST:PORT; empty: no metrics.");
 ABSL_FLAG(std::string, ready_file, "",
-          "File that receives {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} once the server serves.");
-ABSL_FLAG(std::string, device, "auto", "Where models run: auto, cpu, or cuda:N.");
+          "File to write {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} to once the server is ready.");
+ABSL_FLAG(std::string, device, "auto", "Device that runs models: auto, cpu, or cuda:N.");
 ABSL_FLAG(std::string, backend_path, "",
-          "Shared library of the device backend; empty looks beside the engine's own library.");
-ABSL_FLAG(int, threads, 0, "Threads of the kernels; 0: one per core, or as many as the container's CPU limit.");
+          "Shared library of the device backend; empty: next to the engine's own library.");
+ABSL_FLAG(int, threads, 0, "Kernel threads; 0: one per core, or as many as the container's CPU limit allows.");
 ABSL_FLAG(vicinal::server::DurationFlag, tuning_budget, std::chrono::milliseconds(500),
-          "Time for measuring kernels of each kind of work on a graph, in the background while no request waits; 0: "
-          "only when TuneGraph asks.");
+          "Time for measuring kernels, per kind of work on a graph, in the background while no request waits; 0: tune "
+          "only on TuneGraph.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seconds(60),
-          "Most time that background tuning takes for one version of a graph.");
+          "Largest total time of background tuning per version of a graph.");
 ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
-          "Bytes that graphs, features, models, plans and uploads may take together; 0: no bound; -1: three quarters "
-          "of the memory this machine has, or of the container's limit.");
+          "Memory for graphs, features, models, plans, requests and uploads together; 0: unlimited; -1: three quarters "
+          "of this machine's memory, or of the container's limit.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_arriving_bytes, -1,
-          "Bytes that messages may take while they arrive, of all connections together, beside the memory budget; "
-          "beyond them gRPC breaks calls off (RESOURCE_EXHAUSTED) and closes idle connections. At least four messages "
-          "of --max_message_bytes; 0: no bound; -1: an eighth of the memory budget, or those four messages.");
+          "Memory for messages that are still arriving, over all connections, in addition to the memory budget; beyond "
+          "it gRPC aborts calls (RESOURCE_EXHAUSTED) and closes idle connections. At least four times "
+          "--max_message_bytes; 0: unlimited; -1: an eighth of the memory budget, but at least that minimum.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_message_bytes, -1,
-          "Largest request message; -1: 64 MiB, or a 32nd of the memory budget where that is less, but at least two "
-          "chunks of --max_chunk_bytes.");
+          "Largest request message; -1: 64 MiB or, if less, a 32nd of the memory budget, but at least twice "
+          "--max_chunk_bytes.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_chunk_bytes, 4 << 20, "Largest chunk of an upload, 1 to 32 MiB.");
-ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes of a graph.");
-ABSL_FLAG(int64_t, max_edges, 1'000'000'000, "Largest number of edges of a graph.");
-ABSL_FLAG(int64_t, max_features, 65'536, "Largest number of features of a node.");
-ABSL_FLAG(vicinal::server::SizeFlag, max_upload_bytes, int64_t{2} << 30, "Largest upload, all its tensors together.");
-ABSL_FLAG(int64_t, max_open_uploads, 16, "Uploads that may be open at a time.");
+ABSL_FLAG(int64_t, max_nodes, 100'000'000, "Largest number of nodes per graph.");
+ABSL_FLAG(int64_t, max_edges, 1'000'000'000, "Largest number of edges per graph.");
+ABSL_FLAG(int64_t, max_features, 65'536, "Largest number of features per node.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_upload_bytes, int64_t{2} << 30, "Largest upload, all tensors together.");
+ABSL_FLAG(int64_t, max_open_uploads, 16, "Largest number of open uploads.");
 ABSL_FLAG(
     vicinal::server::DurationFlag, upload_ttl, std::chrono::minutes(10),
-    "After this long without a chunk an open upload is forgotten and its stream ended, and a finished one cannot be "
-    "asked about any more.");
-ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Most node ids in one request.");
+    "An open upload expires, and its stream ends, after this long without a complete chunk. The result of a finished "
+    "upload can be queried for as long.");
+ABSL_FLAG(int64_t, max_request_nodes, 1'000'000, "Largest number of node ids per request.");
 ABSL_FLAG(
     vicinal::server::SizeFlag, max_response_bytes, 4'000'000,
-    "Largest reply of a unary inference call (its tensors); streams have no bound. Replies about models, plans and "
-    "tuning leave out what is beyond it.");
-ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Most graphs in one ClassifyGraphs.");
-ABSL_FLAG(int64_t, max_queue, 1024, "Inference requests that may wait for the executor.");
-ABSL_FLAG(int64_t, max_preparations, 16, "Graphs that may wait for preparation.");
-ABSL_FLAG(int64_t, max_graphs, 1000, "Most graphs that are kept.");
-ABSL_FLAG(int64_t, max_feature_sets, 100, "Most feature sets of a graph.");
-ABSL_FLAG(int64_t, max_models, 1000, "Most models that are kept.");
-ABSL_FLAG(int64_t, max_cached_plans, 256, "Most plans that are kept.");
-ABSL_FLAG(int64_t, max_label_names, 50, "Graphs, and models, that metrics name; further ones count as \"other\".");
-ABSL_FLAG(int64_t, max_concurrent_streams, 256, "Calls that one connection may have open.");
+    "Largest reply of a unary inference call (its tensors); streams are not limited. Replies about models, plans and "
+    "tuning are truncated to it.");
+ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Largest number of graphs per ClassifyGraphs request.");
+ABSL_FLAG(int64_t, max_queue, 1024, "Largest number of inference requests waiting for the executor.");
+ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
+ABSL_FLAG(int64_t, max_graphs, 1000, "Largest number of graphs.");
+ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph.");
+ABSL_FLAG(int64_t, max_models, 1000, "Largest number of models.");
+ABSL_FLAG(int64_t, max_cached_plans, 256, "Largest number of cached plans.");
+ABSL_FLAG(int64_t, max_label_names, 50,
+          "Largest number of graphs, and of models, named in metrics; further ones count as \"other\".");
+ABSL_FLAG(int64_t, max_concurrent_streams, 256, "Largest number of concurrent calls per connection.");
 ABSL_FLAG(int64_t, max_worker_queue, 64,
-          "Finished uploads and explanations that may wait for a worker; as many calls of TuneGraph may wait, too.");
+          "Largest number of finished uploads and Explain calls waiting for a worker; the same number of TuneGraph "
+          "calls may wait.");
 ABSL_FLAG(
     std::string, admin_token_file, "",
-    "File whose first line is the token that uploads, deletes and tuning need (and that may do all), read again when "
-    "it changes; empty: they need none.");
-ABSL_FLAG(std::string, infer_token_file, "",
-          "File whose first line is the token that everything else needs, read again when it changes; empty: it needs "
-          "none.");
+    "File whose first line is the admin token, which allows every method and which uploads, deletes and tuning need; "
+    "re-read when it changes; empty: no token needed for them.");
+ABSL_FLAG(
+    std::string, infer_token_file, "",
+    "File whose first line is the token for all other methods; re-read when it changes; empty: no token needed for "
+    "them.");
 ABSL_FLAG(bool, allow_plaintext_tokens, false,
-          "Take tokens on an address that is not a loopback one, although the connection is not encrypted here.");
+          "Accept tokens on an address other than loopback, although the connection is not encrypted here.");
 ABSL_FLAG(bool, reflection, true, "Serve gRPC reflection.");
 ABSL_FLAG(vicinal::server::DurationFlag, drain_delay, std::chrono::milliseconds(0),
-          "After SIGTERM: how long requests are still taken while health says NOT_SERVING, so that balancers can learn "
-          "of it.");
+          "After SIGTERM: how long requests are still accepted while health is NOT_SERVING, so that load balancers can "
+          "notice.");
 ABSL_FLAG(vicinal::server::DurationFlag, drain_timeout, std::chrono::seconds(25),
-          "After the drain delay: how long calls under way may take to end.");
+          "After the drain delay: how long calls in progress may take to finish.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age, std::chrono::hours(1),
-          "Connections older than this are asked to reconnect, so that balancers can spread them; 0: never.");
+          "Connections older than this are asked to reconnect, so that load is rebalanced; 0: never.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::minutes(10),
-          "How long calls on such a connection may go on.");
+          "How long calls on such a connection may continue.");
 ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::seconds(30),
-          "Silence on a connection with calls after which the server asks whether the client is still there; one that "
-          "does not answer for as long, or 20 s, is hung up on. 0: gRPC's default.");
+          "Idle time of a connection with open calls after which the server sends a keepalive ping; the connection is "
+          "closed if no answer comes within that time, at most 20 s. 0: gRPC's default.");
 ABSL_FLAG(std::string, log_level, "info", "debug (one line per call), info, warning or error.");
 
 namespace vicinal::server {

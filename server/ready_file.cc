@@ -23,7 +23,7 @@ Status CannotWrite(const std::string& path, const std::string& why) {
 Status CheckIsOurs(const std::string& path) {
   struct stat about;
   if (lstat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) return OkStatus();
-  return CannotWrite(path, "it is there and is no regular file");
+  return CannotWrite(path, "it exists and is not a regular file");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that end when their client has said nothing for too long: one that stops in the middle of a message would
-// keep what has come of it, and its place, for as long as its connection lives.
+// Ends streams whose client has sent no complete message for too long. Otherwise a client that stops in the middle of a
+// message would keep its upload's memory and slot for as long as its connection lives.
 #ifndef VICINAL_SERVER_SILENCE_WATCH_H_
 #define VICINAL_SERVER_SILENCE_WATCH_H_
 
@@ -14,29 +14,29 @@
 
 namespace vicinal::server {
 
-// Thread-safe; Sweep is one thread's.
+// Thread-safe, except that only one thread may call Sweep.
 class SilenceWatch {
  public:
   // `clock` must outlive it.
   SilenceWatch(const Clock& clock, std::chrono::milliseconds longest) : clock_(clock), longest_(longest) {}
 
-  // A stream begins: from now on it is silent until Heard says otherwise. `end` is called once at most, by Sweep and
-  // without locks held; it must be quick and not call Forget. Returns the stream's number.
+  // Registers a stream, which counts as silent until Heard is called. Sweep calls `end` at most once, without holding
+  // locks; `end` must return quickly and must not call Forget. Returns the stream's id.
   int64_t Begin(std::function<void()> end);
   void Heard(int64_t id);
-  // Waits for a running `end`. Of a number that is not there: does nothing.
+  // Unregisters a stream, and waits for a running `end`. Unknown ids are ignored.
   void Forget(int64_t id);
 
-  // Ends those that have been silent for `longest`.
+  // Ends streams that have been silent for `longest`.
   void Sweep();
 
  private:
   struct Stream {
     MonotonicTime heard;
-    std::function<void()> end;  // empty once it was called
+    std::function<void()> end;  // empty after it was called
   };
 
-  // The next one that is to end, which then is `ending_`; false: there is none.
+  // Moves the next expired stream to `ending_`; false if there is none.
   bool Next(std::function<void()>* end);
 
   const Clock& clock_;
@@ -44,7 +44,7 @@ class SilenceWatch {
   Mutex mutex_;
   CondVar ended_;
   int64_t next_ VICINAL_GUARDED_BY(mutex_) = 1;
-  int64_t ending_ VICINAL_GUARDED_BY(mutex_) = 0;  // whose `end` runs
+  int64_t ending_ VICINAL_GUARDED_BY(mutex_) = 0;  // the stream whose `end` is running
   std::map<int64_t, Stream> streams_ VICINAL_GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the signal to the end of the process. A stop that does not come to its end must not keep the process for ever:
-// gRPC waits without bound for calls that never finish, and so do joins of threads that are stuck.
+// From the signal to the end of the process. The time is bounded, because gRPC waits forever for calls that never
+// finish, and so does joining a stuck thread.
 #ifndef VICINAL_SERVER_STOP_H_
 #define VICINAL_SERVER_STOP_H_
 
@@ -13,25 +13,25 @@
 
 namespace vicinal::server {
 
-// What the process exits with when the stop did not come to its end.
+// Exit code if stopping did not finish in time.
 inline constexpr int kStuckExit = 3;
-// What the process exits with after its device was lost, so that whoever watches it starts it again.
+// Exit code after the device was lost, so that the supervisor restarts the process.
 inline constexpr int kDeviceLostExit = 4;
 
 struct StopPlan {
-  std::function<void()> stop;          // run on a thread of its own
-  std::function<void()> hurry;         // makes `stop` wait for nothing more
+  std::function<void()> stop;          // runs on its own thread
+  std::function<void()> hurry;         // makes `stop` end all waits
   std::chrono::milliseconds limit{0};  // for `stop`
-  std::chrono::milliseconds grace{0};  // for `stop` once it was hurried
+  std::chrono::milliseconds grace{0};  // for `stop` after `hurry`
   int exit_when_stuck = kStuckExit;
 };
 
-// Blocks what ends a server, and the signal by which a stop tells that it is done, in this thread and those it makes.
+// Blocks the signals that stop a server, and the one that reports a finished stop, in this thread and those it creates.
 sigset_t BlockSignals();
-// Waits for a signal that ends a server.
+// Waits for a signal that stops a server.
 void AwaitStopSignal(const sigset_t& signals);
-// Stops; each further signal hurries it. Returns 0, or does not return: past its limit the stop is logged as stuck, and
-// the process exits with `exit_when_stuck`.
+// Stops the server; each further signal calls `hurry`. Returns 0, or does not return: after the limit the stop is
+// logged as stuck and the process exits with `exit_when_stuck`.
 int StopOrExit(const StopPlan& plan, const sigset_t& signals, Logger& log);
 
 }  // namespace vicinal::server

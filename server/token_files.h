@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that change while the server runs: their files are read again now and then, so that a mounted secret that is
-// updated in its place (Kubernetes) takes effect without a restart. A file that says no token any more changes nothing:
-// a server must not open, nor lock everybody out, because a volume is gone.
+// Re-reads the token files periodically, so that an updated secret (a Kubernetes volume) takes effect without a
+// restart. A file without a token changes nothing: a missing volume must neither open the server nor lock everyone out.
 #ifndef VICINAL_SERVER_TOKEN_FILES_H_
 #define VICINAL_SERVER_TOKEN_FILES_H_
 
@@ -13,16 +12,16 @@
 
 namespace vicinal::server {
 
-// For one thread.
+// Not thread-safe.
 class TokenFiles {
  public:
-  // Of the files that `config` names; none: nothing to do. `auth` and `log` must outlive it.
+  // Watches the files named in `config`, if any. `auth` and `log` must outlive it.
   TokenFiles(const Config& config, Auth* auth, JsonLog* log);
 
   bool empty() const { return admin_.path.empty() && infer_.path.empty(); }
 
-  // Reads the files, and gives `auth` the tokens that have changed: each replaces the one before it at once. Where both
-  // roles would have one token nothing changes. What is wrong is logged once, until it is mended or something else is.
+  // Reads the files and passes changed tokens to `auth`; each replaces the previous one immediately. If both roles
+  // would have the same token, nothing changes. Each problem is logged once, until it is fixed or another one occurs.
   void Reread();
 
  private:
@@ -30,17 +29,17 @@ class TokenFiles {
     std::string path;
     const char* flag;
     Role role;
-    std::string token;       // that is taken now; empty: none is needed
-    std::string error = {};  // the last one
+    std::string token;       // the current token; empty: none is needed
+    std::string error = {};  // the last error
   };
-  // What the file says; where it says nothing, the token that is taken now.
+  // The file's token, or the current one if the file has none.
   std::string Read(File* file);
   void Take(const std::string& token, File* file);
 
   Auth& auth_;
   JsonLog& log_;
   File admin_, infer_;
-  bool same_ = false;  // both files said one token, and that was logged
+  bool same_ = false;  // both files had the same token, and that was logged
 };
 
 }  // namespace vicinal::server

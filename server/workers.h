@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads for what may take long and must not hold up gRPC's threads: finishing uploads, explaining plans, encoding
-// large replies. The queue is bounded; what does not fit is refused, and the caller says UNAVAILABLE. A job that runs
-// out of memory ends; its thread goes on.
+// Threads for long work that must not block gRPC's threads: finishing uploads, explaining plans, encoding large
+// replies. The queue is bounded; a full queue is UNAVAILABLE. A job that runs out of memory ends; its thread continues.
 #ifndef VICINAL_SERVER_WORKERS_H_
 #define VICINAL_SERVER_WORKERS_H_
 
@@ -20,12 +19,13 @@ namespace vicinal::server {
 class Workers {
  public:
   Workers(int num_threads, int64_t max_queue);
-  // Runs what is queued, then stops. What the jobs use must still be there.
+  // Runs the queued jobs, then stops. Everything the jobs use must outlive this.
   ~Workers();
 
-  // UNAVAILABLE (reason WORKERS_BUSY) when as many of its jobs wait as may: then `job` never runs.
+  // UNAVAILABLE (WORKERS_BUSY) if the queue is full; `job` then never runs.
   Status Post(std::function<void()> job);
-  // For work that was admitted already, or that lets go of something: never refused, and takes no place of Post's.
+  // For work that was already admitted or that releases something: always accepted, and not counted against Post's
+  // bound.
   void PostAdmitted(std::function<void()> job);
 
  private:

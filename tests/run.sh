@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the tests need, builds, runs everything, and closes with the count of tests on a line of its own.
 #   tests/run.sh                 all stages: release, asan, tsan
-#   tests/run.sh --fast          the release build, tests labelled `fast` only: what to run before each commit
+#   tests/run.sh --fast          the release build, all tests but `slow` ones: what to run before each commit
 #   tests/run.sh --stage NAME    one stage; may be repeated
 #   tests/run.sh --no-install    takes the packages as they are
 # Stages (docs/testing.md says what each is for):
 #   release  what is shipped: all tests, each header alone, layers, format, manifests, the Python example
 #   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
-#   tsan     thread sanitizer: tests labelled `tsan`, which the engine's fast tests with threads are by themselves
+#   tsan     thread sanitizer: tests labelled `tsan`, which the engine's tests with threads are by themselves
 # Exit status: 0 when at least one test ran and none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -106,7 +106,7 @@ run_tests() {
 stage_release() {
   build release all vicinal_headers || return 1
   if $fast; then
-    run_tests release -L '^fast$'
+    run_tests release -LE '^(slow|gpu)$'
   else
     run_tests release
   fi

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -49,6 +50,36 @@ struct RequestFeatures {
   std::vector<int64_t> rows;  // empty: all nodes. Otherwise these nodes' rows are replaced in the stored set
 };
 
+// How a request is computed, and which output of the model it wants. Every kind of request has the same options; two
+// requests with equal options for the same graph and model may share a run.
+struct ExecutionOptions {
+  ForcedKernels kernels;
+  Storage precision = Storage::kFloat32;  // of rows gathered along edges; lower only where asked for
+  ProductPrecision product_precision = ProductPrecision::kFloat32;  // of products with weights; likewise
+  // Ignored where all nodes are asked for: that is the full graph. kAlways is FAILED_PRECONDITION (NO_RECEPTIVE_FIELD)
+  // where a step of the model reads the whole graph, and where the device cannot do it.
+  ReceptiveField receptive_field = ReceptiveField::kAuto;
+  std::string output;  // a named output of the model; empty: "logits"
+
+  friend bool operator==(const ExecutionOptions&, const ExecutionOptions&) = default;
+  template <class H>
+  friend H AbslHashValue(H hash, const ExecutionOptions& options) {
+    for (const auto& [operation, kernel] : options.kernels) hash = H::combine(std::move(hash), operation, kernel);
+    return H::combine(std::move(hash), options.kernels.size(), options.precision, options.product_precision,
+                      options.receptive_field, options.output);
+  }
+};
+
+// The shape of an answer, known as soon as the request is resolved.
+struct AnswerShape {
+  int64_t rows = 0;
+  int64_t width = 0;
+};
+
+// Whether the caller can use an answer of that shape. The engine asks once, before it queues the request and on the
+// thread of Submit; an error refuses the request. May be empty: any shape will do.
+using AnswerCheck = std::function<Status(const AnswerShape& shape)>;
+
 struct InferenceRequest {
   std::string graph;
   int64_t graph_version = 0;
@@ -58,26 +89,20 @@ struct InferenceRequest {
   int64_t feature_set_version = 0;
   NodeSelection nodes;
   std::optional<RequestFeatures> features;
-  std::string output;  // one of Model::outputs; empty: "logits"
-  ForcedKernels forced;
-  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
-  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
-  // Where all nodes are asked for it is the full graph whatever this says. kAlways is FAILED_PRECONDITION
-  // (NO_RECEPTIVE_FIELD) where a step of the model reads the whole graph, and where the device cannot do it.
-  ReceptiveField receptive_field = ReceptiveField::kAuto;
+  ExecutionOptions options;
+  AnswerCheck check_answer;
   WorkLimits limits;
 };
 
-// A batch of small graphs with the request (views, as above).
+// A batch of small graphs with the request (views, as above). The receptive field is the batch: kAuto and kNever.
 struct GraphBatchRequest {
   std::string model;
   int64_t model_version = 0;
   TensorView ptr, edge_index;
   std::optional<TensorView> edge_weight;
   FeatureTensors features;
-  ForcedKernels forced;
-  Storage precision = Storage::kFloat32;                   // of rows gathered along edges; lower only where asked for
-  ProductPrecision products = ProductPrecision::kFloat32;  // likewise, of products with weights
+  ExecutionOptions options;
+  AnswerCheck check_answer;
   WorkLimits limits;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/resolve.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -81,7 +82,7 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
   return Counted(WithRows(stored, sent, positions, device_), std::move(memory));
 }
 
-StatusOr<InferenceJob> RequestResolver::Resolve(InferenceRequest request) const {
+StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const {
   const bool all_features_sent = request.features.has_value() && request.features->rows.empty();
   const std::string set = request.feature_set.empty() ? std::string("default") : request.feature_set;
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle,
@@ -93,62 +94,61 @@ StatusOr<InferenceJob> RequestResolver::Resolve(InferenceRequest request) const 
     return FailedPrecondition(
         "GRAPH_MODEL", absl::StrCat("model '", request.model, "' classifies graphs, not nodes; use ClassifyGraphs"));
   }
-  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.output));
+  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.options.output));
   VICINAL_RETURN_IF_ERROR(CheckSelection(request.nodes, handle.graph->num_nodes()));
   VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(model, request.model, *handle.graph));
-
-  InferenceJob job;
+  request.options.output = output->name;  // requests with and without the name have equal keys
+  QueuedRequest resolved;
+  resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
+  resolved.answer.width = output->width;
+  if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
   if (request.features) {
-    VICINAL_ASSIGN_OR_RETURN(job.features, FeaturesOf(*request.features, handle, model));
+    VICINAL_ASSIGN_OR_RETURN(resolved.features, FeaturesOf(*request.features, handle, model));
   } else {
-    job.features = handle.features->matrix;
+    resolved.features = handle.features->matrix;
   }
-  const bool forced = !request.forced.empty();
-  job.plan = {
-      stored->model,     handle.graph,    FeatureShape::Of(*job.features), output->value, std::move(request.forced),
-      request.precision, request.products};
-  job.model_name = stored->name;
-  job.all_rows = request.nodes.all;
-  job.ids = std::move(request.nodes.ids);
-  job.receptive_field = request.receptive_field;
-  job.served_by.graph = std::move(request.graph);
-  job.served_by.graph_version = handle.graph->parts().version;
-  job.served_by.model = stored->name;
-  job.served_by.model_version = stored->version;
+  resolved.key = {{std::move(request.graph), handle.graph->parts().version},
+                  {stored->name, stored->version},
+                  std::move(request.options)};
+  resolved.graph = handle.graph;
+  resolved.model = stored->model;
   if (!all_features_sent) {
-    job.served_by.feature_set = handle.features->name;
-    job.served_by.feature_set_version = handle.features->version;
+    resolved.feature_set = handle.features->name;
+    resolved.feature_set_version = handle.features->version;
   }
-  job.served_by.numerics_revision = forced ? 0 : handle.graph->parts().numerics_revision;
-  job.limits = std::move(request.limits);
-  return job;
+  resolved.output = output->value;
+  resolved.nodes = std::move(request.nodes);
+  resolved.limits = std::move(request.limits);
+  return resolved;
 }
 
-StatusOr<InferenceJob> RequestResolver::ResolveBatch(GraphBatchRequest request) const {
+StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request) const {
   VICINAL_ASSIGN_OR_RETURN(const ModelHandle stored, models_.Find(request.model, request.model_version));
-  if (!stored->model->graph_level) {
+  const Model& model = *stored->model;
+  if (!model.graph_level) {
     return FailedPrecondition(
         "NODE_MODEL",
         absl::StrCat("model '", request.model, "' classifies nodes, not graphs; upload the graph and use Classify"));
   }
-  VICINAL_ASSIGN_OR_RETURN(const InlineGraph made,
+  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.options.output));
+  request.options.output = output->name;  // requests with and without the name have equal keys
+  QueuedRequest resolved;
+  // Of a malformed `ptr`, which MakeBatch will report: none.
+  resolved.answer.rows = request.ptr.shape.size() == 1 ? std::max<int64_t>(0, request.ptr.shape[0] - 1) : 0;
+  resolved.answer.width = output->width;
+  if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
+  VICINAL_ASSIGN_OR_RETURN(InlineGraph made,
                            inline_graphs_.MakeBatch({request.ptr, request.edge_index, request.edge_weight},
-                                                    request.features, "graphs.features", stored->model->feature_count));
-  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*stored->model, request.model, *made.graph));
-  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*stored->model, ""));
-  InferenceJob job;
-  job.features = made.features;
-  const bool forced = !request.forced.empty();
-  job.plan = {
-      stored->model,     made.graph,      FeatureShape::Of(*job.features), output->value, std::move(request.forced),
-      request.precision, request.products};
-  job.model_name = stored->name;
-  job.served_by.model = stored->name;
-  job.served_by.model_version = stored->version;
-  job.served_by.numerics_revision = forced ? 0 : made.graph->parts().numerics_revision;
-  job.limits = std::move(request.limits);
-  job.keep_plan = false;
-  return job;
+                                                    request.features, "graphs.features", model.feature_count));
+  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(model, request.model, *made.graph));
+  resolved.key = {{}, {stored->name, stored->version}, std::move(request.options), NewPrivateId()};
+  resolved.graph = std::move(made.graph);
+  resolved.model = stored->model;
+  resolved.features = std::move(made.features);
+  resolved.output = output->value;
+  resolved.nodes.all = true;
+  resolved.limits = std::move(request.limits);
+  return resolved;
 }
 
 }  // namespace vicinal

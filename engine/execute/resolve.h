@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request that speaks in names to a job that holds handles: everything about a request that can be checked
-// without a plan is checked here, on the caller's thread, and features that come along are put on the device in
-// execution order.
+// Resolves a request, once: names become handles on versions, everything that can be checked without a plan is checked,
+// and features sent with the request go to the device in execution order. All on the caller's thread.
 #ifndef VICINAL_ENGINE_EXECUTE_RESOLVE_H_
 #define VICINAL_ENGINE_EXECUTE_RESOLVE_H_
 
@@ -9,7 +8,7 @@
 #include <string>
 
 #include "engine/api/requests.h"
-#include "engine/execute/request_runner.h"
+#include "engine/execute/queued_request.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepare/inline_graph.h"
 #include "engine/store/graph_store.h"
@@ -31,9 +30,9 @@ class RequestResolver {
                   MemoryBudget* budget, Device* device)
       : graphs_(*graphs), models_(*models), inline_graphs_(*inline_graphs), budget_(*budget), device_(*device) {}
 
-  // Codes as Engine::Submit.
-  StatusOr<InferenceJob> Resolve(InferenceRequest request) const;
-  StatusOr<InferenceJob> ResolveBatch(GraphBatchRequest request) const;
+  // Codes as Engine::Submit. What is returned lacks a callback.
+  StatusOr<QueuedRequest> Resolve(InferenceRequest request) const;
+  StatusOr<QueuedRequest> ResolveBatch(GraphBatchRequest request) const;
 
  private:
   // Features as sent, or the stored ones with the rows that were sent. Their bytes count as long as they live.

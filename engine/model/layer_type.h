@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a layer type is to the loader: its arguments and a function that lowers one layer to steps. A new type is a file
-// in layers/ and a line in register_layers.cc; no other file learns of it.
+// What the loader knows of a layer type: its arguments, and a function that lowers one layer to steps. CONTRIBUTING.md,
+// "Recipe: a new layer", says how to add one.
 #ifndef VICINAL_ENGINE_MODEL_LAYER_TYPE_H_
 #define VICINAL_ENGINE_MODEL_LAYER_TYPE_H_
 

@@ -89,36 +89,15 @@ void AddOutputs(const StepList& steps, ValueId last_conv_input, Model& model) {
   add("last_conv_input", last_conv_input);
 }
 
-// Calls `see` with each weight of a step.
-template <class F>
-void ForEachWeight(const StepOp& op, F see) {
-  if (const auto* linear = std::get_if<LinearStep>(&op)) {
-    see(linear->weight), see(linear->bias);
-  } else if (const auto* attention = std::get_if<AttentionStep>(&op)) {
-    see(attention->att_src), see(attention->att_dst);
-  } else if (const auto* edge_mlp = std::get_if<EdgeMlpStep>(&op)) {
-    for (const EdgeOp& inner : edge_mlp->nn)
-      std::visit([&](const auto& step) { ForEachWeight(StepOp(step), see); }, inner);
-  } else if (const auto* gate = std::get_if<GateStep>(&op)) {
-    see(gate->weight);
-  } else if (const auto* bias = std::get_if<BiasStep>(&op)) {
-    see(bias->bias);
-  } else if (const auto* batch_norm = std::get_if<BatchNormStep>(&op)) {
-    see(batch_norm->mean), see(batch_norm->var), see(batch_norm->weight), see(batch_norm->bias);
-  } else if (const auto* layer_norm = std::get_if<LayerNormStep>(&op)) {
-    see(layer_norm->weight), see(layer_norm->bias);
-  }
-}
-
 int64_t SizeOf(const Model& model) {
   std::set<const Weight*> seen;
   int64_t bytes =
       static_cast<int64_t>(sizeof(Model) + model.steps.size() * sizeof(Step) + model.layers.size() * sizeof(LayerInfo));
   for (const Step& step : model.steps) {
-    ForEachWeight(step.op, [&](const WeightRef& weight) {
+    for (const WeightRef& weight : WeightsOf(step.op)) {
       if (weight != nullptr && seen.insert(weight.get()).second)
         bytes += static_cast<int64_t>(sizeof(Weight) + weight->values.size() * sizeof(float));
-    });
+    }
   }
   return bytes;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model does, as a list of steps over values: the form that layers are lowered to, that the plan rewrites and
-// the oracle interprets. Steps say what is computed, in PyTorch Geometric's order, never how: no kernels, no device, no
-// sizes of graphs. A value is a float matrix with one row per node (or, after a readout, per graph).
+// What a model does, as a list of steps over values. Layers are lowered to steps, plans rewrite them, and the tests'
+// interpreter executes them. Steps say what is computed, in PyTorch Geometric's order, never how: no kernels, no
+// device, no sizes of graphs. A value is a float matrix with one row per node (or, after a readout, per graph).
 #ifndef VICINAL_ENGINE_MODEL_STEP_H_
 #define VICINAL_ENGINE_MODEL_STEP_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,10 +28,17 @@ using WeightRef = std::shared_ptr<const Weight>;
 using ValueId = int32_t;
 inline constexpr ValueId kInputValue = 0;
 
+// Each kind of step has a name, says what a row of its output depends on, and lists its weights (null where an optional
+// one is absent).
+
 // out = x W^T + b.   inputs: x [n, F]. W [H, F]; b [H] or null.
 struct LinearStep {
   WeightRef weight;
   WeightRef bias;
+
+  static constexpr std::string_view kName = "linear";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {weight, bias}; }
 };
 // out_i = reduce over in-edges (j -> i) of w_ij x_j, plus self_scale * x_i.   inputs: x.
 // self_scale is 1 + eps in GINConv (a double: 1 + eps need not be a float). kMax with self_scale != 0 does not occur.
@@ -38,6 +46,10 @@ struct PropagateStep {
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kSum;
   double self_scale = 0.0;
+
+  static constexpr std::string_view kName = "propagate";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
+  std::vector<WeightRef> weights() const { return {}; }
 };
 // kGat: inputs: h [N, K*C]. Scores are leaky_relu(att_src . h_j + att_dst . h_i), per head; att_* [K*C].
 // kGatV2: inputs: x_l [N, K*C] (values), x_r [N, K*C]. Scores are att . leaky_relu(x_l_j + x_r_i); att_src holds att,
@@ -52,31 +64,51 @@ struct AttentionStep {
   double negative_slope = 0.2;
   bool concat = true;
   WeightRef att_src, att_dst;
+
+  static constexpr std::string_view kName = "attention";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
+  std::vector<WeightRef> weights() const { return {att_src, att_dst}; }
 };
 // out = x + b (a convolution's bias after propagating).   inputs: x.
 struct BiasStep {
   WeightRef bias;
+
+  static constexpr std::string_view kName = "bias";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {bias}; }
 };
 // out = activation(x).
 struct ActivationStep {
   Activation activation;
+
+  static constexpr std::string_view kName = "activation";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
 };
 // out = (x - mean) / sqrt(var + eps) * weight + bias, per column with running statistics: BatchNorm in evaluation.
 // weight, bias may be null.
 struct BatchNormStep {
   WeightRef mean, var, weight, bias;
   double eps = 1e-5;
+
+  static constexpr std::string_view kName = "batch_norm";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {mean, var, weight, bias}; }
 };
-// What an edge's own network may consist of, and of how many layers at most once its normalisations and activations are
-// part of the products before or after them.
-using EdgeOp = std::variant<LinearStep, BatchNormStep, ActivationStep>;
-inline constexpr int kMaxEdgeNetworkLayers = 5;
+// An operation of EdgeConv's message MLP. Once its normalisations and activations are part of the products before or
+// after them, at most kMaxEdgeConvLayers products remain.
+using EdgeConvOp = std::variant<LinearStep, BatchNormStep, ActivationStep>;
+inline constexpr int kMaxEdgeConvLayers = 5;
 // EdgeConv (Wang et al. 2019): out_i = reduce over in-edges (j -> i) of nn([x_i, x_j - x_i]), nn's operations one after
 // the other.   inputs: x [N, F]; nn reads 2 F columns and begins with a product.
-struct EdgeMlpStep {
+struct EdgeConvStep {
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kMax;
-  std::vector<EdgeOp> nn;
+  std::vector<EdgeConvOp> nn;
+
+  static constexpr std::string_view kName = "edge_conv";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
+  std::vector<WeightRef> weights() const;
 };
 // LayerNorm. per_node: over each row, / sqrt(var + eps). Otherwise over the whole graph (all nodes and features), /
 // (std + eps), in batches of small graphs per graph and / sqrt(var + eps). weight, bias [width] may be null.
@@ -84,31 +116,59 @@ struct LayerNormStep {
   bool per_node = false;
   WeightRef weight, bias;
   double eps = 1e-5;
+
+  static constexpr std::string_view kName = "layer_norm";
+  Locality locality() const { return per_node ? Locality::kNode : Locality::kGraph; }
+  std::vector<WeightRef> weights() const { return {weight, bias}; }
 };
 // out = a_scale * a + b_scale * b: residuals, SAGEConv's root, APPNP's teleport.   inputs: a, b.
 struct AddStep {
   double a_scale = 1.0;
   double b_scale = 1.0;
+
+  static constexpr std::string_view kName = "add";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
 };
 // out = the inputs side by side (JumpingKnowledge cat).   inputs: two or more.
-struct ConcatStep {};
+struct ConcatStep {
+  static constexpr std::string_view kName = "concat";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 // out = element-wise maximum of the inputs (JumpingKnowledge max).
-struct MaxStep {};
+struct MaxStep {
+  static constexpr std::string_view kName = "max";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 // out = x / max(|x|_2, 1e-12), per row (SAGEConv(normalize=True)).
-struct NormalizeStep {};
+struct NormalizeStep {
+  static constexpr std::string_view kName = "normalize";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 // out = one row per graph: reduce over its nodes.   inputs: x.
 struct ReadoutStep {
   Reduce reduce = Reduce::kSum;
+
+  static constexpr std::string_view kName = "readout";
+  static constexpr Locality locality() { return Locality::kGraph; }
+  std::vector<WeightRef> weights() const { return {}; }
 };
 
 // TransformerConv's gated skip connection (beta=True): b = sigmoid(w . [out, skip, out - skip]) per row, then
 // b * skip + (1 - b) * out.   inputs: out, skip [N, H]. w [1, 3 H].
 struct GateStep {
   WeightRef weight;
+
+  static constexpr std::string_view kName = "gate";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {weight}; }
 };
 
 using StepOp =
-    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeMlpStep, BiasStep, ActivationStep, BatchNormStep,
+    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, BiasStep, ActivationStep, BatchNormStep,
                  LayerNormStep, AddStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep>;
 
 struct Step {
@@ -123,6 +183,8 @@ struct Step {
 Locality LocalityOf(const StepOp& op);
 // "linear", "propagate", ...
 std::string StepName(const StepOp& op);
+// Null where an optional one is absent.
+std::vector<WeightRef> WeightsOf(const StepOp& op);
 
 }  // namespace vicinal
 

@@ -88,9 +88,9 @@ class PlanImpl final : public Plan {
     if (!refusal.empty()) decisions.push_back("steps are launched one by one: " + refusal);
     return decisions;
   }
-  int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.arena.bytes()); }
+  int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.memory.arena.bytes()); }
   int64_t step_bytes() const override { return built_.step_bytes; }
-  int64_t size_bytes() const override { return scratch_bytes() + built_.constant_bytes + built_.step_bytes; }
+  int64_t size_bytes() const override { return scratch_bytes() + built_.memory.constant_bytes + built_.step_bytes; }
   int64_t reduction_order() const override { return built_.reduction_order; }
 
  private:
@@ -128,10 +128,10 @@ class PlanImpl final : public Plan {
   void SetFeatures(const FeatureMatrix& features) {
     if (features.sparse()) {
       const CsrView csr = features.csr();
-      for (CsrView* view : built_.sparse_inputs) *view = csr;
-      for (int64_t* nnz : built_.input_nnz) *nnz = csr.nnz;
+      for (CsrView* view : built_.features.sparse) *view = csr;
+      for (int64_t* nnz : built_.features.nnz) *nnz = csr.nnz;
     } else {
-      for (ConstMatrixView* view : built_.dense_inputs) *view = features.dense();
+      for (ConstMatrixView* view : built_.features.dense) *view = features.dense();
     }
   }
 

@@ -204,9 +204,9 @@ class Session {
 
   StatusOr<Tried> RunInLease(int candidate) {
     Awaited<StatusOr<Tried>> outcome;
-    executor_.SubmitBackground([&](const Status& admitted, DeviceContext& context, const Lease& lease) {
-      outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
-    });
+    executor_.SubmitBackground({"tuning", [&](const Status& admitted, DeviceContext& context, const Lease& lease) {
+                                  outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
+                                }});
     return outcome.Take();
   }
 

@@ -14,7 +14,6 @@ namespace vicinal::server {
 namespace {
 
 constexpr char kDefaultEmbedding[] = "last_conv_input";
-constexpr char kLogits[] = "logits";
 
 // Results up to this many values are encoded on the executor's thread: a hop to another thread costs more.
 constexpr int64_t kInlineValues = 16 * 1024;
@@ -103,12 +102,6 @@ StopCheck InferenceHandler::StopOf(const Call& call) const {
   return [this, &call] { return call.limits.Check(clock_); };
 }
 
-int64_t InferenceHandler::RowsAsked(const InferenceRequest& request) const {
-  if (!request.nodes.all) return static_cast<int64_t>(request.nodes.ids.size());
-  const StatusOr<GraphStatus> graph = engine_.GetGraph(request.graph);
-  return graph.ok() ? graph->node_count : 0;
-}
-
 Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
                                       const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
                                       InferenceRequest* out) const {
@@ -117,8 +110,9 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
   call.graph = out->graph;
   call.model = out->model;
   if (nodes.all() == (nodes.ids_size() > 0)) {
-    return InvalidArgument("BAD_NODES", "nodes",
-                           nodes.all() ? "nodes takes ids or all, not both" : "no nodes are asked for: set ids or all");
+    return InvalidArgument(
+        "BAD_NODES", "nodes",
+        nodes.all() ? "set nodes.ids or nodes.all, not both" : "no nodes requested: set nodes.ids or nodes.all");
   }
   if (nodes.ids_size() > limits_.max_request_nodes)
     return OverLimit("max_request_nodes", "nodes.ids", nodes.ids_size(), limits_.max_request_nodes);
@@ -130,26 +124,26 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
     }
     VICINAL_ASSIGN_OR_RETURN(out->features, FromProto(*features, "features"));
   }
-  VICINAL_ASSIGN_OR_RETURN(out->receptive_field, FromProto(execution.receptive_field()));
-  VICINAL_RETURN_IF_ERROR(FillExecution(execution, out));
+  VICINAL_ASSIGN_OR_RETURN(out->options, FromProto(execution));
   out->limits = call.limits;
   return OkStatus();
 }
 
-StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1::ClassifyRequest& request,
-                                                            bool stream) const {
+AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream) const {
+  return [this, wants, stream](const AnswerShape& answer) {
+    VICINAL_RETURN_IF_ERROR(CheckTopK(wants, answer.width));
+    return stream ? OkStatus() : CheckReply(answer.rows, wants.BytesPerRow(answer.width));
+  };
+}
+
+StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
+                                                            ClassifyWants* wants) const {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
-  out.output = kLogits;
-  VICINAL_ASSIGN_OR_RETURN(const ClassifyWants wants, WantsOf(request));
-  // What can be refused before it runs; an unknown model is the engine's to report.
-  const StatusOr<ModelHandle> model = engine_.GetModel(out.model);
-  if (!model.ok() || (out.model_version != 0 && out.model_version != (*model)->version)) return out;
-  const int64_t classes = (*model)->model->class_count;
-  VICINAL_RETURN_IF_ERROR(CheckTopK(wants, classes));
-  if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(RowsAsked(out), wants.BytesPerRow(classes)));
+  VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
+  out.check_answer = CheckClasses(*wants, stream);
   return out;
 }
 
@@ -159,15 +153,15 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::E
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
-  out.output = request.output().empty() ? kDefaultEmbedding : request.output();
-  const StatusOr<ModelHandle> model = engine_.GetModel(out.model);
-  if (!model.ok() || (out.model_version != 0 && out.model_version != (*model)->version)) return out;
-  const NamedOutput* output = (*model)->model->FindOutput(out.output);
-  if (output != nullptr && !stream) VICINAL_RETURN_IF_ERROR(CheckReply(RowsAsked(out), output->width * 4));
+  out.options.output = request.output().empty() ? kDefaultEmbedding : request.output();
+  if (!stream) {
+    out.check_answer = [this](const AnswerShape& answer) { return CheckReply(answer.rows, answer.width * 4); };
+  }
   return out;
 }
 
-StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request) const {
+StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
+                                                           ClassifyWants* wants) const {
   GraphBatchRequest out;
   VICINAL_RETURN_IF_ERROR(CheckName(request.model(), "model"));
   if (request.model_version() < 0)
@@ -188,18 +182,14 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
   if (out.ptr.shape.size() == 1 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
     return OverLimit("max_batch_graphs", "graphs.ptr", out.ptr.shape[0] - 1, limits_.max_batch_graphs);
   }
-  VICINAL_RETURN_IF_ERROR(FillExecution(request.execution(), &out));
-  VICINAL_ASSIGN_OR_RETURN(const ReceptiveField field, FromProto(request.execution().receptive_field()));
-  if (field != ReceptiveField::kAuto) {
+  VICINAL_ASSIGN_OR_RETURN(out.options, FromProto(request.execution()));
+  if (out.options.receptive_field != ReceptiveField::kAuto) {
     return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",
                            "ClassifyGraphs computes every graph of the batch; leave receptive_field out");
   }
   out.limits = call.limits;
-  VICINAL_ASSIGN_OR_RETURN(const ClassifyWants wants, WantsOf(request));
-  const StatusOr<ModelHandle> model = engine_.GetModel(out.model);
-  if (model.ok() && (out.model_version == 0 || out.model_version == (*model)->version)) {
-    VICINAL_RETURN_IF_ERROR(CheckTopK(wants, (*model)->model->class_count));
-  }
+  VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
+  out.check_answer = CheckClasses(*wants, /*stream=*/false);
   return out;
 }
 
@@ -237,14 +227,11 @@ std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(
   };
 }
 
-template <class Request, class Response, class Submit>
-void InferenceHandler::AnswerClasses(Call& call, const Request& request, Response* response, Done done,
+template <class Response, class Submit>
+void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, Done done,
                                      const Submit& submit) {
-  const auto use = [this, &call, &request, response, done](const InferenceResult& result) {
-    const ClassifyWants wants = *WantsOf(request);
-    Status status = CheckTopK(wants, result.width);
-    if (status.ok()) status = CheckReply(result.rows, wants.BytesPerRow(result.width));
-    if (status.ok()) status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
+  const auto use = [this, &call, wants, response, done](const InferenceResult& result) {
+    Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
     if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), response);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
@@ -257,9 +244,10 @@ void InferenceHandler::AnswerClasses(Call& call, const Request& request, Respons
 
 void InferenceHandler::Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response,
                                 Done done) {
-  StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/false);
+  ClassifyWants wants;
+  StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/false, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  AnswerClasses(call, request, response, std::move(done),
+  AnswerClasses(call, wants, response, std::move(done),
                 [&](InferenceCallback deliver) { return engine_.Submit(*std::move(decoded), std::move(deliver)); });
 }
 
@@ -267,8 +255,7 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, response, done](const InferenceResult& result) {
-    Status status = CheckReply(result.rows, result.width * 4);
-    if (status.ok()) status = ReserveReply(MessageBytes(result.rows * result.width * 4), call);
+    const Status status = ReserveReply(MessageBytes(result.rows * result.width * 4), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
@@ -281,22 +268,22 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
 
 void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
                                       v1::ClassifyGraphsResponse* response, Done done) {
-  StatusOr<GraphBatchRequest> decoded = DecodeGraphs(call, request);
+  ClassifyWants wants;
+  StatusOr<GraphBatchRequest> decoded = DecodeGraphs(call, request, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  AnswerClasses(call, request, response, std::move(done), [&](InferenceCallback deliver) {
+  AnswerClasses(call, wants, response, std::move(done), [&](InferenceCallback deliver) {
     return engine_.SubmitBatch(*std::move(decoded), std::move(deliver));
   });
 }
 
 void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& request,
                                       PiecesDone<v1::ClassifyResponse> done) {
-  StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/true);
+  ClassifyWants wants;
+  StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/true, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, &request, done](InferenceResult result) {
-    const ClassifyWants wants = *WantsOf(request);
+  const auto use = [this, &call, wants, done](InferenceResult result) {
     const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
-    Status status = CheckTopK(wants, result.width);
-    if (status.ok()) status = ReserveReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
+    const Status status = ReserveReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
     if (!status.ok()) return done(status);
     const auto encode = [wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
                                                      v1::ClassifyResponse* piece) {

@@ -11,6 +11,7 @@
 #include "engine/api/engine.h"
 #include "server/call.h"
 #include "server/config.h"
+#include "server/handlers/encode_result.h"
 #include "server/handlers/pieces.h"
 #include "server/metrics/metrics.h"
 #include "server/workers.h"
@@ -42,20 +43,24 @@ class InferenceHandler {
  private:
   // `bytes_per_row(width)`: of a reply's tensors; 0: the reply leaves in pieces.
   Status CheckReply(int64_t rows, int64_t bytes_per_row) const;
-  StatusOr<InferenceRequest> DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream) const;
+  // Refuses a top_k over the number of classes, and a reply (unless it is a stream) that is too large.
+  AnswerCheck CheckClasses(const ClassifyWants& wants, bool stream) const;
+  // `wants`: what the reply tells besides the classes.
+  StatusOr<InferenceRequest> DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
+                                            ClassifyWants* wants) const;
   StatusOr<InferenceRequest> DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) const;
-  StatusOr<GraphBatchRequest> DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request) const;
+  StatusOr<GraphBatchRequest> DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
+                                           ClassifyWants* wants) const;
   Status DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
                       const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
                       InferenceRequest* out) const;
   // Asks the engine (`submit(callback)`) and fills a Classify's or a ClassifyGraphs' response.
-  template <class Request, class Response, class Submit>
-  void AnswerClasses(Call& call, const Request& request, Response* response, Done done, const Submit& submit);
+  template <class Response, class Submit>
+  void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, Done done, const Submit& submit);
   // Counts `bytes` of a reply against the memory budget until the call has ended; codes as Engine::Hold.
   Status ReserveReply(int64_t bytes, Call& call);
   // Whether somebody waits for the call's reply still.
   StopCheck StopOf(const Call& call) const;
-  int64_t RowsAsked(const InferenceRequest& request) const;
   // `use` makes the whole reply: how long that takes is phase `encode`. Streams count theirs piece by piece.
   std::function<void(InferenceResult)> Timed(std::function<void(InferenceResult)> use);
   // The engine's callback: `use` runs at once for a small result, on a worker for a large one.

@@ -57,10 +57,9 @@ Status ServerHandler::Explain(Call& call, const v1::ExplainRequest& request, v1:
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(target.graph));
   call.graph = target.graph;
   call.model = target.model;
-  target.output = request.output().empty() ? "logits" : request.output();
+  VICINAL_ASSIGN_OR_RETURN(target.options, FromProto(request.execution()));
+  target.options.output = request.output();
   target.nodes.all = true;
-  VICINAL_RETURN_IF_ERROR(FromProto(request.execution().receptive_field()).status());
-  VICINAL_RETURN_IF_ERROR(FillExecution(request.execution(), &target));
   target.limits = call.limits;
   VICINAL_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(target));
   *response = ToProto(explanation);

@@ -60,7 +60,7 @@ Status UploadStore::Upload::CheckLease(int64_t lease) const {
   detail.reason = "UPLOAD_TAKEN_OVER";
   detail.resource_type = "upload";
   detail.resource_name = id_;
-  return MakeError(StatusCode::kAborted, "another stream goes on with this upload; ask GetUpload how far it came",
+  return MakeError(StatusCode::kAborted, "another stream resumed this upload; call GetUpload for its progress",
                    detail);
 }
 

@@ -6,9 +6,10 @@ Each model is declared once, as the list of layers (or ready-made class) that Vi
 carried out with PyTorch Geometric's own modules. Weights are drawn in float32 from a generator seeded by the model's
 name, so that running this again with the same versions gives the same files. Run by hand:
 
-    python3 tests/data/make_references.py
+    python3 tests/data/make_references.py               # all models, anew
+    python3 tests/data/make_references.py graph graph-max   # only these; all other files stay as they are
 
-needs torch and torch_geometric; what they were is written to tests/data/layers/README.md.
+Needs torch and torch_geometric; their versions are written to tests/data/layers/README.md when all models are made.
 """
 
 import copy
@@ -17,6 +18,7 @@ import json
 import pathlib
 import shutil
 import struct
+import sys
 
 import numpy as np
 import torch
@@ -397,13 +399,29 @@ with loops, duplicates, isolated nodes and nodes without in-edges; `tiny_batch` 
 """
 
 
+def make(wanted):
+    """Makes the models in `wanted`."""
+    for name, models, graph in (("tiny", NODE_MODELS, weighted_graph()), ("tiny_batch", GRAPH_MODELS, graph_batch())):
+        if not (HERE / "graphs" / f"{name}.npz").exists():
+            np.savez_compressed(HERE / "graphs" / f"{name}.npz", **graph)
+        for model, declaration in models.items():
+            if model in wanted:
+                write_model(model, {"name": model, "dataset": name, **declaration}, graph)
+
+
 def main():
+    known = [*NODE_MODELS, *GRAPH_MODELS]
+    unknown = [name for name in sys.argv[1:] if name not in known]
+    if unknown:
+        sys.exit(f"no such model: {', '.join(unknown)}; add it to NODE_MODELS or GRAPH_MODELS")
+    if len(sys.argv) > 1:
+        make(sys.argv[1:])
+        return
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    for name, models, graph in (("tiny", NODE_MODELS, weighted_graph()), ("tiny_batch", GRAPH_MODELS, graph_batch())):
-        np.savez_compressed(HERE / "graphs" / f"{name}.npz", **graph)
-        for model, declaration in models.items():
-            write_model(model, {"name": model, "dataset": name, **declaration}, graph)
+    for name in ("tiny", "tiny_batch"):
+        (HERE / "graphs" / f"{name}.npz").unlink(missing_ok=True)
+    make(known)
     (OUT / "README.md").write_text(README.format(torch=torch.__version__, pyg=torch_geometric.__version__))
 
 

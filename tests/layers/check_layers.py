@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the include rule of the tree: who may include whom, and where foreign libraries may show.
+"""Enforces the include rule of the tree: which folder may include which, and where foreign libraries may appear.
 
-The ladder is in CONTRIBUTING.md; this file is its exact form. It reads #include lines only, knows nothing of CMake, and
-needs no build: well under a second for the whole tree.
+CONTRIBUTING.md explains the ladder in a table; this file enforces it, and checks that the table says the same. It reads
+#include lines only, knows nothing of CMake, and needs no build: well under a second for the whole tree.
 
   check_layers.py [ROOT]      exit status 1 and one line per violation: FILE:LINE: what and why
 """
@@ -76,6 +76,38 @@ def check_ladder(ladder):
                 raise ValueError(f"{folder} and {other} may include each other")
             if not ladder[other] <= allowed:
                 raise ValueError(f"{folder} may include {other}, but not all that {other} may")
+
+
+LADDER_ROW = re.compile(r"^\| `engine/([a-z_]+)` \|[^|]*\| ([^|]+) \|$", re.MULTILINE)
+
+
+def documented_ladder(text):
+    """The table of CONTRIBUTING.md as {folder: folders it may include, directly or through those}."""
+    rows = {}
+    for folder, cell in LADDER_ROW.findall(text):
+        names = set() if cell == "nothing of ours" else {name.strip() for name in cell.split(",")}
+        unknown = names - set(rows)
+        if folder in rows or unknown:
+            raise ValueError(f"engine/{folder}: listed twice, or before what it may include: {sorted(unknown)}")
+        rows[folder] = names.union(*(rows[name] for name in names))
+    return rows
+
+
+def check_contributing(text, ladder):
+    """Where the table of CONTRIBUTING.md differs from the ladder that is enforced: one line per folder."""
+    try:
+        documented = documented_ladder(text)
+    except ValueError as error:
+        return [f"CONTRIBUTING.md: {error}"]
+    violations = []
+    for folder in sorted(set(documented) | set(ladder)):
+        if folder not in documented or folder not in ladder:
+            where = "ENGINE_LADDER" if folder in documented else "the table"
+            violations.append(f"CONTRIBUTING.md: engine/{folder} is missing from {where}")
+        elif documented[folder] != ladder[folder]:
+            violations.append(f"CONTRIBUTING.md: engine/{folder} may include {sorted(documented[folder])} according to "
+                              f"the table, {sorted(ladder[folder])} according to ENGINE_LADDER")
+    return violations
 
 
 def engine_folder(path):
@@ -183,6 +215,12 @@ def main(arguments):
     default_root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     root = arguments[1] if len(arguments) > 1 else default_root
     count, violations = check_tree(root)
+    guide = os.path.join(root, "CONTRIBUTING.md")
+    if os.path.exists(guide):
+        with open(guide, encoding="utf-8") as file:
+            violations += check_contributing(file.read(), ENGINE_LADDER)
+    else:
+        violations.append("CONTRIBUTING.md: missing; its table explains the ladder")
     for violation in violations:
         print(violation)
     if count == 0:

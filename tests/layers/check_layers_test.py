@@ -96,6 +96,20 @@ class CheckLayersTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "each other"):
             check_layers.check_ladder({"a": {"b"}, "b": {"a"}})
 
+    def test_the_table_for_contributors_must_equal_the_ladder(self):
+        table = "| `engine/a` | one | nothing of ours |\n| `engine/b` | two | a |\n| `engine/c` | three | b |\n"
+        self.assertEqual(check_layers.check_contributing(table, {"a": set(), "b": {"a"}, "c": {"a", "b"}}), [])
+        for ladder, expected in [
+                ({"a": set(), "b": {"a"}, "c": {"b"}}, "engine/c may include ['a', 'b'] according to the table"),
+                ({"a": set(), "b": {"a"}}, "engine/c is missing from ENGINE_LADDER"),
+                ({"a": set(), "b": {"a"}, "c": {"a", "b"}, "d": set()}, "engine/d is missing from the table")]:
+            with self.subTest(expected=expected):
+                violations = check_layers.check_contributing(table, ladder)
+                self.assertEqual(len(violations), 1, violations)
+                self.assertIn(expected, violations[0])
+        self.assertIn("before what it may include: ['z']",
+                      check_layers.check_contributing("| `engine/a` | one | z |\n", {"a": set()})[0])
+
     def test_the_program_fails_on_a_violation_and_on_an_empty_tree(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_layers.py")
         with tempfile.TemporaryDirectory() as root:
@@ -107,6 +121,7 @@ class CheckLayersTest(unittest.TestCase):
             planted = subprocess.run([sys.executable, script, root], capture_output=True, text=True, check=False)
             self.assertEqual(planted.returncode, 1)
             self.assertIn("engine/base/a.h:1:", planted.stdout)
+            self.assertIn("CONTRIBUTING.md: missing", planted.stdout)
 
 
 if __name__ == "__main__":

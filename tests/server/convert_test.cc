@@ -32,6 +32,65 @@ TEST(ConvertTest, EveryOrderHasItsOwnNameInTheApi) {
   EXPECT_FALSE(FromProto(static_cast<v1::Reorder>(99)).ok());
 }
 
+TEST(ConvertTest, ExecutionOptionsThatAreLeftOutAreExact) {
+  const StatusOr<ExecutionOptions> options = FromProto(v1::ExecutionOptions());
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(*options, ExecutionOptions());
+}
+
+TEST(ConvertTest, NoExecutionOptionIsLost) {
+  v1::ExecutionOptions options;
+  (*options.mutable_kernels())["aggregate"] = "reference";
+  options.set_precision(v1::PRECISION_FLOAT16);
+  options.set_product_precision(v1::PRODUCT_PRECISION_BFLOAT16);
+  options.set_receptive_field(v1::RECEPTIVE_FIELD_NEVER);
+  const StatusOr<ExecutionOptions> converted = FromProto(options);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_EQ(
+      *converted,
+      (ExecutionOptions{
+          {{"aggregate", "reference"}}, Storage::kFloat16, ProductPrecision::kBfloat16, ReceptiveField::kNever, ""}));
+}
+
+TEST(ConvertTest, EachValueOfAnExecutionOptionHasItsOwn) {
+  std::set<Storage> precisions;
+  for (const auto value : {v1::PRECISION_FLOAT32, v1::PRECISION_BFLOAT16, v1::PRECISION_FLOAT16}) {
+    v1::ExecutionOptions options;
+    options.set_precision(value);
+    EXPECT_TRUE(precisions.insert(FromProto(options)->precision).second) << value;
+  }
+  std::set<ProductPrecision> products;
+  for (const auto value : {v1::PRODUCT_PRECISION_FLOAT32, v1::PRODUCT_PRECISION_TF32, v1::PRODUCT_PRECISION_BFLOAT16,
+                           v1::PRODUCT_PRECISION_FLOAT16}) {
+    v1::ExecutionOptions options;
+    options.set_product_precision(value);
+    EXPECT_TRUE(products.insert(FromProto(options)->product_precision).second) << value;
+  }
+  std::set<ReceptiveField> fields;
+  for (const auto value : {v1::RECEPTIVE_FIELD_AUTO, v1::RECEPTIVE_FIELD_NEVER, v1::RECEPTIVE_FIELD_ALWAYS}) {
+    v1::ExecutionOptions options;
+    options.set_receptive_field(value);
+    EXPECT_TRUE(fields.insert(FromProto(options)->receptive_field).second) << value;
+  }
+}
+
+TEST(ConvertTest, ABadExecutionOptionIsNamed) {
+  const auto field_of = [](const v1::ExecutionOptions& options) {
+    const Status status = FromProto(options).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    const auto detail = DetailOf(status);
+    EXPECT_TRUE(detail.has_value() && detail->reason == "BAD_EXECUTION") << status;
+    return detail ? detail->field : "";
+  };
+  v1::ExecutionOptions precision, product_precision, receptive_field;
+  precision.set_precision(static_cast<v1::Precision>(99));
+  product_precision.set_product_precision(static_cast<v1::ProductPrecision>(99));
+  receptive_field.set_receptive_field(static_cast<v1::ReceptiveField>(99));
+  EXPECT_EQ(field_of(precision), "execution.precision");
+  EXPECT_EQ(field_of(product_precision), "execution.product_precision");
+  EXPECT_EQ(field_of(receptive_field), "execution.receptive_field");
+}
+
 TEST(ConvertTest, NothingOfAProfileIsLost) {
   GraphProfile profile;
   profile.degree_quantiles = {2, 5, 9};

@@ -32,7 +32,7 @@ class ReadyFileTest : public ::testing::Test {
     for (const Status& status : {RemoveReadyFile(path_), WriteReadyFile(path_, "a:1", "b:2")}) {
       ASSERT_TRUE(DetailOf(status).has_value()) << status;
       EXPECT_EQ(DetailOf(status)->reason, "CANNOT_WRITE");
-      EXPECT_NE(status.message().find("is no regular file"), absl::string_view::npos) << status;
+      EXPECT_NE(status.message().find("is not a regular file"), absl::string_view::npos) << status;
     }
     EXPECT_EQ(std::filesystem::symlink_status(path_).type(), type);
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";

@@ -94,7 +94,7 @@ std::vector<Command> FeaturesCommands() {
          {"name", OptionKind::kName, "NAME", "name of the set", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a set of this name"},
          AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
-         {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id: [a-z0-9-]{8,64}"}}},
+         {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadFeatures},
       {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, ListFeatures},
       {{"features delete", {"NAME"}, "Deletes a feature set of a graph.", "", {graph}}, DeleteFeatures},

@@ -266,7 +266,7 @@ Syntax UploadSyntax() {
         "is the first line of --ids a title? no, but asked about where it may be one (auto), yes or no",
         {"auto", "yes", "no"}},
        {"ids_out", OptionKind::kText, "FILE", "where to keep the map of ids; GRAPH.ids.txt unless said"},
-       {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id: [a-z0-9-]{8,64}"}}};
+       {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}};
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const st
                                                    ", so --nodes could mean its ids or row numbers: --ids FILE names "
                                                    "the map to use, --ids none takes row numbers"));
   }
-  notes->push_back(absl::StrCat(why, "; the answer speaks row numbers (--ids FILE names the map to use)"));
+  notes->push_back(absl::StrCat(why, "; the answer uses row numbers (--ids FILE names the map to use)"));
   return std::optional<IdMap>();
 }
 
@@ -239,7 +239,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string
   if (text.rfind('@', 0) != 0) {
     absl::StatusOr<std::vector<int64_t>> words = ParseLines(text, "", ids, as_rows);
     if (!words.ok() && Exists(text)) {
-      return absl::InvalidArgumentError(absl::StrCat("--nodes: ", Shown(text), " is a file: say --nodes @", text));
+      return absl::InvalidArgumentError(absl::StrCat("--nodes: ", Shown(text), " is a file: write --nodes @", text));
     }
     if (!words.ok()) return words.status();
     nodes = *std::move(words);

@@ -125,7 +125,7 @@ std::vector<Command> ModelCommands() {
           "the stored graph they belong to; the file holds one otherwise"},
          {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default unless said"},
          {"tolerance", OptionKind::kNumber, "T", "largest relative difference allowed; 1e-4 unless said"},
-         {"upload_id", OptionKind::kText, "ID", "go on with an upload begun under this id: [a-z0-9-]{8,64}"}}},
+         {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadModel},
       {{"model list", {}, "Lists the models.", "", {}}, ListModels},
       {{"model get", {"NAME"}, "Shows a model: layers, outputs, sizes.", "", {}}, GetModel},

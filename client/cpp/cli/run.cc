@@ -107,7 +107,7 @@ void PrintError(const absl::Status& status, const std::vector<std::string>& word
   const std::string go_on = upload_id.empty() ? "" : GoOnCommand(words, upload_id);
   if (!json) {
     err << kProgram << ": " << Describe(status) << '\n';
-    if (!go_on.empty()) err << "  go on with it: " << go_on << '\n';
+    if (!go_on.empty()) err << "  resume with: " << go_on << '\n';
     if (IsCallError(status)) PrintCommandsFor(std::string(status.message()), err);
     if (IsCallError(status) && absl::IsDeadlineExceeded(status)) err << "  --timeout SECONDS allows more time\n";
     if (absl::IsAlreadyExists(status)) err << "  --replace replaces it\n";

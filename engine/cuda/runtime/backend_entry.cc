@@ -3,8 +3,8 @@
 // library's own, put in when it is compiled: asking the engine for it would compare the engine with itself.
 #include <cuda_runtime_api.h>
 
-#include "engine/cuda/common/kernels.h"
 #include "engine/cuda/runtime/cuda_device.h"
+#include "engine/cuda/runtime/register_cuda.h"
 #include "engine/kernels/backend.h"
 
 namespace vicinal::cuda {

@@ -9,7 +9,7 @@
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
 #include "engine/cuda/runtime/cuda_recording.h"
-#include "engine/cuda/sparse/gather_sparse_rows.h"
+#include "engine/cuda/runtime/gather_sparse_rows.h"
 
 namespace vicinal::cuda {
 namespace {

@@ -59,7 +59,7 @@ class CudaKernel : public Base {
   const std::string name_;
 };
 
-// Weights W [H, F] are packed as their transpose (dense_update.h).
+// Weights W [H, F] are packed as their transpose (register_tiles.h).
 template <class Base>
 class CudaWeightedKernel : public CudaKernel<Base> {
  public:

@@ -1,31 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's list: best first. A new kernel is a launcher, a class, a maker in kernels.h and a line here.
-#include "engine/cuda/common/kernels.h"
+// The GPU's list of kernels. A kernel is tried before those that stand behind it in the list of its operation.
+#include "engine/cuda/runtime/register_cuda.h"
 
 namespace vicinal::cuda {
 
+// One per kernel, defined in its <strategy>_kernel.cc and called only here.
+void AddBinnedRows(KernelRegistry& registry);
+void AddDenseTiles(KernelRegistry& registry);
+void AddLengthSortedRows(KernelRegistry& registry);
+void AddSourcePanels(KernelRegistry& registry);
+void AddRowCache(KernelRegistry& registry);
+void AddNeighborGroup(KernelRegistry& registry);
+void AddPartitionDual(KernelRegistry& registry);
+void AddStagedRows(KernelRegistry& registry);
+void AddCusparse(KernelRegistry& registry);
+void AddNeighborGroupAtomics(KernelRegistry& registry);
+void AddFusedAttention(KernelRegistry& registry);
+void AddPlainAttention(KernelRegistry& registry);
+void AddTemplateSpmm(KernelRegistry& registry);
+void AddTemplateSddmm(KernelRegistry& registry);
+void AddRegisterTiles(KernelRegistry& registry);
+void AddTensorTiles(KernelRegistry& registry);
+void AddWarpRows(KernelRegistry& registry);
+void AddBinnedSparseUpdate(KernelRegistry& registry);
+void AddDenseRow(KernelRegistry& registry);
+void AddRowwise(KernelRegistry& registry);
+
 void RegisterCudaKernels(KernelRegistry& registry) {
-  registry.aggregate.Add(MakeBinnedRows());
-  registry.aggregate.Add(MakeDenseTiles());
-  registry.aggregate.Add(MakeLengthSortedRows());
-  registry.aggregate.Add(MakeSourcePanels());
-  registry.aggregate.Add(MakeRowCache());
-  // Published families and the vendor's library, to be measured on a graph and forced.
-  registry.aggregate.Add(MakeNeighborGroup());
-  registry.aggregate.Add(MakePartitionDual());
-  registry.aggregate.Add(MakeTemplateSpmmAggregate());
-  registry.aggregate.Add(MakeCusparse());
-  registry.aggregate.Add(MakeNeighborGroupAtomics());
-  registry.attention.Add(MakeFusedAttention());
-  registry.attention.Add(MakePlainAttention());
-  registry.message_reduce.Add(MakeTemplateSpmm());
-  registry.edge_scores.Add(MakeTemplateSddmm());
-  registry.dense_update.Add(MakeDenseUpdate());
-  registry.dense_update.Add(MakeTensorTiles());
-  registry.sparse_update.Add(MakeWarpRows());
-  registry.sparse_update.Add(MakeSparseUpdate());
-  registry.sparse_aggregate_update.Add(MakeSparseAggregateUpdate());
-  registry.rowwise.Add(MakeRowwise());
+  // The engine's own kernels of the operation aggregate.
+  AddBinnedRows(registry);
+  AddDenseTiles(registry);
+  AddLengthSortedRows(registry);
+  AddSourcePanels(registry);
+  AddRowCache(registry);
+  // Published families and the vendor's library: measured on a graph, or forced.
+  AddNeighborGroup(registry);
+  AddPartitionDual(registry);
+  AddStagedRows(registry);
+  AddCusparse(registry);
+  AddNeighborGroupAtomics(registry);
+  // attention
+  AddFusedAttention(registry);
+  AddPlainAttention(registry);
+  // message_reduce, edge_scores
+  AddTemplateSpmm(registry);
+  AddTemplateSddmm(registry);
+  // dense_update
+  AddRegisterTiles(registry);
+  AddTensorTiles(registry);
+  // sparse_update, sparse_aggregate_update
+  AddWarpRows(registry);
+  AddBinnedSparseUpdate(registry);
+  AddDenseRow(registry);
+  // rowwise
+  AddRowwise(registry);
 }
 
 }  // namespace vicinal::cuda

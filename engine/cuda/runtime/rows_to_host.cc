@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/cuda/rowwise/gather_rows.h"
 #include "engine/cuda/runtime/cuda_error.h"
+#include "engine/cuda/runtime/gather_rows.h"
 
 namespace vicinal::cuda {
 namespace {

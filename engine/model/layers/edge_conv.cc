@@ -34,11 +34,11 @@ class EdgeNetwork {
       return UnsupportedArgument(layer.field, what + " is not supported in EdgeConv's nn; supported: Linear, " +
                                                   "BatchNorm, BatchNorm1d, activations, Dropout, Identity");
     }
-    if (count_ <= kMaxEdgeNetworkLayers) return OkStatus();
-    return UnsupportedArgument(layer.field, "EdgeConv's nn has more than " + std::to_string(kMaxEdgeNetworkLayers) +
+    if (count_ <= kMaxEdgeConvLayers) return OkStatus();
+    return UnsupportedArgument(layer.field, "EdgeConv's nn has more than " + std::to_string(kMaxEdgeConvLayers) +
                                                 " layers up to " + what + "; that is the most");
   }
-  std::vector<EdgeOp> TakeOps() { return std::move(ops_); }
+  std::vector<EdgeConvOp> TakeOps() { return std::move(ops_); }
 
  private:
   // A normalisation or activation becomes part of the product before it, unless that already has an activation.
@@ -52,14 +52,14 @@ class EdgeNetwork {
                                           " are supported there");
   }
 
-  std::vector<EdgeOp> ops_;
+  std::vector<EdgeConvOp> ops_;
   int count_ = 0;
   bool open_ = false;  // the last layer has no activation yet
   bool own_ = false;   // the last layer is a normalisation's own: a product after it takes it in
 };
 
 StatusOr<ValueId> LowerEdgeConv(const LayerContext& context) {
-  EdgeMlpStep step;
+  EdgeConvStep step;
   step.reduce = context.args.Aggr();
   VICINAL_ASSIGN_OR_RETURN(
       const std::vector<LayerDeclaration> layers,

@@ -2,7 +2,7 @@
 // The receptive field of some nodes: all that their answers depend on, and nothing else. F_0 are the nodes asked for,
 // F_(k+1) is F_k and the in-neighbours of F_k in the adjacencies that the steps at depth k read. (The mini-batch
 // forward pass of GraphSAGE, Hamilton et al. 2017, algorithm 2, without its sampling.)
-// The search is the host's, whatever device runs the plan (docs/adr/0010-fields-on-a-gpu.md).
+// The search is the host's, whatever device runs the plan (docs/adr/0010-receptive-fields-on-a-gpu.md).
 //
 // Rows are numbered in the order in which they are found, so every F_k is a prefix of F_(k+1): a matrix at depth k is
 // [n_k, width], a step's own rows (targets, residuals, itself) are the first of its sources, and a plan runs over a

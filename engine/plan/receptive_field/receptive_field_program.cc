@@ -9,25 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/receptive_field/receptive_field_costs.h"
 
 namespace vicinal::internal {
 namespace {
-
-// Whether `node` reads rows of its input `index` for in-neighbours (and not only those of its own rows).
-bool ReadsNeighbours(const Node& node, size_t index) {
-  switch (node.kind) {
-    case NodeKind::kPropagate:
-    case NodeKind::kPropagateLinear:
-      return true;
-    case NodeKind::kAttention:
-      return index != 1 || node.attention.kind == AttentionKind::kGat;  // the others' second input are queries
-    case NodeKind::kEdgeMlp:
-      return index == 0;
-    default:
-      return false;
-  }
-}
 
 // The deepest rows of each value that its readers need, as readers are met; -1: none has been.
 class NeededDepths {
@@ -73,12 +59,6 @@ std::string_view WholeGraphKernel(const Launch& launch) {
       launch.bound);
 }
 
-bool ReadsWholeGraph(const Launch& launch) {
-  const auto* rowwise = std::get_if<Bound<RowwiseKernel>>(&launch.bound);
-  return rowwise != nullptr &&
-         (rowwise->args.problem.kind == RowwiseKind::kGraphNorm || rowwise->args.problem.kind == RowwiseKind::kReadout);
-}
-
 class Maker {
  public:
   Maker(const Program& program, const std::vector<std::unique_ptr<Launch>>& launches, const PlanRequest& request,
@@ -109,7 +89,9 @@ class Maker {
  private:
   std::string WholeGraphStep() const {
     for (const auto& launch : launches_) {
-      if (ReadsWholeGraph(*launch)) return absl::StrCat(launch->info.layers, " reads all nodes of the graph");
+      if (launch->info.locality == Locality::kGraph) {
+        return absl::StrCat(launch->info.layers, " reads all nodes of the graph");
+      }
       const std::string_view kernel = WholeGraphKernel(*launch);
       if (!kernel.empty()) return absl::StrCat("kernel '", std::string(kernel), "' works on whole graphs only");
     }
@@ -219,8 +201,9 @@ Depths DepthsOf(const Program& program) {
     const int depth = needed.Overlapping(node.output);
     VICINAL_CHECK(depth >= 0);
     depths.nodes[i] = depth;
+    const NodeTraits& traits = TraitsOf(node.kind);
     for (size_t input = 0; input < node.inputs.size(); ++input) {
-      need(node.inputs[input], depth + (ReadsNeighbours(node, input) ? 1 : 0));
+      need(node.inputs[input], depth + (Gathers(node, traits, input) ? 1 : 0));
     }
     for (const ValueId residual : {node.inner.residual, node.epilogue.residual}) {
       if (residual >= 0) need(residual, depth);

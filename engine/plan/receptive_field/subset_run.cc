@@ -121,8 +121,8 @@ Status SubsetRun::Bind(DeviceContext& context, const FeatureMatrix& features, Re
                               : GatherInputs(plan_.field, features, context.thread_pool(), work, &inputs_));
   Unbind();
   bound_ = true;
-  for (ConstMatrixView* view : plan_.dense_inputs) *view = inputs_.dense;
-  for (CsrView* view : plan_.sparse_inputs) *view = inputs_.sparse;
+  for (ConstMatrixView* view : plan_.features.dense) *view = inputs_.dense;
+  for (CsrView* view : plan_.features.sparse) *view = inputs_.sparse;
   const ReceptiveFieldFinder& field = work->finder;
   const auto vector = [this](int index) { return index >= 0 ? inputs_.vectors[index] : nullptr; };
   for (size_t i = 0; i < full_.size(); ++i) {

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "engine/plan/build/plan_builder.h"
+#include "engine/plan/build/built_plan.h"
 #include "engine/plan/receptive_field/receptive_field_inputs.h"
 
 namespace vicinal::internal {

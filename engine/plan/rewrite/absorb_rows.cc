@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/rewrite/rewrite.h"
 
 namespace vicinal::internal {
@@ -100,12 +101,10 @@ class Absorber {
   }
 
   // A product keeps an empty epilogue if it can, so that its siblings can join it.
-  static bool Aggregates(const Node& node) {
-    return node.kind == NodeKind::kPropagate || node.kind == NodeKind::kAttention || node.kind == NodeKind::kEdgeMlp;
-  }
+  static bool Aggregates(const Node& node) { return TraitsOf(node.kind).locality == Locality::kNeighbourhood; }
 
   bool CanTake(const Node& node, const Node& row) {
-    if (!CanFuseEpilogue(node.kind) || node.epilogue.activation.kind != ActivationKind::kNone) return false;
+    if (!TraitsOf(node.kind).fuses_epilogue || node.epilogue.activation.kind != ActivationKind::kNone) return false;
     if (row.epilogue.residual >= 0 && node.epilogue.residual >= 0) return false;
     if (row.epilogue.scale != 1.0 && !TakesFactor(node, row.epilogue.scale)) return false;
     if (row.scale == nullptr) return true;

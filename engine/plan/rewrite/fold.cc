@@ -10,7 +10,7 @@ namespace vicinal::internal {
 namespace {
 
 // Dense layers while operations are taken in. A layer is open until it has an activation.
-class EdgeNetworkFolder {
+class MessageMlpFolder {
  public:
   void operator()(const LinearStep& step) {
     ProductWeightRef weight = SentWeight(step.weight);
@@ -25,7 +25,7 @@ class EdgeNetworkFolder {
   void operator()(const BatchNormStep& step) {
     const Affine affine = ToAffine(step);
     if (!open_) return Open(MadeWeight(Diagonal(*affine.scale)), affine.shift, true);
-    EdgeLayer& layer = layers_.back();
+    MessageLayer& layer = layers_.back();
     auto bias = std::make_shared<Parameters>(*affine.shift);
     for (int64_t r = 0; layer.bias != nullptr && r < layer.weight->rows; ++r) {
       bias->values[r] += layer.bias->values[r] * affine.scale->values[r];
@@ -40,7 +40,7 @@ class EdgeNetworkFolder {
     open_ = false;
   }
 
-  std::vector<EdgeLayer> Take() { return std::move(layers_); }
+  std::vector<MessageLayer> Take() { return std::move(layers_); }
 
  private:
   void Open(ProductWeightRef weight, ParametersRef bias, bool diagonal) {
@@ -93,20 +93,20 @@ class EdgeNetworkFolder {
     return sum;
   }
 
-  std::vector<EdgeLayer> layers_;
+  std::vector<MessageLayer> layers_;
   bool open_ = false;
   bool diagonal_ = false;
 };
 
-// What one step's weights become, beside its program: numbers in double, of which all but edges' networks and scores of
+// What one step's weights become, beside its program: numbers in double, of which all but message MLPs and scores of
 // attention are vectors.
 class MadeBytes {
  public:
   // `widest`: the most columns of a product of the model's, which scores of attention may be made for.
   explicit MadeBytes(int64_t widest) : widest_(widest) {}
 
-  void operator()(const EdgeMlpStep& step) {
-    for (const EdgeOp& op : step.nn) {
+  void operator()(const EdgeConvStep& step) {
+    for (const EdgeConvOp& op : step.nn) {
       if (const auto* linear = std::get_if<LinearStep>(&op)) Add(2 * Elements(linear->weight));
       if (const auto* norm = std::get_if<BatchNormStep>(&op)) Add(Elements(norm->mean) * (Elements(norm->mean) + 4));
     }
@@ -136,7 +136,7 @@ int64_t RewriteBytesBound(const Model& model) {
   constexpr int64_t kVectors = 6;
   int64_t nodes = 2, widest = model.feature_count;
   for (const Step& step : model.steps) {
-    // One, and one for what rounds its rows, or its scores, or the first product of an edge's network; a maximum of
+    // One, and one for what rounds its rows, or its scores, or the first product of a message MLP; a maximum of
     // several has one for each.
     nodes += std::holds_alternative<MaxStep>(step.op)          ? static_cast<int64_t>(step.inputs.size())
              : LocalityOf(step.op) == Locality::kNeighbourhood ? 3
@@ -176,9 +176,9 @@ Affine ToAffine(const BatchNormStep& norm) {
   return {std::move(scale), std::move(shift)};
 }
 
-std::vector<EdgeLayer> FoldEdgeNetwork(const std::vector<EdgeOp>& nn) {
-  EdgeNetworkFolder folder;
-  for (const EdgeOp& op : nn) std::visit(folder, op);
+std::vector<MessageLayer> FoldMessageMlp(const std::vector<EdgeConvOp>& nn) {
+  MessageMlpFolder folder;
+  for (const EdgeConvOp& op : nn) std::visit(folder, op);
   return folder.Take();
 }
 

@@ -21,9 +21,9 @@ struct Affine {
 };
 Affine ToAffine(const BatchNormStep& norm);
 
-// An edge's network as dense layers, each activation(x W^T + b): normalisations become part of the product before them,
+// A message MLP as dense layers, each activation(x W^T + b): normalisations become part of the product before them,
 // or of the one after them where an activation stands in between, or a diagonal W where there is none.
-std::vector<EdgeLayer> FoldEdgeNetwork(const std::vector<EdgeOp>& nn);
+std::vector<MessageLayer> FoldMessageMlp(const std::vector<EdgeConvOp>& nn);
 
 // Upper bound of the host bytes that rewriting `model` holds at once: its program, and what is made of weights.
 int64_t RewriteBytesBound(const Model& model);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/rewrite/fold.h"
 #include "engine/plan/rewrite/rewrite.h"
 
@@ -53,7 +54,7 @@ class Lowering {
     node.layers = {step_->layer};
     Value& value = program_->values[node.output];
     value.width = step_->width;
-    value.per_graph = kind == NodeKind::kReadout;
+    value.per_graph = TraitsOf(kind).row_per_graph;
     for (ValueId input : node.inputs) value.per_graph = value.per_graph || program_->values[input].per_graph;
     return node;
   }
@@ -94,19 +95,19 @@ class Lowering {
   }
   // W [x_i, x_j - x_i] = (Wa - Wb) x_i + Wb x_j for the two halves Wa, Wb of the first layer's W: two products per node
   // in place of one per edge.
-  void Lower(const EdgeMlpStep& op) {
-    Node node = Begin(NodeKind::kEdgeMlp);
-    std::vector<EdgeLayer> layers = FoldEdgeNetwork(op.nn);
-    const EdgeLayer first = layers.front();
+  void Lower(const EdgeConvStep& op) {
+    Node node = Begin(NodeKind::kMessageReduce);
+    std::vector<MessageLayer> layers = FoldMessageMlp(op.nn);
+    const MessageLayer first = layers.front();
     const int64_t half = first.weight->cols / 2;
     const ValueId x = node.inputs[0];
     node.inputs = {Product(x, Columns(*first.weight, half, half), nullptr),
                    Product(x, Columns(*first.weight, 0, half, half), first.bias)};
     node.adjacency = op.adjacency;
     node.reduce = op.reduce;
-    node.edge_activation = first.activation;
+    node.message_activation = first.activation;
     layers.erase(layers.begin());
-    node.edge_layers = std::move(layers);
+    node.message_layers = std::move(layers);
     Push(std::move(node));
   }
   void Lower(const GateStep& op) {

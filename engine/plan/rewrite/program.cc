@@ -10,19 +10,6 @@
 #include "engine/base/check.h"
 
 namespace vicinal::internal {
-namespace {
-
-// Calls f(value) for each value that `node` reads.
-template <class F>
-void ForEachRead(const Node& node, F&& f) {
-  for (ValueId input : node.inputs) f(input);
-  for (const ValueId residual : {node.inner.residual, node.epilogue.residual}) {
-    if (residual >= 0) f(residual);
-  }
-}
-
-}  // namespace
-
 void Program::Tell(std::string decision) {
   if (decisions.size() < kMaxDecisions) {
     decisions.push_back(std::move(decision));
@@ -120,47 +107,6 @@ std::string LayerNames(const Program& program, const Node& node) {
     names += program.layer_names[layer];
   }
   return names;
-}
-
-bool CanFuseEpilogue(NodeKind kind) {
-  return kind != NodeKind::kNormalize && kind != NodeKind::kGate && kind != NodeKind::kDensify &&
-         kind != NodeKind::kNarrow && kind != NodeKind::kConcat;
-}
-
-std::string_view ToString(NodeKind kind) {
-  switch (kind) {
-    case NodeKind::kLinear:
-      return "linear";
-    case NodeKind::kPropagate:
-      return "propagate";
-    case NodeKind::kPropagateLinear:
-      return "propagate_linear";
-    case NodeKind::kAttention:
-      return "attention";
-    case NodeKind::kRow:
-      return "row";
-    case NodeKind::kMax:
-      return "max";
-    case NodeKind::kNormalize:
-      return "normalize";
-    case NodeKind::kLayerNorm:
-      return "layer_norm";
-    case NodeKind::kGraphNorm:
-      return "graph_norm";
-    case NodeKind::kReadout:
-      return "readout";
-    case NodeKind::kDensify:
-      return "densify";
-    case NodeKind::kEdgeMlp:
-      return "edge_mlp";
-    case NodeKind::kGate:
-      return "gate";
-    case NodeKind::kNarrow:
-      return "narrow";
-    case NodeKind::kConcat:
-      return "concat";
-  }
-  return "unknown";
 }
 
 }  // namespace vicinal::internal

@@ -14,6 +14,7 @@
 
 #include "engine/base/vocabulary.h"
 #include "engine/model/step.h"
+#include "engine/plan/node_kinds/node_kind.h"
 #include "engine/plan/rewrite/product_weight.h"
 
 namespace vicinal::internal {
@@ -25,24 +26,6 @@ struct Value {
   Storage storage = Storage::kFloat32;
   ValueId parent = -1;  // >= 0: this is columns [offset, offset + width) of that value, in its memory
   int64_t offset = 0;
-};
-
-enum class NodeKind {
-  kLinear,           // inputs: x
-  kPropagate,        // inputs: x; with a weight the result, after `inner`, is multiplied by it
-  kPropagateLinear,  // inputs: x; the sparse input, reduced and multiplied in one go
-  kAttention,        // inputs: values, scores [N, 2K] (source's, then target's); v2: values, queries; dot: keys too
-  kRow,              // inputs: a;  a * scale + shift, then the epilogue
-  kMax,              // inputs: a, b
-  kNormalize,        // inputs: a; has no epilogue
-  kLayerNorm,        // inputs: a
-  kGraphNorm,        // inputs: a
-  kReadout,          // inputs: a
-  kDensify,          // inputs: the sparse input; has no epilogue
-  kEdgeMlp,          // inputs: u, v; the first edge layer's two halves, already multiplied
-  kGate,             // inputs: out, skip; has no epilogue
-  kNarrow,           // inputs: a; the same in the 16-bit storage of the output; has no epilogue
-  kConcat,           // inputs side by side; gone once values are placed
 };
 
 // out = activation(scale * d_i * result + bias + residual_scale * residual), fused into the store of the node's result.
@@ -59,8 +42,8 @@ struct EpilogueSpec {
   }
 };
 
-// One layer of the network that a kEdgeMlp runs on each edge: activation(x W^T + b).
-struct EdgeLayer {
+// One layer of the message MLP that a kMessageReduce applies to each message: activation(x W^T + b).
+struct MessageLayer {
   ProductWeightRef weight;  // [H, F]
   ParametersRef bias;       // [H] or null
   Activation activation;
@@ -73,18 +56,18 @@ struct Node {
   EpilogueSpec epilogue;
   std::vector<int32_t> layers;  // of the model, that it carries out; the one it was made for first
 
-  ProductWeightRef weight;                // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
-  EpilogueSpec inner;                     // kPropagate with a weight: of what is multiplied
-  ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
-  double eps = 0.0;                       // kLayerNorm, kGraphNorm
-  AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kEdgeMlp
-  Reduce reduce = Reduce::kSum;           // kPropagate, kPropagateLinear, kEdgeMlp, kReadout
-  double self_scale = 0.0;                // kPropagate, kPropagateLinear
-  std::optional<SelfLoops> source_scale;  // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
-                                          // adjacency says
-  Activation edge_activation;             // kEdgeMlp: of u + v
-  std::vector<EdgeLayer> edge_layers;     // kEdgeMlp: after that
-  AttentionStep attention;                // kAttention
+  ProductWeightRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
+  EpilogueSpec inner;                        // kPropagate with a weight: of what is multiplied
+  ParametersRef scale, shift;                // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
+  double eps = 0.0;                          // kLayerNorm, kGraphNorm
+  AdjacencySpec adjacency;                   // kPropagate, kPropagateLinear, kAttention, kMessageReduce
+  Reduce reduce = Reduce::kSum;              // kPropagate, kPropagateLinear, kMessageReduce, kReadout
+  double self_scale = 0.0;                   // kPropagate, kPropagateLinear
+  std::optional<SelfLoops> source_scale;     // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
+                                             // adjacency says
+  Activation message_activation;             // kMessageReduce: of u + v
+  std::vector<MessageLayer> message_layers;  // kMessageReduce: after that
+  AttentionStep attention;                   // kAttention
 };
 
 struct Program {
@@ -109,6 +92,14 @@ struct Place {
 };
 Place PlaceOf(const Program& program, ValueId value);
 
+// Calls f(value) for each value that `node` reads.
+template <class F>
+void ForEachRead(const Node& node, F&& f) {
+  for (ValueId input : node.inputs) f(input);
+  for (const ValueId residual : {node.inner.residual, node.epilogue.residual}) {
+    if (residual >= 0) f(residual);
+  }
+}
 // How often each value is read: by nodes, and once more if it is the program's output.
 std::vector<int> CountUses(const Program& program);
 // Index of the node that writes each value (for a slice: its parent's); -1 for the input and for what nobody writes.
@@ -123,9 +114,6 @@ void AddLayers(const std::vector<int32_t>& layers, Node* node);
 bool IsLinear(Reduce reduce);
 // "conv1 + act1"; of very many "... + 12 more".
 std::string LayerNames(const Program& program, const Node& node);
-
-bool CanFuseEpilogue(NodeKind kind);  // whether launches of the kind can fuse one
-std::string_view ToString(NodeKind kind);
 
 }  // namespace vicinal::internal
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/plan/node_kinds/node_traits.h"
 
 namespace vicinal::internal {
 namespace {
@@ -14,7 +15,7 @@ ValueId AddValue(Value value, Program* program) {
   return static_cast<ValueId>(program->values.size() - 1);
 }
 
-// Makes the input dense for everything that reads it as such. A kLinear or kPropagateLinear reads it as it is.
+// Makes the input dense for all nodes that cannot read it as it is.
 void DensifyInput(Program* program) {
   ValueId dense = -1;
   const auto replace = [&](ValueId* value) {
@@ -23,7 +24,7 @@ void DensifyInput(Program* program) {
     *value = dense;
   };
   for (Node& node : program->nodes) {
-    if (node.kind != NodeKind::kLinear && node.kind != NodeKind::kPropagateLinear) {
+    if (!TraitsOf(node.kind).reads_sparse_input) {
       for (ValueId& input : node.inputs) replace(&input);
     }
     replace(&node.epilogue.residual);

@@ -28,7 +28,7 @@ TEST_P(FieldReferenceModels, SomeNodesHaveTheBitsOfAll) {
       for (int64_t i = 0; i < count; ++i) some.nodes.ids.push_back(static_cast<int64_t>(random() % all->rows));
       some.nodes.ids.push_back(some.nodes.ids.front());
       for (const ReceptiveField mode : {ReceptiveField::kAuto, ReceptiveField::kAlways}) {
-        some.receptive_field = mode;
+        some.options.receptive_field = mode;
         const auto got = Infer(engine, some);
         if (whole && mode == ReceptiveField::kAlways) {
           EXPECT_EQ(got.status().code(), StatusCode::kFailedPrecondition);

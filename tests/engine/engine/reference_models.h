@@ -153,7 +153,7 @@ inline void CheckEveryOrder(const ReferenceModel& test) {
   const std::vector<float> inner = Expected(test.model, "last_conv_input", test.folder);
   if (inner.empty()) return;
   InferenceRequest embed = AllNodes(ReferenceBench::Graph(test.data, OrderKind::kNone), test.model);
-  embed.output = "last_conv_input";
+  embed.options.output = "last_conv_input";
   const auto embedded = Infer(ReferenceBench::TheEngine(), embed);
   ASSERT_TRUE(embedded.ok()) << embedded.status();
   ExpectClose(*embedded, inner, test.tolerance, "last_conv_input");
@@ -170,7 +170,7 @@ inline void CheckEveryKernel(const ReferenceModel& test) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   for (const KernelStatus& kernel : ReferenceBench::TheEngine().Kernels()) {
     InferenceRequest forced = AllNodes(graph, test.model);
-    forced.forced[kernel.operation] = kernel.name;
+    forced.options.kernels[kernel.operation] = kernel.name;
     const int64_t before = ReferenceBench::Launches(kernel);
     const auto got = Infer(ReferenceBench::TheEngine(), forced);
     if (const auto detail = DetailOf(got.status()); detail.has_value() && detail->reason == "KERNEL_REFUSED") continue;

@@ -11,6 +11,7 @@
 
 #include "engine/tuning/tuning_service.h"
 #include "tests/engine/engine/tuning_testing.h"
+#include "tests/engine/execute/numbered_requests.h"
 
 namespace vicinal::testing {
 
@@ -53,7 +54,8 @@ class TuningAlone : public ::testing::Test {
 
   const std::unique_ptr<Device> device_ = MakeCpuDevice(1);
   KernelRegistry registry_;
-  Executor executor_{*device_, {1, &Clock::Real(), &StatsSink::Null()}};
+  ScriptedRunner runner_;
+  Executor executor_{*device_, &runner_, {1, &Clock::Real(), &StatsSink::Null()}};
 
  private:
   TuningService::Parts Parts() {
@@ -70,7 +72,7 @@ class TuningAlone : public ::testing::Test {
     return parts;
   }
 
-  const MemoryBudget budget_{0};
+  MemoryBudget budget_{0};
   ToldMeter meter_;
   std::shared_ptr<const PreparedGraph> graph_;
   TuningWork work_;

@@ -7,6 +7,8 @@
 #include <future>
 #include <memory>
 
+#include "tests/engine/execute/numbered_requests.h"
+
 namespace vicinal::testing {
 namespace {
 
@@ -14,7 +16,8 @@ namespace {
 // service holds a graph last, and its end asks something of the service: it would wait for itself.
 TEST(TuningService, LetsGoOfGraphsWithoutItsLock) {
   const std::unique_ptr<Device> device = MakeCpuDevice(1);
-  Executor executor(*device, {1, &Clock::Real(), nullptr});
+  ScriptedRunner runner;
+  Executor executor(*device, &runner, {1, &Clock::Real(), nullptr});
   const auto other = std::make_shared<const PreparedGraph>(PreparedGraph::Parts(), device.get());
   std::shared_ptr<const PreparedGraph> graph;
   TuningService::Parts parts;

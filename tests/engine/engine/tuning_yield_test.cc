@@ -47,11 +47,11 @@ class TuningYieldTest : public TuningAlone {
   void Ask() {
     asked_ = true;
     ASSERT_TRUE(executor_
-                    .Submit({},
-                            [this](const Status& admitted, DeviceContext&) {
-                              EXPECT_TRUE(admitted.ok()) << admitted;
-                              done_before_ = last_.load();
-                            })
+                    .Submit(Numbered(1, {},
+                                     [this](const StatusOr<InferenceResult>& result) {
+                                       EXPECT_TRUE(result.ok()) << result.status();
+                                       done_before_ = last_.load();
+                                     }))
                     .ok());
   }
 

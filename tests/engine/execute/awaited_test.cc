@@ -10,6 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/execute/executor.h"
+#include "tests/engine/execute/numbered_requests.h"
 
 namespace vicinal {
 namespace {
@@ -28,15 +29,18 @@ TEST(Awaited, AnErrorIsAValue) {
 
 TEST(Awaited, ComesFromAnExecutorAndGoesAtOnce) {
   const std::unique_ptr<Device> device = MakeCpuDevice(1);
-  Executor executor(*device, {1, &Clock::Real(), nullptr});
+  testing::ScriptedRunner runner;
+  Executor executor(*device, &runner, {1, &Clock::Real(), nullptr});
   constexpr int kRounds = 2000;  // either thread is first in some of them
   for (int round = 0; round < kRounds; ++round) {
     Awaited<std::unique_ptr<int>> request, background;
-    ASSERT_TRUE(
-        executor.Submit({}, [&](const Status&, DeviceContext&) { request.Set(std::make_unique<int>(round)); }).ok());
+    ASSERT_TRUE(executor
+                    .Submit(testing::Numbered(
+                        1, {}, [&](const StatusOr<InferenceResult>&) { request.Set(std::make_unique<int>(round)); }))
+                    .ok());
     EXPECT_EQ(*request.Take(), round);
     executor.SubmitBackground(
-        [&](const Status&, DeviceContext&, const Lease&) { background.Set(std::make_unique<int>(-round)); });
+        {"test", [&](const Status&, DeviceContext&, const Lease&) { background.Set(std::make_unique<int>(-round)); }});
     EXPECT_EQ(*background.Take(), -round);
   }
 }

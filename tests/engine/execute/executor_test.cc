@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor with jobs that wait for the test and a clock that moves when told.
+// The executor with requests that wait for the test and a clock that moves when told.
 #include "engine/execute/executor.h"
 
 #include <gmock/gmock.h>
@@ -11,51 +11,77 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/engine/execute/numbered_requests.h"
 
 namespace vicinal {
 namespace {
 
+using testing::Numbered;
+
 class ExecutorTest : public ::testing::Test {
  protected:
-  // Submits a job that blocks until the returned promise is set; returns once it runs.
+  // Submits a request that blocks until the returned promise is set; returns once it runs.
   std::shared_ptr<std::promise<void>> Block() {
     auto release = std::make_shared<std::promise<void>>();
     std::promise<void> started;
-    EXPECT_TRUE(executor_
-                    ->Submit({},
-                             [&started, release](const Status&, DeviceContext&) {
-                               started.set_value();
-                               release->get_future().wait();
-                             })
-                    .ok());
+    runner_.Add(kBlocker, [&started, release] {
+      started.set_value();
+      release->get_future().wait();
+    });
+    EXPECT_TRUE(executor_->Submit(Numbered(kBlocker)).ok());
     started.get_future().wait();
     return release;
   }
-  // Submits a job whose admission arrives in the returned future.
-  std::future<Status> Queue(WorkLimits limits) {
-    auto admitted = std::make_shared<std::promise<Status>>();
+  // Submits a request whose outcome arrives in the returned future.
+  std::future<Status> Queue(WorkLimits limits, int64_t number = 7) {
+    auto outcome = std::make_shared<std::promise<Status>>();
     EXPECT_TRUE(executor_
-                    ->Submit(std::move(limits),
-                             [admitted](const Status& status, DeviceContext&) { admitted->set_value(status); })
+                    ->Submit(Numbered(
+                        number, std::move(limits),
+                        [outcome](const StatusOr<InferenceResult>& result) { outcome->set_value(result.status()); }))
                     .ok());
-    return admitted->get_future();
+    return outcome->get_future();
+  }
+  // A request that must not be taken, and whose callback must not be called.
+  Status Refused() {
+    return executor_->Submit(Numbered(8, {}, [](const StatusOr<InferenceResult>&) { FAIL() << "was refused"; }));
+  }
+  void Background(std::function<void(const Status&, const Lease&)> run) {
+    executor_->SubmitBackground({"test", [run = std::move(run)](const Status& admitted, DeviceContext&,
+                                                                const Lease& lease) { run(admitted, lease); }});
   }
 
+  static constexpr int64_t kBlocker = 99;
   FakeClock clock_;
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
-  std::unique_ptr<Executor> executor_ = std::make_unique<Executor>(*device_, Executor::Options{2, &clock_, nullptr});
+  testing::ScriptedRunner runner_;
+  std::unique_ptr<Executor> executor_ =
+      std::make_unique<Executor>(*device_, &runner_, Executor::Options{2, &clock_, nullptr});
 };
 
 TEST_F(ExecutorTest, RunsInOrderOnOneThread) {
   std::vector<int> order;
+  runner_.Add(1, [&] { order.push_back(1); });
+  runner_.Add(2, [&] { order.push_back(2); });
   auto release = Block();
-  std::promise<void> done;
-  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(1); }).ok());
-  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(2), done.set_value(); }).ok());
+  auto first = Queue({}, 1), second = Queue({}, 2);
   EXPECT_EQ(executor_->queue_depth(), 2);
   release->set_value();
-  done.get_future().wait();
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
   EXPECT_THAT(order, ::testing::ElementsAre(1, 2));
+}
+
+TEST_F(ExecutorTest, TheRunnersAnswerReachesTheCallback) {
+  const StatusOr<InferenceResult> answer = executor_->SubmitAndWait(Numbered(5));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->rows, 5);
+}
+
+TEST_F(ExecutorTest, ARunWithoutMemoryFailsAlone) {
+  runner_.Add(1, [] { throw std::bad_alloc(); });
+  EXPECT_EQ(executor_->SubmitAndWait(Numbered(1)).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(executor_->SubmitAndWait(Numbered(1)).ok());
 }
 
 TEST_F(ExecutorTest, ALongRunCountsWhileItRuns) {
@@ -74,7 +100,7 @@ TEST_F(ExecutorTest, ALongRunCountsWhileItRuns) {
 TEST_F(ExecutorTest, AFullQueueRefuses) {
   auto release = Block();
   auto first = Queue({}), second = Queue({});
-  const Status full = executor_->Submit({}, [](const Status&, DeviceContext&) { FAIL() << "was refused"; });
+  const Status full = Refused();
   EXPECT_EQ(full.code(), StatusCode::kUnavailable);
   EXPECT_EQ(DetailOf(full)->reason, "QUEUE_FULL");
   EXPECT_TRUE(DetailOf(full)->retry_after.has_value());
@@ -107,7 +133,7 @@ TEST_F(ExecutorTest, DrainFinishesWhatIsQueuedAndRefusesWhatComes) {
   auto release = Block();
   auto queued = Queue({});
   EXPECT_FALSE(executor_->Drain(clock_.Now())) << "the deadline is now, and work is under way";
-  const Status refused = executor_->Submit({}, [](const Status&, DeviceContext&) { FAIL() << "was refused"; });
+  const Status refused = Refused();
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
   EXPECT_EQ(DetailOf(refused)->reason, "DRAINING");
   release->set_value();
@@ -127,15 +153,16 @@ TEST_F(ExecutorTest, DestructionFinishesWhatIsQueued) {
 
 TEST_F(ExecutorTest, BackgroundWorkRunsWhenNoRequestWaits) {
   std::vector<int> order;
+  runner_.Add(1, [&] { order.push_back(1); });
+  runner_.Add(2, [&] { order.push_back(2); });
   auto release = Block();
   std::promise<void> done;
-  executor_->SubmitBackground([&](const Status& admitted, DeviceContext&, const Lease& lease) {
+  Background([&](const Status& admitted, const Lease& lease) {
     EXPECT_TRUE(admitted.ok());
     EXPECT_FALSE(lease.ShouldStop());
     order.push_back(9), done.set_value();
   });
-  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(1); }).ok());
-  ASSERT_TRUE(executor_->Submit({}, [&](const Status&, DeviceContext&) { order.push_back(2); }).ok());
+  auto first = Queue({}, 1), second = Queue({}, 2);
   EXPECT_EQ(executor_->queue_depth(), 2) << "background work is no request";
   release->set_value();
   done.get_future().wait();
@@ -146,7 +173,7 @@ TEST_F(ExecutorTest, ALeaseHearsOfARequestThatComes) {
   std::promise<void> leased, looked;
   std::promise<void> ended;
   bool before = true, after = false;
-  executor_->SubmitBackground([&](const Status&, DeviceContext&, const Lease& lease) {
+  Background([&](const Status&, const Lease& lease) {
     before = lease.ShouldStop();
     leased.set_value();
     looked.get_future().wait();
@@ -159,7 +186,7 @@ TEST_F(ExecutorTest, ALeaseHearsOfARequestThatComes) {
   EXPECT_FALSE(before);
   EXPECT_TRUE(after);
   // The next lease begins anew.
-  executor_->SubmitBackground([&](const Status&, DeviceContext&, const Lease& lease) {
+  Background([&](const Status&, const Lease& lease) {
     after = lease.ShouldStop();
     ended.set_value();
   });
@@ -170,20 +197,19 @@ TEST_F(ExecutorTest, ALeaseHearsOfARequestThatComes) {
 TEST_F(ExecutorTest, DrainRefusesBackgroundWorkButCallsIt) {
   auto release = Block();
   std::promise<Status> first, second;
-  executor_->SubmitBackground([&](const Status& admitted, DeviceContext&, const Lease&) { first.set_value(admitted); });
+  Background([&](const Status& admitted, const Lease&) { first.set_value(admitted); });
   EXPECT_FALSE(executor_->Drain(clock_.Now()));
   release->set_value();
   EXPECT_TRUE(executor_->Drain(clock_.Now() + std::chrono::hours(1)));
   EXPECT_EQ(first.get_future().get().code(), StatusCode::kUnavailable);
-  executor_->SubmitBackground(
-      [&](const Status& admitted, DeviceContext&, const Lease&) { second.set_value(admitted); });
+  Background([&](const Status& admitted, const Lease&) { second.set_value(admitted); });
   const Status late = second.get_future().get();
   EXPECT_EQ(DetailOf(late)->reason, "DRAINING");
 }
 
 TEST_F(ExecutorTest, ALeaseUnderWayHearsOfTheDrainWhichWaitsForIt) {
   std::promise<void> leased;
-  executor_->SubmitBackground([&](const Status&, DeviceContext&, const Lease& lease) {
+  Background([&](const Status&, const Lease& lease) {
     leased.set_value();
     while (!lease.ShouldStop()) std::this_thread::yield();
   });
@@ -194,8 +220,7 @@ TEST_F(ExecutorTest, ALeaseUnderWayHearsOfTheDrainWhichWaitsForIt) {
 TEST_F(ExecutorTest, DestructionCallsBackgroundWorkThatWaits) {
   auto release = Block();
   auto told = std::make_shared<std::promise<Status>>();
-  executor_->SubmitBackground(
-      [told](const Status& admitted, DeviceContext&, const Lease&) { told->set_value(admitted); });
+  Background([told](const Status& admitted, const Lease&) { told->set_value(admitted); });
   auto result = told->get_future();
   std::thread destroyer([&] { executor_.reset(); });
   release->set_value();

@@ -336,10 +336,10 @@ TEST(EdgeConvTest, Arguments) {
                            .AddRamp("c.nn.4.weight", {4, 4});
   const std::string nn = std::string(kLinear) + ", " + kRelu + ", " + kNorm + R"(, {"type": "Dropout"}, )" + kLinear;
   const auto model = Load(Edge(nn), weights);
-  EXPECT_THAT(StepNames(*model), ElementsAre("edge_mlp"));
+  EXPECT_THAT(StepNames(*model), ElementsAre("edge_conv"));
   EXPECT_EQ(model->layers[0].locality, Locality::kNeighbourhood);
   EXPECT_EQ(model->class_count, 4);
-  const auto& step = std::get<EdgeMlpStep>(model->steps[0].op);
+  const auto& step = std::get<EdgeConvStep>(model->steps[0].op);
   EXPECT_EQ(step.reduce, Reduce::kMax);
   EXPECT_EQ(step.adjacency, AdjacencySpec());
   EXPECT_EQ(step.nn.size(), 4u);
@@ -347,7 +347,7 @@ TEST(EdgeConvTest, Arguments) {
   for (const auto& [aggr, reduce] : {std::pair("mean", Reduce::kMean), std::pair("sum", Reduce::kSum),
                                      std::pair("add", Reduce::kSum), std::pair("min", Reduce::kMin)}) {
     const auto other = Load(Edge(nn, std::string(R"(, "aggr": ")") + aggr + R"(")"), weights);
-    EXPECT_EQ(std::get<EdgeMlpStep>(other->steps[0].op).reduce, reduce);
+    EXPECT_EQ(std::get<EdgeConvStep>(other->steps[0].op).reduce, reduce);
   }
 }
 

@@ -17,7 +17,8 @@ using testing::ModelMaker;
 Program Rewritten(const Model& model) { return RewriteModel(model, model.outputs[0].value, false, {}); }
 
 bool ReadsNeighbours(const Node& node) {
-  return node.kind == NodeKind::kPropagate || node.kind == NodeKind::kAttention || node.kind == NodeKind::kEdgeMlp;
+  return node.kind == NodeKind::kPropagate || node.kind == NodeKind::kAttention ||
+         node.kind == NodeKind::kMessageReduce;
 }
 
 // The longest way from the output to each node and to the input, one way at a time.

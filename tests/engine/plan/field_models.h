@@ -76,7 +76,7 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
        }},
       {"edge_conv", false,
        [](ModelMaker& m) {
-         return m.EdgeMlp(m.EdgeMlp(m.Linear(0, 12, true), Reduce::kMax, {16, 8}, {0, 3}), Reduce::kSum, {6}, {3});
+         return m.EdgeConv(m.EdgeConv(m.Linear(0, 12, true), Reduce::kMax, {16, 8}, {0, 3}), Reduce::kSum, {6}, {3});
        }},
       {"jumping_knowledge", false,
        [](ModelMaker& m) {

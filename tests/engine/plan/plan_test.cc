@@ -10,103 +10,6 @@
 namespace vicinal::testing {
 namespace {
 
-ActivationKind AnyActivation(std::mt19937& random) {
-  constexpr ActivationKind kKinds[] = {ActivationKind::kNone, ActivationKind::kRelu,    ActivationKind::kElu,
-                                       ActivationKind::kTanh, ActivationKind::kSigmoid, ActivationKind::kLeakyRelu};
-  return kKinds[random() % 6];
-}
-
-Reduce AnyReduce(std::mt19937& random) { return static_cast<Reduce>(random() % 4); }
-
-// Loops of another weight than 1 are only added where edges have weights (GCNConv's `improved`).
-AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
-  AdjacencySpec spec;
-  spec.loops = static_cast<SelfLoops>(random() % 3);
-  constexpr EdgeWeighting kWeightings[] = {EdgeWeighting::kNone, EdgeWeighting::kGcnOnes, EdgeWeighting::kGcnSent,
-                                           EdgeWeighting::kSent};
-  spec.weighting = kWeightings[random() % (weighted ? 4 : 2)];
-  const bool sent = spec.weighting == EdgeWeighting::kGcnSent || spec.weighting == EdgeWeighting::kSent;
-  if (sent && spec.loops == SelfLoops::kAddRemaining && random() % 2) spec.loop_weight = 2.0f;
-  return spec;
-}
-
-// One layer of a kind drawn at random, on `x`.
-ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
-  std::mt19937& random = maker.random();
-  const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
-  switch (random() % 13) {
-    case 0:  // GCNConv
-      return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
-    case 1: {  // SAGEConv
-      const ValueId left = maker.Linear(maker.Propagate(x, AnyReduce(random)), out, true);
-      const ValueId sum = maker.Sum(left, maker.Linear(x, out, false));
-      return random() % 2 ? maker.Normalize(sum) : sum;
-    }
-    case 2: {  // GINConv
-      const ValueId sum = maker.Propagate(x, Reduce::kSum, {}, 1.3);
-      const ValueId hidden = maker.Activate(maker.BatchNorm(maker.Linear(sum, out, true)), ActivationKind::kRelu);
-      return maker.Linear(hidden, out, true);
-    }
-    case 3:
-      return maker.Bias(maker.Attention(maker.Linear(x, out, false), 2, random() % 2 == 0));
-    case 4:
-      return maker.AttentionV2(maker.Linear(x, out, true), maker.Linear(x, out, true), 2, random() % 2 == 0);
-    case 5:
-      return maker.LayerNorm(maker.Linear(x, out, true), random() % 2 == 0);
-    case 6: {  // residual around a product
-      const ValueId inner = maker.Activate(maker.Linear(x, maker.width(x), true), AnyActivation(random));
-      return maker.Sum(inner, x);
-    }
-    case 7: {  // jumping knowledge
-      const ValueId a = maker.Linear(x, out, true),
-                    b = maker.Activate(maker.Linear(a, out, true), ActivationKind::kRelu);
-      return random() % 2 ? maker.Max({a, b, a}) : maker.Concat({a, b, x});
-    }
-    case 8: {  // TransformerConv
-      const bool concat = random() % 2 == 0;
-      const ValueId key = maker.Linear(x, out, true), query = maker.Linear(x, out, true);
-      const ValueId value = maker.AttentionDot(maker.Linear(x, out, true), query, key, 2, concat);
-      const ValueId skip = maker.Linear(x, maker.width(value), true);
-      return random() % 2 ? maker.Gate(value, skip) : maker.Sum(value, skip);
-    }
-    case 9: {  // EdgeConv
-      std::vector<int64_t> widths;
-      std::vector<int> norms;
-      for (uint32_t layers = 1 + random() % 3; layers > 0; --layers) {
-        widths.push_back(3 + static_cast<int64_t>(random() % 20));
-        norms.push_back(static_cast<int>(random() % 4));
-      }
-      return maker.EdgeMlp(x, AnyReduce(random), widths, norms);
-    }
-    case 10: {  // APPNP
-      const AdjacencySpec adjacency = AnyAdjacency(weighted, random);
-      const ValueId start = maker.Linear(x, out, true);
-      ValueId value = start;
-      for (int k = 0; k < 3; ++k) value = maker.Mix(maker.Propagate(value, Reduce::kSum, adjacency), 0.8, start, 0.2);
-      return value;
-    }
-    case 11: {  // SGConv
-      const AdjacencySpec adjacency = AnyAdjacency(weighted, random);
-      return maker.Linear(maker.Propagate(maker.Propagate(x, Reduce::kSum, adjacency), Reduce::kSum, adjacency), out,
-                          true);
-    }
-    default:
-      return maker.Propagate(x, AnyReduce(random), AnyAdjacency(weighted, random));
-  }
-}
-
-std::shared_ptr<const Model> AnyModel(int64_t features, bool weighted, bool pooled, uint32_t seed) {
-  ModelMaker maker(features, seed);
-  ValueId x = 0;
-  const int layers = 1 + static_cast<int>(maker.random()() % 3);
-  for (int i = 0; i < layers; ++i) {
-    x = maker.Activate(AnyLayer(maker, x, weighted), AnyActivation(maker.random()));
-    if (maker.random()() % 4 == 0) x = maker.BatchNorm(x);
-  }
-  if (pooled) x = maker.Readout(x, AnyReduce(maker.random()));
-  return maker.Done(maker.Linear(x, 5, true));
-}
-
 // Whether a kernel that was forced does not do what the model needs.
 bool Refused(const Status& status) {
   const auto detail = DetailOf(status);
@@ -183,14 +86,14 @@ TEST(EdgeConv, AnOffsetCostsTheRoundingOfTwoProductsAndNoMore) {
     for (double& value : x) value = draw(random);
     const auto features = UploadFeatures(x, kCols, false, *graph);
     ModelMaker maker(kCols);
-    const auto model = maker.Done(maker.EdgeMlp(0, Reduce::kMax, {kOut}, {3}));
+    const auto model = maker.Done(maker.EdgeConv(0, Reduce::kMax, {kOut}, {3}));
     const auto plan =
         *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
     const std::vector<float> got = RunPlan(*plan, *features, *graph, false);
     const InterpreterInput input{&edges, &x, {}};
     const std::vector<double> expected = *Interpret(*model, input, model->outputs[0].value);
     ASSERT_EQ(got.size(), expected.size());
-    const auto& nn = std::get<EdgeMlpStep>(model->steps[0].op).nn;
+    const auto& nn = std::get<EdgeConvStep>(model->steps[0].op).nn;
     const std::vector<float>& weight = std::get<LinearStep>(nn[0]).weight->values;  // [kOut, 2 * kCols]
     for (int64_t h = 0; h < kOut; ++h) {
       double products = 1.0;  // the bias

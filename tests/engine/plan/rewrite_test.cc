@@ -185,12 +185,12 @@ TEST(Rewrite, TransformersFourProductsAreOne) {
 
 TEST(Rewrite, AnEdgeNetworksFirstProductIsOnePerNode) {
   ModelMaker maker(6);
-  const ValueId output = maker.EdgeMlp(0, Reduce::kMax, {8, 5}, {0, 3});
+  const ValueId output = maker.EdgeConv(0, Reduce::kMax, {8, 5}, {0, 3});
   const auto model = maker.Done(output);
-  const auto& nn = std::get<EdgeMlpStep>(model->steps[0].op).nn;
+  const auto& nn = std::get<EdgeConvStep>(model->steps[0].op).nn;
   const std::vector<float>& weight = std::get<LinearStep>(nn[0]).weight->values;  // [8, 12]
   const Program program = Rewrite(maker, maker.Activate(output, ActivationKind::kRelu));
-  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kEdgeMlp));
+  ASSERT_THAT(Kinds(program), ElementsAre(NodeKind::kLinear, NodeKind::kMessageReduce));
   const Node &product = program.nodes[0], &edges = program.nodes[1];
   ASSERT_EQ(product.weight->rows, 16);
   ASSERT_EQ(product.weight->cols, 6);
@@ -203,21 +203,21 @@ TEST(Rewrite, AnEdgeNetworksFirstProductIsOnePerNode) {
       EXPECT_EQ(products[(v + h) * 6 + f], wa - wb);
     }
   }
-  EXPECT_EQ(edges.edge_activation.kind, ActivationKind::kLeakyRelu);
-  ASSERT_EQ(edges.edge_layers.size(), 1u);
-  EXPECT_EQ(edges.edge_layers[0].weight->rows, 5);
+  EXPECT_EQ(edges.message_activation.kind, ActivationKind::kLeakyRelu);
+  ASSERT_EQ(edges.message_layers.size(), 1u);
+  EXPECT_EQ(edges.message_layers[0].weight->rows, 5);
   EXPECT_EQ(edges.epilogue.activation.kind, ActivationKind::kRelu);
 }
 
 TEST(Rewrite, NormsOfAnEdgeNetworkAreFolded) {
   ModelMaker maker(6);
   const auto layers = [&maker](const std::vector<int>& norms) {
-    const ValueId output = maker.EdgeMlp(0, Reduce::kMax, {8, 7}, norms);
-    return Rewrite(maker, output).nodes.back().edge_layers;
+    const ValueId output = maker.EdgeConv(0, Reduce::kMax, {8, 7}, norms);
+    return Rewrite(maker, output).nodes.back().message_layers;
   };
   EXPECT_EQ(layers({1, 1}).size(), 1u) << "beside a product";
   EXPECT_EQ(layers({2, 0}).size(), 1u) << "between an activation and a product";
-  const std::vector<EdgeLayer> last = layers({2, 2});
+  const std::vector<MessageLayer> last = layers({2, 2});
   ASSERT_EQ(last.size(), 2u) << "after the last activation: on its own";
   EXPECT_EQ(last[1].weight->rows, 7);
   EXPECT_EQ(ValuesOf(*last[1].weight)[1], 0.0);

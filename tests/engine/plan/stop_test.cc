@@ -88,7 +88,7 @@ TEST_P(StopInside, EveryKindOfStepStopsAndStartsAgain) {
   ModelMaker maker(kCols);
   ValueId x = maker.Activate(maker.Linear(0, 32, true), ActivationKind::kRelu);
   x = maker.LayerNorm(maker.Attention(maker.Linear(x, 32, false), 2, true), false);
-  x = maker.EdgeMlp(x, Reduce::kMax, {16, 8}, {0, 0});
+  x = maker.EdgeConv(x, Reduce::kMax, {16, 8}, {0, 0});
   const auto model = maker.Done(maker.Normalize(maker.Propagate(maker.Linear(x, 20, true), Reduce::kMean)));
   StopAtEachMoment(*Build(model), "all kinds");
 }

@@ -189,7 +189,7 @@ class StepRunner {
     return out;
   }
 
-  StatusOr<Matrix> operator()(const EdgeMlpStep& op) {
+  StatusOr<Matrix> operator()(const EdgeConvStep& op) {
     VICINAL_ASSIGN_OR_RETURN(const std::vector<Edge> edges, Derive(graph_, op.adjacency));
     const int64_t w = step_->width;
     Matrix out(graph_.num_nodes * w, 0.0);
@@ -283,11 +283,11 @@ class StepRunner {
   }
 
   // nn([x_i, x_j - x_i]).
-  std::vector<double> EdgeMessage(const EdgeMlpStep& op, const Edge& edge) const {
+  std::vector<double> EdgeMessage(const EdgeConvStep& op, const Edge& edge) const {
     const double *source = &in(0)[edge.source * width(0)], *target = &in(0)[edge.target * width(0)];
     std::vector<double> message(target, target + width(0));
     for (int64_t c = 0; c < width(0); ++c) message.push_back(source[c] - target[c]);
-    for (const EdgeOp& inner : op.nn)
+    for (const EdgeConvOp& inner : op.nn)
       message = std::visit([&](const auto& step) { return ApplyToRow(step, std::move(message)); }, inner);
     return message;
   }

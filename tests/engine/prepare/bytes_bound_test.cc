@@ -7,9 +7,9 @@
 #include <limits>
 #include <string>
 
-#include "engine/graph/generators.h"
 #include "engine/prepare/prepare.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

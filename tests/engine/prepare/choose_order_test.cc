@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/graph/generators.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

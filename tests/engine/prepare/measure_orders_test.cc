@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "engine/base/error.h"
-#include "engine/graph/generators.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/graph/generators.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

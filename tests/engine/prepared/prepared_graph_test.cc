@@ -12,9 +12,9 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/adjacency.h"
-#include "engine/graph/generators.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/engine/plan/own_memory_device.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

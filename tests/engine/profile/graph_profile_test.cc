@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/graph/generators.h"
 #include "engine/profile/host_caches.h"
 #include "engine/profile/reuse.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "engine/graph/generators.h"
 #include "engine/reorder/order.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/engine/reorder/reorder_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

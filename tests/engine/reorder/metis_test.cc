@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "engine/graph/generators.h"
 #include "engine/reorder/order.h"
 #include "engine/reorder/signals_blocked.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/engine/reorder/reorder_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

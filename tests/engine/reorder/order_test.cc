@@ -11,9 +11,9 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/graph/generators.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/engine/reorder/reorder_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

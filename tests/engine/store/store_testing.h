@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/graph/generators.h"
 #include "engine/prepared/prepared_graph.h"
+#include "tests/support/generators.h"
 
 namespace vicinal::testing {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/graph/csr.h"
-#include "engine/graph/generators.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/csr.h"
-#include "engine/graph/generators.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {

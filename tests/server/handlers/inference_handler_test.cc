@@ -136,30 +136,32 @@ TEST_F(InferenceHandlerTest, ALargeReplyCountsAgainstTheBudget) {
   request_.set_return_probabilities(true);
   handler_.Classify(call_, request_, &response_, [&](const Status& status) { outcome.Set(status); });
   EXPECT_TRUE(outcome.Take().ok());
-  EXPECT_GE(engine_.last_hold, kRows * (8 + 2 * 4 * FakeEngine::kClasses));
-  EXPECT_NE(call_.reply_held, nullptr);
+  EXPECT_GE(engine_.budget.Snapshot().requests, kRows * (8 + 2 * 4 * FakeEngine::kClasses));
+  EXPECT_EQ(call_.reply_memory.bytes(), engine_.budget.Snapshot().requests);
   EXPECT_EQ(response_.probabilities().data().size(), static_cast<size_t>(kRows * 4 * FakeEngine::kClasses));
 
   Awaited<Status> refused;
-  engine_.refuse_hold = FailedPrecondition("OVER_BUDGET", "too much");
+  call_.reply_memory.Release();
+  const MemoryUse use = engine_.budget.Snapshot();
+  const auto others = engine_.budget.Reserve(Account::kGraphs, use.budget - use.total(), "all that is left");
   handler_.Classify(call_, request_, &response_, [&](const Status& status) { refused.Set(status); });
-  EXPECT_EQ(refused.Take().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.Take().code(), StatusCode::kResourceExhausted);
 }
 
 TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {
   ASSERT_TRUE(Classify().ok());
-  EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAuto);
-  EXPECT_EQ(engine_.last_request->precision, Storage::kFloat32);
-  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kFloat32);
+  EXPECT_EQ(engine_.last_request->options.receptive_field, ReceptiveField::kAuto);
+  EXPECT_EQ(engine_.last_request->options.precision, Storage::kFloat32);
+  EXPECT_EQ(engine_.last_request->options.product_precision, ProductPrecision::kFloat32);
   EXPECT_FALSE(response_.timing().receptive_field());
   EXPECT_EQ(response_.timing().computed_node_count(), FakeEngine::kNodes);
   request_.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
   request_.mutable_execution()->set_precision(v1::PRECISION_BFLOAT16);
   request_.mutable_execution()->set_product_precision(v1::PRODUCT_PRECISION_TF32);
   ASSERT_TRUE(Classify().ok());
-  EXPECT_EQ(engine_.last_request->receptive_field, ReceptiveField::kAlways);
-  EXPECT_EQ(engine_.last_request->precision, Storage::kBfloat16);
-  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kTf32);
+  EXPECT_EQ(engine_.last_request->options.receptive_field, ReceptiveField::kAlways);
+  EXPECT_EQ(engine_.last_request->options.precision, Storage::kBfloat16);
+  EXPECT_EQ(engine_.last_request->options.product_precision, ProductPrecision::kTf32);
   EXPECT_TRUE(response_.timing().receptive_field());
   EXPECT_EQ(response_.timing().computed_node_count(), 2);
   EXPECT_NE(metrics_.Text().find("vicinal_computed_nodes_total{computed=\"receptive_field\"} 2"), std::string::npos);
@@ -194,8 +196,8 @@ TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
   };
   ASSERT_TRUE(classify().ok()) << outcome;
   EXPECT_EQ(response.classes().shape(0), 3);
-  EXPECT_EQ(engine_.last_request->precision, Storage::kFloat16);
-  EXPECT_EQ(engine_.last_request->products, ProductPrecision::kBfloat16);
+  EXPECT_EQ(engine_.last_request->options.precision, Storage::kFloat16);
+  EXPECT_EQ(engine_.last_request->options.product_precision, ProductPrecision::kBfloat16);
   limits_.max_response_bytes = 8;
   EXPECT_EQ(DetailOf(classify())->metadata.at("limit"), "max_response_bytes");
   request.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);

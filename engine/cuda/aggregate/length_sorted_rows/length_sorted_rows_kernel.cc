@@ -9,11 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
-#include "engine/cuda/common/kernels.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
+
+// First of the reduction orders of this kernel (Kernel::ReductionOrder).
+constexpr int64_t kLengthSortedRowsOrder = int64_t{1} << 31;
 
 // Windows of rows where those that lie close share sources: longest first within each.
 constexpr int32_t kNearRows = 4096;
@@ -93,6 +96,8 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
 
 }  // namespace
 
-std::unique_ptr<const AggregateKernel> MakeLengthSortedRows() { return std::make_unique<LengthSortedRowsKernel>(); }
+void AddLengthSortedRows(KernelRegistry& registry) {
+  registry.aggregate.Add(std::make_unique<LengthSortedRowsKernel>());
+}
 
 }  // namespace vicinal::cuda

@@ -7,9 +7,11 @@
 
 #include <cstdint>
 
-#include "engine/cuda/aggregate/binned_rows/binned_rows.h"
 #include "engine/cuda/aggregate/rows/row_load.cuh"
+#include "engine/cuda/aggregate/rows/row_work.h"
 #include "engine/cuda/common/epilogue.cuh"
+#include "engine/cuda/common/launch.h"
+#include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
 
@@ -54,6 +56,9 @@ struct RowsParams {
   bool vector_residual;  // and the residual, that they may load all of theirs
   bool wide;             // bundles have room for kWideItems
 };
+
+// What a launch's arguments say, whoever works on what: everything but the work list, partials, tickets and condition.
+RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target);
 
 // What a row's result is made with besides the sum over its edges.
 struct alignas(16) Finish {

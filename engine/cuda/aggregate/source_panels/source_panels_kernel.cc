@@ -9,11 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/cuda/aggregate/source_panels/source_panels.h"
-#include "engine/cuda/common/kernels.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
+
+// First of the reduction orders of this kernel (Kernel::ReductionOrder).
+constexpr int64_t kSourcePanelsOrder = int64_t{1} << 30;
 
 // Where fewer of its edges are staged, a graph has nothing of its panels.
 constexpr int kMinStagedPercent = 10;
@@ -80,6 +83,6 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
 
 }  // namespace
 
-std::unique_ptr<const AggregateKernel> MakeSourcePanels() { return std::make_unique<SourcePanelsKernel>(); }
+void AddSourcePanels(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<SourcePanelsKernel>()); }
 
 }  // namespace vicinal::cuda

@@ -25,13 +25,16 @@
 #include "engine/base/mutex.h"
 #include "engine/cuda/aggregate/rows/finish_rows.h"
 #include "engine/cuda/common/alignment.h"
-#include "engine/cuda/common/kernels.h"
-#include "engine/cuda/published/cusparse/cusparse_library.h"
+#include "engine/cuda/published/cusparse/detail/cusparse_library.h"
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
+#include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
+
+// First of the reduction orders of this kernel (Kernel::ReductionOrder).
+constexpr int64_t kCusparseOrder = 16;
 
 constexpr int kDefaultAlgorithm = 3;
 constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
@@ -229,6 +232,6 @@ class CusparseKernel final : public AggregateKernel {
 
 }  // namespace
 
-std::unique_ptr<const AggregateKernel> MakeCusparse() { return std::make_unique<CusparseKernel>(); }
+void AddCusparse(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<CusparseKernel>()); }
 
 }  // namespace vicinal::cuda

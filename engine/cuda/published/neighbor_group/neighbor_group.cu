@@ -22,7 +22,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/cuda/published/neighbor_group/detail/neighbor_group.cuh"
+#include "engine/cuda/published/groups/neighbor_groups.cuh"
+#include "engine/cuda/published/neighbor_group/neighbor_group.h"
 
 namespace vicinal::cuda {
 namespace {

@@ -22,6 +22,7 @@
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/async_copy.cuh"
 #include "engine/cuda/common/mask_pair.cuh"
+#include "engine/cuda/published/neighbor_group/neighbor_group.h"
 #include "engine/cuda/published/partition_dual/partition_dual.h"
 
 namespace vicinal::cuda {

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "engine/cuda/common/launch.h"
-#include "engine/cuda/published/neighbor_group/neighbor_group.h"
+#include "engine/cuda/published/groups/neighbor_groups.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {

@@ -12,12 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "engine/cuda/common/kernels.h"
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
+
+// First of the reduction orders of this kernel (Kernel::ReductionOrder).
+constexpr int64_t kPartitionDualOrder = int64_t{1} << 28;
 
 constexpr int kDefaultTheta = 80, kMinTheta = 5, kMaxTheta = 1000;
 
@@ -88,6 +91,6 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
 
 }  // namespace
 
-std::unique_ptr<const AggregateKernel> MakePartitionDual() { return std::make_unique<PartitionDualKernel>(); }
+void AddPartitionDual(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<PartitionDualKernel>()); }
 
 }  // namespace vicinal::cuda

@@ -43,9 +43,9 @@ TEST_F(RunTest, IdsAreQuotedInTheMapAndInTheUsersFile) {
   EXPECT_EQ(server_.seen().classify.nodes().ids(1), 1);
 }
 
-// What stands after "go on with it: vicinal", in words.
+// What stands after "resume with: vicinal", in words.
 std::vector<std::string> GoOnWords(const std::string& err) {
-  const std::string before = "  go on with it: vicinal ";
+  const std::string before = "  resume with: vicinal ";
   const size_t at = err.find(before);
   EXPECT_NE(at, std::string::npos) << err;
   if (at == std::string::npos) return {};
@@ -177,7 +177,7 @@ TEST_F(RunTest, OwnIdsAreKeptAndSpoken) {
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --ids none"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
   ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
-  EXPECT_THAT(err(), HasSubstr("belongs to another version of the graph; the answer speaks row numbers"));
+  EXPECT_THAT(err(), HasSubstr("belongs to another version of the graph; the answer uses row numbers"));
   ASSERT_EQ(Vicinal("embed --graph g --model m --nodes bob --ids g.ids.txt"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("bob     1  0.5\n"));
 }
@@ -281,7 +281,7 @@ TEST_F(RunTest, NumbersAreNoRowsWhereTheGraphHasIdsOfItsOwn) {
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 2 --ids none"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 2);
   ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
-  EXPECT_THAT(err(), HasSubstr("the answer speaks row numbers"));
+  EXPECT_THAT(err(), HasSubstr("the answer uses row numbers"));
 }
 
 TEST_F(RunTest, ARestartedServerTakesTheSameMap) {

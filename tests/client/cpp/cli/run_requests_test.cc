@@ -42,7 +42,7 @@ TEST_F(RunTest, FilesOfNodesAreMarked) {
   ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
   ASSERT_TRUE(WriteFile("nodes.txt", "1\n").ok());
   EXPECT_EQ(Vicinal("classify --graph g --model m --nodes nodes.txt"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("'nodes.txt' is a file: say --nodes @nodes.txt"));
+  EXPECT_THAT(err(), HasSubstr("'nodes.txt' is a file: write --nodes @nodes.txt"));
   EXPECT_EQ(Vicinal("classify --graph g --model m --nodes @"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("--nodes @FILE needs the name of a file"));
   EXPECT_EQ(Vicinal("classify --graph g --model m --nodes @nodes.txt"), kExitOk) << err();

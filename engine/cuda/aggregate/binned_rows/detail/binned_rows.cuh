@@ -89,11 +89,6 @@ cudaError_t LaunchRowLayout(const RowsParams& params, cudaStream_t stream) {
   return LaunchOverlapping(params.overlap, BinnedRows<Layout, Mode>, grid, kBlockThreads, stream, params);
 }
 
-// What a launch's arguments say, whoever works on what.
-RowsParams RowsParamsOf(const AggregateArgs& args, const LaunchTarget& target);
-
-// Whether lanes may read these rows 16 bytes at a time.
-
 // One mode each, in files of their own: they compile side by side. `lanes` (4, 8, 16 or more) of which each
 // reads `vec` elements at a time: 1 or 4, of 2 bytes also 8.
 cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);

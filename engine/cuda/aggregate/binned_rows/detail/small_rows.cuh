@@ -9,37 +9,12 @@
 #include <cstdint>
 
 #include "engine/cuda/aggregate/binned_rows/detail/long_rows.cuh"
+#include "engine/cuda/aggregate/rows/held_edges.cuh"
 #include "engine/cuda/aggregate/rows/row_lanes.cuh"
 #include "engine/cuda/aggregate/rows/row_product.cuh"
 #include "engine/cuda/common/overlap.cuh"
 
 namespace vicinal::cuda {
-
-// Eight edges of a row as its group of lanes holds them; where it has fewer, its last one several times.
-template <class Layout>
-struct HeldEdges {
-  static constexpr int kStep = 8, kSpan = Layout::kLanes < kStep ? Layout::kLanes : kStep, kHeld = kStep / kSpan;
-
-  // Of those held, the first is number `begin` of the row.
-  __device__ static int Edge(int begin, int held, int lane, int last) {
-    return min(begin + held * kSpan + lane % kSpan, last);
-  }
-  template <class T>
-  __device__ static T Of(const T (&held)[kHeld], int i) {
-    return __shfl_sync(kWholeWarp, held[i / kSpan], i % kSpan, Layout::kLanes);
-  }
-};
-
-// Loads kCount of the eight rows, from number kFirst on.
-template <class Layout, int kFirst, int kCount>
-__device__ inline void LoadRows(const int32_t (&source)[HeldEdges<Layout>::kHeld], const char* src, uint32_t stride,
-                                typename Layout::Load::Raw (&x)[HeldEdges<Layout>::kStep]) {
-#pragma unroll
-  for (int i = kFirst; i < kFirst + kCount; ++i) {
-    const uint64_t offset = uint64_t{static_cast<uint32_t>(HeldEdges<Layout>::Of(source, i))} * stride;
-    x[i] = Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
-  }
-}
 
 // The sum of a row of `count` edges from `first` on; the longest row of the warp has `longest`. Rows are loaded for
 // edges that are not there, too, and not added: a load that depends on a condition costs more.

@@ -18,8 +18,11 @@
 
 #include <cstdint>
 
-#include "engine/cuda/aggregate/binned_rows/detail/binned_rows.cuh"
 #include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
+#include "engine/cuda/aggregate/rows/held_edges.cuh"
+#include "engine/cuda/aggregate/rows/row_lanes.cuh"
+#include "engine/cuda/aggregate/rows/split_rows.cuh"
+#include "engine/cuda/common/overlap.cuh"
 
 namespace vicinal::cuda {
 

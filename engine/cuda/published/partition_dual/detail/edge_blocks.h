@@ -12,7 +12,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/thread_pool.h"
-#include "engine/cuda/published/neighbor_group/detail/neighbor_group_layout.h"
+#include "engine/cuda/published/groups/neighbor_group_layout.h"
 #include "engine/cuda/published/partition_dual/partition_dual.h"
 #include "engine/device/device.h"
 #include "engine/device/views.h"

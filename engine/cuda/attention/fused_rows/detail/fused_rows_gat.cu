@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused_rows for GAT's scores (Velickovic et al. 2018).
+#include "engine/cuda/attention/fused_rows/detail/fused_rows.cuh"
+
+namespace vicinal::cuda {
+
+cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream) {
+  return LaunchAttentionKind<AttentionKind::kGat>(params, vec, shape, stream);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lays out a launch of fused attention, and averages heads.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+#include "engine/cuda/aggregate/rows/row_work.h"
+#include "engine/cuda/attention/fused_rows/detail/fused_rows.cuh"
+#include "engine/cuda/attention/plain_rows/plain_rows.h"
+#include "engine/cuda/common/alignment.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor holds
+constexpr int64_t kMaxRows = 8;           // of a group of lanes, one after the other
+
+// dst = epilogue(mean over heads), thread per element.
+__global__ void __launch_bounds__(kThreads)
+    MeanHeads(const float* heads_out, int heads, MatrixView dst, Epilogue epilogue) {
+  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (element >= dst.rows * dst.cols) return;
+  const int64_t row = element / dst.cols, col = element % dst.cols;
+  float sum = 0.0f;
+  for (int k = 0; k < heads; ++k) sum += heads_out[(row * heads + k) * dst.cols + col];
+  dst.data[row * dst.stride + col] = ApplyEpilogue(epilogue, __fdiv_rn(sum, static_cast<float>(heads)), row, col);
+}
+
+// 4 where every matrix can be read 16 bytes at a time and no pack has columns of two heads. What a pack of GAT's values
+// reads beyond a row's last column lies before the next row and is not used.
+int PackOf(const AttentionArgs& args) {
+  const AttentionProblem& problem = args.problem;
+  const bool whole_heads = problem.head_width % 4 == 0;
+  if (!InPacks(args.value)) return 1;
+  if (problem.kind == AttentionKind::kGat) {
+    return whole_heads || (problem.heads == 1 && args.value.stride >= PackedStride(problem.head_width)) ? 4 : 1;
+  }
+  if (!whole_heads || !InPacks(args.query)) return 1;
+  if (problem.kind == AttentionKind::kDot) return InPacks(args.key) ? 4 : 1;
+  return InPacks(args.att, 0, sizeof(float), 4) ? 4 : 1;
+}
+
+int Log2Of(int64_t x) {
+  int power = 0;
+  while (int64_t{1} << power < x) ++power;
+  return power;
+}
+
+int DefaultTile(const AttentionProblem& problem, int vec) {
+  const int64_t columns = problem.heads * problem.head_width;
+  // Heads of one to three columns would fill shared memory with shares.
+  if (vec == 1) return columns <= 32 || problem.head_width < 4 ? 32 : 128;
+  return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
+}
+
+// Short rows are worked on side by side, as long as there are enough of them to fill the device. Scores that are made
+// of whole rows are worth more lanes.
+int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
+  const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
+  const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
+  const int lanes = many ? 32 : degree >= 6 || tile > 64 ? 16 : 8;
+  return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
+}
+
+// Most heads that a tile of `tile` columns touches.
+int TileHeads(const AttentionProblem& problem, int64_t tile) {
+  const int64_t width = problem.head_width;
+  const bool even = tile % width == 0 || width % tile == 0;
+  return static_cast<int>(std::min(problem.heads, even ? std::max<int64_t>(tile / width, 1) : (tile - 1) / width + 2));
+}
+
+// The shape nearest to what is wished for, tile before lanes of a row, among those whose blocks need no more shared
+// memory than any block may have.
+AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
+  const auto wish = [&args](int at, int otherwise) {
+    return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
+  };
+  const int tile = wish(kTileColumnsAt, DefaultTile(args.problem, vec));
+  const int row_lanes = wish(kRowLanesAt, DefaultRowLanes(args.problem, tile, target));
+  const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
+  const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
+  constexpr size_t kShared = 48 << 10;
+  const auto distance = [&](const AttentionShape& shape) {
+    const int tile_heads = TileHeads(args.problem, shape.lanes * shape.packs * vec);
+    const bool fits = SharedBytes(tile_heads, kAttentionThreads / shape.row_lanes()) <= kShared;
+    return (fits ? 0 : 10'000) + 100 * std::abs(Log2Of(shape.lanes * shape.packs * vec) - Log2Of(tile)) +
+           std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes));
+  };
+  return *std::min_element(shapes, shapes + count,
+                           [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
+}
+
+// The tile of columns that fused_small_rows.cuh takes for this; 0: it does not.
+int SmallTileOf(const AttentionArgs& args, int vec) {
+  const AttentionProblem& problem = args.problem;
+  const int32_t row_lanes = args.config.values[kRowLanesAt];
+  const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kFewEdges;
+  const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
+                       problem.cols * (args.value.stride / 4) <= UINT32_MAX;
+  if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
+  const int32_t wish = args.config.values[kTileColumnsAt];
+  const int columns = wish > 0 ? wish : DefaultTile(problem, vec);
+  const int tile = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
+  return TileHeads(problem, tile) <= kSmallHeads ? tile : 0;
+}
+
+bool FitsGathered(const ConstMatrixView& view) { return view.stride < int64_t{1} << 30; }
+
+GatheredRows Gathered(const ConstMatrixView& view) {
+  return {view.data, static_cast<uint32_t>(view.stride * static_cast<int64_t>(sizeof(float)))};
+}
+
+const ConstMatrixView& ScoredBy(const AttentionArgs& args) {
+  switch (args.problem.kind) {
+    case AttentionKind::kGat:
+      return args.score_src;
+    case AttentionKind::kGatV2:
+      return args.value;
+    case AttentionKind::kDot:
+      return args.key;
+  }
+  return args.value;
+}
+
+AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShape& shape, const LaunchTarget& target,
+                         void* scratch) {
+  const AttentionProblem& problem = args.problem;
+  const AttentionScratch layout(problem);
+  AttentionParams params;
+  params.adjacency = args.adjacency;
+  params.value = Gathered(args.value);
+  params.scored = Gathered(ScoredBy(args));
+  params.score_dst = args.score_dst;
+  params.query = args.query;
+  params.att = args.att;
+  params.negative_slope = args.negative_slope;
+  params.factors = FactorsOf(args);
+  params.dst = args.dst;
+  params.epilogue = args.epilogue;
+  params.heads = static_cast<int>(problem.heads);
+  params.head_width = static_cast<int>(problem.head_width);
+  const int64_t score_packs = (problem.head_width + vec * kScorePacks - 1) / (vec * kScorePacks);
+  params.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
+  params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
+  // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
+  // count their edges; as many as are asked for at once where they are shorter still.
+  const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
+  const int64_t most_rows = problem.edges * kMaxRows <= kAskedEdges * problem.rows ? kMaxRows : kMaxRows / 2;
+  params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
+  const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
+  params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);
+  params.plain = args.epilogue.IsPlain();
+  params.vector_store = vec == 4 && InPacks(args.dst);
+  char* bytes = static_cast<char*>(scratch);
+  params.heads_out =
+      problem.concat || problem.heads == 1 ? nullptr : reinterpret_cast<float*>(bytes + layout.heads_offset);
+  params.cells = layout.pieces.cells;
+  params.partial_stride = layout.pieces.stride;
+  params.sum_floats = layout.sum_floats;
+  params.partials = static_cast<float*>(scratch);
+  params.tickets = target.tickets;
+  if (layout.pieces.tickets > 0) {
+    params.tickets = reinterpret_cast<int*>(params.partials + params.cells * params.partial_stride);
+  }
+  return params;
+}
+
+}  // namespace
+
+cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& target, void* scratch) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  if (!FitsGathered(args.value) || !FitsGathered(ScoredBy(args))) return LaunchPlainAttention(args, target);
+  const int vec = PackOf(args);
+  const int small_tile = SmallTileOf(args, vec);
+  const AttentionShape shape =
+      small_tile > 0 ? AttentionShape{small_tile / 4, 128 / small_tile, 1} : ChooseShape(args, vec, target);
+  const AttentionParams params = ParamsOf(args, vec, shape, target, scratch);
+  const int64_t tickets = AttentionScratch(args.problem).pieces.tickets;
+  if (tickets > 0) {
+    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, tickets * sizeof(int), target.stream);
+    if (error != cudaSuccess) return error;
+  }
+  const auto launch = args.problem.kind == AttentionKind::kGat     ? &LaunchGat
+                      : args.problem.kind == AttentionKind::kGatV2 ? &LaunchGatV2
+                                                                   : &LaunchDot;
+  const bool overlap = target.overlap && tickets == 0;  // with a kernel, not with what clears them
+  const cudaError_t error = small_tile > 0 ? LaunchSmallGat(params, small_tile, overlap, target.stream)
+                                           : launch(params, vec, shape, target.stream);
+  if (error != cudaSuccess || params.heads_out == nullptr) return error;
+  const unsigned blocks = static_cast<unsigned>((args.dst.rows * args.dst.cols + kThreads - 1) / kThreads);
+  MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.heads_out, params.heads, args.dst, args.epilogue);
+  return cudaGetLastError();
+}
+
+}  // namespace vicinal::cuda

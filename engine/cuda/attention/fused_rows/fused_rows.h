@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher of fused_rows (fused_rows.cuh has the idea), free of device code.
+#ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_FUSED_ROWS_H_
+#define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_FUSED_ROWS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cuda/common/launch.h"
+#include "engine/cuda/common/row_pieces.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+// The unit that long rows are cut by (row_pieces.h).
+inline constexpr int64_t kAttentionUnit = 128;
+
+// How lanes share work: `lanes` side by side cover a tile of columns, `packs` packs of 1 or 4 floats each; `groups` of
+// them take a row's edges in turn.
+struct AttentionShape {
+  int lanes;
+  int groups;
+  int packs;
+
+  constexpr int row_lanes() const { return lanes * groups; }
+};
+// Where rows can be read 16 bytes at a time.
+inline constexpr AttentionShape kWideShapes[] = {
+    {8, 1, 1}, {8, 4, 1}, {8, 1, 2}, {16, 1, 1}, {16, 2, 1}, {16, 1, 2}, {32, 1, 1}, {32, 1, 2},
+};
+// Where they cannot.
+inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
+inline constexpr int kNarrowestTile = 32;  // columns
+
+// Scratch: partial results of long rows (sums, and for each head its shift and its denominator), then the heads before
+// their mean.
+struct AttentionScratch {
+  int64_t sum_floats;  // sums of a cell, before its shifts and denominators
+  PieceScratch pieces;
+  size_t heads_offset;
+  size_t bytes;
+
+  explicit AttentionScratch(const AttentionProblem& problem)
+      : sum_floats((problem.heads * problem.head_width + 3) / 4 * 4),
+        pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads,
+               (problem.heads * problem.head_width + kNarrowestTile - 1) / kNarrowestTile),
+        heads_offset((pieces.bytes() + 63) / 64 * 64),
+        bytes(heads_offset + (problem.concat || problem.heads == 1
+                                  ? 0
+                                  : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
+};
+
+// Where configurations of fused_rows have columns per tile and lanes that share a row; 0: as the graph suggests.
+inline constexpr int kTileColumnsAt = 0, kRowLanesAt = 1;
+// As lanes that share a row: the warps of a block do where it is long (fused_small_rows.cuh), with GAT's scores of no
+// more heads in a tile than that.
+inline constexpr int kBlockLanes = 128, kSmallHeads = 8;
+
+// scratch: AttentionScratch(args.problem).bytes.
+cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& target, void* scratch);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_FUSED_ROWS_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of dense_update for few inputs, few columns and not many rows: a thread per element, with nothing in
+// between.
+#ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FEW_INPUTS_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FEW_INPUTS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/dense/register_tiles/detail/tiles.cuh"
+
+namespace vicinal::cuda {
+
+// kCols lanes side by side make a row. REQUIRES: in_width <= kFoldInputs, one fold.
+template <int kCols>
+__global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ DenseParams params) {
+  LetNextBegin();
+  constexpr int kAhead = 16;
+  const int64_t row = int64_t{blockIdx.x} * (128 / kCols) + threadIdx.x / kCols;
+  const int64_t col = threadIdx.x % kCols;
+  if (row >= params.dst.rows || col >= params.dst.cols) return;
+  const float* src = params.src.data + row * params.src.stride;
+  const int count = static_cast<int>(params.in_width);
+  // Weights are there before the rows that the kernel before this one makes.
+  float w[kAhead];
+  const auto load_weights = [&](int k) {
+    const float* weight = params.weight + k * params.weight_stride + col;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) w[i] = k + i < count ? __ldg(weight + i * params.weight_stride) : 0.0f;
+  };
+  load_weights(0);
+  AwaitFormer();
+  const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
+  float sum = 0.0f;
+  for (int k = 0; k < count; k += kAhead) {
+    if (k > 0) load_weights(k);
+    float a[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) a[i] = k + i < count ? src[k + i] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
+  }
+  // The fold's addition to a total of zero, for its sign.
+  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, 0.0f + sum);
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FEW_INPUTS_CUH_

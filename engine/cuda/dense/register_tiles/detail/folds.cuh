@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the lanes of a warp stand, how they multiply, and how sums are stored, in the kernels of dense_update that
+// share out a row's folds among warps (staged.cuh, rounds.cuh).
+#ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FOLDS_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FOLDS_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/common/epilogue.cuh"
+#include "engine/cuda/common/pack.cuh"
+#include "engine/cuda/dense/register_tiles/detail/tiles.cuh"
+
+namespace vicinal::cuda {
+
+// 4 lanes down, 4 across, two folds. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart,
+// or all lanes 2 apart, read the same: the former in what rows are read of, the latter in columns.
+struct FoldLane {
+  int row, col, fold;
+
+  __device__ explicit FoldLane(int lane)
+      : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
+};
+
+// Adds the products of four inputs, which `rows` has of a thread's rows. `weights`, in shared memory: of the first of
+// its columns, which are 4 in every 16, and the first of these inputs, which are T::kCols apart.
+template <class T>
+__device__ inline void MultiplyFourInputs(const Pack<4> (&rows)[T::kThreadRows], const float* weights,
+                                          float (&sum)[T::kThreadRows][T::kPacks][4]) {
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+#pragma unroll
+    for (int p = 0; p < T::kPacks; ++p) {
+      const Pack<4> w = LoadShared<4>(weights + s * T::kCols + p * 16);
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[i][p][j] = fmaf(rows[i].v[s], w.v[j], sum[i][p][j]);
+      }
+    }
+  }
+}
+
+// Epilogue and store of kVec neighbouring columns of a row, of those that are there.
+template <int kVec>
+__device__ inline void StoreSums(const DenseParams& params, int64_t row, int64_t col, const Pack<kVec>& sums) {
+  if (row >= params.dst.rows || col >= params.dst.cols) return;
+  if (!params.light || params.rare_activation) {
+    StoreRarely<kVec>(&params, row, col, sums);
+    return;
+  }
+  float* const dst = params.dst.data + row * params.dst.stride + col;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (col + v >= params.dst.cols) break;
+    float x = sums.v[v];
+    if (params.epilogue.bias != nullptr) x += __ldg(params.epilogue.bias + col + v);
+    if (params.epilogue.activation.kind == ActivationKind::kRelu) x = Rectified(x);
+    dst[v] = x;
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FOLDS_CUH_

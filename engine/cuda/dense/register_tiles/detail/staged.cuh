@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of dense_update for some thousands of rows and fewer, too few for tiles that have all inputs to themselves
+// (tiles.cuh) to go round, and no more inputs than a block has warps for.
+//
+// Idea. The folds of a row are shared out among a block's warps, two to a warp; their sums then meet in shared memory
+// and are added in order: the same chain for every element as in the tiles, evaluated in parallel. The launcher takes a
+// tile as high as makes the multiprocessors' warps even, so the weights, which each tile needs once, are read few
+// times. A warp works alone until the sums meet: panels of 16 inputs of its two folds, rows and weights, come by
+// asynchronous copies into a ring of its own, one or two of them under way while one is multiplied. Weights are not
+// asked for ahead into registers, for the compiler undid it: it moved the loads of several steps to where the first of
+// them is needed, and there each warp waited for the L2.
+//
+// Shared memory: 16-byte chunks of rows lie in an order that lets neither copies nor reads meet in a bank.
+// Bytes: src once, the weights once for each tile.
+#ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_STAGED_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_STAGED_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/common/async_copy.cuh"
+#include "engine/cuda/common/hardware.h"
+#include "engine/cuda/dense/register_tiles/detail/folds.cuh"
+#include "engine/cuda/dense/register_tiles/detail/tiles.cuh"
+
+namespace vicinal::cuda {
+
+// A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
+// across, 4 down, and two folds.
+template <int kThreadRows_, int kPacks_>
+struct StagedTile {
+  static constexpr int kThreadRows = kThreadRows_, kPacks = kPacks_, kRowLanes = 4, kFoldLanes = 2;
+  static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16 * kPacks, kElements = kRows * kCols;
+  // Inputs of a panel, panels of a fold, panels in the ring: where they take long to multiply one on its way is enough.
+  static constexpr int kDepth = 16, kPanels = kFoldInputs / kDepth, kStages = kPacks == 1 ? 3 : 2;
+  static constexpr int kStrips = kRows * kFoldLanes;                       // rows' folds in a warp's hands
+  static constexpr int kWeights = kDepth * kCols;                          // floats of a fold
+  static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;  // floats
+  static constexpr int kRing = kStages * kStage, kSums = kFoldLanes * kElements;
+  static constexpr int kMaxWarps = 12, kMaxFolds = kMaxWarps * kFoldLanes;
+
+  // Bytes of shared memory. A warp's sums lie where its ring was.
+  static constexpr int Shared(int warps) { return warps * kRing * static_cast<int>(sizeof(float)); }
+  static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxSharedBytes);
+
+  // An even number.
+  static constexpr int Warps(int64_t in_width) {
+    const int folds = static_cast<int>((in_width + kFoldInputs - 1) / kFoldInputs);
+    return (folds + 2 * kFoldLanes - 1) / (2 * kFoldLanes) * 2;
+  }
+};
+
+// A warp's copies into its ring, a panel of both its folds at a time.
+template <class T>
+class StagedCopies {
+ public:
+  __device__ StagedCopies(const DenseParams& params, int64_t row0, int64_t col0, int first, float* ring)
+      : src_(reinterpret_cast<const char*>(params.src.data + row0 * params.src.stride)),
+        weight_bytes_(col0 + Column() < params.weight_stride ? 16 : 0),
+        // Where W has no such columns its first stand in, and none of them is read.
+        weight_(params.weight + Lane() / kColumnLanes * params.weight_stride +
+                (weight_bytes_ > 0 ? col0 + Column() : 0)),
+        stride_(static_cast<int>(params.src.stride) * 4),
+        last_row_(static_cast<int>(min(params.dst.rows - row0, int64_t{T::kRows})) - 1),
+        weight_stride_(static_cast<int>(params.weight_stride)),
+        in_width_(static_cast<int>(params.in_width)),
+        first_(first),
+        rows_to_(ring + Strip() * T::kDepth + (Lane() % 4 ^ Strip() / 2 % 4) * 4),
+        weights_to_(ring + T::kStrips * T::kDepth + Lane() * 4) {}
+
+  // Zeros beyond the last input; rows beyond the last are copies of it; nothing where there is no fold.
+  __device__ void Start(int panel, int stage) const {
+    const int inputs = panel * T::kDepth;
+    if (panel < T::kPanels && first_ * kFoldInputs + inputs < in_width_) {
+      const int input = (first_ + Strip() % 2) * kFoldInputs + inputs + Lane() % 4 * 4;
+      const int valid = max(min(in_width_ - input, 4), 0) * 4;
+      const char* const from = src_ + (valid > 0 ? int64_t{input} * 4 : 0);
+      float* const to = rows_to_ + stage * T::kStage;
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+        const int row = min(i * T::kRowLanes + Strip() / 2, last_row_);
+        CopyAsync<16>(to + i * T::kRowLanes * T::kFoldLanes * T::kDepth, from + int64_t{row} * stride_, valid);
+      }
+      const int last_fold = (in_width_ - 1) / kFoldInputs;
+#pragma unroll
+      for (int f = 0; f < T::kFoldLanes; ++f) {
+        // Beyond the last fold its weights stand in, for zeros.
+        const int first = min(first_ + f, last_fold) * kFoldInputs + inputs;
+        float* const weights_to = weights_to_ + stage * T::kStage + f * T::kWeights;
+#pragma unroll
+        for (int i = 0; i < T::kDepth; i += 32 / kColumnLanes) {
+          const float* const weight = weight_ + int64_t{first + i} * weight_stride_;
+          CopyAsync<16>(weights_to + i * T::kCols, weight, weight_bytes_);
+        }
+      }
+    }
+    CommitCopies();
+  }
+
+ private:
+  __device__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ static int Strip() { return Lane() / 4; }  // of the first rows
+  static constexpr int kColumnLanes = T::kCols / 4;
+  __device__ static int Column() { return Lane() % kColumnLanes * 4; }
+
+  const char* const src_;  // of the tile's first row
+  const int weight_bytes_;
+  const float* const weight_;
+  const int stride_;  // bytes
+  const int last_row_, weight_stride_, in_width_, first_;
+  float* const rows_to_;
+  float* const weights_to_;
+};
+
+// Adds the products of a panel. `rows`, `weights`: this lane's; `row`: where it stands.
+template <class T>
+__device__ inline void MultiplyStaged(const float* rows, int row, const float* weights,
+                                      float (&sum)[T::kThreadRows][T::kPacks][4]) {
+#pragma unroll
+  for (int k = 0; k < T::kDepth; k += 4) {
+    const float* const chunk = rows + (k / 4 ^ row) * 4;
+    Pack<4> a[T::kThreadRows];
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<4>(chunk + i * T::kRowLanes * T::kFoldLanes * T::kDepth);
+    MultiplyFourInputs<T>(a, weights + k * T::kCols, sum);
+  }
+}
+
+// Adds the sums of all folds in order, those of two warps at a time, then epilogue and store. Sums of folds that are
+// not there are zeros.
+template <class T>
+__device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_t col0, const float* shared) {
+  const int warps = static_cast<int>(blockDim.x) / 32;
+#pragma unroll 1
+  for (int e = static_cast<int>(threadIdx.x); e < T::kElements; e += static_cast<int>(blockDim.x)) {
+    float total = 0.0f;
+#pragma unroll 1
+    for (int w = 0; w < warps; w += 2) {
+      const float* const sums = shared + w * T::kRing + e;
+#pragma unroll
+      for (int g = 0; g < 2 * T::kFoldLanes; ++g) {
+        total += sums[g / T::kFoldLanes * T::kRing + g % T::kFoldLanes * T::kElements];
+      }
+    }
+    StoreSums<1>(params, row0 + e / T::kCols, col0 + e % T::kCols, {total});
+  }
+}
+
+// Blocks side by side make the tiles side by side, which have the same rows. REQUIRES: rows of src aligned to 16 bytes,
+// an even number of warps, two for each four folds.
+template <class T>
+__global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid_constant__ DenseParams params) {
+  LetNextBegin();
+  extern __shared__ __align__(16) float shared[];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int fold = warp * T::kFoldLanes;
+  const int64_t row0 = int64_t{blockIdx.y} * T::kRows, col0 = int64_t{blockIdx.x} * T::kCols;
+  float* const ring = shared + warp * T::kRing;
+  const StagedCopies<T> copies(params, row0, col0, fold, ring);
+#pragma unroll 1
+  for (int panel = 0; panel < T::kStages - 1; ++panel) copies.Start(panel, panel);
+
+  const FoldLane my(lane);
+  const float* const my_rows = ring + (my.row * T::kFoldLanes + my.fold) * T::kDepth;
+  const float* const my_weights = ring + T::kStrips * T::kDepth + my.fold * T::kWeights + my.col * 4;
+  float* const my_sums = ring + my.fold * T::kElements + my.row * T::kCols + my.col * 4;
+  float sum[T::kThreadRows][T::kPacks][4] = {};
+  int stage = 0, next = T::kStages - 1;
+#pragma unroll 1
+  for (int panel = 0; panel < T::kPanels; ++panel) {
+    AwaitCopies<T::kStages - 2>();
+    __syncwarp();  // all lanes' copies are there, and all have read what is overwritten now
+    copies.Start(panel + T::kStages - 1, next);
+    if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.in_width)) {
+      MultiplyStaged<T>(my_rows + stage * T::kStage, my.row, my_weights + stage * T::kStage, sum);
+    }
+    stage = stage + 1 == T::kStages ? 0 : stage + 1;
+    next = next + 1 == T::kStages ? 0 : next + 1;
+  }
+  AwaitCopies<0>();
+  __syncwarp();  // the sums take the ring's place
+#pragma unroll
+  for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+    for (int p = 0; p < T::kPacks; ++p) {
+      const float(&x)[4] = sum[i][p];
+      StorePack<4>(my_sums + i * T::kRowLanes * T::kCols + p * 16, {x[0], x[1], x[2], x[3]});
+    }
+  }
+  __syncthreads();
+  AddStaged<T>(params, row0, col0, shared);
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_STAGED_CUH_

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of dense_update for many rows: a block makes a tile of dst, held in registers.
+//
+// Idea. The classical blocked product. Panels of 16 or 32 inputs travel to shared memory by asynchronous copies, two of
+// them under way while one is multiplied. Rows of src stay as they lie: a thread reads 2 or 4 neighbouring inputs of
+// each of its rows at once, which costs no more than a transposed panel would and needs no transposing. Rows are padded
+// by 16 bytes, so the row lanes of a warp meet in no bank. Every element of dst is the same chain whatever the tile:
+// fused multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total,
+// which keeps rounding low for wide inputs. Blocks stay and take tile after tile: the next tile's first panels travel
+// while the last ones of this are multiplied and stored, which matters where there are few inputs.
+#ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_TILES_CUH_
+#define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_TILES_CUH_
+
+#include <cstdint>
+
+#include "engine/cuda/common/async_copy.cuh"
+#include "engine/cuda/common/epilogue.cuh"
+#include "engine/cuda/common/overlap.cuh"
+#include "engine/cuda/common/pack.cuh"
+#include "engine/cuda/dense/packed_weights.h"
+
+namespace vicinal::cuda {
+
+struct DenseParams {
+  ConstMatrixView src;
+  const float* weight;  // packed (register_tiles.h)
+  int64_t weight_stride;
+  int64_t in_width;
+  MatrixView dst;
+  Epilogue epilogue;
+  bool vector_store;     // packs of 4 columns of dst are aligned, and those of the residual
+  bool rare_activation;  // neither none nor a ReLU
+  bool light;            // the epilogue has neither factors nor an residual
+};
+
+// kVec neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times, and
+// exponentials are code to fetch.
+template <int kVec>
+__device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
+  if (row >= params->dst.rows) return;
+  x = WithEpilogue<kVec>(params->epilogue, row, col, params->dst.cols - 1, x);
+  float* dst = params->dst.data + row * params->dst.stride + col;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    if (col + v < params->dst.cols) dst[v] = x.v[v];
+  }
+}
+
+// Inputs of a row that a thread reads at once.
+inline constexpr int kRowStep = 4;
+
+// A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
+// kWarps warps one below the other. kBlocks: blocks that a multiprocessor should hold. kDepth: inputs per panel; deep
+// panels read whole cache lines of src and wait less often, and waste more of the last one.
+template <int kThreadRows_, int kThreadCols_, int kRowLanes_, int kWarps, int kBlocks_, int kDepth_>
+struct DenseTile {
+  static constexpr int kThreadRows = kThreadRows_, kThreadCols = kThreadCols_, kBlocks = kBlocks_;
+  static constexpr int kRowLanes = kRowLanes_, kColLanes = 32 / kRowLanes;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kWarpRows = kRowLanes * kThreadRows;
+  static constexpr int kRows = kWarpRows * kWarps, kCols = kColLanes * kThreadCols;
+  static constexpr int kDepth = kDepth_;
+  static constexpr int kStages = 3;  // panels in shared memory
+  static constexpr int kPitch = kDepth + 4;
+  // Rows of a thread that are stored side by side, and where packs of 4 columns are not whole: as many as registers are
+  // there for. More would make the multiplications slower, which have theirs chosen by what is left.
+  static constexpr int kWholeRows = 4, kOddRows = kThreads * kBlocks > 512 ? 1 : 4;
+  static_assert(kThreadCols % 4 == 0 && kFoldInputs % kDepth == 0);
+
+  // Where lanes stand. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes
+  // 2 apart, read the same: the former in what rows are read of, the latter in columns.
+  __device__ static int RowLane(int lane) { return lane / 2 % 2 + lane / (2 * kColLanes) * 2; }
+  __device__ static int ColLane(int lane) { return lane % 2 + lane / 4 % (kColLanes / 2) * 2; }
+
+  struct Panel {
+    float rows[kRows][kPitch];
+    float cols[kDepth][kCols];
+  };
+  static constexpr int kShared = kStages * static_cast<int>(sizeof(Panel));
+};
+
+// This thread's share of the copies that fill a panel.
+template <class T, int kVec>
+class PanelCopies {
+ public:
+  __device__ explicit PanelCopies(const DenseParams& params) : params_(params) {}
+
+  __device__ void MoveTo(int64_t row0, int64_t col0) {
+    row_from_ = params_.src.data + (row0 + Row()) * params_.src.stride + RowInput();
+    rows_ = static_cast<int>(min(params_.dst.rows - row0 - Row(), int64_t{T::kRows}));
+    col_from_ = params_.weight + ColInput() * params_.weight_stride + col0 + Col();
+    inside_cols_ = col0 + Col() < params_.weight_stride;
+  }
+
+  // Inputs [k0, k0 + kDepth) of the tile's rows and of the weights' columns; zeros outside.
+  __device__ void Start(int k0, typename T::Panel* panel) const {
+    const int in_width = static_cast<int>(params_.in_width);
+    const int left = min(in_width - k0 - RowInput(), kVec);
+#pragma unroll
+    for (int i = 0; i < T::kRows; i += kRowsAtOnce) {
+      const bool inside = i < rows_ && left > 0;
+      const float* from = inside ? row_from_ + k0 + i * params_.src.stride : params_.src.data;
+      CopyAsync<kVec * 4>(&panel->rows[i + Row()][RowInput()], from, inside ? left * 4 : 0);
+    }
+#pragma unroll
+    for (int i = 0; i < T::kDepth; i += kInputsAtOnce) {
+      if (i + ColInput() >= T::kDepth) break;
+      const float* from = inside_cols_ ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
+      CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside_cols_ ? 16 : 0);
+    }
+  }
+
+ private:
+  static constexpr int kRowCopies = T::kDepth / kVec, kColCopies = T::kCols / 4;
+  static constexpr int kRowsAtOnce = T::kThreads / kRowCopies, kInputsAtOnce = T::kThreads / kColCopies;
+  static_assert(T::kRows % kRowsAtOnce == 0);
+
+  __device__ static int Row() { return static_cast<int>(threadIdx.x) / kRowCopies; }
+  __device__ static int RowInput() { return static_cast<int>(threadIdx.x) % kRowCopies * kVec; }
+  __device__ static int ColInput() { return static_cast<int>(threadIdx.x) / kColCopies; }
+  __device__ static int Col() { return static_cast<int>(threadIdx.x) % kColCopies * 4; }
+
+  const DenseParams& params_;
+  const float* row_from_;
+  int rows_;  // of this thread, beginning at its first
+  const float* col_from_;
+  bool inside_cols_;
+};
+
+// Adds a panel's products. This thread's rows are kRowLanes apart, its packs of 4 columns 4 * kColLanes.
+template <class T>
+__device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row, int my_col,
+                                     float (&sum)[T::kThreadRows][T::kThreadCols]) {
+#pragma unroll
+  for (int k = 0; k < T::kDepth; k += kRowStep) {
+    Pack<kRowStep> a[T::kThreadRows];
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = LoadShared<kRowStep>(&panel.rows[my_row + i * T::kRowLanes][k]);
+#pragma unroll
+    for (int s = 0; s < kRowStep; ++s) {
+      Pack<4> b[T::kThreadCols / 4];
+#pragma unroll
+      for (int j = 0; j < T::kThreadCols / 4; ++j) {
+        b[j] = LoadShared<4>(&panel.cols[k + s][my_col + j * 4 * T::kColLanes]);
+      }
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < T::kThreadCols; ++j) sum[i][j] = fmaf(a[i].v[s], b[j / 4].v[j % 4], sum[i][j]);
+      }
+    }
+  }
+}
+
+// Has the L2 fetch the residuals of this thread's elements of the tile at (row0, col0), before the tile is multiplied.
+template <class T>
+__device__ inline void PrefetchResiduals(const DenseParams& params, int64_t row0, int64_t col0) {
+  const ConstMatrixView& residual = params.epilogue.residual;
+  if (residual.data == nullptr) return;
+#pragma unroll 1
+  for (int64_t row = row0; row < min(row0 + T::kThreadRows * T::kRowLanes, params.dst.rows); row += T::kRowLanes) {
+#pragma unroll
+    for (int j = 0; j < T::kThreadCols; j += 4) {
+      const int64_t col = col0 + j * T::kColLanes;
+      if (col < params.dst.cols) Prefetch(residual.data + row * residual.stride + col);
+    }
+  }
+}
+
+// Epilogue and store of columns [j, j + 4) of kRows of the thread's rows of sums from row i on, the first at (row0,
+// col). What is read for them comes before the first store. kWhole: all 4 columns are there, and aligned.
+template <class T, bool kWhole, int kRows>
+__device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64_t col,
+                                  const float (&total)[T::kThreadRows][T::kThreadCols], int i, int j) {
+  const Epilogue& epilogue = params.epilogue;
+  const int cols = kWhole ? 4 : static_cast<int>(min(params.dst.cols - col, int64_t{4}));
+  Pack<4> bias = Pack<4>::Filled(kNothing);
+  if (epilogue.bias != nullptr) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v) bias.v[v] = __ldg(epilogue.bias + col + min(v, cols - 1));
+  }
+  float factor[kRows];
+  Pack<4> residual[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (params.light) break;
+    const int64_t row = min(row0 + r * T::kRowLanes, params.dst.rows - 1);
+    factor[r] = FactorOf(epilogue, row);
+    if (epilogue.residual.data == nullptr) continue;
+    const float* from = epilogue.residual.data + row * epilogue.residual.stride + col;
+    // Loads and stores of 16 bytes are spelt out: of what it sees as four floats the compiler makes four.
+    if constexpr (kWhole) {
+      residual[r] = LoadCoherent<4>(from);
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) residual[r].v[v] = __ldcg(from + min(v, cols - 1));
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = row0 + r * T::kRowLanes;
+    if (row >= params.dst.rows) break;
+    Pack<4> x;
+    if (params.light) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) x.v[v] = __fadd_rn(total[i + r][j + v], bias.v[v]);
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        x.v[v] = WithTerms(epilogue, {factor[r], bias.v[v], residual[r].v[v]}, total[i + r][j + v]);
+      }
+    }
+    if (epilogue.activation.kind == ActivationKind::kRelu) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) x.v[v] = Rectified(x.v[v]);
+    }
+    float* dst = params.dst.data + row * params.dst.stride + col;
+    if constexpr (kWhole) {
+      __stwb(reinterpret_cast<float4*>(dst), make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        if (v < cols) dst[v] = x.v[v];
+      }
+    }
+  }
+}
+
+// Epilogue and store of this thread's elements of the tile at (row0, col0).
+template <class T>
+__device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_t col0,
+                                 const float (&total)[T::kThreadRows][T::kThreadCols]) {
+  if (row0 >= params.dst.rows) return;
+#pragma unroll
+  for (int j = 0; j < T::kThreadCols; j += 4) {
+    const int64_t col = col0 + j * T::kColLanes;
+    if (col >= params.dst.cols) return;
+    if (params.rare_activation) {
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+        StoreRarely<4>(&params, row0 + i * T::kRowLanes, col,
+                       {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
+      }
+    } else if (params.vector_store && col + 4 <= params.dst.cols) {
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; i += T::kWholeRows) {
+        StorePacks<T, true, T::kWholeRows>(params, row0 + i * T::kRowLanes, col, total, i, j);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; i += T::kOddRows) {
+        StorePacks<T, false, T::kOddRows>(params, row0 + i * T::kRowLanes, col, total, i, j);
+      }
+    }
+  }
+}
+
+template <class T, int kVec>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __grid_constant__ DenseParams params) {
+  LetNextBegin();
+  extern __shared__ __align__(16) float shared[];
+  typename T::Panel* const stages = reinterpret_cast<typename T::Panel*>(shared);
+  // Tiles side by side run together: they read the same rows.
+  const unsigned across = static_cast<unsigned>((params.dst.cols + T::kCols - 1) / T::kCols);
+  const unsigned tiles = static_cast<unsigned>((params.dst.rows + T::kRows - 1) / T::kRows) * across;
+  const auto row_of = [across](unsigned tile) { return int64_t{tile / across} * T::kRows; };
+  const auto col_of = [across](unsigned tile) { return int64_t{tile % across} * T::kCols; };
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int my_row = warp * T::kWarpRows + T::RowLane(lane), my_col = T::ColLane(lane) * 4;
+  const int panels = static_cast<int>((params.in_width + T::kDepth - 1) / T::kDepth);
+
+  PanelCopies<T, kVec> copies(params);
+  unsigned ahead_tile = blockIdx.x;
+  int ahead_panel = 0;
+  copies.MoveTo(row_of(ahead_tile), col_of(ahead_tile));
+  const auto start_next = [&](int stage) {
+    if (ahead_tile < tiles) {
+      copies.Start(ahead_panel * T::kDepth, &stages[stage]);
+      if (++ahead_panel == panels) {
+        ahead_panel = 0;
+        ahead_tile += gridDim.x;
+        copies.MoveTo(row_of(ahead_tile), col_of(ahead_tile));
+      }
+    }
+    CommitCopies();
+  };
+#pragma unroll
+  for (int stage = 0; stage < T::kStages - 1; ++stage) start_next(stage);
+
+  int now = 0, next = T::kStages - 1;
+  for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    float total[T::kThreadRows][T::kThreadCols] = {}, sum[T::kThreadRows][T::kThreadCols] = {};
+    PrefetchResiduals<T>(params, row_of(tile) + my_row, col_of(tile) + my_col);
+    for (int panel = 0; panel < panels; ++panel) {
+      AwaitCopies<T::kStages - 2>();
+      // All see this panel, and none still reads the one that is overwritten next.
+      __syncthreads();
+      start_next(next);
+      MultiplyPanel<T>(stages[now], my_row, my_col, sum);
+      now = now + 1 == T::kStages ? 0 : now + 1;
+      next = next + 1 == T::kStages ? 0 : next + 1;
+      constexpr int kPanels = kFoldInputs / T::kDepth;
+      if (panel % kPanels != kPanels - 1 && panel != panels - 1) continue;
+#pragma unroll
+      for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < T::kThreadCols; ++j) {
+          total[i][j] += sum[i][j];
+          sum[i][j] = 0.0f;
+        }
+      }
+    }
+    StoreTile<T>(params, row_of(tile) + my_row, col_of(tile) + my_col, total);
+  }
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_TILES_CUH_

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// tensor_tiles: dense products on tensor cores, for requests that allow their factors to be rounded (TF32, bfloat16,
+// float16); sums are float32.
+//
+// Idea. Few inputs make products of GNN layers a matter of memory once multiplications cost nothing, so factors stay
+// float32 in memory and in shared memory and are rounded (to nearest; ties to even, in TF32 away from zero) on their
+// way into the tensor cores' registers: no second copy of the features, no pass to make one. Where the weights find
+// room in shared memory, they stay there and rows pass by (tensor_rows.cu). This file has the rest: many inputs, and
+// rows that do not begin at multiples of 16 bytes. Panels of kDepth inputs and their weights travel by asynchronous
+// copies, others under way while one is multiplied; a warp makes 16 rows x kCols.
+//
+// Moves each input once for each kCols outputs, each weight once per block, each output once. A row's bits depend on
+// that row alone: whatever the block and the kernel, its sums go through the same instructions in the same order.
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/common/async_copy.cuh"
+#include "engine/cuda/common/hardware.h"
+#include "engine/cuda/dense/tensor_tiles/detail/tensor_product.cuh"
+#include "engine/cuda/dense/tensor_tiles/detail/tensor_rows.h"
+#include "engine/cuda/dense/tensor_tiles/tensor_tiles.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kWarpRows = 16;
+struct StreamedParams {
+  TensorParams product;
+  int64_t tiles;  // of dst; those of the same rows follow one another
+  int col_tiles;
+};
+
+// kStages: panels in shared memory.
+template <ProductPrecision kPrecision_, int kCols_, int kStages_>
+struct TensorTile {
+  static constexpr int kStages = kStages_;
+  static constexpr ProductPrecision kPrecision = kPrecision_;
+  using Step = TensorStep<kPrecision>;
+  static constexpr int kCols = kCols_;
+  static constexpr int kRowStride = kDepth + Step::kRowPadding, kWeightStride = kCols + Step::kWeightPadding;
+  __host__ __device__ static constexpr int StageFloats(int rows) { return rows * kRowStride + kDepth * kWeightStride; }
+};
+
+// Starts the copies of the panel's inputs of the block's rows; what lies outside src is zeros.
+template <class T>
+__device__ inline void FetchRows(const TensorParams& params, int64_t first_row, int64_t first_input, int rows,
+                                 float* panel) {
+  const int64_t inputs = params.src.cols;
+  const auto fetch = [&]<int kBytes>() {
+    constexpr int kFloats = kBytes / 4, kUnits = kDepth / kFloats;
+    for (int i = static_cast<int>(threadIdx.x); i < rows * kUnits; i += static_cast<int>(blockDim.x)) {
+      const int64_t row = first_row + i / kUnits, input = first_input + i % kUnits * kFloats;
+      const int64_t left = row < params.src.rows ? inputs - input : 0;
+      const int valid = left <= 0 ? 0 : left < kFloats ? static_cast<int>(left) * 4 : kBytes;
+      const float* const from = valid > 0 ? params.src.data + row * params.src.stride + input : params.src.data;
+      CopyAsync<kBytes>(panel + i / kUnits * T::kRowStride + i % kUnits * kFloats, from, valid);
+    }
+  };
+  if (params.aligned) {
+    fetch.template operator()<16>();
+  } else {
+    fetch.template operator()<4>();
+  }
+}
+
+// Starts the copies of its weights.
+template <class T>
+__device__ inline void FetchWeights(const TensorParams& params, int64_t first_input, int64_t first_col, float* panel) {
+  constexpr int kUnits = T::kCols / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < kDepth * kUnits; i += static_cast<int>(blockDim.x)) {
+    const int64_t input = first_input + i / kUnits, col = first_col + i % kUnits * 4;
+    // The packed form has zeros up to whole panels, and rows of whole packs.
+    const int valid = col < params.weight_stride ? 16 : 0;
+    const float* const from = valid > 0 ? params.weight + input * params.weight_stride + col : params.weight;
+    CopyAsync<16>(panel + i / kUnits * T::kWeightStride + i % kUnits * 4, from, valid);
+  }
+}
+
+// A lane's rows in a panel.
+template <class T>
+struct PanelRows {
+  const float* row;
+
+  __device__ float One(int half, int input) const { return row[8 * half * T::kRowStride + input]; }
+  __device__ float4 Four(int half, int input) const {
+    return *reinterpret_cast<const float4*>(row + 8 * half * T::kRowStride + input);
+  }
+};
+
+// A lane's part of B, of its column.
+template <class T>
+__device__ inline typename T::Step::B WeightsAt(const float* column, int q) {
+  float w[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) w[k] = column[T::Step::InputOf(q, k) * T::kWeightStride];
+  return T::Step::RoundedB(w);
+}
+
+// Blocks take tile after tile: the first panels of the next travel while this one is multiplied and stored.
+template <class T>
+__global__ void __launch_bounds__(256) MultiplyTiles(const __grid_constant__ StreamedParams params) {
+  extern __shared__ __align__(16) float shared[];
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes, lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  const int rows = static_cast<int>(blockDim.x) / kWarpLanes * kWarpRows, down = lane / 4, across = lane % 4;
+  const int panels = static_cast<int>((params.product.src.cols + kDepth - 1) / kDepth);
+  const auto row_of = [&](int64_t tile) { return tile / params.col_tiles * rows; };
+  const auto col_of = [&](int64_t tile) { return tile % params.col_tiles * T::kCols; };
+  int64_t fetched_tile = blockIdx.x;
+  int fetched_panel = 0, to = 0, from = 0;  // stages
+  const auto fetch = [&] {
+    if (fetched_tile < params.tiles) {
+      float* const stage = shared + to * T::StageFloats(rows);
+      FetchRows<T>(params.product, row_of(fetched_tile), int64_t{fetched_panel} * kDepth, rows, stage);
+      FetchWeights<T>(params.product, int64_t{fetched_panel} * kDepth, col_of(fetched_tile),
+                      stage + rows * T::kRowStride);
+      if (++fetched_panel == panels) fetched_panel = 0, fetched_tile += gridDim.x;
+      if (++to == T::kStages) to = 0;
+    }
+    CommitCopies();
+  };
+  for (int i = 0; i < T::kStages - 1; ++i) fetch();
+#pragma unroll 1
+  for (int64_t tile = blockIdx.x; tile < params.tiles; tile += gridDim.x) {
+    float sum[T::kCols / 8][4] = {};
+#pragma unroll 1
+    for (int panel = 0; panel < panels; ++panel) {
+      AwaitCopies<T::kStages - 2>();
+      // It has come, for all, and nobody reads the one before any more.
+      __syncthreads();
+      fetch();
+      const float* const stage = shared + from * T::StageFloats(rows);
+      const float* const a = stage + (warp * kWarpRows + down) * T::kRowStride;
+      const float* const b = stage + rows * T::kRowStride + down;
+#pragma unroll
+      for (int input = 0; input < kDepth; input += kStepInputs) {
+        const auto step = T::Step::RoundedA(PanelRows<T>{a + input}, across);
+#pragma unroll
+        for (int j = 0; j < T::kCols / 8; ++j) {
+          T::Step::Multiply(step, WeightsAt<T>(b + input * T::kWeightStride + 8 * j, across), sum[j]);
+        }
+      }
+      if (++from == T::kStages) from = 0;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      StoreRow(params.product, row_of(tile) + warp * kWarpRows + down + 8 * half, col_of(tile) + 2 * across, half, sum);
+    }
+  }
+}
+
+template <class T>
+cudaError_t LaunchTile(const TensorParams& product, int warps, const LaunchTarget& target) {
+  const int rows = warps * kWarpRows, bytes = T::kStages * T::StageFloats(rows) * static_cast<int>(sizeof(float));
+  const cudaError_t error = cudaFuncSetAttribute(MultiplyTiles<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error != cudaSuccess) return error;
+  StreamedParams params = {product, 0, static_cast<int>((product.dst.cols + T::kCols - 1) / T::kCols)};
+  params.tiles = (product.dst.rows + rows - 1) / rows * params.col_tiles;
+  // As many blocks as fit side by side.
+  const int64_t resident = std::clamp(kMaxSharedBytes / (bytes + kSystemSharedBytes), 1, 32 / warps);
+  const int64_t blocks = std::min(params.tiles, resident * target.multiprocessors);
+  MultiplyTiles<T><<<static_cast<unsigned>(blocks), warps * kWarpLanes, bytes, target.stream>>>(params);
+  return cudaGetLastError();
+}
+
+template <ProductPrecision kPrecision, int kCols>
+cudaError_t LaunchRows(const TensorParams& params, const LaunchTarget& target) {
+  // Tall blocks load weights less often; lower ones, with more panels under way, where those would leave
+  // multiprocessors idle.
+  int warps = 8;
+  while (warps > 1 && params.dst.rows < int64_t{target.multiprocessors} * warps * kWarpRows) warps /= 2;
+  return warps == 8 ? LaunchTile<TensorTile<kPrecision, kCols, 3>>(params, warps, target)
+                    : LaunchTile<TensorTile<kPrecision, kCols, 8>>(params, warps, target);
+}
+
+template <ProductPrecision kPrecision>
+cudaError_t LaunchColumns(const TensorParams& params, const LaunchTarget& target) {
+  if (params.dst.cols <= 16) return LaunchRows<kPrecision, 16>(params, target);
+  if (params.dst.cols <= 32) return LaunchRows<kPrecision, 32>(params, target);
+  return LaunchRows<kPrecision, 64>(params, target);
+}
+
+}  // namespace
+
+cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& target) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  TensorParams params;
+  params.src = args.src;
+  params.weight = static_cast<const float*>(args.weight);
+  params.weight_stride = PackedStride(args.dst.cols);
+  params.dst = args.dst;
+  params.epilogue = args.epilogue;
+  params.aligned = InPacks(args.src);
+  params.pairs = InPacks(args.dst, 2);
+  if (params.aligned && TensorWeightsStay(args.problem)) return LaunchTensorRows(args.problem, params, target);
+  switch (args.problem.precision) {
+    case ProductPrecision::kTf32:
+      return LaunchColumns<ProductPrecision::kTf32>(params, target);
+    case ProductPrecision::kBfloat16:
+      return LaunchColumns<ProductPrecision::kBfloat16>(params, target);
+    case ProductPrecision::kFloat16:
+      return LaunchColumns<ProductPrecision::kFloat16>(params, target);
+    case ProductPrecision::kFloat32:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace vicinal::cuda

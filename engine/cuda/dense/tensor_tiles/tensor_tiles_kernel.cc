@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// tensor_tiles as a kernel of the operation dense_update: for requests that allow rounded factors.
+#include <cstdint>
+#include <memory>
+
+#include "engine/cuda/dense/dense_kernel.h"
+#include "engine/cuda/dense/tensor_tiles/tensor_tiles.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// First of the reduction orders of this kernel (Kernel::ReductionOrder).
+constexpr int64_t kTensorTilesOrder = int64_t{3} << 30;
+
+class TensorTiles final : public DenseProduct {
+ public:
+  TensorTiles() : DenseProduct("tensor_tiles") {}
+  Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
+    if (problem.precision == ProductPrecision::kFloat32) return "only where a request lets factors be rounded";
+    return WhyWidthUnsupported(problem.out_width);
+  }
+  int64_t ReductionOrder(const DenseUpdateProblem& problem, const KernelConfig&) const override {
+    return kTensorTilesOrder + static_cast<int64_t>(problem.precision);
+  }
+
+ protected:
+  cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
+    return LaunchTensorTiles(args, target);
+  }
+};
+
+}  // namespace
+
+void AddTensorTiles(KernelRegistry& registry) { registry.dense_update.Add(std::make_unique<TensorTiles>()); }
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// template_spmm with an MLP on the edges (FeatGraph's MLP aggregation, Hu et al., SC'20, section III; EdgeConv).
+//
+// Idea. A block takes neighbouring rows, or a piece of a long one (row_pieces.h), and their edges in tiles, whatever
+// rows they belong to. A tile's messages lie in shared memory, column by column; each layer is a product of that tile
+// and the packed weights, a thread holding 8 edges x 4 outputs in registers, so that three 16-byte loads feed 32
+// multiply-adds; layers go back and forth between two buffers, and nothing of the size of the edges leaves the block.
+// Then a thread per output column walks the tile's edges and reduces them row by row, carrying a row from tile to tile.
+//
+// Order of evaluation: a message's layers depend on its own edge alone (inputs ascending, folded every 64, then the
+// bias); a row's messages are added in their order, folded every 64 edges of the row; pieces of long rows in four
+// chains. Equal bits at every run, for every tile, in every subset of rows; no float atomics. Bound by arithmetic:
+// edges * sum of in * out multiply-adds; gathers edges * 4 * width bytes.
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/common/row_pieces.cuh"
+#include "engine/cuda/dense/packed_weights.h"
+#include "engine/cuda/message/message.cuh"
+#include "engine/cuda/message/template_spmm/template_spmm.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kThreadEdges = 8, kThreadColumns = 4;
+constexpr int kFoldEdges = 64;
+constexpr int kChains = 4;
+
+struct Params {
+  MessageReduceArgs args;
+  EdgeLayerArgs layers[kMaxEdgeLayers];  // plain arrays in place of those of args and its problem
+  int64_t out_widths[kMaxEdgeLayers], weight_strides[kMaxEdgeLayers];
+  int64_t first_floats, second_floats;  // of the buffers, per edge
+  int64_t rows_per_block;
+  int64_t cells, partial_stride;
+  float* partials;
+  int* tickets;
+};
+
+// A block's shared memory.
+template <int kTile>
+struct Memory {
+  static constexpr int kStride = kTile + 4;
+  float* buffer[2];       // [columns][kStride]
+  float *carried, *held;  // [out_width]: of the row under way, the folded edges and those since
+  int32_t* source;        // [kTile]
+  int32_t* row;           // [kTile], counted from the first row of the run
+};
+
+// Rows [first, last) and their edges [begin, end), none of them cut; or a piece of one row.
+struct Run {
+  int64_t first, last, begin, end;
+  bool whole_rows;
+};
+
+template <int kTile>
+__device__ inline void LoadMessages(const Params& params, const Memory<kTile>& memory, const Run& run, int64_t row,
+                                    int64_t base, int edges) {
+  const MessageReduceArgs& args = params.args;
+  const CsrView& adjacency = args.adjacency;
+  if (static_cast<int>(threadIdx.x) < edges) {
+    const int64_t edge = base + threadIdx.x;
+    int64_t low = row, high = run.last;  // row_ptr[low] <= edge < row_ptr[high]
+    while (high - low > 1) {
+      const int64_t middle = (low + high) / 2;
+      (__ldg(adjacency.row_ptr + middle) <= edge ? low : high) = middle;
+    }
+    memory.source[threadIdx.x] = __ldg(adjacency.col + edge);
+    memory.row[threadIdx.x] = static_cast<int32_t>(low - run.first);
+  }
+  __syncthreads();
+  // A warp reads 8 columns of 4 edges at a time: whole sectors, and 32 banks to write to.
+  const int lane = threadIdx.x % 32;
+  for (int edge = threadIdx.x / 32 * 4 + lane % 4; edge < kTile; edge += kThreads / 32 * 4) {
+    const bool there = edge < edges;
+    const float* u = args.src.data + (there ? memory.source[edge] * args.src.stride : 0);
+    const int64_t target = there ? run.first + memory.row[edge] : 0;
+    const float weight = there && adjacency.value != nullptr ? __ldg(adjacency.value + base + edge) : 1.0f;
+#pragma unroll 4
+    for (int64_t c = lane / 4; c < args.problem.width; c += 8) {
+      float m = 0.0f;
+      if (there) {
+        const TargetTerms<1> terms(args.problem.message, args.target.data + target * args.target.stride + c);
+        m = Activate(args.activation, terms.Of(__ldg(u + c), 0) * weight);
+      }
+      memory.buffer[0][c * Memory<kTile>::kStride + edge] = m;
+    }
+  }
+  __syncthreads();
+}
+
+// out = activation(in * W^T + bias) for the tile's edges.
+template <int kTile>
+__device__ inline void MultiplyLayer(const Params& params, int l, int64_t in_width, const float* in, float* out) {
+  constexpr int kStride = Memory<kTile>::kStride, kAcross = kThreads / (kTile / kThreadEdges);
+  const EdgeLayerArgs& layer = params.layers[l];
+  const float* weight = static_cast<const float*>(layer.weight);
+  const int64_t stride = params.weight_strides[l], out_width = params.out_widths[l];
+  const int edge = static_cast<int>(threadIdx.x) / kAcross * kThreadEdges;
+  for (int64_t h = threadIdx.x % kAcross * kThreadColumns; h < out_width; h += kAcross * kThreadColumns) {
+    float total[kThreadEdges][kThreadColumns] = {}, sum[kThreadEdges][kThreadColumns] = {};
+    for (int64_t k0 = 0; k0 < in_width; k0 += kFoldInputs) {
+      const int64_t k1 = min(k0 + kFoldInputs, in_width);
+#pragma unroll 4
+      for (int64_t k = k0; k < k1; ++k) {
+        const Pack<4> w = LoadReadOnly<4>(weight + k * stride + h);
+        const float4 low = *reinterpret_cast<const float4*>(in + k * kStride + edge);
+        const float4 high = *reinterpret_cast<const float4*>(in + k * kStride + edge + 4);
+        const float x[kThreadEdges] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+        for (int i = 0; i < kThreadEdges; ++i) {
+#pragma unroll
+          for (int j = 0; j < kThreadColumns; ++j) sum[i][j] = fmaf(x[i], w.v[j], sum[i][j]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kThreadEdges; ++i) {
+#pragma unroll
+        for (int j = 0; j < kThreadColumns; ++j) {
+          total[i][j] += sum[i][j];
+          sum[i][j] = 0.0f;
+        }
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kThreadColumns; ++j) {
+      if (h + j >= out_width) break;
+      const float bias = layer.bias != nullptr ? __ldg(layer.bias + h + j) : 0.0f;
+#pragma unroll
+      for (int i = 0; i < kThreadEdges; ++i) {
+        out[(h + j) * kStride + edge + i] = Activate(layer.activation, total[i][j] + bias);
+      }
+    }
+  }
+}
+
+// One column of a row under way.
+template <bool kExtreme>
+struct Column {
+  float folded, since;
+
+  __device__ void Start() { folded = since = Reducer<kExtreme>::Start(); }
+  // `place`: of the edge in its row or piece.
+  __device__ void Add(float m, int64_t place) {
+    since = Reducer<kExtreme>::Join(since, m);
+    if (place % kFoldEdges != kFoldEdges - 1) return;
+    folded = Total();
+    since = Reducer<kExtreme>::Start();
+  }
+  __device__ float Total() const { return Reducer<kExtreme>::Join(folded, since); }
+};
+
+template <bool kExtreme>
+__device__ inline void StoreColumn(const Params& params, const Run& run, int64_t row, int64_t edges, int64_t cell,
+                                   int64_t c, float reduced) {
+  const MessageReduceArgs& args = params.args;
+  if (!run.whole_rows) {
+    params.partials[cell * params.partial_stride + c] = reduced;
+    return;
+  }
+  const float x = Reducer<kExtreme>::Finish(args.problem.reduce, reduced, edges);
+  args.dst.data[row * args.dst.stride + c] = ApplyEpilogue(args.epilogue, x, row, c);
+}
+
+// Reduces the tile's messages [out_width][kStride] from row `row` on, and stores rows that end in it.
+template <int kTile, bool kExtreme>
+__device__ inline void ReduceTile(const Params& params, const Memory<kTile>& memory, const Run& run, int64_t cell,
+                                  const float* messages, int64_t row, int64_t base, int edges) {
+  const MessageReduceArgs& args = params.args;
+  const int64_t* row_ptr = args.adjacency.row_ptr;
+  const float sign = Reducer<kExtreme>::Sign(args.problem.reduce);
+  for (int64_t c = threadIdx.x; c < args.dst.cols; c += kThreads) {
+    Column<kExtreme> column{memory.carried[c], memory.held[c]};
+    int e = 0;
+    for (int64_t r = row; r < run.last; ++r) {
+      const int64_t begin = run.whole_rows ? __ldg(row_ptr + r) : run.begin;
+      const int64_t end = run.whole_rows ? __ldg(row_ptr + r + 1) : run.end;
+      const int stop = static_cast<int>(min(end - base, int64_t{edges}));
+      for (; e < stop; ++e) {
+        const float m = messages[c * Memory<kTile>::kStride + e];
+        column.Add(kExtreme ? sign * m : m, base + e - begin);
+      }
+      if (end > base + edges) break;  // goes on in the next tile
+      StoreColumn<kExtreme>(params, run, r, end - begin, cell, c, column.Total());
+      column.Start();
+    }
+    memory.carried[c] = column.folded;
+    memory.held[c] = column.since;
+  }
+}
+
+template <int kTile, bool kExtreme>
+__device__ inline void RunEdges(const Params& params, const Memory<kTile>& memory, const Run& run, int64_t cell) {
+  const MessageReduceProblem& problem = params.args.problem;
+  const int64_t* row_ptr = params.args.adjacency.row_ptr;
+  for (int64_t c = threadIdx.x; c < params.args.dst.cols; c += kThreads) {
+    memory.carried[c] = memory.held[c] = Reducer<kExtreme>::Start();
+  }
+  __syncthreads();
+  int64_t row = run.first, base = run.begin;
+  do {  // once at least, for rows without edges
+    const int edges = static_cast<int>(min(run.end - base, int64_t{kTile}));
+    int now = 0;
+    if (edges > 0) {
+      LoadMessages<kTile>(params, memory, run, row, base, edges);
+      int64_t in_width = problem.width;
+      for (int l = 0; l < problem.num_layers; ++l) {
+        MultiplyLayer<kTile>(params, l, in_width, memory.buffer[now], memory.buffer[now ^ 1]);
+        __syncthreads();
+        in_width = params.out_widths[l];
+        now ^= 1;
+      }
+    }
+    ReduceTile<kTile, kExtreme>(params, memory, run, cell, memory.buffer[now], row, base, edges);
+    __syncthreads();
+    base += edges;
+    while (run.whole_rows && row < run.last && __ldg(row_ptr + row + 1) <= base) ++row;
+  } while (base < run.end);
+}
+
+// True in all threads of the block that stores the last of a row's pieces.
+__device__ inline bool BlockArrivesLast(int* ticket, int64_t pieces) {
+  __shared__ int before;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) before = atomicAdd(ticket, 1);
+  __syncthreads();
+  if (before != pieces - 1) return false;
+  __threadfence();
+  if (threadIdx.x == 0) *ticket = 0;
+  return true;
+}
+
+template <bool kExtreme>
+__device__ inline void MergePieces(const Params& params, const RowPiece& piece) {
+  const MessageReduceArgs& args = params.args;
+  using R = Reducer<kExtreme>;
+  for (int64_t c = threadIdx.x; c < args.dst.cols; c += kThreads) {
+    const float* partials = params.partials + piece.first_cell * params.partial_stride + c;
+    float chain[kChains] = {R::Start(), R::Start(), R::Start(), R::Start()};
+    for (int64_t base = 0; base < piece.pieces; base += kChains) {
+#pragma unroll
+      for (int i = 0; i < kChains; ++i) {
+        if (base + i >= piece.pieces) break;
+        chain[i] = R::Join(chain[i], __ldcg(partials + (base + i) * piece.cell_step * params.partial_stride));
+      }
+    }
+    const float total = R::Join(R::Join(chain[0], chain[2]), R::Join(chain[1], chain[3]));
+    args.dst.data[piece.row * args.dst.stride + c] =
+        ApplyEpilogue(args.epilogue, R::Finish(args.problem.reduce, total, piece.row_edges), piece.row, c);
+  }
+}
+
+template <int kTile, bool kExtreme>
+__global__ void __launch_bounds__(kThreads) EdgeNetwork(const __grid_constant__ Params params) {
+  extern __shared__ float4 shared[];
+  __shared__ int32_t sources[kTile], rows_of[kTile];
+  Memory<kTile> memory;
+  memory.buffer[0] = reinterpret_cast<float*>(shared);
+  memory.buffer[1] = memory.buffer[0] + params.first_floats * Memory<kTile>::kStride;
+  memory.carried = memory.buffer[1] + params.second_floats * Memory<kTile>::kStride;
+  memory.held = memory.carried + params.args.dst.cols;
+  memory.source = sources;
+  memory.row = rows_of;
+  const CsrView& adjacency = params.args.adjacency;
+  if (blockIdx.x < params.cells) {
+    const RowPiece piece = FindPiece<32>(adjacency.row_ptr, adjacency.rows, kMessageUnit, blockIdx.x);
+    if (piece.row < 0) return;
+    const Run run{piece.row, piece.row + 1, piece.begin, piece.end, !piece.split()};
+    RunEdges<kTile, kExtreme>(params, memory, run, piece.cell);
+    if (piece.split() && BlockArrivesLast(params.tickets + piece.first_cell, piece.pieces)) {
+      MergePieces<kExtreme>(params, piece);
+    }
+    return;
+  }
+  const auto is_cut = [&](int64_t row) {
+    return params.cells > 0 &&
+           IsLongRow(__ldg(adjacency.row_ptr + row + 1) - __ldg(adjacency.row_ptr + row), kMessageUnit);
+  };
+  const int64_t begin = (blockIdx.x - params.cells) * params.rows_per_block;
+  const int64_t end = min(begin + params.rows_per_block, adjacency.rows);
+  for (int64_t first = begin, last; first < end; first = last) {
+    last = first + 1;
+    if (is_cut(first)) continue;
+    while (last < end && !is_cut(last)) ++last;
+    const Run run{first, last, __ldg(adjacency.row_ptr + first), __ldg(adjacency.row_ptr + last), true};
+    RunEdges<kTile, kExtreme>(params, memory, run, 0);
+  }
+}
+
+template <int kTile, bool kExtreme>
+cudaError_t Launch(const Params& params, int64_t bytes, cudaStream_t stream) {
+  const auto kernel = &EdgeNetwork<kTile, kExtreme>;
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (error != cudaSuccess) return error;
+  const int64_t blocks =
+      params.cells + (params.args.adjacency.rows + params.rows_per_block - 1) / params.rows_per_block;
+  kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<size_t>(bytes), stream>>>(params);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  const PieceScratch layout = MessageScratch(args.problem);
+  const EdgeTile tile(args.problem);
+  const bool large = tile.Bytes(kLargeEdgeTile) <= kLargeTileBytes;
+  // Two large tiles of edges to a block, on average.
+  const int64_t rows_per_block =
+      std::clamp<int64_t>(2 * kLargeEdgeTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
+  Params params{args,
+                {},
+                {},
+                {},
+                tile.first_floats,
+                tile.second_floats,
+                rows_per_block,
+                layout.cells,
+                layout.stride,
+                static_cast<float*>(scratch),
+                target.tickets};
+  std::copy(args.layers.begin(), args.layers.end(), params.layers);
+  std::copy(args.problem.out_widths.begin(), args.problem.out_widths.end(), params.out_widths);
+  for (int l = 0; l < args.problem.num_layers; ++l) params.weight_strides[l] = PackedStride(params.out_widths[l]);
+  if (layout.tickets > 0) {
+    params.tickets = reinterpret_cast<int*>(params.partials + layout.cells * layout.stride);
+    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.tickets * sizeof(int), target.stream);
+    if (error != cudaSuccess) return error;
+  }
+  const bool extreme = IsExtreme(args.problem.reduce);
+  if (large) {
+    const int64_t bytes = tile.Bytes(kLargeEdgeTile);
+    return extreme ? Launch<kLargeEdgeTile, true>(params, bytes, target.stream)
+                   : Launch<kLargeEdgeTile, false>(params, bytes, target.stream);
+  }
+  const int64_t bytes = tile.Bytes(kSmallEdgeTile);
+  return extreme ? Launch<kSmallEdgeTile, true>(params, bytes, target.stream)
+                 : Launch<kSmallEdgeTile, false>(params, bytes, target.stream);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// template_spmm without an MLP on the edges: FeatGraph's generalised SpMM (Hu et al., SC'20, section III), one skeleton
+// that visits edges by target, with message, weight, activation and reduce filled in.
+//
+// Idea. As FeatGraph does on a GPU: lanes side by side along the features (feature-parallel threads), one target row at
+// a time with its result and its side of the message in registers, and tiles of columns across the grid. In place of
+// its hybrid partitioning by degree, rows that are long are cut into pieces (row_pieces.h), which needs no preparation
+// of the graph; with it (staged_rows.cu) this adds the rest to what was staged. A lane owns up to 4 columns (16 bytes)
+// and loads four edges' before it uses the first. Order of evaluation: edge j of a row (or piece) goes to chain j mod
+// 4, pieces likewise: equal bits for all tiles, at every run and in every subset of rows; no float atomics. Moves edges
+// * (4 + 4 weighted + 4 * width) bytes of gather, rows * 8 * width for targets and results.
+#include <cstdint>
+
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/common/row_pieces.cuh"
+#include "engine/cuda/message/message.cuh"
+#include "engine/cuda/message/template_spmm/template_spmm.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kChains = 4;
+
+struct Params {
+  CsrView adjacency;
+  ConstMatrixView src, target;
+  Message message;
+  Reduce reduce;
+  Activation activation;
+  MatrixView dst;
+  Epilogue epilogue;
+  MessageRowsPart part;
+  int64_t cells, partial_stride;
+  float* partials;
+  int* tickets;
+};
+
+// kPlain: messages have neither weight nor activation.
+template <int kVec_, int kLanes_, bool kExtreme_, bool kPlain_>
+struct Layout {
+  static constexpr int kVec = kVec_, kLanes = kLanes_;
+  static constexpr bool kExtreme = kExtreme_, kPlain = kPlain_;
+  static constexpr int kTile = kVec * kLanes, kGroups = kThreads / kLanes;
+  using Reduction = Reducer<kExtreme>;
+};
+
+template <class L>
+struct Chains {
+  Pack<L::kVec> chain[kChains];
+
+  __device__ Chains() {
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) chain[i] = Pack<L::kVec>::Filled(L::Reduction::Start());
+  }
+  __device__ Pack<L::kVec> Total() const {
+    Pack<L::kVec> total;
+#pragma unroll
+    for (int v = 0; v < L::kVec; ++v) {
+      total.v[v] = L::Reduction::Join(L::Reduction::Join(chain[0].v[v], chain[2].v[v]),
+                                      L::Reduction::Join(chain[1].v[v], chain[3].v[v]));
+    }
+    return total;
+  }
+};
+
+// The next kChains edges of a piece; the last one again where it has fewer.
+template <class L>
+struct EdgeBatch {
+  int32_t source[kChains];
+  float weight[kChains];
+
+  __device__ EdgeBatch(const Params& params, int64_t base, int64_t end) {
+    const bool weighted = !L::kPlain && (params.adjacency.value != nullptr || params.part.src_scale != nullptr);
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      const int64_t edge = min(base + i, end - 1);
+      source[i] = __ldg(params.adjacency.col + edge);
+      weight[i] = weighted ? EdgeWeight(params.adjacency, params.part.src_scale, edge, source[i]) : 1.0f;
+    }
+  }
+};
+
+// Which sources come next is read while the present ones' rows are on their way.
+template <class L>
+__device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece& piece, int64_t column) {
+  const TargetTerms<L::kVec> terms(params.message, params.target.data + piece.row * params.target.stride + column);
+  const float sign = L::Reduction::Sign(params.reduce);
+  Chains<L> chains;
+  if (piece.begin >= piece.end) return chains.Total();
+  EdgeBatch<L> edges(params, piece.begin, piece.end);
+  for (int64_t base = piece.begin; base < piece.end; base += kChains) {
+    Pack<L::kVec> u[kChains];
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      u[i] = LoadReadOnly<L::kVec>(params.src.data + edges.source[i] * params.src.stride + column);
+    }
+    const EdgeBatch<L> next(params, base + kChains, piece.end);
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      if (base + i >= piece.end) break;
+#pragma unroll
+      for (int v = 0; v < L::kVec; ++v) {
+        float m = terms.Of(u[i].v[v], v);
+        if constexpr (!L::kPlain) m = Activate(params.activation, m * edges.weight[i]);
+        chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
+      }
+    }
+    edges = next;
+  }
+  return chains.Total();
+}
+
+template <class L>
+__device__ inline Pack<L::kVec> ReducePieces(const Params& params, const RowPiece& piece, int64_t column) {
+  const float* partials = params.partials + piece.first_cell * params.partial_stride + column;
+  Chains<L> chains;
+  for (int64_t base = 0; base < piece.pieces; base += kChains) {
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      if (base + i >= piece.pieces) break;
+      const Pack<L::kVec> part = LoadCoherent<L::kVec>(partials + (base + i) * piece.cell_step * params.partial_stride);
+#pragma unroll
+      for (int v = 0; v < L::kVec; ++v) chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], part.v[v]);
+    }
+  }
+  return chains.Total();
+}
+
+// One column of a row, from what its edges came to.
+template <class L>
+__device__ inline float FinishedColumn(const Params& params, const RowPiece& piece, int64_t column, float x) {
+  const MessageRowsPart& part = params.part;
+  int64_t edges = piece.row_edges;
+  if (part.carried != nullptr) {
+    x = L::Reduction::Join(part.carried[piece.row * part.carried_stride + column], x);
+    edges = __ldg(part.degree_ptr + piece.row + 1) - __ldg(part.degree_ptr + piece.row);
+  }
+  x = L::Reduction::Finish(params.reduce, x, edges);
+  if (part.self_scale != 0.0f) x = fmaf(part.self_scale, params.src.data[piece.row * params.src.stride + column], x);
+  return ApplyEpilogue(params.epilogue, x, piece.row, column);
+}
+
+template <class L>
+__global__ void __launch_bounds__(kThreads) MessageRows(const __grid_constant__ Params params) {
+  const int64_t item = int64_t{blockIdx.x} * L::kGroups + threadIdx.x / L::kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % L::kLanes;
+  const int64_t column = int64_t{blockIdx.y} * L::kTile + lane * L::kVec;
+  const bool has = column < params.dst.cols;
+  const CsrView& adjacency = params.adjacency;
+  RowPiece piece;
+  if (item < params.cells) {
+    piece = FindPiece<L::kLanes>(adjacency.row_ptr, adjacency.rows, kMessageUnit, item);
+  } else if (item - params.cells < adjacency.rows) {
+    piece = WholeRow(adjacency.row_ptr, params.cells > 0 ? kMessageUnit : 0, item - params.cells);
+  }
+  if (piece.row < 0) return;
+  Pack<L::kVec> result = Pack<L::kVec>::Filled(0.0f);
+  if (has) result = ReduceEdges<L>(params, piece, column);
+  if (piece.split()) {
+    if (has) StorePack<L::kVec>(params.partials + piece.cell * params.partial_stride + column, result);
+    int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+    if (!ArrivesLast(ticket, piece.pieces, GroupMask<L::kLanes>(), lane == 0)) return;
+    if (has) result = ReducePieces<L>(params, piece, column);
+  }
+  if (!has) return;
+#pragma unroll
+  for (int v = 0; v < L::kVec; ++v) {
+    params.dst.data[piece.row * params.dst.stride + column + v] =
+        FinishedColumn<L>(params, piece, column + v, result.v[v]);
+  }
+}
+
+template <int kVec, int kLanes, bool kExtreme>
+void Launch(const Params& params, cudaStream_t stream) {
+  using General = Layout<kVec, kLanes, kExtreme, false>;
+  const int64_t items = params.cells + params.adjacency.rows;
+  const dim3 grid(static_cast<unsigned>((items + General::kGroups - 1) / General::kGroups),
+                  static_cast<unsigned>((params.dst.cols + General::kTile - 1) / General::kTile));
+  if (params.adjacency.value == nullptr && params.part.src_scale == nullptr &&
+      params.activation.kind == ActivationKind::kNone) {
+    MessageRows<Layout<kVec, kLanes, kExtreme, true>><<<grid, kThreads, 0, stream>>>(params);
+  } else {
+    MessageRows<General><<<grid, kThreads, 0, stream>>>(params);
+  }
+}
+
+template <int kVec, int kLanes>
+void LaunchReduce(const Params& params, cudaStream_t stream) {
+  IsExtreme(params.reduce) ? Launch<kVec, kLanes, true>(params, stream) : Launch<kVec, kLanes, false>(params, stream);
+}
+
+template <int kVec>
+void LaunchLanes(const Params& params, cudaStream_t stream) {
+  const int64_t lanes = (params.dst.cols + kVec - 1) / kVec;
+  if (lanes <= 8) {
+    LaunchReduce<kVec, 8>(params, stream);
+  } else if (lanes <= 16) {
+    LaunchReduce<kVec, 16>(params, stream);
+  } else {
+    LaunchReduce<kVec, 32>(params, stream);
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
+                              void* scratch) {
+  if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
+  const PieceScratch layout = MessageScratch(args.problem);
+  Params params;
+  params.adjacency = args.adjacency;
+  params.src = args.src;
+  params.target = args.target;
+  params.message = args.problem.message;
+  params.reduce = args.problem.reduce;
+  params.activation = args.activation;
+  params.dst = args.dst;
+  params.epilogue = args.epilogue;
+  params.part = part;
+  params.cells = layout.cells;
+  params.partial_stride = layout.stride;
+  params.partials = static_cast<float*>(scratch);
+  params.tickets = target.tickets;
+  if (layout.tickets > 0) {
+    params.tickets = reinterpret_cast<int*>(params.partials + layout.cells * layout.stride);
+    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.tickets * sizeof(int), target.stream);
+    if (error != cudaSuccess) return error;
+  }
+  const bool packs = InPacks(args.src) && (args.problem.message == Message::kSource || InPacks(args.target));
+  packs&& args.problem.width % 4 == 0 ? LaunchLanes<4>(params, target.stream) : LaunchLanes<1>(params, target.stream);
+  return cudaGetLastError();
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// FeatGraph's SpMM template as a kernel of the operation message_reduce.
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "engine/cuda/message/template_spmm/template_spmm.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
+ public:
+  TemplateSpmm() : CudaWeightedKernel("template_spmm") {}
+  Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
+    if (problem.num_layers > 0 && EdgeTile(problem).Bytes(kSmallEdgeTile) > kSmallTileBytes) {
+      return absl::StrCat("only networks of which ", kSmallEdgeTile, " edges' messages fit ", kSmallTileBytes,
+                          " bytes, before and after their widest layers; these need ",
+                          EdgeTile(problem).Bytes(kSmallEdgeTile));
+    }
+    return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
+  }
+  size_t ScratchBytes(const MessageReduceProblem& problem, const KernelConfig&, int) const override {
+    return MessageScratch(problem).bytes();
+  }
+
+ protected:
+  cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return args.problem.num_layers > 0 ? LaunchEdgeNetwork(args, target, scratch)
+                                       : LaunchMessageRows(args, {}, target, scratch);
+  }
+};
+
+}  // namespace
+
+void AddTemplateSpmm(KernelRegistry& registry) { registry.message_reduce.Add(std::make_unique<TemplateSpmm>()); }
+
+}  // namespace vicinal::cuda

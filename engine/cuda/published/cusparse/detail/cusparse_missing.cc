@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// In place of cusparse_kernel.cc where the build found no cuSPARSE headers: the kernel's name stays, and says why it
+// never serves.
+#include <memory>
+
+#include "engine/base/error.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+class CusparseKernel final : public AggregateKernel {
+ public:
+  std::string_view name() const override { return "cusparse"; }
+  DeviceKind device() const override { return DeviceKind::kCuda; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return "this build was made without cuSPARSE"; }
+  Status Run(DeviceContext&, const AggregateArgs&, void*) const override {
+    return Internal("a kernel that refused was run");
+  }
+};
+
+}  // namespace
+
+void AddCusparse(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<CusparseKernel>()); }
+
+}  // namespace vicinal::cuda

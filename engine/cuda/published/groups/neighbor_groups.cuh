@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two forms of neighbor_group have in common, the engine's own (neighbor_group.cu) and the published one
+// (neighbor_group_atomics.cu): what a lane adds up of a group's edges, and how lanes are laid out over columns.
+#ifndef VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUPS_CUH_
+#define VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUPS_CUH_
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/common/epilogue.cuh"
+#include "engine/cuda/common/larger.cuh"
+#include "engine/cuda/common/pack.cuh"
+#include "engine/cuda/published/groups/neighbor_groups.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+// Source rows on their way at once, per lane group.
+inline constexpr int kGroupBatch = 4;
+
+struct GroupParams {
+  CsrView adjacency;
+  const float* src_scale;  // in place of the adjacency's values, where it has none
+  ConstMatrixView src;
+  MatrixView dst;
+  Reduce reduce;
+  float sign;  // -1: minima as maxima of what is negated
+  float self_scale;
+  Epilogue epilogue;
+  NeighborGroups groups;
+  CarriedSums carried;
+  int workers;
+  float* partials;  // [cells, partial_stride]
+  int64_t partial_stride;
+  bool vector_store;
+};
+
+template <int kVec, int kPacks>
+struct GroupSums {
+  Pack<kVec> pack[kPacks];
+
+  __device__ void Clear(float x) {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) pack[p] = Pack<kVec>::Filled(x);
+  }
+};
+
+template <bool kExtreme>
+__device__ inline float GroupNeutral() {
+  return kExtreme ? -INFINITY : 0.0f;
+}
+
+template <bool kExtreme>
+__device__ inline float GroupReduced(float a, float b) {
+  return kExtreme ? LargerOf(a, b) : a + b;
+}
+
+// What `count` edges (of kGroupBatch) add: a tree, so that sums of long groups stay accurate.
+template <bool kWeighted, bool kExtreme>
+__device__ inline float GroupBatchOf(const float (&x)[kGroupBatch], const float (&weight)[kGroupBatch], float sign) {
+  static_assert(kGroupBatch == 4);
+  if constexpr (kExtreme) {
+    float best = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kGroupBatch; ++i) best = LargerOf(best, sign * (kWeighted ? weight[i] * x[i] : x[i]));
+    return best;
+  } else if constexpr (kWeighted) {
+    return fmaf(weight[1], x[1], weight[0] * x[0]) + fmaf(weight[3], x[3], weight[2] * x[2]);
+  } else {
+    return (x[0] + x[1]) + (x[2] + x[3]);
+  }
+}
+
+// Adds the group's edges to `sums`. `first` is the lane's first column, its packs lie `step` columns apart.
+template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
+__device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& group, int64_t first, int step,
+                                GroupSums<kVec, kPacks>& sums) {
+  const int32_t* col = params.adjacency.col + group.begin;
+  for (int base = 0; base < group.size; base += kGroupBatch) {
+    const int count = min(group.size - base, kGroupBatch);
+    GroupSums<kVec, kPacks> rows[kGroupBatch];
+    float weight[kGroupBatch];
+#pragma unroll
+    for (int i = 0; i < kGroupBatch; ++i) {
+      const int32_t source = i < count ? __ldg(col + base + i) : -1;
+      weight[i] = kWeighted && i < count
+                      ? EdgeWeight(params.adjacency, params.src_scale, group.begin + base + i, source)
+                      : (kWeighted ? 0.0f : 1.0f);
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+        const int64_t column = first + p * step;
+        rows[i].pack[p] = Pack<kVec>::Filled(0.0f);
+        if (source >= 0 && column < params.dst.cols) {
+          rows[i].pack[p] = LoadReadOnly<kVec>(params.src.data + source * params.src.stride + column);
+        }
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+      for (int v = 0; v < kVec; ++v) {
+        float x[kGroupBatch];
+#pragma unroll
+        for (int i = 0; i < kGroupBatch; ++i) {
+          x[i] = rows[i].pack[p].v[v];
+          if (kExtreme && i >= count) x[i] = x[0], weight[i] = weight[0];
+        }
+        float& sum = sums.pack[p].v[v];
+        sum = GroupReduced<kExtreme>(sum, GroupBatchOf<kWeighted, kExtreme>(x, weight, params.sign));
+      }
+    }
+  }
+}
+
+// --- launches ---
+
+inline int64_t GroupBlocks(int64_t groups, const NeighborGroupConfig& config) {
+  return (groups + config.groups_per_block() - 1) / config.groups_per_block();
+}
+
+struct GroupGrid {
+  dim3 blocks;
+  int threads = 0;
+  size_t shared = 0;  // a slot per group, and its address
+};
+
+template <int kVec, int kPacks, class Launch>
+void LaunchGroupsOf(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
+  const int tile = config.workers * kVec * kPacks;
+  const GroupGrid grid = {dim3(static_cast<unsigned>(GroupBlocks(params.groups.num_groups, config)),
+                               static_cast<unsigned>((params.dst.cols + tile - 1) / tile)),
+                          config.block_threads,
+                          static_cast<size_t>(config.groups_per_block()) * (tile * sizeof(float) + sizeof(int))};
+  const bool weighted = params.adjacency.value != nullptr || params.src_scale != nullptr;
+  weighted ? launch.template Run<kVec, kPacks, true>(params, grid)
+           : launch.template Run<kVec, kPacks, false>(params, grid);
+}
+
+template <int kVec, class Launch>
+void LaunchGroupsIn(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
+  params.dst.cols > config.workers* kVec ? LaunchGroupsOf<kVec, 2>(params, config, launch)
+                                         : LaunchGroupsOf<kVec, 1>(params, config, launch);
+}
+
+// Calls launch.Run<floats a lane loads at once, how often, weighted>(params, grid) as the arguments need it.
+template <class Launch>
+void LaunchGroups(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
+  const int vec = PackWidth(params.src);
+  if (vec == 4) return LaunchGroupsIn<4>(params, config, launch);
+  if (vec == 2) return LaunchGroupsIn<2>(params, config, launch);
+  LaunchGroupsIn<1>(params, config, launch);
+}
+
+inline GroupParams MakeGroupParams(const AggregateArgs& args, const NeighborGroupConfig& config,
+                                   const NeighborGroups& groups, void* scratch) {
+  GroupParams params;
+  params.adjacency = args.adjacency;
+  params.src_scale = args.src_scale;
+  params.src = args.src;
+  params.dst = args.dst;
+  params.reduce = args.problem.reduce;
+  params.sign = args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f;
+  params.self_scale = args.self_scale;
+  params.epilogue = args.epilogue;
+  params.groups = groups;
+  params.workers = config.workers;
+  params.partials = static_cast<float*>(scratch);
+  params.partial_stride = args.dst.cols;
+  const int vec = PackWidth(args.src);
+  params.vector_store = InPacks(args.dst, vec) && args.dst.cols % vec == 0;
+  return params;
+}
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUPS_CUH_

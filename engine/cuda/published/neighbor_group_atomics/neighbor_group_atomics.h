@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher of neighbor_group_atomics (neighbor_group_atomics.cu has the idea), free of device code.
+#ifndef VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_ATOMICS_NEIGHBOR_GROUP_ATOMICS_H_
+#define VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_ATOMICS_NEIGHBOR_GROUP_ATOMICS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cuda/common/launch.h"
+#include "engine/cuda/published/groups/neighbor_groups.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+// The form that the paper describes, with atomic additions: sums and means only. `apart`: without its block-level
+// optimisations, every group adding to memory by itself.
+size_t NeighborGroupAtomicsScratch(const AggregateProblem& problem);
+cudaError_t LaunchNeighborGroupAtomics(const AggregateArgs& args, const NeighborGroupConfig& config,
+                                       const NeighborGroups& groups, bool apart, const LaunchTarget& target,
+                                       void* scratch);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_ATOMICS_NEIGHBOR_GROUP_ATOMICS_H_

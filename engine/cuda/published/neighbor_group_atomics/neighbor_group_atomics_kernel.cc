@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// neighbor_group_atomics as a kernel of the operation aggregate.
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/cuda/published/groups/group_kernel.h"
+#include "engine/cuda/published/neighbor_group_atomics/neighbor_group_atomics.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+class NeighborGroupAtomicsKernel final : public GroupKernel {
+ public:
+  NeighborGroupAtomicsKernel() : GroupKernel("neighbor_group_atomics") {}
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
+    return GroupKernel::WhyUnsupported(problem);
+  }
+  // `apart` is no candidate: it is there to tell what the block-level optimisations are worth.
+  std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb", "apart"}; }
+  bool deterministic(const KernelConfig&) const override { return false; }
+  size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
+    return NeighborGroupAtomicsScratch(problem);
+  }
+
+ protected:
+  cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
+    return LaunchNeighborGroupAtomics(args, Resolve(args.problem, args.config), GroupsOf(args),
+                                      args.config.values[3] != 0, target, scratch);
+  }
+};
+
+}  // namespace
+
+void AddNeighborGroupAtomics(KernelRegistry& registry) {
+  registry.aggregate.Add(std::make_unique<NeighborGroupAtomicsKernel>());
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_cache as a kernel of the operation aggregate.
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/cuda/published/row_cache/row_cache.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// The reduction order of this kernel (Kernel::ReductionOrder).
+constexpr int64_t kRowCacheOrder = 1;
+
+class RowCacheKernel final : public CudaKernel<AggregateKernel> {
+ public:
+  RowCacheKernel() : CudaKernel("row_cache") {}
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (problem.storage != Storage::kFloat32) return "only float32 rows";
+    return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
+  }
+  std::vector<std::string_view> ParameterNames() const override { return {"cf", "uncached"}; }
+  // `uncached` is no candidate: it is there to tell what caching and merging are worth.
+  std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
+    std::vector<KernelConfig> candidates = {KernelConfig()};
+    const int standard = RowCacheCoarsening(problem.width, 0);
+    for (const int coarsening : {1, 2, 4}) {
+      if (problem.width > 32 && coarsening != standard) candidates.push_back({{coarsening}});
+    }
+    return candidates;
+  }
+  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig&) const override { return kRowCacheOrder; }
+
+ protected:
+  cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void*) const override {
+    const KernelConfig& config = args.config;
+    return LaunchRowCache(args, {RowCacheCoarsening(args.problem.width, config.values[0]), config.values[1] == 0},
+                          target);
+  }
+};
+
+}  // namespace
+
+void AddRowCache(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<RowCacheKernel>()); }
+
+}  // namespace vicinal::cuda

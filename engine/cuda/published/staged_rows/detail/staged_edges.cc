@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Degrees, the staged sources and their places, then two passes over the rows: the first counts each row's edges by
+// partition, the second writes them.
+#include "engine/cuda/published/staged_rows/detail/staged_edges.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "engine/cuda/runtime/send.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int64_t kRowsOfTask = 1 << 12;
+// What a row costs in edges, beside its edges: its bounds and its sum.
+constexpr int64_t kRowCost = 2;
+
+std::vector<int32_t> StagedSources(const CsrView& host, int64_t least_degree) {
+  std::vector<int64_t> degree(host.cols, 0);
+  for (int64_t edge = 0; edge < host.nnz; ++edge) ++degree[host.col[edge]];
+  std::vector<int32_t> sources;
+  for (int64_t node = 0; node < host.cols; ++node) {
+    if (degree[node] >= least_degree) sources.push_back(static_cast<int32_t>(node));
+  }
+  constexpr size_t kMax = kMaxPartitions * kStagedSources;
+  if (sources.size() > kMax) {
+    std::stable_sort(sources.begin(), sources.end(), [&](int32_t a, int32_t b) { return degree[a] > degree[b]; });
+    sources.resize(kMax);
+    std::sort(sources.begin(), sources.end());
+  }
+  return sources;
+}
+
+class Builder {
+ public:
+  Builder(const CsrView& host, const std::vector<int32_t>& sources, ThreadPool& pool)
+      : host_(host), pool_(pool), place_(host.cols, -1) {
+    for (size_t i = 0; i < sources.size(); ++i) place_[sources[i]] = static_cast<int32_t>(i);
+    partitions_ = (static_cast<int64_t>(sources.size()) + kStagedSources - 1) / kStagedSources;
+    made_.source = sources;
+    made_.source.resize(partitions_ * kStagedSources, -1);
+  }
+
+  HostStagedEdges Build() {
+    made_.row_ptr.assign(partitions_ * (host_.rows + 1), 0);
+    made_.rest_row_ptr.assign(host_.rows + 1, 0);
+    ForRows([this](int64_t row) { Count(row); });
+    std::partial_sum(made_.row_ptr.begin(), made_.row_ptr.end(), made_.row_ptr.begin());
+    std::partial_sum(made_.rest_row_ptr.begin(), made_.rest_row_ptr.end(), made_.rest_row_ptr.begin());
+    made_.local.resize(host_.nnz - made_.rest_row_ptr.back());
+    made_.rest_col.resize(made_.rest_row_ptr.back());
+    if (host_.value != nullptr) {
+      made_.value.resize(made_.local.size());
+      made_.rest_value.resize(made_.rest_col.size());
+    }
+    ForRows([this](int64_t row) { Fill(row); });
+    CutRuns();
+    return std::move(made_);
+  }
+
+ private:
+  template <class Body>
+  void ForRows(const Body& body) {
+    pool_.ParallelFor((host_.rows + kRowsOfTask - 1) / kRowsOfTask, [&](int64_t task, int) {
+      for (int64_t row = task * kRowsOfTask; row < std::min(host_.rows, (task + 1) * kRowsOfTask); ++row) body(row);
+    });
+  }
+  // Of a partition's row; the end of a row is where the next one begins, of the last row where the next partition does.
+  int32_t& Begin(int64_t partition, int64_t row) { return made_.row_ptr[partition * (host_.rows + 1) + row]; }
+
+  void Count(int64_t row) {
+    for (int64_t edge = host_.row_ptr[row]; edge < host_.row_ptr[row + 1]; ++edge) {
+      const int32_t place = place_[host_.col[edge]];
+      if (place < 0) {
+        ++made_.rest_row_ptr[row + 1];
+      } else {
+        ++Begin(place / kStagedSources, row + 1);
+      }
+    }
+  }
+
+  void Fill(int64_t row) {
+    std::array<int32_t, kMaxPartitions> next;
+    for (int64_t partition = 0; partition < partitions_; ++partition) next[partition] = Begin(partition, row);
+    int64_t rest = made_.rest_row_ptr[row];
+    for (int64_t edge = host_.row_ptr[row]; edge < host_.row_ptr[row + 1]; ++edge) {
+      const int32_t place = place_[host_.col[edge]];
+      if (place < 0) {
+        if (host_.value != nullptr) made_.rest_value[rest] = host_.value[edge];
+        made_.rest_col[rest++] = host_.col[edge];
+      } else {
+        const int32_t at = next[place / kStagedSources]++;
+        made_.local[at] = static_cast<uint16_t>(place % kStagedSources);
+        if (host_.value != nullptr) made_.value[at] = host_.value[edge];
+      }
+    }
+  }
+
+  void CutRuns() {
+    std::vector<int32_t> rows(host_.rows);
+    std::iota(rows.begin(), rows.end(), 0);
+    for (int64_t partition = 0; partition < partitions_; ++partition) {
+      const auto cost = [&](int64_t row) { return Begin(partition, row) - Begin(partition, 0) + kRowCost * row; };
+      for (int64_t run = 0; run <= kRowRuns; ++run) {
+        const int64_t want = cost(host_.rows) * run / kRowRuns;
+        const auto cut = std::partition_point(rows.begin(), rows.end(), [&](int32_t row) { return cost(row) < want; });
+        made_.border.push_back(static_cast<int32_t>(cut - rows.begin()));
+      }
+    }
+  }
+
+  const CsrView& host_;
+  ThreadPool& pool_;
+  std::vector<int32_t> place_;  // of each source among the staged ones; -1: not staged
+  int64_t partitions_ = 0;
+  HostStagedEdges made_;
+};
+
+}  // namespace
+
+HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t least_degree, ThreadPool& pool) {
+  return Builder(host, StagedSources(host, least_degree), pool).Build();
+}
+
+StatusOr<std::shared_ptr<const StagedEdgesLayout>> StagedEdgesLayout::Upload(const HostStagedEdges& host,
+                                                                             Device& device) {
+  auto layout = std::make_shared<StagedEdgesLayout>();
+  VICINAL_ASSIGN_OR_RETURN(layout->source_, Send(host.source, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->row_ptr_, Send(host.row_ptr, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->border_, Send(host.border, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->local_, Send(host.local, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->value_, Send(host.value, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->rest_row_ptr_, Send(host.rest_row_ptr, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->rest_col_, Send(host.rest_col, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->rest_value_, Send(host.rest_value, device));
+  const bool weighted = !host.value.empty() || !host.rest_value.empty();
+  layout->view_ = {host.partitions(),
+                   layout->source_.as<int32_t>(),
+                   layout->row_ptr_.as<int32_t>(),
+                   layout->border_.as<int32_t>(),
+                   layout->local_.as<uint16_t>(),
+                   weighted ? layout->value_.as<float>() : nullptr,
+                   layout->rest_row_ptr_.as<int64_t>(),
+                   layout->rest_col_.as<int32_t>(),
+                   weighted ? layout->rest_value_.as<float>() : nullptr,
+                   static_cast<int64_t>(host.rest_col.size())};
+  return std::shared_ptr<const StagedEdgesLayout>(std::move(layout));
+}
+
+int64_t StagedEdgesLayout::size_bytes() const {
+  return static_cast<int64_t>(source_.bytes() + row_ptr_.bytes() + border_.bytes() + local_.bytes() + value_.bytes() +
+                              rest_row_ptr_.bytes() + rest_col_.bytes() + rest_value_.bytes());
+}
+
+// An edge is staged or in the rest, with its weight.
+int64_t StagedEdgesBytesBound(int64_t rows, int64_t edges) {
+  const int64_t most_partitions = std::min(kMaxPartitions, edges / kStagedSources + 1);
+  return 8 * edges + 8 * (rows + 1) + most_partitions * 4 * (rows + 1 + kStagedSources + kRowRuns + 1);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// FeatGraph's hybrid partitioning on a GPU (Hu et al., SC'20, section III-C): rows of sources that many edges come from
+// are read from shared memory.
+//
+// Idea. Sources of high degree are cut into partitions of 1,536, of which 32 columns fit a block's shared memory. Per
+// partition a launch: a block brings the partition's rows in (times their factors, where weights are rank-1), then
+// groups of 8 lanes walk over rows' edges from it, 16 bytes a lane. What a row came to is joined with what the
+// partitions before left, in memory: the merge cost of the paper. All other edges are message_rows' work. Wins where
+// a few sources have most of the edges, so that a row brought in once is read by a block many times; each partition
+// reads and writes all sums once. Order of evaluation: edge j of a row and partition goes to chain j mod 4, in spans of
+// 256 edges; spans and partitions one after the other; no float atomics. Moves edges * 2 (6 weighted) bytes of
+// numbers per tile of 32 columns, blocks * 192 KiB of staging and partitions * rows * 8 * width bytes of sums.
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/message/message.cuh"
+#include "engine/cuda/published/staged_rows/staged_rows.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kThreads = 1024, kVec = 4, kLanes = kStagedColumns / kVec, kGroups = kThreads / kLanes;
+constexpr int kChains = 4, kSpanEdges = 256;
+constexpr int kShared = kStagedSources * kStagedColumns * static_cast<int>(sizeof(float));
+
+struct Params {
+  ConstMatrixView src;
+  const float* src_scale;
+  StagedEdges edges;
+  int64_t rows;
+  Reduce reduce;
+  float* sums;
+  int64_t stride;
+  int partition;
+  int runs_per_block;
+};
+
+__device__ inline void StageSources(const Params& params, float* staged) {
+  const int column = static_cast<int>(threadIdx.x) % kStagedColumns;
+  const int64_t from = int64_t{blockIdx.y} * kStagedColumns + column;
+  const int32_t* source = params.edges.source + int64_t{params.partition} * kStagedSources;
+#pragma unroll 8
+  for (int i = static_cast<int>(threadIdx.x) / kStagedColumns; i < kStagedSources; i += kThreads / kStagedColumns) {
+    const int32_t node = __ldg(source + i);
+    float x = 0.0f;
+    if (node >= 0 && from < params.src.cols) {
+      x = __ldg(params.src.data + node * params.src.stride + from);
+      if (params.src_scale != nullptr) x *= __ldg(params.src_scale + node);
+    }
+    staged[i * kStagedColumns + column] = x;
+  }
+}
+
+// The next kChains edges of a row; the last one again where it has fewer.
+template <bool kWeighted>
+struct EdgeBatch {
+  int local[kChains];
+  float weight[kChains];
+
+  __device__ EdgeBatch(const StagedEdges& edges, int32_t base, int32_t end) {
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      const int32_t edge = min(base + i, end - 1);
+      local[i] = __ldg(edges.local + edge);
+      weight[i] = kWeighted ? __ldg(edges.value + edge) : 1.0f;
+    }
+  }
+};
+
+// What the edges [begin, end) of a row come to, at least one; `staged` at the lane's columns. Which sources come next
+// is read while the present ones are added.
+template <bool kWeighted, bool kExtreme>
+__device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* staged, int32_t begin, int32_t end) {
+  using Reduction = Reducer<kExtreme>;
+  const float sign = Reduction::Sign(params.reduce);
+  Pack<kVec> chain[kChains];
+#pragma unroll
+  for (int i = 0; i < kChains; ++i) chain[i] = Pack<kVec>::Filled(Reduction::Start());
+  EdgeBatch<kWeighted> edges(params.edges, begin, end);
+  for (int32_t base = begin; base < end; base += kChains) {
+    const EdgeBatch<kWeighted> next(params.edges, base + kChains, end);
+#pragma unroll
+    for (int i = 0; i < kChains; ++i) {
+      if (base + i >= end) break;
+      const Pack<kVec> u = LoadShared<kVec>(staged + edges.local[i] * kStagedColumns);
+#pragma unroll
+      for (int v = 0; v < kVec; ++v) {
+        const float m = kWeighted ? u.v[v] * edges.weight[i] : u.v[v];
+        chain[i].v[v] = Reduction::Join(chain[i].v[v], kExtreme ? sign * m : m);
+      }
+    }
+    edges = next;
+  }
+  Pack<kVec> total;
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) {
+    total.v[v] =
+        Reduction::Join(Reduction::Join(chain[0].v[v], chain[2].v[v]), Reduction::Join(chain[1].v[v], chain[3].v[v]));
+  }
+  return total;
+}
+
+// Spans keep chains short, and so exact: each is added to those before.
+template <bool kWeighted, bool kExtreme>
+__device__ inline void AddStaged(const Params& params, const float* staged, int32_t begin, int32_t end,
+                                 Pack<kVec>& sum) {
+  for (; begin < end; begin += kSpanEdges) {
+    const Pack<kVec> more = ReduceSpan<kWeighted, kExtreme>(params, staged, begin, min(begin + kSpanEdges, end));
+#pragma unroll
+    for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Join(sum.v[v], more.v[v]);
+  }
+}
+
+template <bool kWeighted, bool kExtreme>
+__global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant__ Params params) {
+  extern __shared__ float4 shared[];
+  float* staged = reinterpret_cast<float*>(shared);  // [kStagedSources, kStagedColumns]
+  StageSources(params, staged);
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t column = int64_t{blockIdx.y} * kStagedColumns + lane * kVec;
+  if (column >= params.stride) return;
+  const int32_t* border = params.edges.border + int64_t{params.partition} * (kRowRuns + 1);
+  const int32_t* row_ptr = params.edges.row_ptr + params.partition * (params.rows + 1);
+  const int first_run = static_cast<int>(blockIdx.x) * params.runs_per_block;
+  const int32_t end = __ldg(border + first_run + params.runs_per_block);
+  int32_t row = __ldg(border + first_run) + static_cast<int>(threadIdx.x) / kLanes;
+  int32_t from = 0, to = 0;
+  if (row < end) from = __ldg(row_ptr + row), to = __ldg(row_ptr + row + 1);
+  for (; row < end; row += kGroups) {
+    const int32_t begin = from, count = to - from;
+    if (row + kGroups < end) from = __ldg(row_ptr + row + kGroups), to = __ldg(row_ptr + row + kGroups + 1);
+    if (count == 0 && params.partition > 0) continue;
+    float* sums = params.sums + row * params.stride + column;
+    Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Start());
+    if (params.partition > 0) sum = LoadCoherent<kVec>(sums);
+    AddStaged<kWeighted, kExtreme>(params, staged + lane * kVec, begin, begin + count, sum);
+    StorePack<kVec>(sums, sum);
+  }
+}
+
+// A wave of blocks or two for every partition, however many tiles of columns there are.
+int RunsPerBlock(int64_t tiles) { return tiles >= 4 ? 4 : tiles >= 2 ? 2 : 1; }
+
+template <bool kWeighted, bool kExtreme>
+cudaError_t Launch(Params params, int64_t width, cudaStream_t stream) {
+  const auto kernel = &StagedRows<kWeighted, kExtreme>;
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  if (error != cudaSuccess) return error;
+  const int64_t tiles = (width + kStagedColumns - 1) / kStagedColumns;
+  params.runs_per_block = RunsPerBlock(tiles);
+  const dim3 grid(static_cast<unsigned>(kRowRuns / params.runs_per_block), static_cast<unsigned>(tiles));
+  for (params.partition = 0; params.partition < params.edges.partitions; ++params.partition) {
+    kernel<<<grid, kThreads, kShared, stream>>>(params);
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t LaunchStagedRows(const AggregateArgs& args, const StagedEdges& edges, float* sums, int64_t stride,
+                             const LaunchTarget& target) {
+  static_assert(kRowRuns % 4 == 0, "blocks take whole numbers of runs");
+  const Params params{args.src, args.src_scale, edges, args.dst.rows, args.problem.reduce, sums, stride, 0, 0};
+  const bool extreme = IsExtreme(args.problem.reduce);
+  if (edges.value != nullptr) {
+    return extreme ? Launch<true, true>(params, args.dst.cols, target.stream)
+                   : Launch<true, false>(params, args.dst.cols, target.stream);
+  }
+  return extreme ? Launch<false, true>(params, args.dst.cols, target.stream)
+                 : Launch<false, false>(params, args.dst.cols, target.stream);
+}
+
+}  // namespace vicinal::cuda

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher of generalised sampled products (template_sddmm.cu), free of device code.
+#ifndef VICINAL_ENGINE_CUDA_PUBLISHED_TEMPLATE_SDDMM_TEMPLATE_SDDMM_H_
+#define VICINAL_ENGINE_CUDA_PUBLISHED_TEMPLATE_SDDMM_TEMPLATE_SDDMM_H_
+
+#include <cuda_runtime_api.h>
+
+#include "engine/cuda/common/launch.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+inline constexpr int kScoreEdges = 32;  // neighbouring edges of a group of lanes
+
+// `tree`: products are reduced over lanes side by side; else each is one thread's, which adds in another order.
+cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const LaunchTarget& target);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_PUBLISHED_TEMPLATE_SDDMM_TEMPLATE_SDDMM_H_

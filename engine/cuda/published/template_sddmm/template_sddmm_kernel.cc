@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// FeatGraph's SDDMM template as a kernel of the operation edge_scores.
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/cuda/published/template_sddmm/template_sddmm.h"
+#include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// The reduction order of products by one thread (Kernel::ReductionOrder); products by trees have 0.
+constexpr int64_t kSerialOrder = 1;
+
+class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
+ public:
+  TemplateSddmm() : CudaKernel("template_sddmm") {}
+  Refusal WhyUnsupported(const EdgeScoresProblem& problem) const override {
+    return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
+  }
+  // No candidate: it is there to tell what the tree is worth.
+  std::vector<std::string_view> ParameterNames() const override { return {"serial"}; }
+  int64_t ReductionOrder(const EdgeScoresProblem& problem, const KernelConfig& config) const override {
+    return Serial(problem, config) ? kSerialOrder : 0;
+  }
+
+ protected:
+  cudaError_t Launch(const EdgeScoresArgs& args, const LaunchTarget& target, void*) const override {
+    return LaunchEdgeScores(args, !Serial(args.problem, args.config), target);
+  }
+
+ private:
+  static bool Serial(const EdgeScoresProblem& problem, const KernelConfig& config) {
+    return problem.dot && config.values[0] != 0;
+  }
+};
+
+}  // namespace
+
+void AddTemplateSddmm(KernelRegistry& registry) { registry.edge_scores.Add(std::make_unique<TemplateSddmm>()); }
+
+}  // namespace vicinal::cuda

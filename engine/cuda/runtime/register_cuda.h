@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of the CUDA kernels.
+#ifndef VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_
+#define VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_
+
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+
+// Adds every kernel of the backend to the list of its operation, best first.
+void RegisterCudaKernels(KernelRegistry& registry);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_

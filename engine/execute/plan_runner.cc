@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/plan_runner.h"
+
+#include <utility>
+
+#include "engine/execute/plan_memory.h"
+#include "engine/execute/run_for_nodes.h"
+
+namespace vicinal {
+namespace {
+
+// Answers smaller than this are not worth counting against the budget.
+constexpr int64_t kSmallAnswerBytes = 1 << 20;
+
+PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
+  const ExecutionOptions& options = request.key.options;
+  PlanRequest plan;
+  plan.model = request.model;
+  plan.graph = request.graph;
+  plan.features = FeatureShape::Of(*request.features);
+  plan.output = request.output;
+  plan.forced = options.kernels;
+  plan.precision = options.precision;
+  // A CPU multiplies exactly whatever may be rounded: one plan serves all.
+  plan.products = device == DeviceKind::kCpu ? ProductPrecision::kFloat32 : options.product_precision;
+  plan.tuning_revision = request.graph->tuning().revision();
+  return plan;
+}
+
+}  // namespace
+
+StopCheck PlanRunner::StopOf(const QueuedRequest& request) const {
+  return [this, &request] { return request.limits.Check(*parts_.clock); };
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads) {
+  PlanRequest request = PlanRequestOf(queued, parts_.device->kind());
+  const bool keep = queued.key.private_id == 0;
+  if (keep) {
+    if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
+  }
+  request.num_threads = num_threads;
+  PlanMemory memory(parts_.budget, request.graph.get());
+  const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
+                           Plan::Build(request, *parts_.registry, *parts_.device, admit, StopOf(queued)));
+  plan = memory.Keep(std::move(plan));
+  if (!keep) return plan;
+  if (parts_.on_plan) parts_.on_plan(request.graph);
+  return parts_.plans->Insert(request, queued.key.model.name, std::move(plan));
+}
+
+StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
+  const MonotonicTime taken_up = parts_.clock->Now();
+  const ThreadPool* const pool = context.thread_pool();
+  const int num_threads = pool != nullptr ? pool->num_threads() : 1;
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, num_threads));
+  const MonotonicTime planned = parts_.clock->Now();
+  const StopCheck stop = StopOf(request);
+  const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
+  const RunParts run = {&context, request.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
+  // A readout's rows are graphs, which were never renumbered.
+  static const Permutation& as_is = *new Permutation();
+  const WantedRows wanted = {request.nodes.all ? nullptr : &request.nodes.ids,
+                             request.model->graph_level ? &as_is : &request.graph->parts().permutation,
+                             request.key.options.receptive_field};
+  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, wanted, run));
+  const MonotonicTime executed = parts_.clock->Now();
+
+  InferenceResult result;
+  result.rows = request.nodes.all ? computed.rows.rows : static_cast<int64_t>(request.nodes.ids.size());
+  result.width = computed.rows.cols;
+  result.receptive_field = computed.receptive_field;
+  result.computed_nodes = computed.computed_nodes;
+  const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
+  if (bytes > kSmallAnswerBytes) {
+    VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kRequests, bytes, "the answer"));
+    result.held = std::make_shared<const Reservation>(std::move(memory));
+  }
+  VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
+  result.served_by = ServedByOf(request);
+  int64_t& revision = result.served_by.numerics_revision;
+  if (revision != 0) revision = NumericsRevision(revision, plan->reduction_order());
+  result.multi_label = request.model->multi_label;
+  result.timing = {SecondsBetween(request.arrival, taken_up), SecondsBetween(taken_up, planned),
+                   SecondsBetween(planned, executed)};
+  parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
+  parts_.stats->PhaseSeconds("plan", result.timing.plan_seconds);
+  parts_.stats->PhaseSeconds("execute", result.timing.execute_seconds);
+  parts_.stats->PhaseSeconds("gather", SecondsBetween(executed, parts_.clock->Now()));
+  return result;
+}
+
+}  // namespace vicinal

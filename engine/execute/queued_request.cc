@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/queued_request.h"
+
+#include <atomic>
+
+namespace vicinal {
+
+uint64_t NewPrivateId() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+ServedBy ServedByOf(const QueuedRequest& request) {
+  ServedBy served_by;
+  served_by.graph = request.key.graph.name;
+  served_by.graph_version = request.key.graph.version;
+  served_by.model = request.key.model.name;
+  served_by.model_version = request.key.model.version;
+  served_by.feature_set = request.feature_set;
+  served_by.feature_set_version = request.feature_set_version;
+  const bool forced = !request.key.options.kernels.empty();
+  served_by.numerics_revision = forced ? 0 : request.graph->parts().numerics_revision;
+  return served_by;
+}
+
+}  // namespace vicinal

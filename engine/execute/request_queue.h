@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests that wait for one executor, oldest first, and its background work. Bounded. The queue decides what runs
+// next and when there is nothing to do; it runs nothing itself.
+#ifndef VICINAL_ENGINE_EXECUTE_REQUEST_QUEUE_H_
+#define VICINAL_ENGINE_EXECUTE_REQUEST_QUEUE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/stats.h"
+#include "engine/base/status.h"
+#include "engine/execute/queued_request.h"
+
+namespace vicinal {
+
+// The queue at one moment.
+struct QueueSnapshot {
+  struct Request {
+    RequestKey key;
+    AnswerShape answer;
+    MonotonicTime arrival{};
+    std::optional<MonotonicTime> deadline;
+    bool cancelled = false;
+  };
+  std::vector<Request> requests;             // next first
+  std::vector<std::string_view> background;  // purposes, next first
+};
+
+// Thread-safe. One thread, the consumer, calls Next until there is nothing left.
+class RequestQueue final : public Lease {
+ public:
+  struct Options {
+    int64_t max_requests = 1024;   // that wait
+    const Clock* clock = nullptr;  // must outlive the queue
+    StatsSink* stats = nullptr;    // null: none; must outlive the queue
+  };
+  // What the consumer does next.
+  struct Turn {
+    std::variant<QueuedRequest, BackgroundWork> work;
+    // Why it must not run: CANCELLED or DEADLINE_EXCEEDED for requests, UNAVAILABLE (DRAINING) for background work.
+    Status admitted;
+  };
+  explicit RequestQueue(Options options);
+
+  // UNAVAILABLE with reason QUEUE_FULL, or DRAINING after Drain and Stop: then `request` was not taken, and its
+  // callback is never called.
+  Status Push(QueuedRequest request);
+  // Always takes the work, and does not count it: whoever submits background work waits for its last piece first.
+  void PushBackground(BackgroundWork work);
+
+  // Blocks until there is something to do; requests come before background work. nullopt: the queue was stopped and is
+  // empty. The turn before this one counts as ended, so the consumer destroys it first.
+  std::optional<Turn> Next();
+
+  // Refuses new requests from now on. Returns once everything in the queue has been done, or false at `deadline`.
+  bool Drain(MonotonicTime deadline);
+  // Refuses new requests, and lets Next end once the queue is empty.
+  void Stop();
+
+  // Of background work: a request waits, or the queue is draining or stopping.
+  bool ShouldStop() const override { return wanted_.load(std::memory_order_relaxed); }
+
+  int64_t depth() const;  // requests that wait
+  // How long the consumer has been busy with requests, the one that runs now included. Never falls.
+  double busy_seconds() const;
+  QueueSnapshot Snapshot() const;
+
+ private:
+  void EndTurn() VICINAL_REQUIRES(mutex_);
+  bool empty() const VICINAL_REQUIRES(mutex_) { return requests_.empty() && background_.empty(); }
+
+  const Options options_;
+  StatsSink& stats_;
+  mutable Mutex mutex_;
+  CondVar work_came_, became_idle_;
+  std::deque<QueuedRequest> requests_ VICINAL_GUARDED_BY(mutex_);
+  std::deque<BackgroundWork> background_ VICINAL_GUARDED_BY(mutex_);
+  bool busy_ VICINAL_GUARDED_BY(mutex_) = false;                           // a turn is under way
+  std::optional<MonotonicTime> running_since_ VICINAL_GUARDED_BY(mutex_);  // of a request's turn
+  double busy_seconds_ VICINAL_GUARDED_BY(mutex_) = 0.0;                   // of the turns that ended
+  bool draining_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
+  // Requests wait, or the queue is draining or stopping. Written under the mutex, read without it.
+  std::atomic<bool> wanted_{false};
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_REQUEST_QUEUE_H_

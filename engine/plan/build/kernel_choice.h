@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel a step gets: the one that the request forces, else the one that tuning found on this graph, else the
+// registry's default.
+#ifndef VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_
+#define VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/kernels/registry.h"
+#include "engine/plan/plan.h"
+#include "engine/tune/record.h"
+
+namespace vicinal::internal {
+
+// Empty: the request forces no kernel for `operation`.
+inline std::string_view ForcedName(const ForcedKernels& forced, std::string_view operation) {
+  const auto found = forced.find(std::string(operation));
+  return found == forced.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// `setting`: what tuning found. `tuned` says whether it was taken.
+template <class K>
+StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
+                                       DeviceKind device, const ForcedKernels& forced,
+                                       const std::optional<KernelSetting>& setting, bool* tuned) {
+  const std::string_view name = ForcedName(forced, operation.operation());
+  if (setting.has_value() && (name.empty() || name == setting->kernel)) {
+    // It was measured on a problem that differs in sizes at most, but may not support this one.
+    StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device, setting->kernel);
+    *tuned = choice.ok();
+    if (choice.ok()) return choice;
+  }
+  return operation.Choose(problem, device, name);
+}
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sum over in-edges, weighted by a softmax of scores: operation attention.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/plan/build/step_binder.h"
+#include "engine/plan/node_kinds/node_traits.h"
+#include "engine/plan/node_kinds/step_description.h"
+
+namespace vicinal::internal {
+namespace {
+
+// The second input of kGatV2 and kDot are queries, which are the target's own.
+bool GathersAttention(const Node& node, size_t index) {
+  return index != 1 || node.attention.kind == AttentionKind::kGat;
+}
+
+void BindInputs(const Node& node, StepBinder* step, AttentionArgs* args) {
+  step->Input(node.inputs[0], &args->value);
+  if (node.attention.kind == AttentionKind::kGat) {
+    const int64_t heads = node.attention.heads;
+    step->InputColumns(node.inputs[1], 0, heads, &args->score_src);
+    step->InputColumns(node.inputs[1], heads, heads, &args->score_dst);
+    return;
+  }
+  step->Input(node.inputs[1], &args->query);
+  if (node.attention.kind == AttentionKind::kDot) step->Input(node.inputs[2], &args->key);
+}
+
+Status BindAttention(StepBinder* step) {
+  const Node& node = step->node();
+  const AttentionStep& attention = node.attention;
+  const AdjacencyShape shape = step->ShapeOfAdjacency();
+  VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, step->Adjacency());
+  const AttentionProblem problem = {attention.kind,  shape.rows,           shape.cols,      shape.edges,
+                                    attention.heads, attention.head_width, attention.concat};
+  const TuningWork work = {KeyOf(problem, EdgeWeights::kNone), node.adjacency};
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().attention, problem, &work));
+  AttentionArgs& args = bound->args;
+  args.adjacency = adjacency;
+  args.negative_slope = static_cast<float>(attention.negative_slope);
+  args.score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_width)));
+  if (attention.kind == AttentionKind::kGatV2) {
+    VICINAL_ASSIGN_OR_RETURN(args.att, step->Copy(attention.att_src->values));
+  }
+  BindInputs(node, step, &args);
+  return OkStatus();
+}
+
+void DescribeAttention(StepDescription* step) {
+  const AttentionStep& attention = step->node().attention;
+  const int64_t edges = step->sizes().edges, heads = attention.heads, width = heads * attention.head_width;
+  const bool gat = attention.kind == AttentionKind::kGat;
+  *step->formula() = absl::StrCat(std::string(ToString(attention.kind)), " attention over ", step->AdjacencyShape(),
+                                  " of ", heads, heads == 1 ? " head of " : " heads of ", attention.head_width,
+                                  attention.concat ? "" : ", their mean");
+  step->SetCost(step->AdjacencyBytes() + edges * (width + (gat ? heads : 0)) * StepDescription::kFloatBytes +
+                    step->Elements(step->node().inputs[1]) * StepDescription::kFloatBytes,
+                edges * width * (gat ? 2 : 6) + edges * heads * 4);
+}
+
+}  // namespace
+
+constinit const NodeTraits kAttentionTraits = {
+    .kind = NodeKind::kAttention,
+    .name = "attention",
+    .locality = Locality::kNeighbourhood,
+    .fuses_epilogue = true,
+    .gathers = GathersAttention,
+    .describe = DescribeAttention,
+    .bind = BindAttention,
+};
+
+}  // namespace vicinal::internal

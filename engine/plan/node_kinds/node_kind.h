@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of a program's nodes. What each is and does is in one file of this folder, as its NodeTraits.
+#ifndef VICINAL_ENGINE_PLAN_NODE_KINDS_NODE_KIND_H_
+#define VICINAL_ENGINE_PLAN_NODE_KINDS_NODE_KIND_H_
+
+namespace vicinal::internal {
+
+enum class NodeKind {
+  kLinear,           // inputs: x
+  kPropagate,        // inputs: x; with a weight, the result after `inner` is multiplied by it
+  kPropagateLinear,  // inputs: x, the sparse input; aggregated and multiplied in one step
+  kAttention,        // inputs: values, scores [N, 2K] (source's, then target's); v2: values, queries; dot: keys too
+  kRow,              // inputs: a;  a * scale + shift, then the epilogue
+  kMax,              // inputs: a, b
+  kNormalize,        // inputs: a
+  kLayerNorm,        // inputs: a
+  kGraphNorm,        // inputs: a
+  kReadout,          // inputs: a
+  kDensify,          // inputs: the sparse input
+  kMessageReduce,    // inputs: u, v; the two halves of the message MLP's first layer, already multiplied
+  kGate,             // inputs: out, skip
+  kNarrow,           // inputs: a; the same in the 16-bit storage of the output
+  kConcat,           // inputs side by side; PlaceConcats removes it
+};
+
+struct NodeTraits;
+
+// One per kind, each defined in this folder.
+extern const NodeTraits kLinearTraits;
+extern const NodeTraits kPropagateTraits;
+extern const NodeTraits kPropagateLinearTraits;
+extern const NodeTraits kAttentionTraits;
+extern const NodeTraits kRowTraits;
+extern const NodeTraits kMaxTraits;
+extern const NodeTraits kNormalizeTraits;
+extern const NodeTraits kLayerNormTraits;
+extern const NodeTraits kGraphNormTraits;
+extern const NodeTraits kReadoutTraits;
+extern const NodeTraits kDensifyTraits;
+extern const NodeTraits kMessageReduceTraits;
+extern const NodeTraits kGateTraits;
+extern const NodeTraits kNarrowTraits;
+extern const NodeTraits kConcatTraits;
+
+// In the order of NodeKind.
+inline constexpr const NodeTraits* kNodeTraits[] = {
+    &kLinearTraits,    &kPropagateTraits, &kPropagateLinearTraits, &kAttentionTraits,
+    &kRowTraits,       &kMaxTraits,       &kNormalizeTraits,       &kLayerNormTraits,
+    &kGraphNormTraits, &kReadoutTraits,   &kDensifyTraits,         &kMessageReduceTraits,
+    &kGateTraits,      &kNarrowTraits,    &kConcatTraits,
+};
+
+inline const NodeTraits& TraitsOf(NodeKind kind) { return *kNodeTraits[static_cast<int>(kind)]; }
+
+}  // namespace vicinal::internal
+
+#endif  // VICINAL_ENGINE_PLAN_NODE_KINDS_NODE_KIND_H_

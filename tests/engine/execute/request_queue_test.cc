@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue without an executor: the test is the consumer, on its own thread, and time moves when told.
+#include "engine/execute/request_queue.h"
+
+#include <absl/hash/hash_testing.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/execute/executor.h"
+#include "tests/engine/execute/numbered_requests.h"
+
+namespace vicinal {
+namespace {
+
+using std::chrono::seconds;
+using testing::Numbered;
+using testing::NumberOf;
+
+class RequestQueueTest : public ::testing::Test {
+ protected:
+  // The next request's number, and what the queue says about it.
+  std::pair<int64_t, Status> NextRequest() {
+    const auto turn = queue_.Next();
+    if (!turn || !std::holds_alternative<QueuedRequest>(turn->work)) return {0, Internal("no request")};
+    return {NumberOf(std::get<QueuedRequest>(turn->work).key), turn->admitted};
+  }
+  // OK when background work is next and may run.
+  Status NextBackground() {
+    const auto turn = queue_.Next();
+    if (!turn || !std::holds_alternative<BackgroundWork>(turn->work)) return Internal("no background work");
+    return turn->admitted;
+  }
+  WorkLimits Until(Nanoseconds time) const {
+    WorkLimits limits;
+    limits.deadline = clock_.Now() + time;
+    return limits;
+  }
+
+  FakeClock clock_;
+  RequestQueue queue_{{4, &clock_, nullptr}};
+};
+
+TEST_F(RequestQueueTest, WhatWaitsCanBeRead) {
+  QueuedRequest request = Numbered(1, Until(seconds(5)));
+  request.key.options.precision = Storage::kBfloat16;
+  request.answer = {10, 4};
+  const RequestKey key = request.key;
+  const MonotonicTime begin = clock_.Now();
+  ASSERT_TRUE(queue_.Push(std::move(request)).ok());
+  clock_.Advance(seconds(2));
+  const auto cancel = std::make_shared<CancelToken>();
+  ASSERT_TRUE(queue_.Push(Numbered(2, {std::nullopt, cancel})).ok());
+  queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
+  cancel->Cancel();
+
+  const QueueSnapshot snapshot = queue_.Snapshot();
+  ASSERT_EQ(snapshot.requests.size(), 2u);
+  EXPECT_EQ(snapshot.requests[0].key, key);
+  EXPECT_EQ(snapshot.requests[0].answer.rows, 10);
+  EXPECT_EQ(snapshot.requests[0].answer.width, 4);
+  EXPECT_EQ(snapshot.requests[0].arrival, begin);
+  EXPECT_EQ(snapshot.requests[0].deadline, begin + seconds(5));
+  EXPECT_FALSE(snapshot.requests[0].cancelled);
+  EXPECT_EQ(NumberOf(snapshot.requests[1].key), 2);
+  EXPECT_EQ(snapshot.requests[1].arrival, begin + seconds(2));
+  EXPECT_EQ(snapshot.requests[1].deadline, std::nullopt);
+  EXPECT_TRUE(snapshot.requests[1].cancelled);
+  EXPECT_THAT(snapshot.background, ::testing::ElementsAre("tuning"));
+  EXPECT_EQ(queue_.depth(), 2);
+}
+
+TEST_F(RequestQueueTest, RequestsLeaveInOrder) {
+  for (const int64_t number : {3, 1, 2}) ASSERT_TRUE(queue_.Push(Numbered(number)).ok());
+  for (const int64_t number : {3, 1, 2}) {
+    const auto [next, admitted] = NextRequest();
+    EXPECT_EQ(next, number);
+    EXPECT_TRUE(admitted.ok()) << admitted;
+  }
+  EXPECT_EQ(queue_.depth(), 0);
+}
+
+TEST_F(RequestQueueTest, AFullQueueTakesNoMoreUntilOneLeaves) {
+  for (int64_t number = 1; number <= 4; ++number) ASSERT_TRUE(queue_.Push(Numbered(number)).ok());
+  const Status full = queue_.Push(Numbered(5));
+  EXPECT_EQ(full.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(DetailOf(full)->reason, "QUEUE_FULL");
+  EXPECT_EQ(NextRequest().first, 1);
+  EXPECT_TRUE(queue_.Push(Numbered(5)).ok());
+}
+
+TEST_F(RequestQueueTest, ACancelledRequestKeepsItsPlaceAndSaysSo) {
+  const auto cancel = std::make_shared<CancelToken>();
+  ASSERT_TRUE(queue_.Push(Numbered(1, {std::nullopt, cancel})).ok());
+  ASSERT_TRUE(queue_.Push(Numbered(2)).ok());
+  cancel->Cancel();
+  const auto [number, admitted] = NextRequest();
+  EXPECT_EQ(number, 1);
+  EXPECT_EQ(admitted.code(), StatusCode::kCancelled);
+  EXPECT_TRUE(NextRequest().second.ok());
+}
+
+TEST_F(RequestQueueTest, ADeadlineThatPassesWhileARequestWaits) {
+  ASSERT_TRUE(queue_.Push(Numbered(1, Until(seconds(1)))).ok());
+  ASSERT_TRUE(queue_.Push(Numbered(2, Until(seconds(10)))).ok());
+  clock_.Advance(seconds(2));
+  EXPECT_EQ(NextRequest().second.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(NextRequest().second.ok());
+}
+
+TEST_F(RequestQueueTest, BackgroundWorkComesWhenNoRequestWaits) {
+  queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
+  EXPECT_FALSE(queue_.ShouldStop());
+  ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
+  EXPECT_TRUE(queue_.ShouldStop()) << "a request waits";
+  EXPECT_EQ(NextRequest().first, 1);
+  EXPECT_FALSE(queue_.ShouldStop()) << "it waits no more";
+  EXPECT_TRUE(NextBackground().ok());
+  ASSERT_TRUE(queue_.Push(Numbered(2)).ok());
+  EXPECT_TRUE(queue_.ShouldStop()) << "of the lease under way";
+}
+
+TEST_F(RequestQueueTest, OnlyRequestsCountAsBusy) {
+  ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
+  queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
+  EXPECT_EQ(NextRequest().first, 1);
+  clock_.Advance(seconds(3));
+  EXPECT_EQ(queue_.busy_seconds(), 3.0) << "it runs";
+  EXPECT_TRUE(NextBackground().ok());
+  clock_.Advance(seconds(5));
+  EXPECT_EQ(queue_.busy_seconds(), 3.0);
+}
+
+TEST_F(RequestQueueTest, DrainingKeepsWhatWaits) {
+  ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
+  queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
+  EXPECT_FALSE(queue_.Drain(clock_.Now())) << "the deadline is now";
+  EXPECT_TRUE(queue_.ShouldStop());
+  const Status refused = queue_.Push(Numbered(2));
+  EXPECT_EQ(DetailOf(refused)->reason, "DRAINING");
+  EXPECT_TRUE(NextRequest().second.ok()) << "it was queued before";
+  EXPECT_EQ(DetailOf(NextBackground())->reason, "DRAINING");
+  EXPECT_FALSE(queue_.Drain(clock_.Now())) << "the last turn is under way";
+}
+
+TEST_F(RequestQueueTest, AStoppedQueueEndsWhenItIsEmpty) {
+  ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
+  queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
+  queue_.Stop();
+  EXPECT_EQ(queue_.Push(Numbered(2)).code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(NextRequest().second.ok());
+  EXPECT_EQ(NextBackground().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(queue_.Next().has_value());
+  EXPECT_TRUE(queue_.Drain(clock_.Now()));
+}
+
+TEST(RequestKey, SharesWhatIsTheSameAndNothingElse) {
+  const RequestKey key = {{"g", 1}, {"m", 1}};
+  std::vector<RequestKey> keys(9, key);
+  keys[1].graph.version = 2;
+  keys[2].model.name = "n";
+  keys[3].options.precision = Storage::kFloat16;
+  keys[4].options.product_precision = ProductPrecision::kTf32;
+  keys[5].options.receptive_field = ReceptiveField::kNever;
+  keys[6].options.output = "conv1";
+  keys[7].options.kernels = {{"aggregate", "reference"}};
+  keys[8].private_id = NewPrivateId();
+  for (size_t i = 1; i < keys.size(); ++i) EXPECT_FALSE(keys[i] == keys[0]) << i;
+  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly(keys));
+  EXPECT_NE(NewPrivateId(), NewPrivateId());
+}
+
+// Every callback of a request that was taken is called exactly once, whatever happens to the request: run, cancelled,
+// expired, and with the executor destroyed while threads still submit.
+TEST(ExecutorShutdown, EveryCallbackIsCalledOnce) {
+  constexpr int kThreads = 3, kPerThread = 200;
+  const std::unique_ptr<Device> device = MakeCpuDevice(1);
+  FakeClock clock;
+  testing::ScriptedRunner runner;
+  std::vector<std::atomic<int>> calls(kThreads * kPerThread);
+  std::vector<std::atomic<bool>> taken(kThreads * kPerThread);
+  auto executor = std::make_unique<Executor>(*device, &runner, Executor::Options{64, &clock, nullptr});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kPerThread; ++i) {
+        const int number = t * kPerThread + i;
+        WorkLimits limits;
+        const auto cancel = std::make_shared<CancelToken>();
+        if (i % 3 == 1) limits.cancel = cancel;
+        if (i % 3 == 2) limits.deadline = clock.Now() - std::chrono::seconds(1);
+        const Status submitted =
+            executor->Submit(Numbered(number, limits, [&calls, number](const StatusOr<InferenceResult>&) {
+              calls[static_cast<size_t>(number)].fetch_add(1);
+            }));
+        taken[static_cast<size_t>(number)] = submitted.ok();
+        cancel->Cancel();
+        if (i == kPerThread / 2 && t == 0) executor->Drain(clock.Now());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  executor.reset();
+  for (size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i], taken[i] ? 1 : 0) << i;
+}
+
+}  // namespace
+}  // namespace vicinal
