@@ -31,6 +31,12 @@
 namespace vicinal {
 namespace {
 
+// Grows `memory` to `bytes` where it is smaller: the bounds that were reserved cover what is kept, unless they are
+// wrong.
+Status Cover(int64_t bytes, std::string_view what, Reservation* memory) {
+  return bytes <= memory->bytes() ? OkStatus() : memory->Grow(bytes - memory->bytes(), what);
+}
+
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, std::unique_ptr<KernelRegistry> registry, OpenedDevice opened)
@@ -38,13 +44,12 @@ class EngineImpl final : public Engine {
         registry_(std::move(registry)),
         opened_(std::move(opened)),
         device_(*opened_.device),
-        graphs_({options.memory_budget_bytes, options.max_graphs, options.max_feature_sets, options.clock}),
-        models_({options.memory_budget_bytes, options.max_models, options.clock}),
+        budget_(options.memory_budget_bytes),
+        graphs_({options.max_graphs, options.max_feature_sets, options.clock}),
+        models_({options.max_models, options.clock}),
         plans_(options.max_cached_plans, [this](const PreparedGraph& graph, const std::string& name,
                                                 const Model& model) { return IsCurrent(graph, name, model); }),
-        budget_(options.memory_budget_bytes, Holders()),
-        field_account_(&budget_, "the receptive field of the nodes"),
-        receptive_field_memory_(&device_, &field_account_, [this] { return graphs_.largest_graph(); }),
+        receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_),
         preparation_context_(device_.CreateContext()),
@@ -53,11 +58,14 @@ class EngineImpl final : public Engine {
         runner_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock, options.stats,
                  [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}),
         executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}) {
+    // First what costs least to have again.
+    budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
+    budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override { tuning_.Stop(); }
 
-  StatusOr<GraphStatus> PutGraph(GraphSource source) override;
+  StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory) override;
   StatusOr<GraphStatus> GetGraph(const std::string& name) const override { return graphs_.Get(name); }
   std::vector<GraphStatus> ListGraphs() const override { return graphs_.List(); }
   Status DeleteGraph(const std::string& name, int64_t if_version) override {
@@ -73,12 +81,13 @@ class EngineImpl final : public Engine {
     return graphs_.Watch(name, std::move(on_change));
   }
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
-                                         const FeatureTensors& tensors, bool replace, int64_t if_version) override;
+                                         const FeatureTensors& tensors, bool replace, int64_t if_version,
+                                         int64_t reserved_bytes) override;
   Status DeleteFeatures(const std::string& graph, const std::string& name) override {
     return graphs_.DeleteFeatures(graph, name);
   }
 
-  StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits& limits) override;
+  StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override;
   StatusOr<ModelHandle> GetModel(const std::string& name) const override { return models_.Find(name, 0); }
   std::vector<ModelHandle> ListModels() const override { return models_.List(); }
   Status DeleteModel(const std::string& name, int64_t if_version) override {
@@ -90,14 +99,10 @@ class EngineImpl final : public Engine {
   Status Submit(InferenceRequest request, InferenceCallback done) override;
   Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) override;
   StatusOr<Explanation> Explain(const InferenceRequest& request) override;
-  StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) override {
-    return budget_.Hold(bytes, what);
-  }
-  void MakeRoom(int64_t bytes) override { budget_.Admit(bytes, "an upload").IgnoreError(); }
+  MemoryBudget& memory() override { return budget_; }
 
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override;
-  MemoryUse Memory() const override { return {budget_.Held(/*uploads=*/0), options_.memory_budget_bytes}; }
   int64_t queue_depth() const override { return executor_.queue_depth(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
   Status Health() override { return device_.Health(); }
@@ -111,11 +116,10 @@ class EngineImpl final : public Engine {
   }
   bool IsCurrent(const PreparedGraph& graph) const;
   bool IsCurrent(const PreparedGraph& graph, const std::string& model_name, const Model& model) const;
-  MemoryHolders Holders();
   TuningService::Parts TuningParts();
   Status ForceSetting(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                       const ForcedConfiguration& forced);
-  void Prepare(GraphSource source, int64_t version, bool stopping);
+  void Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping);
   StatusOr<double> CheckModel(const std::shared_ptr<const Model>& model, const ModelReference& reference,
                               const std::string& name, const WorkLimits& limits);
 
@@ -123,11 +127,10 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<KernelRegistry> registry_;
   const OpenedDevice opened_;
   Device& device_;
+  MemoryBudget budget_;
   GraphStore graphs_;
   ModelStore models_;
   PlanCache plans_;
-  MemoryBudget budget_;
-  BudgetAccount field_account_;
   ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
@@ -151,25 +154,29 @@ bool EngineImpl::IsCurrent(const PreparedGraph& graph, const std::string& model_
 
 // --- graphs ---
 
-StatusOr<GraphStatus> EngineImpl::PutGraph(GraphSource source) {
+StatusOr<GraphStatus> EngineImpl::PutGraph(GraphSource source, Reservation memory) {
   const int64_t edges = source.edge_index.shape.size() == 2 ? source.edge_index.shape[1] : 0;
   const int64_t bound = PreparationBytesBound(source);
   const std::string name = source.name;
   VICINAL_RETURN_IF_ERROR(preparation_.Reserve());
-  Status admitted = budget_.AdmitMadeOfOthers(bound, absl::StrCat("preparing graph '", name, "'"), source.replace);
+  StatusOr<Reservation> reserved =
+      budget_.Reserve(Account::kPreparing, bound, absl::StrCat("preparing graph '", name, "'"),
+                      {.replace = source.replace, .consumed = &memory});
   StatusOr<int64_t> version =
-      admitted.ok() ? graphs_.BeginPrepare(name, source.replace, source.if_version, source.node_count, edges, bound)
-                    : admitted;
+      reserved.ok() ? graphs_.BeginPrepare(name, source.replace, source.if_version, source.node_count, edges)
+                    : reserved.status();
   if (!version.ok()) {
     preparation_.Release();
     return version.status();
   }
-  auto shared = std::make_shared<GraphSource>(std::move(source));
-  preparation_.Push([this, shared, v = *version](bool stopping) { Prepare(std::move(*shared), v, stopping); });
+  auto shared = std::make_shared<std::pair<GraphSource, Reservation>>(std::move(source), *std::move(reserved));
+  preparation_.Push([this, shared, v = *version](bool stopping) {
+    Prepare(std::move(shared->first), std::move(shared->second), v, stopping);
+  });
   return graphs_.Get(name);
 }
 
-void EngineImpl::Prepare(GraphSource source, int64_t version, bool stopping) {
+void EngineImpl::Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping) {
   const std::string name = source.name;
   StatusOr<PreparedUpload> prepared =
       Unavailable("DRAINING", "the server stopped before the graph was prepared", std::chrono::seconds(1));
@@ -188,49 +195,46 @@ void EngineImpl::Prepare(GraphSource source, int64_t version, bool stopping) {
   } catch (const std::bad_alloc&) {
     prepared = OutOfMemory();
   }
+  if (prepared.ok()) {
+    const int64_t kept =
+        prepared->graph->size_bytes() + (prepared->features != nullptr ? prepared->features->size_bytes() : 0);
+    if (Status covered = Cover(kept, absl::StrCat("graph '", name, "'"), &memory); !covered.ok()) prepared = covered;
+  }
   if (!prepared.ok()) {
     options_.logger->Log(LogLevel::kWarning, "graph not prepared",
                          {{"graph", name}, {"error", std::string(prepared.status().message())}});
     return graphs_.FinishPrepare(name, version, prepared.status(), nullptr);
   }
   options_.logger->Log(LogLevel::kInfo, "graph ready", {{"graph", name}, {"version", absl::StrCat(version)}});
-  graphs_.FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features));
+  prepared->graph->AddReservation(memory.Split(prepared->graph->size_bytes()));
+  std::shared_ptr<Reservation> features_memory;
+  if (prepared->features) {
+    features_memory = std::make_shared<Reservation>(memory.Split(prepared->features->size_bytes()));
+  }
+  memory.Release();
+  graphs_.FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
+                        std::move(features_memory));
   GraphsChanged();
 }
 
 StatusOr<FeatureSetHandle> EngineImpl::PutFeatures(const std::string& graph, const std::string& name,
-                                                   const FeatureTensors& tensors, bool replace,
-                                                   int64_t if_version) try {
+                                                   const FeatureTensors& tensors, bool replace, int64_t if_version,
+                                                   int64_t reserved_bytes) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
   const std::string what = absl::StrCat("feature set '", name, "'");
-  VICINAL_ASSIGN_OR_RETURN(auto preparing,
-                           budget_.HoldMadeOfOthers(FeaturePreparationBytesBound(tensors), what, replace));
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory,
+                           budget_.Reserve(Account::kPreparing, FeaturePreparationBytesBound(tensors), what,
+                                           {.replace = replace, .own_bytes = reserved_bytes}));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, device_));
-  preparing.reset();
-  VICINAL_RETURN_IF_ERROR(budget_.AdmitMadeOfOthers(matrix->size_bytes(), what, replace));
-  return graphs_.PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version);
+  VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
+  memory.Shrink(matrix->size_bytes());
+  return graphs_.PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
+                             std::make_shared<Reservation>(std::move(memory)));
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }
 
 // --- tuning ---
-
-MemoryHolders EngineImpl::Holders() {
-  MemoryHolders holders;
-  holders.held = [this] {
-    HeldBytes held;
-    held.graphs = graphs_.graph_bytes();
-    held.features = graphs_.feature_bytes();
-    held.models = models_.size_bytes();
-    held.preparing = graphs_.preparing_bytes();
-    held.plans = plans_.size_bytes();
-    return held;
-  };
-  holders.uploads = options_.other_bytes;
-  holders.give_way = [this] { receptive_field_memory_.GiveWay(); };
-  holders.evict_plans = [this](int64_t bytes) { return plans_.Evict(bytes); };
-  return holders;
-}
 
 TuningService::Parts EngineImpl::TuningParts() {
   TuningService::Parts parts;
@@ -250,10 +254,13 @@ TuningService::Parts EngineImpl::TuningParts() {
 
 Status EngineImpl::ForceSetting(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                                 const ForcedConfiguration& forced) {
-  const auto admit = [this](int64_t bytes) { return budget_.Admit(bytes, "what the forced kernel prepares"); };
-  VICINAL_ASSIGN_OR_RETURN(
-      std::vector<TuningRecord> records,
-      ForcedRecords({registry_.get(), device_.kind(), options_.clock, admit}, graph, works, forced));
+  static constexpr char kLayouts[] = "what the forced kernel prepares";
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, budget_.Reserve(Account::kTuning, 0, kLayouts));
+  const auto admit = [&memory](int64_t bytes) { return memory.Grow(bytes, kLayouts); };
+  StatusOr<std::vector<TuningRecord>> made =
+      ForcedRecords({registry_.get(), device_.kind(), options_.clock, admit}, graph, works, forced);
+  graph.SettleReservation(&memory);
+  VICINAL_ASSIGN_OR_RETURN(std::vector<TuningRecord> records, std::move(made));
   for (size_t i = 0; i < works.size(); ++i) {
     graph.tuning().Note(works[i]);
     graph.tuning().Put(std::move(records[i]));
@@ -299,13 +306,18 @@ StatusOr<TuningReport> EngineImpl::GetTuning(const std::string& graph) const {
 
 // --- models ---
 
-StatusOr<ModelHandle> EngineImpl::PutModel(ModelSource source, const WorkLimits& limits) try {
+StatusOr<ModelHandle> EngineImpl::PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) try {
   VICINAL_RETURN_IF_ERROR(models_.CheckPut(source.name, source.replace, source.if_version));
   StoredModel stored;
   stored.name = source.name;
   VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
-  VICINAL_RETURN_IF_ERROR(
-      budget_.AdmitMadeOfOthers(stored.model->size_bytes, absl::StrCat("model '", source.name, "'"), source.replace));
+  Reservation weights = memory.Split(static_cast<int64_t>(source.weights_file.size()));
+  std::string().swap(source.weights_file);
+  VICINAL_ASSIGN_OR_RETURN(
+      Reservation kept,
+      budget_.Reserve(Account::kPreparing, stored.model->size_bytes, absl::StrCat("model '", source.name, "'"),
+                      {.replace = source.replace, .own_bytes = memory.bytes(), .consumed = &weights}));
+  stored.memory = std::make_shared<Reservation>(std::move(kept));
   if (source.reference) {
     VICINAL_ASSIGN_OR_RETURN(stored.reference_error, CheckModel(stored.model, *source.reference, source.name, limits));
     stored.reference_checked = true;

@@ -27,8 +27,8 @@ struct Call {
   // Set by inference handlers: labels of the metrics.
   std::string graph;
   std::string model;
-  // Set by inference handlers: counts the reply against the memory budget until it has been sent.
-  std::shared_ptr<const void> reply_held;
+  // Set by inference handlers: the memory of a large reply, until it has been sent.
+  Reservation reply_memory;
 
   // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);

@@ -69,8 +69,9 @@ Status RpcScope::Take(const google::protobuf::Message& message) {
   const size_t bytes = message.ByteSizeLong();
   VICINAL_RETURN_IF_ERROR(CheckSize(bytes));
   if (bytes <= kSmallMessageBytes) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(message_held_,
-                           core_.engine.Hold(static_cast<int64_t>(message.SpaceUsedLong()), "the call's message"));
+  VICINAL_ASSIGN_OR_RETURN(
+      message_memory_, core_.engine.memory().Reserve(Account::kRequests, static_cast<int64_t>(message.SpaceUsedLong()),
+                                                     "the call's message"));
   return OkStatus();
 }
 

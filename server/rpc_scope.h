@@ -67,7 +67,7 @@ class RpcScope {
   Mutex subject_mutex_;  // a drain may end a call whose first message is being read
   Subject subject_ VICINAL_GUARDED_BY(subject_mutex_);
   Status admitted_;
-  std::shared_ptr<const void> message_held_;
+  Reservation message_memory_;
 };
 
 }  // namespace vicinal::server

@@ -86,9 +86,7 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   options.max_chunk_bytes = limits.max_chunk_bytes;
   options.max_open_uploads = limits.max_open_uploads;
   options.ttl = limits.upload_ttl;
-  options.budget_bytes = limits.memory_budget_bytes;
-  options.held_bytes = [&engine]() -> HeldBytes { return engine.Memory(); };
-  options.give_way = [&engine](int64_t bytes) { engine.MakeRoom(bytes); };
+  options.budget = &engine.memory();
   options.clock = clock;
   return options;
 }
@@ -186,10 +184,7 @@ Status Server::Impl::StartEngine() {
   options.clock = &clock;
   metrics = std::make_unique<Metrics>(options);
   if (engine == nullptr) {
-    EngineOptions engine_options = EngineOptionsOf(config, &clock, metrics.get(), &log);
-    // Asked where models run, which no request does before there are uploads.
-    engine_options.other_bytes = [this] { return uploads->held_bytes(); };
-    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(engine_options));
+    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(EngineOptionsOf(config, &clock, metrics.get(), &log)));
   }
   const std::vector<DeviceInfo> devices = engine->Devices();
   if (!devices.empty()) metrics->SetDevice(devices.front().name);
@@ -288,13 +283,13 @@ StateSnapshot Server::Impl::Snapshot() {
   state.open_uploads = uploads->open_uploads();
   state.queue_depth = engine->queue_depth();
   state.busy_seconds = engine->busy_seconds();
-  const MemoryUse use = engine->Memory();
+  const MemoryUse use = engine->memory().Snapshot();
   state.graph_bytes = use.graphs;
   state.feature_bytes = use.features;
   state.model_bytes = use.models;
   state.plan_bytes = use.plans;
-  state.request_bytes = use.requests;
-  state.upload_bytes = uploads->held_bytes();
+  state.request_bytes = use.requests + use.receptive_fields;
+  state.upload_bytes = use.uploads;
   state.budget_bytes = use.budget;
   state.ready = ready.load();
   for (KernelStatus& kernel : engine->Kernels()) {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "engine/api/requests.h"
-#include "engine/base/budget_error.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/stats.h"
@@ -27,6 +26,7 @@
 #include "engine/execute/classify.h"
 #include "engine/execute/executor.h"
 #include "engine/kernels/registry.h"
+#include "engine/memory/memory_budget.h"
 #include "engine/model/model.h"
 #include "engine/plan/plan.h"
 #include "engine/prepare/prepare.h"
@@ -41,13 +41,9 @@ struct EngineOptions {
   int num_threads = 0;              // for kernels; 0: device.h, MakeCpuDevice
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
   std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
-  int64_t memory_budget_bytes = 0;  // graphs, features, models, plans and work under way; 0: no bound
-  // Bytes of the same budget that others hold, such as uploads that are open: where models run they count as used. What
-  // PutGraph, PutFeatures and PutModel make is made of such bytes, and is not refused for them. May be empty. Called on
-  // any thread, until the engine has gone.
-  std::function<int64_t()> other_bytes;
-  int64_t max_queue = 1024;       // inference requests that may wait
-  int64_t max_preparations = 16;  // graphs that may wait for preparation
+  int64_t memory_budget_bytes = 0;  // of Engine::memory(); 0: no bound
+  int64_t max_queue = 1024;         // inference requests that may wait
+  int64_t max_preparations = 16;    // graphs that may wait for preparation
   int64_t max_cached_plans = 256;
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph
@@ -94,11 +90,6 @@ struct KernelStatus {
   std::vector<std::string> parameters = {};  // names, as ForcedConfiguration takes them
 };
 
-// Of uploads the engine knows nothing.
-struct MemoryUse : HeldBytes {
-  int64_t budget = 0;
-};
-
 class Engine {
  public:
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
@@ -108,8 +99,10 @@ class Engine {
 
   // --- graphs ---
   // Checks the name against what is there and starts preparation on its own thread; returns at once with the status of
-  // the name. Codes: as GraphStore::BeginPrepare; UNAVAILABLE when too many wait.
-  virtual StatusOr<GraphStatus> PutGraph(GraphSource source) = 0;
+  // the name. `memory` is the reservation of the source's tensors, such as that of the upload which brought them; it
+  // becomes part of what preparation reserves, and is released with the tensors. Codes: as GraphStore::BeginPrepare;
+  // OVER_BUDGET and BUDGET_FULL of MemoryBudget; UNAVAILABLE when too many wait.
+  virtual StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory = {}) = 0;
   virtual StatusOr<GraphStatus> GetGraph(const std::string& name) const = 0;
   virtual std::vector<GraphStatus> ListGraphs() const = 0;
   virtual Status DeleteGraph(const std::string& name, int64_t if_version) = 0;
@@ -126,14 +119,17 @@ class Engine {
   virtual StatusOr<std::unique_ptr<GraphStore::Subscription>> WatchGraph(const std::string& name,
                                                                          std::function<void()> on_change) = 0;
 
-  // Validates, permutes and publishes on the calling thread.
+  // Validates, permutes and publishes on the calling thread. `reserved_bytes`: what the caller keeps reserved for the
+  // tensors meanwhile (ReserveOptions::own_bytes).
   virtual StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
-                                                 const FeatureTensors& tensors, bool replace, int64_t if_version) = 0;
+                                                 const FeatureTensors& tensors, bool replace, int64_t if_version,
+                                                 int64_t reserved_bytes = 0) = 0;
   virtual Status DeleteFeatures(const std::string& graph, const std::string& name) = 0;
 
   // --- models ---
-  // Loads, checks the reference (runs the model through the executor; blocks until then), publishes.
-  virtual StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits& limits) = 0;
+  // Loads, checks the reference (runs the model through the executor; blocks until then), publishes. `memory`: as
+  // PutGraph's.
+  virtual StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory = {}) = 0;
   virtual StatusOr<ModelHandle> GetModel(const std::string& name) const = 0;
   virtual std::vector<ModelHandle> ListModels() const = 0;
   virtual Status DeleteModel(const std::string& name, int64_t if_version) = 0;
@@ -145,18 +141,13 @@ class Engine {
   // Builds the plan if need be (on the calling thread) and tells about it; runs nothing.
   virtual StatusOr<Explanation> Explain(const InferenceRequest& request) = 0;
 
-  // Counts `bytes` for `what` against the memory budget until the last copy of what is returned goes, which may be
-  // after the engine has gone: for what callers keep while their requests wait. FAILED_PRECONDITION (OVER_BUDGET),
-  // RESOURCE_EXHAUSTED (BUDGET_FULL).
-  virtual StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what) = 0;
-  // Drops what is kept only to be used again (plans, the room of receptive fields), as far as that is needed for
-  // `bytes` more to fit into the memory budget. Counts nothing.
-  virtual void MakeRoom(int64_t bytes) = 0;
+  // The memory budget. Callers reserve from it what they hold themselves: uploads, and messages of requests while they
+  // wait. It lives as long as the engine.
+  virtual MemoryBudget& memory() = 0;
 
   // --- about ---
   virtual std::vector<DeviceInfo> Devices() const = 0;
   virtual std::vector<KernelStatus> Kernels() const = 0;
-  virtual MemoryUse Memory() const = 0;
   virtual int64_t queue_depth() const = 0;
   // How long requests have kept the executor busy, the one that runs now included. Never falls.
   virtual double busy_seconds() const = 0;

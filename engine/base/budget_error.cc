@@ -19,10 +19,9 @@ std::string Needs(std::string_view what, int64_t bytes) {
 
 std::string HolderList(const HeldBytes& held) {
   const std::pair<const char*, int64_t> holders[] = {
-      {"graphs", held.graphs},       {"feature sets", held.features},
-      {"models", held.models},       {"graphs in preparation", held.preparing},
-      {"plans", held.plans},         {"requests", held.requests},
-      {"open uploads", held.uploads}};
+      {"graphs", held.graphs},         {"feature sets", held.features}, {"models", held.models},
+      {"preparation", held.preparing}, {"plans", held.plans},           {"receptive fields", held.receptive_fields},
+      {"tuning", held.tuning},         {"requests", held.requests},     {"open uploads", held.uploads}};
   std::string list;
   for (const auto& [name, bytes] : holders) {
     if (bytes > 0) absl::StrAppend(&list, list.empty() ? "" : ", ", name, " ", SizeText(bytes));
@@ -37,17 +36,19 @@ Status OverBudget(std::string_view what, int64_t bytes, int64_t budget) {
                                                         SizeText(budget), " in all (--memory_budget_bytes)"));
 }
 
-Status BudgetFull(std::string_view what, int64_t bytes, int64_t budget, const HeldBytes& held, bool replace) {
+Status BudgetFull(std::string_view what, int64_t bytes, int64_t budget, const HeldBytes& held,
+                  const BudgetFullOptions& options) {
   const int64_t missing = held.total() + bytes - budget;
   std::string message =
-      absl::StrCat(Needs(what, bytes), ", ", SizeText(missing), " more than are free of this server's ",
+      absl::StrCat(Needs(what, bytes), ", ", SizeText(missing), " more than is free of this server's ",
                    SizeText(budget), "; held by ", HolderList(held));
-  if (replace) absl::StrAppend(&message, "; what is replaced serves until then, so both must fit");
+  if (options.replace)
+    absl::StrAppend(&message, "; the old version serves until the new one is ready, so both must fit");
   absl::StrAppend(&message, "; delete graphs, feature sets or models, or start the server with a larger ",
                   "--memory_budget_bytes");
   ErrorDetail detail;
   detail.reason = "BUDGET_FULL";
-  if (held.passing() >= missing) {
+  if (held.transient() - options.own_bytes >= missing) {
     absl::StrAppend(&message, ", or retry later");
     detail.retry_after = kRetryAfter;
   }

@@ -37,7 +37,6 @@ std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::s
                                         std::shared_ptr<Plan> plan) {
   Entries dropped;
   Retirees taken;
-  plan = Count(std::move(plan));
   const PlanKey key = PlanKey::Of(request);
   MutexLock lock(&mutex_);
   const auto found = by_key_.find(key);
@@ -55,16 +54,6 @@ std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::s
   entries_.push_front({key, request.graph, request.model, model_name, plan});
   by_key_.emplace(key, entries_.begin());
   return plan;
-}
-
-std::shared_ptr<Plan> PlanCache::Count(std::shared_ptr<Plan> plan) const {
-  Plan* const counted = plan.get();
-  const int64_t bytes = plan->size_bytes();
-  bytes_->fetch_add(bytes, std::memory_order_relaxed);
-  return std::shared_ptr<Plan>(counted, [total = bytes_, bytes, held = std::move(plan)](Plan*) mutable {
-    held.reset();
-    total->fetch_sub(bytes, std::memory_order_relaxed);
-  });
 }
 
 void PlanCache::Drop(Entries::iterator entry, Entries* dropped) {

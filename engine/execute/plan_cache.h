@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that were built, kept for the next request: least recently used ones go when there are too many or bytes are
-// needed. A plan holds its graph and model, so plans of versions that serve no longer are purged when versions change.
+// Built plans, kept for the next request. The least recently used ones go when there are too many or memory is needed.
+// A plan holds its graph and model, so plans of versions that no longer serve are purged when versions change.
 #ifndef VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 #define VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -18,8 +17,8 @@
 
 namespace vicinal {
 
-// What a plan was built for. Pointers name versions: a cached plan keeps what they point to alive, so none is used
-// twice.
+// What a plan was built for. Pointers identify versions: a cached plan keeps what they point to alive, so that no
+// address is used twice.
 struct PlanKey {
   const PreparedGraph* graph = nullptr;
   const Model* model = nullptr;
@@ -40,32 +39,28 @@ struct PlanKeyHash {
   size_t operator()(const PlanKey& key) const;
 };
 
-// Thread-safe. A plan that leaves the cache lives on, and its bytes count, until whoever runs it lets go.
+// Thread-safe. A plan that leaves the cache lives on, with the reservation of its bytes (PlanMemory::Keep), until its
+// last run ends.
 class PlanCache {
  public:
-  // Whether a plan's graph and model are the versions that serve. Called with the cache's lock held: must not call the
-  // cache.
+  // True if a plan's graph and model are the versions that serve. Called under the cache's lock: it must not call the
+  // cache or reserve memory.
   using IsCurrent = std::function<bool(const PreparedGraph& graph, const std::string& model_name, const Model& model)>;
 
   PlanCache(int64_t max_plans, IsCurrent is_current) : max_plans_(max_plans), is_current_(std::move(is_current)) {}
 
   // Null when there is none. Does not allocate.
   std::shared_ptr<Plan> Find(const PlanKey& key);
-  // Keeps `plan`, unless its graph or model was replaced or its graph tuned meanwhile, and returns the one that is kept
-  // for `key`: an earlier one if there is. A plan in the place of one that tuning outdated goes on with its counts.
+  // Keeps `plan`, unless its graph or model was replaced or its graph was tuned meanwhile. Returns the plan to run: an
+  // earlier one of the same key, if there is one. A plan that replaces one outdated by tuning continues its counts.
   std::shared_ptr<Plan> Insert(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan);
-  // `plan`, for whoever runs it without keeping it: size_bytes() counts it until its last copy goes, which may be after
-  // the cache has gone.
-  std::shared_ptr<Plan> Count(std::shared_ptr<Plan> plan) const;
-  // Drops plans whose graph or model is no longer current, or whose graph was tuned since. To be called after each such
+  // Drops plans whose graph or model is no longer current, or whose graph was tuned since. Call it after each such
   // change.
   void PurgeStale();
-  // Drops least recently used plans until `bytes` are free, or only such are left that somebody runs: without them
-  // nothing would be free. How many bytes were dropped.
+  // Drops least recently used plans until `bytes` are freed. Plans that run are kept: dropping them would free nothing.
+  // Returns the bytes freed.
   int64_t Evict(int64_t bytes);
 
-  // Of the plans that are kept, and of those that were and still run.
-  int64_t size_bytes() const { return bytes_->load(std::memory_order_relaxed); }
   int64_t count() const;
 
  private:
@@ -78,7 +73,7 @@ class PlanCache {
   };
   using Entries = std::list<Entry>;  // most recently used first
 
-  // What a plan had counted when its graph was tuned anew, for the plan that takes its place.
+  // The counts of a plan that tuning outdated, for the plan that takes its place.
   struct Retired {
     PlanKey key;  // of whatever tuning revision: 0
     std::shared_ptr<const PreparedGraph> graph;
@@ -100,7 +95,6 @@ class PlanCache {
   Entries entries_ VICINAL_GUARDED_BY(mutex_);
   std::unordered_map<PlanKey, Entries::iterator, PlanKeyHash> by_key_ VICINAL_GUARDED_BY(mutex_);
   Retirees retired_ VICINAL_GUARDED_BY(mutex_);
-  const std::shared_ptr<std::atomic<int64_t>> bytes_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace vicinal

@@ -2,8 +2,8 @@
 #include "engine/execute/plan_runner.h"
 
 #include <utility>
-#include <vector>
 
+#include "engine/execute/plan_memory.h"
 #include "engine/execute/run_for_nodes.h"
 
 namespace vicinal {
@@ -40,14 +40,12 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
   }
   request.num_threads = num_threads;
-  std::vector<std::shared_ptr<const void>> held;  // while it is being built: then it counts itself
-  const auto admit = [this, &held](int64_t bytes) -> Status {
-    VICINAL_ASSIGN_OR_RETURN(held.emplace_back(), parts_.budget->Hold(bytes, "running this model on this graph"));
-    return OkStatus();
-  };
+  PlanMemory memory(parts_.budget, request.graph.get());
+  const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
                            Plan::Build(request, *parts_.registry, *parts_.device, admit, StopOf(queued)));
-  if (!keep) return parts_.plans->Count(std::move(plan));
+  plan = memory.Keep(std::move(plan));
+  if (!keep) return plan;
   if (parts_.on_plan) parts_.on_plan(request.graph);
   return parts_.plans->Insert(request, queued.key.model.name, std::move(plan));
 }
@@ -76,7 +74,8 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   result.computed_nodes = computed.computed_nodes;
   const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
   if (bytes > kSmallAnswerBytes) {
-    VICINAL_ASSIGN_OR_RETURN(result.held, parts_.budget->Hold(bytes, "the answer"));
+    VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kRequests, bytes, "the answer"));
+    result.held = std::make_shared<const Reservation>(std::move(memory));
   }
   VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
   result.served_by = ServedByOf(request);

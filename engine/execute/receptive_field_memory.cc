@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is freed is moved out first: nobody waits for it at the lock.
+// What is freed is moved out first, so that no thread waits for it at the lock.
 #include "engine/execute/receptive_field_memory.h"
 
 #include "engine/base/check.h"
@@ -9,7 +9,7 @@ namespace vicinal {
 ReceptiveFieldWorkspace* ReceptiveFieldMemory::Take() {
   MutexLock lock(&mutex_);
   VICINAL_DCHECK(!used_);
-  if (workspace_ == nullptr) workspace_ = std::make_unique<ReceptiveFieldWorkspace>(device_, account_);
+  if (workspace_ == nullptr) workspace_ = std::make_unique<ReceptiveFieldWorkspace>(device_, purpose_);
   used_ = true;
   return workspace_.get();
 }
@@ -19,7 +19,7 @@ void ReceptiveFieldMemory::Return() {
   {
     MutexLock lock(&mutex_);
     used_ = false;
-    // A request may have waited while its graph was deleted, and brought the room back to that graph's size.
+    // A request may have waited while its graph was deleted, and made the workspace as large as that graph again.
     const int64_t largest = workspace_->finder.largest_graph();
     fit = fit_wanted_ || largest > made_for_;
     fit_wanted_ = false;
@@ -28,12 +28,13 @@ void ReceptiveFieldMemory::Return() {
   if (fit) Fit();
 }
 
-void ReceptiveFieldMemory::GiveWay() {
+bool ReceptiveFieldMemory::Evict() {
   std::unique_ptr<ReceptiveFieldWorkspace> unwanted;
   MutexLock lock(&mutex_);
-  if (used_) return;
+  if (used_ || workspace_ == nullptr) return false;
   made_for_ = 0;
   unwanted = std::move(workspace_);
+  return true;
 }
 
 void ReceptiveFieldMemory::Fit() {

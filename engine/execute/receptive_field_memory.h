@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room that receptive fields are found and run in. It stays from one request to the next, so that a warm server
-// allocates nothing for them, and grows with the largest graph asked and the largest field found. It goes when no graph
-// is left that needs so much of it, and whenever memory is wanted and no request is in it.
+// Workspace in which receptive fields are found and run. It stays from one request to the next, so that a warm server
+// allocates nothing for them, and grows with the largest graph and the largest field. It is freed when no graph is left
+// that needs so much of it, and, while no request uses it, when memory is needed.
 #ifndef VICINAL_ENGINE_EXECUTE_RECEPTIVE_FIELD_MEMORY_H_
 #define VICINAL_ENGINE_EXECUTE_RECEPTIVE_FIELD_MEMORY_H_
 
@@ -15,33 +15,35 @@
 
 namespace vicinal {
 
-// Thread-safe, but one request at a time uses it. What a request uses is never taken from it.
+// Thread-safe, but one request at a time uses it. A workspace in use is never freed.
 class ReceptiveFieldMemory {
  public:
-  // `device` runs the plans; `account` counts the room, on any thread. `largest_graph` tells how many nodes the largest
-  // graph that serves has; it is asked on any thread that changes graphs or has used the room, without locks held. All
-  // must outlive it.
-  ReceptiveFieldMemory(Device* device, MemoryAccount* account, std::function<int64_t()> largest_graph)
-      : device_(device), account_(account), largest_graph_(std::move(largest_graph)) {}
+  // `device` runs the plans. The workspace is reserved from `budget`, for Account::kReceptiveFields. `largest_graph`
+  // returns the nodes of the largest graph that serves; it is called on any thread that changes graphs or has used the
+  // workspace, without locks held. All must outlive it.
+  ReceptiveFieldMemory(Device* device, MemoryBudget* budget, std::function<int64_t()> largest_graph)
+      : device_(device),
+        purpose_{budget, Account::kReceptiveFields, "the receptive field of the nodes"},
+        largest_graph_(std::move(largest_graph)) {}
 
-  // One request's use of the room.
+  // One request's use of the workspace.
   class Use {
    public:
-    explicit Use(ReceptiveFieldMemory* room) : room_(*room), workspace_(room_.Take()) {}
-    ~Use() { room_.Return(); }
+    explicit Use(ReceptiveFieldMemory* memory) : memory_(*memory), workspace_(memory_.Take()) {}
+    ~Use() { memory_.Return(); }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     ReceptiveFieldWorkspace* workspace() const { return workspace_; }
 
    private:
-    ReceptiveFieldMemory& room_;
+    ReceptiveFieldMemory& memory_;
     ReceptiveFieldWorkspace* const workspace_;
   };
 
-  // Memory is wanted: frees the room, unless a request uses it.
-  void GiveWay();
-  // Graphs were deleted or replaced: frees the room if it was made for a larger graph than any that is left; if a
-  // request uses it, when that has done so.
+  // Memory is needed: frees the workspace, unless a request uses it. Returns whether there was one to free.
+  bool Evict();
+  // Graphs were deleted or replaced: frees the workspace if it was made for a larger graph than any that is left; while
+  // a request uses it, after that request.
   void Fit();
 
  private:
@@ -49,7 +51,7 @@ class ReceptiveFieldMemory {
   void Return();
 
   Device* const device_;
-  MemoryAccount* const account_;
+  const MemoryPurpose purpose_;
   const std::function<int64_t()> largest_graph_;
   Mutex mutex_;
   // Its content is the user's alone while `used_`.

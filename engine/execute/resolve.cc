@@ -60,14 +60,14 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
     VICINAL_RETURN_IF_ERROR(CheckDistinct(features.rows, "features.rows"));
   }
   const int64_t expected = some ? static_cast<int64_t>(features.rows.size()) : graph.num_nodes();
-  VICINAL_ASSIGN_OR_RETURN(const auto passing,
-                           HoldLarge(AssembledBytesBound(features.tensors), kFeaturesSent, &budget_));
+  VICINAL_ASSIGN_OR_RETURN(const auto assembled,
+                           ReserveLarge(AssembledBytesBound(features.tensors), kFeaturesSent, &budget_));
   VICINAL_ASSIGN_OR_RETURN(HostFeatures sent, AssembleFeatures(features.tensors, expected, "features"));
   VICINAL_RETURN_IF_ERROR(CheckFeatureWidth(sent.cols, model.feature_count));
   if (!some) {
-    VICINAL_ASSIGN_OR_RETURN(auto held, HoldLarge(FeatureMatrix::BytesOn(sent, device_), kFeaturesSent, &budget_));
+    VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(FeatureMatrix::BytesOn(sent, device_), kFeaturesSent, &budget_));
     if (!permutation.is_identity()) sent = PermuteRows(sent, permutation.new_of_old());
-    return Counted(FeatureMatrix::Upload(sent, device_), std::move(held));
+    return Counted(FeatureMatrix::Upload(sent, device_), std::move(memory));
   }
   const FeatureMatrix& stored = *handle.features->matrix;
   if (stored.cols() != sent.cols) {
@@ -75,11 +75,11 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
                               absl::StrCat("feature set '", handle.features->name, "' has ", stored.cols(),
                                            " columns, but the rows sent have ", sent.cols));
   }
-  VICINAL_ASSIGN_OR_RETURN(auto held, HoldLarge(stored.size_bytes(), "replacing rows of features", &budget_));
+  VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(stored.size_bytes(), "replacing rows of features", &budget_));
   std::vector<int64_t> positions = features.rows;
   for (int64_t& position : positions)
     position = permutation.is_identity() ? position : permutation.ToNew(static_cast<NodeId>(position));
-  return Counted(WithRows(stored, sent, positions, device_), std::move(held));
+  return Counted(WithRows(stored, sent, positions, device_), std::move(memory));
 }
 
 StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one budget of bytes over graphs, features, models and plans. Work is admitted by an upper bound before it starts;
-// what is only kept to be used again gives way: the room of receptive fields, then cached plans.
+// The one memory budget of a process: graphs, features, models, plans, uploads and requests share it. Memory is
+// reserved before it is allocated, and whatever owns the memory also owns the reservation, so that both go together.
+//
+// Invariant: the reservations of all accounts together never exceed the budget. One lock protects all accounts.
 #ifndef VICINAL_ENGINE_MEMORY_MEMORY_BUDGET_H_
 #define VICINAL_ENGINE_MEMORY_MEMORY_BUDGET_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,75 +13,135 @@
 #include <utility>
 
 #include "engine/base/budget_error.h"
-#include "engine/base/mutex.h"
 #include "engine/base/status.h"
-#include "engine/memory/memory_account.h"
+#include "engine/memory/account.h"
 
 namespace vicinal {
 
-// What the budget asks of those who hold its memory. Called on any thread that asks for memory, and must be
-// thread-safe.
-struct MemoryHolders {
-  // Bytes of stores and cached plans. Null: none. The budget itself adds reserved bytes and open uploads.
-  std::function<HeldBytes()> held;
-  // Bytes of the same budget that others hold, such as open uploads. Null: none.
-  std::function<int64_t()> uploads;
-  // Frees reserved bytes that can be spared at no cost. Null: none can.
-  std::function<void()> give_way;
-  // Evicts cached plans of about `bytes`; returns the bytes freed, 0 when none are left. Null: none are cached.
-  std::function<int64_t(int64_t bytes)> evict_plans;
+namespace internal {
+class BudgetState;
+}  // namespace internal
+
+class Reservation;
+
+// All reservations at one moment.
+struct MemoryUse : HeldBytes {
+  int64_t budget = 0;  // 0: no bound
+};
+
+struct ReserveOptions {
+  // What is made replaces something that serves until then, so both must fit. Only the message says so.
+  bool replace = false;
+  // Bytes of this budget that the caller keeps reserved in any case until the new ones have served. Waiting will never
+  // free them: with them included, `bytes` must fit the budget, and they are no reason to retry.
+  int64_t own_bytes = 0;
+  // The new reservation takes the place of this one, in one step: its bytes are not counted twice. On success it is
+  // left empty, on an error as it was. Null or empty: none. Not owned; read during the call only.
+  Reservation* consumed = nullptr;
+};
+
+// Bytes of a budget that belong to whoever holds this object; its destructor releases them. Movable: a reservation that
+// was moved from is empty. It may outlive the budget. Not thread-safe by itself, but different reservations of one
+// budget may be used on different threads.
+class Reservation {
+ public:
+  // Empty: it belongs to no budget and can only be merged with another or assigned to.
+  Reservation() = default;
+  Reservation(Reservation&& other) noexcept { *this = std::move(other); }
+  Reservation& operator=(Reservation&& other) noexcept;
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  ~Reservation() { Release(); }
+
+  // Whether it belongs to a budget. A reservation of 0 bytes does, and can grow.
+  explicit operator bool() const { return state_ != nullptr; }
+  int64_t bytes() const { return bytes_; }
+  Account account() const { return account_; }
+
+  // Adds `bytes`. Errors are MemoryBudget::Reserve's for all bytes together; this reservation then stays as it was.
+  // INTERNAL when it is empty.
+  Status Grow(int64_t bytes, std::string_view what, const ReserveOptions& options = {});
+  // Keeps `bytes` and releases the rest. No effect if it holds no more than that. Below 0 counts as 0.
+  void Shrink(int64_t bytes);
+  // Moves up to `bytes` into a new reservation of the same account.
+  Reservation Split(int64_t bytes);
+  // Takes over the bytes of `other`, for the account of this one; an empty reservation becomes `other`. REQUIRES: both
+  // belong to the same budget, or one is empty.
+  void Merge(Reservation other);
+  // Counts the same bytes for another account. Never fails: the total stays the same.
+  void TransferTo(Account account);
+  // Releases all bytes; the reservation is empty afterwards. May be called again.
+  void Release();
+
+ private:
+  friend class MemoryBudget;
+  Reservation(std::shared_ptr<internal::BudgetState> state, Account account, int64_t bytes)
+      : state_(std::move(state)), account_(account), bytes_(bytes) {}
+
+  std::shared_ptr<internal::BudgetState> state_;  // null: empty
+  Account account_ = Account::kRequests;
+  int64_t bytes_ = 0;
 };
 
 // Thread-safe.
+//
+// Locking: the budget's lock is taken last and never held while other code runs. Evictors are called without it, on the
+// thread that reserves. So a caller may hold locks of its own while it reserves, unless an evictor needs one of them.
+// Shrink, Split, Merge, TransferTo, Release and Snapshot call no evictor and may be called under any lock.
 class MemoryBudget {
  public:
-  // `budget_bytes` 0: no bound.
-  explicit MemoryBudget(int64_t budget_bytes, MemoryHolders holders = {})
-      : budget_bytes_(budget_bytes), holders_(std::move(holders)) {}
+  // Frees about `bytes` of what is kept only to be used again. Returns whether it freed anything. It may release
+  // reservations, on any number of threads at once. It must not reserve; where it does so all the same, nothing is
+  // evicted for it.
+  using Evictor = std::function<bool(int64_t bytes)>;
 
-  // FAILED_PRECONDITION (OVER_BUDGET) when `bytes` for `what` could never fit, RESOURCE_EXHAUSTED (BUDGET_FULL) when
-  // they do not fit now, even with all dropped that gives way. Reserves nothing.
-  Status Admit(int64_t bytes, std::string_view what) const;
-  // As Admit, for what is made of bytes that others hold until it is made: theirs are not counted.
-  // `replace`: it will stand beside what it replaces, which the refusal then says.
-  Status AdmitMadeOfOthers(int64_t bytes, std::string_view what, bool replace = false) const {
-    return AdmitBeside(0, bytes, what, replace);
-  }
+  // 0 or less: no bound; reservations are counted all the same.
+  explicit MemoryBudget(int64_t budget_bytes);
+  // Evictors are not called any more. Reservations go on counting by themselves.
+  ~MemoryBudget();
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // As Admit, and counts `bytes` until they are released: memory that outlives the request that needed it first.
-  Status Reserve(int64_t bytes, std::string_view what);
-  void Release(int64_t bytes) { reserved_bytes_->fetch_sub(bytes, std::memory_order_relaxed); }
-  int64_t reserved_bytes() const { return reserved_bytes_->load(std::memory_order_relaxed); }
-  // As Reserve; released when the last copy of what is returned goes, which may be after the budget has gone.
-  StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view what);
-  // As AdmitMadeOfOthers and Hold: while it is being made.
-  StatusOr<std::shared_ptr<const void>> HoldMadeOfOthers(int64_t bytes, std::string_view what, bool replace = false);
-  // By whom the budget is held, with so many bytes of uploads.
-  HeldBytes Held(int64_t uploads) const;
+  // Adds an evictor, which frees memory of `account`; those added first are asked first. To be called before the first
+  // reservation; `evict` must stay callable until the last one, or until the budget has gone.
+  void AddEvictor(Account account, Evictor evict);
 
- private:
-  Status AdmitBeside(int64_t others, int64_t bytes, std::string_view what, bool replace) const;
-  // Of bytes that are reserved: releases them with its last copy.
-  std::shared_ptr<const void> HolderOf(int64_t bytes) const;
+  // Reserves `bytes` for `what`, which error messages name. Where they do not fit, evictors are asked, unless all that
+  // their accounts hold would not suffice. FAILED_PRECONDITION (OVER_BUDGET): they can never fit. RESOURCE_EXHAUSTED
+  // (BUDGET_FULL): they do not fit now. INTERNAL: `bytes` is negative.
+  StatusOr<Reservation> Reserve(Account account, int64_t bytes, std::string_view what,
+                                const ReserveOptions& options = {});
+  // Whether Reserve would succeed now. It evicts for that, but reserves nothing.
+  Status Check(int64_t bytes, std::string_view what, const ReserveOptions& options = {});
 
-  const int64_t budget_bytes_;
-  const MemoryHolders holders_;
-  Mutex reserving_;  // of two that reserve what fits once, one is refused
-  const std::shared_ptr<std::atomic<int64_t>> reserved_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
-};
-
-// Counts memory that stays, for one purpose.
-class BudgetAccount final : public MemoryAccount {
- public:
-  // `budget` must outlive it; `what` names the purpose in refusals, and is not owned.
-  BudgetAccount(MemoryBudget* budget, std::string_view what) : budget_(*budget), what_(what) {}
-  Status Reserve(int64_t bytes) override { return budget_.Reserve(bytes, what_); }
-  void Release(int64_t bytes) override { budget_.Release(bytes); }
+  // All accounts at the same moment.
+  MemoryUse Snapshot() const;
 
  private:
-  MemoryBudget& budget_;
-  const std::string_view what_;
+  const std::shared_ptr<internal::BudgetState> state_;
 };
+
+// For whom memory is reserved: for objects that reserve again and again for one purpose.
+struct MemoryPurpose {
+  MemoryBudget* budget = nullptr;  // must outlive all that reserve through it
+  Account account = Account::kRequests;
+  std::string_view what;  // in error messages; not owned
+
+  StatusOr<Reservation> Reserve(int64_t bytes) const { return budget->Reserve(account, bytes, what); }
+};
+
+// `object`, which holds `memory` until its last copy goes. The object is destroyed first, then the bytes are released.
+template <class T>
+std::shared_ptr<T> WithReservation(std::shared_ptr<T> object, std::shared_ptr<const Reservation> memory) {
+  T* const raw = object.get();
+  using Both = std::pair<std::shared_ptr<const Reservation>, std::shared_ptr<T>>;  // destroyed from the last
+  return std::shared_ptr<T>(std::make_shared<Both>(std::move(memory), std::move(object)), raw);
+}
+template <class T>
+std::shared_ptr<T> WithReservation(std::shared_ptr<T> object, Reservation memory) {
+  if (!memory) return object;
+  return WithReservation(std::move(object), std::make_shared<const Reservation>(std::move(memory)));
+}
 
 }  // namespace vicinal
 

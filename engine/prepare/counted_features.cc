@@ -11,17 +11,17 @@ constexpr int64_t kSmallBytes = 1 << 20;
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const void>> HoldLarge(int64_t bytes, std::string_view what, MemoryBudget* budget) {
-  if (bytes <= kSmallBytes) return std::shared_ptr<const void>();
-  return budget->Hold(bytes, what);
+StatusOr<Reservation> ReserveLarge(int64_t bytes, std::string_view what, MemoryBudget* budget, Reservation* consumed) {
+  if (bytes <= kSmallBytes) return Reservation();
+  ReserveOptions options;
+  options.consumed = consumed;
+  return budget->Reserve(Account::kRequests, bytes, what, options);
 }
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> Counted(StatusOr<std::shared_ptr<const FeatureMatrix>> features,
-                                                       std::shared_ptr<const void> held) {
-  if (!features.ok() || held == nullptr) return features;
-  const FeatureMatrix* const matrix = features->get();
-  using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const FeatureMatrix>>;
-  return std::shared_ptr<const FeatureMatrix>(std::make_shared<Both>(std::move(held), *std::move(features)), matrix);
+                                                       Reservation memory) {
+  if (!features.ok()) return features;
+  return WithReservation(*std::move(features), std::move(memory));
 }
 
 }  // namespace vicinal

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features that come with a request or with a model's reference, and count against the memory budget: what is made of
-// their tensors before it is made, the matrix for as long as it lives.
+// Memory of what comes with a request or with a model's reference: small amounts are not worth counting.
 #ifndef VICINAL_ENGINE_PREPARE_COUNTED_FEATURES_H_
 #define VICINAL_ENGINE_PREPARE_COUNTED_FEATURES_H_
 
@@ -15,12 +14,14 @@
 
 namespace vicinal {
 
-// Holds `bytes` of `budget` for `what`, where they are worth counting: null up to a mebibyte. Errors: MemoryBudget's.
-StatusOr<std::shared_ptr<const void>> HoldLarge(int64_t bytes, std::string_view what, MemoryBudget* budget);
+// Reserves `bytes` of `budget` for a request's `what`, in place of `consumed` (null: of nothing). Up to one mebibyte it
+// returns an empty reservation and leaves `consumed`. Errors: MemoryBudget's.
+StatusOr<Reservation> ReserveLarge(int64_t bytes, std::string_view what, MemoryBudget* budget,
+                                   Reservation* consumed = nullptr);
 
-// `features`, which count as `held` (null: not at all) says for as long as they live.
+// `features`, which hold `memory` (it may be empty) as long as they live.
 StatusOr<std::shared_ptr<const FeatureMatrix>> Counted(StatusOr<std::shared_ptr<const FeatureMatrix>> features,
-                                                       std::shared_ptr<const void> held);
+                                                       Reservation memory);
 
 }  // namespace vicinal
 

@@ -41,9 +41,12 @@ Status InlineGraphMaker::CheckNodes(int64_t nodes, std::string_view field) const
   return OverLimit("max_nodes", field, nodes, max_nodes_);
 }
 
-StatusOr<std::shared_ptr<const void>> InlineGraphMaker::HoldKept(const PreparedGraph& graph, int64_t feature_bytes,
-                                                                 std::string_view what) const {
-  return HoldLarge(graph.size_bytes() + feature_bytes, what, &budget_);
+StatusOr<Reservation> InlineGraphMaker::ReserveKept(const PreparedGraph& graph, int64_t feature_bytes,
+                                                    std::string_view what, Reservation preparing) const {
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory,
+                           ReserveLarge(graph.size_bytes() + feature_bytes, what, &budget_, &preparing));
+  graph.AddReservation(memory.Split(graph.size_bytes()));
+  return memory;
 }
 
 StatusOr<InlineGraph> InlineGraphMaker::MakeBatch(const BatchTensors& batch, const FeatureTensors& features,
@@ -51,14 +54,14 @@ StatusOr<InlineGraph> InlineGraphMaker::MakeBatch(const BatchTensors& batch, con
   VICINAL_ASSIGN_OR_RETURN(const int64_t nodes, BatchNodeCount(batch.ptr));
   VICINAL_RETURN_IF_ERROR(CheckNodes(nodes, "ptr"));
   // Features have rows in the message, one per node: with them what the batch claims is no more than what came.
-  VICINAL_ASSIGN_OR_RETURN(const auto assembled, HoldLarge(AssembledBytesBound(features), kBatch, &budget_));
+  VICINAL_ASSIGN_OR_RETURN(const auto assembled, ReserveLarge(AssembledBytesBound(features), kBatch, &budget_));
   VICINAL_ASSIGN_OR_RETURN(const HostFeatures rows, AssembleFeatures(features, nodes, features_field));
   if (model_columns >= 0) VICINAL_RETURN_IF_ERROR(CheckFeatureWidth(rows.cols, model_columns));
-  VICINAL_ASSIGN_OR_RETURN(auto preparing, HoldLarge(BatchBytesBound(batch, nodes), kBatch, &budget_));
+  VICINAL_ASSIGN_OR_RETURN(auto preparing, ReserveLarge(BatchBytesBound(batch, nodes), kBatch, &budget_));
   InlineGraph made;
   VICINAL_ASSIGN_OR_RETURN(made.graph, PrepareBatch(batch, device_));
-  preparing.reset();
-  VICINAL_ASSIGN_OR_RETURN(auto kept, HoldKept(*made.graph, FeatureMatrix::BytesOn(rows, device_), kBatch));
+  VICINAL_ASSIGN_OR_RETURN(
+      auto kept, ReserveKept(*made.graph, FeatureMatrix::BytesOn(rows, device_), kBatch, std::move(preparing)));
   VICINAL_ASSIGN_OR_RETURN(made.features, Counted(FeatureMatrix::Upload(rows, device_), std::move(kept)));
   return made;
 }
@@ -68,17 +71,18 @@ StatusOr<InlineGraph> InlineGraphMaker::MakeGraph(const TensorView& edge_index,
                                                   const Clock& clock) const {
   VICINAL_RETURN_IF_ERROR(CheckNodes(x.shape[0], "x"));
   const size_t bytes = edge_index.bytes.size() + x.bytes.size() + (edge_weight ? edge_weight->bytes.size() : 0);
-  VICINAL_ASSIGN_OR_RETURN(auto copied, HoldLarge(static_cast<int64_t>(bytes), kReferenceGraph, &budget_));
+  VICINAL_ASSIGN_OR_RETURN(auto copied, ReserveLarge(static_cast<int64_t>(bytes), kReferenceGraph, &budget_));
   GraphSource source = SourceOf(edge_index, edge_weight, x);
-  copied.reset();  // the bound has them in it
-  VICINAL_ASSIGN_OR_RETURN(auto preparing, HoldLarge(PreparationBytesBound(source), kReferenceGraph, &budget_));
+  // The bound includes the copies.
+  VICINAL_ASSIGN_OR_RETURN(auto preparing,
+                           ReserveLarge(PreparationBytesBound(source), kReferenceGraph, &budget_, &copied));
   PrepareContext context;
   context.device = &device_;
   context.clock = &clock;
   context.stats = &StatsSink::Null();
   VICINAL_ASSIGN_OR_RETURN(PreparedUpload prepared, PrepareGraph(std::move(source), 0, context));
-  preparing.reset();
-  VICINAL_ASSIGN_OR_RETURN(auto kept, HoldKept(*prepared.graph, prepared.features->size_bytes(), kReferenceGraph));
+  VICINAL_ASSIGN_OR_RETURN(
+      auto kept, ReserveKept(*prepared.graph, prepared.features->size_bytes(), kReferenceGraph, std::move(preparing)));
   InlineGraph made;
   made.graph = std::move(prepared.graph);
   VICINAL_ASSIGN_OR_RETURN(made.features, Counted(std::move(prepared.features), std::move(kept)));

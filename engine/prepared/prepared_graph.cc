@@ -226,4 +226,22 @@ int64_t PreparedGraph::size_bytes() const {
   return bytes;
 }
 
+void PreparedGraph::AddReservation(Reservation memory) const {
+  MutexLock lock(&memory_mutex_);
+  memory_.Merge(std::move(memory));
+}
+
+void PreparedGraph::SettleReservation(Reservation* source) const {
+  MutexLock lock(&memory_mutex_);
+  if (!memory_) return;
+  const int64_t bytes = size_bytes();
+  memory_.Shrink(bytes);
+  memory_.Merge(source->Split(bytes - memory_.bytes()));
+}
+
+void PreparedGraph::TransferReservation(Account account) const {
+  MutexLock lock(&memory_mutex_);
+  memory_.TransferTo(account);
+}
+
 }  // namespace vicinal

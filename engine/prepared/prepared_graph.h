@@ -22,6 +22,7 @@
 #include "engine/graph/validate.h"
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/kernel.h"
+#include "engine/memory/memory_budget.h"
 #include "engine/profile/graph_profile.h"
 #include "engine/reorder/order.h"
 #include "engine/tune/table.h"
@@ -156,6 +157,15 @@ class PreparedGraph {
   // Bytes held now: CSR, permutation, what was derived.
   int64_t size_bytes() const;
 
+  // Adds `memory` to the reservation that this graph holds as long as it lives. A graph without one does not count.
+  void AddReservation(Reservation memory) const;
+  // Makes that reservation as large as size_bytes() again: what was derived since moves over from `source`, which was
+  // reserved before it was derived and may hold more; what was dropped since is released. No effect on a graph without
+  // a reservation.
+  void SettleReservation(Reservation* source) const;
+  // Counts that reservation for another account.
+  void TransferReservation(Account account) const;
+
   // Kernel settings that were measured on this graph or forced; no part of what the graph means.
   TuningTable& tuning() const { return tuning_; }
 
@@ -186,6 +196,8 @@ class PreparedGraph {
   mutable std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> layouts_ VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
+  mutable Mutex memory_mutex_;  // taken before mutex_
+  mutable Reservation memory_ VICINAL_GUARDED_BY(memory_mutex_);
 };
 
 // What `kernel` works on beside the adjacency of that spec for `problem`, as Layout keeps it; null where it wants

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One map under one lock; every method is a look or a change of a few words in it. Invariants: what is heavy to free is
-// moved out of the map and freed after the lock; watchers are told after it, too. The lock order is store, then
-// PreparedGraph (its size).
+// One map under one lock; every method reads or changes a few words in it. Invariants: what is heavy to free is moved
+// out of the map and freed after the lock; watchers are told after it, too. No memory is reserved under the lock, since
+// evictors ask the store which plans are current. The lock order is store, PreparedGraph, MemoryBudget.
 #include "engine/store/graph_store.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/budget_error.h"
 #include "engine/base/error.h"
 #include "engine/store/watchers.h"
 
 namespace vicinal {
 namespace {
 
-// Where room may come from elsewhere, a client that waits this long disturbs nobody.
+// After this time another client may have deleted something.
 constexpr std::chrono::milliseconds kRetryAfter{5000};
 
 // Versions by name. They go on rising after a name was deleted, so that a version never means two things while this
@@ -46,7 +45,6 @@ struct Entry {
   std::shared_ptr<const PreparedGraph> graph;  // the version that serves
   std::map<std::string, FeatureSetHandle> features;
   int64_t preparing_version = 0;  // 0: no preparation is under way
-  int64_t reserved_bytes = 0;     // for it
   double progress = 0.0;
   std::string stage;
   int64_t declared_nodes = 0, declared_edges = 0;
@@ -101,6 +99,16 @@ Status TooMany(const char* type, const char* flag, int64_t maximum) {
                    detail);
 }
 
+// It serves no longer; requests that still use it hold its memory.
+void Retire(const FeatureSetHandle& set) {
+  if (set != nullptr && set->memory != nullptr) set->memory->TransferTo(Account::kRequests);
+}
+
+void Retire(const Entry& entry) {
+  if (entry.graph) entry.graph->TransferReservation(Account::kRequests);
+  for (const auto& [name, set] : entry.features) Retire(set);
+}
+
 GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   GraphStatus status;
   status.name = name;
@@ -124,45 +132,18 @@ struct GraphStore::State {
   }
 
   FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name,
-                                  std::shared_ptr<const FeatureMatrix> matrix) VICINAL_REQUIRES(mutex) {
+                                  std::shared_ptr<const FeatureMatrix> matrix, std::shared_ptr<Reservation> memory)
+      VICINAL_REQUIRES(mutex) {
     auto set = std::make_shared<FeatureSet>();
     set->graph = graph;
     set->name = name;
     set->version = versions.Next(absl::StrCat(graph, "/", name));
     set->create_time = options.clock->WallNow();
-    set->matrix = std::move(matrix);
+    if (memory != nullptr) memory->TransferTo(Account::kFeatures);
+    set->matrix =
+        memory != nullptr ? WithReservation<const FeatureMatrix>(std::move(matrix), memory) : std::move(matrix);
+    set->memory = std::move(memory);
     return set;
-  }
-
-  int64_t GraphBytes() const VICINAL_REQUIRES(mutex) {
-    int64_t bytes = 0;
-    for (const auto& [name, entry] : entries) bytes += entry.graph ? entry.graph->size_bytes() : 0;
-    return bytes;
-  }
-  int64_t FeatureBytes() const VICINAL_REQUIRES(mutex) {
-    int64_t bytes = 0;
-    for (const auto& [name, entry] : entries) {
-      for (const auto& [feature_name, set] : entry.features) bytes += set->matrix->size_bytes();
-    }
-    return bytes;
-  }
-
-  int64_t PreparingBytes() const VICINAL_REQUIRES(mutex) {
-    int64_t bytes = 0;
-    for (const auto& [name, entry] : entries) bytes += entry.reserved_bytes;
-    return bytes;
-  }
-
-  // Whether `bytes` more have room, of which `replaced` are given back at once.
-  Status Admit(int64_t bytes, int64_t replaced) const VICINAL_REQUIRES(mutex) {
-    if (options.budget_bytes <= 0) return OkStatus();
-    if (bytes > options.budget_bytes) return OverBudget("", bytes, options.budget_bytes);
-    HeldBytes held;
-    held.graphs = GraphBytes();
-    held.features = FeatureBytes() - replaced;
-    held.preparing = PreparingBytes();
-    if (held.total() + bytes <= options.budget_bytes) return OkStatus();
-    return BudgetFull("", bytes, options.budget_bytes, held);
   }
 
   // Makes room for one more name, at the cost of one whose preparation failed; its name goes to `evicted`.
@@ -186,7 +167,7 @@ struct GraphStore::State {
 GraphStore::GraphStore(Options options) : state_(std::make_shared<State>(options)) {}
 
 StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace, int64_t if_version,
-                                           int64_t node_count, int64_t edge_count, int64_t bytes_bound) {
+                                           int64_t node_count, int64_t edge_count) {
   std::string evicted;
   int64_t version = 0;
   {
@@ -204,12 +185,10 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     }
     const int64_t version_now = current ? current->version() : 0;
     if (if_version != 0 && if_version != version_now) return VersionDiffers("graph", name, version_now, if_version);
-    VICINAL_RETURN_IF_ERROR(Annotate(state_->Admit(bytes_bound, 0), Quoted("graph", name)));
     if (!current) VICINAL_RETURN_IF_ERROR(state_->AdmitName(&evicted));
     Entry& entry = state_->entries[name];
     version = state_->versions.Next(name);
     entry.preparing_version = version;
-    entry.reserved_bytes = bytes_bound;
     entry.progress = 0.0;
     entry.stage.clear();
     entry.error = OkStatus();
@@ -240,7 +219,8 @@ bool GraphStore::IsPreparing(const std::string& name, int64_t version) const {
 
 void GraphStore::FinishPrepare(const std::string& name, int64_t version,
                                StatusOr<std::shared_ptr<const PreparedGraph>> graph,
-                               std::shared_ptr<const FeatureMatrix> default_features) {
+                               std::shared_ptr<const FeatureMatrix> default_features,
+                               std::shared_ptr<Reservation> features_memory) {
   // What is replaced is freed after the lock.
   std::shared_ptr<const PreparedGraph> old_graph;
   std::map<std::string, FeatureSetHandle> old_features;
@@ -250,12 +230,15 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
     if (found == state_->entries.end() || found->second.preparing_version != version) return;
     Entry& entry = found->second;
     entry.preparing_version = 0;
-    entry.reserved_bytes = 0;
     if (graph.ok()) {
+      Retire(entry);
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
-      if (default_features)
-        entry.features["default"] = state_->MakeFeatureSet(name, "default", std::move(default_features));
+      entry.graph->TransferReservation(Account::kGraphs);
+      if (default_features) {
+        entry.features["default"] =
+            state_->MakeFeatureSet(name, "default", std::move(default_features), std::move(features_memory));
+      }
     } else {
       entry.error = graph.status();
     }
@@ -285,6 +268,7 @@ Status GraphStore::Delete(const std::string& name, int64_t if_version) {
     if (found == state_->entries.end()) return NotFound("graph", name);
     const int64_t version = found->second.version();
     if (if_version != 0 && if_version != version) return VersionDiffers("graph", name, version, if_version);
+    Retire(found->second);
     deleted = state_->entries.extract(found);
   }
   state_->watchers.Notify(name);
@@ -293,7 +277,8 @@ Status GraphStore::Delete(const std::string& name, int64_t if_version) {
 
 StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, const std::string& name,
                                                    int64_t graph_version, std::shared_ptr<const FeatureMatrix> matrix,
-                                                   bool replace, int64_t if_version) {
+                                                   bool replace, int64_t if_version,
+                                                   std::shared_ptr<Reservation> memory) {
   FeatureSetHandle set, old;
   {
     MutexLock lock(&state_->mutex);
@@ -317,10 +302,9 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
     if (!exists && static_cast<int64_t>(entry.features.size()) >= state_->options.max_feature_sets) {
       return TooMany("feature set", "max_feature_sets", state_->options.max_feature_sets);
     }
-    const int64_t replaced_bytes = exists ? current->second->matrix->size_bytes() : 0;
-    VICINAL_RETURN_IF_ERROR(Annotate(state_->Admit(matrix->size_bytes(), replaced_bytes), Quoted("feature set", name)));
-    set = state_->MakeFeatureSet(graph, name, std::move(matrix));
+    set = state_->MakeFeatureSet(graph, name, std::move(matrix), std::move(memory));
     old = std::exchange(entry.features[name], set);
+    Retire(old);
   }
   state_->watchers.Notify(graph);
   return set;
@@ -335,6 +319,7 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
     const auto set = found->second.features.find(name);
     if (set == found->second.features.end()) return NotFound("feature set", name);
     deleted = std::move(set->second);
+    Retire(deleted);
     found->second.features.erase(set);
   }
   state_->watchers.Notify(graph);
@@ -397,21 +382,6 @@ int64_t GraphStore::largest_graph() const {
     if (entry.graph) most = std::max<int64_t>(most, entry.graph->num_nodes());
   }
   return most;
-}
-
-int64_t GraphStore::graph_bytes() const {
-  MutexLock lock(&state_->mutex);
-  return state_->GraphBytes();
-}
-
-int64_t GraphStore::preparing_bytes() const {
-  MutexLock lock(&state_->mutex);
-  return state_->PreparingBytes();
-}
-
-int64_t GraphStore::feature_bytes() const {
-  MutexLock lock(&state_->mutex);
-  return state_->FeatureBytes();
 }
 
 }  // namespace vicinal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs and feature sets that are there, by name: versions, states, atomic replacement, a budget of bytes. In
-// memory; persistence comes later. Handles are shared_ptr: what is replaced or deleted lives until its last user lets
-// go.
+// Graphs and feature sets by name, with versions, states and atomic replacement. In memory; persistence comes later.
+// Handles are shared_ptr: what is replaced or deleted lives until its last user lets go. The store checks no memory:
+// its callers reserve it, and what is stored holds the reservation.
 #ifndef VICINAL_ENGINE_STORE_GRAPH_STORE_H_
 #define VICINAL_ENGINE_STORE_GRAPH_STORE_H_
 
@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
+#include "engine/memory/memory_budget.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -26,18 +27,19 @@ struct FeatureSet {
   std::string name;
   int64_t version = 0;
   WallTime create_time{};
-  std::shared_ptr<const FeatureMatrix> matrix;
+  std::shared_ptr<const FeatureMatrix> matrix;  // each copy keeps `memory` alive
+  std::shared_ptr<Reservation> memory;          // of the matrix; changed by the store only; null: it does not count
 };
 using FeatureSetHandle = std::shared_ptr<const FeatureSet>;
 
-// What is known of a name, at one moment.
+// The state of a name at one moment.
 struct GraphStatus {
   std::string name;
   GraphState state = GraphState::kPreparing;
   double progress = 0.0;   // while preparing
   std::string stage;       // the stage that runs, while preparing
   Status error;            // of the last preparation, when it failed
-  int64_t node_count = 0;  // as announced while preparing, as prepared afterwards
+  int64_t node_count = 0;  // as the upload declared while preparing, as prepared afterwards
   int64_t edge_count = 0;
   std::shared_ptr<const PreparedGraph> graph;  // the version that serves; null when there is none
   std::vector<FeatureSetHandle> feature_sets;  // by name
@@ -46,15 +48,15 @@ struct GraphStatus {
 // What a request runs on.
 struct GraphHandle {
   std::shared_ptr<const PreparedGraph> graph;
-  FeatureSetHandle features;  // null when none was asked for
+  FeatureSetHandle features;  // null when none was requested
 };
 
-// Thread-safe. A name goes PREPARING -> READY | FAILED; a replace over a READY name keeps serving the old version while
-// the new one is prepared, and if that fails the old one goes on serving (state READY, `error` kept).
+// Thread-safe. A name goes PREPARING -> READY | FAILED. While a READY name is replaced, the old version serves; if the
+// preparation of the new one fails, the old one goes on serving (state READY, `error` kept). Reservations of versions
+// that were deleted or replaced are transferred to Account::kRequests: only requests still use them.
 class GraphStore {
  public:
   struct Options {
-    int64_t budget_bytes = 0;  // of graphs and feature sets together; 0: no bound
     int64_t max_graphs = 1000;
     int64_t max_feature_sets = 100;  // per graph
     const Clock* clock = nullptr;
@@ -62,25 +64,29 @@ class GraphStore {
   explicit GraphStore(Options options);
 
   // Claims the name for a preparation and returns the version it will have. ALREADY_EXISTS without replace; ABORTED
-  // when if_version differs or another preparation of the name is under way; FAILED_PRECONDITION when bytes_bound is
-  // over the whole budget; RESOURCE_EXHAUSTED when it does not fit now.
+  // when if_version differs or another preparation of the name is under way; RESOURCE_EXHAUSTED when there are too many
+  // names.
   StatusOr<int64_t> BeginPrepare(const std::string& name, bool replace, int64_t if_version, int64_t node_count,
-                                 int64_t edge_count, int64_t bytes_bound);
+                                 int64_t edge_count);
   void SetProgress(const std::string& name, int64_t version, double progress, std::string_view stage);
-  // False once the name was deleted, or another preparation took its place: this one's result goes nowhere.
+  // False once the name was deleted or another preparation took its place: the result will be discarded.
   bool IsPreparing(const std::string& name, int64_t version) const;
-  // Publishes atomically. `default_features` may be null. Does nothing if the name was deleted meanwhile.
+  // Publishes atomically. The graph holds its own reservation; `features_memory` is that of `default_features`. Both
+  // may be null. Does nothing if the name was deleted meanwhile.
   void FinishPrepare(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
-                     std::shared_ptr<const FeatureMatrix> default_features);
+                     std::shared_ptr<const FeatureMatrix> default_features,
+                     std::shared_ptr<Reservation> features_memory = nullptr);
 
   StatusOr<GraphStatus> Get(const std::string& name) const;
   std::vector<GraphStatus> List() const;  // by name
   // ABORTED when if_version != 0 and differs.
   Status Delete(const std::string& name, int64_t if_version);
 
-  // `feature_version` of the reply rises with each replace. ABORTED when `graph` is no longer the version that serves.
+  // The version in the reply rises with each replace. `memory` is the reservation of `matrix`; null: it does not count.
+  // ABORTED when `graph_version` no longer serves.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
-                                         std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version);
+                                         std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version,
+                                         std::shared_ptr<Reservation> memory = nullptr);
   Status DeleteFeatures(const std::string& graph, const std::string& name);
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Versions of 0 mean the latest.
@@ -101,10 +107,6 @@ class GraphStore {
 
   // Nodes of the largest graph that serves; 0: none does.
   int64_t largest_graph() const;
-  int64_t graph_bytes() const;
-  int64_t feature_bytes() const;
-  // Promised to preparations under way.
-  int64_t preparing_bytes() const;
 
  private:
   struct State;

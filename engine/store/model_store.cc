@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/budget_error.h"
 #include "engine/base/error.h"
 
 namespace vicinal {
@@ -20,6 +19,11 @@ Status VersionDiffers(const std::string& name, int64_t asked, int64_t there) {
                    absl::StrCat("model '", name, "' has version ", there, ", not ", asked,
                                 " (if_version); look at it again and retry"),
                    detail);
+}
+
+// It serves no longer; requests that still use it hold its memory.
+void Retire(const StoredModel& model) {
+  if (model.memory != nullptr) model.memory->TransferTo(Account::kRequests);
 }
 
 }  // namespace
@@ -49,25 +53,19 @@ Status ModelStore::CheckPut(const std::string& name, bool replace, int64_t if_ve
 }
 
 StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t if_version) {
+  ModelHandle replaced;  // freed after the lock
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(CheckPutLocked(model.name, replace, if_version));
-  int64_t others = 0;
-  for (const auto& [name, stored] : models_) {
-    if (name != model.name) others += stored->model->size_bytes;
-  }
-  const int64_t bytes = model.model->size_bytes;
-  const std::string what = absl::StrCat("model '", model.name, "'");
-  if (options_.budget_bytes > 0 && bytes > options_.budget_bytes) return OverBudget(what, bytes, options_.budget_bytes);
-  if (options_.budget_bytes > 0 && others + bytes > options_.budget_bytes) {
-    HeldBytes held;
-    held.models = others;
-    return BudgetFull(what, bytes, options_.budget_bytes, held);
-  }
   model.version = next_version_++;
   model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
+  if (model.memory != nullptr) {
+    model.memory->TransferTo(Account::kModels);
+    model.model = WithReservation(std::move(model.model), model.memory);
+  }
   const std::string name = model.name;
   ModelHandle handle = std::make_shared<const StoredModel>(std::move(model));
-  models_[name] = handle;
+  replaced = std::exchange(models_[name], handle);
+  if (replaced != nullptr) Retire(*replaced);
   return handle;
 }
 
@@ -104,15 +102,9 @@ Status ModelStore::Delete(const std::string& name, int64_t if_version) {
   if (if_version != 0 && if_version != found->second->version)
     return VersionDiffers(name, if_version, found->second->version);
   deleted = std::move(found->second);
+  Retire(*deleted);
   models_.erase(found);
   return OkStatus();
-}
-
-int64_t ModelStore::size_bytes() const {
-  MutexLock lock(&mutex_);
-  int64_t bytes = 0;
-  for (const auto& [name, model] : models_) bytes += model->model->size_bytes;
-  return bytes;
 }
 
 }  // namespace vicinal

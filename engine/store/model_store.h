@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that are there, by name: versions, atomic replacement, a budget of bytes. In memory; persistence comes
-// later.
+// Models by name, with versions and atomic replacement. In memory; persistence comes later. The store checks no memory:
+// its callers reserve it, and what is stored holds the reservation.
 #ifndef VICINAL_ENGINE_STORE_MODEL_STORE_H_
 #define VICINAL_ENGINE_STORE_MODEL_STORE_H_
 
@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
+#include "engine/memory/memory_budget.h"
 #include "engine/model/model.h"
 
 namespace vicinal {
@@ -21,17 +22,18 @@ struct StoredModel {
   std::string name;
   int64_t version = 0;
   WallTime create_time{};
-  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Model> model;   // once stored, each copy keeps `memory` alive
+  std::shared_ptr<Reservation> memory;  // of the model; changed by the store only; null: it does not count
   bool reference_checked = false;
   double reference_error = 0.0;
 };
 using ModelHandle = std::shared_ptr<const StoredModel>;
 
-// Thread-safe.
+// Thread-safe. Reservations of versions that were deleted or replaced are transferred to Account::kRequests: only
+// requests still use them.
 class ModelStore {
  public:
   struct Options {
-    int64_t budget_bytes = 0;  // 0: no bound
     int64_t max_models = 1000;
     const Clock* clock = nullptr;
   };
@@ -44,7 +46,6 @@ class ModelStore {
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
   std::vector<ModelHandle> List() const;  // by name
   Status Delete(const std::string& name, int64_t if_version);
-  int64_t size_bytes() const;
 
  private:
   Status CheckPutLocked(const std::string& name, bool replace, int64_t if_version) const VICINAL_REQUIRES(mutex_);

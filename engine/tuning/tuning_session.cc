@@ -53,6 +53,8 @@ WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_
   return shape;
 }
 
+constexpr char kTuningThisGraph[] = "tuning this graph";
+
 int64_t SizeOf(const SampledRows& rows) {
   return static_cast<int64_t>(rows.row_ptr.bytes() + rows.col.bytes() + rows.value.bytes());
 }
@@ -90,7 +92,7 @@ class Session {
   }
 
   Status Prepare() {
-    VICINAL_ASSIGN_OR_RETURN(adjacency_, job_.graph->Adjacency(job_.work.adjacency));
+    VICINAL_RETURN_IF_ERROR(DeriveAdjacency());
     const CsrView whole = adjacency_->view();
     TrialInput input;
     input.key = job_.work.key;
@@ -98,7 +100,7 @@ class Session {
     input.blocks = job_.graph->parts().blocks;
     input.device = tools_.device;
     input.registry = tools_.registry;
-    input.admit = [this](int64_t bytes) { return tools_.budget->Admit(bytes + SizeOf(sampled_), "tuning this graph"); };
+    input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + SizeOf(sampled_)); };
     input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads(), tools_.device->kind());
     const double predicted = PredictSeconds(input.key, input.shape, {}, {});
     if (predicted > kMaxRunSeconds) {
@@ -116,6 +118,23 @@ class Session {
     record_.refused = trial_->refused();
     dropped_of_.assign(record_.candidates.size(), 0);
     contest_.emplace(num_to_run());
+    return OkStatus();
+  }
+
+  // In place of what was reserved for the trial so far: the last bytes that fit are those that it takes.
+  Status ReserveTrial(int64_t bytes) {
+    VICINAL_ASSIGN_OR_RETURN(memory_,
+                             tools_.budget->Reserve(Account::kTuning, bytes, kTuningThisGraph, {.consumed = &memory_}));
+    return OkStatus();
+  }
+
+  Status DeriveAdjacency() {
+    const PreparedGraph& graph = *job_.graph;
+    const AdjacencySpec& spec = job_.work.adjacency;
+    const int64_t bytes = graph.Holds(spec) ? 0 : graph.ShapeOf(spec).bytes;
+    VICINAL_ASSIGN_OR_RETURN(Reservation derived, tools_.budget->Reserve(Account::kTuning, bytes, kTuningThisGraph));
+    VICINAL_ASSIGN_OR_RETURN(adjacency_, graph.Adjacency(spec));
+    graph.SettleReservation(&derived);
     return OkStatus();
   }
 
@@ -295,6 +314,7 @@ class Session {
   const std::function<bool()>& stopping_;
   TuningRecord record_;
   std::shared_ptr<const DeviceCsr> adjacency_;
+  Reservation memory_;  // of the trial and the sampled rows, which go before it
   SampledRows sampled_;
   double share_ = 1.0;  // of the edges that are measured on
   std::unique_ptr<Trial> trial_;

@@ -27,7 +27,7 @@ inline constexpr double kMaxRunSeconds = 0.05;
 struct TuningTools {
   Device* device = nullptr;
   const KernelRegistry* registry = nullptr;
-  const MemoryBudget* budget = nullptr;
+  MemoryBudget* budget = nullptr;
   const Clock* clock = nullptr;
   RunMeter* meter = nullptr;
   // Whether a graph is still the version that serves.

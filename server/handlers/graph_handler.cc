@@ -73,7 +73,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   source.replace = spec.replace();
   source.if_version = spec.if_version();
   source.ids_digest = spec.ids_digest();
-  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.PutGraph(std::move(source)));
+  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.PutGraph(std::move(source), std::move(content.memory)));
   *response->mutable_graph() = ToProto(status);
   return OkStatus();
 }
@@ -110,8 +110,10 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const Uplo
   tensors.indices = content.Look("x_indices");
   tensors.values = content.Look("x_values");
   tensors.feature_count = spec.feature_count();
+  // The tensors stay in the upload until the features are made, so that a client may try again.
   VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
-                           engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version()));
+                           engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version(),
+                                               content.memory.bytes()));
   *response->mutable_feature_set() = ToProto(*set);
   return OkStatus();
 }

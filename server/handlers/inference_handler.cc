@@ -92,9 +92,9 @@ Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
                    "ask for fewer nodes, graphs or outputs"));
 }
 
-Status InferenceHandler::HoldReply(int64_t bytes, Call& call) {
+Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {
   if (bytes <= kSmallReplyBytes) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(call.reply_held, engine_.Hold(bytes, "the reply"));
+  VICINAL_ASSIGN_OR_RETURN(call.reply_memory, engine_.memory().Reserve(Account::kRequests, bytes, "the reply"));
   return OkStatus();
 }
 
@@ -231,7 +231,7 @@ template <class Response, class Submit>
 void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, Done done,
                                      const Submit& submit) {
   const auto use = [this, &call, wants, response, done](const InferenceResult& result) {
-    Status status = HoldReply(EncodingBytes(wants, result.rows, result.width), call);
+    Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
     if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), response);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
@@ -255,7 +255,7 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, response, done](const InferenceResult& result) {
-    const Status status = HoldReply(MessageBytes(result.rows * result.width * 4), call);
+    const Status status = ReserveReply(MessageBytes(result.rows * result.width * 4), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
@@ -283,7 +283,7 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, wants, done](InferenceResult result) {
     const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
-    const Status status = HoldReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
+    const Status status = ReserveReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
     if (!status.ok()) return done(status);
     const auto encode = [wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
                                                      v1::ClassifyResponse* piece) {
@@ -301,7 +301,7 @@ void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request, 
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, done](InferenceResult result) {
     const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
-    const Status status = HoldReply(MessageBytes(std::min(rows, result.rows) * result.width * 4), call);
+    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * result.width * 4), call);
     if (!status.ok()) return done(status);
     const auto encode = [](const InferenceResult& whole, int64_t first, int64_t count, v1::EmbedResponse* piece) {
       SetTensor(whole.values.data() + first * whole.width, count, whole.width, piece->mutable_embeddings());

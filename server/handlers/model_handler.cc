@@ -49,7 +49,8 @@ Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec
     described.tolerance = spec.reference().tolerance();
     described.file = std::move(reference->bytes);
   }
-  VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, engine_.PutModel(std::move(source), call.limits));
+  VICINAL_ASSIGN_OR_RETURN(const ModelHandle model,
+                           engine_.PutModel(std::move(source), call.limits, std::move(content.memory)));
   *response->mutable_model() = Described(*model);
   return OkStatus();
 }

@@ -12,7 +12,7 @@
 namespace vicinal::server {
 namespace {
 
-// ABORTED: the chunk is not what comes next; the client sends again from `offset`.
+// ABORTED: the chunk is not the next one; the client sends again from `offset`.
 Status SendAgain(const char* reason, const std::string& message, const std::string& tensor, int64_t offset) {
   ErrorDetail detail;
   detail.reason = reason;
@@ -22,9 +22,10 @@ Status SendAgain(const char* reason, const std::string& message, const std::stri
                    absl::StrCat("chunk of '", tensor, "': ", message, "; send again from offset ", offset), detail);
 }
 
-Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; begin it anew"); }
+Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; begin it again"); }
 
-// Room for `size` more bytes: doubled, but never beyond what was announced. A claim alone reserves nothing.
+// Makes room for `size` more bytes: doubles it, but never beyond the manifest's size. A manifest alone allocates
+// nothing.
 void Grow(std::string* bytes, int64_t size, int64_t announced) {
   const int64_t needed = static_cast<int64_t>(bytes->size()) + size;
   const int64_t capacity = static_cast<int64_t>(bytes->capacity());
@@ -33,22 +34,17 @@ void Grow(std::string* bytes, int64_t size, int64_t announced) {
 
 }  // namespace
 
-UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, std::atomic<int64_t>* held_bytes)
+UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, Reservation memory)
     : id_(manifest.upload_id),
       kind_(manifest.kind),
       resource_name_(manifest.resource_name),
       spec_(std::move(manifest.spec)),
-      held_bytes_(held_bytes),
       last_used_(now),
       received_(manifest.tensors.size(), 0) {
   content_.spec = spec_;
   content_.bytes.resize(manifest.tensors.size());
   content_.tensors = std::move(manifest.tensors);
-}
-
-UploadStore::Upload::~Upload() {
-  MutexLock lock(&mutex_);
-  FreeContent();
+  content_.memory = std::move(memory);
 }
 
 int64_t UploadStore::Upload::Attach(MonotonicTime now) {
@@ -68,7 +64,7 @@ Status UploadStore::Upload::CheckLease(int64_t lease) const {
 }
 
 StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChunk& chunk, int64_t max_chunk_bytes,
-                                              MonotonicTime now, const std::function<Status(int64_t)>& fits) {
+                                              MonotonicTime now) {
   const auto size = static_cast<int64_t>(chunk.data().size());
   if (size > max_chunk_bytes) return OverLimit("max_chunk_bytes", "chunk.data", size, max_chunk_bytes);
   const bool sound = wire::Crc32c(chunk.data().data(), chunk.data().size()) == chunk.crc32c();
@@ -95,12 +91,10 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
     return SendAgain("CHUNK_TOO_LONG", absl::StrCat("it ends beyond the announced ", tensor.size_bytes, " bytes"),
                      tensor.name, received);
   }
-  VICINAL_RETURN_IF_ERROR(fits(size));
+  VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the upload, as far as it has come,"));
   Grow(&content_.bytes[i], size, tensor.size_bytes);
   content_.bytes[i].append(chunk.data());
   received += size;
-  charged_ += size;
-  held_bytes_->fetch_add(size);
   return size;
 }
 
@@ -192,8 +186,7 @@ bool UploadStore::Upload::DropIfEmpty(int64_t lease) {
 
 void UploadStore::Upload::FreeContent() {
   for (std::string& bytes : content_.bytes) std::string().swap(bytes);
-  held_bytes_->fetch_sub(charged_);
-  charged_ = 0;
+  content_.memory.Release();
 }
 
 UploadStore::Upload::State UploadStore::Upload::state() const {

@@ -12,14 +12,15 @@
 namespace vicinal::server {
 namespace {
 
-// Finished uploads are kept so that a lost answer can be asked for again; beyond so many, or so many bytes of specs and
-// answers, the oldest go first. A model's spec may have megabytes, and the budget does not count them.
+// Finished uploads are kept so that a client can ask again for an answer that was lost. Beyond so many, or so many
+// bytes of specs and answers, the oldest go first: a model's spec may have megabytes, and the budget does not count
+// them.
 constexpr size_t kMaxKept = 4096;
 constexpr int64_t kMaxKeptBytes = int64_t{32} << 20;
 
 constexpr std::chrono::milliseconds kRetryAfter{5000};
 
-// True when the same finish may succeed later. ABORTED is none of these: a version that differs goes on differing.
+// True if the same finish may succeed later. ABORTED is not among these: a version that differs will go on differing.
 bool MayGoAway(StatusCode code) {
   switch (code) {
     case StatusCode::kUnavailable:
@@ -54,27 +55,9 @@ UploadStore::UploadStore(Options options)
     : options_(std::move(options)), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {}
 UploadStore::~UploadStore() = default;
 
-Status UploadStore::CheckRoom(std::string_view what, int64_t bytes, bool replace) const {
-  if (options_.budget_bytes <= 0) return OkStatus();
-  if (bytes > options_.budget_bytes) return OverBudget(what, bytes, options_.budget_bytes);
-  const auto all = [this] {
-    HeldBytes held = options_.held_bytes ? options_.held_bytes() : HeldBytes();
-    held.uploads += held_bytes_.load();
-    return held;
-  };
-  HeldBytes held = all();
-  // Only where it may suffice: what gives way is work to have again.
-  const int64_t missing = held.total() + bytes - options_.budget_bytes;
-  if (missing > 0 && held.plans + held.requests >= missing && options_.give_way) {
-    options_.give_way(bytes);
-    held = all();
-  }
-  if (held.total() + bytes <= options_.budget_bytes) return OkStatus();
-  return BudgetFull(what, bytes, options_.budget_bytes, held, replace);
-}
-
 StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const std::function<Status()>& admit) {
   const MonotonicTime now = clock_.Now();
+  MemoryBudget& budget = *options_.budget;
   const auto go_on = [&]() VICINAL_REQUIRES(mutex_) -> StatusOr<Hold> {
     std::shared_ptr<Upload> upload = FindLocked(manifest.upload_id);
     if (upload == nullptr) return Hold{};
@@ -94,7 +77,8 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const st
   VICINAL_RETURN_IF_ERROR(admit());
   const std::string what =
       absl::StrCat("the upload of ", ResourceTypeOf(manifest.kind), " '", manifest.resource_name, "'");
-  VICINAL_RETURN_IF_ERROR(CheckRoom(what, manifest.size_bytes(), manifest.replace));
+  VICINAL_RETURN_IF_ERROR(budget.Check(manifest.size_bytes(), what, {.replace = manifest.replace}));
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, budget.Reserve(Account::kUploads, 0, what));
   MutexLock lock(&mutex_);
   VICINAL_ASSIGN_OR_RETURN(Hold hold, go_on());  // another stream may have been faster
   if (hold.upload != nullptr) return hold;
@@ -105,7 +89,7 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const st
                              kRetryAfter);
   }
   DropFinishedLocked();
-  hold.upload = std::make_shared<Upload>(std::move(manifest), now, &held_bytes_);
+  hold.upload = std::make_shared<Upload>(std::move(manifest), now, std::move(memory));
   hold.lease = hold.upload->Attach(now);
   uploads_[hold.upload->id()] = hold.upload;
   return hold;
@@ -129,8 +113,7 @@ bool UploadStore::Knows(const std::string& upload_id) {
 }
 
 StatusOr<int64_t> UploadStore::Append(const Hold& hold, const v1::UploadChunk& chunk) {
-  const auto fits = [this](int64_t bytes) { return CheckRoom("the chunk", bytes, /*replace=*/false); };
-  return hold.upload->Append(hold.lease, chunk, options_.max_chunk_bytes, clock_.Now(), fits);
+  return hold.upload->Append(hold.lease, chunk, options_.max_chunk_bytes, clock_.Now());
 }
 
 StatusOr<std::string> UploadStore::Finish(const Hold& hold, const WorkLimits& limits, const Make& make) {

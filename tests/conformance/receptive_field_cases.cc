@@ -81,13 +81,6 @@ void GatherCases(Machine& machine, Report& report) {
   }
 }
 
-// Counts what it is asked for and refuses nothing.
-class NoLimit final : public MemoryAccount {
- public:
-  Status Reserve(int64_t) override { return OkStatus(); }
-  void Release(int64_t) override {}
-};
-
 constexpr int64_t kNodes = 6000, kCols = 24;
 
 std::shared_ptr<const PreparedGraph> Prepare(Machine& machine, bool weighted, OrderKind order) {
@@ -140,7 +133,8 @@ std::shared_ptr<const FeatureMatrix> Upload(Machine& machine, bool sparse) {
 class PlanRuns {
  public:
   PlanRuns(Machine& machine, const PlanRequest& request, const FeatureMatrix& features)
-      : permutation_(request.graph->parts().permutation), workspace_(machine.device.get(), &account_) {
+      : permutation_(request.graph->parts().permutation),
+        workspace_(machine.device.get(), MemoryPurpose{&budget_, Account::kReceptiveFields, "a test"}) {
     auto plan = Plan::Build(request, machine.registry, *machine.device);
     MustBeOk(plan.status(), "build a plan");
     plan_ = *std::move(plan);
@@ -159,7 +153,7 @@ class PlanRuns {
 
  private:
   const Permutation& permutation_;
-  NoLimit account_;
+  MemoryBudget budget_{0};
   ReceptiveFieldWorkspace workspace_;
   const StopCheck stop_ = [] { return OkStatus(); };
   RunParts parts_;

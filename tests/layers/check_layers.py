@@ -141,9 +141,9 @@ def from_engine(path, include):
 def from_server(_path, include):
     if include.startswith(("server/", "proto/", "vicinal/")):
         return None
-    if include == "engine/api/engine.h" or include.startswith("engine/base/"):
+    if include == "engine/api/engine.h" or include.startswith(("engine/base/", "engine/memory/")):
         return None
-    return "the server includes engine/api/engine.h and engine/base/ only, server/ and proto/"
+    return "the server includes engine/api/engine.h, engine/base/ and engine/memory/ only, server/ and proto/"
 
 
 def from_client(_path, include):

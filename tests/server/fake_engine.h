@@ -38,7 +38,7 @@ class FakeEngine : public Engine {
     graphs_["g"] = graph;
   }
 
-  StatusOr<GraphStatus> PutGraph(GraphSource source) override {
+  StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation) override {
     MutexLock lock(&mutex_);
     ++puts;
     if (!fail_put.ok()) return fail_put;
@@ -80,7 +80,7 @@ class FakeEngine : public Engine {
     return NotFound("graph", name);
   }
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&, bool,
-                                         int64_t) override {
+                                         int64_t, int64_t) override {
     MutexLock lock(&mutex_);
     ++puts;
     if (!fail_put.ok()) return fail_put;
@@ -91,7 +91,7 @@ class FakeEngine : public Engine {
     return FeatureSetHandle(set);
   }
   Status DeleteFeatures(const std::string&, const std::string& name) override { return NotFound("feature set", name); }
-  StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits&) override {
+  StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits&, Reservation) override {
     return NotFound("model", source.name);
   }
   StatusOr<ModelHandle> GetModel(const std::string& name) const override {
@@ -141,26 +141,18 @@ class FakeEngine : public Engine {
   }
   StatusOr<Explanation> Explain(const InferenceRequest& request) override { return NotFound("graph", request.graph); }
 
-  StatusOr<std::shared_ptr<const void>> Hold(int64_t bytes, std::string_view) override {
-    MutexLock lock(&mutex_);
-    last_hold = bytes;
-    if (!refuse_hold.ok()) return refuse_hold;
-    return std::shared_ptr<const void>(std::make_shared<int>(0));
-  }
-  void MakeRoom(int64_t) override {}
+  MemoryBudget& memory() override { return budget; }
 
   std::vector<DeviceInfo> Devices() const override { return {{"cpu", "a fake"}}; }
   std::vector<KernelStatus> Kernels() const override {
     return {{"aggregate", "reference", "cpu", 5, {"feature_tile"}}};
   }
-  MemoryUse Memory() const override { return memory; }
   int64_t queue_depth() const override { return 0; }
   double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }
 
-  Status fail_put, refuse_submit, refuse_hold;
-  int64_t last_hold = 0;  // bytes
-  MemoryUse memory;
+  Status fail_put, refuse_submit;
+  MemoryBudget budget{int64_t{1} << 30};
   int puts = 0;
   std::optional<GraphSource> last_graph;
   std::optional<InferenceRequest> last_request;

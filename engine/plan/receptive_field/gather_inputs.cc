@@ -43,7 +43,7 @@ Status GatherSparse(const CsrView& features, ReceptiveFieldWorkspace* work, int6
 }
 
 Status GatherVectors(const std::vector<NodeVector>& vectors, ReceptiveFieldWorkspace* work) {
-  while (work->vectors.size() < vectors.size()) work->vectors.emplace_back(work->host, work->account);
+  while (work->vectors.size() < vectors.size()) work->vectors.emplace_back(work->host, work->purpose);
   const NodeId* nodes = work->finder.nodes();
   for (size_t v = 0; v < vectors.size(); ++v) {
     const int64_t rows = work->finder.rows(vectors[v].depth);

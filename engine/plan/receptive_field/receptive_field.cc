@@ -25,8 +25,8 @@ int64_t HostEdges::Degree(NodeId node) const {
   return sent - (loops.end - loops.begin) + 1;
 }
 
-ReceptiveFieldFinder::ReceptiveFieldFinder(Device* device, MemoryAccount* account)
-    : device_(device), account_(account), local_of_(device, account), nodes_(device, account) {}
+ReceptiveFieldFinder::ReceptiveFieldFinder(Device* device, const MemoryPurpose& purpose)
+    : device_(device), purpose_(purpose), local_of_(device, purpose), nodes_(device, purpose) {}
 
 StatusOr<bool> ReceptiveFieldFinder::Find(const ReceptiveFieldShape& shape, const std::vector<int64_t>& ids,
                                           const Permutation& permutation, double limit, int num_threads) {
@@ -62,7 +62,7 @@ Status ReceptiveFieldFinder::Begin(const ReceptiveFieldShape& shape, int num_thr
   cost_from_.back() = shape.node_cost + kNodeNs * num_threads;
   for (size_t depth = shape.levels.size(); depth-- > 0;)
     cost_from_[depth] = cost_from_[depth + 1] + shape.levels[depth].row_cost;
-  while (locals_.size() < shape.adjacencies.size()) locals_.emplace_back(device_, account_);
+  while (locals_.size() < shape.adjacencies.size()) locals_.emplace_back(device_, purpose_);
   for (size_t i = 0; i < shape.adjacencies.size(); ++i) {
     locals_[i].rows = locals_[i].longest = 0;
     locals_[i].weighted = shape.adjacencies[i].csr.value != nullptr;

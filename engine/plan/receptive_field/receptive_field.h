@@ -70,7 +70,7 @@ class ReceptiveFieldFinder {
   static constexpr double kEdgeNs = 3.0;
   static constexpr double kNodeNs = 12.0;
 
-  ReceptiveFieldFinder(Device* device, MemoryAccount* account);
+  ReceptiveFieldFinder(Device* device, const MemoryPurpose& purpose);
 
   // Finds the field of `ids` (the client's ids, in range, in any order, repeats allowed). Returns false if it costs
   // more than `limit`, as soon as that is certain. `num_threads` share the steps' work, but one thread searches. After
@@ -97,8 +97,8 @@ class ReceptiveFieldFinder {
 
  private:
   struct LocalCsr {
-    LocalCsr(Device* device, MemoryAccount* account)
-        : row_ptr(device, account), col(device, account), value(device, account) {}
+    LocalCsr(Device* device, const MemoryPurpose& purpose)
+        : row_ptr(device, purpose), col(device, purpose), value(device, purpose) {}
     GrowOnly<int64_t> row_ptr;
     GrowOnly<int32_t> col;
     GrowOnly<float> value;
@@ -120,7 +120,7 @@ class ReceptiveFieldFinder {
   double MinCost(int depth) const { return spent_ + static_cast<double>(num_nodes_) * cost_from_[depth + 1]; }
 
   Device* device_;
-  MemoryAccount* account_;
+  MemoryPurpose purpose_;
   // A node is in the field if its number here is below num_nodes_ and nodes_ names it there (Briggs and Torczon 1993):
   // nothing needs to be cleared from one request to the next.
   GrowOnly<int32_t> local_of_;
@@ -138,21 +138,21 @@ class ReceptiveFieldFinder {
 // Memory that runs over receptive fields reuse, for any plan; every run overwrites all of it. One thread at a time.
 struct ReceptiveFieldWorkspace {
   // Of plans for `device`.
-  ReceptiveFieldWorkspace(Device* device, MemoryAccount* account)
+  ReceptiveFieldWorkspace(Device* device, const MemoryPurpose& purpose)
       : device(device),
-        account(account),
+        purpose(purpose),
         own_host(device->kind() == DeviceKind::kCpu ? nullptr : MakeCpuDevice(1)),
         host(own_host != nullptr ? own_host.get() : device),
-        finder(host, account),
-        dense(host, account),
-        row_ptr(host, account),
-        col(host, account),
-        value(host, account),
-        nodes(host, account),
-        on_device(device, account) {}
+        finder(host, purpose),
+        dense(host, purpose),
+        row_ptr(host, purpose),
+        col(host, purpose),
+        value(host, purpose),
+        nodes(host, purpose),
+        on_device(device, purpose) {}
 
   Device* device;
-  MemoryAccount* account;
+  MemoryPurpose purpose;
   std::unique_ptr<Device> own_host;  // where `device` has memory of its own
   Device* host;
   ReceptiveFieldFinder finder;

@@ -30,7 +30,7 @@ TEST(BudgetError, SaysWhoHoldsIt) {
   const Status status = BudgetFull("model 'm'", 20 * kTestMiB, 100 * kTestMiB, held);
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(status.message()),
-            "model 'm' needs up to 20971520 bytes (20.0 MiB), 10485860 bytes (10.0 MiB) more than are free of this "
+            "model 'm' needs up to 20971520 bytes (20.0 MiB), 10485860 bytes (10.0 MiB) more than is free of this "
             "server's 104857600 bytes (100.0 MiB); held by graphs 94371840 bytes (90.0 MiB), models 100 bytes; delete "
             "graphs, feature sets or models, or start the server with a larger --memory_budget_bytes");
 }
@@ -51,7 +51,7 @@ TEST(BudgetError, OnlyWhatEndsByItselfIsWorthWaitingFor) {
 TEST(BudgetError, AReplaceNeedsRoomForBoth) {
   HeldBytes held;
   held.graphs = 90;
-  EXPECT_THAT(std::string(BudgetFull("x", 11, 100, held, /*replace=*/true).message()), HasSubstr("both must fit"));
+  EXPECT_THAT(std::string(BudgetFull("x", 11, 100, held, {.replace = true}).message()), HasSubstr("both must fit"));
   EXPECT_THAT(std::string(BudgetFull("x", 11, 100, held).message()), Not(HasSubstr("both must fit")));
 }
 

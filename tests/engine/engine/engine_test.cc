@@ -240,10 +240,10 @@ TEST_F(EngineTest, ReplacingAndDeletingTakeEffectAtOnce) {
   // Nothing of what was replaced stays.
   EXPECT_TRUE(engine_->DeleteModel("m", 0).ok());
   ExpectRefused(AllNodes("g", "m"), StatusCode::kNotFound, "NOT_FOUND");
-  EXPECT_EQ(engine_->Memory().plans, 0);
-  EXPECT_EQ(engine_->Memory().models, 0);
+  EXPECT_EQ(engine_->memory().Snapshot().plans, 0);
+  EXPECT_EQ(engine_->memory().Snapshot().models, 0);
   EXPECT_TRUE(engine_->DeleteGraph("g", 0).ok());
-  EXPECT_EQ(engine_->Memory().graphs + engine_->Memory().features, 0);
+  EXPECT_EQ(engine_->memory().Snapshot().graphs + engine_->memory().Snapshot().features, 0);
   PutSmallWorld(*engine_);
 }
 
@@ -324,7 +324,7 @@ TEST_F(EngineTest, CancelledAndExpiredRequestsDoNotRun) {
   ExpectRefused(request, StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED");
   // Nor is a plan built to be told about.
   ExpectError(engine_->Explain(request).status(), StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED");
-  EXPECT_EQ(engine_->Memory().plans, 0);
+  EXPECT_EQ(engine_->memory().Snapshot().plans, 0);
 }
 
 TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
@@ -364,24 +364,29 @@ TEST(EngineBudget, FeaturesAreAdmittedBeforeTheyAreMade) {
   tensors.dense = fits.view();
   ExpectError(engine->PutFeatures("g", "wide", tensors, false, 0).status(), StatusCode::kInvalidArgument,
               "ROW_COUNT_MISMATCH");
-  EXPECT_EQ(engine->Memory().requests, 0);
+  EXPECT_EQ(engine->memory().Snapshot().requests, 0);
 }
 
 TEST(EngineBudget, WhatOthersHoldIsNotThereToRunIn) {
-  std::atomic<int64_t> others{0};
   EngineOptions options;
   options.memory_budget_bytes = 100'000;
-  options.other_bytes = [&] { return others.load(); };
   auto engine = MakeEngine(options);
   PutSmallWorld(*engine);
-  others = options.memory_budget_bytes;
+  const auto reserve_all = [&] {
+    const int64_t free = options.memory_budget_bytes - engine->memory().Snapshot().total();
+    return engine->memory().Reserve(Account::kUploads, free, "an upload").value();
+  };
+  Reservation upload = reserve_all();
   ExpectError(Infer(*engine, AllNodes("g", "m")).status(), StatusCode::kResourceExhausted, "BUDGET_FULL");
-  // They hold what a graph is made of.
-  ASSERT_TRUE(engine->PutGraph(SmallGraph("made")).ok());
+  ExpectError(engine->PutGraph(SmallGraph("other")).status(), StatusCode::kResourceExhausted, "BUDGET_FULL");
+  // What holds the tensors of a graph becomes the reservation of its preparation.
+  ASSERT_TRUE(engine->PutGraph(SmallGraph("made"), std::move(upload)).ok());
+  EXPECT_EQ(upload.bytes(), 0);
   ASSERT_TRUE(AwaitGraph(*engine, "made").ok());
-  others = 0;
+  while (engine->memory().Snapshot().preparing > 0) std::this_thread::yield();
+  EXPECT_EQ(engine->memory().Snapshot().uploads, 0);
   ASSERT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());
-  others = options.memory_budget_bytes;
+  upload = reserve_all();
   EXPECT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());  // with the plan that is there
 }
 
@@ -394,7 +399,7 @@ TEST(EngineBudget, PlansThatAreNotUsedGiveWay) {
     InferenceRequest request = AllNodes("g", "m");
     request.options.output = output;
     EXPECT_TRUE(Infer(*engine, request).ok());
-    return engine->Memory().plans;
+    return engine->memory().Snapshot().plans;
   };
   const int64_t one = held_after("logits");  // the largest
   EXPECT_GT(one, 0);
@@ -407,14 +412,14 @@ TEST(EngineBudget, AProcessorThatIgnoresAPrecisionHasOnePlanForAll) {
   InferenceRequest request = AllNodes("g", "m");
   const auto exact = Infer(*engine, request);
   ASSERT_TRUE(exact.ok()) << exact.status();
-  const int64_t one = engine->Memory().plans;
+  const int64_t one = engine->memory().Snapshot().plans;
   for (const ProductPrecision products :
        {ProductPrecision::kTf32, ProductPrecision::kBfloat16, ProductPrecision::kFloat16}) {
     request.options.product_precision = products;
     const auto got = Infer(*engine, request);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->values, exact->values);
-    EXPECT_EQ(engine->Memory().plans, one);
+    EXPECT_EQ(engine->memory().Snapshot().plans, one);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models by name: versions, replacement under conditions, and the budget.
+// Models by name: versions, replacement under conditions, and reservations.
 #include "engine/store/model_store.h"
 
 #include <gtest/gtest.h>
@@ -15,17 +15,19 @@ namespace {
 
 class ModelStoreTest : public ::testing::Test {
  protected:
-  static StoredModel Sized(const std::string& name, int64_t bytes) {
+  StoredModel Sized(const std::string& name, int64_t bytes) {
     auto model = std::make_shared<Model>();
     model->size_bytes = bytes;
     StoredModel stored;
     stored.name = name;
     stored.model = std::move(model);
+    stored.memory = std::make_shared<Reservation>(budget_.Reserve(Account::kPreparing, bytes, "a test").value());
     return stored;
   }
 
   FakeClock clock_;
-  ModelStore store_{{1000, 3, &clock_}};
+  MemoryBudget budget_{0};
+  ModelStore store_{{3, &clock_}};
 };
 
 TEST_F(ModelStoreTest, VersionsRiseAndOldHandlesLive) {
@@ -38,7 +40,8 @@ TEST_F(ModelStoreTest, VersionsRiseAndOldHandlesLive) {
   EXPECT_EQ((*first)->model->size_bytes, 10);
   EXPECT_EQ((*store_.Find("m", 0))->version, (*second)->version);
   EXPECT_EQ(store_.Find("m", (*first)->version).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(store_.size_bytes(), 20);
+  EXPECT_EQ(budget_.Snapshot().models, 20);
+  EXPECT_EQ(budget_.Snapshot().requests, 10) << "the old version is still used";
 }
 
 TEST_F(ModelStoreTest, ConditionsOnVersionsHold) {
@@ -51,14 +54,18 @@ TEST_F(ModelStoreTest, ConditionsOnVersionsHold) {
   EXPECT_GT((*store_.Put(Sized("m", 10), false, 0))->version, version) << "a version never comes twice";
 }
 
-TEST_F(ModelStoreTest, TheBudgetHolds) {
-  EXPECT_EQ(store_.Put(Sized("huge", 1001), false, 0).status().code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(store_.Put(Sized("a", 600), false, 0).ok());
-  const auto full = store_.Put(Sized("b", 600), false, 0);
-  EXPECT_EQ(full.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(DetailOf(full.status())->reason, "BUDGET_FULL");
-  EXPECT_FALSE(DetailOf(full.status())->retry_after.has_value()) << "models do not go by themselves";
-  EXPECT_TRUE(store_.Put(Sized("a", 1000), true, 0).ok()) << "what is replaced does not count";
+TEST_F(ModelStoreTest, AModelHoldsItsReservation) {
+  auto handle = *store_.Put(Sized("a", 600), false, 0);
+  EXPECT_EQ(budget_.Snapshot().models, 600);
+  EXPECT_FALSE(store_.Put(Sized("a", 5), false, 0).ok());
+  EXPECT_EQ(budget_.Snapshot().total(), 600) << "a refused model holds nothing";
+  auto model = handle->model;
+  handle = nullptr;
+  ASSERT_TRUE(store_.Delete("a", 0).ok());
+  EXPECT_EQ(budget_.Snapshot().models, 0);
+  EXPECT_EQ(budget_.Snapshot().requests, 600) << "a request still runs it";
+  model = nullptr;
+  EXPECT_EQ(budget_.Snapshot().total(), 0);
 }
 
 TEST_F(ModelStoreTest, AsManyAsMayBe) {

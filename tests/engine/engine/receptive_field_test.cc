@@ -111,12 +111,12 @@ TEST_F(EngineFields, ANormOverTheGraphRefusesAndIsComputedWhole) {
 
 TEST_F(EngineFields, WhatStaysIsCounted) {
   ASSERT_TRUE(Infer(*engine_, Nodes({2}, ReceptiveField::kNever)).ok());
-  const int64_t before = engine_->Memory().requests;
+  const int64_t before = engine_->memory().Snapshot().receptive_fields;
   ASSERT_TRUE(Infer(*engine_, Nodes({2}, ReceptiveField::kAlways)).ok());
-  const int64_t after = engine_->Memory().requests;
+  const int64_t after = engine_->memory().Snapshot().receptive_fields;
   EXPECT_GT(after, before);
   ASSERT_TRUE(Infer(*engine_, Nodes({2, 2}, ReceptiveField::kAlways)).ok());
-  EXPECT_EQ(engine_->Memory().requests, after);
+  EXPECT_EQ(engine_->memory().Snapshot().receptive_fields, after);
 }
 
 // The graph `name` is a path of so many nodes.
@@ -142,22 +142,23 @@ TEST_F(EngineFields, TheirRoomGoesWithTheGraphsThatNeedIt) {
   const auto ask = [this](const std::string& graph) {
     const auto answer = Infer(*engine_, Nodes({2}, ReceptiveField::kAlways, graph));
     EXPECT_TRUE(answer.ok()) << answer.status();
-    return engine_->Memory().requests;
+    return engine_->memory().Snapshot().receptive_fields;
   };
   EXPECT_GE(ask("long"), 4 * 5000);
   const int64_t all = ask("longer");
   EXPECT_GE(all, 4 * 7000);
   ASSERT_TRUE(engine_->DeleteGraph("long", 0).ok());
-  EXPECT_EQ(engine_->Memory().requests, all);
+  EXPECT_EQ(engine_->memory().Snapshot().receptive_fields, all);
   PutPath(*engine_, "longer", 100);
-  while (engine_->Memory().requests != 0) std::this_thread::yield();  // right after the graph is READY
+  while (engine_->memory().Snapshot().receptive_fields != 0)
+    std::this_thread::yield();  // right after the graph is READY
   EXPECT_GT(ask("longer"), 0);
   EXPECT_LT(ask("longer"), 4 * 5000);
   for (const char* graph : {"longer", "g"}) ASSERT_TRUE(engine_->DeleteGraph(graph, 0).ok());
-  EXPECT_EQ(engine_->Memory().requests, 0);
+  EXPECT_EQ(engine_->memory().Snapshot().receptive_fields, 0);
 }
 
-TEST(EngineFieldsBudget, TheirRoomGivesWay) {
+TEST(EngineFieldsBudget, TheirMemoryIsEvicted) {
   EngineOptions options;
   options.memory_budget_bytes = 4 << 20;
   auto engine = MakeEngine(options);
@@ -165,25 +166,27 @@ TEST(EngineFieldsBudget, TheirRoomGivesWay) {
   PutPath(*engine, "path", 5000);
   const InferenceRequest request = Nodes({2}, ReceptiveField::kAlways, "path");
   ASSERT_TRUE(Infer(*engine, request).ok());
-  const MemoryUse use = engine->Memory();
-  EXPECT_GE(use.requests, 4 * 5000);
+  const MemoryUse use = engine->memory().Snapshot();
+  EXPECT_GE(use.receptive_fields, 4 * 5000);
   const int64_t others = use.graphs + use.features + use.models + use.plans;
   {
-    const auto held = engine->Hold(use.budget - others, "all that is left");
+    const auto held = engine->memory().Reserve(Account::kRequests, use.budget - others, "all that is left");
     ASSERT_TRUE(held.ok()) << held.status();
-    EXPECT_EQ(engine->Memory().requests, use.budget - others);
-    EXPECT_EQ(engine->Memory().plans, use.plans) << "a plan costs more to have again";
+    EXPECT_EQ(engine->memory().Snapshot().requests, use.budget - others);
+    EXPECT_EQ(engine->memory().Snapshot().receptive_fields, 0);
+    EXPECT_EQ(engine->memory().Snapshot().plans, use.plans) << "a plan costs more to have again";
   }
   ASSERT_TRUE(Infer(*engine, request).ok());
-  engine->MakeRoom(use.budget - others - use.requests);
-  EXPECT_EQ(engine->Memory().requests, use.requests) << "so much fits without";
-  engine->MakeRoom(use.budget - others - use.requests + 1);
-  EXPECT_EQ(engine->Memory().requests, 0);
-  EXPECT_EQ(engine->Memory().plans, use.plans);
-  engine->MakeRoom(use.budget - others + 1);
-  EXPECT_LT(engine->Memory().plans, use.plans);
+  const auto check = [&](int64_t bytes) { EXPECT_TRUE(engine->memory().Check(bytes, "a test").ok()); };
+  check(use.budget - others - use.receptive_fields);
+  EXPECT_EQ(engine->memory().Snapshot().receptive_fields, use.receptive_fields) << "so much fits without";
+  check(use.budget - others - use.receptive_fields + 1);
+  EXPECT_EQ(engine->memory().Snapshot().receptive_fields, 0);
+  EXPECT_EQ(engine->memory().Snapshot().plans, use.plans);
+  check(use.budget - others + 1);
+  EXPECT_LT(engine->memory().Snapshot().plans, use.plans);
   ASSERT_TRUE(Infer(*engine, request).ok());
-  EXPECT_EQ(engine->Memory().requests, use.requests);
+  EXPECT_EQ(engine->memory().Snapshot().receptive_fields, use.receptive_fields);
 }
 
 TEST(EngineFieldsAuto, AFewNodesOfALongPathAreComputedAlone) {

@@ -44,7 +44,7 @@ TEST(EngineStress, VersionsChangeUnderRunningRequests) {
             got.status().code() == StatusCode::kNotFound || got.status().code() == StatusCode::kFailedPrecondition;
         ++(expected ? missing : wrong);
       }
-      (void)engine->Memory();
+      (void)engine->memory().Snapshot();
     }
   };
   std::vector<std::thread> clients;

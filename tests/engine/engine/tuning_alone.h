@@ -72,7 +72,7 @@ class TuningAlone : public ::testing::Test {
     return parts;
   }
 
-  const MemoryBudget budget_{0};
+  MemoryBudget budget_{0};
   ToldMeter meter_;
   std::shared_ptr<const PreparedGraph> graph_;
   TuningWork work_;

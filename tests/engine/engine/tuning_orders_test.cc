@@ -52,7 +52,8 @@ TEST(TuningBudget, WhatATrialHoldsIsAdmittedBeforeItIsMade) {
   request.widths = {100};
   request.wait = true;
   {
-    const auto others = engine->Hold(kBudget - kRoom - engine->Memory().total(), "others");
+    const auto others =
+        engine->memory().Reserve(Account::kRequests, kBudget - kRoom - engine->memory().Snapshot().total(), "others");
     ASSERT_TRUE(others.ok()) << others.status();
     const auto report = engine->TuneGraph(request);
     ASSERT_TRUE(report.ok()) << report.status();

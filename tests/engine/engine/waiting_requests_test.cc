@@ -84,18 +84,22 @@ class WaitingRequests : public ::testing::Test {
 TEST_F(WaitingRequests, CountUntilTheyAreAnswered) {
   ASSERT_TRUE(Infer(*engine_, WithFeatures()).ok());  // its plan is there
   Block();
-  const int64_t before = engine_->Memory().requests;
+  const auto working = [&] {
+    const MemoryUse use = engine_->memory().Snapshot();
+    return use.requests + use.receptive_fields;
+  };
+  const int64_t before = working();
   const int waiting = Fill([&] { return engine_->Submit(WithFeatures(), count_); });
   EXPECT_GE(waiting, 5);
   EXPECT_LT(waiting, 24);
   // What was there before, the room of receptive fields, gave way to them and comes back.
   EXPECT_GT(before, 0);
-  EXPECT_GE(engine_->Memory().requests, waiting * kBytes);
+  EXPECT_GE(engine_->memory().Snapshot().requests, waiting * kBytes);
   Release();
   EXPECT_GT(answered_, 0);
   EXPECT_EQ(answered_ + refused_, waiting)
       << "the plan gave way to them, and its place is free when the first has gone";
-  EXPECT_EQ(engine_->Memory().requests, before);
+  EXPECT_EQ(working(), before);
 }
 
 TEST_F(WaitingRequests, ReplacedRowsCountAsTheWhole) {
@@ -129,14 +133,16 @@ TEST_F(WaitingRequests, BatchesOfGraphsCount) {
 }
 
 TEST_F(WaitingRequests, WhatCallersHoldIsNotThere) {
-  const int64_t before = engine_->Memory().requests;
-  auto held = engine_->Hold(kBudget / 2, "a message");
+  const int64_t before = engine_->memory().Snapshot().requests;
+  auto held = engine_->memory().Reserve(Account::kRequests, kBudget / 2, "a message");
   ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_EQ(engine_->Memory().requests, before + kBudget / 2);
-  ExpectRefused(engine_->Hold(kBudget / 2, "another").status(), StatusCode::kResourceExhausted, "BUDGET_FULL");
-  ExpectRefused(engine_->Hold(kBudget + 1, "a third").status(), StatusCode::kFailedPrecondition, "OVER_BUDGET");
-  *held = nullptr;
-  EXPECT_EQ(engine_->Memory().requests, before);
+  EXPECT_EQ(engine_->memory().Snapshot().requests, before + kBudget / 2);
+  ExpectRefused(engine_->memory().Reserve(Account::kRequests, kBudget / 2, "another").status(),
+                StatusCode::kResourceExhausted, "BUDGET_FULL");
+  ExpectRefused(engine_->memory().Reserve(Account::kRequests, kBudget + 1, "a third").status(),
+                StatusCode::kFailedPrecondition, "OVER_BUDGET");
+  held->Release();
+  EXPECT_EQ(engine_->memory().Snapshot().requests, before);
 }
 
 }  // namespace

@@ -12,17 +12,6 @@
 namespace vicinal::testing {
 namespace {
 
-// What is freed may be freed by any thread.
-class AnyThreadsAccount final : public MemoryAccount {
- public:
-  Status Reserve(int64_t bytes) override {
-    held += bytes;
-    return OkStatus();
-  }
-  void Release(int64_t bytes) override { held -= bytes; }
-  std::atomic<int64_t> held{0};
-};
-
 class ReceptiveFieldMemoryTest : public ::testing::Test {
  protected:
   // Searches a field in a graph without edges, which takes room for all its nodes.
@@ -41,21 +30,22 @@ class ReceptiveFieldMemoryTest : public ::testing::Test {
   }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
-  AnyThreadsAccount account_;
+  MemoryBudget budget_{0};
+  int64_t held() const { return budget_.Snapshot().receptive_fields; }
   std::atomic<int64_t> largest_{0};
-  ReceptiveFieldMemory room_{device_.get(), &account_, [this] { return largest_.load(); }};
+  ReceptiveFieldMemory room_{device_.get(), &budget_, [this] { return largest_.load(); }};
 };
 
 TEST_F(ReceptiveFieldMemoryTest, StaysWhileAGraphThatNeedsItServes) {
   largest_ = 1000;
   Search(1000);
-  const int64_t held = account_.held;
-  EXPECT_GE(held, 4000);
+  const int64_t before = held();
+  EXPECT_GE(before, 4000);
   room_.Fit();
   Search(10);
   largest_ = 5000;  // a larger one that nobody asks
   room_.Fit();
-  EXPECT_EQ(account_.held, held);
+  EXPECT_EQ(held(), before);
 }
 
 TEST_F(ReceptiveFieldMemoryTest, GoesWithTheGraphItWasMadeFor) {
@@ -63,21 +53,21 @@ TEST_F(ReceptiveFieldMemoryTest, GoesWithTheGraphItWasMadeFor) {
   Search(1000);
   largest_ = 999;
   room_.Fit();
-  EXPECT_EQ(account_.held, 0);
+  EXPECT_EQ(held(), 0);
   Search(999);
-  EXPECT_GE(account_.held, 999 * 4);
+  EXPECT_GE(held(), 999 * 4);
   largest_ = 0;
   room_.Fit();
-  EXPECT_EQ(account_.held, 0);
+  EXPECT_EQ(held(), 0);
   room_.Fit();
 }
 
 TEST_F(ReceptiveFieldMemoryTest, GoesWhenARequestOfAGraphThatIsGoneHasUsedIt) {
   largest_ = 100;
   Search(100);
-  EXPECT_GT(account_.held, 0);
+  EXPECT_GT(held(), 0);
   Search(1000);  // waited while its graph was deleted, or brought it along
-  EXPECT_EQ(account_.held, 0);
+  EXPECT_EQ(held(), 0);
 }
 
 TEST_F(ReceptiveFieldMemoryTest, IsNotTakenFromARequestButGoesAfterIt) {
@@ -85,24 +75,24 @@ TEST_F(ReceptiveFieldMemoryTest, IsNotTakenFromARequestButGoesAfterIt) {
   {
     const ReceptiveFieldMemory::Use use(&room_);
     SearchIn(use.workspace(), 1000);
-    const int64_t held = account_.held;
+    const int64_t before = held();
     largest_ = 10;
     room_.Fit();
-    room_.GiveWay();
-    EXPECT_EQ(account_.held, held);
+    EXPECT_FALSE(room_.Evict());
+    EXPECT_EQ(held(), before);
     EXPECT_EQ(use.workspace()->finder.RowOf(999), 0);
   }
-  EXPECT_EQ(account_.held, 0);
+  EXPECT_EQ(held(), 0);
 }
 
-TEST_F(ReceptiveFieldMemoryTest, GivesWayAndIsMadeAgain) {
+TEST_F(ReceptiveFieldMemoryTest, IsEvictedAndMadeAgain) {
   largest_ = 1000;
   Search(1000);
-  room_.GiveWay();
-  EXPECT_EQ(account_.held, 0);
-  room_.GiveWay();
+  EXPECT_TRUE(room_.Evict());
+  EXPECT_EQ(held(), 0);
+  EXPECT_FALSE(room_.Evict()) << "nothing is left to free";
   Search(1000);
-  EXPECT_GE(account_.held, 4000);
+  EXPECT_GE(held(), 4000);
 }
 
 // The sanitizers look on.
@@ -110,7 +100,7 @@ TEST_F(ReceptiveFieldMemoryTest, ManyMayWantItsMemory) {
   std::atomic<bool> done{false};
   std::vector<std::thread> others;
   others.emplace_back([&] {
-    while (!done) room_.GiveWay();
+    while (!done) room_.Evict();
   });
   others.emplace_back([&] {
     for (int64_t i = 0; !done; ++i) largest_ = i % 2000, room_.Fit();
@@ -118,8 +108,8 @@ TEST_F(ReceptiveFieldMemoryTest, ManyMayWantItsMemory) {
   for (int64_t i = 0; i < 2000; ++i) Search(1 + i % 1500);
   done = true;
   for (std::thread& other : others) other.join();
-  room_.GiveWay();
-  EXPECT_EQ(account_.held, 0);
+  room_.Evict();
+  EXPECT_EQ(held(), 0);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/execute/plan_memory.h"
+
 namespace vicinal {
 namespace {
 
@@ -52,10 +54,16 @@ class PlanCacheTest : public ::testing::Test {
     return request;
   }
   std::shared_ptr<Plan> Put(ValueId output, int64_t bytes) {
-    return cache_.Insert(Request(output), "m", std::make_shared<SizedPlan>(bytes));
+    return cache_.Insert(Request(output), "m", Counted(bytes));
   }
+  std::shared_ptr<Plan> Counted(int64_t bytes) {
+    return WithReservation<Plan>(std::make_shared<SizedPlan>(bytes),
+                                 budget_.Reserve(Account::kPlans, bytes, "a plan").value());
+  }
+  int64_t plan_bytes() const { return budget_.Snapshot().plans; }
   bool Has(ValueId output) { return cache_.Find(PlanKey::Of(Request(output))) != nullptr; }
 
+  MemoryBudget budget_{0};
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
   std::shared_ptr<const PreparedGraph> graph_ = std::make_shared<PreparedGraph>(PreparedGraph::Parts(), device_.get());
   std::shared_ptr<const Model> model_ = std::make_shared<Model>();
@@ -91,7 +99,7 @@ TEST_F(PlanCacheTest, FindsWhatWasPutByAllOfItsKey) {
 TEST_F(PlanCacheTest, TheFirstOfTwoBuildersWins) {
   const auto first = Put(1, 10);
   EXPECT_EQ(Put(1, 99), first);
-  EXPECT_EQ(cache_.size_bytes(), 10);
+  EXPECT_EQ(plan_bytes(), 10);
 }
 
 TEST_F(PlanCacheTest, TheLeastRecentlyUsedGoes) {
@@ -100,7 +108,7 @@ TEST_F(PlanCacheTest, TheLeastRecentlyUsedGoes) {
   Put(4, 10);
   EXPECT_FALSE(Has(2));
   EXPECT_TRUE(Has(1) && Has(3) && Has(4));
-  EXPECT_EQ(cache_.size_bytes(), 30);
+  EXPECT_EQ(plan_bytes(), 30);
 }
 
 TEST_F(PlanCacheTest, BytesAreFreedOldestFirst) {
@@ -110,7 +118,7 @@ TEST_F(PlanCacheTest, BytesAreFreedOldestFirst) {
   EXPECT_TRUE(Has(1));
   EXPECT_EQ(cache_.count(), 1);
   EXPECT_EQ(cache_.Evict(1000), 10);
-  EXPECT_EQ(cache_.size_bytes(), 0);
+  EXPECT_EQ(plan_bytes(), 0);
 }
 
 TEST_F(PlanCacheTest, APlanThatRunsIsNotEvicted) {
@@ -119,11 +127,11 @@ TEST_F(PlanCacheTest, APlanThatRunsIsNotEvicted) {
   EXPECT_EQ(cache_.Evict(1000), 20);
   EXPECT_FALSE(Has(2));
   EXPECT_TRUE(Has(1)) << "its bytes would not be free";
-  EXPECT_EQ(cache_.size_bytes(), 10);
+  EXPECT_EQ(plan_bytes(), 10);
   running.reset();
   EXPECT_EQ(cache_.Evict(1), 10);
   EXPECT_EQ(cache_.count(), 0);
-  EXPECT_EQ(cache_.size_bytes(), 0);
+  EXPECT_EQ(plan_bytes(), 0);
 }
 
 TEST_F(PlanCacheTest, APlanThatRunsCountsThoughItLeftTheCache) {
@@ -132,23 +140,28 @@ TEST_F(PlanCacheTest, APlanThatRunsCountsThoughItLeftTheCache) {
   cache_.PurgeStale();
   auto never_kept = Put(2, 20);
   EXPECT_EQ(cache_.count(), 0);
-  EXPECT_EQ(cache_.size_bytes(), 30);
+  EXPECT_EQ(plan_bytes(), 30);
   replaced.reset();
-  EXPECT_EQ(cache_.size_bytes(), 20);
+  EXPECT_EQ(plan_bytes(), 20);
   never_kept.reset();
-  EXPECT_EQ(cache_.size_bytes(), 0);
+  EXPECT_EQ(plan_bytes(), 0);
 }
 
-TEST_F(PlanCacheTest, APlanThatIsOnlyRunCounts) {
+TEST_F(PlanCacheTest, APlanThatIsNeverCachedCountsUntilItsLastCopyGoes) {
+  PlanMemory memory(&budget_, graph_.get());
+  ASSERT_TRUE(memory.Admit(4).ok());
+  ASSERT_TRUE(memory.Admit(8).ok());
+  EXPECT_EQ(budget_.Snapshot().requests, 12);
   auto plan = std::make_shared<SizedPlan>(10);
   const std::weak_ptr<SizedPlan> alive = plan;
-  auto counted = cache_.Count(std::move(plan));
-  EXPECT_EQ(cache_.size_bytes(), 10);
-  auto copy = counted;
-  counted.reset();
-  EXPECT_EQ(cache_.size_bytes(), 10);
+  auto kept = memory.Keep(std::move(plan));
+  EXPECT_EQ(plan_bytes(), 10);
+  EXPECT_EQ(budget_.Snapshot().requests, 2);
+  auto copy = kept;
+  kept.reset();
+  EXPECT_EQ(plan_bytes(), 10);
   copy.reset();
-  EXPECT_EQ(cache_.size_bytes(), 0);
+  EXPECT_EQ(plan_bytes(), 0);
   EXPECT_TRUE(alive.expired());
 }
 

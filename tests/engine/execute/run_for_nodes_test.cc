@@ -58,7 +58,7 @@ class RunForNodesTest : public ::testing::Test {
   std::vector<int64_t> everyone_;
   const std::vector<int64_t> few_ = {1999, 3, 3, 700};
   TestAccount account_;
-  ReceptiveFieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
+  ReceptiveFieldWorkspace workspace_{ThePlanBench().device.get(), account_.purpose()};
   PhaseRecorder recorder_;
   const StopCheck no_stop_ = [] { return OkStatus(); };
   WantedRows wanted_;
@@ -132,7 +132,8 @@ TEST_F(RunForNodesTest, AStepOverTheWholeGraphForbidsIt) {
 TEST_F(RunForNodesTest, RefusedMemoryMeansTheFullGraphOrAnError) {
   const std::vector<float> expected = Gather(*Run(*plan_, &few_, ReceptiveField::kNever));
   bool fitted = false;
-  for (account_.most = 0; !fitted; account_.most += 2000) {
+  for (int64_t most = 0; !fitted; most += 2000) {
+    account_.Allow(most);
     const auto computed = Run(*plan_, &few_, ReceptiveField::kAuto);
     ASSERT_TRUE(computed.ok()) << computed.status();
     fitted = computed->receptive_field;

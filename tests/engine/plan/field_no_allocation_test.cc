@@ -24,7 +24,7 @@ TEST(FieldAllocations, NoneOnceWarm) {
   const auto model = maker.Done(v);
   auto& bench = ThePlanBench();
   TestAccount account;
-  ReceptiveFieldWorkspace workspace(bench.device.get(), &account);
+  ReceptiveFieldWorkspace workspace(bench.device.get(), account.purpose());
   std::vector<std::vector<int64_t>> requests = {{}, {17}, {2999, 5, 5}};
   for (int i = 0; i < 200; ++i) requests[0].push_back(static_cast<int64_t>(random() % kNodes));
   for (const bool sparse : {false, true}) {

@@ -84,7 +84,7 @@ class FieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
   std::shared_ptr<const FeatureMatrix> features_;
   std::shared_ptr<Plan> plan_;
   TestAccount account_;
-  ReceptiveFieldWorkspace workspace_{&device_, &account_};
+  ReceptiveFieldWorkspace workspace_{&device_, account_.purpose()};
   StopCheck stop_ = [] { return OkStatus(); };
   WantedRows wanted_;
   RunParts parts_ = {&context_, nullptr, &workspace_, &stop_, &StatsSink::Null(), &Clock::Real()};
@@ -128,18 +128,18 @@ TEST_F(OneModel, OneSendOfWhatTheFieldNeedsAndNoMemoryOnceWarm) {
   std::vector<int64_t> many(60);
   std::iota(many.begin(), many.end(), 100);
   ExpectAnswers(many, all, "the largest first");
-  EXPECT_EQ(account_.held, device_.allocated_bytes() - graph_->Adjacency({}).value()->size_bytes() -
-                               features_->size_bytes() - (plan_->size_bytes() - plan_->step_bytes()) +
-                               workspace_.host->allocated_bytes())
+  EXPECT_EQ(account_.held(), device_.allocated_bytes() - graph_->Adjacency({}).value()->size_bytes() -
+                                 features_->size_bytes() - (plan_->size_bytes() - plan_->step_bytes()) +
+                                 workspace_.host->allocated_bytes())
       << "all that the workspace holds, there and here, is accounted for";
-  const int64_t held = account_.held, allocated = device_.allocated_bytes();
+  const int64_t held = account_.held(), allocated = device_.allocated_bytes();
   context_.sends = 0, context_.sent_bytes = 0;
   ExpectAnswers({7}, all, "one node");
   EXPECT_EQ(context_.sends, 1);
   const ReceptiveFieldFinder& field = workspace_.finder;
   const CsrView edges = field.Adjacency(0);
   EXPECT_EQ(context_.sent_bytes, 8 * field.num_nodes() + 8 * (edges.rows + 1) + 4 * edges.nnz);
-  EXPECT_EQ(account_.held, held);
+  EXPECT_EQ(account_.held(), held);
   EXPECT_EQ(device_.allocated_bytes(), allocated);
   const auto warm = [&] {
     return *workspace_.finder.Find(plan_->field(), many, graph_->parts().permutation, ReceptiveFieldFinder::kNoLimit,
@@ -166,13 +166,15 @@ TEST_F(OneModel, StepsOfFieldsAreCountedAndNotTimed) {
 TEST_F(OneModel, RefusedMemoryMeansTheFullGraphOrAnError) {
   const std::vector<float> all = MakeSage();
   const std::vector<int64_t> ids = {4, 7};
-  for (account_.most = 0;; account_.most += 1000) {
+  int64_t most = 0;
+  for (;; most += 1000) {
+    account_.Allow(most);
     const auto computed = Run(ids, ReceptiveField::kAlways);
     if (computed.ok()) break;
     EXPECT_EQ(computed.status().code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(Answer(ids, ReceptiveField::kNever).size(), 6u);
   }
-  EXPECT_GT(account_.most, 0);
+  EXPECT_GT(most, 0);
   ExpectAnswers(ids, all, "once there is memory");
 }
 

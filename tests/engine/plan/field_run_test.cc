@@ -55,7 +55,7 @@ class ReceptiveFieldRuns {
   const Permutation* permutation_;
   std::vector<float> expected_;
   TestAccount account_;
-  ReceptiveFieldWorkspace workspace_{ThePlanBench().device.get(), &account_};
+  ReceptiveFieldWorkspace workspace_{ThePlanBench().device.get(), account_.purpose()};
 };
 
 class ReceptiveFieldRunModels : public ::testing::TestWithParam<size_t> {};
@@ -240,7 +240,7 @@ TEST(ReceptiveFieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
   const auto plan = *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
   const std::vector<float> expected = RunPlan(*plan, *features, *graph, false);
   TestAccount account;
-  ReceptiveFieldWorkspace workspace(ThePlanBench().device.get(), &account);
+  ReceptiveFieldWorkspace workspace(ThePlanBench().device.get(), account.purpose());
   ASSERT_TRUE(
       *workspace.finder.Find(plan->field(), {4, 7}, graph->parts().permutation, ReceptiveFieldFinder::kNoLimit, 1));
   int asked = 0;
@@ -249,7 +249,7 @@ TEST(ReceptiveFieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
       plan->RunReceptiveField(*ThePlanBench().context, *features, &workspace, stop, StatsSink::Null(), Clock::Real());
   EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(RunPlan(*plan, *features, *graph, false), expected);
-  account.most = account.held;
+  account.Allow(account.held());
   std::vector<int64_t> everyone(40);
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto refused =

@@ -12,18 +12,21 @@
 
 namespace vicinal::testing {
 
-// Grants up to `most` bytes.
-class TestAccount final : public MemoryAccount {
+// A budget whose limit a test can change, with the purpose to reserve from it.
+class TestAccount {
  public:
-  Status Reserve(int64_t bytes) override {
-    if (held + bytes > most) return ResourceExhausted("BUDGET_FULL", "no more", std::chrono::seconds(1));
-    held += bytes;
-    return OkStatus();
+  MemoryPurpose purpose() { return {&budget_, Account::kReceptiveFields, "a test"}; }
+  int64_t held() const { return budget_.Snapshot().receptive_fields; }
+  // From now on at most `bytes` may be held. REQUIRES: held() <= bytes.
+  void Allow(int64_t bytes) {
+    others_.Release();
+    others_ = budget_.Reserve(Account::kUploads, kAll - bytes, "others").value();
   }
-  void Release(int64_t bytes) override { held -= bytes; }
 
-  int64_t held = 0;
-  int64_t most = INT64_MAX;
+ private:
+  static constexpr int64_t kAll = int64_t{1} << 40;
+  MemoryBudget budget_{kAll};
+  Reservation others_;
 };
 
 // F_0, F_1, ... of `nodes` (rows of the full graph).

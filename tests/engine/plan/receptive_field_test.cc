@@ -128,7 +128,7 @@ class ReceptiveFieldFinderTest : public ::testing::Test {
 };
 
 TEST_F(ReceptiveFieldFinderTest, FindsWhatASearchWithSetsFinds) {
-  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Make(1 + seed * 7 % 150, 1 + seed * 13 % 400, seed);
     if (seed % 3 == 0) {
@@ -149,7 +149,7 @@ TEST_F(ReceptiveFieldFinderTest, FindsWhatASearchWithSetsFinds) {
 
 // What the host keeps of a graph whose adjacencies a device derived serves as well: rows with no loop, one or several.
 TEST_F(ReceptiveFieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
-  ReceptiveFieldFinder finder(device_.get(), &account_), derived(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose()), derived(device_.get(), account_.purpose());
   for (uint32_t seed = 0; seed < 30; ++seed) {
     Make(1 + seed * 7 % 150, 1 + seed * 13 % 400, seed);
     ReceptiveFieldShape sent = shape_;
@@ -174,7 +174,7 @@ TEST_F(ReceptiveFieldFinderTest, TheGraphAsSentStandsForItsLoopedAdjacency) {
 
 // Steps that end with their longest row pay for it at every level that has it; sending is paid once.
 TEST_F(ReceptiveFieldFinderTest, CountsWhatEveryRunPaysEdgesSentAndTheLongestRow) {
-  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
   Make(200, 700, 9);
   const std::vector<int64_t> ids = AnyIds(10);
   double cost = CostBySets(ids, 1);
@@ -200,7 +200,7 @@ TEST_F(ReceptiveFieldFinderTest, IsolatedNodesAreTheirOwnField) {
   Make(50, 100, 3);
   shape_.levels[0].edges[0].adjacency = 0;
   shape_.levels[1].edges.resize(1);  // no self-loops anywhere
-  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
   const std::vector<int64_t> ids = {49, 48, 49};  // the last fifth is isolated
   ASSERT_TRUE(*finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
   EXPECT_EQ(finder.num_nodes(), 2);
@@ -211,14 +211,14 @@ TEST_F(ReceptiveFieldFinderTest, IsolatedNodesAreTheirOwnField) {
 TEST_F(ReceptiveFieldFinderTest, StepsOnRowsAloneNeedNoEdges) {
   Make(30, 100, 4);
   shape_.levels = {{5.0, {}}};
-  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
   ASSERT_TRUE(*finder.Find(shape_, {3, 9, 3}, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
   EXPECT_EQ(finder.num_nodes(), 2);
   EXPECT_EQ(finder.rows(0), 2);
 }
 
 TEST_F(ReceptiveFieldFinderTest, DecidesByTheCostOfTheWholeField) {
-  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
   for (uint32_t seed = 100; seed < 140; ++seed) {
     Make(200, 100 + seed * 17 % 600, seed);
     for (const int threads : {1, 4}) {
@@ -247,10 +247,10 @@ TEST_F(ReceptiveFieldFinderTest, DoesNotFollowEdgesThatCostTooMuch) {
   shape_.adjacencies = {plain_.view()};
   shape_.levels = {{1.0, {{0, 1.0}}}, {1.0, {}}};
   permutation_ = Permutation::Identity(star.num_nodes);
-  ReceptiveFieldFinder finder(device_.get(), &account_);
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
   ASSERT_FALSE(*finder.Find(shape_, {0}, permutation_, 1000.0, 1));
   // Its number per node, and hardly more: no room was made for the hub's edges.
-  EXPECT_LT(account_.held, star.num_nodes * static_cast<int64_t>(sizeof(int32_t)) + 1000);
+  EXPECT_LT(account_.held(), star.num_nodes * static_cast<int64_t>(sizeof(int32_t)) + 1000);
   ASSERT_TRUE(*finder.Find(shape_, {7}, permutation_, 1000.0, 1));
   EXPECT_EQ(finder.num_nodes(), 1);
 }
@@ -259,20 +259,22 @@ TEST_F(ReceptiveFieldFinderTest, AsksForMemoryBeforeItTakesIt) {
   Make(300, 3000, 5);
   const std::vector<int64_t> ids = AnyIds(20);
   {
-    ReceptiveFieldFinder finder(device_.get(), &account_);
+    ReceptiveFieldFinder finder(device_.get(), account_.purpose());
     ASSERT_TRUE(*finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
-    EXPECT_EQ(account_.held, device_->allocated_bytes());
-    const int64_t held = account_.held;
+    EXPECT_EQ(account_.held(), device_->allocated_bytes());
+    const int64_t held = account_.held();
     ASSERT_TRUE(*finder.Find(shape_, {1}, permutation_, ReceptiveFieldFinder::kNoLimit, 1));
-    EXPECT_EQ(account_.held, held) << "what is there serves smaller fields";
+    EXPECT_EQ(account_.held(), held) << "what is there serves smaller fields";
   }
-  EXPECT_EQ(account_.held, 0);
+  EXPECT_EQ(account_.held(), 0);
   EXPECT_EQ(device_->allocated_bytes(), 0);
-  ReceptiveFieldFinder finder(device_.get(), &account_);
-  for (account_.most = 0;; account_.most += 500) {
+  ReceptiveFieldFinder finder(device_.get(), account_.purpose());
+  int64_t most = 0;
+  for (;; most += 500) {
+    account_.Allow(most);
     const auto found = finder.Find(shape_, ids, permutation_, ReceptiveFieldFinder::kNoLimit, 1);
-    EXPECT_LE(account_.held, account_.most);
-    EXPECT_EQ(account_.held, device_->allocated_bytes());
+    EXPECT_LE(account_.held(), most);
+    EXPECT_EQ(account_.held(), device_->allocated_bytes());
     if (found.ok()) break;
     EXPECT_EQ(found.status().code(), StatusCode::kResourceExhausted);
   }

@@ -29,21 +29,25 @@ class StoreStress : public ::testing::Test {
  protected:
   StoreStress() {
     GraphStore::Options options;
-    options.budget_bytes = 100'000'000;
     store_ = std::make_unique<GraphStore>(options);
   }
+
+  Reservation Reserve(int64_t bytes) { return budget_.Reserve(Account::kPreparing, bytes, "a test").value(); }
 
   void PutAndReplace(uint32_t seed) {
     std::mt19937 random(seed);
     for (int i = 0; i < kRounds; ++i) {
       const std::string name = NameOf(random());
-      const auto version = store_->BeginPrepare(name, true, 0, 10, 30, 1000);
+      const auto version = store_->BeginPrepare(name, true, 0, 10, 30);
       if (!version.ok()) continue;
       store_->SetProgress(name, *version, 0.5, "csr");
       if (random() % 4 == 0) {
         store_->FinishPrepare(name, *version, absl::InternalError("made up"), nullptr);
       } else {
-        store_->FinishPrepare(name, *version, MakeGraph(name, *version, device_.get()), MakeMatrix(device_.get()));
+        auto graph = MakeGraph(name, *version, device_.get());
+        graph->AddReservation(Reserve(graph->size_bytes()));
+        store_->FinishPrepare(name, *version, graph, MakeMatrix(device_.get()),
+                              std::make_shared<Reservation>(Reserve(10)));
       }
     }
   }
@@ -54,7 +58,9 @@ class StoreStress : public ::testing::Test {
       const std::string name = NameOf(random());
       const auto graph = store_->Find(name, 0, "", 0);
       if (!graph.ok()) continue;
-      store_->PutFeatures(name, "f", graph->graph->parts().version, MakeMatrix(device_.get()), true, 0)
+      store_
+          ->PutFeatures(name, "f", graph->graph->parts().version, MakeMatrix(device_.get()), true, 0,
+                        std::make_shared<Reservation>(Reserve(20)))
           .status()
           .IgnoreError();
       if (random() % 3 == 0) store_->DeleteFeatures(name, "f").IgnoreError();
@@ -87,7 +93,6 @@ class StoreStress : public ::testing::Test {
       }
       for (const GraphStatus& status : store_->List())
         EXPECT_EQ(status.state == GraphState::kReady, status.graph && status.stage.empty() && status.progress == 1.0);
-      EXPECT_GE(store_->graph_bytes() + store_->feature_bytes(), 0);
     }
   }
 
@@ -110,6 +115,7 @@ class StoreStress : public ::testing::Test {
   }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  MemoryBudget budget_{0};
   std::unique_ptr<GraphStore> store_;
 };
 
@@ -125,10 +131,8 @@ TEST_F(StoreStress, HoldsTogether) {
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < kNames; ++i) store_->Delete(NameOf(i), 0).IgnoreError();
   EXPECT_TRUE(store_->List().empty());
-  EXPECT_EQ(store_->graph_bytes() + store_->feature_bytes(), 0);
   EXPECT_EQ(device_->allocated_bytes(), 0);  // all handles are gone
-  // Nothing stayed reserved.
-  EXPECT_TRUE(store_->BeginPrepare("whole", false, 0, 1, 1, 100'000'000).ok());
+  EXPECT_EQ(budget_.Snapshot().total(), 0) << "something stayed reserved";
 }
 
 }  // namespace

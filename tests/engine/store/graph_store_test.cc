@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of names in the store: states, versions, replacement, refusals with their codes, budget.
+// The life of names in the store: states, versions, replacement, refusals with their codes, reservations.
 #include "engine/store/graph_store.h"
 
 #include <gmock/gmock.h>
@@ -24,8 +24,8 @@ class GraphStoreTest : public ::testing::Test {
     options.clock = &clock_;
     return options;
   }
-  StatusOr<int64_t> Begin(const std::string& name, bool replace = false, int64_t if_version = 0, int64_t bytes = 100) {
-    return store_.BeginPrepare(name, replace, if_version, 10, 30, bytes);
+  StatusOr<int64_t> Begin(const std::string& name, bool replace = false, int64_t if_version = 0) {
+    return store_.BeginPrepare(name, replace, if_version, 10, 30);
   }
   // Puts a ready graph there; returns its version.
   int64_t Put(const std::string& name, bool replace = false) {
@@ -197,38 +197,37 @@ TEST_F(GraphStoreTest, ListsByName) {
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "c"}));
 }
 
-TEST_F(GraphStoreTest, KeepsTheBudget) {
-  const int64_t graph_bytes = MakeGraph("g", 1, device_.get())->size_bytes();
-  GraphStore::Options options = Options();
-  options.budget_bytes = 3 * graph_bytes;
-  GraphStore store(options);
-  const auto begin = [&](const std::string& name, int64_t bytes) {
-    return store.BeginPrepare(name, false, 0, 10, 30, bytes);
+TEST_F(GraphStoreTest, WhatIsStoredHoldsItsReservation) {
+  MemoryBudget budget(0);
+  const auto reserve = [&](int64_t bytes) { return budget.Reserve(Account::kPreparing, bytes, "a test").value(); };
+  const auto put = [&](int64_t graph_bytes, int64_t feature_bytes) {
+    const auto version = Begin("g", true);
+    auto graph = MakeGraph("g", *version, device_.get());
+    graph->AddReservation(reserve(graph_bytes));
+    store_.FinishPrepare("g", *version, graph, MakeMatrix(device_.get()),
+                         std::make_shared<Reservation>(reserve(feature_bytes)));
   };
-  ExpectStatus(begin("g", 3 * graph_bytes + 1).status(), StatusCode::kFailedPrecondition, "OVER_BUDGET",
-               "graph 'g': needs up to");
-  EXPECT_EQ(store.List().size(), 0);
-  ASSERT_TRUE(begin("g", 3 * graph_bytes).ok());
-  const Status full = begin("h", 1).status();  // reserved for g
-  ExpectStatus(full, StatusCode::kResourceExhausted, "BUDGET_FULL", "or retry later");
-  EXPECT_TRUE(DetailOf(full)->retry_after.has_value());
-  store.FinishPrepare("g", 1, MakeGraph("g", 1, device_.get()), nullptr);  // now only what it takes
-  EXPECT_EQ(store.graph_bytes(), graph_bytes);
-  ASSERT_TRUE(begin("h", 2 * graph_bytes).ok());
-  store.FinishPrepare("h", 1, Internal("x"), nullptr);  // gives all back
-  EXPECT_TRUE(begin("i", 2 * graph_bytes).ok());
-  ASSERT_TRUE(store.Delete("i", 0).ok());
-
-  const int64_t rows = graph_bytes / 4;  // a set as large as the graph
-  const auto put = [&](const std::string& name, int64_t times, bool replace) {
-    return store.PutFeatures("g", name, 1, MakeMatrix(device_.get(), times * rows), replace, 0).status();
-  };
-  EXPECT_TRUE(put("a", 2, false).ok());
-  EXPECT_EQ(store.feature_bytes(), 2 * rows * 4);
-  ExpectStatus(put("b", 1, false), StatusCode::kResourceExhausted, "BUDGET_FULL", "feature set 'b'");
-  ExpectStatus(put("b", 4, false), StatusCode::kFailedPrecondition, "OVER_BUDGET", "feature set 'b'");
-  EXPECT_TRUE(put("a", 1, true).ok());  // in place of the old one
-  EXPECT_TRUE(put("b", 1, false).ok());
+  put(100, 20);
+  EXPECT_EQ(budget.Snapshot().graphs, 100);
+  EXPECT_EQ(budget.Snapshot().features, 20);
+  EXPECT_EQ(budget.Snapshot().preparing, 0);
+  auto handle = store_.Find("g", 0, "default", 0).value();
+  put(1000, 200);
+  EXPECT_EQ(budget.Snapshot().graphs, 1000);
+  EXPECT_EQ(budget.Snapshot().features, 200);
+  EXPECT_EQ(budget.Snapshot().requests, 120) << "a request still uses the old version";
+  const auto matrix = handle.features->matrix;
+  handle = GraphHandle();
+  EXPECT_EQ(budget.Snapshot().requests, 20);
+  ASSERT_TRUE(store_
+                  .PutFeatures("g", "f", store_.Get("g")->graph->parts().version, MakeMatrix(device_.get()), false, 0,
+                               std::make_shared<Reservation>(reserve(3)))
+                  .ok());
+  EXPECT_EQ(budget.Snapshot().features, 203);
+  ASSERT_TRUE(store_.DeleteFeatures("g", "f").ok());
+  EXPECT_EQ(budget.Snapshot().features, 200);
+  ASSERT_TRUE(store_.Delete("g", 0).ok());
+  EXPECT_EQ(budget.Snapshot().total(), 20) << "the matrix alone";
 }
 
 TEST_F(GraphStoreTest, KeepsToItsNumbers) {
@@ -236,7 +235,7 @@ TEST_F(GraphStoreTest, KeepsToItsNumbers) {
   options.max_graphs = 2;
   options.max_feature_sets = 1;
   GraphStore store(options);
-  const auto begin = [&](const std::string& name) { return store.BeginPrepare(name, true, 0, 10, 30, 1); };
+  const auto begin = [&](const std::string& name) { return store.BeginPrepare(name, true, 0, 10, 30); };
   ASSERT_TRUE(begin("a").ok());
   ASSERT_TRUE(begin("b").ok());
   ExpectStatus(begin("c").status(), StatusCode::kResourceExhausted, "TOO_MANY", "at most 2 graphs (--max_graphs)");

@@ -136,14 +136,16 @@ TEST_F(InferenceHandlerTest, ALargeReplyCountsAgainstTheBudget) {
   request_.set_return_probabilities(true);
   handler_.Classify(call_, request_, &response_, [&](const Status& status) { outcome.Set(status); });
   EXPECT_TRUE(outcome.Take().ok());
-  EXPECT_GE(engine_.last_hold, kRows * (8 + 2 * 4 * FakeEngine::kClasses));
-  EXPECT_NE(call_.reply_held, nullptr);
+  EXPECT_GE(engine_.budget.Snapshot().requests, kRows * (8 + 2 * 4 * FakeEngine::kClasses));
+  EXPECT_EQ(call_.reply_memory.bytes(), engine_.budget.Snapshot().requests);
   EXPECT_EQ(response_.probabilities().data().size(), static_cast<size_t>(kRows * 4 * FakeEngine::kClasses));
 
   Awaited<Status> refused;
-  engine_.refuse_hold = FailedPrecondition("OVER_BUDGET", "too much");
+  call_.reply_memory.Release();
+  const MemoryUse use = engine_.budget.Snapshot();
+  const auto others = engine_.budget.Reserve(Account::kGraphs, use.budget - use.total(), "all that is left");
   handler_.Classify(call_, request_, &response_, [&](const Status& status) { refused.Set(status); });
-  EXPECT_EQ(refused.Take().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.Take().code(), StatusCode::kResourceExhausted);
 }
 
 TEST_F(InferenceHandlerTest, ExecutionIsHandedOnAndWhatWasComputedComesBack) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <memory>
 #include <new>
 #include <thread>
@@ -41,6 +42,7 @@ class UploadStoreTest : public ::testing::Test {
     options_.max_open_uploads = 3;
     options_.max_chunk_bytes = 100;
     options_.clock = &clock_;
+    options_.budget = &budget_;
   }
   UploadStore& store() {
     if (store_ == nullptr) store_ = std::make_unique<UploadStore>(options_);
@@ -50,7 +52,10 @@ class UploadStoreTest : public ::testing::Test {
     return store().Finish(hold, {}, make);
   }
 
+  int64_t upload_bytes() const { return options_.budget->Snapshot().uploads; }
+
   FakeClock clock_;
+  MemoryBudget budget_{0};
   UploadStore::Options options_;
   std::unique_ptr<UploadStore> store_;
 };
@@ -61,7 +66,7 @@ TEST_F(UploadStoreTest, TakesChunksAndFinishesOnce) {
   EXPECT_EQ(*store().Append(*hold, Chunk(0, "01234")), 5);
   EXPECT_EQ(*store().Append(*hold, Chunk(0, "01234")), 0);  // a repeat
   EXPECT_EQ(*store().Append(*hold, Chunk(5, "")), 0);
-  EXPECT_EQ(store().held_bytes(), 5);
+  EXPECT_EQ(upload_bytes(), 5);
   EXPECT_EQ(Finish(*hold, nullptr).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(*store().Append(*hold, Chunk(5, "56789")), 5);
   int made = 0;
@@ -73,7 +78,7 @@ TEST_F(UploadStoreTest, TakesChunksAndFinishesOnce) {
   EXPECT_EQ(*Finish(*hold, make), "0123456789");
   EXPECT_EQ(*Finish(*store().Resume(UploadKind::kGraph, "upload-1"), make), "0123456789");
   EXPECT_EQ(made, 1);
-  EXPECT_EQ(store().held_bytes(), 0);
+  EXPECT_EQ(upload_bytes(), 0);
   EXPECT_EQ(store().open_uploads(), 0);
   EXPECT_EQ(store().Get("upload-1")->state(), v1::Upload::STATE_FINISHED);
   EXPECT_EQ(store().Get("upload-1")->tensors(0).received_bytes(), 10);
@@ -148,9 +153,9 @@ TEST_F(UploadStoreTest, ExpiresWhenNothingComes) {
   clock_.Advance(std::chrono::seconds(40));
   EXPECT_TRUE(store().Get("upload-1").ok());  // the chunk kept it alive
   clock_.Advance(std::chrono::seconds(20));
-  EXPECT_EQ(store().held_bytes(), 4);
+  EXPECT_EQ(upload_bytes(), 4);
   store().Expire();
-  EXPECT_EQ(store().held_bytes(), 0);
+  EXPECT_EQ(upload_bytes(), 0);
   EXPECT_EQ(store().Get("upload-1").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store().Append(hold, Chunk(4, "45")).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(Finish(hold, nullptr).status().code(), StatusCode::kNotFound);
@@ -224,7 +229,7 @@ TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
                  return Unavailable("BUSY", "busy", std::chrono::milliseconds(1));
                }).ok());
   EXPECT_FALSE(store().Knows("upload-2"));
-  EXPECT_EQ(store().held_bytes(), 0);
+  EXPECT_EQ(upload_bytes(), 0);
 }
 
 TEST_F(UploadStoreTest, AFinishWithoutMemoryIsOverAndMayBeTriedAgain) {
@@ -241,20 +246,16 @@ TEST_F(UploadStoreTest, AFinishWithoutMemoryIsOverAndMayBeTriedAgain) {
   };
   EXPECT_EQ(Finish(hold, take).status().code(), StatusCode::kResourceExhausted);
   EXPECT_FALSE(store().Knows("upload-1"));
-  EXPECT_EQ(store().held_bytes(), 0);
+  EXPECT_EQ(upload_bytes(), 0);
   EXPECT_EQ(store().open_uploads(), 0);
 }
 
 TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
-  options_.budget_bytes = 1000;
-  int64_t others = 0;
-  options_.held_bytes = [&] {
-    HeldBytes held;
-    held.graphs = others;
-    return held;
-  };
+  MemoryBudget budget(1000);
+  options_.budget = &budget;
+  const auto graphs = [&](int64_t bytes) { return budget.Reserve(Account::kGraphs, bytes, "a graph").value(); };
   EXPECT_EQ(store().Begin(Announced("upload-0", 1001), Fine).status().code(), StatusCode::kFailedPrecondition);
-  others = 500;
+  Reservation others = graphs(500);
   UploadManifest second = Announced("upload-0", 600);
   second.replace = true;
   const Status kept = store().Begin(second, Fine).status();
@@ -264,9 +265,10 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   }
   EXPECT_FALSE(DetailOf(kept)->retry_after.has_value()) << "graphs do not go by themselves";
   const auto hold = *store().Begin(Announced("upload-1", 400), Fine);
-  others = 950;
+  others.Release();
+  others = graphs(950);
   EXPECT_EQ(store().Append(hold, Chunk(0, std::string(60, 'x'))).status().code(), StatusCode::kResourceExhausted);
-  others = 0;
+  others.Release();
   EXPECT_EQ(*store().Append(hold, Chunk(0, std::string(60, 'x'))), 60);
   ASSERT_TRUE(store().Begin(Announced("upload-2", 1), Fine).ok());
   ASSERT_TRUE(store().Begin(Announced("upload-3", 1), Fine).ok());
@@ -275,26 +277,71 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   EXPECT_TRUE(DetailOf(full)->retry_after.has_value());
   EXPECT_EQ(store().Begin(Announced("upload-5", 1), [] { return NotFound("graph", "g"); }).status().code(),
             StatusCode::kNotFound);
+  store_.reset();
 }
 
-TEST_F(UploadStoreTest, WhatIsKeptToBeUsedAgainGivesWay) {
-  options_.budget_bytes = 1000;
-  HeldBytes others;
-  others.graphs = 500;
-  others.plans = 400;
-  int asked = 0;
-  options_.held_bytes = [&] { return others; };
-  options_.give_way = [&](int64_t bytes) {
-    ++asked;
-    EXPECT_EQ(bytes, 300);
-    others.plans = 0;
-  };
+TEST_F(UploadStoreTest, WhatIsKeptToBeUsedAgainIsEvicted) {
+  MemoryBudget budget(1000);
+  options_.budget = &budget;
+  Reservation plans;
+  int evicted = 0;
+  budget.AddEvictor(Account::kPlans, [&](int64_t bytes) {
+    ++evicted;
+    EXPECT_EQ(bytes, 200);
+    plans.Release();
+    return true;
+  });
+  const Reservation graphs = budget.Reserve(Account::kGraphs, 500, "a graph").value();
+  plans = budget.Reserve(Account::kPlans, 400, "plans").value();
   EXPECT_EQ(store().Begin(Announced("upload-0", 501), Fine).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(asked, 0) << "it would not suffice";
+  EXPECT_EQ(evicted, 0) << "it would not suffice";
   EXPECT_TRUE(store().Begin(Announced("upload-1", 300), Fine).ok());
-  EXPECT_EQ(asked, 1);
-  EXPECT_TRUE(store().Begin(Announced("upload-2", 300), Fine).ok()) << "announced bytes are not held yet";
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(evicted, 1);
+  EXPECT_TRUE(store().Begin(Announced("upload-2", 300), Fine).ok()) << "a manifest reserves nothing";
+  EXPECT_EQ(evicted, 1);
+  store_.reset();
+}
+
+// Two uploads of 400 bytes that finish at the same time, each made into something of 600, in a budget of 1000: checked
+// one after the other without a reservation, both were let in.
+TEST_F(UploadStoreTest, TwoThatFinishAtOnceNeverHoldMoreThanTheBudget) {
+  constexpr int64_t kBudget = 1000;
+  MemoryBudget budget(kBudget);
+  options_.budget = &budget;
+  options_.max_chunk_bytes = 400;
+  UploadStore::Hold holds[2];
+  for (int i = 0; i < 2; ++i) {
+    holds[i] = *store().Begin(Announced("upload-" + std::to_string(i), 400), Fine);
+    ASSERT_EQ(*store().Append(holds[i], Chunk(0, std::string(400, 'x'))), 400);
+  }
+  std::barrier<> both(2);
+  Reservation made[2];
+  StatusCode codes[2] = {};
+  const auto finish = [&](int i) {
+    codes[i] = Finish(holds[i],
+                      [&](UploadContent& content) -> StatusOr<std::string> {
+                        content.Take("t");
+                        Reservation tensors = std::move(content.memory);
+                        both.arrive_and_wait();  // both hold their tensors now
+                        StatusOr<Reservation> memory =
+                            budget.Reserve(Account::kPreparing, 600, "a graph", {.consumed = &tensors});
+                        EXPECT_LE(budget.Snapshot().total(), kBudget);
+                        both.arrive_and_wait();  // neither released anything before the other asked
+                        if (!memory.ok()) return memory.status();
+                        made[i] = *std::move(memory);
+                        return std::string("made");
+                      })
+                   .status()
+                   .code();
+  };
+  std::thread other([&] { finish(0); });
+  finish(1);
+  other.join();
+  EXPECT_EQ((codes[0] == StatusCode::kOk) + (codes[1] == StatusCode::kOk), 1);
+  EXPECT_EQ((codes[0] == StatusCode::kResourceExhausted) + (codes[1] == StatusCode::kResourceExhausted), 1);
+  EXPECT_EQ(budget.Snapshot().preparing, 600);
+  EXPECT_EQ(budget.Snapshot().uploads, 0) << "the tensors of the refused one are gone, too";
+  store_.reset();
 }
 
 TEST_F(UploadStoreTest, AClaimReservesNothing) {
@@ -302,7 +349,7 @@ TEST_F(UploadStoreTest, AClaimReservesNothing) {
   const auto hold = store().Begin(Announced("upload-1", int64_t{1} << 60), Fine);
   ASSERT_TRUE(hold.ok());
   EXPECT_TRUE(store().Append(*hold, Chunk(0, "x")).ok());
-  EXPECT_EQ(store().held_bytes(), 1);
+  EXPECT_EQ(upload_bytes(), 1);
 }
 
 // Says when a waiting finish looks at its limits, so that the test knows that it waits.
@@ -414,7 +461,7 @@ TEST_F(UploadStoreTest, StressStreamsThatFightForOneUpload) {
   for (std::thread& thread : threads) thread.join();
   housekeeper.join();
   EXPECT_EQ(made, 1);
-  EXPECT_EQ(store().held_bytes(), 0);
+  EXPECT_EQ(upload_bytes(), 0);
 }
 
 }  // namespace

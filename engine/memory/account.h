@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What memory is used for, and how much of the budget each use holds.
+#ifndef VICINAL_ENGINE_MEMORY_ACCOUNT_H_
+#define VICINAL_ENGINE_MEMORY_ACCOUNT_H_
+
+#include <cstdint>
+
+#include "engine/base/budget_error.h"
+
+namespace vicinal {
+
+// Each reservation belongs to one account. HeldBytes (engine/base/budget_error.h) says what each of them covers.
+enum class Account {
+  kGraphs,
+  kFeatures,
+  kModels,
+  kPreparing,
+  kPlans,
+  kReceptiveFields,
+  kTuning,
+  kRequests,
+  kUploads,
+};
+
+// The field of HeldBytes that belongs to `account`.
+constexpr int64_t HeldBytes::*FieldOf(Account account) {
+  switch (account) {
+    case Account::kGraphs:
+      return &HeldBytes::graphs;
+    case Account::kFeatures:
+      return &HeldBytes::features;
+    case Account::kModels:
+      return &HeldBytes::models;
+    case Account::kPreparing:
+      return &HeldBytes::preparing;
+    case Account::kPlans:
+      return &HeldBytes::plans;
+    case Account::kReceptiveFields:
+      return &HeldBytes::receptive_fields;
+    case Account::kTuning:
+      return &HeldBytes::tuning;
+    case Account::kRequests:
+      return &HeldBytes::requests;
+    case Account::kUploads:
+      return &HeldBytes::uploads;
+  }
+  return nullptr;
+}
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_MEMORY_ACCOUNT_H_
