@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field's inputs on a device with memory of its own (docs/adr/0010-receptive-fields-on-a-gpu.md). One block of its memory holds
-// all of them. Its front is a copy of what the host found: the nodes, each adjacency's renumbered edges, the ends of
-// sparse features' rows; the device fills the rest from the full graph's features, weights and numbers, which are there
-// already. Sends 16 bytes a node and 4 an edge.
+// A field's inputs on a device with memory of its own (docs/adr/0010-receptive-fields-on-a-gpu.md). One block of its
+// memory holds all of them. Its front is a copy of what the host found: the nodes, each adjacency's renumbered edges,
+// the ends of sparse features' rows; the device fills the rest from the full graph's features, weights and numbers,
+// which are there already. Sends 16 bytes a node and 4 an edge.
 #include <algorithm>
 
 #include "engine/plan/receptive_field/receptive_field_inputs.h"
