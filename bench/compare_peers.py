@@ -133,7 +133,7 @@ class Comparison:
     def prepare_peers(self, cell, expected):
         """Prepares, checks and screens; returns [(name, process)] of those that will be timed."""
         first_runs = {}
-        skip = figures.hopeless_peers(self.known.get(cell_list.cell_key({**cell, "threads": 0})), self.options.screen)
+        skip = figures.slow_peers(self.known.get(cell_list.cell_key({**cell, "threads": 0})), self.options.screen)
         peer_file = os.path.join(self.scratch, "peer.f32")
         for process in self.peers.values():
             try:

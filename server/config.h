@@ -22,7 +22,7 @@ struct Limits {
   int64_t max_nodes = 100'000'000;
   int64_t max_edges = 1'000'000'000;
   int64_t max_features = 65'536;
-  int64_t max_upload_bytes = int64_t{2} << 30;  // announced by one upload
+  int64_t max_upload_bytes = int64_t{2} << 30;  // per upload
   int64_t max_open_uploads = 16;
   std::chrono::milliseconds upload_ttl = std::chrono::minutes(10);
   int64_t max_request_nodes = 1'000'000;  // ids in one request

@@ -247,7 +247,7 @@ Status Server::Impl::ListenForCalls() {
 }
 
 Status Server::Impl::StartServing() {
-  // Whoever starts a second server has two ports to change, and hears of both at once.
+  // A second server on one machine needs two other ports, so the error names both.
   const Status scrapes = ListenForScrapes(), calls = ListenForCalls();
   if (!scrapes.ok() && !calls.ok()) {
     return FailedPrecondition("CANNOT_LISTEN",

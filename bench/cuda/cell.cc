@@ -90,7 +90,7 @@ Json CellBench::TimeKernel(const Contestant& contestant, const Workload& workloa
   result["relative_error"] = error;
   result["right"] = error <= kFloat32Tolerance;
   Timing timing = TimeBriefly(gpu_.stream(), launch, first, *best_us);
-  if (contestant.first_choice || *best_us == 0 || timing.median_us <= options_.hopeless * *best_us) {
+  if (contestant.first_choice || *best_us == 0 || timing.median_us <= options_.early_stop_ratio * *best_us) {
     timing = TimeFully(gpu_.stream(), launch, timing, options_.budget_us);
   }
   MustBeOk(status, contestant.kernel);

@@ -25,7 +25,7 @@ struct CellOptions {
   Choice choice;
   bool all_configurations = true;  // else each kernel's default only
   // A configuration this much slower than the fastest so far keeps the time of its first few runs.
-  double hopeless = 1.3;
+  double early_stop_ratio = 1.3;
 };
 
 // Cells of one graph, which share the time of cuSPARSE's plain sum.

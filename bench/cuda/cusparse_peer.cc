@@ -15,7 +15,7 @@ namespace {
 constexpr auto kPlain = CUSPARSE_OPERATION_NON_TRANSPOSE, kTransposed = CUSPARSE_OPERATION_TRANSPOSE;
 constexpr float kOne = 1.0f, kZero = 0.0f;
 // An algorithm this much slower than the fastest in its first runs is not run again.
-constexpr double kHopeless = 1.3;
+constexpr double kEarlyStopRatio = 1.3;
 
 void MustBeOk(cusparseStatus_t status, const char* what) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
@@ -166,7 +166,7 @@ std::vector<PeerRun> Time(const std::vector<Prepared>& prepared, cudaStream_t st
   }
   const PeerRun* const fastest = Fastest(runs);
   if (fastest == nullptr) return runs;
-  const double limit = kHopeless * fastest->timing.median_us;
+  const double limit = kEarlyStopRatio * fastest->timing.median_us;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].right || runs[i].timing.median_us > limit) continue;
     runs[i].timing = TimeFully(stream, prepared[i].launch, runs[i].timing, budget_us);

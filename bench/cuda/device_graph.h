@@ -41,7 +41,7 @@ class DeviceGraph {
   const float* device_factors() const { return device_factors_.as<float>(); }
   PeerMatrix peer() const;
   // What `kernel` works on beside the adjacency, made by `make` and kept under its name (Kernel::LayoutName). All go
-  // when they hold more than the device should spare; whoever needs one holds it.
+  // when they hold more than the device should spare; the user of one holds it.
   struct Layout {
     AdjacencyLayoutRef layout;
     double seconds = 0;  // that it took to make

@@ -64,8 +64,8 @@ Timing TimeOnce(cudaStream_t stream, const Launcher& launch) { return TimeLaunch
 
 Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& first, double best_us) {
   // Where runs are long, loading code is not what makes them so.
-  constexpr double kHopeless = 8, kLongUs = 20e3;
-  if (best_us > 0 && first.median_us > kLongUs && first.median_us > kHopeless * best_us) return first;
+  constexpr double kEarlyStopRatio = 8, kLongUs = 20e3;
+  if (best_us > 0 && first.median_us > kLongUs && first.median_us > kEarlyStopRatio * best_us) return first;
   const Timing alone = TimeLaunches(stream, 1, 3, 1, launch);
   const int launches = LaunchesFor(alone);
   return launches == 1 ? alone : TimeLaunches(stream, 0, 3, launches, launch);

@@ -79,7 +79,8 @@ class Run {
     cell_options_.choice.configurations =
         Must(ParseConfigurations(absl::GetFlag(FLAGS_configurations)), "--configurations");
     // What is asked for by name is measured in full, however slow it is.
-    if (!cell_options_.choice.configurations.empty()) cell_options_.hopeless = std::numeric_limits<double>::infinity();
+    if (!cell_options_.choice.configurations.empty())
+      cell_options_.early_stop_ratio = std::numeric_limits<double>::infinity();
     cell_options_.all_configurations = !absl::GetFlag(FLAGS_defaults_only);
     document_ = {{"device", gpu_.description()},
                  {"copy_bytes_per_second", speed_.copy},

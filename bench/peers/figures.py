@@ -86,7 +86,7 @@ def cell_verdict(cell, rounds):
     return cell
 
 
-def hopeless_peers(known, screen):
+def slow_peers(known, screen):
     """{name: what was found} of the peers of a cell of an earlier run (or None) that need not be tried again: those
     that failed, and those that were screened out at twice the limit or more."""
     if known is None:

@@ -40,7 +40,7 @@ class Process:
     def rest(self, at_most=0.1):
         """Waits until no thread of the process runs, or so many seconds.
 
-        After a loop OpenMP's threads spin before they sleep, GCC's for several milliseconds: whoever is timed
+        After a loop OpenMP's threads spin before they sleep, GCC's for several milliseconds: a process timed
         meanwhile has a core less.
         """
         end = time.perf_counter() + at_most

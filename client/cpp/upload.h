@@ -26,7 +26,7 @@ bool MayGoOnLater(const absl::Status& status);
 // A random id in the grammar of upload ids.
 std::string RandomUploadId();
 
-// Announces `tensors` in the spec and gives it an upload id when it has none. INVALID_ARGUMENT: data of a wrong size.
+// Declares `tensors` in the spec and generates an upload id if it has none. INVALID_ARGUMENT: data of a wrong size.
 template <class Spec>
 absl::Status FillSpec(const std::vector<UploadTensor>& tensors, Spec* spec);
 
@@ -42,10 +42,10 @@ absl::Status FillSpec(const std::vector<UploadTensor>& tensors, Spec* spec) {
   if (spec->upload_id().empty()) spec->set_upload_id(RandomUploadId());
   spec->clear_tensors();
   for (const UploadTensor& tensor : tensors) {
-    v1::TensorSpec* announced = spec->add_tensors();
-    announced->set_name(tensor.name);
-    announced->set_dtype(tensor.dtype);
-    for (const int64_t extent : tensor.shape) announced->add_shape(extent);
+    v1::TensorSpec* declared = spec->add_tensors();
+    declared->set_name(tensor.name);
+    declared->set_dtype(tensor.dtype);
+    for (const int64_t extent : tensor.shape) declared->add_shape(extent);
   }
   return absl::OkStatus();
 }

@@ -16,8 +16,8 @@ namespace vicinal {
 struct HeldBytes {
   // Until somebody deletes them.
   int64_t graphs = 0, features = 0, models = 0;
-  // Until they end, or give way. preparing: promised to graphs that are being prepared; requests: what they bring, work
-  // in and are answered with.
+  // Until they end, or are evicted. preparing: promised to graphs that are being prepared; requests: what they bring,
+  // work in and are answered with.
   int64_t preparing = 0, plans = 0, requests = 0, uploads = 0;
 
   int64_t passing() const { return preparing + plans + requests + uploads; }

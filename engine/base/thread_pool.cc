@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers sleep on a condition variable and are woken by a new epoch. Each thread has a range of the tasks, the same in
-// every loop of so many tasks, and takes them in order; whoever has done with his takes from the ends of the others'.
-// So what a thread wrote in one loop of a plan it mostly reads or overwrites itself in the next, in its own core's
-// cache, and neighbouring rows, which gather alike, are one core's. The caller waits only for workers that have joined
-// the loop: one that the system wakes late finds it closed and costs nothing. A plan's loops follow each other within
-// microseconds, while waking a sleeper costs 5 to 50: so after a loop a worker watches for the next one for a moment
-// before it sleeps, and the caller watches for the last worker.
+// every loop of so many tasks, and takes them in order; a thread that has finished its own takes from the ends of the
+// others'. So what a thread wrote in one loop of a plan it mostly reads or overwrites itself in the next, in its own
+// core's cache, and neighbouring rows, which gather alike, are one core's. The caller waits only for workers that have
+// joined the loop: one that the system wakes late finds it closed and costs nothing. A plan's loops follow each other
+// within microseconds, while waking a sleeper costs 5 to 50: so after a loop a worker watches for the next one for a
+// moment before it sleeps, and the caller watches for the last worker.
 //
 // Stopping is asked by the caller alone, which knows whom to ask; workers look at one flag before each task.
 //
@@ -111,10 +111,10 @@ struct ThreadPool::Impl {
   std::vector<Share> shares;         // by thread
   std::atomic<bool> stopped{false};  // the loop under way
   // What Watch looks at without the mutex: copies of epoch (or stop: all ones) and joined, written under it.
-  std::atomic<uint64_t> announced{0};
+  std::atomic<uint64_t> published{0};
   std::atomic<int> inside{0};
   std::vector<std::thread> workers;
-  // Used by whoever has the turn. Empty: threads go where the system likes.
+  // Used by the caller that holds the turn. Empty: the system places threads.
   std::vector<int> core_of_worker;
   int core_of_caller = -1;
 
@@ -180,7 +180,7 @@ struct ThreadPool::Impl {
     while (true) {
       Thunk run;
       const void* with;
-      if (seen != 0) Watch([&] { return announced.load(std::memory_order_relaxed) != seen; });
+      if (seen != 0) Watch([&] { return published.load(std::memory_order_relaxed) != seen; });
       {
         MutexLock lock(&mutex);
         while (!stop && epoch == seen) wake.Wait(&mutex);
@@ -212,7 +212,7 @@ ThreadPool::~ThreadPool() {
   {
     MutexLock lock(&impl_->mutex);
     impl_->stop = true;
-    impl_->announced.store(~uint64_t{0}, std::memory_order_relaxed);
+    impl_->published.store(~uint64_t{0}, std::memory_order_relaxed);
     impl_->wake.NotifyAll();
   }
   for (std::thread& worker : impl_->workers) worker.join();
@@ -258,7 +258,7 @@ void ThreadPool::Run(int64_t num_tasks, Thunk thunk, const void* body) {
     impl_->body = body;
     impl_->open = true;
     impl_->Divide(num_tasks);
-    impl_->announced.store(++impl_->epoch, std::memory_order_relaxed);
+    impl_->published.store(++impl_->epoch, std::memory_order_relaxed);
     impl_->wake.NotifyAll();
   }
   if (scope != nullptr) {

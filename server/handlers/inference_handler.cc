@@ -110,8 +110,9 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
   call.graph = out->graph;
   call.model = out->model;
   if (nodes.all() == (nodes.ids_size() > 0)) {
-    return InvalidArgument("BAD_NODES", "nodes",
-                           nodes.all() ? "set nodes.ids or nodes.all, not both" : "no nodes requested: set nodes.ids or nodes.all");
+    return InvalidArgument(
+        "BAD_NODES", "nodes",
+        nodes.all() ? "set nodes.ids or nodes.all, not both" : "no nodes requested: set nodes.ids or nodes.all");
   }
   if (nodes.ids_size() > limits_.max_request_nodes)
     return OverLimit("max_request_nodes", "nodes.ids", nodes.ids_size(), limits_.max_request_nodes);

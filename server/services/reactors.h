@@ -195,7 +195,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
     if (status.ok()) scope_.About(*response_);
     return status;
   }
-  // By whoever works on the stream: nobody else does.
+  // Called only by the thread that works on the stream.
   void End(const Status& status) {
     stream_->Leave();
     Complete(status);

@@ -36,7 +36,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
   const std::string name_;
   std::unique_ptr<GraphStore::Subscription> subscription_;
   int64_t drain_id_ = 0;
-  v1::Graph graph_;  // what is being, or was last, sent; touched only by whoever set `writing_`
+  v1::Graph graph_;  // what is being, or was last, sent; touched only by the thread that set `writing_`
 
   Mutex mutex_;
   bool writing_ VICINAL_GUARDED_BY(mutex_) = false;

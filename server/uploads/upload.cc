@@ -64,8 +64,7 @@ Status UploadStore::Upload::CheckLease(int64_t lease) const {
   detail.reason = "UPLOAD_TAKEN_OVER";
   detail.resource_type = "upload";
   detail.resource_name = id_;
-  return MakeError(StatusCode::kAborted, "another stream resumed this upload; call GetUpload for its progress",
-                   detail);
+  return MakeError(StatusCode::kAborted, "another stream resumed this upload; call GetUpload for its progress", detail);
 }
 
 StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChunk& chunk, int64_t max_chunk_bytes,

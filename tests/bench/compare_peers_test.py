@@ -91,8 +91,8 @@ class Figures(unittest.TestCase):
                 "broken": {"failed": "no"},
             }
         }
-        self.assertEqual(set(figures.hopeless_peers(known, 2.5)), {"far", "broken"})
-        self.assertEqual(figures.hopeless_peers(None, 2.5), {})
+        self.assertEqual(set(figures.slow_peers(known, 2.5)), {"far", "broken"})
+        self.assertEqual(figures.slow_peers(None, 2.5), {})
 
     def test_a_cell_without_a_peer_has_no_ratio(self):
         cell = figures.cell_verdict({"peers": {"a": {"failed": "no"}}}, {"ours": [[1.0]]})

@@ -139,6 +139,8 @@ class OnDevice {
   std::map<std::tuple<std::string, std::string, int64_t>, AdjacencyLayoutRef> layouts_;
 };
 
+std::vector<double> Bounds(const Case& c);
+
 // Twice in one configuration, against the oracle; returns what it gave, if anything.
 std::optional<HostMatrix> CheckConfig(OnDevice& on, Report& report, const RegisteredKernel<AggregateKernel>& kernel,
                                       const KernelConfig& config, const std::vector<double>& want) {
@@ -147,7 +149,8 @@ std::optional<HostMatrix> CheckConfig(OnDevice& on, Report& report, const Regist
   for (const int32_t value : config.values) what += value != 0 ? ", " + std::to_string(value) : "";
   if (!on.Takes(report, kernel, config)) return std::nullopt;
   const auto run = [&] { return *on.Run(report, kernel, config); };
-  if (kernel.kernel().deterministic(config)) return report.CheckTwice("aggregate " + name, what, run, want);
+  if (kernel.kernel().deterministic(config))
+    return report.CheckTwice("aggregate " + name, what, run, want, [&] { return Bounds(on.the_case()); });
   // The order of atomic additions is nobody's, and a library's is its own: long rows are a little less exact.
   const HostMatrix got = run();
   report.Check("aggregate " + name, what, got, got, want, 1e-5);
@@ -165,6 +168,30 @@ std::vector<double> Wanted(const Case& c) {
   std::vector<double> sums = Aggregate(c.graph, c.weighted, c.reduce, ScaledRows(c.src, c.src_scale), 0.0f);
   if (c.self_scale != 0) AddOwnRows(c.src, c.self_scale, &sums);
   return WithEpilogue(std::move(sums), c.src.cols, c.epilogue);
+}
+
+// What float32 may miss by: its epsilon times the sum of the terms' sizes, times what the number of roundings grows to
+// by chance. No activation is steeper than 1, and each adds an epsilon or two of its own result.
+std::vector<double> Bounds(const Case& c) {
+  constexpr double kEpsilon = 0x1p-24;
+  const auto absolute = [](std::vector<float> values) {
+    for (float& x : values) x = std::abs(x);
+    return values;
+  };
+  HostGraph graph = c.graph;
+  graph.value = absolute(graph.value);
+  Case sizes{graph, c.reduce, c.weighted, c.src, {}, {}, std::abs(c.self_scale), c.epilogue, absolute(c.src_scale)};
+  sizes.src.values = absolute(c.src.values);
+  sizes.epilogue.scale = std::abs(c.epilogue.scale);
+  sizes.epilogue.row_scale = absolute(c.epilogue.row_scale);
+  sizes.epilogue.bias = absolute(c.epilogue.bias);
+  sizes.epilogue.residual.values = absolute(c.epilogue.residual.values);
+  sizes.epilogue.residual_scale = std::abs(c.epilogue.residual_scale);
+  sizes.epilogue.activation = {};
+  const double of_activation = c.epilogue.activation.kind == ActivationKind::kNone ? 0.0 : 1.0;
+  std::vector<double> bounds = Wanted(sizes);
+  for (double& x : bounds) x = (6 + std::sqrt(static_cast<double>(c.graph.edges()))) * kEpsilon * (x + of_activation);
+  return bounds;
 }
 
 // All kernels on one case, as they are by default; those that promise equal bits among themselves are held to it.

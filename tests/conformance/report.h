@@ -4,6 +4,7 @@
 #define VICINAL_TESTS_CONFORMANCE_REPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace vicinal::conformance {
 class Report {
  public:
   static constexpr double kRelativeL2 = 2e-6;
+  // What each element may be off by, [rows * cols].
+  using Bounds = std::function<std::vector<double>()>;
 
   // Of the cases that ask whether they are to run, every `of`-th is, from number `share` on: so that several processes
   // share out what is slow in one (compute-sanitizer).
@@ -31,15 +34,16 @@ class Report {
   bool brief() const { return brief_; }
 
   // One case: `got` within the engine's exactness of `want` [rows * cols] (relative L2 error `relative_l2`, no row
-  // worse than 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit.
+  // worse than 1e-4 of its norm), and `again`, a second run's result, equal to it bit by bit. Where terms cancel, a
+  // norm says too little: then it is enough that each element is within `bounds()`, which is asked only then.
   void Check(const std::string& operation, const std::string& what, const HostMatrix& got, const HostMatrix& again,
-             const std::vector<double>& want, double relative_l2 = kRelativeL2);
+             const std::vector<double>& want, double relative_l2 = kRelativeL2, const Bounds& bounds = {});
   // The same for what `run` gives, twice; returns the first.
   template <class Run>
   HostMatrix CheckTwice(const std::string& operation, const std::string& what, const Run& run,
-                        const std::vector<double>& want) {
+                        const std::vector<double>& want, const Bounds& bounds = {}) {
     HostMatrix got = run();
-    Check(operation, what, got, brief_ ? got : run(), want);
+    Check(operation, what, got, brief_ ? got : run(), want, kRelativeL2, bounds);
     return got;
   }
   // One case that two results are equal bit by bit.

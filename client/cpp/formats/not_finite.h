@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NaN and infinities. Features with them no server takes: they are found before megabytes travel, where it is known
-// which file, and whose row. Answers may have them: whoever reads one should know.
+// which file, and whose row. Answers may have them: the reader should know.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_NOT_FINITE_H_
 #define VICINAL_CLIENT_CPP_FORMATS_NOT_FINITE_H_
 
