@@ -19,13 +19,7 @@ using ::vicinal::testing::FakeEngine;
 class GraphHandlerTest : public ::testing::Test {
  protected:
   GraphHandlerTest()
-      : metrics_({}), uploads_(UploadsOf(&engine_.budget)), handler_(engine_, uploads_, metrics_, limits_) {}
-
-  static UploadStore::Options UploadsOf(MemoryBudget* budget) {
-    UploadStore::Options options;
-    options.budget = budget;
-    return options;
-  }
+      : metrics_({}), uploads_({.budget = &engine_.budget}), handler_(engine_, uploads_, metrics_, limits_) {}
 
   static v1::UploadGraphRequest Spec(const std::string& name, bool replace = false) {
     v1::UploadGraphRequest request;
