@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facade: names become handles here, requests become jobs, and changes of versions reach the cached plans. Members
+// The facade: it hands requests to the resolver and the executor, and tells the cached plans of new versions. Members
 // stand in the order they depend on each other, so that destruction (executor and preparation first) never pulls
 // anything from under a running job.
 #include "engine/api/engine.h"

@@ -38,7 +38,7 @@ Status OverBudget(std::string_view what, int64_t bytes, int64_t budget) {
 
 Status BudgetFull(std::string_view what, int64_t bytes, int64_t budget, const HeldBytes& held,
                   const BudgetFullOptions& options) {
-  const int64_t missing = held.total() + bytes - budget;
+  const int64_t missing = bytes - (budget - held.total());  // in this order no sum overflows
   std::string message =
       absl::StrCat(Needs(what, bytes), ", ", SizeText(missing), " more than is free of this server's ",
                    SizeText(budget), "; held by ", HolderList(held));

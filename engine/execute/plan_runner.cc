@@ -5,12 +5,10 @@
 
 #include "engine/execute/plan_memory.h"
 #include "engine/execute/run_for_nodes.h"
+#include "engine/prepare/counted_features.h"
 
 namespace vicinal {
 namespace {
-
-// Answers smaller than this are not worth counting against the budget.
-constexpr int64_t kSmallAnswerBytes = 1 << 20;
 
 PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
   const ExecutionOptions& options = request.key.options;
@@ -73,10 +71,8 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   result.receptive_field = computed.receptive_field;
   result.computed_nodes = computed.computed_nodes;
   const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
-  if (bytes > kSmallAnswerBytes) {
-    VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kRequests, bytes, "the answer"));
-    result.held = std::make_shared<const Reservation>(std::move(memory));
-  }
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(bytes, "the answer", parts_.budget));
+  if (memory) result.held = std::make_shared<const Reservation>(std::move(memory));
   VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
   result.served_by = ServedByOf(request);
   int64_t& revision = result.served_by.numerics_revision;

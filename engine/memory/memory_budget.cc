@@ -14,19 +14,37 @@
 #include "engine/base/mutex.h"
 
 namespace vicinal {
+namespace {
+
+// a + b, or the largest number. REQUIRES: neither is negative.
+int64_t SaturatedSum(int64_t a, int64_t b) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return a > kMax - b ? kMax : a + b;
+}
+
+}  // namespace
+
 namespace internal {
 
 class BudgetState {
  public:
   // What is asked for: `bytes` in all, in place of `consumed_bytes` of `consumed`.
   struct Request {
-    Account account = Account::kRequests;
-    int64_t bytes = 0;
+    Request(Account for_account, int64_t for_bytes, std::string_view for_what, const ReserveOptions& options)
+        : account(for_account),
+          bytes(for_bytes),
+          what(for_what),
+          replace(options.replace),
+          own_bytes(options.own_bytes),
+          consumed(for_account) {}
+
+    Account account;
+    int64_t bytes;
     std::string_view what;
-    bool replace = false;
+    bool replace;
     bool reserve = true;  // false: only look whether it fits
-    int64_t own_bytes = 0;
-    Account consumed = Account::kRequests;
+    int64_t own_bytes;
+    Account consumed;
     int64_t consumed_bytes = 0;
   };
 
@@ -131,10 +149,7 @@ class BudgetState {
   }
 
   Status NeverFits(const Request& request) const {
-    const int64_t bytes = request.bytes > std::numeric_limits<int64_t>::max() - request.own_bytes
-                              ? std::numeric_limits<int64_t>::max()
-                              : request.bytes + request.own_bytes;
-    return OverBudget(request.what, bytes, limit_);
+    return OverBudget(request.what, SaturatedSum(request.bytes, request.own_bytes), limit_);
   }
 
   Status DoesNotFit(const Request& request) const VICINAL_REQUIRES(mutex_) {
@@ -168,14 +183,8 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 Status Reservation::Grow(int64_t bytes, std::string_view what, const ReserveOptions& options) {
   if (state_ == nullptr || options.consumed != nullptr) return Internal("this reservation cannot grow");
   if (bytes < 0) return Internal(absl::StrCat("a reservation grows by ", bytes, " bytes for ", std::string(what)));
-  BudgetState::Request request;
-  request.account = request.consumed = account_;
-  request.bytes =
-      bytes > std::numeric_limits<int64_t>::max() - bytes_ ? std::numeric_limits<int64_t>::max() : bytes_ + bytes;
+  BudgetState::Request request(account_, SaturatedSum(bytes_, bytes), what, options);
   request.consumed_bytes = bytes_;
-  request.what = what;
-  request.replace = options.replace;
-  request.own_bytes = options.own_bytes;
   VICINAL_RETURN_IF_ERROR(state_->Take(request));
   bytes_ = request.bytes;
   return OkStatus();
@@ -224,12 +233,7 @@ void MemoryBudget::AddEvictor(Account account, Evictor evict) { state_->AddEvict
 
 StatusOr<Reservation> MemoryBudget::Reserve(Account account, int64_t bytes, std::string_view what,
                                             const ReserveOptions& options) {
-  BudgetState::Request request;
-  request.account = account;
-  request.bytes = bytes;
-  request.what = what;
-  request.replace = options.replace;
-  request.own_bytes = options.own_bytes;
+  BudgetState::Request request(account, bytes, what, options);
   if (options.consumed != nullptr && *options.consumed) {
     VICINAL_CHECK(options.consumed->state_ == state_);
     request.consumed = options.consumed->account_;
@@ -244,11 +248,7 @@ StatusOr<Reservation> MemoryBudget::Reserve(Account account, int64_t bytes, std:
 }
 
 Status MemoryBudget::Check(int64_t bytes, std::string_view what, const ReserveOptions& options) {
-  BudgetState::Request request;
-  request.bytes = bytes;
-  request.what = what;
-  request.replace = options.replace;
-  request.own_bytes = options.own_bytes;
+  BudgetState::Request request(Account::kRequests, bytes, what, options);
   request.reserve = false;
   return state_->Take(request);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "server/uploads/upload.h"
@@ -52,7 +53,9 @@ std::optional<TensorView> UploadContent::Look(std::string_view name) const {
 }
 
 UploadStore::UploadStore(Options options)
-    : options_(std::move(options)), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {}
+    : options_(std::move(options)), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {
+  VICINAL_CHECK(options_.budget != nullptr);
+}
 UploadStore::~UploadStore() = default;
 
 StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const std::function<Status()>& admit) {

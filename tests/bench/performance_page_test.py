@@ -22,7 +22,7 @@ RESULTS = os.path.join(ROOT, "bench", "results")
 TABLE = re.compile(r"(?:<!-- figures: ([^>]*) -->\n)?((?:^\|.*\|\n)+)", re.MULTILINE)
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w]*-)")
 # Figures in sentences: a number with a unit, or in brackets after one.
-FIGURE = re.compile(r"(\d[\d,]*(?:\.\d+)?)(?= (?:us|ms|times|TB/s|cells|to 8\.9 TB/s)\b)|\b(\d+\.\d\d)\b")
+FIGURE = re.compile(r"(\d[\d,]*(?:\.\d+)?)(?= (?:to \d[\d,]*(?:\.\d+)? )?(?:us|ms|times|TB/s|cells)\b)|\b(\d+\.\d\d)\b")
 
 
 def read(path):

@@ -18,7 +18,8 @@ using ::vicinal::testing::FakeEngine;
 
 class GraphHandlerTest : public ::testing::Test {
  protected:
-  GraphHandlerTest() : metrics_({}), uploads_({}), handler_(engine_, uploads_, metrics_, limits_) {}
+  GraphHandlerTest()
+      : metrics_({}), uploads_({.budget = &engine_.budget}), handler_(engine_, uploads_, metrics_, limits_) {}
 
   static v1::UploadGraphRequest Spec(const std::string& name, bool replace = false) {
     v1::UploadGraphRequest request;

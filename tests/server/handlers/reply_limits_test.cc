@@ -57,7 +57,7 @@ TEST_F(ReplyLimitsTest, Explain) {
 }
 
 TEST_F(ReplyLimitsTest, Models) {
-  UploadStore uploads({});
+  UploadStore uploads({.budget = &engine_.budget});
   Metrics metrics({});
   ModelHandler handler(engine_, uploads, metrics, limits_);
   v1::GetModelRequest get;
