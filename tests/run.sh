@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the tests need, builds, runs everything, and closes with the count of tests on a line of its own.
-#   tests/run.sh                 all stages: release, asan, tsan
+#   tests/run.sh                 all stages: release, clang, asan, tsan
+#   tests/run.sh --quick         no CUDA, this machine's instruction set: unit tests and a quarter of conformance
 #   tests/run.sh --fast          the release build, all tests but `slow` ones: what to run before each commit
 #   tests/run.sh --stage NAME    one stage; may be repeated
 #   tests/run.sh --no-install    takes the packages as they are
 # Stages (docs/testing.md says what each is for):
 #   release  what is shipped: all tests, each header alone, layers, format, manifests, the Python example
+#   clang    everything but CUDA compiles with clang 14, whose thread-safety analysis finds no unguarded access
 #   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
 #   tsan     thread sanitizer: tests labelled `tsan`, which the engine's tests with threads are by themselves
 # Exit status: 0 when at least one test ran and none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly ALL_STAGES=(release asan tsan)
+readonly ALL_STAGES=(release clang asan tsan)
 jobs="$(nproc)"
 readonly jobs
 
@@ -37,6 +39,7 @@ parse_arguments() {
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --fast) fast=true; stages=(release) ;;
+      --quick) stages=(quick) ;;
       --stage)
         [[ $# -ge 2 && " ${ALL_STAGES[*]} " == *" $2 "* ]] || { echo "run.sh: --stage needs one of: ${ALL_STAGES[*]}" >&2; exit 2; }
         stages+=("$2")
@@ -110,6 +113,20 @@ stage_release() {
   else
     run_tests release
   fi
+}
+
+# Few processes (VICINAL_TEST_PROGRAMS), so each program counts as one test.
+stage_quick() {
+  build quick vicinal_tests_unit vicinal_tests_conformance || return 1
+  run_tests quick -L '^unit$'
+  GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=0 run_tests quick -L '^conformance$'
+}
+
+# Warnings are errors, -Wthread-safety among them (cmake/VicinalTargets.cmake).
+stage_clang() {
+  build clang all || return 1
+  echo "  clang: no warning"
+  passed=$((passed + 1))
 }
 
 # `slow` tests run the same code for longer (every model with every order and kernel), too long with sanitizers; the

@@ -71,7 +71,7 @@ struct SparseAccumulator {
     for (int64_t e = src.row_ptr[row], end = src.row_ptr[row + 1]; e < end; ++e) {
       const int32_t f = src.col[e];
       const double x = src.value != nullptr ? weight * src.value[e] : weight, old = sum[f];
-      sum[f] = !kMax ? old + x : (old < x) | (x != x) ? x : old;  // NaN stays
+      sum[f] = !kMax ? old + x : ((old < x) | (x != x)) ? x : old;  // NaN stays
       column[n] = f;
       n += count[f]++ == 0;
     }

@@ -21,7 +21,9 @@ Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& regis
   });
   for (const auto& [operation, kernel] : forced) {
     bool known = false;
-    registry.ForEachOperation([&](const auto& op) { known = known || op.operation() == operation; });
+    // clang 14 does not capture a structured binding by itself.
+    registry.ForEachOperation(
+        [&known, &operation = operation](const auto& op) { known = known || op.operation() == operation; });
     if (!known) {
       return InvalidArgument("OPERATION_UNKNOWN", absl::StrCat("execution.kernels[", operation, "]"),
                              absl::StrCat("there is no operation '", operation, "' to force kernel '", kernel,
