@@ -25,7 +25,6 @@ Status Tune(Bench& bench, const PreparedGraph& graph, const TuningWork& work) {
   input.shape.cols = input.adjacency.cols;
   input.shape.edges = input.adjacency.nnz;
   input.shape.num_threads = bench.threads;
-  input.shape.device = bench.device->kind();
   VICINAL_ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Make(input));
   const auto time = [&](int candidate, int round) -> StatusOr<double> {
     trial->Renew(round, *bench.context);

@@ -16,7 +16,7 @@
 namespace vicinal {
 
 // Raised whenever Device, Kernel, the operations or this table change.
-inline constexpr uint32_t kBackendInterfaceVersion = 4;
+inline constexpr uint32_t kBackendInterfaceVersion = 5;
 
 // Identifies compiler and version of this build; a backend built apart must not be loaded.
 const char* BackendBuildId();

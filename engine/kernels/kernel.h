@@ -10,8 +10,10 @@
 #ifndef VICINAL_ENGINE_KERNELS_KERNEL_H_
 #define VICINAL_ENGINE_KERNELS_KERNEL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,11 +22,33 @@
 #include "engine/device/device.h"
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/operations.h"
+#include "engine/kernels/reduction_order.h"
+#include "engine/kernels/work_shape.h"
 
 namespace vicinal {
 
 // Empty means "can do it"; else why not, in a sentence: "only widths that are multiples of 4; this is 7".
 using Refusal = std::string;
+
+// The name of the operation that a problem belongs to.
+template <class Problem>
+inline constexpr std::string_view kOperationName;
+template <>
+inline constexpr std::string_view kOperationName<AggregateProblem> = "aggregate";
+template <>
+inline constexpr std::string_view kOperationName<AttentionProblem> = "attention";
+template <>
+inline constexpr std::string_view kOperationName<MessageReduceProblem> = "message_reduce";
+template <>
+inline constexpr std::string_view kOperationName<EdgeScoresProblem> = "edge_scores";
+template <>
+inline constexpr std::string_view kOperationName<DenseUpdateProblem> = "dense_update";
+template <>
+inline constexpr std::string_view kOperationName<SparseUpdateProblem> = "sparse_update";
+template <>
+inline constexpr std::string_view kOperationName<SparseAggregateUpdateProblem> = "sparse_aggregate_update";
+template <>
+inline constexpr std::string_view kOperationName<RowwiseProblem> = "rowwise";
 
 // The base of all kernels of one operation.
 template <class ProblemT, class ArgsT>
@@ -46,13 +70,34 @@ class Kernel {
     (void)problem;
     return {KernelConfig()};
   }
-  // The order in which the terms of a row are added, as a number of at most 32 bits: equal numbers mean equal bits. 0
-  // is the order that a device's kernels have in common. A plan with any other publishes a numerics revision of its
-  // own. (The plain references round in their own way and do not say so: only requests that force them run them.)
-  virtual int64_t ReductionOrder(const Problem& problem, const KernelConfig& config) const {
+  // The name and version of the order in which the terms of a row are added. Kernels that give equal bits share it.
+  virtual DeclaredOrder declared_order() const = 0;
+  // What of the problem and configuration changes that order: none, or numbers whose meaning never changes for one
+  // name and version.
+  virtual std::vector<int64_t> OrderParameters(const Problem& problem, const KernelConfig& config) const {
     (void)problem, (void)config;
-    return 0;
+    return {};
   }
+  // The id of the order (reduction_order.h): equal ids mean equal bits. 0: the device's standard order, with parameters
+  // of 0 or none. A plan with any other publishes a numerics revision of its own. A fallback's order is the standard of
+  // the problems that only it takes; it says so everywhere, since elsewhere only requests that force it run it.
+  int64_t ReductionOrder(const Problem& problem, const KernelConfig& config) const {
+    const DeclaredOrder order = declared_order();
+    const std::vector<int64_t> parameters = OrderParameters(problem, config);
+    const bool plain = std::all_of(parameters.begin(), parameters.end(), [](int64_t p) { return p == 0; });
+    return (order.standard || fallback_only()) && plain ? 0
+                                                        : ReductionOrderId(kOperationName<Problem>, order, parameters);
+  }
+  // Predicted seconds of a run on a graph of that shape; nothing: the kernel has no model of its time. The tuner tries
+  // candidates in the order of predictions, drops those that are far behind, and measures the rest, so proportions
+  // matter and absolute values hardly do. REQUIRES: WhyUnsupported(problem) is empty.
+  virtual std::optional<double> PredictSeconds(const Problem& problem, const KernelConfig& config,
+                                               const WorkShape& shape) const {
+    (void)problem, (void)config, (void)shape;
+    return std::nullopt;
+  }
+  // True: it serves only where no other kernel takes the problem, or where a request forces it. It is not tuned.
+  virtual bool fallback_only() const { return false; }
   // False: bits may differ from run to run. Such a kernel is taken only where a request forces it, such a configuration
   // is not measured.
   virtual bool deterministic(const KernelConfig& config) const {
@@ -107,7 +152,7 @@ class WeightedKernel : public Kernel<ProblemT, ArgsT> {
 class AggregateKernel : public WeightedKernel<AggregateProblem, AggregateArgs> {
  public:
   // Why it cannot multiply what it sums up as problem.out_width wants it; empty: it can. Asked where that is not 0,
-  // beside Refuses, which speaks of the sums alone.
+  // beside WhyUnsupported, which considers the sums alone.
   virtual Refusal WhyProductUnsupported(const AggregateProblem& problem) const {
     (void)problem;
     return "it does not multiply what it sums up";

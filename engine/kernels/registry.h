@@ -17,8 +17,14 @@
 #include "engine/base/error.h"
 #include "engine/base/status.h"
 #include "engine/kernels/kernel.h"
+#include "engine/kernels/kernel_aliases.h"
 
 namespace vicinal {
+
+namespace internal {
+// Prints the message and ends the process.
+[[noreturn]] void RegistrationFailed(const std::string& message);
+}  // namespace internal
 
 // A kernel in a registry, with the count of its launches: the proof of what ran.
 template <class K>
@@ -59,20 +65,25 @@ class OperationKernels {
   explicit OperationKernels(std::string_view operation) : operation_(operation) {}
 
   std::string_view operation() const { return operation_; }
+  // Ends the process where the kernel's reduction order conflicts with another's (WhyOrdersConflict): that is a mistake
+  // in the source, and two orders with one id would pass for equal bits.
   void Add(std::unique_ptr<const K> kernel) {
+    for (const auto& entry : kernels_) CheckOrders(entry->kernel(), *kernel);
     kernels_.push_back(std::make_unique<RegisteredKernel<K>>(std::move(kernel)));
   }
   const std::vector<std::unique_ptr<RegisteredKernel<K>>>& kernels() const { return kernels_; }
 
   // The first kernel of `device` that takes `problem`. With `forced` not empty: that kernel, or INVALID_ARGUMENT
-  // (reason KERNEL_UNKNOWN or KERNEL_REFUSED, with the kernel's own words).
+  // (reason KERNEL_UNKNOWN or KERNEL_REFUSED, with the kernel's own words). Former names are accepted
+  // (kernel_aliases.h).
   StatusOr<KernelChoice<K>> Choose(const typename K::Problem& problem, DeviceKind device,
                                    std::string_view forced) const {
+    const std::string_view wanted = CurrentKernelName(operation_, forced);
     KernelChoice<K> choice;
     bool known = false;
     for (const auto& entry : kernels_) {
       const K& kernel = entry->kernel();
-      if (kernel.device() != device || (!forced.empty() && kernel.name() != forced)) continue;
+      if (kernel.device() != device || (!wanted.empty() && kernel.name() != wanted)) continue;
       known = true;
       Refusal refusal = kernel.WhyUnsupported(problem);
       if constexpr (requires { kernel.WhyProductUnsupported(problem); }) {
@@ -88,6 +99,18 @@ class OperationKernels {
   }
 
  private:
+  void CheckOrders(const K& known, const K& added) const {
+    const DeclaredOrder first = known.declared_order(), second = added.declared_order();
+    std::string why = WhyOrdersConflict(operation_, first, second);
+    if (why.empty() && known.device() == added.device() && first.standard && second.standard && !(first == second)) {
+      why = absl::StrCat(operation_, " has two standard reduction orders on one device");
+    }
+    if (!why.empty()) {
+      internal::RegistrationFailed(absl::StrCat("kernel '", std::string(added.name()), "' cannot stand beside '",
+                                                std::string(known.name()), "': ", why));
+    }
+  }
+
   Status NoKernel(bool known, std::string_view forced, const std::vector<KernelRefusal>& refusals) const {
     const std::string field = absl::StrCat("execution.kernels[", operation_, "]");
     if (!known) {
@@ -109,14 +132,14 @@ class OperationKernels {
 };
 
 struct KernelRegistry {
-  OperationKernels<AggregateKernel> aggregate{"aggregate"};
-  OperationKernels<AttentionKernel> attention{"attention"};
-  OperationKernels<MessageReduceKernel> message_reduce{"message_reduce"};
-  OperationKernels<EdgeScoresKernel> edge_scores{"edge_scores"};
-  OperationKernels<DenseUpdateKernel> dense_update{"dense_update"};
-  OperationKernels<SparseUpdateKernel> sparse_update{"sparse_update"};
-  OperationKernels<SparseAggregateUpdateKernel> sparse_aggregate_update{"sparse_aggregate_update"};
-  OperationKernels<RowwiseKernel> rowwise{"rowwise"};
+  OperationKernels<AggregateKernel> aggregate{kOperationName<AggregateProblem>};
+  OperationKernels<AttentionKernel> attention{kOperationName<AttentionProblem>};
+  OperationKernels<MessageReduceKernel> message_reduce{kOperationName<MessageReduceProblem>};
+  OperationKernels<EdgeScoresKernel> edge_scores{kOperationName<EdgeScoresProblem>};
+  OperationKernels<DenseUpdateKernel> dense_update{kOperationName<DenseUpdateProblem>};
+  OperationKernels<SparseUpdateKernel> sparse_update{kOperationName<SparseUpdateProblem>};
+  OperationKernels<SparseAggregateUpdateKernel> sparse_aggregate_update{kOperationName<SparseAggregateUpdateProblem>};
+  OperationKernels<RowwiseKernel> rowwise{kOperationName<RowwiseProblem>};
 
   // Calls f(operation_kernels) for each of the above, in that order.
   template <class F>

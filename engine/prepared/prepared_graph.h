@@ -36,10 +36,10 @@ constexpr int64_t NumericsRevision(OrderKind order) {
   return 100 * kReductionOrderRevision + static_cast<int64_t>(order);
 }
 
-// The revision of plans that add the terms of a row in other orders than `revision` says: `reduction_order` tells them
-// apart (Plan::reduction_order), 0 for those that do not.
-constexpr int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
-  return revision + 10'000 * reduction_order;
+// The revision of a plan on a graph of that revision: the graph's own for plans of standard orders, whose
+// Plan::reduction_order is 0; else an id of both, below 2^53 (reduction_order.h).
+inline int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
+  return reduction_order == 0 ? revision : MixReductionOrders(revision, 0, reduction_order);
 }
 
 struct StageTime {

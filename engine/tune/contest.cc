@@ -114,10 +114,10 @@ bool Contest::ClearlySlower(int candidate, int leader, double by) const {
   return IntervalOfMedian(ratios, noisy ? options_.noisy_error : options_.error).low > by;
 }
 
-bool Contest::Hopeless(int candidate, int leader) const {
+bool Contest::FarSlower(int candidate, int leader) const {
   const std::vector<double> ratios = Ratios(candidate, leader);
   if (ratios.empty()) return false;
-  return ratios.front() > options_.hopeless[std::min(ratios.size(), options_.hopeless.size()) - 1];
+  return ratios.front() > options_.early_stop[std::min(ratios.size(), options_.early_stop.size()) - 1];
 }
 
 // Of those in play, the one that no other beats by median ratio; ties and cycles go to the lowest median time.
@@ -142,7 +142,7 @@ void Contest::Eliminate() {
   for (int c = 0; c < count_; ++c) {
     if (c == leader || !in_play_[c] || (early && left <= 2)) continue;
     const bool slower = ClearlySlower(c, leader, early ? options_.far : 1.0);
-    if (!slower && !(early && Hopeless(c, leader))) continue;
+    if (!slower && !(early && FarSlower(c, leader))) continue;
     in_play_[c] = false;
     --left;
   }

@@ -21,15 +21,16 @@ namespace vicinal {
 
 struct ContestOptions {
   int max_rounds = 400;
-  // Before this many rounds only what is hopeless is dropped, and what is slower by the factor `far` beyond doubt.
+  // Before this many rounds a candidate is dropped only by `early_stop`, or when slower by the factor `far` beyond
+  // doubt.
   int min_rounds = 6;
   double far = 1.25;
   // Candidates whose times differ by less than this factor are as good as each other.
   double same = 1.02;
-  // Dropped after so many rounds, one, two or three, when in each of them it took more than so many times the leader's
-  // time: a spike may hit a run, or two, but hardly three, and none is that high. Where runs are long, that leaves the
-  // budget to those that may win, two at least.
-  std::array<double, 3> hopeless = {12.0, 8.0, 2.0};
+  // Early stop: a candidate is dropped after one, two or three rounds if it took more than this many times the leader's
+  // time in each of them. A spike may hit one run, or two, but hardly three, and none is that high. Where runs are
+  // long, this leaves the budget to those that may win; at least two stay.
+  std::array<double, 3> early_stop = {12.0, 8.0, 2.0};
   // Chance of error allowed on each side of an interval. 0.02 needs 6 rounds that agree.
   double error = 0.02;
   // For dropping a candidate where the ratios scatter by more than `noisy` (quartiles apart / median): in a disturbed
@@ -89,7 +90,7 @@ class Contest {
   // What their median is without handicaps.
   double PlainRatio(int a, int b) const;
   bool ClearlySlower(int candidate, int leader, double by) const;
-  bool Hopeless(int candidate, int leader) const;
+  bool FarSlower(int candidate, int leader) const;
   int Leader() const;
   void Eliminate();
   bool Settled(int leader) const;

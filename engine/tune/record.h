@@ -66,7 +66,7 @@ enum class CandidateOutcome {
 struct TuningCandidate {
   KernelSetting setting;
   std::vector<NamedParameter> parameters;  // setting.config by name, in the kernel's order; zeros mean its own default
-  double predicted_seconds = 0.0;          // by the analytical prior
+  double predicted_seconds = 0.0;          // by the kernel; 0: it has no model of its time
   double measured_seconds = 0.0;           // median of its samples; 0 when not measured
   double spread = 0.0;                     // (third quartile - first quartile) / median
   double ratio = 0.0;                      // median over the rounds of its time / the default's; 0 when not measured

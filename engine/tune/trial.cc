@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -197,7 +198,7 @@ class TrialOf final : public Trial {
         refused_.push_back({std::string(kernel.name()), std::move(refusal)});
         continue;
       }
-      if (kernel.name() == kReferenceKernel && !candidates_.empty()) {
+      if (kernel.fallback_only() && !candidates_.empty()) {
         refused_.push_back({std::string(kernel.name()), "rounds differently from the others"});
         continue;
       }
@@ -211,7 +212,7 @@ class TrialOf final : public Trial {
         candidate.setting = {std::string(kernel.name()), config};
         candidate.parameters = NameParameters(kernel, config);
         candidate.whole_graph_only = kernel.whole_graph_only();
-        candidate.predicted_seconds = PredictSeconds(input.key, input.shape, kernel.name(), candidate.parameters);
+        candidate.predicted_seconds = kernel.PredictSeconds(problem, config, input.shape).value_or(0.0);
         candidates_.push_back(std::move(candidate));
         kernels_.push_back(&kernel);
       }
@@ -242,8 +243,9 @@ class TrialOf final : public Trial {
   // Each kernel before a second setting of any: what tells kernels apart is predicted worse than what tells settings
   // apart, and one with many settings would leave no place to the others. `order`: the default, then by prediction.
   std::vector<bool> ToBeRun(const TrialInput& input, const std::vector<size_t>& order) const {
-    double best = candidates_[order[0]].predicted_seconds;
-    if (order.size() > 1) best = std::min(best, candidates_[order[1]].predicted_seconds);
+    double best = std::numeric_limits<double>::infinity();
+    for (const TuningCandidate& candidate : candidates_)
+      if (candidate.predicted_seconds > 0.0) best = std::min(best, candidate.predicted_seconds);
     std::vector<bool> run(order.size(), false);
     std::set<const K*> seen;
     int64_t count = 0;

@@ -134,9 +134,9 @@ StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry
   const auto look = [&](const auto& operation) {
     const std::string name(operation.operation());
     for (const auto* own : KernelsOn(operation, device)) {
-      if (own->name() != kReferenceKernel)
+      if (!own->fallback_only())
         absl::StrAppend(&there, there.empty() ? "" : ", ", std::string(own->name()), " (", name, ")");
-      if (own->name() != kernel) continue;
+      if (own->name() != CurrentKernelName(name, kernel)) continue;
       by_name.push_back(name);
       if (HasParameters(*own, parameters)) by_parameters.push_back(name);
     }
@@ -158,13 +158,13 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
       registry, key, rows, cols, edges, [&](const auto& operation, const auto& problem) -> StatusOr<TuningCandidate> {
         auto choice = operation.Choose(problem, device, kernel);
         if (!choice.ok()) return WithField(choice.status(), "force.kernel");
-        if (kernel == kReferenceKernel) {
+        if (choice->kernel->kernel().fallback_only()) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
-                                 "the reference rounds differently from the others, and a graph's answers do not "
-                                 "change by tuning; force it for single requests instead");
+                                 "it rounds differently from the other kernels, and a graph's answers do not change by "
+                                 "tuning; force it for single requests instead");
         }
         TuningCandidate candidate;
-        candidate.setting.kernel = kernel;
+        candidate.setting.kernel = std::string(choice->kernel->kernel().name());
         for (const auto& [name, value] : parameters) {
           VICINAL_RETURN_IF_ERROR(
               SetParameter(operation.operation(), choice->kernel->kernel(), name, value, &candidate.setting.config));

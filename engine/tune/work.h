@@ -21,10 +21,6 @@ inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention"
 template <class Problem>
 inline constexpr bool kIsTuned = std::is_same_v<Problem, AggregateProblem> || std::is_same_v<Problem, AttentionProblem>;
 
-// The plain kernels that tests compare with. They round differently, so they are no candidates where another kernel
-// takes the work, and nobody forces them on a graph; a request may.
-inline constexpr std::string_view kReferenceKernel = "reference";
-
 TuningKey KeyOf(const AggregateProblem& problem, EdgeWeights weights);
 TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights);
 

@@ -39,13 +39,12 @@ CacheShares ReuseOf(const LocalityProfile& locality, int64_t row_bytes) {
   return {locality.reuse[i].l2, locality.reuse[i].llc};
 }
 
-WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_threads, DeviceKind device) {
+WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_threads) {
   WorkShape shape;
   shape.rows = adjacency.rows;
   shape.cols = adjacency.cols;
   shape.edges = adjacency.nnz;
   shape.num_threads = num_threads;
-  shape.device = device;
   const LocalityProfile& locality = graph.parts().profile.after;
   const bool known = std::any_of(locality.reuse.begin(), locality.reuse.end(),
                                  [](const ReuseEstimate& r) { return r.l2 > 0.0 || r.llc > 0.0; });
@@ -101,8 +100,9 @@ class Session {
     input.device = tools_.device;
     input.registry = tools_.registry;
     input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + SizeOf(sampled_)); };
-    input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads(), tools_.device->kind());
-    const double predicted = PredictSeconds(input.key, input.shape, {}, {});
+    input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads());
+    const double predicted =
+        PredictDefaultSeconds(*tools_.registry, tools_.device->kind(), input.key, input.shape).value_or(0.0);
     if (predicted > kMaxRunSeconds) {
       share_ = kMaxRunSeconds / predicted;
       VICINAL_ASSIGN_OR_RETURN(sampled_, SampleRows(whole, share_, *tools_.device));

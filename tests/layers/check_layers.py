@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Enforces the include rule of the tree: which folder may include which, and where foreign libraries may appear.
+Also that the tuner names no kernel.
 
 CONTRIBUTING.md explains the ladder in a table; this file enforces it, and checks that the table says the same. It reads
-#include lines only, knows nothing of CMake, and needs no build: well under a second for the whole tree.
+lines only, knows nothing of CMake, and needs no build: well under a second for the whole tree.
 
   check_layers.py [ROOT]      exit status 1 and one line per violation: FILE:LINE: what and why
 """
@@ -192,6 +193,43 @@ def check_file(root, path):
     return violations
 
 
+KERNEL_NAME = re.compile(r'name\(\) const override \{ return "(\w+)"|^  \w+\(\) : \w+\("(\w+)"\)', re.MULTILINE)
+KERNEL_SOURCES = re.compile(r"^engine/(kernels/cpu/.*\.(h|cc)|cuda/.*_kernel\.cc)$")
+
+
+def kernel_names(text):
+    """Names of the kernels that a source defines."""
+    return {first or second for first, second in KERNEL_NAME.findall(text)}
+
+
+def check_kernel_names(path, text, names):
+    """The tuner knows kernels by their interface: engine/tune/ names none. Plain words count in quotes only."""
+    violations = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        for name in sorted(names):
+            pattern = rf"\b{name}\b" if "_" in name else f'"{name}"'
+            if re.search(pattern, line):
+                violations.append(f"{path}:{number}: {name}: engine/tune/ names no kernel; ask the kernel's interface")
+    return violations
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_tuner(root, paths):
+    names = set()
+    for path in paths:
+        if KERNEL_SOURCES.match(path):
+            names |= kernel_names(read(root, path))
+    violations = []
+    for path in paths:
+        if path.startswith("engine/tune/"):
+            violations += check_kernel_names(path, read(root, path), names)
+    return violations
+
+
 def source_files(root):
     for top in SOURCE_FOLDERS:
         for folder, subfolders, names in os.walk(os.path.join(root, top)):
@@ -204,11 +242,10 @@ def source_files(root):
 def check_tree(root):
     """(number of files read, violations)."""
     check_ladder(ENGINE_LADDER)
-    count, violations = 0, []
-    for path in source_files(root):
-        count += 1
+    paths, violations = list(source_files(root)), []
+    for path in paths:
         violations += check_file(root, path)
-    return count, violations
+    return len(paths), violations + check_tuner(root, paths)
 
 
 def main(arguments):

@@ -110,6 +110,29 @@ class CheckLayersTest(unittest.TestCase):
         self.assertIn("before what it may include: ['z']",
                       check_layers.check_contributing("| `engine/a` | one | z |\n", {"a": set()})[0])
 
+    def test_the_tuner_names_no_kernel(self):
+        names = check_layers.kernel_names('  std::string_view name() const override { return "reference"; }\n'
+                                          '  RowsKernel() : CudaKernel("fast_rows") {}\n'
+                                          '  Parts() : GroupKernel("parts") {}\n')
+        self.assertEqual(names, {"reference", "fast_rows", "parts"})
+        for line in ['if (kernel.name() == "reference") return;', "// As fast_rows does.", 'kernel == "parts"']:
+            with self.subTest(line=line):
+                violations = check_layers.check_kernel_names("engine/tune/trial.cc", "// A file.\n" + line, names)
+                self.assertEqual(len(violations), 1, violations)
+                self.assertTrue(violations[0].startswith("engine/tune/trial.cc:2: "))
+        self.assertEqual(check_layers.check_kernel_names("engine/tune/trial.cc", "// For reference, in parts.", names), [])
+
+    def test_the_names_of_this_trees_kernels_are_found(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        names = set()
+        for path in check_layers.source_files(root):
+            if check_layers.KERNEL_SOURCES.match(path):
+                found = check_layers.kernel_names(check_layers.read(root, path))
+                if path.endswith("_kernel.cc") and "/groups/" not in path:
+                    self.assertTrue(found, path)
+                names |= found
+        self.assertLessEqual({"reference", "simd_rows", "tiled_rows", "binned_rows", "neighbor_group"}, names)
+
     def test_the_program_fails_on_a_violation_and_on_an_empty_tree(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_layers.py")
         with tempfile.TemporaryDirectory() as root:

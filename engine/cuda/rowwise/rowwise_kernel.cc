@@ -13,6 +13,7 @@ namespace {
 class Rowwise final : public CudaKernel<RowwiseKernel> {
  public:
   Rowwise() : CudaKernel("elements") {}
+  DeclaredOrder declared_order() const override { return {"row_elements", 1, true}; }
   Refusal WhyUnsupported(const RowwiseProblem& problem) const override {
     if (problem.kind == RowwiseKind::kNarrow && problem.storage == Storage::kFloat32)
       return "narrows to bfloat16 or float16 only";

@@ -24,6 +24,7 @@
 
 #include <memory>
 
+#include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/work.h"
 
@@ -62,12 +63,21 @@ class SimdAggregate final : public AggregateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   std::vector<std::string_view> ParameterNames() const override {
     return {"prefetch_edges", "tile_columns", "panel_rows", "stream_stores", "few_edges"};
   }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     return AggregateCandidates(problem);
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
+                                       const WorkShape& shape) const override {
+    GatherCost cost = GatherCostOf(problem);
+    cost.tile_columns = config.values[kTileColumns];
+    cost.panels = config.values[kPanelRows] > 0;
+    cost.prefetched = config.values[kPrefetchEdges] >= 0;
+    return GatherSeconds(cost, shape);
   }
   Status Run(DeviceContext& context, const AggregateArgs& args, void*) const override {
     switch (args.problem.storage) {

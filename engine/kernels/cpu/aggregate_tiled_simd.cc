@@ -22,6 +22,7 @@
 
 #include "engine/kernels/cpu/aggregate_simd.h"
 #include "engine/kernels/cpu/aggregate_tiled.h"
+#include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/work.h"
 
@@ -192,6 +193,7 @@ class TiledAggregate final : public AggregateKernel {
  public:
   std::string_view name() const override { return "tiled_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     return problem.storage == Storage::kFloat32 ? Refusal() : "only rows of float32";
   }
@@ -208,6 +210,13 @@ class TiledAggregate final : public AggregateKernel {
       if (std::find(candidates.begin(), candidates.end(), runs) == candidates.end()) candidates.push_back(runs);
     }
     return candidates;
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
+                                       const WorkShape& shape) const override {
+    GatherCost cost = GatherCostOf(problem);
+    cost.source_rows = config.values[0];
+    cost.tile_columns = config.values[1];
+    return GatherSeconds(cost, shape);
   }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int num_threads) const override {
     return static_cast<size_t>(num_threads) * Tiling(problem, config, num_threads).ThreadBytes();

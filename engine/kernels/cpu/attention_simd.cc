@@ -24,6 +24,7 @@
 #include <memory>
 
 #include "engine/kernels/cpu/attention_scratch.h"
+#include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/work.h"
 
@@ -64,7 +65,12 @@ class SimdAttention final : public AttentionKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"online_softmax", 1, true}; }
   Refusal WhyUnsupported(const AttentionProblem&) const override { return {}; }
+  std::optional<double> PredictSeconds(const AttentionProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GatherSeconds(GatherCostOf(problem), shape);
+  }
   size_t ScratchBytes(const AttentionProblem& problem, const KernelConfig&, int num_threads) const override {
     return static_cast<size_t>(num_threads) * static_cast<size_t>(AttentionScratchFloats(problem)) * sizeof(float);
   }

@@ -164,6 +164,7 @@ class SimdDenseUpdate final : public DenseUpdateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"panels", 1, true}; }
   Refusal WhyUnsupported(const DenseUpdateProblem&) const override { return {}; }
 
   // Panels of kPanel outputs, zeros where H ends: [ceil(H / kPanel)][F][kPanel].

@@ -146,6 +146,7 @@ class TemplateSddmm final : public EdgeScoresKernel {
  public:
   std::string_view name() const override { return "template_sddmm"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"dot_lanes", 1, true}; }
   Refusal WhyUnsupported(const EdgeScoresProblem& problem) const override {
     if (problem.dot && (problem.heads < 1 || problem.width % problem.heads != 0))
       return "the width must be a multiple of the number of heads";

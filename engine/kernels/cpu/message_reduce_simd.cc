@@ -78,6 +78,7 @@ class TemplateSpmm final : public MessageReduceKernel {
  public:
   std::string_view name() const override { return "template_spmm"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"edge_blocks", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem&) const override { return {}; }
 
   std::vector<std::string_view> ParameterNames() const override { return {"feature_tile", "edge_block"}; }

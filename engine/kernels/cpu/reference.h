@@ -76,6 +76,8 @@ class ReferenceKernel : public Base {
  public:
   std::string_view name() const override { return "reference"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"double_precision", 1}; }
+  bool fallback_only() const override { return true; }
   Refusal WhyUnsupported(const typename Base::Problem&) const override { return {}; }
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/reference.h"
 
@@ -14,6 +15,10 @@ namespace {
 
 class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
  public:
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return kScalarFactor * GatherSeconds(GatherCostOf(problem), shape);
+  }
   Refusal WhyProductUnsupported(const AggregateProblem&) const override { return {}; }
   // A row to be multiplied.
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
@@ -81,6 +86,10 @@ class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
 // them by.
 class ReferenceAttention final : public ReferenceKernel<AttentionKernel> {
  public:
+  std::optional<double> PredictSeconds(const AttentionProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return kScalarFactor * GatherSeconds(GatherCostOf(problem), shape);
+  }
   Status Run(DeviceContext&, const AttentionArgs& args, void*) const override {
     const AttentionProblem& p = args.problem;
     for (int64_t i = 0; i < args.dst.rows; ++i) {

@@ -332,6 +332,7 @@ class SimdRowwise final : public RowwiseKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"row_lanes", 1, true}; }
   Refusal WhyUnsupported(const RowwiseProblem& problem) const override {
     if (problem.kind == RowwiseKind::kNarrow && problem.storage == Storage::kFloat32)
       return "narrows to bfloat16 or float16 only";

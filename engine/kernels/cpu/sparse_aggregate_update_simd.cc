@@ -160,6 +160,7 @@ class SimdSparseAggregateUpdate final : public SparseAggregateUpdateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"gathered_rows", 1, true}; }
   Refusal WhyUnsupported(const SparseAggregateUpdateProblem& problem) const override {
     return problem.reduce == Reduce::kMin ? "no minima of sparse rows" : Refusal();
   }

@@ -59,6 +59,7 @@ class SimdSparseUpdate final : public SparseUpdateKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const SparseUpdateProblem&) const override { return {}; }
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
     return TransposedBytes(out_width, in_width);

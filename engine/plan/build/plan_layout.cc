@@ -84,13 +84,10 @@ void PlanLayout::Finish(BuiltPlan* plan) {
   plan->reduction_order = reduction_order_;
 }
 
-// The step is part of the number: a change in one step differs from the same change in another.
+// The step is part of the id: a change in one step differs from the same change in another.
 void PlanLayout::NoteReductionOrder(int step, int64_t reduction_order) {
   if (reduction_order == 0) return;
-  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15ULL;
-  const uint64_t before = static_cast<uint64_t>(reduction_order_), place = static_cast<uint64_t>(step) + 1;
-  const uint64_t mixed = (before ^ (place << 32 | static_cast<uint64_t>(reduction_order))) * kPrime;
-  reduction_order_ = static_cast<int64_t>(mixed >> 32 | 1);
+  reduction_order_ = MixReductionOrders(reduction_order_, step, reduction_order);
 }
 
 StatusOr<const int64_t*> PlanLayout::Segments() {

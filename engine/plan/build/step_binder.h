@@ -81,10 +81,9 @@ class StepBinder {
   static PlanLayout::PackedKey KeyOfPacked(const void* kernel, const ProductWeight& weight);
   StatusOr<const void*> PackOnce(const void* kernel, const ProductWeight& weight, size_t bytes,
                                  const PlanAllocator::WeightPacker& pack);
-  // Rounded rows have other sums, whatever the kernel. These numbers are beyond those of kernels
-  // (Kernel::ReductionOrder).
-  static constexpr int64_t StorageReductionOrder(Storage storage) {
-    return (int64_t{1} << 32) - 1 - static_cast<int64_t>(storage);
+  // Rounded rows have other sums, whatever the kernel.
+  static int64_t StorageReductionOrder(Storage storage) {
+    return ReductionOrderId("gathered_storage", {ToString(storage), 1});
   }
   void Describe();
 

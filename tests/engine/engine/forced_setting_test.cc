@@ -20,6 +20,7 @@ class DenseOnlyKernel final : public AggregateKernel {
  public:
   std::string_view name() const override { return "dense_only"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     return problem.width == 7 ? "no primes" : Refusal();
   }

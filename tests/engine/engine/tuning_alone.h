@@ -21,6 +21,7 @@ class AnyAggregate : public AggregateKernel {
   explicit AnyAggregate(std::string_view name) : name_(name) {}
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   // Does nothing, where times are told.
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }

@@ -17,6 +17,7 @@ class FakeAggregate final : public vicinal::AggregateKernel {
  public:
   std::string_view name() const override { return "fake"; }
   vicinal::DeviceKind device() const override { return vicinal::DeviceKind::kCuda; }
+  vicinal::DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   vicinal::Refusal WhyUnsupported(const vicinal::AggregateProblem&) const override { return {}; }
   vicinal::Status Run(vicinal::DeviceContext&, const vicinal::AggregateArgs&, void*) const override {
     return vicinal::OkStatus();

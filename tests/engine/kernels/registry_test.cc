@@ -21,6 +21,7 @@ class FakeKernel final : public AggregateKernel {
       : name_(std::move(name)), picky_(picky), device_(device) {}
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return device_; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     return picky_ && problem.width % 2 != 0 ? "only even widths; this is " + std::to_string(problem.width) : "";
   }
@@ -59,6 +60,7 @@ class MultiplyingKernel final : public AggregateKernel {
  public:
   std::string_view name() const override { return "multiplying"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
   Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   Refusal WhyProductUnsupported(const AggregateProblem&) const override { return {}; }
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }

@@ -111,7 +111,7 @@ std::vector<KernelSetting> ChoicesOf(const TuningKey& key, const PreparedGraph& 
               [&choices](const auto& operation, const auto& problem) {
                 for (const auto& entry : operation.kernels()) {
                   const auto& kernel = entry->kernel();
-                  if (kernel.name() == kReferenceKernel || !kernel.WhyUnsupported(problem).empty()) continue;
+                  if (kernel.fallback_only() || !kernel.WhyUnsupported(problem).empty()) continue;
                   std::vector<KernelConfig> configs = kernel.Candidates(problem);
                   KernelConfig all;
                   for (size_t p = 0; p < kernel.ParameterNames().size(); ++p) {

@@ -29,6 +29,7 @@ class LayeredKernel final : public AggregateKernel {
   explicit LayeredKernel(const AggregateKernel& reference) : reference_(reference) {}
   std::string_view name() const override { return "layered"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"layered", 1}; }
   Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     return std::to_string(config.values[0]);
@@ -40,8 +41,8 @@ class LayeredKernel final : public AggregateKernel {
     return AdjacencyLayoutRef(std::make_shared<Blocks>(source.adjacency().nnz));
   }
   int64_t LayoutBytesBound(int64_t, int64_t edges) const override { return 500 + edges; }
-  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig& config) const override {
-    return 7 + config.values[0];
+  std::vector<int64_t> OrderParameters(const AggregateProblem&, const KernelConfig& config) const override {
+    return {config.values[0]};
   }
   bool whole_graph_only() const override { return true; }
   Status Run(DeviceContext& context, const AggregateArgs& args, void* scratch) const override {
@@ -64,7 +65,7 @@ class LayoutTest : public ::testing::Test {
   LayoutTest() {
     RegisterCpuKernels(registry_);
     for (const auto& kernel : registry_.aggregate.kernels()) {
-      if (kernel->kernel().name() == kReferenceKernel) reference_ = &kernel->kernel();
+      if (kernel->kernel().fallback_only()) reference_ = &kernel->kernel();
     }
     auto layered = std::make_unique<LayeredKernel>(*reference_);
     layered_ = layered.get();

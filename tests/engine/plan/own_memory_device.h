@@ -192,6 +192,8 @@ class KernelThere : public K {
   explicit KernelThere(const K& kernel) : kernel_(kernel) {}
   std::string_view name() const override { return kernel_.name(); }
   DeviceKind device() const override { return DeviceKind::kCuda; }
+  DeclaredOrder declared_order() const override { return kernel_.declared_order(); }
+  bool fallback_only() const override { return kernel_.fallback_only(); }
   Refusal WhyUnsupported(const Problem& problem) const override { return kernel_.WhyUnsupported(problem); }
   bool whole_graph_only() const override { return kernel_.whole_graph_only(); }
   size_t ScratchBytes(const Problem& problem, const KernelConfig& config, int num_threads) const override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule of `auto`, with times made up: keeps what is local, small or hopeless without measuring, measures what
+// The rule of `auto`, with times made up: keeps what is local, small or without gain, unmeasured, measures what
 // promises a gain, takes what gains enough, and says why with the numbers.
 #include "engine/prepare/choose_order.h"
 

@@ -103,7 +103,7 @@ TEST(ContestTest, EveryoneRunsAndComesAfterEveryOther) {
   for (const auto& [pair, count] : after) EXPECT_NEAR(count, 25, 15) << pair.first << " before " << pair.second;
 }
 
-TEST(ContestTest, TheHopelessGoAfterThreeRounds) {
+TEST(ContestTest, EarlyStopDropsTheFarSlowerAfterThreeRounds) {
   Contest contest(3);
   AddTimes(&contest, {1.0, 1.1, 5.0});
   AddTimes(&contest, {1.0, 1.1, 5.0});

@@ -13,6 +13,8 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/csr.h"
+#include "engine/kernels/cpu/gather_cost.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "tests/support/generators.h"
 
 namespace vicinal {
@@ -26,7 +28,18 @@ class ScriptedKernel final : public AggregateKernel {
       : name_(std::move(name)), candidates_(std::move(candidates)), refusal_(std::move(refusal)), device_(device) {}
   std::string_view name() const override { return name_; }
   DeviceKind device() const override { return device_; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
+  bool fallback_only() const override { return name_ == "reference"; }
   Refusal WhyUnsupported(const AggregateProblem&) const override { return refusal_; }
+  // Of rows that are gathered in tiles; the reference takes eight times as long.
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
+                                       const WorkShape& shape) const override {
+    if (device_ != DeviceKind::kCpu) return GpuGatherSeconds(problem, shape);
+    internal::GatherCost cost = internal::GatherCostOf(problem);
+    cost.tile_columns = config.values[0];
+    cost.prefetched = config.values[1] >= 0;
+    return internal::GatherSeconds(cost, shape) * (fallback_only() ? internal::kScalarFactor : 1.0);
+  }
   std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "prefetch_edges"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return candidates_; }
   size_t ScratchBytes(const AggregateProblem&, const KernelConfig& config, int threads) const override {

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "engine/base/error.h"
 
 namespace vicinal {
@@ -81,6 +85,27 @@ TEST_F(NamedCandidateTest, ValuesOutOfRangeAreRefused) {
     EXPECT_EQ(candidate.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(DetailOf(candidate.status())->reason, "PARAMETER_RANGE") << value;
   }
+}
+
+class RenamedKernel final : public AggregateKernel {
+ public:
+  std::string_view name() const override { return "binned_rows"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"tile"}; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
+  Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }
+};
+
+TEST_F(NamedCandidateTest, AFormerNameGivesACandidateWithTheCurrentOne) {
+  registry_.aggregate.Add(std::make_unique<RenamedKernel>());
+  const auto candidate = Name("balanced_rows", {{"tile", 32}});
+  ASSERT_TRUE(candidate.ok()) << candidate.status();
+  EXPECT_EQ(candidate->setting.kernel, "binned_rows");
+  const auto operations = OperationsWith(registry_, DeviceKind::kCpu, "balanced_rows", {{"tile", 32}});
+  ASSERT_TRUE(operations.ok()) << operations.status();
+  EXPECT_EQ(*operations, std::vector<std::string>{"aggregate"});
+  EXPECT_FALSE(OperationsWith(registry_, DeviceKind::kCpu, "abreast_rows", {}).ok()) << "not on this device";
 }
 
 }  // namespace

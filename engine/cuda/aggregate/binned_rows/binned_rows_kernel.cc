@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,13 +13,11 @@
 #include "engine/base/error.h"
 #include "engine/cuda/aggregate/binned_rows/binned_rows.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// The reduction order with pre-scaled sources (Kernel::ReductionOrder); 0 without.
-constexpr int64_t kScaledRowsOrder = 3;
 
 // Wide bundles of longer rows gain where lanes have little to do: on amazon0505, 12 edges to a row, unweighted sums of
 // rows in 16 bits are 4 to 18 % faster by them and those of up to 32 columns of float32 3 to 11 %, but wider ones 2 to
@@ -73,8 +72,13 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
     }
     return candidates;
   }
-  int64_t ReductionOrder(const AggregateProblem& problem, const KernelConfig& config) const override {
-    return ScalesFirst(problem, ConfigOf(config)) ? kScaledRowsOrder : 0;
+  DeclaredOrder declared_order() const override { return {"row_parts", 1, true}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
+    return {ScalesFirst(problem, ConfigOf(config)) ? 1 : 0};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape);
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig&) const override {
     const auto wide = [&](int up_to) { return HasWideBundles(problem.rows, problem.edges, up_to); };
@@ -108,6 +112,7 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
 class BinnedSparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
  public:
   BinnedSparseUpdate() : CudaWeightedKernel("binned_rows") {}
+  DeclaredOrder declared_order() const override { return {"row_parts", 1, true}; }
   Refusal WhyUnsupported(const SparseUpdateProblem& problem) const override {
     return WhySizeUnsupported(problem.rows, problem.nnz, problem.out_width);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,13 +12,11 @@
 #include "engine/base/error.h"
 #include "engine/cuda/aggregate/dense_tiles/dense_tiles.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// First of the reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kDenseTilesOrder = int64_t{1} << 26;
 
 // Tiles of fewer edges are read faster as rows: measured on an H200, a tile at width 64 takes what about 150 rows do.
 constexpr int32_t kDenseEdges = 128;
@@ -34,8 +33,13 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override {
     return {{}, {{kMinThreshold}}, {{kDenseEdges * 2}}};
   }
-  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig& config) const override {
-    return kDenseTilesOrder + Threshold(config);
+  DeclaredOrder declared_order() const override { return {"tile_products", 1}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem&, const KernelConfig& config) const override {
+    return {Threshold(config)};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, HasManyLongRows(shape) ? 0.9 : 1.2);
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     return absl::StrCat("tiles of ", Threshold(config));

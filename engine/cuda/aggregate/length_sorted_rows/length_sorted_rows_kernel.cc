@@ -2,7 +2,9 @@
 // length_sorted_rows as a kernel of the operation aggregate.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,24 +12,22 @@
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
 
-// First of the reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kLengthSortedRowsOrder = int64_t{1} << 31;
-
 // Windows of rows where those that lie close share sources: longest first within each.
 constexpr int32_t kNearRows = 4096;
 
 LengthSortedConfig ConfigOf(const KernelConfig& config) {
-  LengthSortedConfig abreast;
-  abreast.tile = config.values[0];
-  if (config.values[1] > 0) abreast.part = std::clamp<int64_t>(config.values[1], kMinPart, kMaxPart);
-  abreast.window = std::max(0, config.values[2]);
-  abreast.scale_first = config.values[3] != 0;
-  return abreast;
+  LengthSortedConfig resolved;
+  resolved.tile = config.values[0];
+  if (config.values[1] > 0) resolved.part = std::clamp<int64_t>(config.values[1], kMinPart, kMaxPart);
+  resolved.window = std::max(0, config.values[2]);
+  resolved.scale_first = config.values[3] != 0;
+  return resolved;
 }
 
 // A power of two near a tenth of the root of the edges: parts long enough that few begin anew, and enough of them. On
@@ -49,10 +49,10 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"tile", "part", "window", "scale_first"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
-    constexpr int64_t kHardlyAny = int64_t{1} << 18, kFewEdges = int64_t{1} << 22;
-    // Rows that are soon over, and small graphs, gain nothing: one trial tells.
-    if (problem.edges < kHardlyAny || problem.edges < 8 * problem.rows) return {{}};
-    const bool few = problem.edges < kFewEdges, scales = ScalesFirst(problem, {.scale_first = true});
+    constexpr int64_t kMinTrialEdges = int64_t{1} << 18, kFullTrialEdges = int64_t{1} << 22;
+    // Short rows, and small graphs, gain nothing: one trial tells.
+    if (problem.edges < kMinTrialEdges || problem.edges < 8 * problem.rows) return {{}};
+    const bool few = problem.edges < kFullTrialEdges, scales = ScalesFirst(problem, {.scale_first = true});
     const bool wide = problem.width > 32 && problem.storage == Storage::kFloat32;
     const int32_t part = PartFor(problem.edges), scale = scales ? 1 : 0;
     std::vector<KernelConfig> candidates = {{}, {{0, part, 0, scale}}};
@@ -67,13 +67,18 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
     if (scales) candidates.push_back({{0, part, 0, 0}});
     return candidates;
   }
-  int64_t ReductionOrder(const AggregateProblem& problem, const KernelConfig& config) const override {
-    const LengthSortedConfig abreast = ConfigOf(config);
-    return kLengthSortedRowsOrder + 2 * abreast.part + (ScalesFirst(problem, abreast) ? 1 : 0);
+  DeclaredOrder declared_order() const override { return {"equal_parts", 1}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const LengthSortedConfig resolved = ConfigOf(config);
+    return {resolved.part, ScalesFirst(problem, resolved) ? 1 : 0};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, HasManyLongRows(shape) ? 0.7 : 1.5);
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
-    const LengthSortedConfig abreast = ConfigOf(config);
-    return absl::StrCat("parts of ", abreast.part, ", windows of ", abreast.window);
+    const LengthSortedConfig resolved = ConfigOf(config);
+    return absl::StrCat("parts of ", resolved.part, ", windows of ", resolved.window);
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
                                           LayoutSource& source) const override {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // source_panels as a kernel of the operation aggregate.
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +12,11 @@
 #include "engine/base/error.h"
 #include "engine/cuda/aggregate/source_panels/source_panels.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// First of the reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kSourcePanelsOrder = int64_t{1} << 30;
 
 // Where fewer of its edges are staged, a graph has nothing of its panels.
 constexpr int kMinStagedPercent = 10;
@@ -38,9 +38,14 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
     // Each is a layout to be made; 16 warps, or sources of two uses, were never faster by more than 3 %.
     return {{}, {{0, 32}}};
   }
-  int64_t ReductionOrder(const AggregateProblem& problem, const KernelConfig& config) const override {
+  DeclaredOrder declared_order() const override { return {"staged_panels", 1}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);
-    return kSourcePanelsOrder + ((shape.groups * 64 + shape.warps) << 8) + shape.uses;
+    return {shape.groups, shape.warps, shape.uses};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, HasManyLongRows(shape) ? 0.9 : 1.2);
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);

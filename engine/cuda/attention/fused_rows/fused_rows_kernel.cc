@@ -2,12 +2,14 @@
 // fused_rows as a kernel of the operation attention.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "engine/cuda/attention/attention_limits.h"
 #include "engine/cuda/attention/fused_rows/fused_rows.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
@@ -17,6 +19,11 @@ class FusedAttention final : public CudaKernel<AttentionKernel> {
  public:
   FusedAttention() : CudaKernel("fused_rows") {}
   Refusal WhyUnsupported(const AttentionProblem& problem) const override { return WhyAttentionUnsupported(problem); }
+  DeclaredOrder declared_order() const override { return {"fused_softmax", 1, true}; }
+  std::optional<double> PredictSeconds(const AttentionProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape);
+  }
 
   std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes"}; }
   // Narrower tiles than the row where their part of the sources fits the caches better; more or fewer lanes to a row,

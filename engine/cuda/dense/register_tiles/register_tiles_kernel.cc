@@ -23,6 +23,7 @@ bool IsFasterRounded(const DenseUpdateProblem& problem) {
 class RegisterTiles final : public DenseProduct {
  public:
   RegisterTiles() : DenseProduct("register_tiles") {}
+  DeclaredOrder declared_order() const override { return {"ascending_inputs", 1, true}; }
   Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
     if (IsFasterRounded(problem)) return "the request lets factors be rounded, and tensor_tiles is faster for so many";
     return WhyWidthUnsupported(problem.out_width);

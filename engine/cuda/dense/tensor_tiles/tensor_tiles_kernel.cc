@@ -2,6 +2,7 @@
 // tensor_tiles as a kernel of the operation dense_update: for requests that allow rounded factors.
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/cuda/dense/dense_kernel.h"
 #include "engine/cuda/dense/tensor_tiles/tensor_tiles.h"
@@ -11,9 +12,6 @@
 namespace vicinal::cuda {
 namespace {
 
-// First of the reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kTensorTilesOrder = int64_t{3} << 30;
-
 class TensorTiles final : public DenseProduct {
  public:
   TensorTiles() : DenseProduct("tensor_tiles") {}
@@ -21,8 +19,9 @@ class TensorTiles final : public DenseProduct {
     if (problem.precision == ProductPrecision::kFloat32) return "only where a request lets factors be rounded";
     return WhyWidthUnsupported(problem.out_width);
   }
-  int64_t ReductionOrder(const DenseUpdateProblem& problem, const KernelConfig&) const override {
-    return kTensorTilesOrder + static_cast<int64_t>(problem.precision);
+  DeclaredOrder declared_order() const override { return {"tensor_products", 1}; }
+  std::vector<int64_t> OrderParameters(const DenseUpdateProblem& problem, const KernelConfig&) const override {
+    return {static_cast<int64_t>(problem.precision)};
   }
 
  protected:

@@ -14,6 +14,7 @@ namespace {
 class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
  public:
   TemplateSpmm() : CudaWeightedKernel("template_spmm") {}
+  DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
     if (problem.num_layers > 0 && EdgeTile(problem).Bytes(kSmallEdgeTile) > kSmallTileBytes) {
       return absl::StrCat("only networks of which ", kSmallEdgeTile, " edges' messages fit ", kSmallTileBytes,

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,13 +29,11 @@
 #include "engine/cuda/published/cusparse/detail/cusparse_library.h"
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// First of the reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kCusparseOrder = 16;
 
 constexpr int kDefaultAlgorithm = 3;
 constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
@@ -181,8 +180,13 @@ class CusparseKernel final : public AggregateKernel {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"algorithm", "preprocess"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{1}}, {{2}}}; }
-  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig& config) const override {
-    return kCusparseOrder + Settings(config).algorithm;
+  DeclaredOrder declared_order() const override { return {"cusparse", 1}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem&, const KernelConfig& config) const override {
+    return {Settings(config).algorithm};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, 1.8);
   }
   // Whatever the algorithm: tuning takes nothing that is not, and is to leave this alone.
   bool deterministic(const KernelConfig&) const override { return false; }

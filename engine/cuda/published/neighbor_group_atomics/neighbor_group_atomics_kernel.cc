@@ -2,12 +2,14 @@
 // neighbor_group_atomics as a kernel of the operation aggregate.
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "engine/cuda/published/groups/group_kernel.h"
 #include "engine/cuda/published/neighbor_group_atomics/neighbor_group_atomics.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
@@ -22,6 +24,11 @@ class NeighborGroupAtomicsKernel final : public GroupKernel {
   }
   // `apart` is no candidate: it is there to tell what the block-level optimisations are worth.
   std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb", "apart"}; }
+  DeclaredOrder declared_order() const override { return {"atomic_additions", 1}; }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape);
+  }
   bool deterministic(const KernelConfig&) const override { return false; }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
     return NeighborGroupAtomicsScratch(problem);

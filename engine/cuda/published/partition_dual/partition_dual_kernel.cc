@@ -5,7 +5,9 @@
 // same time. Here a dense block costs a whole tile of 128 x 64 pairs, so theta is a share of these; it is a parameter,
 // in thousandths, which tuning measures on the graph.
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,13 +16,11 @@
 #include "engine/base/error.h"
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// First of the reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kPartitionDualOrder = int64_t{1} << 28;
 
 constexpr int kDefaultTheta = 80, kMinTheta = 5, kMaxTheta = 1000;
 
@@ -44,9 +44,14 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
   std::vector<std::string_view> ParameterNames() const override { return {"theta"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{40}}, {{160}}}; }
   // The rest is added as neighbor_group does.
-  int64_t ReductionOrder(const AggregateProblem& problem, const KernelConfig& config) const override {
+  DeclaredOrder declared_order() const override { return {"dense_blocks", 1}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
-    return kPartitionDualOrder + (int64_t{ThetaOf(config)} << 14) + rest.group_size * 129 + rest.groups_per_block();
+    return {ThetaOf(config), rest.group_size, rest.groups_per_block()};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, 0.75);
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);

@@ -2,18 +2,17 @@
 // row_cache as a kernel of the operation aggregate.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "engine/cuda/published/row_cache/row_cache.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// The reduction order of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kRowCacheOrder = 1;
 
 class RowCacheKernel final : public CudaKernel<AggregateKernel> {
  public:
@@ -32,7 +31,11 @@ class RowCacheKernel final : public CudaKernel<AggregateKernel> {
     }
     return candidates;
   }
-  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig&) const override { return kRowCacheOrder; }
+  DeclaredOrder declared_order() const override { return {"whole_rows", 1}; }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, shape.edges < kSmallGpuGraphEdges ? 0.9 : 1.6);
+  }
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void*) const override {

@@ -2,7 +2,9 @@
 // FeatGraph's SpMM template as a kernel of the operation aggregate, where the message is the source's row: as it is, or
 // with hybrid partitioning by the sources' degree.
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,14 +15,11 @@
 #include "engine/cuda/message/template_spmm/template_spmm.h"
 #include "engine/cuda/published/staged_rows/detail/staged_edges.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// The reduction orders of this kernel (Kernel::ReductionOrder).
-constexpr int64_t kTemplateSpmmOrder = 2;
-constexpr int64_t kStagedRowsOrder = int64_t{1} << 29;
 
 constexpr int32_t kMaxDegree = 1 << 24;
 // Fewer edges from a source than this, and bringing its row in costs what it saves.
@@ -61,8 +60,13 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
     const int64_t mean = problem.edges / std::max<int64_t>(1, problem.cols);
     return {{}, {{static_cast<int32_t>(std::clamp<int64_t>(2 * mean, kMinWorthwhile, kMaxDegree))}}};
   }
-  int64_t ReductionOrder(const AggregateProblem&, const KernelConfig& config) const override {
-    return DegreeOf(config) == 0 ? kTemplateSpmmOrder : kStagedRowsOrder + DegreeOf(config);
+  DeclaredOrder declared_order() const override { return {"staged_edges", 1}; }
+  std::vector<int64_t> OrderParameters(const AggregateProblem&, const KernelConfig& config) const override {
+    return {DegreeOf(config)};
+  }
+  std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
+                                       const WorkShape& shape) const override {
+    return GpuGatherSeconds(problem, shape, 1.5);
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     if (DegreeOf(config) == 0) return {};

@@ -12,9 +12,6 @@
 namespace vicinal::cuda {
 namespace {
 
-// The reduction order of products by one thread (Kernel::ReductionOrder); products by trees have 0.
-constexpr int64_t kSerialOrder = 1;
-
 class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
  public:
   TemplateSddmm() : CudaKernel("template_sddmm") {}
@@ -23,8 +20,9 @@ class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
   }
   // No candidate: it is there to tell what the tree is worth.
   std::vector<std::string_view> ParameterNames() const override { return {"serial"}; }
-  int64_t ReductionOrder(const EdgeScoresProblem& problem, const KernelConfig& config) const override {
-    return Serial(problem, config) ? kSerialOrder : 0;
+  DeclaredOrder declared_order() const override { return {"tree_products", 1, true}; }
+  std::vector<int64_t> OrderParameters(const EdgeScoresProblem& problem, const KernelConfig& config) const override {
+    return {Serial(problem, config) ? 1 : 0};
   }
 
  protected:

@@ -13,6 +13,7 @@ namespace {
 class DenseRow final : public CudaWeightedKernel<SparseAggregateUpdateKernel> {
  public:
   DenseRow() : CudaWeightedKernel("dense_row") {}
+  DeclaredOrder declared_order() const override { return {"dense_rows", 1, true}; }
   Refusal WhyUnsupported(const SparseAggregateUpdateProblem& problem) const override {
     if (problem.reduce == Reduce::kMin) return "only sum, mean and max";
     return WhyWidthUnsupported(problem.out_width);

@@ -13,6 +13,7 @@ namespace {
 class WarpRows final : public CudaWeightedKernel<SparseUpdateKernel> {
  public:
   WarpRows() : CudaWeightedKernel("warp_rows") {}
+  DeclaredOrder declared_order() const override { return {"row_parts", 1, true}; }
   Refusal WhyUnsupported(const SparseUpdateProblem& problem) const override {
     if (problem.out_width > kMaxSparseUpdateWidth) {
       return absl::StrCat("only widths up to ", kMaxSparseUpdateWidth, "; this is ", problem.out_width);

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA kernels declare of themselves: reduction orders with stable ids, and predicted times. The registry is
+// filled without a GPU.
+#include "tests/engine/kernels/kernel_facts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/kernels/backend.h"
+#include "engine/tune/work.h"
+#include "tests/engine/tune/prior_cases.h"
+
+namespace vicinal {
+namespace {
+
+using testing::PriorCase;
+using testing::PriorGolden;
+
+class CudaKernelFactsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto backend = Backend::Load(VICINAL_LIB_DIR "/libvicinal_cuda.so");
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    (*backend)->table().register_kernels(registry_);
+  }
+  // A kernel whose library the build lacks refuses all problems, so it is asked without being chosen.
+  const AggregateKernel& Aggregate(std::string_view name) const {
+    for (const auto& entry : registry_.aggregate.kernels())
+      if (entry->kernel().name() == name) return entry->kernel();
+    ADD_FAILURE() << "no kernel " << name;
+    return registry_.aggregate.kernels().front()->kernel();
+  }
+  double Predict(std::string_view name, int64_t nodes, int64_t edges, KernelConfig config = {}) const {
+    WorkShape shape;
+    shape.rows = shape.cols = nodes;
+    shape.edges = edges;
+    const TuningKey key = testing::AggregateKey("sum", 64);
+    return Aggregate(name).PredictSeconds(AggregateProblemOf(key, nodes, nodes, edges), config, shape).value_or(-1.0);
+  }
+
+  KernelRegistry registry_;
+};
+
+// As for the CPU's (tests/engine/kernels/kernel_facts_test.cc).
+TEST_F(CudaKernelFactsTest, IdsAreStable) {
+  EXPECT_THAT(
+      testing::DeclaredOrders(registry_, DeviceKind::kCuda),
+      ::testing::IsSupersetOf(
+          {"aggregate atomic_additions 1 own 8379944747898982", "aggregate cusparse 1 own 5778458784611013",
+           "aggregate dense_blocks 1 own 6348271107251810", "aggregate edge_groups 1 own 8319651795123126",
+           "aggregate equal_parts 1 own 6601957167105084", "aggregate row_parts 1 standard 6408518460921090",
+           "aggregate staged_edges 1 own 7482993502214023", "aggregate staged_panels 1 own 7895630412829939",
+           "aggregate tile_products 1 own 7766358492057605", "aggregate whole_rows 1 own 6915678199007113",
+           "attention fused_softmax 1 standard 8317685200746706", "attention two_pass_softmax 1 own 5539682713755937",
+           "dense_update ascending_inputs 1 standard 8018651461846506",
+           "dense_update tensor_products 1 own 7272950572009495",
+           "edge_scores tree_products 1 standard 4667087552300692",
+           "message_reduce message_rows 1 standard 6852157438831085",
+           "rowwise row_elements 1 standard 4662868296873272",
+           "sparse_aggregate_update dense_rows 1 standard 5422315988595563",
+           "sparse_update row_parts 1 standard 5678279361545160"}));
+}
+
+const PriorGolden kGoldens[] = {
+    {0, "binned_rows", {{0, 0, 0, 0, 0}}, 0x1.be179568c68a8p-18},
+    {0, "binned_rows", {{32, 0, 0, 0, 0}}, 0x1.be179568c68a8p-18},
+    {0, "binned_rows", {{32, 1, 0, 0, 0}}, 0x1.be179568c68a8p-18},
+    {0, "dense_tiles", {{0, 0, 0, 0, 0}}, 0x1.ef0b942f399f5p-18},
+    {0, "dense_tiles", {{64, 0, 0, 0, 0}}, 0x1.ef0b942f399f5p-18},
+    {0, "length_sorted_rows", {{0, 0, 0, 0, 0}}, 0x1.1c3cc92c731f4p-17},
+    {0, "length_sorted_rows", {{0, 256, 0, 1, 0}}, 0x1.1c3cc92c731f4p-17},
+    {0, "source_panels", {{0, 0, 0, 0, 0}}, 0x1.ef0b942f399f5p-18},
+    {0, "source_panels", {{0, 32, 0, 0, 0}}, 0x1.ef0b942f399f5p-18},
+    {0, "row_cache", {{0, 0, 0, 0, 0}}, 0x1.a59d96058d002p-18},
+    {0, "row_cache", {{2, 0, 0, 0, 0}}, 0x1.a59d96058d002p-18},
+    {0, "neighbor_group", {{0, 0, 0, 0, 0}}, 0x1.be179568c68a8p-18},
+    {0, "neighbor_group", {{16, 16, 128, 0, 0}}, 0x1.c55d8603635c4p-18},
+    {0, "neighbor_group", {{32, 16, 128, 0, 0}}, 0x1.be179568c68a8p-18},
+    {0, "neighbor_group", {{32, 8, 128, 0, 0}}, 0x1.8d2396a25375cp-18},
+    {0, "neighbor_group", {{32, 16, 256, 0, 0}}, 0x1.8d2396a25375cp-18},
+    {0, "neighbor_group", {{128, 4, 128, 0, 0}}, 0x1.8d2396a25375cp-18},
+    {0, "neighbor_group", {{4, 32, 32, 0, 0}}, 0x1.fb4893e0d6648p-18},
+    {0, "neighbor_group", {{1024, 1, 512, 0, 0}}, 0x1.8d2396a25375cp-18},
+    {0, "partition_dual", {{0, 0, 0, 0, 0}}, 0x1.80e696f0b6b09p-18},
+    {0, "partition_dual", {{160, 0, 0, 0, 0}}, 0x1.80e696f0b6b09p-18},
+    {0, "template_spmm", {{0, 0, 0, 0, 0}}, 0x1.1c3cc92c731f4p-17},
+    {0, "template_spmm", {{64, 0, 0, 0, 0}}, 0x1.1c3cc92c731f4p-17},
+    {0, "cusparse", {{0, 0, 0, 0, 0}}, 0x1.40f3c841496eep-17},
+    {0, "cusparse", {{2, 0, 0, 0, 0}}, 0x1.40f3c841496eep-17},
+    {0, "neighbor_group_atomics", {{0, 0, 0, 0, 0}}, 0x1.be179568c68a8p-18},
+    {0, "neighbor_group_atomics", {{16, 16, 128, 0, 0}}, 0x1.be179568c68a8p-18},
+    {1, "binned_rows", {{0, 0, 0, 0, 0}}, 0x1.108f965b59239p-12},
+    {1, "binned_rows", {{32, 0, 0, 0, 0}}, 0x1.108f965b59239p-12},
+    {1, "binned_rows", {{32, 1, 0, 0, 0}}, 0x1.108f965b59239p-12},
+    {1, "dense_tiles", {{0, 0, 0, 0, 0}}, 0x1.4671a4bdfdbe9p-12},
+    {1, "dense_tiles", {{64, 0, 0, 0, 0}}, 0x1.4671a4bdfdbe9p-12},
+    {1, "length_sorted_rows", {{0, 0, 0, 0, 0}}, 0x1.9744ba51f4a71p-12},
+    {1, "length_sorted_rows", {{0, 256, 0, 1, 0}}, 0x1.9744ba51f4a71p-12},
+    {1, "source_panels", {{0, 0, 0, 0, 0}}, 0x1.4671a4bdfdbe9p-12},
+    {1, "source_panels", {{0, 32, 0, 0, 0}}, 0x1.4671a4bdfdbe9p-12},
+    {1, "row_cache", {{0, 0, 0, 0, 0}}, 0x1.b235c18346f49p-12},
+    {1, "row_cache", {{2, 0, 0, 0, 0}}, 0x1.b235c18346f49p-12},
+    {1, "neighbor_group", {{0, 0, 0, 0, 0}}, 0x1.108f965b59239p-12},
+    {1, "neighbor_group", {{16, 16, 128, 0, 0}}, 0x1.1899273fc740dp-12},
+    {1, "neighbor_group", {{32, 16, 128, 0, 0}}, 0x1.108f965b59239p-12},
+    {1, "neighbor_group", {{32, 8, 128, 0, 0}}, 0x1.b55b0ff169111p-13},
+    {1, "neighbor_group", {{32, 16, 256, 0, 0}}, 0x1.b55b0ff169111p-13},
+    {1, "neighbor_group", {{128, 4, 128, 0, 0}}, 0x1.b55b0ff169111p-13},
+    {1, "neighbor_group", {{4, 32, 32, 0, 0}}, 0x1.53ea2856a6e55p-12},
+    {1, "neighbor_group", {{1024, 1, 512, 0, 0}}, 0x1.b55b0ff169111p-13},
+    {1, "partition_dual", {{0, 0, 0, 0, 0}}, 0x1.9a6a08c016c39p-13},
+    {1, "partition_dual", {{160, 0, 0, 0, 0}}, 0x1.9a6a08c016c39p-13},
+    {1, "template_spmm", {{0, 0, 0, 0, 0}}, 0x1.9744ba51f4a71p-12},
+    {1, "template_spmm", {{64, 0, 0, 0, 0}}, 0x1.9744ba51f4a71p-12},
+    {1, "cusparse", {{0, 0, 0, 0, 0}}, 0x1.e817cfe5eb8f9p-12},
+    {1, "cusparse", {{2, 0, 0, 0, 0}}, 0x1.e817cfe5eb8f9p-12},
+    {1, "neighbor_group_atomics", {{0, 0, 0, 0, 0}}, 0x1.108f965b59239p-12},
+    {1, "neighbor_group_atomics", {{16, 16, 128, 0, 0}}, 0x1.108f965b59239p-12},
+    {2, "binned_rows", {{0, 0, 0, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {2, "binned_rows", {{32, 0, 0, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {2, "binned_rows", {{32, 1, 0, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {2, "dense_tiles", {{0, 0, 0, 0, 0}}, 0x1.bd4424207a3e3p-11},
+    {2, "dense_tiles", {{64, 0, 0, 0, 0}}, 0x1.bd4424207a3e3p-11},
+    {2, "length_sorted_rows", {{0, 0, 0, 0, 0}}, 0x1.5aaaebec9bc1bp-11},
+    {2, "length_sorted_rows", {{0, 256, 0, 1, 0}}, 0x1.5aaaebec9bc1bp-11},
+    {2, "source_panels", {{0, 0, 0, 0, 0}}, 0x1.bd4424207a3e3p-11},
+    {2, "source_panels", {{0, 32, 0, 0, 0}}, 0x1.bd4424207a3e3p-11},
+    {2, "row_cache", {{0, 0, 0, 0, 0}}, 0x1.8b2e346b0278ep-10},
+    {2, "row_cache", {{2, 0, 0, 0, 0}}, 0x1.8b2e346b0278ep-10},
+    {2, "neighbor_group", {{0, 0, 0, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {2, "neighbor_group", {{16, 16, 128, 0, 0}}, 0x1.fd7257976dd4ep-11},
+    {2, "neighbor_group", {{32, 16, 128, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {2, "neighbor_group", {{32, 8, 128, 0, 0}}, 0x1.bb90f29b2b5f5p-11},
+    {2, "neighbor_group", {{32, 16, 256, 0, 0}}, 0x1.8bf788068bp-11},
+    {2, "neighbor_group", {{128, 4, 128, 0, 0}}, 0x1.9c5089eda965ep-11},
+    {2, "neighbor_group", {{4, 32, 32, 0, 0}}, 0x1.34e8233d9fcbfp-10},
+    {2, "neighbor_group", {{1024, 1, 512, 0, 0}}, 0x1.8bf788068bp-11},
+    {2, "partition_dual", {{0, 0, 0, 0, 0}}, 0x1.735139f99360ep-11},
+    {2, "partition_dual", {{160, 0, 0, 0, 0}}, 0x1.735139f99360ep-11},
+    {2, "template_spmm", {{0, 0, 0, 0, 0}}, 0x1.7287e65e0ad9cp-10},
+    {2, "template_spmm", {{64, 0, 0, 0, 0}}, 0x1.7287e65e0ad9cp-10},
+    {2, "cusparse", {{0, 0, 0, 0, 0}}, 0x1.bc7ad084f1b71p-10},
+    {2, "cusparse", {{2, 0, 0, 0, 0}}, 0x1.bc7ad084f1b71p-10},
+    {2, "neighbor_group_atomics", {{0, 0, 0, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {2, "neighbor_group_atomics", {{16, 16, 128, 0, 0}}, 0x1.ee90c03a697c6p-11},
+    {3, "binned_rows", {{0, 0, 0, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {3, "binned_rows", {{32, 0, 0, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {3, "binned_rows", {{32, 1, 0, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {3, "dense_tiles", {{0, 0, 0, 0, 0}}, 0x1.8243b01cac415p-15},
+    {3, "dense_tiles", {{64, 0, 0, 0, 0}}, 0x1.8243b01cac415p-15},
+    {3, "length_sorted_rows", {{0, 0, 0, 0, 0}}, 0x1.320530da17f3bp-15},
+    {3, "length_sorted_rows", {{0, 256, 0, 1, 0}}, 0x1.320530da17f3bp-15},
+    {3, "source_panels", {{0, 0, 0, 0, 0}}, 0x1.8243b01cac415p-15},
+    {3, "source_panels", {{0, 32, 0, 0, 0}}, 0x1.8243b01cac415p-15},
+    {3, "row_cache", {{0, 0, 0, 0, 0}}, 0x1.4d8f36c2d9a87p-14},
+    {3, "row_cache", {{2, 0, 0, 0, 0}}, 0x1.4d8f36c2d9a87p-14},
+    {3, "neighbor_group", {{0, 0, 0, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {3, "neighbor_group", {{16, 16, 128, 0, 0}}, 0x1.b67f5ca3346bbp-15},
+    {3, "neighbor_group", {{32, 16, 128, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {3, "neighbor_group", {{32, 8, 128, 0, 0}}, 0x1.0758876897e48p-14},
+    {3, "neighbor_group", {{32, 16, 256, 0, 0}}, 0x1.5a24707b621a9p-15},
+    {3, "neighbor_group", {{128, 4, 128, 0, 0}}, 0x1.0758876897e48p-14},
+    {3, "neighbor_group", {{4, 32, 32, 0, 0}}, 0x1.0758876897e48p-14},
+    {3, "neighbor_group", {{1024, 1, 512, 0, 0}}, 0x1.5a24707b621a9p-15},
+    {3, "partition_dual", {{0, 0, 0, 0, 0}}, 0x1.4614d0aabd072p-15},
+    {3, "partition_dual", {{160, 0, 0, 0, 0}}, 0x1.4614d0aabd072p-15},
+    {3, "template_spmm", {{0, 0, 0, 0, 0}}, 0x1.397f96f23495p-14},
+    {3, "template_spmm", {{64, 0, 0, 0, 0}}, 0x1.397f96f23495p-14},
+    {3, "cusparse", {{0, 0, 0, 0, 0}}, 0x1.75ae766423cf3p-14},
+    {3, "cusparse", {{2, 0, 0, 0, 0}}, 0x1.75ae766423cf3p-14},
+    {3, "neighbor_group_atomics", {{0, 0, 0, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {3, "neighbor_group_atomics", {{16, 16, 128, 0, 0}}, 0x1.aa62efbdf6681p-15},
+    {4, "binned_rows", {{0, 0, 0, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {4, "binned_rows", {{32, 0, 0, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {4, "binned_rows", {{32, 1, 0, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {4, "dense_tiles", {{0, 0, 0, 0, 0}}, 0x1.1c15e8b29bd9p-12},
+    {4, "dense_tiles", {{64, 0, 0, 0, 0}}, 0x1.1c15e8b29bd9p-12},
+    {4, "length_sorted_rows", {{0, 0, 0, 0, 0}}, 0x1.bb4f1b0de5254p-13},
+    {4, "length_sorted_rows", {{0, 256, 0, 1, 0}}, 0x1.bb4f1b0de5254p-13},
+    {4, "source_panels", {{0, 0, 0, 0, 0}}, 0x1.1c15e8b29bd9p-12},
+    {4, "source_panels", {{0, 32, 0, 0, 0}}, 0x1.1c15e8b29bd9p-12},
+    {4, "row_cache", {{0, 0, 0, 0, 0}}, 0x1.f69827cb6c4f1p-12},
+    {4, "row_cache", {{2, 0, 0, 0, 0}}, 0x1.f69827cb6c4f1p-12},
+    {4, "neighbor_group", {{0, 0, 0, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {4, "neighbor_group", {{16, 16, 128, 0, 0}}, 0x1.44ab2aca9b306p-12},
+    {4, "neighbor_group", {{32, 16, 128, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {4, "neighbor_group", {{32, 8, 128, 0, 0}}, 0x1.f9bd76398e6b9p-13},
+    {4, "neighbor_group", {{32, 16, 256, 0, 0}}, 0x1.f9bd76398e6b9p-13},
+    {4, "neighbor_group", {{128, 4, 128, 0, 0}}, 0x1.f9bd76398e6b9p-13},
+    {4, "neighbor_group", {{4, 32, 32, 0, 0}}, 0x1.8957083f0414p-12},
+    {4, "neighbor_group", {{1024, 1, 512, 0, 0}}, 0x1.f9bd76398e6b9p-13},
+    {4, "partition_dual", {{0, 0, 0, 0, 0}}, 0x1.da8648a3b9c87p-13},
+    {4, "partition_dual", {{160, 0, 0, 0, 0}}, 0x1.da8648a3b9c87p-13},
+    {4, "template_spmm", {{0, 0, 0, 0, 0}}, 0x1.d760fa3597abfp-12},
+    {4, "template_spmm", {{64, 0, 0, 0, 0}}, 0x1.d760fa3597abfp-12},
+    {4, "cusparse", {{0, 0, 0, 0, 0}}, 0x1.1a83417b8acabp-11},
+    {4, "cusparse", {{2, 0, 0, 0, 0}}, 0x1.1a83417b8acabp-11},
+    {4, "neighbor_group_atomics", {{0, 0, 0, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {4, "neighbor_group_atomics", {{16, 16, 128, 0, 0}}, 0x1.3b4d1648707c2p-12},
+    {5, "fused_rows", {{0, 0, 0, 0, 0}}, 0x1.6c471831a31a2p-16},
+    {5, "plain_rows", {{0, 0, 0, 0, 0}}, 0x1.6c471831a31a2p-16},
+};
+
+TEST_F(CudaKernelFactsTest, PredictionsAreWhatTheyAlwaysWere) {
+  const std::vector<PriorCase> cases = testing::GpuPriorCases();
+  for (const PriorGolden& golden : kGoldens) {
+    const PriorCase& c = cases[golden.index];
+    const WorkShape shape = testing::ShapeOf(c);
+    WithProblem(registry_, c.key, c.rows, c.cols, c.edges, [&](const auto& operation, const auto& problem) {
+      bool found = false;
+      for (const auto& entry : operation.kernels()) {
+        if (entry->kernel().name() != golden.kernel) continue;
+        found = true;
+        const std::optional<double> seconds = entry->kernel().PredictSeconds(problem, golden.config, shape);
+        // cusparse where the build has no cuSPARSE.
+        if (!seconds.has_value() && !entry->kernel().WhyUnsupported(problem).empty()) continue;
+        ASSERT_TRUE(seconds.has_value()) << golden.kernel;
+        EXPECT_DOUBLE_EQ(*seconds, golden.seconds) << golden.kernel << ", case " << golden.index;
+      }
+      EXPECT_TRUE(found) << golden.kernel;
+    });
+  }
+}
+
+// GNNAdvisor's Eq. 2 orders neighbor_group's settings; none of them falls behind so far that it would not be run.
+TEST_F(CudaKernelFactsTest, OrdersNeighborGroupsByThePublishedModel) {
+  const auto group = [&](int32_t gs, int32_t dw, int32_t tpb) {
+    return Predict("neighbor_group", 400'000, 5'000'000, {{gs, dw, tpb}});
+  };
+  EXPECT_LT(group(32, 16, 256), group(32, 16, 128)) << "farther from the root of the most threads";
+  EXPECT_LT(group(32, 8, 128), group(32, 16, 128)) << "farther from a third of the width";
+  EXPECT_EQ(group(0, 0, 0), Predict("binned_rows", 400'000, 5'000'000));
+  for (const int32_t gs : {4, 1024}) EXPECT_LT(group(gs, 32, 32) / group(gs, 1, 1024), 3.0);
+}
+
+TEST_F(CudaKernelFactsTest, NoKernelIsPredictedTooFarBehindToBeTried) {
+  for (const int64_t edges : {10'000, 50'000'000}) {
+    const auto predicted = [&](const char* kernel) { return Predict(kernel, edges / 10, edges); };
+    for (const char* kernel : {"binned_rows", "row_cache", "neighbor_group"}) {
+      EXPECT_LT(predicted("partition_dual"), predicted(kernel));
+      EXPECT_LT(predicted(kernel), 3.0 * predicted("partition_dual"));
+    }
+    EXPECT_EQ(predicted("row_cache") < predicted("binned_rows"), edges == 10'000);
+  }
+}
+
+// A GPU's runs are short: none of them is cut to a sample of the rows.
+TEST_F(CudaKernelFactsTest, AGpuTakesMilliseconds) {
+  EXPECT_LT(Predict("binned_rows", 400'000, 5'000'000), 1e-3);
+  EXPECT_GT(Predict("binned_rows", 400'000, 5'000'000), 1e-4);
+}
+
+TEST_F(CudaKernelFactsTest, AliasesLeadToRegisteredKernels) {
+  for (const KernelAlias& alias : KernelAliases()) {
+    bool found = false;
+    registry_.ForEachOperation([&](const auto& operation) {
+      for (const auto& entry : operation.kernels())
+        found = found || (operation.operation() == alias.operation && entry->kernel().name() == alias.current);
+    });
+    EXPECT_TRUE(found) << alias.operation << " " << alias.current;
+  }
+}
+
+}  // namespace
+}  // namespace vicinal
