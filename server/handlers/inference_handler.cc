@@ -220,10 +220,11 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
 }
 
 std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(InferenceResult)> use) {
-  return [this, use = std::move(use)](InferenceResult result) {
-    const MonotonicTime begin = clock_.Now();
+  // `use` answers the call, and the handler may go once all calls are answered: nothing of it is used after that.
+  return [&metrics = metrics_, &clock = clock_, use = std::move(use)](InferenceResult result) {
+    const MonotonicTime begin = clock.Now();
     use(std::move(result));
-    metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
+    metrics.PhaseSeconds("encode", SecondsBetween(begin, clock.Now()));
   };
 }
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "calls.pb.h"
+#include "tests/fuzz/calls.pb.h"
 #include "tests/fuzz/target.h"
 
 namespace vicinal::fuzz {

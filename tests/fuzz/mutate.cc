@@ -9,8 +9,8 @@
 #include <limits>
 #include <random>
 
-#include "calls.pb.h"
 #include "proto/wire/crc32c.h"
+#include "tests/fuzz/calls.pb.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 

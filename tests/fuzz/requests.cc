@@ -12,7 +12,7 @@
 #include <set>
 #include <utility>
 
-#include "calls.pb.h"
+#include "tests/fuzz/calls.pb.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/world.h"
 

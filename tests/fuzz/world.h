@@ -26,8 +26,8 @@ struct World {
   void CheckNothingReserved() const;
 
   server::Limits limits;
+  server::Metrics metrics{{}};  // outlives the engine, as in the server
   std::unique_ptr<Engine> engine;
-  server::Metrics metrics{{}};
   server::Workers workers{1, 8};
 };
 
