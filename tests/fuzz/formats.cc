@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that users have, and the token file: errors are INVALID_ARGUMENT or NOT_FOUND, and what was read and written
 // again reads as the same.
+#include <chrono>
+#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "client/cpp/formats/edge_list.h"
@@ -126,6 +129,7 @@ void IdsFile(std::string_view input) {
     const std::string copy = path + ".copy";
     FUZZ_CHECK(ids->Save(copy, "fuzz").ok(), "Save");
     const auto again = client::IdMap::Load(copy);
+    std::remove(copy.c_str());
     FUZZ_CHECK(again.ok(), again.status().ToString());
     FUZZ_CHECK(again->Digest() == ids->Digest() && again->size() == ids->size(), "digest");
   }
