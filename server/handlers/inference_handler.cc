@@ -179,7 +179,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
     return InvalidArgument("BAD_FEATURES", "graphs.features.rows",
                            "a batch has no stored features whose rows could be replaced");
   out.features = std::move(features.tensors);
-  if (out.ptr.shape.size() == 1 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
+  if (out.ptr.shape.size() == 1 && out.ptr.shape[0] > 0 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
     return OverLimit("max_batch_graphs", "graphs.ptr", out.ptr.shape[0] - 1, limits_.max_batch_graphs);
   }
   VICINAL_ASSIGN_OR_RETURN(out.options, FromProto(request.execution()));
