@@ -5,7 +5,7 @@
 # Further labels say how a test is run: tsan (also under the thread sanitizer), static (looks at sources and files only),
 # python (is a Python program), gpu (needs a GPU to say anything). A test without a tier does not configure.
 
-set(VICINAL_TEST_TIERS unit conformance integration slow)
+set(VICINAL_TEST_TIERS unit conformance integration slow fuzz)
 set(VICINAL_TEST_KINDS tsan static python gpu)
 option(VICINAL_TEST_PROGRAMS "Register each GoogleTest program as one CTest test, not each TEST in it: few processes" OFF)
 

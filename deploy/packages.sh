@@ -20,7 +20,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev
   python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
-  clang-14 clang-format-14 shellcheck git
+  clang-14 libclang-rt-14-dev clang-format-14 shellcheck git
 )
 runtime_packages=(
   libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5

@@ -183,7 +183,8 @@ StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::strin
     VICINAL_ASSIGN_OR_RETURN(out.tensors.values, View(csr.values(), prefix + ".csr.values"));
     out.tensors.feature_count = csr.column_count();
     const std::vector<int64_t>& indptr = out.tensors.indptr->shape;
-    if (csr.row_count() < 0 || indptr.size() != 1 || indptr[0] - 1 != csr.row_count()) {
+    // The extent is the client's: below 1 there is nothing to subtract from.
+    if (csr.row_count() < 0 || indptr.size() != 1 || indptr[0] < 1 || indptr[0] - 1 != csr.row_count()) {
       return InvalidArgument("BAD_FEATURES", prefix + ".csr.row_count",
                              absl::StrCat("row_count is ", csr.row_count(), ", but indptr has the shape ",
                                           ShapeToString(indptr), "; it must be [row_count + 1]"));

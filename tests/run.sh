@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the tests need, builds, runs everything, and closes with the count of tests on a line of its own.
-#   tests/run.sh                 all stages: release, clang, asan, tsan
+#   tests/run.sh                 all stages: release, clang, asan, tsan, fuzz
 #   tests/run.sh --quick         no CUDA, this machine's instruction set: unit tests and a quarter of conformance
 #   tests/run.sh --fast          the release build, all tests but `slow` ones: what to run before each commit
 #   tests/run.sh --stage NAME    one stage; may be repeated
@@ -11,11 +11,12 @@
 #   clang    everything but CUDA compiles with clang 14, whose thread-safety analysis finds no unguarded access
 #   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
 #   tsan     thread sanitizer: tests labelled `tsan`, which the engine's tests with threads are by themselves
+#   fuzz     libFuzzer, 10 s for each parser and each service; inputs that fail are kept in build/fuzz/findings
 # Exit status: 0 when at least one test ran and none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly ALL_STAGES=(release clang asan tsan)
+readonly ALL_STAGES=(release clang asan tsan fuzz)
 jobs="$(nproc)"
 readonly jobs
 
@@ -32,7 +33,7 @@ failed=0
 skipped=0
 
 usage() {
-  sed -n '3,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 parse_arguments() {
@@ -141,6 +142,12 @@ stage_asan() {
 stage_tsan() {
   build tsan vicinal_tests_tsan || return 1
   run_tests tsan -L '^tsan$'
+}
+
+# Every target over its stored inputs, then 10 s of new ones. tests/fuzz/run.py does the same for longer.
+stage_fuzz() {
+  build fuzz vicinal_tests_fuzz || return 1
+  run_tests fuzz -L '^fuzz$'
 }
 
 main() {

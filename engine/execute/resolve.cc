@@ -134,7 +134,7 @@ StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request)
   request.options.output = output->name;  // requests with and without the name have equal keys
   QueuedRequest resolved;
   // Of a malformed `ptr`, which MakeBatch will report: none.
-  resolved.answer.rows = request.ptr.shape.size() == 1 ? std::max<int64_t>(0, request.ptr.shape[0] - 1) : 0;
+  resolved.answer.rows = request.ptr.shape.size() == 1 ? std::max<int64_t>(1, request.ptr.shape[0]) - 1 : 0;
   resolved.answer.width = output->width;
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
   VICINAL_ASSIGN_OR_RETURN(InlineGraph made,

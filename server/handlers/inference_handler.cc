@@ -179,7 +179,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
     return InvalidArgument("BAD_FEATURES", "graphs.features.rows",
                            "a batch has no stored features whose rows could be replaced");
   out.features = std::move(features.tensors);
-  if (out.ptr.shape.size() == 1 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
+  if (out.ptr.shape.size() == 1 && out.ptr.shape[0] > 0 && out.ptr.shape[0] - 1 > limits_.max_batch_graphs) {
     return OverLimit("max_batch_graphs", "graphs.ptr", out.ptr.shape[0] - 1, limits_.max_batch_graphs);
   }
   VICINAL_ASSIGN_OR_RETURN(out.options, FromProto(request.execution()));
@@ -220,10 +220,11 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
 }
 
 std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(InferenceResult)> use) {
-  return [this, use = std::move(use)](InferenceResult result) {
-    const MonotonicTime begin = clock_.Now();
+  // `use` answers the call, and the handler may go once all calls are answered: nothing of it is used after that.
+  return [&metrics = metrics_, &clock = clock_, use = std::move(use)](InferenceResult result) {
+    const MonotonicTime begin = clock.Now();
     use(std::move(result));
-    metrics_.PhaseSeconds("encode", SecondsBetween(begin, clock_.Now()));
+    metrics.PhaseSeconds("encode", SecondsBetween(begin, clock.Now()));
   };
 }
 

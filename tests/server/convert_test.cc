@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "engine/base/error.h"
@@ -207,6 +208,20 @@ TEST(ConvertTest, AStepsTuningGoesWithItsStep) {
   EXPECT_FALSE(out.steps(0).has_tuning());
   EXPECT_EQ(out.steps(1).tuning().note(), "of step 1");
   EXPECT_FALSE(out.steps(2).has_tuning());
+}
+
+// Found by fuzzing: one less than the smallest number overflows.
+TEST(ConvertTest, AnExtentBelowOneIsRefusedWhateverItIs) {
+  v1::FeatureInput features;
+  v1::CsrMatrix* csr = features.mutable_csr();
+  csr->set_row_count(1);
+  for (v1::Tensor* tensor : {csr->mutable_indptr(), csr->mutable_indices(), csr->mutable_values()}) {
+    tensor->set_dtype(v1::DATA_TYPE_INT64);
+    tensor->add_shape(std::numeric_limits<int64_t>::min());
+  }
+  const Status status = FromProto(features, "features").status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DetailOf(status)->field, "features.csr.row_count");
 }
 
 }  // namespace

@@ -4,13 +4,23 @@
 #ifndef VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 #define VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 
+// g++ defines macros for sanitizers, clang has features.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define VICINAL_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define VICINAL_SANITIZED 1
+#endif
+#endif
+#ifndef VICINAL_SANITIZED
+#define VICINAL_SANITIZED 0
+#endif
+
+#if VICINAL_SANITIZED
 // A sanitizer multiplies the compile time of every set, and its tests run the machine's best one only: vectors that
 // every server since 2013 has, and the portable base. The dispatch is as ever, so that other machines run the base.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
-#define VICINAL_SANITIZED 0
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #endif
 
