@@ -16,11 +16,11 @@ build_packages=(
   prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; formatter and
-# linter of scripts.
+# linter of scripts; valgrind counts instructions (tests/instructions).
 test_packages=(
   libgtest-dev libgmock-dev
   python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
-  clang-14 libclang-rt-14-dev clang-format-14 shellcheck git
+  clang-14 libclang-rt-14-dev clang-format-14 shellcheck git valgrind
 )
 runtime_packages=(
   libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5
