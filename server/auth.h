@@ -19,13 +19,13 @@ class Auth {
   Auth(std::string admin_token, std::string infer_token)
       : admin_token_(std::move(admin_token)), infer_token_(std::move(infer_token)) {}
 
-  // `authorization` is the metadata's value, empty when none came. UNAUTHENTICATED: a token is needed, and none came or
-  // it is not known. PERMISSION_DENIED: it is known, but its role does not cover the method. `role`, if not null, is
-  // told who it was, for the log: "admin", "infer", "unknown" (token), "no token", or "none needed".
+  // `authorization` is the metadata's value, or empty. UNAUTHENTICATED: a token is required, and it is missing or
+  // unknown. PERMISSION_DENIED: the token is known, but its role does not cover the method. `role`, if not null, is set
+  // to the caller's role, for the log: "admin", "infer", "unknown" (token), "no token", or "none needed".
   Status Check(std::string_view authorization, Role needed, std::string_view* role = nullptr) const;
 
-  // From now on `token`, not empty, is the one of the role; the one before it is not known any more. False when it was
-  // that one already.
+  // Replaces the role's token by `token`, which must not be empty; the previous one is no longer accepted. False if it
+  // was the same token.
   bool Replace(Role role, const std::string& token);
 
  private:

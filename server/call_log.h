@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line that the log has for a call. Calls that change something, or were meant to, are an audit trail: one line
-// each, whoever asked and whatever came of it. Others leave one at debug, and when the fault is ours.
+// The log line of a call. Calls that change something are the audit trail: one line each, also if the caller was
+// refused or the call failed. Other calls are logged at debug level, and at error level if the server is at fault.
 #ifndef VICINAL_SERVER_CALL_LOG_H_
 #define VICINAL_SERVER_CALL_LOG_H_
 

@@ -16,7 +16,7 @@ struct DurationFlag {
   template <class Rep, class Period>
   DurationFlag(std::chrono::duration<Rep, Period> given) : time(given) {}  // NOLINT: defaults of flags are spans
 
-  // Rounded away from zero: the little that was asked for must not become 0, which often means something else.
+  // Rounded away from zero: a short time must not become 0, which often has a special meaning.
   std::chrono::milliseconds time{0};
 };
 

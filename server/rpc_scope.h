@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every call shares, from its first byte to its status: who it is (token, role), request id and trace id, deadline
-// and cancellation, in-flight counts, latency, the log line, and the status with its details. Handlers see none of it
-// but Call.
+// What every call shares, from its first byte to its status: the caller (token, role), request id and trace id,
+// deadline and cancellation, in-flight counts, latency, the log line, and the status with its details. Handlers see
+// none of it but Call.
 #ifndef VICINAL_SERVER_RPC_SCOPE_H_
 #define VICINAL_SERVER_RPC_SCOPE_H_
 
@@ -35,10 +35,10 @@ class RpcScope {
   // INVALID_ARGUMENT when a message of that size is over --max_message_bytes.
   Status CheckSize(size_t bytes) const;
   // For the one message of a call that may wait: as CheckSize, and counts what it takes against the memory budget until
-  // the scope ends; codes as Engine::Hold. Once.
+  // the scope ends; codes as MemoryBudget::Reserve. Once.
   Status Take(const google::protobuf::Message& message);
   Call& call() { return call_; }
-  // Takes from a message of the call what the log will say the call is about. Any thread, before Finish.
+  // Records what the call is about, taken from one of its messages, for the log. Any thread, before Finish.
   template <class Message>
   void About(const Message& message) {
     if (!logged_) return;
@@ -46,7 +46,7 @@ class RpcScope {
     Tell(message, &subject_);
   }
 
-  // The client went away, or its deadline passed: work stops where it asks.
+  // The client went away, or its deadline passed: work stops at its next check.
   void Cancel() { cancel_->Cancel(); }
   // CANCELLED or DEADLINE_EXCEEDED, whichever it was.
   Status WhyCancelled() const;

@@ -33,7 +33,7 @@ constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.Mode
 
 // gRPC itself refuses what is over this, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
 // covers what lies between the limit and this. gRPC (1.51) looks only when a message has arrived whole, whatever length
-// it announces: what it takes until then, max_arriving_bytes alone bounds.
+// it declares: what it takes until then, max_arriving_bytes alone bounds.
 constexpr int64_t kHardMessageFactor = 2;
 
 // A client that has stopped, in the middle of a message or of waiting for an answer, does not answer a ping either.

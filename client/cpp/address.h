@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a server's address is one that gRPC can use. gRPC itself takes whatever it is given for a host name and asks
-// the DNS for "http://host", or goes to port 443 where none was said; here that is told before anything is tried.
+// Checks that gRPC can use a server's address, before connecting. gRPC itself accepts any text as a host name: it asks
+// the DNS for "http://host", and takes port 443 if none is given.
 #ifndef VICINAL_CLIENT_CPP_ADDRESS_H_
 #define VICINAL_CLIENT_CPP_ADDRESS_H_
 

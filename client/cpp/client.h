@@ -80,9 +80,9 @@ class Client {
   ~Client();
 
   // Uploads. The spec's `tensors` are filled in from `tensors`; its `upload_id`, when empty, with a random one,
-  // otherwise an upload begun under that id is gone on with. A stream that is broken off (IsBrokenOff, or ABORTED for a
-  // chunk) is resumed from the offsets the server has; a lost answer to finish is asked for again. An error of an
-  // upload that may be gone on with later, in another process too, has the id to do it under (UploadIdOf).
+  // otherwise an upload with that id is resumed. A broken stream (IsBrokenOff, or ABORTED for a
+  // chunk) is resumed from the server's offsets; if the reply to finish is lost, finish is sent again. If an upload
+  // can be resumed later, also by another process, its error carries the upload id (UploadIdOf).
   absl::StatusOr<v1::Graph> UploadGraph(v1::UploadGraphSpec spec, const std::vector<UploadTensor>& tensors,
                                         const UploadOptions& options = {});
   absl::StatusOr<v1::FeatureSet> UploadFeatures(v1::UploadFeaturesSpec spec, const std::vector<UploadTensor>& tensors,

@@ -90,8 +90,8 @@ class Upload {
   }
 
  private:
-  // `ours`: the upload of that id, if it is there, was begun by this object. One that is not may have another spec, so
-  // the server is told ours and refuses to go on when they differ.
+  // `ours`: if the server has an upload of that id, this object began it. Any other may have another specification;
+  // then the request carries ours, and the server returns an error if they differ.
   absl::Status Attempt(const Spec& spec, bool begun, bool ours, Response* response) {
     Request first;
     Offsets offsets(tensors_.size(), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors that a client can act on: a canonical code, a sentence that says what, where and how to mend it, and a detail
+// Errors that a client can act on: a canonical code, a sentence that says what, where and how to fix it, and a detail
 // that the server turns into google.rpc messages (BadRequest, ErrorInfo, RetryInfo, ResourceInfo). The table of codes
 // is in docs/errors.md. The detail travels inside the Status as a payload, so every seam keeps it.
 #ifndef VICINAL_ENGINE_BASE_ERROR_H_
@@ -46,7 +46,7 @@ Status InvalidArgument(std::string_view reason, std::string_view field, std::str
 // `message`: in place of the usual one.
 Status OverLimit(std::string_view limit_flag, std::string_view field, int64_t value, int64_t maximum,
                  std::string_view message = {});
-// "graph 'g' does not exist" and the way to mend it.
+// "graph 'g' does not exist" and how to fix it.
 Status NotFound(std::string_view resource_type, std::string_view resource_name, std::string_view hint = {});
 Status AlreadyExists(std::string_view resource_type, std::string_view resource_name, std::string_view hint);
 Status FailedPrecondition(std::string_view reason, std::string_view message);

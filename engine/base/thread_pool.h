@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of threads for data-parallel loops. ParallelFor never allocates, so that the execute stage can use it. Whoever
-// runs loops whose result may become unwanted makes them stoppable, and the loops need not know.
+// A pool of threads for data-parallel loops. ParallelFor never allocates, so that runs of plans can use it. StopScope
+// makes the loops of its thread stoppable; the loops themselves need no check.
 #ifndef VICINAL_ENGINE_BASE_THREAD_POOL_H_
 #define VICINAL_ENGINE_BASE_THREAD_POOL_H_
 
@@ -25,10 +25,10 @@ class ThreadPool {
   int num_threads() const;
 
   // Calls body(task, thread) for every task in [0, num_tasks), each once, in parallel; `thread` in [0, num_threads())
-  // says whose scratch may be used. Thread t begins with its part of [0, num_tasks), and who is done helps the others,
-  // so results must not depend on who runs what. REQUIRES: num_tasks < 2^32. Returns when all are done, or those that
-  // were begun when a StopScope of the caller stopped it. Callers on different threads take turns. Does not allocate.
-  // `body` must not throw, and must not call ParallelFor of the same pool.
+  // says whose scratch may be used. Thread t starts with its part of [0, num_tasks), and idle threads help the others,
+  // so results must not depend on which thread runs a task. REQUIRES: num_tasks < 2^32. Returns when all tasks are
+  // done, or, if a StopScope of the caller stopped it, those that had started. Callers on different threads take turns.
+  // Does not allocate. `body` must not throw, and must not call ParallelFor of the same pool.
   template <class Body>
   void ParallelFor(int64_t num_tasks, const Body& body) {
     Run(

@@ -23,7 +23,7 @@ struct BasicMatrixView {
 };
 using MatrixView = BasicMatrixView<float>;
 using ConstMatrixView = BasicMatrixView<const float>;
-// The same with 16-bit elements, bfloat16 or IEEE float16 as whoever holds it knows.
+// The same with 16-bit elements: bfloat16 or IEEE float16. The view does not record which; its owner does.
 using MatrixView16 = BasicMatrixView<uint16_t>;
 using ConstMatrixView16 = BasicMatrixView<const uint16_t>;
 

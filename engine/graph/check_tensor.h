@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks that every tensor from outside must pass before anybody looks at its bytes.
+// The checks that every tensor from outside must pass before its bytes are read.
 #ifndef VICINAL_ENGINE_GRAPH_CHECK_TENSOR_H_
 #define VICINAL_ENGINE_GRAPH_CHECK_TENSOR_H_
 

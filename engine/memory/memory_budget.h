@@ -40,7 +40,7 @@ struct ReserveOptions {
   Reservation* consumed = nullptr;
 };
 
-// Bytes of a budget that belong to whoever holds this object; its destructor releases them. Movable: a reservation that
+// Bytes of a budget that belong to the owner of this object; its destructor releases them. Movable: a reservation that
 // was moved from is empty. It may outlive the budget. Not thread-safe by itself, but different reservations of one
 // budget may be used on different threads.
 class Reservation {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides the order that a graph is renumbered to: the one asked for, or what `auto` finds worth taking.
+// Chooses the node order of a graph: the requested one, or for `auto` the one that is measured to pay.
 #ifndef VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_
 #define VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_
 
@@ -54,7 +54,7 @@ struct ChosenOrder {
 //    reach (each row missed once). Less than kWorthwhileGain between them, or kEnoughInside of the edges inside the
 //    window: kept.
 // 3. community and rcm are computed; degree, too, where in-degrees scatter by more than their mean. (metis is not: it
-//    is serial, and there for those who ask.) Nothing cheaper tells whether that will pay: of two graphs that are
+//    is serial, and used only by request.) Nothing cheaper tells whether that will pay: of two graphs that are
 //    equally local by window and estimate, one gains 13 % and one nothing (docs/tuning.md, Orders). Candidates whose
 //    estimated cost is not at least kPromisingGain below that as sent are dropped; none left: kept.
 // 4. The order as sent and the best kMaxMeasured candidates are measured. The fastest is taken if it gains

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of what comes with a request or with a model's reference: small amounts are not worth counting.
+// Memory of tensors that come with a request or a model's reference. Small amounts are not counted.
 #ifndef VICINAL_ENGINE_PREPARE_COUNTED_FEATURES_H_
 #define VICINAL_ENGINE_PREPARE_COUNTED_FEATURES_H_
 

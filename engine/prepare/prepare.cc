@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upload spine, top to bottom. Invariant: what a stage no longer needs is freed before the next one allocates, so
+// Preparation, stage by stage. Invariant: each stage frees what it no longer needs before the next one allocates, so
 // that the peak stays below PreparationBytesBound. Cost: O(N + E) and the order's own.
 #include "engine/prepare/prepare.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upload spine: assemble -> validate -> CSR by target -> renumber -> profile -> publish, each stage one named
-// function, timed.
+// Prepares an uploaded graph: assemble -> validate -> CSR by target -> renumber -> profile -> publish, each stage one
+// named function, timed.
 #ifndef VICINAL_ENGINE_PREPARE_PREPARE_H_
 #define VICINAL_ENGINE_PREPARE_PREPARE_H_
 
@@ -37,10 +37,10 @@ struct PrepareContext {
   Device* device = nullptr;
   const Clock* clock = nullptr;
   StatsSink* stats = nullptr;
-  // Called as stages end, with the share done (0 to 1) and the name of the stage that comes. May be empty.
+  // Called when a stage ends, with the share done (0 to 1) and the name of the next stage. May be empty.
   std::function<void(double progress, std::string_view next_stage)> on_progress;
-  // Cache sizes for the profile; threads and the clock for choosing an order; and whether somebody still waits for the
-  // graph, which is asked between stages too.
+  // Cache sizes for the profile; threads and the clock for choosing an order; and whether the graph is still
+  // wanted, which is also checked between stages.
   ChooseOptions choose = {};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the stages of the upload spine, in their order: times each, reports it, says how far preparation has come.
+// Runs the stages of preparation in order: times each, reports it, and tracks progress.
 #ifndef VICINAL_ENGINE_PREPARE_STAGES_H_
 #define VICINAL_ENGINE_PREPARE_STAGES_H_
 
@@ -31,8 +31,8 @@ class Stages {
   explicit Stages(const PrepareContext& context) : context_(context) {}
 
   // Runs `body` as the stage of that name, which must be the next of kStages, and returns what it returns, a StatusOr.
-  // A stage that fails is timed too, but preparation ends there: nobody is told of a next stage. Not run, and
-  // CANCELLED, when preparation was given up.
+  // A stage that fails is timed too, but preparation ends there, and on_progress is not called. Not run, and
+  // CANCELLED, if preparation was given up.
   template <class Body>
   auto Run(std::string_view stage, const Body& body) -> decltype(body()) {
     VICINAL_CHECK(stage == kStages[times_.size()]);

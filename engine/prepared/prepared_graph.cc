@@ -133,7 +133,7 @@ std::shared_ptr<const DeviceCsr> PreparedGraph::FindAdjacency(const AdjacencySpe
 StatusOr<std::shared_ptr<const DeviceCsr>> PreparedGraph::Adjacency(const AdjacencySpec& spec) const {
   const AdjacencySpec canonical = CanonicalSpec(spec, weighted());
   if (auto found = FindAdjacency(canonical)) return found;
-  // One derivation at a time: whoever waited finds what it waited for.
+  // One derivation at a time: a thread that waited for another's looks for the result again.
   MutexLock derive_lock(&derive_mutex_);
   if (auto found = FindAdjacency(canonical)) return found;
   const std::vector<NodeId>* names = parts_.permutation.is_identity() ? nullptr : &parts_.permutation.old_of_new();

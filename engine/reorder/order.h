@@ -70,8 +70,8 @@ class Permutation {
   std::vector<NodeId> old_of_new_;
 };
 
-// Asked now and then by orders that take long: true when nobody waits for the result any more. Then what comes out is a
-// permutation still, but no good order, and the caller is to drop it. Called from one thread. May be empty.
+// Polled by orders that take long: true if the result is no longer wanted. The result is then still a permutation, but
+// not a good order, and the caller must drop it. Called from one thread. May be empty.
 using GivenUp = std::function<bool()>;
 inline bool IsGivenUp(const GivenUp& given_up) { return given_up && given_up(); }
 

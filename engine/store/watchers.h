@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who wants to know when a name changes. Callbacks run without any lock of ours held, one at a time for each watcher;
-// changes that come while one runs are answered by one more call after it.
+// Callbacks for changes of a name. They run without a lock of the store, one at a time for each watcher; changes that
+// come while one runs cause one more call after it.
 #ifndef VICINAL_ENGINE_STORE_WATCHERS_H_
 #define VICINAL_ENGINE_STORE_WATCHERS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the engine's rows to the replies of inference: block by block, so that what is computed on the way takes little
-// memory, and a reply that nobody waits for any more can be left. Pure functions.
+// Encodes the engine's rows as replies of inference, block by block, so that intermediate results take little memory
+// and a cancelled call ends between blocks. Pure functions.
 #ifndef VICINAL_SERVER_HANDLERS_ENCODE_RESULT_H_
 #define VICINAL_SERVER_HANDLERS_ENCODE_RESULT_H_
 

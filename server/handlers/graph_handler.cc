@@ -62,7 +62,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   GraphSource source;
   source.name = spec.name();
   source.node_count = spec.node_count();
-  source.edge_index = *content.Take("edge_index");  // announced: see Announce
+  source.edge_index = *content.Take("edge_index");  // checked with the manifest
   source.edge_weight = content.Take("edge_weight");
   source.x = content.Take("x");
   source.x_indptr = content.Take("x_indptr");

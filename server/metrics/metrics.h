@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server tells Prometheus. The engine reports through StatsSink; calls report through BeginCall and EndCall;
-// what mirrors a state (graphs, memory, launches) is asked for when a scrape comes. Handles of series are cached: the
+// The server's Prometheus metrics. The engine reports through StatsSink; calls report through BeginCall and EndCall;
+// gauges of state (graphs, memory, launches) are read when a scrape comes. Handles of series are cached: the
 // path of a request takes no lock of prometheus-cpp's families, only one short lock of our own for the labels graph and
 // model. docs/metrics.md lists the names.
 #ifndef VICINAL_SERVER_METRICS_METRICS_H_
@@ -52,7 +52,7 @@ class Metrics final : public StatsSink {
   void EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
   void UploadBytes(std::string_view kind, int64_t bytes);  // kind: "graph", "features", "model"
   void ResultRows(Method method, int64_t rows);
-  // A result came of the receptive field of the nodes asked for, or of the full graph, of so many nodes.
+  // A result was computed over the receptive field, or over the full graph; it read the features of `nodes` nodes.
   void Computed(bool receptive_field, int64_t nodes);
 
   // StatsSink

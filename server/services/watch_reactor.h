@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WatchGraph: the graph at once, then whenever it looks different, until nothing more can come. Changes that come while
-// a message is on its way are told together by the next one, so a slow reader holds up nobody.
+// WatchGraph: sends the graph at once, then after each visible change, until no more can come. Changes that come while
+// a message is being sent are merged into the next one, so a slow reader delays nothing else.
 #ifndef VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
 #define VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
 

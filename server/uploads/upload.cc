@@ -26,10 +26,10 @@ Status Gone(const std::string& id) { return NotFound("upload", id, "it expired o
 
 // Makes room for `size` more bytes: doubles it, but never beyond the manifest's size. A manifest alone allocates
 // nothing.
-void Grow(std::string* bytes, int64_t size, int64_t announced) {
+void Grow(std::string* bytes, int64_t size, int64_t declared) {
   const int64_t needed = static_cast<int64_t>(bytes->size()) + size;
   const int64_t capacity = static_cast<int64_t>(bytes->capacity());
-  if (needed > capacity) bytes->reserve(static_cast<size_t>(std::min(announced, std::max(needed, 2 * capacity))));
+  if (needed > capacity) bytes->reserve(static_cast<size_t>(std::min(declared, std::max(needed, 2 * capacity))));
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
   while (i < content_.tensors.size() && content_.tensors[i].name != chunk.tensor()) ++i;
   if (i == content_.tensors.size()) {
     return InvalidArgument("BAD_UPLOAD", "chunk.tensor",
-                           absl::StrCat("the tensor '", chunk.tensor(), "' was not announced"));
+                           absl::StrCat("the tensor '", chunk.tensor(), "' was not declared in the specification"));
   }
   const ManifestTensor& tensor = content_.tensors[i];
   int64_t& received = received_[i];
@@ -88,7 +88,7 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
     return SendAgain("CHUNK_OUT_OF_PLACE", absl::StrCat("it begins at ", chunk.offset_bytes()), tensor.name, received);
   }
   if (size > tensor.size_bytes - received) {
-    return SendAgain("CHUNK_TOO_LONG", absl::StrCat("it ends beyond the announced ", tensor.size_bytes, " bytes"),
+    return SendAgain("CHUNK_TOO_LONG", absl::StrCat("it ends beyond the declared ", tensor.size_bytes, " bytes"),
                      tensor.name, received);
   }
   VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the upload, as far as it has come,"));
@@ -170,7 +170,7 @@ int64_t UploadStore::Upload::kept_bytes() const {
 
 void UploadStore::Upload::Drop() {
   MutexLock lock(&mutex_);
-  if (state_ == State::kFinishing) return;  // whoever finishes it ends it
+  if (state_ == State::kFinishing) return;  // the thread that finishes it ends it
   state_ = State::kDropped;
   FreeContent();
 }

@@ -23,7 +23,7 @@ constexpr int64_t kMaxSpecBytes = (int64_t{4} << 20) + (64 << 10);
 
 Status Bad(std::string_view field, const std::string& message) { return InvalidArgument("BAD_UPLOAD", field, message); }
 
-// The announced tensors, with sizes; each is looked up by name and checked against what it must be.
+// The declared tensors, with sizes; each is looked up by name and checked against what it must be.
 class TensorTable {
  public:
   static StatusOr<TensorTable> Read(const TensorSpecs& specs, std::initializer_list<std::string_view> known) {
@@ -37,7 +37,7 @@ class TensorTable {
                                                  "' in this kind of upload; there are: ", names));
       }
       if (table.Find(specs[i].name()) != nullptr) {
-        return Bad(field + ".name", absl::StrCat("the tensor '", specs[i].name(), "' is announced twice"));
+        return Bad(field + ".name", absl::StrCat("the tensor '", specs[i].name(), "' is declared twice"));
       }
       ManifestTensor tensor;
       tensor.name = specs[i].name();
@@ -61,7 +61,8 @@ class TensorTable {
   // The tensor, which must be there.
   StatusOr<const ManifestTensor*> Need(const char* name) const {
     const ManifestTensor* tensor = Find(name);
-    if (tensor == nullptr) return Bad("spec.tensors", absl::StrCat("the tensor '", name, "' is missing; announce it"));
+    if (tensor == nullptr)
+      return Bad("spec.tensors", absl::StrCat("the tensor '", name, "' is missing; declare it in spec.tensors"));
     return tensor;
   }
 
@@ -87,7 +88,7 @@ class TensorTable {
       absl::StrAppend(&expected, i == 0 ? "" : ", ", shape[i] < 0 ? "any" : std::to_string(shape[i]));
     }
     if (fits) return OkStatus();
-    return Bad(field + ".shape", absl::StrCat(tensor.name, " is announced as ", ShapeToString(tensor.shape),
+    return Bad(field + ".shape", absl::StrCat(tensor.name, " is declared as ", ShapeToString(tensor.shape),
                                               ", it must be [", expected, "]"));
   }
 
@@ -220,7 +221,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, 
   VICINAL_ASSIGN_OR_RETURN(TensorTable table,
                            TensorTable::Read(spec.tensors(), {"x", "x_indptr", "x_indices", "x_values"}));
   VICINAL_ASSIGN_OR_RETURN(const bool present, CheckFeatures(table, node_count, spec.feature_count(), limits));
-  if (!present) return Bad("spec.tensors", "no features are announced: send x, or x_indptr, x_indices and x_values");
+  if (!present) return Bad("spec.tensors", "no features are declared: send x, or x_indptr, x_indices and x_values");
   return Finish(UploadKind::kFeatures, spec.upload_id(), absl::StrCat(spec.graph(), "/", spec.name()),
                 spec.SerializeAsString(), std::move(table), spec.replace(), limits);
 }
@@ -235,7 +236,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, con
   const ManifestTensor* reference = table.Find("reference");
   if (reference != nullptr) VICINAL_RETURN_IF_ERROR(table.Check(*reference, {DataType::kUint8}, {-1}));
   if (reference == nullptr && spec.has_reference()) {
-    return Bad("spec.reference", "a reference is described, but the tensor 'reference' is not announced");
+    return Bad("spec.reference", "a reference is described, but the tensor 'reference' is not declared");
   }
   if (spec.has_reference()) {
     const v1::ModelReference& described = spec.reference();

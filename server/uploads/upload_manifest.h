@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an upload's first message announces, checked before a byte is taken: names, types, shapes that agree, limits.
+// What an upload's first message declares, checked before any data is taken: names, types, shapes that agree, limits.
 // Pure functions; nothing is allocated for what is only claimed.
 #ifndef VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_
 #define VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_

@@ -27,7 +27,7 @@ namespace vicinal::server {
 struct UploadContent {
   std::string_view spec;  // serialised; owned by the upload
   std::vector<ManifestTensor> tensors;
-  // Of all bytes that arrived. Whoever takes all tensors may take it as well, to go on with what is reserved.
+  // Of all bytes that arrived. A caller that takes all tensors may take it too, and keep them reserved.
   Reservation memory;
   std::vector<std::string> bytes;  // of each tensor
   bool taken = false;              // set by Take

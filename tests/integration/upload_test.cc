@@ -225,7 +225,7 @@ TEST_F(UploadTest, StreamsThatBeginWrong) {
   RawUpload tensor(server_->grpc_address());
   tensor.Spec("tensor", "upload-no-tensor");
   tensor.Chunk(0, Edges(), 0, "edge_attr");
-  ExpectError(tensor.End(), absl::StatusCode::kInvalidArgument, "was not announced");
+  ExpectError(tensor.End(), absl::StatusCode::kInvalidArgument, "was not declared");
   ExpectError(client_->GetUpload("never-begun-upload").status(), absl::StatusCode::kNotFound, "expired");
   ExpectError(client_->GetUpload("!").status(), absl::StatusCode::kInvalidArgument, "BAD_NAME");
 }
@@ -332,7 +332,7 @@ TEST_F(UploadLimitsTest, NothingThatArrivedHoldsNoSlot) {
     RawUpload refused(server_->grpc_address());
     refused.Spec("refused", "upload-refused-" + std::to_string(i));
     refused.Chunk(0, "12345678", 0, "no_such_tensor");
-    ExpectError(refused.End(), absl::StatusCode::kInvalidArgument, "was not announced");
+    ExpectError(refused.End(), absl::StatusCode::kInvalidArgument, "was not declared");
   }
   ExpectError(client_->GetUpload("upload-silent-0").status(), absl::StatusCode::kNotFound, "upload-silent-0");
   UploadTinyGraph();

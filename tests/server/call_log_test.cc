@@ -136,7 +136,7 @@ TEST(SubjectTest, Uploads) {
   EXPECT_EQ(subject.version, 3);
 }
 
-TEST(SubjectTest, AnUploadThatGoesOnIsNamedByItsAnnouncement) {
+TEST(SubjectTest, AnUploadThatGoesOnIsNamedByItsSpecification) {
   v1::UploadModelRequest first;
   first.set_resume_upload_id("u1");
   Subject subject = SubjectTold(first);

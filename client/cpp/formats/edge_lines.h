@@ -62,8 +62,8 @@ class EdgeLines {
     return absl::OkStatus();
   }
 
-  // Refuses a comment before the first edge that has as many columns as an edge and for whose first two fields
-  // is_edge(first, second) holds. For Comments::kAuto only: where the user said what they are there is nothing to ask.
+  // An error if a comment before the first edge has as many columns as an edge and is_edge(first, second) holds for its
+  // first two fields. For Comments::kAuto only; otherwise the user has already decided.
   template <class IsEdge>
   absl::Status CheckFirstComments(IsEdge is_edge) const {
     LineReader lines(text_);

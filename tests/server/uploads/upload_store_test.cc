@@ -15,7 +15,7 @@
 namespace vicinal::server {
 namespace {
 
-UploadManifest Announced(const std::string& id, int64_t bytes, const std::string& spec = "spec") {
+UploadManifest Declared(const std::string& id, int64_t bytes, const std::string& spec = "spec") {
   UploadManifest manifest;
   manifest.upload_id = id;
   manifest.resource_name = "g";
@@ -61,7 +61,7 @@ class UploadStoreTest : public ::testing::Test {
 };
 
 TEST_F(UploadStoreTest, TakesChunksAndFinishesOnce) {
-  const auto hold = store().Begin(Announced("upload-1", 10), Fine);
+  const auto hold = store().Begin(Declared("upload-1", 10), Fine);
   ASSERT_TRUE(hold.ok());
   EXPECT_EQ(*store().Append(*hold, Chunk(0, "01234")), 5);
   EXPECT_EQ(*store().Append(*hold, Chunk(0, "01234")), 0);  // a repeat
@@ -85,7 +85,7 @@ TEST_F(UploadStoreTest, TakesChunksAndFinishesOnce) {
 }
 
 TEST_F(UploadStoreTest, RefusesBadChunksAndStaysOpen) {
-  const auto hold = *store().Begin(Announced("upload-1", 1000), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 1000), Fine);
   ASSERT_TRUE(store().Append(hold, Chunk(0, "0123")).ok());
   auto damaged = Chunk(4, "4567");
   damaged.set_crc32c(damaged.crc32c() + 1);
@@ -117,29 +117,29 @@ TEST_F(UploadStoreTest, RefusesBadChunksAndStaysOpen) {
 }
 
 TEST_F(UploadStoreTest, ChunkBeyondTheEnd) {
-  const auto hold = *store().Begin(Announced("upload-1", 6), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 6), Fine);
   ASSERT_TRUE(store().Append(hold, Chunk(0, "0123")).ok());
   EXPECT_EQ(DetailOf(store().Append(hold, Chunk(4, "4567")).status())->reason, "CHUNK_TOO_LONG");
 }
 
 TEST_F(UploadStoreTest, AnIdIsOneUpload) {
-  ASSERT_TRUE(store().Begin(Announced("upload-1", 6), Fine).ok());
+  ASSERT_TRUE(store().Begin(Declared("upload-1", 6), Fine).ok());
   int asked = 0;
   const auto admit = [&] {
     ++asked;
     return OkStatus();
   };
-  EXPECT_TRUE(store().Begin(Announced("upload-1", 6), admit).ok());
+  EXPECT_TRUE(store().Begin(Declared("upload-1", 6), admit).ok());
   EXPECT_EQ(asked, 0);  // it goes on: nothing is admitted anew
-  EXPECT_EQ(store().Begin(Announced("upload-1", 6, "other"), admit).status().code(), StatusCode::kInvalidArgument);
-  auto features = Announced("upload-1", 6);
+  EXPECT_EQ(store().Begin(Declared("upload-1", 6, "other"), admit).status().code(), StatusCode::kInvalidArgument);
+  auto features = Declared("upload-1", 6);
   features.kind = UploadKind::kFeatures;
   EXPECT_EQ(store().Begin(features, admit).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(store().Resume(UploadKind::kModel, "upload-1").status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(UploadStoreTest, TheNewerStreamTakesOver) {
-  const auto older = *store().Begin(Announced("upload-1", 6), Fine);
+  const auto older = *store().Begin(Declared("upload-1", 6), Fine);
   const auto newer = *store().Resume(UploadKind::kGraph, "upload-1");
   EXPECT_EQ(DetailOf(store().Append(older, Chunk(0, "0")).status())->reason, "UPLOAD_TAKEN_OVER");
   EXPECT_EQ(Finish(older, nullptr).status().code(), StatusCode::kAborted);
@@ -147,7 +147,7 @@ TEST_F(UploadStoreTest, TheNewerStreamTakesOver) {
 }
 
 TEST_F(UploadStoreTest, ExpiresWhenNothingComes) {
-  const auto hold = *store().Begin(Announced("upload-1", 6), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 6), Fine);
   clock_.Advance(std::chrono::seconds(40));
   ASSERT_TRUE(store().Append(hold, Chunk(0, "0123")).ok());
   clock_.Advance(std::chrono::seconds(40));
@@ -159,11 +159,11 @@ TEST_F(UploadStoreTest, ExpiresWhenNothingComes) {
   EXPECT_EQ(store().Get("upload-1").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store().Append(hold, Chunk(4, "45")).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(Finish(hold, nullptr).status().code(), StatusCode::kNotFound);
-  EXPECT_TRUE(store().Begin(Announced("upload-1", 6, "another spec"), Fine).ok());
+  EXPECT_TRUE(store().Begin(Declared("upload-1", 6, "another spec"), Fine).ok());
 }
 
 TEST_F(UploadStoreTest, FinishedOnesAreRememberedUntilTheyExpire) {
-  const auto hold = *store().Begin(Announced("upload-1", 0), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 0), Fine);
   ASSERT_TRUE(Finish(hold, [](UploadContent&) -> StatusOr<std::string> { return std::string("made"); }).ok());
   clock_.Advance(std::chrono::seconds(59));
   EXPECT_TRUE(store().Get("upload-1").ok());
@@ -178,7 +178,7 @@ TEST_F(UploadStoreTest, WhatIsKeptOfFinishedOnesIsBounded) {
   const std::string spec(4 << 20, 's');
   const auto id = [](int i) { return "upload-" + std::to_string(i); };
   for (int i = 0; i < kUploads; ++i) {
-    const auto hold = store().Begin(Announced(id(i), 0, spec), Fine);
+    const auto hold = store().Begin(Declared(id(i), 0, spec), Fine);
     ASSERT_TRUE(hold.ok()) << hold.status();
     clock_.Advance(std::chrono::seconds(1));
     const auto wrong = [](UploadContent&) -> StatusOr<std::string> { return InvalidArgument("BAD", "x", "wrong"); };
@@ -192,7 +192,7 @@ TEST_F(UploadStoreTest, WhatIsKeptOfFinishedOnesIsBounded) {
 }
 
 TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
-  const auto hold = *store().Begin(Announced("upload-1", 1), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 1), Fine);
   ASSERT_TRUE(store().Append(hold, Chunk(0, "x")).ok());
   // Busy, and nothing was taken out: the same upload can be finished later.
   EXPECT_EQ(Finish(hold,
@@ -214,7 +214,7 @@ TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
   EXPECT_EQ(Finish(hold, wrong).status().message(), "wrong");
   EXPECT_EQ(made, 1);
   // Aborted is wrong for good, too: a version that differs goes on differing, and the upload must not stay open.
-  const auto differs = *store().Begin(Announced("upload-3", 1), Fine);
+  const auto differs = *store().Begin(Declared("upload-3", 1), Fine);
   ASSERT_TRUE(store().Append(differs, Chunk(0, "x")).ok());
   EXPECT_FALSE(Finish(differs, [](UploadContent&) -> StatusOr<std::string> {
                  return MakeError(StatusCode::kAborted, "differs", {});
@@ -222,7 +222,7 @@ TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
   EXPECT_EQ(store().Get("upload-3")->state(), v1::Upload::STATE_FINISHED);
   EXPECT_EQ(store().open_uploads(), 0);
   // Busy after the content was taken: it must be sent again, so the upload is forgotten.
-  const auto taken = *store().Begin(Announced("upload-2", 1), Fine);
+  const auto taken = *store().Begin(Declared("upload-2", 1), Fine);
   ASSERT_TRUE(store().Append(taken, Chunk(0, "x")).ok());
   EXPECT_FALSE(Finish(taken, [](UploadContent& content) -> StatusOr<std::string> {
                  content.Take("t");
@@ -233,7 +233,7 @@ TEST_F(UploadStoreTest, ErrorsThatStayAreTheAnswerAndOthersAreNot) {
 }
 
 TEST_F(UploadStoreTest, AFinishWithoutMemoryIsOverAndMayBeTriedAgain) {
-  const auto hold = *store().Begin(Announced("upload-1", 1), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 1), Fine);
   ASSERT_TRUE(store().Append(hold, Chunk(0, "x")).ok());
   const Status failed = Finish(hold, [](UploadContent&) -> StatusOr<std::string> { throw std::bad_alloc(); }).status();
   EXPECT_EQ(failed.code(), StatusCode::kResourceExhausted);
@@ -254,9 +254,9 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   MemoryBudget budget(1000);
   options_.budget = &budget;
   const auto graphs = [&](int64_t bytes) { return budget.Reserve(Account::kGraphs, bytes, "a graph").value(); };
-  EXPECT_EQ(store().Begin(Announced("upload-0", 1001), Fine).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store().Begin(Declared("upload-0", 1001), Fine).status().code(), StatusCode::kFailedPrecondition);
   Reservation others = graphs(500);
-  UploadManifest second = Announced("upload-0", 600);
+  UploadManifest second = Declared("upload-0", 600);
   second.replace = true;
   const Status kept = store().Begin(second, Fine).status();
   EXPECT_EQ(kept.code(), StatusCode::kResourceExhausted);
@@ -264,18 +264,18 @@ TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
     EXPECT_NE(kept.message().find(words), absl::string_view::npos) << kept;
   }
   EXPECT_FALSE(DetailOf(kept)->retry_after.has_value()) << "graphs do not go by themselves";
-  const auto hold = *store().Begin(Announced("upload-1", 400), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 400), Fine);
   others.Release();
   others = graphs(950);
   EXPECT_EQ(store().Append(hold, Chunk(0, std::string(60, 'x'))).status().code(), StatusCode::kResourceExhausted);
   others.Release();
   EXPECT_EQ(*store().Append(hold, Chunk(0, std::string(60, 'x'))), 60);
-  ASSERT_TRUE(store().Begin(Announced("upload-2", 1), Fine).ok());
-  ASSERT_TRUE(store().Begin(Announced("upload-3", 1), Fine).ok());
-  const Status full = store().Begin(Announced("upload-4", 1), Fine).status();
+  ASSERT_TRUE(store().Begin(Declared("upload-2", 1), Fine).ok());
+  ASSERT_TRUE(store().Begin(Declared("upload-3", 1), Fine).ok());
+  const Status full = store().Begin(Declared("upload-4", 1), Fine).status();
   EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(DetailOf(full)->retry_after.has_value());
-  EXPECT_EQ(store().Begin(Announced("upload-5", 1), [] { return NotFound("graph", "g"); }).status().code(),
+  EXPECT_EQ(store().Begin(Declared("upload-5", 1), [] { return NotFound("graph", "g"); }).status().code(),
             StatusCode::kNotFound);
   store_.reset();
 }
@@ -293,11 +293,11 @@ TEST_F(UploadStoreTest, WhatIsKeptToBeUsedAgainIsEvicted) {
   });
   const Reservation graphs = budget.Reserve(Account::kGraphs, 500, "a graph").value();
   plans = budget.Reserve(Account::kPlans, 400, "plans").value();
-  EXPECT_EQ(store().Begin(Announced("upload-0", 501), Fine).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(store().Begin(Declared("upload-0", 501), Fine).status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(evicted, 0) << "it would not suffice";
-  EXPECT_TRUE(store().Begin(Announced("upload-1", 300), Fine).ok());
+  EXPECT_TRUE(store().Begin(Declared("upload-1", 300), Fine).ok());
   EXPECT_EQ(evicted, 1);
-  EXPECT_TRUE(store().Begin(Announced("upload-2", 300), Fine).ok()) << "a manifest reserves nothing";
+  EXPECT_TRUE(store().Begin(Declared("upload-2", 300), Fine).ok()) << "a manifest reserves nothing";
   EXPECT_EQ(evicted, 1);
   store_.reset();
 }
@@ -311,7 +311,7 @@ TEST_F(UploadStoreTest, TwoThatFinishAtOnceNeverHoldMoreThanTheBudget) {
   options_.max_chunk_bytes = 400;
   UploadStore::Hold holds[2];
   for (int i = 0; i < 2; ++i) {
-    holds[i] = *store().Begin(Announced("upload-" + std::to_string(i), 400), Fine);
+    holds[i] = *store().Begin(Declared("upload-" + std::to_string(i), 400), Fine);
     ASSERT_EQ(*store().Append(holds[i], Chunk(0, std::string(400, 'x'))), 400);
   }
   std::barrier<> both(2);
@@ -346,7 +346,7 @@ TEST_F(UploadStoreTest, TwoThatFinishAtOnceNeverHoldMoreThanTheBudget) {
 
 TEST_F(UploadStoreTest, AClaimReservesNothing) {
   // 2^60 bytes could not be reserved: it is only ever a number until chunks come.
-  const auto hold = store().Begin(Announced("upload-1", int64_t{1} << 60), Fine);
+  const auto hold = store().Begin(Declared("upload-1", int64_t{1} << 60), Fine);
   ASSERT_TRUE(hold.ok());
   EXPECT_TRUE(store().Append(*hold, Chunk(0, "x")).ok());
   EXPECT_EQ(upload_bytes(), 1);
@@ -373,7 +373,7 @@ class WatchedClock final : public Clock {
 TEST_F(UploadStoreTest, ASecondFinishWaitsForTheFirstAndAnswersAsItDid) {
   WatchedClock clock;
   options_.clock = &clock;
-  const auto hold = *store().Begin(Announced("upload-1", 1), Fine);
+  const auto hold = *store().Begin(Declared("upload-1", 1), Fine);
   ASSERT_TRUE(store().Append(hold, Chunk(0, "x")).ok());
   StatusOr<std::string> second = std::string("never asked");
   std::thread other;
@@ -400,18 +400,18 @@ TEST_F(UploadStoreTest, ASecondFinishWaitsForTheFirstAndAnswersAsItDid) {
 
 TEST_F(UploadStoreTest, WhatNothingArrivedOfIsForgottenWithItsStream) {
   for (int i = 0; i < 10; ++i) {  // more than may be open
-    const auto hold = store().Begin(Announced("upload-" + std::to_string(i), 6), Fine);
+    const auto hold = store().Begin(Declared("upload-" + std::to_string(i), 6), Fine);
     ASSERT_TRUE(hold.ok()) << hold.status();
     store().Leave(*hold);
     EXPECT_FALSE(store().Knows("upload-" + std::to_string(i)));
   }
   EXPECT_EQ(store().open_uploads(), 0);
   // One of which something arrived stays; so does one that a newer stream goes on with, until that one leaves.
-  const auto some = *store().Begin(Announced("upload-some", 6), Fine);
+  const auto some = *store().Begin(Declared("upload-some", 6), Fine);
   ASSERT_TRUE(store().Append(some, Chunk(0, "0")).ok());
   store().Leave(some);
   EXPECT_TRUE(store().Knows("upload-some"));
-  const auto older = *store().Begin(Announced("upload-taken", 6), Fine);
+  const auto older = *store().Begin(Declared("upload-taken", 6), Fine);
   const auto newer = *store().Resume(UploadKind::kGraph, "upload-taken");
   store().Leave(older);
   EXPECT_TRUE(store().Append(newer, Chunk(0, "")).ok());
@@ -419,7 +419,7 @@ TEST_F(UploadStoreTest, WhatNothingArrivedOfIsForgottenWithItsStream) {
   EXPECT_FALSE(store().Knows("upload-taken"));
   EXPECT_EQ(store().Append(newer, Chunk(0, "0")).status().code(), StatusCode::kNotFound);
   // A finished one of no bytes is remembered.
-  const auto empty = *store().Begin(Announced("upload-empty", 0), Fine);
+  const auto empty = *store().Begin(Declared("upload-empty", 0), Fine);
   ASSERT_TRUE(Finish(empty, [](UploadContent&) -> StatusOr<std::string> { return std::string("made"); }).ok());
   store().Leave(empty);
   EXPECT_TRUE(store().Knows("upload-empty"));
@@ -431,7 +431,7 @@ TEST_F(UploadStoreTest, StressStreamsThatFightForOneUpload) {
   std::atomic<int> made{0}, answered{0};
   const auto stream = [&] {
     while (true) {
-      auto hold = store().Begin(Announced("upload-1", kBytes), Fine);
+      auto hold = store().Begin(Declared("upload-1", kBytes), Fine);
       ASSERT_TRUE(hold.ok());
       while (true) {
         const int64_t received = store().Describe(*hold).tensors(0).received_bytes();
