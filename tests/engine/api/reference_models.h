@@ -2,8 +2,8 @@
 // The reference models through the engine's door: every order, every kernel forced in turn, all nodes and subsets,
 // against answers that PyTorch Geometric gave in float64. Bounds: relative L2 error 2e-6, no row worse than 1e-4 of its
 // norm.
-#ifndef VICINAL_TESTS_ENGINE_ENGINE_REFERENCE_MODELS_H_
-#define VICINAL_TESTS_ENGINE_ENGINE_REFERENCE_MODELS_H_
+#ifndef VICINAL_TESTS_ENGINE_API_REFERENCE_MODELS_H_
+#define VICINAL_TESTS_ENGINE_API_REFERENCE_MODELS_H_
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 #include "client/cpp/formats/graph_file.h"
 #include "engine/base/error.h"
 #include "engine/model/safetensors.h"
-#include "tests/engine/engine/engine_testing.h"
+#include "tests/engine/api/engine_testing.h"
 
 namespace vicinal::testing {
 
@@ -191,4 +191,4 @@ inline std::string CaseName(const ::testing::TestParamInfo<ReferenceModel>& info
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_ENGINE_REFERENCE_MODELS_H_
+#endif  // VICINAL_TESTS_ENGINE_API_REFERENCE_MODELS_H_

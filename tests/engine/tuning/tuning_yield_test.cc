@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tests/engine/engine/tuning_alone.h"
+#include "tests/engine/tuning/tuning_alone.h"
 
 namespace vicinal::testing {
 namespace {

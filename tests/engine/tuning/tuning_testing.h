@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests of tuning through the engine's door share: times of our own, so that what wins is what the test says and
 // no test waits for a clock; a graph worth tuning; and the fixture.
-#ifndef VICINAL_TESTS_ENGINE_ENGINE_TUNING_TESTING_H_
-#define VICINAL_TESTS_ENGINE_ENGINE_TUNING_TESTING_H_
+#ifndef VICINAL_TESTS_ENGINE_TUNING_TUNING_TESTING_H_
+#define VICINAL_TESTS_ENGINE_TUNING_TUNING_TESTING_H_
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/base/stats.h"
-#include "tests/engine/engine/small_world.h"
+#include "tests/engine/api/small_world.h"
 
 namespace vicinal::testing {
 
@@ -172,4 +172,4 @@ class TuningTest : public ::testing::Test {
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_ENGINE_TUNING_TESTING_H_
+#endif  // VICINAL_TESTS_ENGINE_TUNING_TUNING_TESTING_H_

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "tests/engine/engine/tuning_testing.h"
+#include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
 namespace {

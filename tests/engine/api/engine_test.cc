@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
-#include "tests/engine/engine/small_world.h"
+#include "tests/engine/api/small_world.h"
 #include "tests/engine/plan_interpreter/interpreter.h"
 
 namespace vicinal::testing {

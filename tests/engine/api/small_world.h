@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph of six nodes, a GCN of two layers and a pooled model for it, as tests of the engine's door put them in.
-#ifndef VICINAL_TESTS_ENGINE_ENGINE_SMALL_WORLD_H_
-#define VICINAL_TESTS_ENGINE_ENGINE_SMALL_WORLD_H_
+#ifndef VICINAL_TESTS_ENGINE_API_SMALL_WORLD_H_
+#define VICINAL_TESTS_ENGINE_API_SMALL_WORLD_H_
 
 #include <string>
 #include <vector>
 
-#include "tests/engine/engine/engine_testing.h"
+#include "tests/engine/api/engine_testing.h"
 #include "tests/engine/model/safetensors_builder.h"
 
 namespace vicinal::testing {
@@ -81,4 +81,4 @@ inline void PutSmallWorld(Engine& engine) {
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_ENGINE_SMALL_WORLD_H_
+#endif  // VICINAL_TESTS_ENGINE_API_SMALL_WORLD_H_

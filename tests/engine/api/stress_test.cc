@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/engine/engine/small_world.h"
+#include "tests/engine/api/small_world.h"
 
 namespace vicinal::testing {
 namespace {

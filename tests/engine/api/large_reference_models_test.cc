@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference models on the larger graphs.
-#include "tests/engine/engine/reference_models.h"
+#include "tests/engine/api/reference_models.h"
 
 namespace vicinal::testing {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests of the engine's door share: an engine on the CPU, small graphs and models to put into it, and calls that
 // wait.
-#ifndef VICINAL_TESTS_ENGINE_ENGINE_ENGINE_TESTING_H_
-#define VICINAL_TESTS_ENGINE_ENGINE_ENGINE_TESTING_H_
+#ifndef VICINAL_TESTS_ENGINE_API_ENGINE_TESTING_H_
+#define VICINAL_TESTS_ENGINE_API_ENGINE_TESTING_H_
 
 #include <gtest/gtest.h>
 
@@ -86,4 +86,4 @@ inline InferenceRequest AllNodes(const std::string& graph, const std::string& mo
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_ENGINE_ENGINE_TESTING_H_
+#endif  // VICINAL_TESTS_ENGINE_API_ENGINE_TESTING_H_

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "engine/base/error.h"
-#include "tests/engine/engine/reference_models.h"
+#include "tests/engine/api/reference_models.h"
 
 namespace vicinal::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/engine/engine/tuning_testing.h"
+#include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "tests/engine/engine/small_world.h"
+#include "tests/engine/api/small_world.h"
 
 namespace vicinal {
 namespace {

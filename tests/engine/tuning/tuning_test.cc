@@ -6,7 +6,7 @@
 #include <atomic>
 #include <vector>
 
-#include "tests/engine/engine/tuning_testing.h"
+#include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tuning service without an engine around it, over kernels and times of the test's own.
-#ifndef VICINAL_TESTS_ENGINE_ENGINE_TUNING_ALONE_H_
-#define VICINAL_TESTS_ENGINE_ENGINE_TUNING_ALONE_H_
+#ifndef VICINAL_TESTS_ENGINE_TUNING_TUNING_ALONE_H_
+#define VICINAL_TESTS_ENGINE_TUNING_TUNING_ALONE_H_
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "engine/tuning/tuning_service.h"
-#include "tests/engine/engine/tuning_testing.h"
 #include "tests/engine/execute/numbered_requests.h"
+#include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
 
@@ -82,4 +82,4 @@ class TuningAlone : public ::testing::Test {
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_ENGINE_TUNING_ALONE_H_
+#endif  // VICINAL_TESTS_ENGINE_TUNING_TUNING_ALONE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference models on Cora and on the awkward directed graph; the pooled model on a batch of a thousand small
 // graphs.
-#include "tests/engine/engine/reference_models.h"
+#include "tests/engine/api/reference_models.h"
 
 namespace vicinal::testing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "tests/engine/engine/small_world.h"
+#include "tests/engine/api/small_world.h"
 
 namespace vicinal::testing {
 namespace {

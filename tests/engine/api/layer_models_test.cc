@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small models of tests/data/layers through the engine's door: each layer type and argument, in every order, with
 // every kernel forced that takes it; models of graphs in one batch.
-#include "tests/engine/engine/reference_models.h"
+#include "tests/engine/api/reference_models.h"
 
 namespace vicinal::testing {
 namespace {

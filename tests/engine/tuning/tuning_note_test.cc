@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "tests/engine/engine/tuning_alone.h"
+#include "tests/engine/tuning/tuning_alone.h"
 
 namespace vicinal::testing {
 namespace {
