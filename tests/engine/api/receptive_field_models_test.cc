@@ -9,9 +9,9 @@
 namespace vicinal::testing {
 namespace {
 
-class FieldReferenceModels : public ::testing::TestWithParam<ReferenceModel> {};
+class ReceptiveFieldReferenceModels : public ::testing::TestWithParam<ReferenceModel> {};
 
-TEST_P(FieldReferenceModels, SomeNodesHaveTheBitsOfAll) {
+TEST_P(ReceptiveFieldReferenceModels, SomeNodesHaveTheBitsOfAll) {
   const ReferenceModel& test = GetParam();
   Engine& engine = ReferenceBench::TheEngine();
   PutModel(engine, test.model);
@@ -52,7 +52,7 @@ TEST_P(FieldReferenceModels, SomeNodesHaveTheBitsOfAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Small, FieldReferenceModels,
+    Small, ReceptiveFieldReferenceModels,
     ::testing::Values(
         ReferenceModel{"cora-gcn", "cora"}, ReferenceModel{"cora-gcn4", "cora"}, ReferenceModel{"cora-gat", "cora"},
         ReferenceModel{"cora-gatv2", "cora"}, ReferenceModel{"cora-gin", "cora"}, ReferenceModel{"cora-sage", "cora"},

@@ -18,9 +18,9 @@ InferenceRequest Nodes(std::vector<int64_t> ids, ReceptiveField receptive_field,
   return request;
 }
 
-class EngineFields : public ::testing::Test {
+class EngineReceptiveFields : public ::testing::Test {
  protected:
-  EngineFields() : engine_(MakeEngine()) { PutSmallWorld(*engine_); }
+  EngineReceptiveFields() : engine_(MakeEngine()) { PutSmallWorld(*engine_); }
 
   // The same bits over the field and over the full graph.
   InferenceResult ExpectSame(InferenceRequest request) {
@@ -42,7 +42,7 @@ class EngineFields : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EngineFields, TellsWhatWasComputed) {
+TEST_F(EngineReceptiveFields, TellsWhatWasComputed) {
   // In-edges: 0->1->2->3, 1->... as SmallEnds has them; node 5 is alone.
   EXPECT_EQ(ExpectSame(Nodes({5}, ReceptiveField::kAlways)).computed_nodes, 1);
   EXPECT_EQ(ExpectSame(Nodes({5, 5, 5}, ReceptiveField::kAlways)).computed_nodes, 1);
@@ -52,7 +52,7 @@ TEST_F(EngineFields, TellsWhatWasComputed) {
   ExpectSame(Nodes({5, 4, 3, 2, 1, 0}, ReceptiveField::kAlways));
 }
 
-TEST_F(EngineFields, AllNodesAreTheFullGraph) {
+TEST_F(EngineReceptiveFields, AllNodesAreTheFullGraph) {
   InferenceRequest all = AllNodes("g", "m");
   all.options.receptive_field = ReceptiveField::kAlways;
   const auto result = Infer(*engine_, all);
@@ -61,7 +61,7 @@ TEST_F(EngineFields, AllNodesAreTheFullGraph) {
   EXPECT_EQ(result->computed_nodes, kSmallNodes);
 }
 
-TEST_F(EngineFields, FeaturesOfTheRequestAreRead) {
+TEST_F(EngineReceptiveFields, FeaturesOfTheRequestAreRead) {
   const HostTensor all = Floats(SmallRows(3.0f), {kSmallNodes, kSmallFeatures});
   const HostTensor rows = Floats({9, -9, 0.5f, 7, 7, 7}, {2, kSmallFeatures});
   const InferenceResult stored = ExpectSame(Nodes({2}, ReceptiveField::kAlways));
@@ -74,7 +74,7 @@ TEST_F(EngineFields, FeaturesOfTheRequestAreRead) {
   EXPECT_NE(ExpectSame(request).values, stored.values);
 }
 
-TEST_F(EngineFields, ANormOverTheGraphRefusesAndIsComputedWhole) {
+TEST_F(EngineReceptiveFields, ANormOverTheGraphRefusesAndIsComputedWhole) {
   ModelSource source;
   source.name = "norm";
   source.architecture_json = R"({
@@ -109,7 +109,7 @@ TEST_F(EngineFields, ANormOverTheGraphRefusesAndIsComputedWhole) {
   EXPECT_NE(possible->decisions.back().find("up to 2 steps away"), std::string::npos) << possible->decisions.back();
 }
 
-TEST_F(EngineFields, WhatStaysIsCounted) {
+TEST_F(EngineReceptiveFields, WhatStaysIsCounted) {
   ASSERT_TRUE(Infer(*engine_, Nodes({2}, ReceptiveField::kNever)).ok());
   const int64_t before = engine_->memory().Snapshot().receptive_fields;
   ASSERT_TRUE(Infer(*engine_, Nodes({2}, ReceptiveField::kAlways)).ok());
@@ -136,7 +136,7 @@ void PutPath(Engine& engine, const std::string& name, int64_t length) {
   ASSERT_TRUE(ready.ok() && ready->state == GraphState::kReady) << ready.status();
 }
 
-TEST_F(EngineFields, TheirRoomGoesWithTheGraphsThatNeedIt) {
+TEST_F(EngineReceptiveFields, TheirRoomGoesWithTheGraphsThatNeedIt) {
   PutPath(*engine_, "long", 5000);
   PutPath(*engine_, "longer", 7000);
   const auto ask = [this](const std::string& graph) {
@@ -158,7 +158,7 @@ TEST_F(EngineFields, TheirRoomGoesWithTheGraphsThatNeedIt) {
   EXPECT_EQ(engine_->memory().Snapshot().receptive_fields, 0);
 }
 
-TEST(EngineFieldsBudget, TheirMemoryIsEvicted) {
+TEST(EngineReceptiveFieldsBudget, TheirMemoryIsEvicted) {
   EngineOptions options;
   options.memory_budget_bytes = 4 << 20;
   auto engine = MakeEngine(options);
@@ -189,7 +189,7 @@ TEST(EngineFieldsBudget, TheirMemoryIsEvicted) {
   EXPECT_EQ(engine->memory().Snapshot().receptive_fields, use.receptive_fields);
 }
 
-TEST(EngineFieldsAuto, AFewNodesOfALongPathAreComputedAlone) {
+TEST(EngineReceptiveFieldsAuto, AFewNodesOfALongPathAreComputedAlone) {
   auto engine = MakeEngine();
   PutPath(*engine, "path", 5000);
   ASSERT_TRUE(engine->PutModel(SmallModel("m"), {}).ok());

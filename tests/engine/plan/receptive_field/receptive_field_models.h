@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models whose answers for some nodes need the receptive field only: every kind of layer, two deep or more.
-#ifndef VICINAL_TESTS_ENGINE_PLAN_FIELD_MODELS_H_
-#define VICINAL_TESTS_ENGINE_PLAN_FIELD_MODELS_H_
+#ifndef VICINAL_TESTS_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_MODELS_H_
+#define VICINAL_TESTS_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_MODELS_H_
 
 #include <functional>
 #include <vector>
@@ -99,4 +99,4 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_PLAN_FIELD_MODELS_H_
+#endif  // VICINAL_TESTS_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_MODELS_H_

@@ -2,13 +2,13 @@
 // Requests for some nodes allocate nothing once one as large was there: operator new and the device's memory are
 // counted while they run again.
 #include "tests/engine/counting_new.h"
-#include "tests/engine/plan/field_testing.h"
 #include "tests/engine/plan/plan_testing.h"
+#include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 
 namespace vicinal::testing {
 namespace {
 
-TEST(FieldAllocations, NoneOnceWarm) {
+TEST(ReceptiveFieldAllocations, NoneOnceWarm) {
   constexpr int64_t kNodes = 3000, kCols = 40;
   std::mt19937 random(3);
   const auto graph = PrepareEdges(RandomEdges(kNodes, 12000, true, random), OrderKind::kRcm);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How deep the steps of branching programs lie: by hand, and against the longest of all ways, enumerated.
+#include "engine/plan/receptive_field/receptive_field_program.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "engine/plan/receptive_field/receptive_field_program.h"
 #include "engine/plan/rewrite/rewrite.h"
 #include "tests/engine/plan/model_maker.h"
 

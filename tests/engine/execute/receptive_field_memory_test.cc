@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long the room of receptive fields stays, and when it goes.
+#include "engine/execute/receptive_field_memory.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
-#include "engine/execute/receptive_field_memory.h"
 #include "engine/reorder/order.h"
 
 namespace vicinal::testing {

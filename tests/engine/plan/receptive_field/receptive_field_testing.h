@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tests of receptive fields share: an account of memory to look at, and fields found the simple way, with sets.
-#ifndef VICINAL_TESTS_ENGINE_PLAN_FIELD_TESTING_H_
-#define VICINAL_TESTS_ENGINE_PLAN_FIELD_TESTING_H_
+#ifndef VICINAL_TESTS_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_TESTING_H_
+#define VICINAL_TESTS_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_TESTING_H_
 
 #include <cstdint>
 #include <set>
@@ -30,7 +30,8 @@ class TestAccount {
 };
 
 // F_0, F_1, ... of `nodes` (rows of the full graph).
-inline std::vector<std::set<NodeId>> FieldBySets(const ReceptiveFieldShape& shape, const std::vector<NodeId>& nodes) {
+inline std::vector<std::set<NodeId>> ReceptiveFieldBySets(const ReceptiveFieldShape& shape,
+                                                          const std::vector<NodeId>& nodes) {
   std::vector<std::set<NodeId>> levels = {{nodes.begin(), nodes.end()}};
   for (size_t depth = 0; depth + 1 < shape.levels.size(); ++depth) {
     std::set<NodeId> next = levels.back();
@@ -47,4 +48,4 @@ inline std::vector<std::set<NodeId>> FieldBySets(const ReceptiveFieldShape& shap
 
 }  // namespace vicinal::testing
 
-#endif  // VICINAL_TESTS_ENGINE_PLAN_FIELD_TESTING_H_
+#endif  // VICINAL_TESTS_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_TESTING_H_

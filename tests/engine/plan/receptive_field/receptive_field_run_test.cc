@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
 #include "engine/tune/work.h"
-#include "tests/engine/plan/field_models.h"
-#include "tests/engine/plan/field_testing.h"
 #include "tests/engine/plan/plan_testing.h"
+#include "tests/engine/plan/receptive_field/receptive_field_models.h"
+#include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 
 namespace vicinal::testing {
 namespace {

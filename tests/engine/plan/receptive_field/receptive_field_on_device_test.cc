@@ -10,10 +10,10 @@
 #include "engine/base/error.h"
 #include "engine/execute/run_for_nodes.h"
 #include "tests/engine/counting_new.h"
-#include "tests/engine/plan/field_models.h"
-#include "tests/engine/plan/field_testing.h"
 #include "tests/engine/plan/own_memory_device.h"
 #include "tests/engine/plan/plan_testing.h"
+#include "tests/engine/plan/receptive_field/receptive_field_models.h"
+#include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 
 namespace vicinal::testing {
 namespace {
@@ -21,9 +21,9 @@ namespace {
 constexpr int64_t kNodes = 300, kCols = 41;
 
 // A plan on the device, and requests to it.
-class FieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
+class ReceptiveFieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
  protected:
-  FieldOnDeviceTest() : context_(device_) {
+  ReceptiveFieldOnDeviceTest() : context_(device_) {
     const KernelRegistry& cpu = ThePlanBench().registry;
     AddKernelsThere(cpu.aggregate, &registry_.aggregate);
     AddKernelsThere(cpu.attention, &registry_.attention);
@@ -90,7 +90,7 @@ class FieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
   RunParts parts_ = {&context_, nullptr, &workspace_, &stop_, &StatsSink::Null(), &Clock::Real()};
 };
 
-TEST_P(FieldOnDeviceTest, SameBitsAsTheFullGraphAndTheCpu) {
+TEST_P(ReceptiveFieldOnDeviceTest, SameBitsAsTheFullGraphAndTheCpu) {
   const ReceptiveFieldModel& test = ReceptiveFieldModels()[GetParam()];
   ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
   const auto model = maker.Done(test.layers(maker));
@@ -118,10 +118,10 @@ TEST_P(FieldOnDeviceTest, SameBitsAsTheFullGraphAndTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FieldOnDeviceTest, ::testing::Range(size_t{0}, ReceptiveFieldModels().size()),
+INSTANTIATE_TEST_SUITE_P(Models, ReceptiveFieldOnDeviceTest, ::testing::Range(size_t{0}, ReceptiveFieldModels().size()),
                          [](const auto& info) { return ReceptiveFieldModels()[info.param].name; });
 
-using OneModel = FieldOnDeviceTest;
+using OneModel = ReceptiveFieldOnDeviceTest;
 
 TEST_F(OneModel, OneSendOfWhatTheFieldNeedsAndNoMemoryOnceWarm) {
   const std::vector<float> all = MakeSage();

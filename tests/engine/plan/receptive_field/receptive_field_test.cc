@@ -10,8 +10,8 @@
 #include <random>
 
 #include "engine/graph/adjacency.h"
-#include "tests/engine/plan/field_testing.h"
 #include "tests/engine/plan/model_maker.h"
+#include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 
 namespace vicinal::testing {
 namespace {
@@ -57,7 +57,7 @@ class ReceptiveFieldFinderTest : public ::testing::Test {
   // Compares the field found last with the one by sets.
   void ExpectField(const ReceptiveFieldFinder& finder, const std::vector<int64_t>& ids) {
     const std::vector<NodeId> asked = RowsOf(ids);
-    const std::vector<std::set<NodeId>> expected = FieldBySets(shape_, asked);
+    const std::vector<std::set<NodeId>> expected = ReceptiveFieldBySets(shape_, asked);
     for (size_t depth = 0; depth < expected.size(); ++depth) {
       const int64_t rows = finder.rows(static_cast<int>(depth));
       EXPECT_EQ(std::set<NodeId>(finder.nodes(), finder.nodes() + rows), expected[depth]) << "depth " << depth;
@@ -100,7 +100,7 @@ class ReceptiveFieldFinderTest : public ::testing::Test {
 
   // What the field of `ids` costs, from its definition.
   double CostBySets(const std::vector<int64_t>& ids, int num_threads) const {
-    const std::vector<std::set<NodeId>> levels = FieldBySets(shape_, RowsOf(ids));
+    const std::vector<std::set<NodeId>> levels = ReceptiveFieldBySets(shape_, RowsOf(ids));
     double cost =
         static_cast<double>(levels.back().size()) * (shape_.node_cost + ReceptiveFieldFinder::kNodeNs * num_threads);
     std::vector<std::set<NodeId>> followed(shape_.adjacencies.size());
@@ -182,7 +182,7 @@ TEST_F(ReceptiveFieldFinderTest, CountsWhatEveryRunPaysEdgesSentAndTheLongestRow
   shape_.edge_cost = 2.0;
   shape_.levels[0].edges[0].longest_cost = 3.0;
   shape_.levels[1].edges[0].longest_cost = 5.0;
-  const std::vector<std::set<NodeId>> levels = FieldBySets(shape_, RowsOf(ids));
+  const std::vector<std::set<NodeId>> levels = ReceptiveFieldBySets(shape_, RowsOf(ids));
   const auto longest = [&](int adjacency, int depth) {
     int64_t most = 0;
     for (const NodeId node : levels[depth]) most = std::max(most, shape_.adjacencies[adjacency].Degree(node));
