@@ -10,15 +10,39 @@ namespace vicinal::internal {
 namespace {
 
 std::vector<LayerType>* MakeLayerTypes() {
-  auto* types =
-      new std::vector<LayerType>{AddLayer(),        Appnp(),          BatchNormLayer(), BatchNorm1dLayer(),
-                                 DropoutLayer(),    EdgeConv(),       EluLayer(),       GatConv(),
-                                 GatV2Conv(),       GcnConv(),        GinConv(),        GlobalAddPool(),
-                                 GlobalMaxPool(),   GlobalMeanPool(), IdentityLayer(),  JumpingKnowledgeLayer(),
-                                 LayerNormLayer(),  LeakyReluLayer(), LinearLayer(),    MaxAggregation(),
-                                 MeanAggregation(), MinAggregation(), NormalizeLayer(), ReluLayer(),
-                                 SageConv(),        SgConv(),         SigmoidLayer(),   SumAggregation(),
-                                 TanhLayer(),       TransformerConv()};
+  auto* types = new std::vector<LayerType>{
+      AddLayer(),
+      Appnp(),
+      BatchNormLayer(),
+      BatchNorm1dLayer(),
+      DropoutLayer(),
+      EdgeConv(),
+      EluLayer(),
+      GatConv(),
+      GatV2Conv(),
+      GcnConv(),
+      GinConv(),
+      GlobalAddPool(),
+      GlobalMaxPool(),
+      GlobalMeanPool(),
+      GraphConv(),
+      IdentityLayer(),
+      JumpingKnowledgeLayer(),
+      LayerNormLayer(),
+      LeakyReluLayer(),
+      LinearLayer(),
+      MaxAggregation(),
+      MeanAggregation(),
+      MinAggregation(),
+      NormalizeLayer(),
+      ReluLayer(),
+      SageConv(),
+      SgConv(),
+      SigmoidLayer(),
+      SumAggregation(),
+      TanhLayer(),
+      TransformerConv(),
+  };
   std::sort(types->begin(), types->end(), [](const LayerType& a, const LayerType& b) { return a.name < b.name; });
   return types;
 }

@@ -68,7 +68,8 @@ def graph_batch():
 # --- declarations carried out by PyTorch Geometric ---
 
 CONVS = {name: getattr(pyg, name) for name in (
-    "GCNConv", "SAGEConv", "GINConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP")}
+    "GCNConv", "SAGEConv", "GINConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
+    "GraphConv")}
 POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
@@ -301,6 +302,14 @@ NODE_MODELS = {
     "sage-add": chain(conv("SAGEConv", out_channels=5, aggr="add", root_weight=False)),
     "sage-min-project": chain(conv("SAGEConv", out_channels=8, aggr="min", project=True, normalize=True), RELU,
                               conv("SAGEConv", out_channels=5, bias=False, normalize=True)),
+    "graph": chain(conv("GraphConv", out_channels=20), RELU, conv("GraphConv", out_channels=5, bias=False)),
+    "graph-weights": chain(weighted("GraphConv", out_channels=20), RELU, weighted("GraphConv", out_channels=5, bias=False)),
+    "graph-mean-weights": chain(weighted("GraphConv", out_channels=8, aggr="mean"), RELU,
+                                conv("GraphConv", out_channels=5, aggr="mean")),
+    "graph-max-weights": chain(weighted("GraphConv", out_channels=8, aggr="max"), ELU,
+                               conv("GraphConv", out_channels=5, aggr="max")),
+    "graph-min-weights": chain(weighted("GraphConv", out_channels=8, aggr="min"), ELU,
+                               conv("GraphConv", out_channels=5, aggr="min")),
     "gin-train-eps": chain(conv("GINConv", nn=MLP, train_eps=True, eps=0.3)),
     "gin-norms": chain(conv("GINConv", nn=[linear(9), inner("BatchNorm1d"), inner("Tanh"), linear(8, bias=False),
                                            inner("LayerNorm", mode="node")]), ELU, conv("GINConv", nn=MLP, eps=-0.5)),

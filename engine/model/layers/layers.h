@@ -10,6 +10,7 @@ namespace vicinal::internal {
 
 LayerType GcnConv();
 LayerType SageConv();
+LayerType GraphConv();
 LayerType GinConv();
 LayerType GatConv();
 LayerType GatV2Conv();

@@ -130,6 +130,65 @@ TEST(SageConvTest, RefusesArguments) {
                 "layers[0].edge_weight", "takes no edge weights");
 }
 
+PropagateStep GraphPropagate(const std::string& args, const std::string& more = "") {
+  const auto weights = SafetensorsBuilder()
+                           .AddRamp("c.lin_rel.weight", {2, 3})
+                           .AddRamp("c.lin_rel.bias", {2})
+                           .AddRamp("c.lin_root.weight", {2, 3});
+  const auto model = Load(One("GraphConv", R"("out_channels": 2)" + args, more), weights);
+  EXPECT_THAT(StepNames(*model), ElementsAre("propagate", "linear", "linear", "add"));
+  const auto& relation = std::get<LinearStep>(model->steps[1].op);
+  EXPECT_EQ(relation.weight->name, "c.lin_rel.weight");
+  EXPECT_EQ(relation.bias->name, "c.lin_rel.bias");
+  const auto& root = std::get<LinearStep>(model->steps[2].op);
+  EXPECT_EQ(root.weight->name, "c.lin_root.weight");
+  EXPECT_EQ(root.bias, nullptr);
+  EXPECT_THAT(model->steps[2].inputs, ElementsAre(kInputValue));
+  EXPECT_EQ(model->uses_edge_weight, !more.empty());
+  return std::get<PropagateStep>(model->steps[0].op);
+}
+
+TEST(GraphConvTest, Arguments) {
+  EXPECT_EQ(GraphPropagate("").reduce, Reduce::kSum);
+  EXPECT_EQ(GraphPropagate("").adjacency, AdjacencySpec());
+  for (const auto& [aggr, reduce] :
+       {std::pair("add", Reduce::kSum), std::pair("sum", Reduce::kSum), std::pair("mean", Reduce::kMean),
+        std::pair("max", Reduce::kMax), std::pair("min", Reduce::kMin)}) {
+    const PropagateStep step =
+        GraphPropagate(std::string(R"(, "in_channels": -1, "aggr": ")") + aggr + "\"", R"(, "edge_weight": true)");
+    EXPECT_EQ(step.reduce, reduce);
+    EXPECT_EQ(step.adjacency, (AdjacencySpec{SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSent}));
+    EXPECT_EQ(step.self_scale, 0.0);
+  }
+}
+
+TEST(GraphConvTest, WithoutBias) {
+  const auto weights = SafetensorsBuilder().AddRamp("c.lin_rel.weight", {2, 3}).AddRamp("c.lin_root.weight", {2, 3});
+  const auto model = Load(One("GraphConv", R"("out_channels": 2, "bias": false)"), weights);
+  EXPECT_THAT(StepNames(*model), ElementsAre("propagate", "linear", "linear", "add"));
+  EXPECT_EQ(std::get<LinearStep>(model->steps[1].op).bias, nullptr);
+}
+
+TEST(GraphConvTest, RefusesArgumentsAndTensors) {
+  ExpectRefused(One("GraphConv", ""), "BAD_ARCHITECTURE", "layers[0].args.out_channels",
+                "needs the argument 'out_channels'");
+  ExpectRefused(One("GraphConv", R"("out_channels": 2, "in_channels": 4)"), "BAD_ARCHITECTURE",
+                "layers[0].args.in_channels", "its input has 3 columns");
+  ExpectRefused(One("GraphConv", R"("out_channels": 2, "in_channels": [3, 3])"), "BAD_ARCHITECTURE",
+                "layers[0].args.in_channels", "must be an integer");
+  ExpectRefused(One("GraphConv", R"("out_channels": 2, "aggr": "mul")"), "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr",
+                "supported: mean, max, min, sum, add");
+  ExpectRefused(One("GraphConv", R"("out_channels": 2, "flow": "target_to_source")"), "UNSUPPORTED_ARGUMENT",
+                "layers[0].args.flow", "source to target");
+  ExpectRefused(One("GraphConv", R"("out_channels": 2, "normalize": true)"), "BAD_ARCHITECTURE",
+                "layers[0].args.normalize", "no argument 'normalize'");
+  ExpectRefused(One("GraphConv", R"("out_channels": 2)"), "TENSOR_MISSING", "c.lin_rel.weight",
+                "'c.lin_rel.weight' [2, 3]");
+  const auto no_root = SafetensorsBuilder().AddRamp("c.lin_rel.weight", {2, 3}).AddRamp("c.lin_rel.bias", {2});
+  ExpectRefused(One("GraphConv", R"("out_channels": 2)"), no_root.Build(), "TENSOR_MISSING", "c.lin_root.weight",
+                "'c.lin_root.weight' [2, 3]");
+}
+
 constexpr char kGinNn[] =
     R"("nn": [{"type": "Linear", "args": {"out_channels": 4}}, {"type": "BatchNorm1d"}, {"type": "ReLU"},
                                     {"type": "Linear", "prefix": "last.", "args": {"out_channels": 2}}])";
