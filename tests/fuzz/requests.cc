@@ -31,7 +31,7 @@ void CheckReply(const Message& reply) {
   FUZZ_CHECK(again->ParseFromString(bytes), reply.ShortDebugString());
 }
 
-constexpr std::chrono::milliseconds kMaxTuning{300};
+constexpr std::chrono::milliseconds kMaxTuning{100};
 
 // The calls of one input.
 class Session {
