@@ -9,7 +9,7 @@ namespace vicinal {
 namespace {
 
 struct Block {
-  int64_t begin = 0, end = 0;  // rows
+  int64_t begin = 0, end = 0;  // rows, or edges
 };
 
 // Blocks by edges, so that a hub's row counts for what it costs.
@@ -33,6 +33,22 @@ std::vector<Block> ChooseBlocks(const std::vector<int64_t>& row_ptr, double shar
   return blocks;
 }
 
+// The edges of each block, at most kMaxSampleExcess times its share where all blocks together have more than that. Only
+// the last row of a block is cut: the rows before it have no more than the share.
+std::vector<Block> EdgesOf(const std::vector<Block>& blocks, const std::vector<int64_t>& row_ptr, double share) {
+  const double most = kMaxSampleExcess * share * static_cast<double>(row_ptr.back() - row_ptr.front());
+  std::vector<Block> edges;
+  int64_t total = 0;
+  for (const Block& block : blocks) {
+    edges.push_back({row_ptr[block.begin], row_ptr[block.end]});
+    total += edges.back().end - edges.back().begin;
+  }
+  if (static_cast<double>(total) <= most) return edges;
+  const int64_t of_block = std::max<int64_t>(1, std::llround(most / static_cast<double>(kSampleBlocks)));
+  for (Block& block : edges) block.end = std::min(block.end, block.begin + of_block);
+  return edges;
+}
+
 template <class T>
 StatusOr<Buffer> CopyRanges(const T* from, const std::vector<Block>& ranges, int64_t count, Device& device) {
   std::vector<T> host(count);
@@ -52,12 +68,13 @@ StatusOr<Buffer> CopyRanges(const T* from, const std::vector<Block>& ranges, int
 StatusOr<SampledRows> SampleRows(const CsrView& adjacency, double share, Device& device) {
   std::vector<int64_t> row_ptr(adjacency.rows + 1);
   VICINAL_RETURN_IF_ERROR(device.CopyToHost(row_ptr.data(), adjacency.row_ptr, row_ptr.size() * sizeof(int64_t)));
-  std::vector<Block> edges;
+  const std::vector<Block> blocks = ChooseBlocks(row_ptr, share);
+  const std::vector<Block> edges = EdgesOf(blocks, row_ptr, share);
   std::vector<int64_t> sampled_ptr = {0};
-  for (const Block& block : ChooseBlocks(row_ptr, share)) {
-    edges.push_back({row_ptr[block.begin], row_ptr[block.end]});
-    for (int64_t row = block.begin; row < block.end; ++row)
-      sampled_ptr.push_back(sampled_ptr.back() + row_ptr[row + 1] - row_ptr[row]);
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const int64_t before = sampled_ptr.back() - edges[b].begin;
+    for (int64_t row = blocks[b].begin; row < blocks[b].end; ++row)
+      sampled_ptr.push_back(before + std::min(row_ptr[row + 1], edges[b].end));
   }
   SampledRows sampled;
   const int64_t nnz = sampled_ptr.back();

@@ -16,8 +16,11 @@ struct SampledRows {
 };
 
 // About `share` of the edges of `adjacency` (on `device`), as kSampleBlocks blocks of consecutive rows, evenly spaced:
-// whole blocks keep what consecutive rows have in common. REQUIRES: 0 < share <= 1.
+// whole blocks keep what consecutive rows have in common. Blocks end at rows, so rows of very many edges may make the
+// sample larger. Where it would have more than kMaxSampleExcess times its share of the edges, each block has at most
+// that many times its own share: its last row is cut. REQUIRES: 0 < share <= 1.
 inline constexpr int64_t kSampleBlocks = 16;
+inline constexpr double kMaxSampleExcess = 2.0;
 StatusOr<SampledRows> SampleRows(const CsrView& adjacency, double share, Device& device);
 
 }  // namespace vicinal

@@ -6,7 +6,7 @@
 //
 // What it costs requests: one that comes during a run waits until the run stops, on a CPU before its loop's next task,
 // on a GPU at its end. A run takes about kMaxRunSeconds at most (larger graphs are measured on a part of their rows),
-// and all runs together the budget of each key.
+// and all runs together the budget of each key, and the round that was under way when the budget ended.
 #ifndef VICINAL_ENGINE_TUNING_TUNING_SERVICE_H_
 #define VICINAL_ENGINE_TUNING_TUNING_SERVICE_H_
 

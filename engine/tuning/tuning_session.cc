@@ -176,7 +176,8 @@ class Session {
   // One measured run.
   struct Tried {
     RunSample sample;
-    bool stopped = false;  // a request came
+    double used_seconds = 0.0;  // of the executor's thread, renewing included
+    bool stopped = false;       // a request came
   };
 
   // Time of one run of a candidate; nothing when requests came into every try. Where other programs disturbed all, the
@@ -188,7 +189,7 @@ class Session {
       if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
       VICINAL_ASSIGN_OR_RETURN(const Tried tried, RunInLease(candidate));
       const double seconds = tried.sample.seconds;
-      used_ += seconds;
+      used_ += tried.used_seconds;
       ++samples_;
       if (!tried.stopped && !tried.sample.disturbed) return std::optional<double>(seconds);
       if (!tried.stopped) shortest = std::min(shortest.value_or(seconds), seconds);
@@ -218,11 +219,13 @@ class Session {
     const int64_t turn = contest_->rounds();
     const MonotonicTime begin = tools_.clock->Now();
     trial_->Renew(turn, context);
-    used_ += SecondsBetween(begin, tools_.clock->Now());
+    const double renewing = SecondsBetween(begin, tools_.clock->Now());
     const auto run = [&] { return trial_->Run(candidate, turn, context); };
     VICINAL_ASSIGN_OR_RETURN(const RunSample sample,
                              tools_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
-    return Tried{sample, lease.ShouldStop()};
+    // The budget is the executor's time, not the meter's: whatever a meter says, a run uses what passes on the clock.
+    const double passed = SecondsBetween(begin, tools_.clock->Now());
+    return Tried{sample, std::max(passed, renewing + sample.seconds), lease.ShouldStop()};
   } catch (const std::bad_alloc&) {
     return NoMemoryToTune();
   }
@@ -268,7 +271,7 @@ class Session {
   std::string NothingMeasured() const {
     return dropped_ > 0
                ? absl::StrCat("not measured: ", dropped_, " of ", samples_,
-                              " runs were disturbed by requests; tune again in quieter times")
+                              " runs were disturbed by requests or other programs; tune again in quieter times")
                : "not measured: the budget ended before each candidate had run once; tune again with a larger one";
   }
 

@@ -6,6 +6,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <map>
 #include <memory>
@@ -29,6 +30,8 @@ void CheckReply(const Message& reply) {
   const std::unique_ptr<Message> again(reply.New());
   FUZZ_CHECK(again->ParseFromString(bytes), reply.ShortDebugString());
 }
+
+constexpr std::chrono::milliseconds kMaxTuning{100};
 
 // The calls of one input.
 class Session {
@@ -90,6 +93,7 @@ class Session {
   bool RunModels(const Call& call, server::Call& about);
   void RunInference(const Call& call, server::Call& about);
   void Watch(const v1::WatchGraphRequest& request, const server::Call& about);
+  void Tune(const v1::TuneGraphRequest& request, server::Call& about);
 
   World& world_;
   server::UploadStore uploads_;
@@ -102,6 +106,8 @@ class Session {
   std::map<uint32_t, std::unique_ptr<server::GraphHandler::FeaturesUpload>> features_streams_;
   std::map<uint32_t, std::unique_ptr<server::ModelHandler::ModelUpload>> model_streams_;
   bool changed_ = false;
+  // One for all calls of the input.
+  const MonotonicTime tuning_ends_ = Clock::Real().Now() + kMaxTuning;
 };
 
 template <class Reply, class Uploads, class Request, class Open>
@@ -128,6 +134,14 @@ void Session::Watch(const v1::WatchGraphRequest& request, const server::Call& ab
   if (!watch.ok()) return CheckError(watch.status());
   const auto now = graphs_.Look(request.name());
   now.ok() ? CheckReply(now->graph) : CheckError(now.status());
+}
+
+// A request may order hours of measuring. Its deadline ends the wait, and the end of the world what it ordered.
+void Session::Tune(const v1::TuneGraphRequest& request, server::Call& about) {
+  about.limits.deadline = tuning_ends_;
+  Status status;
+  Unary<v1::TuneGraphResponse>([&](auto* reply) { return status = graphs_.TuneGraph(about, request, reply); });
+  changed_ |= status.ok() || status.code() == StatusCode::kDeadlineExceeded;
 }
 
 bool Session::RunGraphs(const Call& call, server::Call& about) {
@@ -157,8 +171,7 @@ bool Session::RunGraphs(const Call& call, server::Call& about) {
           [&](auto* reply) { return graphs_.DeleteGraph(about, call.delete_graph(), reply); });
       return true;
     case Case::kTuneGraph:
-      changed_ |=
-          Unary<v1::TuneGraphResponse>([&](auto* reply) { return graphs_.TuneGraph(about, call.tune_graph(), reply); });
+      Tune(call.tune_graph(), about);
       return true;
     case Case::kGetTuning:
       Unary<v1::GetTuningResponse>([&](auto* reply) { return graphs_.GetTuning(about, call.get_tuning(), reply); });

@@ -33,7 +33,9 @@ class AnyAggregate : public AggregateKernel {
 // Sums of 8 columns over a graph of two nodes. The kernels are registered by who derives from it.
 class TuningAlone : public ::testing::Test {
  protected:
-  explicit TuningAlone(ToldMeter::Times times) : meter_(std::move(times)) {
+  // `clock` is the service's; it must outlive this.
+  explicit TuningAlone(ToldMeter::Times times, const Clock& clock = Clock::Real())
+      : clock_(clock), meter_(std::move(times)) {
     PreparedGraph::Parts parts;
     parts.csr.num_rows = parts.csr.num_cols = 2;
     parts.csr.row_ptr = {0, 1, 2};
@@ -64,7 +66,7 @@ class TuningAlone : public ::testing::Test {
     parts.device = device_.get();
     parts.registry = &registry_;
     parts.budget = &budget_;
-    parts.clock = &Clock::Real();
+    parts.clock = &clock_;
     parts.stats = &StatsSink::Null();
     parts.logger = &Logger::Null();
     parts.meter = &meter_;
@@ -73,6 +75,7 @@ class TuningAlone : public ::testing::Test {
     return parts;
   }
 
+  const Clock& clock_;
   MemoryBudget budget_{0};
   ToldMeter meter_;
   std::shared_ptr<const PreparedGraph> graph_;

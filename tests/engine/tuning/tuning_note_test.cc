@@ -2,7 +2,9 @@
 // What a record's note says: of kernels that take whole graphs only, and of why measuring ended.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <memory>
+#include <string_view>
 
 #include "tests/engine/tuning/tuning_alone.h"
 
@@ -80,6 +82,48 @@ TEST_F(UndecidedTest, TheBudgetMayEndBeforeTheRounds) {
   registry_.aggregate.Add(std::make_unique<AnyAggregate>("fickle"));
   run_ = 20e-3;
   EXPECT_THAT(Tune().note, ::testing::StartsWith("the budget ended after "));
+}
+
+// Whose runs take `passes` on the clock.
+class SlowAggregate final : public AnyAggregate {
+ public:
+  SlowAggregate(std::string_view name, Nanoseconds passes, FakeClock* clock)
+      : AnyAggregate(name), passes_(passes), clock_(clock) {}
+  Status Run(DeviceContext&, const AggregateArgs&, void*) const override {
+    clock_->Advance(passes_);
+    return OkStatus();
+  }
+
+ private:
+  const Nanoseconds passes_;
+  FakeClock* const clock_;
+};
+
+struct OwnClock {
+  FakeClock clock;
+};
+
+// Runs take 50 ms each of the executor's time. The meter says that one of them takes next to nothing.
+class BudgetByTheClockTest : private OwnClock, public TuningAlone {
+ protected:
+  BudgetByTheClockTest()
+      : TuningAlone(
+            [this](const TuningKey&, const KernelSetting&) { return RunSample{++runs_ % 2 == 0 ? 1e-6 : 2e-6}; },
+            clock) {
+    for (const char* name : {"one", "other"}) {
+      registry_.aggregate.Add(std::make_unique<SlowAggregate>(name, std::chrono::milliseconds(50), &clock));
+    }
+  }
+
+  int64_t runs_ = 0;
+};
+
+TEST_F(BudgetByTheClockTest, EndsWhateverTheMeterSays) {
+  const TuningRecord record = Tune();
+  EXPECT_EQ(record.budget_seconds, 1.0);
+  // The one to warm up, and ten rounds of two: the last one began at 0.95 s.
+  EXPECT_EQ(runs_, 21);
+  EXPECT_NEAR(record.used_seconds, 1.05, 1e-9);
 }
 
 TEST_F(UndecidedTest, OneCandidateIsNotMeasured) {
