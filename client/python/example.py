@@ -200,7 +200,7 @@ def main():
             pass  # each state on the way; the last one is READY or FAILED
         if graph.state != graph_pb2.Graph.STATE_READY:
             raise SystemExit(f"the graph could not be prepared: {graph.error_message}")
-        if graph.error_code != 0:  # a replace that failed: the older version goes on serving
+        if graph.error_code != 0:  # a failed replacement: the older version continues to serve
             raise SystemExit(f"the graph was not replaced: {graph.error_message}")
         print(f"graph '{graph.name}' version {graph.version}: {graph.node_count} nodes, {graph.edge_count} edges, order {graph.order}")
 

@@ -25,8 +25,8 @@ absl::Status Broken(const std::string& message) {
   return CallError(absl::StatusCode::kInternal, absl::StrCat("the server's answer: ", message));
 }
 
-// Adds the rows of `tensor` (when it is there) to the matrix of that name, and tells how many they were (or that they
-// differ).
+// Adds the rows of `tensor` (if present) to the matrix of that name, and stores their number in `*rows`. An error if
+// that differs from a number stored before.
 absl::Status AddRows(const std::string& name, bool there, const v1::Tensor& tensor, Answer* answer, int64_t* rows) {
   if (!there) return absl::OkStatus();
   CLIENT_ASSIGN_OR_RETURN(Array piece, ToArray(tensor));

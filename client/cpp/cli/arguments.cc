@@ -124,7 +124,7 @@ std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vect
 }
 
 // A word too many is often meant for the option before it (`before`, or null), or is the value of the one option that
-// is needed and missing. Where several are missing nothing tells which.
+// is required and missing. If several are missing, it is unknown which.
 std::string WhereItMayBelong(const Syntax& syntax, const Arguments& arguments, const std::string& word,
                              const Option* before) {
   if (before != nullptr && before->kind == OptionKind::kFlag) {

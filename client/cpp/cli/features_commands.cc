@@ -15,7 +15,8 @@
 namespace vicinal::client::cli {
 namespace {
 
-// Rows and nodes are the same number: told before a large matrix is sent, in the words of `graph upload`.
+// Checks that the numbers of rows and nodes are equal before a large matrix is sent, with the message of `graph
+// upload`.
 absl::Status CheckRows(const Context& context, const Features& features) {
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Text("graph")));
   if (graph.state() != v1::Graph::STATE_READY || features.rows == graph.node_count()) return absl::OkStatus();

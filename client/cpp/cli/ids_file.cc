@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map's ids are its identity; the header's text is for people, and is compared whole where there is no digest.
+// A map's ids are its identity; the header's text is for users, and is compared as a whole if there is no digest.
 #include "client/cpp/cli/ids_file.h"
 
 #include <google/protobuf/util/time_util.h>

@@ -88,7 +88,7 @@ std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-// The command line that goes on with the upload which `words` began, or went on with.
+// The command line that resumes the upload that `words` started or resumed.
 std::string GoOnCommand(std::vector<std::string> words, const std::string& upload_id) {
   const auto end = std::find(words.begin(), words.end(), "--");
   const bool said = std::any_of(words.begin(), end, [](const std::string& word) {
@@ -101,7 +101,7 @@ std::string GoOnCommand(std::vector<std::string> words, const std::string& uploa
   return command;
 }
 
-// `words` are what the program was told.
+// `words`: the program's arguments.
 void PrintError(const absl::Status& status, const std::vector<std::string>& words, bool json, std::ostream& err) {
   const std::string upload_id = UploadIdOf(status);
   const std::string go_on = upload_id.empty() ? "" : GoOnCommand(words, upload_id);
@@ -129,7 +129,7 @@ void PrintError(const absl::Status& status, const std::vector<std::string>& word
   err << Dump(Json{{"error", error}}) << '\n';
 }
 
-// --server, or VICINAL_SERVER, or the address that servers have unless told otherwise.
+// --server, or VICINAL_SERVER, or the default address of servers.
 absl::StatusOr<std::string> FindServer(const Arguments& args) {
   const char* const usual = std::getenv("VICINAL_SERVER");
   const bool said = args.Has("server");

@@ -90,7 +90,7 @@ absl::Status EdgeLines::FindLayout(Titles titles) {
     comments = comments || comment;
     if (comment || trimmed.empty()) continue;
     if (layout_.columns != 0) {
-      // A fault in it is told when edges are read.
+      // Faults in it are reported when edges are read.
       SplitFields(line, layout_.separator, &second).IgnoreError();
       break;
     }

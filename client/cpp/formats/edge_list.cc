@@ -184,7 +184,7 @@ absl::Status ReadEdges(const EdgeListOptions& options, EdgeLines* lines, EdgeFil
   return absl::OkStatus();
 }
 
-// What begins like a comment may be meant as an id, and what was taken as titles as an edge: the user is told.
+// Notes for the user: a comment may be meant as an edge, and so may titles.
 std::vector<std::string> SkippedLines(const EdgeLines& lines) {
   std::vector<std::string> notes;
   if (const int64_t comments = lines.comment_count(); comments > 0) {

@@ -29,7 +29,7 @@ absl::Status SystemError(const std::string& path, const char* what, int error) {
 // Null, and errno, when it cannot be opened.
 File OpenToWrite(const std::string& path, const char* mode) { return {std::fopen(path.c_str(), mode), std::fclose}; }
 
-// `path` is for the message. REQUIRES: errno tells why, where `file` is null.
+// `path` is for the message. REQUIRES: if `file` is null, errno has the reason.
 absl::Status WriteInto(File file, const std::string& path, std::string_view bytes) {
   if (file == nullptr) return SystemError(path, "cannot write", errno);
   if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) {

@@ -60,7 +60,7 @@ absl::Status CheckOnlyMatrices(const std::string& path, const GraphFileOptions& 
   return FileError(path, 0, "--mtx_rows works with MatrixMarket files only");
 }
 
-// Rows of the first array that tells N; -1 when none does.
+// Rows of the first array that determines N; -1 if none does.
 absl::StatusOr<int64_t> NodeCountOf(const Npz& npz, const std::optional<Features>& features) {
   for (const char* name : {"y", "graph_id"}) {
     if (!npz.Has(name)) continue;
