@@ -77,6 +77,25 @@ TEST(InterpreterTest, NanIsNotLostToAnExtreme) {
   }
 }
 
+// Weights -1 and 4 turn signs and order round. A mean divides by the number of in-edges.
+TEST(InterpreterTest, GraphConvReducesWeightedRowsAndAddsItsRoot) {
+  const auto weights = testing::SafetensorsBuilder()
+                           .Add("c.lin_rel.weight", {1, 1}, {1.0f})
+                           .Add("c.lin_rel.bias", {1}, {10.0f})
+                           .Add("c.lin_root.weight", {1, 1}, {100.0f});
+  const Values x = {-1.0, -2.0, -4.0, -8.0};
+  const auto run = [&](const std::string& aggr) {
+    return *Evaluate(Explicit(1, R"({"name": "c", "type": "GraphConv", "edge_weight": true,
+                                     "args": {"out_channels": 1, "aggr": ")" +
+                                     aggr + "\"}}"),
+                     weights, WeightedGraph(), x);
+  };
+  EXPECT_THAT(run("add"), Pointwise(Near(), Values{-90, -194.5, -398, -790}));
+  EXPECT_THAT(run("mean"), Pointwise(Near(), Values{-90, -191.125, -398, -790}));
+  EXPECT_THAT(run("max"), Pointwise(Near(), Values{-90, -186, -398, -790}));
+  EXPECT_THAT(run("min"), Pointwise(Near(), Values{-90, -196, -398, -790}));
+}
+
 TEST(InterpreterTest, EdgeConvReadsTargetAndDifference) {
   // relu(10 x_i - (x_j - x_i)) + 0.5 per edge.
   const auto edge = [](const std::string& aggr) {
