@@ -165,7 +165,7 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
       return FileError(path, 0, "is there and is no map of ids: say with --ids_out FILE where to keep the graph's ids");
     }
   }
-  const absl::Status writable = CheckWritable(path);
+  absl::Status writable = CheckWritable(path);
   if (writable.ok() || !is_default) return writable;
   return absl::InvalidArgumentError(
       absl::StrCat(writable.message(), "; --ids_out FILE says where to keep the graph's ids"));
@@ -187,7 +187,7 @@ StagedIds::~StagedIds() {
 }
 
 absl::Status StagedIds::Keep(const IdMap& ids, const std::string& path, const v1::Graph& graph) {
-  const absl::Status saved = ids.Save(path, IdsHeader(graph));
+  absl::Status saved = ids.Save(path, IdsHeader(graph));
   if (saved.ok() || path_.empty()) return saved;
   return absl::InvalidArgumentError(absl::StrCat(saved.message(), "; graph '", graph.name(),
                                                  "' is uploaded, and its ids are in ", std::exchange(path_, ""),

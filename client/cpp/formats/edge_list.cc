@@ -91,7 +91,7 @@ absl::Status ReadTexts(EdgeLines* lines, const EdgeListOptions& options, EdgeFil
   file->notes.push_back(absl::StrCat("the file's ids are texts: ", ids.size(),
                                      " of them became nodes 0.. in order of first appearance (the first is ",
                                      Shown(ids[0]), ")"));
-  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(ids)));
+  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(ids));
   return absl::OkStatus();
 }
 
@@ -142,7 +142,7 @@ absl::Status MapNumbers(const std::vector<int64_t>& distinct, EdgeFile* file) {
                    distinct.back(), " became nodes 0..", distinct.size() - 1,
                    " in ascending order (where they are numbers 0..N-1 of which some have no edge, say "
                    "--num_nodes N)"));
-  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(texts)));
+  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(texts));
   return absl::OkStatus();
 }
 

@@ -22,7 +22,7 @@ inline constexpr std::string_view kIdMapHeader = "# vicinal ids: ";
 class IdMap {
  public:
   // Node i is ids[i]. INVALID_ARGUMENT: an id is empty, holds a line break, or stands twice.
-  static absl::StatusOr<IdMap> FromIds(std::vector<std::string> ids);
+  static absl::StatusOr<IdMap> FromIds(const std::vector<std::string>& ids);
   // Reads a file as Save writes it; lines may end with CR LF. `titled`: the first line (after the header) is no id and
   // is left out. INVALID_ARGUMENT, with file and line: a line is empty or holds several columns, an id stands twice, or
   // this is no text (CheckText).
