@@ -15,12 +15,12 @@ build_packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev
 )
-# GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; formatter and
-# linter of scripts; valgrind counts instructions (tests/instructions).
+# GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
+# and its linter; linter of scripts; valgrind counts instructions (tests/instructions).
 test_packages=(
   libgtest-dev libgmock-dev
   python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
-  clang-14 libclang-rt-14-dev clang-format-14 shellcheck git valgrind
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
 )
 runtime_packages=(
   libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5

@@ -13,7 +13,8 @@ namespace vicinal::server {
 struct DurationFlag {
   DurationFlag() = default;
   template <class Rep, class Period>
-  DurationFlag(std::chrono::duration<Rep, Period> given) : time(given) {}  // NOLINT: defaults of flags are spans
+  // NOLINTNEXTLINE(google-explicit-constructor): defaults of flags are spans
+  DurationFlag(std::chrono::duration<Rep, Period> given) : time(given) {}
 
   // Rounded away from zero: a short time must not become 0, which often has a special meaning.
   std::chrono::milliseconds time{0};

@@ -19,7 +19,7 @@ namespace {
 // Smaller messages are not counted against the budget: gRPC and the call itself use as much.
 constexpr size_t kSmallMessageBytes = 64 << 10;
 
-std::string_view Std(grpc::string_ref text) { return {text.data(), text.size()}; }
+std::string_view Std(const grpc::string_ref& text) { return {text.data(), text.size()}; }
 
 }  // namespace
 

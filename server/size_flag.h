@@ -12,7 +12,7 @@ namespace vicinal::server {
 
 struct SizeFlag {
   SizeFlag() = default;
-  SizeFlag(int64_t given) : bytes(given) {}  // NOLINT: defaults of flags are numbers
+  SizeFlag(int64_t given) : bytes(given) {}  // NOLINT(google-explicit-constructor): defaults of flags are numbers
 
   int64_t bytes = 0;
 };

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the tests need, builds, runs everything, and closes with the count of tests on a line of its own.
 #   tests/run.sh                 all stages: release, clang, asan, tsan, fuzz
-#   tests/run.sh --quick         no CUDA, this machine's instruction set: unit tests and a quarter of conformance
-#   tests/run.sh --fast          the release build, all tests but `slow` ones: what to run before each commit
+#   tests/run.sh --quick         before each commit: unit tests and a quarter of conformance, without CUDA
 #   tests/run.sh --stage NAME    one stage; may be repeated
 #   tests/run.sh --no-install    takes the packages as they are
 # Stages (docs/testing.md says what each is for):
 #   release  what is shipped: all tests, each header alone, layers, format, manifests, the Python example
-#   clang    everything but CUDA compiles with clang 14, whose thread-safety analysis finds no unguarded access
+#   clang    clang-tidy and clang's warnings, thread-safety analysis among them: all but CUDA and tests
 #   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
 #   tsan     thread sanitizer: tests labelled `tsan`, which the engine's tests with threads are by themselves
 #   fuzz     libFuzzer, 10 s for each parser and each service; inputs that fail are kept in build/fuzz/findings
@@ -26,20 +25,18 @@ export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp"
 
 stages=()
-fast=false
 install=true
 passed=0
 failed=0
 skipped=0
 
 usage() {
-  sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '3,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 parse_arguments() {
   while [[ $# -gt 0 ]]; do
     case "$1" in
-      --fast) fast=true; stages=(release) ;;
       --quick) stages=(quick) ;;
       --stage)
         [[ $# -ge 2 && " ${ALL_STAGES[*]} " == *" $2 "* ]] || { echo "run.sh: --stage needs one of: ${ALL_STAGES[*]}" >&2; exit 2; }
@@ -109,11 +106,7 @@ run_tests() {
 
 stage_release() {
   build release all vicinal_headers || return 1
-  if $fast; then
-    run_tests release -LE '^(slow|gpu)$'
-  else
-    run_tests release
-  fi
+  run_tests release
 }
 
 # Few processes (VICINAL_TEST_PROGRAMS), so each program counts as one test.
@@ -123,9 +116,11 @@ stage_quick() {
   GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=0 run_tests quick -L '^conformance$'
 }
 
-# Warnings are errors, -Wthread-safety among them (cmake/VicinalTargets.cmake).
+# clang-tidy parses what a build would compile, so nothing is compiled: warnings are errors in both, -Wthread-safety among
+# them (cmake/VicinalTargets.cmake, .clang-tidy). Only what has to be there first is built: messages, precompiled headers.
 stage_clang() {
-  build clang all || return 1
+  build clang vicinal_precompiled_plain vicinal_precompiled_messages vicinal_precompiled_grpc || return 1
+  logged build/clang/tidy.log run-clang-tidy-14 -quiet -j "$jobs" -p build/clang '^((?!generated|precompiled).)*$' || return 1
   echo "  clang: no warning"
   passed=$((passed + 1))
 }

@@ -130,7 +130,7 @@ absl::Status Check(std::string_view address) {
 }  // namespace
 
 absl::Status CheckAddress(const std::string& address) {
-  const absl::Status status = Check(address);
+  absl::Status status = Check(address);
   if (status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat(Quoted(address), ": ", status.message()));
 }

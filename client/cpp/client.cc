@@ -82,7 +82,7 @@ struct Client::Impl {
     const auto reader = (stub->*method)(&context, request);
     Response response;
     while (reader->Read(&response)) {
-      const absl::Status status = piece(response);
+      absl::Status status = piece(response);
       if (!status.ok()) {
         context.TryCancel();
         reader->Finish();

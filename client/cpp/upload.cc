@@ -12,7 +12,7 @@ namespace vicinal::client::internal {
 bool MayGoOn(const absl::Status& status) {
   if (IsBrokenOff(status)) return true;
   // ABORTED with an offset is about a chunk; without, about a version, which sending again does not fix.
-  return absl::IsAborted(status) && DetailsOf(status).metadata.count("offset") != 0;
+  return absl::IsAborted(status) && DetailsOf(status).metadata.contains("offset");
 }
 
 bool MayGoOnLater(const absl::Status& status) {

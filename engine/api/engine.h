@@ -94,7 +94,7 @@ class Engine {
  public:
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
   // CPU and logs so.
-  static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
+  static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& given);
   virtual ~Engine() = default;
 
   // --- graphs ---

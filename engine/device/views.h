@@ -19,7 +19,10 @@ struct BasicMatrixView {
   bool empty() const { return data == nullptr; }
   // Columns [begin, begin + count) of the same rows.
   BasicMatrixView columns(int64_t begin, int64_t count) const { return {data + begin, rows, count, stride}; }
-  operator BasicMatrixView<const T>() const { return {data, rows, cols, stride}; }
+  // As a pointer converts to one to const.
+  operator BasicMatrixView<const T>() const {  // NOLINT(google-explicit-constructor)
+    return {data, rows, cols, stride};
+  }
 };
 using MatrixView = BasicMatrixView<float>;
 using ConstMatrixView = BasicMatrixView<const float>;

@@ -37,7 +37,7 @@ class PlanRunner final : public RequestRunner {
 
   // The plan of a request, from the cache or newly built and admitted, unless the request's limits end that.
   // `num_threads`: the most that a context which runs it has. Runs nothing. On any thread.
-  StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& request, int num_threads);
+  StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads);
 
  private:
   // Whether somebody still waits for `request`, which must outlive what is returned.

@@ -31,7 +31,7 @@ StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunPa
   if (!shape.refusal.empty()) return always ? StatusOr<bool>(NoField(shape.refusal)) : false;
   const ThreadPool* pool = parts.context->thread_pool();
   const MonotonicTime begin = parts.clock->Now();
-  const StatusOr<bool> found = parts.workspace->finder.Find(
+  StatusOr<bool> found = parts.workspace->finder.Find(
       shape, *wanted.ids, *wanted.permutation, always ? ReceptiveFieldFinder::kNoLimit : kWorthOfFull * shape.full_cost,
       pool != nullptr ? pool->num_threads() : 1);
   parts.stats->PhaseSeconds("receptive_field", SecondsBetween(begin, parts.clock->Now()));

@@ -160,7 +160,7 @@ AdjacencyShape ShapeOfAdjacency(const Csr& graph, const AdjacencySpec& spec) {
     }
   }
   shape.weighted = canonical.weighting != EdgeWeighting::kNone && shape.edges > 0;
-  const int64_t entry_bytes = sizeof(NodeId) + (shape.weighted ? sizeof(float) : 0);
+  const int64_t entry_bytes = static_cast<int64_t>(sizeof(NodeId) + (shape.weighted ? sizeof(float) : 0));
   shape.bytes = (shape.rows + 1) * static_cast<int64_t>(sizeof(EdgeId)) + shape.edges * entry_bytes;
   return shape;
 }

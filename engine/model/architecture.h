@@ -42,7 +42,7 @@ struct Architecture {
 };
 
 // INVALID_ARGUMENT: BAD_JSON, BAD_ARCHITECTURE, UNSUPPORTED_ARGUMENT.
-StatusOr<Architecture> ParseArchitecture(std::string_view json);
+StatusOr<Architecture> ParseArchitecture(std::string_view text);
 
 // The layers of a list nested in a layer's argument (GINConv's nn): `type`, `args` and optionally `prefix` each;
 // prefixes are appended to `prefix`; default "0.", "1.", ... as in torch.nn.Sequential.

@@ -41,7 +41,7 @@ StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, cons
 // Lowers `layer`, appends its LayerInfo.
 Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps, TensorBinder& tensors,
                 ValueOfName& values, Model& model, ValueId& last_conv_input) {
-  if (values.count(layer.name) != 0) {
+  if (values.contains(layer.name)) {
     return internal::BadArchitecture(layer.field + ".name", "the name '" + layer.name + "' is used by two layers");
   }
   VICINAL_ASSIGN_OR_RETURN(const std::vector<ValueId> inputs, ResolveInputs(layer, values));

@@ -71,7 +71,7 @@ Status TensorBinder::CheckShape(const SafetensorsEntry& entry, const std::string
 
 Status TensorBinder::CheckAllUsed() const {
   for (const auto& [name, entry] : file_.entries()) {
-    if (used_.count(name) != 0 || IsBookkeeping(name)) continue;
+    if (used_.contains(name) || IsBookkeeping(name)) continue;
     return InvalidArgument(
         "TENSOR_UNUSED", name,
         "tensor '" + Printable(name) + "' " + ShapeToString(entry.shape) +
@@ -86,7 +86,7 @@ std::string TensorBinder::SomeNames() const {
   std::string names;
   size_t shown = 0;
   for (const auto& [name, entry] : file_.entries()) {
-    if (used_.count(name) != 0 || IsBookkeeping(name)) continue;
+    if (used_.contains(name) || IsBookkeeping(name)) continue;
     if (shown == kMax) return "not yet used are " + names + ", ...";
     names += (shown == 0 ? "" : ", ") + Printable(name) + " " + ShapeToString(entry.shape);
     ++shown;

@@ -32,7 +32,7 @@ int64_t OrderBytes(OrderKind order, int64_t nodes, int64_t edges) {
   // The graph for METIS, and inside it as many levels as it takes to halve the nodes to a few per part, with a
   // neighbour and a weight for each end of an edge in all of them: ten cover random and skewed graphs, of which 168
   // bytes an edge were measured; what shrinks fast takes a fifth of that.
-  const int64_t metis = undirected + 16 * edges + 10 * 16 * edges + 120 * nodes;
+  const int64_t metis = undirected + 16 * edges + int64_t{10} * 16 * edges + 120 * nodes;
   switch (order) {
     case OrderKind::kNone:
     case OrderKind::kDegree:

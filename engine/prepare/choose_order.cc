@@ -42,7 +42,8 @@ std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100.0 * sh
 double BestGatherCost(const Csr& graph, const CacheSizes& caches) {
   std::vector<char> is_source(graph.num_cols, 0);
   for (const NodeId source : graph.col) is_source[source] = 1;
-  const double first = static_cast<double>(std::count(is_source.begin(), is_source.end(), 1)) / graph.nnz();
+  const double first =
+      static_cast<double>(std::count(is_source.begin(), is_source.end(), 1)) / static_cast<double>(graph.nnz());
   const bool all_in_llc = graph.num_cols * kMeasuredWidth * static_cast<int64_t>(sizeof(float)) <= caches.llc_bytes;
   return (1.0 - first) + first * (all_in_llc ? kLlcCost : kMemoryCost);
 }

@@ -5,6 +5,7 @@
 #include "engine/prepare/measure_orders.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,8 +29,8 @@ SampledGraph SampleUnder(const Csr& graph, const Permutation& order) {
   for (NodeId row = 0; row < graph.num_rows; ++row) {
     const NodeId old_row = order.ToOld(row);
     const EdgeId begin = graph.row_ptr[old_row], end = graph.row_ptr[old_row + 1];
-    const double in_block =
-        static_cast<double>(passed) - step * static_cast<double>(static_cast<int64_t>(passed / step));
+    const double before = static_cast<double>(passed);
+    const double in_block = before - step * std::floor(before / step);
     passed += end - begin;
     if (in_block >= share * step) continue;
     for (EdgeId e = begin; e < end; ++e) sample.col.push_back(order.ToNew(graph.col[e]));
@@ -51,7 +52,7 @@ StatusOr<Buffer> MakeRows(int64_t rows, int64_t width, Device& device) {
   const std::vector<float> ones(std::min<int64_t>(rows * width, int64_t{1} << 16), 1.0f);
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(rows * width * sizeof(float)));
   for (int64_t at = 0; at < rows * width; at += static_cast<int64_t>(ones.size())) {
-    const int64_t count = std::min<int64_t>(rows * width - at, ones.size());
+    const int64_t count = std::min(rows * width - at, static_cast<int64_t>(ones.size()));
     VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.as<float>() + at, ones.data(), count * sizeof(float)));
   }
   return buffer;

@@ -38,6 +38,8 @@ StatusOr<std::optional<HostFeatures>> Validate(GraphSource* source) {
   return std::optional<HostFeatures>(*std::move(features));
 }
 
+// By value: the edges are freed as soon as the CSR is built.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 StatusOr<Csr> MakeCsr(EdgeList edges) { return BuildCsrByTarget(edges); }
 
 // Chooses the order and applies it; `csr` is then in execution order.

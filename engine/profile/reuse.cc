@@ -106,8 +106,9 @@ std::array<ReuseEstimate, kReuseWidths.size()> EstimateReuse(const Csr& graph, s
   std::array<Counter, 2 * kReuseWidths.size()> counters;
   for (size_t i = 0; i < kReuseWidths.size(); ++i) {
     const int64_t row_bytes = kReuseWidths[i] * static_cast<int64_t>(sizeof(float));
-    counters[2 * i].rows = sample.rate() * static_cast<double>(caches.l2_bytes / row_bytes);
-    counters[2 * i + 1].rows = sample.rate() * static_cast<double>(caches.llc_bytes / row_bytes);
+    const int64_t l2_rows = caches.l2_bytes / row_bytes, llc_rows = caches.llc_bytes / row_bytes;
+    counters[2 * i].rows = sample.rate() * static_cast<double>(l2_rows);
+    counters[2 * i + 1].rows = sample.rate() * static_cast<double>(llc_rows);
   }
   ForEachDistance(sample.gathers, [&](int64_t distance) {
     for (Counter& counter : counters) counter.hits += static_cast<double>(distance) < counter.rows;

@@ -305,7 +305,7 @@ class Contraction {
       Piece* piece = &pieces[first / kNodesPerTask];
       for (int64_t c = first; c < last; ++c) {
         SumRow(c, &tables[thread]);
-        out->row_ptr[c + 1] = tables[thread].size();
+        out->row_ptr[c + 1] = static_cast<EdgeId>(tables[thread].size());
         tables[thread].ForEach([&](NodeId neighbour, uint32_t weight) {
           piece->col.push_back(neighbour);
           piece->weight.push_back(weight);

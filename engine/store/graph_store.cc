@@ -59,7 +59,8 @@ struct Entry {
 
 std::string Quoted(const char* type, const std::string& name) { return absl::StrCat(type, " '", name, "'"); }
 
-Status Aborted(const char* reason, const char* type, const std::string& name, std::string message, int64_t version) {
+Status Aborted(const char* reason, const char* type, const std::string& name, const std::string& message,
+               int64_t version) {
   ErrorDetail detail;
   detail.reason = reason;
   detail.resource_type = type;

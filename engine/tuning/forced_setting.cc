@@ -28,7 +28,7 @@ Status MakeLayout(const ForceTools& tools, const PreparedGraph& graph, const Tun
   if (tools.admit && !graph.Holds(work.adjacency, kernel.name(), layout)) {
     VICINAL_RETURN_IF_ERROR(tools.admit(kernel.LayoutBytesBound(problem.rows, problem.edges)));
   }
-  const Status made = LayoutFor(graph, work.adjacency, kernel, problem, config).status();
+  Status made = LayoutFor(graph, work.adjacency, kernel, problem, config).status();
   if (made.code() != StatusCode::kFailedPrecondition) return made;
   return NotForThisGraph(work.key, std::string(kernel.name()), made);
 }

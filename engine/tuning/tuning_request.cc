@@ -156,7 +156,8 @@ std::vector<EdgeWeights> WeightsOf(const Lists& lists, const std::string& kind, 
 // Before anything is built from them: a short request may name very many.
 Status CheckCombinations(const Lists& lists, bool graph_weighted) {
   int64_t kinds = 0;
-  for (const std::string& kind : lists.kinds) kinds += WeightsOf(lists, kind, graph_weighted).size();
+  for (const std::string& kind : lists.kinds)
+    kinds += static_cast<int64_t>(WeightsOf(lists, kind, graph_weighted).size());
   const double count = static_cast<double>(kinds) * static_cast<double>(lists.widths.size() * lists.heads.size());
   if (count <= kMaxTuningWorks) return OkStatus();
   return InvalidArgument(

@@ -135,7 +135,7 @@ absl::Status CheckTensor(const v1::Tensor& tensor) {
 }
 
 template <class T>
-v1::Tensor MakeTensor(const T* values, std::vector<int64_t> shape) {
+v1::Tensor MakeTensor(const T* values, const std::vector<int64_t>& shape) {
   v1::Tensor tensor;
   tensor.set_dtype(TypeOf<T>());
   int64_t count = 1;
@@ -147,9 +147,9 @@ v1::Tensor MakeTensor(const T* values, std::vector<int64_t> shape) {
   return tensor;
 }
 
-template v1::Tensor MakeTensor<float>(const float*, std::vector<int64_t>);
-template v1::Tensor MakeTensor<int32_t>(const int32_t*, std::vector<int64_t>);
-template v1::Tensor MakeTensor<int64_t>(const int64_t*, std::vector<int64_t>);
+template v1::Tensor MakeTensor<float>(const float*, const std::vector<int64_t>&);
+template v1::Tensor MakeTensor<int32_t>(const int32_t*, const std::vector<int64_t>&);
+template v1::Tensor MakeTensor<int64_t>(const int64_t*, const std::vector<int64_t>&);
 
 bool ConvertToFloats(v1::DataType dtype, const char* data, int64_t count, float* out) {
   switch (dtype) {

@@ -32,7 +32,7 @@ absl::Status CheckTensor(const v1::Tensor& tensor);
 
 // Copies `count` elements into a new message. T is float, int32_t or int64_t.
 template <class T>
-v1::Tensor MakeTensor(const T* values, std::vector<int64_t> shape);
+v1::Tensor MakeTensor(const T* values, const std::vector<int64_t>& shape);
 
 // The elements as a vector, converted: float32, float16, bfloat16 -> float (exactly); int32, int64 -> int64_t. Other
 // types and damaged tensors are INVALID_ARGUMENT.

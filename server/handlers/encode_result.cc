@@ -20,7 +20,7 @@ StatusOr<ClassifyWants> Wants(const Request& request) {
 }
 
 // A millisecond or two of exponentials.
-constexpr int64_t kBlockValues = 128 * 1024;
+constexpr int64_t kBlockValues = int64_t{128} * 1024;
 
 int64_t RowsOfBlock(int64_t classes) { return std::max<int64_t>(1, kBlockValues / std::max<int64_t>(1, classes)); }
 

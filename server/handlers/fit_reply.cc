@@ -9,7 +9,7 @@ namespace vicinal::server {
 namespace {
 
 // The most that the counts of what is left out take in a reply: three, of a tag and a varint.
-constexpr int64_t kCounts = 3 * 11;
+constexpr int64_t kCounts = int64_t{3} * 11;
 // An item takes its own bytes and at least so many in the message that holds it: tag and length.
 constexpr int64_t kFraming = 2;
 

@@ -16,7 +16,7 @@ namespace {
 constexpr char kDefaultEmbedding[] = "last_conv_input";
 
 // Results up to this many values are encoded on the executor's thread: a hop to another thread costs more.
-constexpr int64_t kInlineValues = 16 * 1024;
+constexpr int64_t kInlineValues = int64_t{16} * 1024;
 // Replies smaller than this are not worth counting against the budget.
 constexpr int64_t kSmallReplyBytes = 4 << 20;
 // Tensors of one piece of a stream.
@@ -229,7 +229,7 @@ std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(
 }
 
 template <class Response, class Submit>
-void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, Done done,
+void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
                                      const Submit& submit) {
   const auto use = [this, &call, wants, response, done](const InferenceResult& result) {
     Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
@@ -244,15 +244,16 @@ void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Res
 }
 
 void InferenceHandler::Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response,
-                                Done done) {
+                                const Done& done) {
   ClassifyWants wants;
   StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/false, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  AnswerClasses(call, wants, response, std::move(done),
+  AnswerClasses(call, wants, response, done,
                 [&](InferenceCallback deliver) { return engine_.Submit(*std::move(decoded), std::move(deliver)); });
 }
 
-void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, Done done) {
+void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response,
+                             const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, response, done](const InferenceResult& result) {
@@ -268,17 +269,17 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
 }
 
 void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
-                                      v1::ClassifyGraphsResponse* response, Done done) {
+                                      v1::ClassifyGraphsResponse* response, const Done& done) {
   ClassifyWants wants;
   StatusOr<GraphBatchRequest> decoded = DecodeGraphs(call, request, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  AnswerClasses(call, wants, response, std::move(done), [&](InferenceCallback deliver) {
+  AnswerClasses(call, wants, response, done, [&](InferenceCallback deliver) {
     return engine_.SubmitBatch(*std::move(decoded), std::move(deliver));
   });
 }
 
 void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& request,
-                                      PiecesDone<v1::ClassifyResponse> done) {
+                                      const PiecesDone<v1::ClassifyResponse>& done) {
   ClassifyWants wants;
   StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/true, &wants);
   if (!decoded.ok()) return done(decoded.status());
@@ -297,7 +298,8 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
   if (!submitted.ok()) done(submitted);
 }
 
-void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request, PiecesDone<v1::EmbedResponse> done) {
+void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request,
+                                   const PiecesDone<v1::EmbedResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
   const auto use = [this, &call, done](InferenceResult result) {

@@ -33,12 +33,12 @@ class InferenceHandler {
         limits_(limits),
         clock_(clock != nullptr ? *clock : Clock::Real()) {}
 
-  void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, Done done);
-  void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, Done done);
+  void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, const Done& done);
+  void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, const Done& done);
   void ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request, v1::ClassifyGraphsResponse* response,
-                      Done done);
-  void ClassifyStream(Call& call, const v1::ClassifyRequest& request, PiecesDone<v1::ClassifyResponse> done);
-  void EmbedStream(Call& call, const v1::EmbedRequest& request, PiecesDone<v1::EmbedResponse> done);
+                      const Done& done);
+  void ClassifyStream(Call& call, const v1::ClassifyRequest& request, const PiecesDone<v1::ClassifyResponse>& done);
+  void EmbedStream(Call& call, const v1::EmbedRequest& request, const PiecesDone<v1::EmbedResponse>& done);
 
  private:
   // `bytes_per_row(width)`: of a reply's tensors; 0: the reply leaves in pieces.
@@ -56,7 +56,8 @@ class InferenceHandler {
                       InferenceRequest* out) const;
   // Asks the engine (`submit(callback)`) and fills a Classify's or a ClassifyGraphs' response.
   template <class Response, class Submit>
-  void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, Done done, const Submit& submit);
+  void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
+                     const Submit& submit);
   // Counts `bytes` of a reply against the memory budget until the call has ended; codes as Engine::Hold.
   Status ReserveReply(int64_t bytes, Call& call);
   // Whether somebody waits for the call's reply still.

@@ -170,7 +170,7 @@ struct Metrics::Impl {
   const std::shared_ptr<Scrape> scrape;
 };
 
-Metrics::Metrics(Options options) : impl_(std::make_unique<Impl>(options)) {}
+Metrics::Metrics(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::BeginCall(Method method) { impl_->in_flight[static_cast<size_t>(method)]->Increment(); }

@@ -43,7 +43,7 @@ class Metrics final : public StatsSink {
     std::string version, instruction_set;
     const Clock* clock = nullptr;
   };
-  explicit Metrics(Options options);
+  explicit Metrics(const Options& options);
   ~Metrics() override;
 
   void BeginCall(Method method);

@@ -125,7 +125,7 @@ void Scrape::SetSource(std::function<StateSnapshot()> source) {
 }
 
 StatusOr<int> Scrape::Serve(const std::string& host, int port,
-                            std::vector<std::shared_ptr<prometheus::Collectable>> parts) {
+                            const std::vector<std::shared_ptr<prometheus::Collectable>>& parts) {
   // The HTTP library knows addresses, not names.
   host_ = host == "localhost" ? "127.0.0.1" : host;
   const std::string address = absl::StrCat(host_, ":", port);

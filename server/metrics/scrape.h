@@ -28,7 +28,8 @@ class Scrape final : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
   void SetSource(std::function<StateSnapshot()> source);
   void SetDevice(const std::string& device);
-  StatusOr<int> Serve(const std::string& host, int port, std::vector<std::shared_ptr<prometheus::Collectable>> parts);
+  StatusOr<int> Serve(const std::string& host, int port,
+                      const std::vector<std::shared_ptr<prometheus::Collectable>>& parts);
   void StopServing();
 
  private:

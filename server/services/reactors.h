@@ -158,7 +158,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
       VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request_.ByteSizeLong()));
       const bool first = !stream_->begun();
       if (first) scope_.About(request_);
-      const StatusOr<UploadNext> taken = stream_->Take(request_);
+      StatusOr<UploadNext> taken = stream_->Take(request_);
       if (first && stream_->begun()) scope_.About(stream_->Describe());
       return taken;
     });

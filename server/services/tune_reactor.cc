@@ -26,7 +26,7 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
 Status TuneReactor::Tune() {
   // It may have waited long behind another call.
   VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
-  const Status status = handler_.TuneGraph(scope_.call(), request_, response_);
+  Status status = handler_.TuneGraph(scope_.call(), request_, response_);
   if (status.ok()) scope_.About(*response_);
   return status;
 }

@@ -51,8 +51,8 @@ std::optional<TensorView> UploadContent::Look(std::string_view name) const {
   return std::nullopt;
 }
 
-UploadStore::UploadStore(Options options)
-    : options_(std::move(options)), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {
+UploadStore::UploadStore(const Options& options)
+    : options_(options), clock_(options_.clock != nullptr ? *options_.clock : Clock::Real()) {
   VICINAL_CHECK(options_.budget != nullptr);
 }
 UploadStore::~UploadStore() = default;

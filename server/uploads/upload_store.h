@@ -48,7 +48,7 @@ class UploadStore {
     MemoryBudget* budget = nullptr;  // required; must outlive the store
     const Clock* clock = nullptr;    // null: the real one
   };
-  explicit UploadStore(Options options);
+  explicit UploadStore(const Options& options);
   ~UploadStore();
 
   // A stream's handle of an upload.

@@ -164,7 +164,7 @@ void PrintAnswer(const Answer& answer, const std::string& what, const std::funct
       titles.push_back(width == 1 ? "class" : Ordinal(k + 1) + " class");
       titles.push_back("score");
     }
-    if (answer.matrices.count("logits") != 0) titles.push_back("logits");
+    if (answer.matrices.contains("logits")) titles.push_back("logits");
   } else {
     const int64_t width = answer.matrices.at("embeddings").shape[1];
     for (int64_t c = 0; c < width && c < static_cast<int64_t>(kShownValues); ++c)

@@ -39,6 +39,7 @@ v1::GraphBatch MakeBatch(const GraphBatchData& data, int64_t first, int64_t last
   std::vector<int64_t> ptr(data.ptr.begin() + first, data.ptr.begin() + last + 1);
   for (int64_t& at : ptr) at -= begin;
   std::vector<int64_t> ends;
+  ends.reserve(2 * edges.size());
   std::vector<float> weights;
   for (const int64_t edge : edges) ends.push_back(data.sources[edge] - begin);
   for (const int64_t edge : edges) ends.push_back(data.targets[edge] - begin);

@@ -166,7 +166,7 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
                        "exists and is not a map of ids: pass --ids_out FILE to write the graph's ids elsewhere");
     }
   }
-  const absl::Status writable = CheckWritable(path);
+  absl::Status writable = CheckWritable(path);
   if (writable.ok() || !is_default) return writable;
   return absl::InvalidArgumentError(
       absl::StrCat(writable.message(), "; pass --ids_out FILE to write the graph's ids elsewhere"));
@@ -188,7 +188,7 @@ StagedIds::~StagedIds() {
 }
 
 absl::Status StagedIds::Keep(const IdMap& ids, const std::string& path, const v1::Graph& graph) {
-  const absl::Status saved = ids.Save(path, IdsHeader(graph));
+  absl::Status saved = ids.Save(path, IdsHeader(graph));
   if (saved.ok() || path_.empty()) return saved;
   return absl::InvalidArgumentError(absl::StrCat(saved.message(), "; graph '", graph.name(),
                                                  "' was uploaded, and its ids are in ", std::exchange(path_, ""),

@@ -22,7 +22,7 @@ void ConvertEach(const Array& array, std::vector<To>* out) {
   for (size_t i = 0; i < out->size(); ++i) {
     From value;
     std::memcpy(&value, array.data.data() + i * sizeof(From), sizeof(From));
-    (*out)[i] = static_cast<To>(value);
+    (*out)[i] = static_cast<To>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number here
   }
 }
 

@@ -90,7 +90,7 @@ absl::Status ReadTexts(EdgeLines* lines, const EdgeListOptions& options, EdgeFil
   file->notes.push_back(absl::StrCat("the file's ids are text: ", ids.size(),
                                      " of them became nodes 0.. in order of first appearance (the first is ",
                                      Shown(ids[0]), ")"));
-  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(ids)));
+  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(ids));
   return absl::OkStatus();
 }
 
@@ -140,7 +140,7 @@ absl::Status MapNumbers(const std::vector<int64_t>& distinct, EdgeFile* file) {
                                      " to ", distinct.back(), " became nodes 0..", distinct.size() - 1,
                                      " in ascending order (if they are 0..N-1 and some nodes have no edge, pass "
                                      "--num_nodes N)"));
-  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(texts)));
+  CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(texts));
   return absl::OkStatus();
 }
 

@@ -40,11 +40,11 @@ std::optional<int64_t> IdMap::Add(std::string id) {
   return std::nullopt;
 }
 
-absl::StatusOr<IdMap> IdMap::FromIds(std::vector<std::string> ids) {
+absl::StatusOr<IdMap> IdMap::FromIds(const std::vector<std::string>& ids) {
   IdMap map;
   map.nodes_.reserve(ids.size());
   map.ids_.reserve(ids.size());
-  for (std::string& id : ids) {
+  for (const std::string& id : ids) {
     const int64_t node = map.size();
     if (id.empty() || id.find_first_of("\r\n") != std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat("the id of node ", node, " is empty or contains a line break"));

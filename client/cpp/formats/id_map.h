@@ -22,7 +22,7 @@ inline constexpr std::string_view kIdMapHeader = "# vicinal ids: ";
 class IdMap {
  public:
   // Node i is ids[i]. INVALID_ARGUMENT: an id is empty, contains a line break, or occurs twice.
-  static absl::StatusOr<IdMap> FromIds(std::vector<std::string> ids);
+  static absl::StatusOr<IdMap> FromIds(const std::vector<std::string>& ids);
   // Reads a file as written by Save; lines may end with CR LF. `titled`: skips the first line (after the header).
   // INVALID_ARGUMENT, with file and line: a line is empty or has several columns, an id occurs twice, or the file is
   // not text (CheckText).

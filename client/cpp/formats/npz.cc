@@ -122,7 +122,7 @@ absl::Status WriteNpz(const std::string& path, const std::map<std::string, Array
     }
   }
   if (zip_close(zip.get()) != 0) return FileError(path, 0, absl::StrCat("cannot write: ", zip_strerror(zip.get())));
-  zip.release();  // zip_close freed it
+  (void)zip.release();  // zip_close freed it
   return absl::OkStatus();
 }
 

@@ -35,7 +35,7 @@ int64_t DefaultPrefetch(const AggregateProblem& problem) {
   const bool many = problem.edges >= kManyEdges * problem.cols;
   const int64_t bytes = problem.cols * row_bytes;
   if (bytes <= (many ? 3 : 1) * kPrefetchFrom) return 0;
-  return (row_bytes <= 1024 ? 16 : 8) * (bytes > kFarFrom ? 2 : 1);
+  return int64_t{row_bytes <= 1024 ? 16 : 8} * (bytes > kFarFrom ? 2 : 1);
 }
 
 // Whether dst consists of whole cache lines; otherwise non-temporal stores do not pay.

@@ -112,7 +112,7 @@ struct Tiling {
     // Parts of equal size, so that the last one is not a remnant.
     part_rows = (sources + parts - 1) / parts;
     tiles = std::max<int64_t>((problem.width + tile - 1) / tile, 1);
-    groups = std::max<int64_t>(1, (2 * num_threads + tiles - 1) / tiles);
+    groups = std::max<int64_t>(1, (int64_t{2} * num_threads + tiles - 1) / tiles);
     if (num_threads == 1) groups = 1;
     panel_rows = parts == 1 ? 0 : std::min<int64_t>(kPanelRows, std::max<int64_t>(problem.rows, 1));
   }

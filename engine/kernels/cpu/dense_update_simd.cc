@@ -62,7 +62,7 @@ HWY_NOINLINE void Tile(const DenseUpdateArgs& args, int64_t row, int64_t panel) 
   const int64_t in_width = args.problem.in_width, stride = args.src.stride;
   const float* weights = static_cast<const float*>(args.weight) + panel * kPanel * in_width;
   const float* src = args.src.row(row);
-  HWY_ALIGN float total[kRows * kVectors * kLanes];
+  HWY_ALIGN float total[kLanes * kRows * kVectors];
   VF acc[kRows][kVectors];
   for (int64_t block = 0; block == 0 || block < in_width; block += kInputBlock) {
     VICINAL_UNROLL

@@ -49,7 +49,7 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
   const Floats d;
   const float* weights = static_cast<const float*>(job.layer.weight) + panel * kEdgePanel * job.in_width;
   const float* in = job.in + row * job.stride;
-  HWY_ALIGN float total[kRows * kVectors * kLanes];
+  HWY_ALIGN float total[kLanes * kRows * kVectors];
   VF acc[kRows][kVectors];
   for (int64_t block = 0; block == 0 || block < job.in_width; block += kLayerInputs) {
     VICINAL_UNROLL

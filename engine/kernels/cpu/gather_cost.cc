@@ -29,7 +29,8 @@ double RowSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched) {
   CacheShares found = shape.reuse ? shape.reuse(row_bytes) : RandomShares(shape, row_bytes);
   found.llc = std::max(found.llc, found.l2);
   // A row takes whole cache lines.
-  const double bytes = static_cast<double>((row_bytes + 63) / 64 * 64);
+  const int64_t line_bytes = (row_bytes + 63) / 64 * 64;
+  const auto bytes = static_cast<double>(line_bytes);
   const double beyond = (found.llc - found.l2) / kLlcSpeed + (1.0 - found.llc) / kMemorySpeed;
   return bytes * (found.l2 / kL2Speed + beyond * (prefetched ? 1.0 : kUnprefetched));
 }

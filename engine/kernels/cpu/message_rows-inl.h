@@ -87,7 +87,7 @@ class MessageColumns {
     if (!prefetch_ || edge >= last_edge_) return;
     const float* row = Source(edge);
     VICINAL_UNROLL
-    for (int line = 0; line < static_cast<int>((N * kLanes + 15) / 16); ++line) hwy::Prefetch(row + line * 16);
+    for (size_t line = 0; line < (N * kLanes + 15) / 16; ++line) hwy::Prefetch(row + line * 16);
   }
 
   VICINAL_INLINE void ReduceBlock(int64_t begin, int64_t end, const VF* v, VF* acc) const {

@@ -110,7 +110,7 @@ Status PlanBuilder::LayOut(const PlanAdmission& admit) {
     }
     allocator_.emplace(context_.device, *context_.request.graph);
     layout_.emplace(&context_, &*allocator_);
-    const Status chosen = layout_->ChooseKernels();
+    Status chosen = layout_->ChooseKernels();
     if (context_.unfit.size() == unfit) return chosen;
   }
 }

@@ -29,7 +29,8 @@ int64_t StepBytes(const std::vector<std::unique_ptr<Launch>>& launches, const st
       bytes += static_cast<int64_t>(sizeof(KernelRefusal)) + TextBytes(refusal.kernel) + TextBytes(refusal.reason);
     }
   }
-  for (const std::string& decision : decisions) bytes += static_cast<int64_t>(sizeof(decision)) + TextBytes(decision);
+  for (const std::string& decision : decisions)
+    bytes += static_cast<int64_t>(sizeof(std::string)) + TextBytes(decision);
   return bytes;
 }
 

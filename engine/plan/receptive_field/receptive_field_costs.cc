@@ -10,7 +10,10 @@ namespace {
 
 // --- the CPU ---
 
-double Vectors(int64_t width) { return static_cast<double>((width + 15) / 16); }
+double Vectors(int64_t width) {
+  const int64_t vectors = (width + 15) / 16;
+  return static_cast<double>(vectors);
+}
 // Multiply-adds of a dense product, 25 a nanosecond, outputs in panels of 16.
 double ProductNs(int64_t in, int64_t out) { return static_cast<double>(in) * Vectors(out) * 16 / 25; }
 

@@ -122,7 +122,7 @@ Status RecordedRuns::RunTimed(DeviceContext& context, StatsSink& stats) {
 Status RecordedRuns::Replay(DeviceContext& context, Entry* entry) {
   CountRuns();
   if (entry->recording != nullptr) {
-    const Status replayed = context.Replay(*entry->recording);
+    Status replayed = context.Replay(*entry->recording);
     if (!IsRefusal(replayed)) return replayed;
   }
   // None yet, or another context's.
