@@ -9,21 +9,13 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/api/kernel_config.h"
 #include "engine/base/vocabulary.h"
 #include "engine/device/views.h"
 
 namespace vicinal {
 
 class AdjacencyLayout;
-
-// Parameters of a kernel as a plain value; their names and meanings are the kernel's (Kernel::ParameterNames). All
-// zeros: the kernel's own default. Whatever they are, the bits of the result are the same: parameters change where and
-// when things are computed, not the order in which a row's terms are added, unless Kernel::ReductionOrder says so.
-struct KernelConfig {
-  std::array<int32_t, 5> values = {};
-
-  friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
-};
 
 // Fused into the store of every operation's result:
 // dst[i] = activation(scale * row_scale[i] * result[i] + bias + residual_scale * residual[i]).

@@ -46,12 +46,6 @@ class RegisteredKernel {
   mutable std::atomic<int64_t> launches_{0};
 };
 
-// A kernel that was asked and said no.
-struct KernelRefusal {
-  std::string kernel;
-  std::string reason;
-};
-
 template <class K>
 struct KernelChoice {
   const RegisteredKernel<K>* kernel = nullptr;
