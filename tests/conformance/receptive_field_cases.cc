@@ -11,7 +11,7 @@
 #include "engine/execute/run_for_nodes.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/graphs.h"
-#include "tests/engine/plan/field_models.h"
+#include "tests/engine/plan/receptive_field/receptive_field_models.h"
 
 namespace vicinal::conformance {
 namespace {

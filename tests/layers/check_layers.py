@@ -258,7 +258,7 @@ def check_tuner(root, paths):
 def source_files(root):
     for top in SOURCE_FOLDERS:
         for folder, subfolders, names in os.walk(os.path.join(root, top)):
-            subfolders[:] = sorted(s for s in subfolders if not s.startswith((".", "build")))
+            subfolders[:] = sorted(s for s in subfolders if not s.startswith("."))
             for name in sorted(names):
                 if name.endswith(SOURCE_SUFFIXES):
                     yield os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")

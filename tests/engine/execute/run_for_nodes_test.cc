@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "tests/engine/plan/field_testing.h"
 #include "tests/engine/plan/plan_testing.h"
+#include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 
 namespace vicinal::testing {
 namespace {

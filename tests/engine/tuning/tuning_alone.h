@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tuning service without an engine around it, over kernels and times of the test's own.
+#ifndef VICINAL_TESTS_ENGINE_TUNING_TUNING_ALONE_H_
+#define VICINAL_TESTS_ENGINE_TUNING_TUNING_ALONE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "engine/tuning/tuning_service.h"
+#include "tests/engine/execute/numbered_requests.h"
+#include "tests/engine/tuning/tuning_testing.h"
+
+namespace vicinal::testing {
+
+// Takes anything.
+class AnyAggregate : public AggregateKernel {
+ public:
+  explicit AnyAggregate(std::string_view name) : name_(name) {}
+  std::string_view name() const override { return name_; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"even_odd_blocks", 1, true}; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
+  // Does nothing, where times are told.
+  Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return OkStatus(); }
+
+ private:
+  const std::string_view name_;
+};
+
+// Sums of 8 columns over a graph of two nodes. The kernels are registered by who derives from it.
+class TuningAlone : public ::testing::Test {
+ protected:
+  explicit TuningAlone(ToldMeter::Times times) : meter_(std::move(times)) {
+    PreparedGraph::Parts parts;
+    parts.csr.num_rows = parts.csr.num_cols = 2;
+    parts.csr.row_ptr = {0, 1, 2};
+    parts.csr.col = {1, 0};
+    parts.permutation = Permutation::Identity(2);
+    graph_ = std::make_shared<const PreparedGraph>(std::move(parts), device_.get());
+    work_.key.operation = "aggregate";
+    work_.key.kind = "sum";
+    work_.key.width = 8;
+    graph_->tuning().Note(work_);
+    service_.Start(&executor_);
+  }
+  ~TuningAlone() override { service_.Stop(); }
+
+  TuningRecord Tune() {
+    EXPECT_TRUE(service_.Order(graph_, {work_}, std::chrono::seconds(1), true, {}).ok());
+    return *graph_->tuning().Record(work_.key);
+  }
+
+  const std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  KernelRegistry registry_;
+  ScriptedRunner runner_;
+  Executor executor_{*device_, &runner_, {1, &Clock::Real(), &StatsSink::Null()}};
+
+ private:
+  TuningService::Parts Parts() {
+    TuningService::Parts parts;
+    parts.device = device_.get();
+    parts.registry = &registry_;
+    parts.budget = &budget_;
+    parts.clock = &Clock::Real();
+    parts.stats = &StatsSink::Null();
+    parts.logger = &Logger::Null();
+    parts.meter = &meter_;
+    parts.is_current = [](const PreparedGraph&) { return true; };
+    parts.on_change = [] {};
+    return parts;
+  }
+
+  MemoryBudget budget_{0};
+  ToldMeter meter_;
+  std::shared_ptr<const PreparedGraph> graph_;
+  TuningWork work_;
+  TuningService service_{Parts()};
+};
+
+}  // namespace vicinal::testing
+
+#endif  // VICINAL_TESTS_ENGINE_TUNING_TUNING_ALONE_H_
