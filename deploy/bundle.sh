@@ -7,7 +7,7 @@
 #   deploy/bundle.sh --build BUILD     takes what lies built in BUILD
 #   deploy/bundle.sh --tar FILE        also packs it: .tar.gz or .tar.xz
 #   deploy/bundle.sh --data            with tests/data, so that bench/cuda/run.sh can check the server there
-# FOLDER is made anew. CUDA's own libraries stay behind: only vicinal_bench_cuda needs one, cuSPARSE, and
+# FOLDER is replaced. CUDA's own libraries stay behind: only vicinal_bench_cuda needs one, cuSPARSE, and
 # vicinal_bench_products another, cuBLAS, and they find them where a CUDA toolkit is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone to a served model: installs what is missing, builds, starts a server on free ports of this machine,
-# uploads the Cora citation graph, loads a GCN with its reference answers, classifies the test nodes, and shows what
-# happened. Leaves nothing running.
-#   deploy/quickstart.sh           does all that
-#   deploy/quickstart.sh --keep    leaves the server running and says how to talk to it and how to stop it
-# The CUDA backend, which takes longer to build than all the rest, is built where there are a GPU and a CUDA compiler;
-# VICINAL_CUDA=ON or OFF in the environment decides otherwise.
-# Needs Debian 12, as root or with sudo. Everything it writes lies in build/ (the packages aside).
+# uploads the Cora citation graph, loads a GCN with its reference answers, classifies the test nodes, and shows the
+# graph's profile, the plan and some metrics. Leaves nothing running.
+#   deploy/quickstart.sh           does all of this
+#   deploy/quickstart.sh --keep    leaves the server running and prints how to use it and how to stop it
+# The CUDA backend takes longer to build than everything else. It is built if there are a GPU and a CUDA compiler;
+# VICINAL_CUDA=ON or OFF in the environment overrides this.
+# Needs Debian 12, as root or with sudo. Except for packages, it writes to build/ only.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,7 +21,7 @@ current_log=""
 
 say() { printf '\n== %s\n' "$*"; }
 
-# What is left to do when the script ends, however it ends.
+# Runs on every exit.
 finish() {
   local status=$?
   if [[ $status != 0 && -n "$current_log" && -s "$current_log" ]]; then
@@ -71,17 +71,17 @@ has_gpu() {
 # where there is none.
 choose_cuda() {
   case "${VICINAL_CUDA:-}" in
-    ON | OFF) cuda="$VICINAL_CUDA"; echo "   the CUDA backend: $cuda, as VICINAL_CUDA says" ;;
+    ON | OFF) cuda="$VICINAL_CUDA"; echo "   the CUDA backend: $cuda (set by VICINAL_CUDA)" ;;
     "")
       if has_gpu; then
         cuda=ON
-        echo "   for the CPU, and for the GPU that is here if there is a CUDA compiler (VICINAL_CUDA=OFF: for the CPU only)"
+        echo "   for the CPU, and for this machine's GPU if there is a CUDA compiler (VICINAL_CUDA=OFF: for the CPU only)"
       else
         cuda=OFF
-        echo "   for the CPU: there is no GPU here (VICINAL_CUDA=ON builds the CUDA backend all the same)"
+        echo "   for the CPU: this machine has no GPU (VICINAL_CUDA=ON builds the CUDA backend nevertheless)"
       fi
       ;;
-    *) echo "quickstart.sh: VICINAL_CUDA is ON or OFF, not '$VICINAL_CUDA'" >&2; return 2 ;;
+    *) echo "quickstart.sh: VICINAL_CUDA must be ON or OFF, not '$VICINAL_CUDA'" >&2; return 2 ;;
   esac
 }
 
@@ -139,14 +139,14 @@ demonstrate() {
   say "Uploading the graph Cora (2,708 papers, 5,278 citations as 10,556 directed edges, 1,433 words each)"
   vicinal graph upload "$GRAPH_FILE" --name cora
 
-  say "Loading a GCN that PyTorch Geometric trained, with the answers it must give"
+  say "Loading a GCN that was trained with PyTorch Geometric, and its reference answers"
   vicinal model upload "$MODEL.json" --weights "$MODEL.safetensors" --name cora-gcn \
     --reference "$MODEL.reference.safetensors" --reference_graph cora
 
   say "Classifying the 1,000 test papers"
   vicinal classify --graph cora --model cora-gcn --labels "$GRAPH_FILE" --mask test_mask
 
-  say "Ten papers a hundred times: the latency"
+  say "Latency: ten papers, a hundred times"
   vicinal classify --graph cora --model cora-gcn --nodes 0,1,2,3,4,5,6,7,8,9 --repeat 100
 
   say "The graph's profile before and after renumbering, the plan, and the kernels chosen"

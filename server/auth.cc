@@ -41,14 +41,14 @@ Status Auth::Check(std::string_view authorization, Role needed, std::string_view
                   "this method needs a token; send the metadata 'authorization: Bearer TOKEN'");
   }
   const std::string_view token = authorization.substr(kScheme.size());
-  // Both are always compared, so that the time tells nothing about which one is near.
+  // Always compares both, so that the time does not show which one is similar.
   const bool admin = !admin_token_.empty() && ConstantTimeEquals(token, admin_token_);
   const bool infer = !infer_token_.empty() && ConstantTimeEquals(token, infer_token_);
   who = admin ? "admin" : infer ? "infer" : "unknown";
   if (admin || (infer && needed == Role::kInfer)) return OkStatus();
   if (infer) {
     return Refuse(StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
-                  "this token is for inference and looking only; uploading, deleting and tuning need the admin token");
+                  "this token is for inference and reading only; uploads, deletes and tuning need the admin token");
   }
   return Refuse(StatusCode::kUnauthenticated, "TOKEN_UNKNOWN", "the token is not known to this server");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call what: bearer tokens and two roles. gRPC's own metadata processor is not used (it ends the process on
-// plaintext servers); the scope of each call asks here. Thread-safe; one comparison per token, in constant time.
+// Authorization: bearer tokens and two roles. gRPC's own metadata processor is not used (it ends the process on
+// plaintext servers); the scope of each call calls Check. Thread-safe; one comparison per token, in constant time.
 #ifndef VICINAL_SERVER_AUTH_H_
 #define VICINAL_SERVER_AUTH_H_
 
@@ -34,7 +34,7 @@ class Auth {
   std::string infer_token_ VICINAL_GUARDED_BY(mutex_);
 };
 
-// Equal, taking a time that depends on the length of `given` alone.
+// Compares in a time that depends only on the length of `given`.
 bool ConstantTimeEquals(std::string_view given, std::string_view secret);
 
 }  // namespace vicinal::server

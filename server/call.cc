@@ -27,12 +27,12 @@ void Call::RouteTo(std::string_view graph) {
 Status Call::CheckGraph(std::string_view name) const {
   if (routed_twice) {
     return InvalidArgument("ROUTED_ELSEWHERE", "vicinal-graph",
-                           "the metadata vicinal-graph came with values that differ; send one, the request's graph");
+                           "the metadata vicinal-graph has several different values; send one, the request's graph");
   }
   if (routed_graph.empty() || routed_graph == name) return OkStatus();
   return InvalidArgument("ROUTED_ELSEWHERE", "vicinal-graph",
                          absl::StrCat("the metadata vicinal-graph is '", routed_graph, "', but the request is about '",
-                                      std::string(name), "'; send the same name in both, or leave the metadata out"));
+                                      std::string(name), "'; send the same name in both, or omit the metadata"));
 }
 
 std::string_view TraceIdOf(std::string_view traceparent) {
@@ -57,7 +57,7 @@ std::string NewRequestId() {
     return (static_cast<uint64_t>(device()) << 32) ^ device();
   }();
   static std::atomic<uint64_t> count{0};
-  // A bijection of the counter (splitmix64's finaliser), so that ids of one process never repeat and look unlike.
+  // A bijection of the counter (splitmix64's finaliser), so that ids of one process never repeat and look random.
   uint64_t x = start + count.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call, as the handlers see it: the caller, the deadline, and its labels in metrics and logs. Free of gRPC, so that
+// One call for the handlers: the caller, the deadline, and its labels in metrics and logs. Independent of gRPC, so that
 // handlers can be tested without a socket; rpc_scope.h fills it from a gRPC context.
 #ifndef VICINAL_SERVER_CALL_H_
 #define VICINAL_SERVER_CALL_H_

@@ -9,7 +9,7 @@
 namespace vicinal::server {
 namespace {
 
-// A message may quote a lot of what the client sent.
+// A message may quote long input of the client.
 constexpr size_t kLongestError = 1024;
 
 LogLevel LevelOf(Method method, StatusCode code) {

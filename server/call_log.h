@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log line of a call. Calls that change something are the audit trail: one line each, also if the caller was
-// refused or the call failed. Other calls are logged at debug level, and at error level if the server is at fault.
+// The log line of a call. Calls that change state are the audit trail: one line each, also if the caller was rejected
+// or the call failed. Other calls are logged at debug level, or at error level if the server is at fault.
 #ifndef VICINAL_SERVER_CALL_LOG_H_
 #define VICINAL_SERVER_CALL_LOG_H_
 
@@ -13,13 +13,14 @@
 
 namespace vicinal::server {
 
-// False where LogCall would not write a line, whatever the status but INTERNAL: what is in it need not be found out.
+// False if LogCall would write no line for any status but INTERNAL, so that its content need not be computed.
 bool IsLogged(Method method, const JsonLog& log);
 
 // At the call's end, with its status and duration.
 void LogCall(const Call& call, const Subject& subject, const Status& status, double seconds, JsonLog* log);
 
-// Of gRPC's "ipv4:127.0.0.1:5000" and "ipv6:%5B::1%5D:5000": "127.0.0.1:5000", "[::1]:5000". Others stay as they are.
+// Converts gRPC's "ipv4:127.0.0.1:5000" and "ipv6:%5B::1%5D:5000" to "127.0.0.1:5000", "[::1]:5000". Others are
+// unchanged.
 std::string PeerName(std::string_view peer);
 
 }  // namespace vicinal::server

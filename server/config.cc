@@ -62,11 +62,11 @@ Status CheckRanges(const Limits& limits) {
       return BadFlag(range.flag, absl::StrCat(range.value, " is outside ", range.minimum, "..", range.maximum));
     }
   }
-  // A chunk travels in a message, with a few bytes around it.
+  // A message contains a chunk and a few further bytes.
   if (limits.max_chunk_bytes + 4096 > limits.max_message_bytes) {
     return BadFlag("max_chunk_bytes",
                    absl::StrCat("a chunk of ", limits.max_chunk_bytes,
-                                " bytes does not fit a message of --max_message_bytes=", limits.max_message_bytes));
+                                " bytes does not fit in a message of --max_message_bytes=", limits.max_message_bytes));
   }
   const int64_t least = kLargestArriving * limits.max_message_bytes;
   if (limits.max_arriving_bytes != 0 && limits.max_arriving_bytes < least) {
@@ -77,8 +77,8 @@ Status CheckRanges(const Limits& limits) {
   return OkStatus();
 }
 
-// Within these no sum of a duration and a time leaves 64 bits of nanoseconds, and gRPC's 32 bits of milliseconds hold
-// what it is told.
+// Within these, sums of durations and times fit in 64 bits of nanoseconds, and durations fit in gRPC's 32 bits of
+// milliseconds.
 Status CheckDurations(const Config& config) {
   using std::chrono::hours, std::chrono::milliseconds, std::chrono::seconds;
   constexpr milliseconds kNone{0};

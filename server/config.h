@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that can be set about a server, as plain values: main.cc fills it from flags, tests fill it by hand.
+// All settings of a server as plain values: main.cc fills them from flags, tests fill them directly.
 #ifndef VICINAL_SERVER_CONFIG_H_
 #define VICINAL_SERVER_CONFIG_H_
 
@@ -14,8 +14,8 @@
 
 namespace vicinal::server {
 
-// What a client may ask for. Each is a flag of the same name, told by GetCapabilities, and named by the error of a
-// request that is over it.
+// Limits on requests. Each is a flag of the same name, is returned by GetCapabilities, and is named in the error of a
+// request that exceeds it.
 struct Limits {
   int64_t max_message_bytes = 64 << 20;
   int64_t max_chunk_bytes = 4 << 20;
@@ -37,17 +37,17 @@ struct Limits {
   int64_t max_cached_plans = 256;
   int64_t max_label_names = 50;          // graphs, and models, named in metrics
   int64_t max_concurrent_streams = 256;  // per connection
-  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies that wait for a worker
+  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies waiting for a worker
   int64_t memory_budget_bytes = 0;       // 0: unlimited
   int64_t max_arriving_bytes = 0;        // messages that are still arriving, over all connections; 0: unlimited
 };
 
-// The default of max_message_bytes: 64 MiB or, with a small budget, as much as lets DefaultArrivingBytes, an eighth of
-// the budget, hold as many messages as CheckConfig requires; at least two chunks.
+// The default of max_message_bytes: 64 MiB or, with a small budget, so much that DefaultArrivingBytes, an eighth of the
+// budget, suffices for the number of messages that CheckConfig requires; at least two chunks.
 int64_t DefaultMessageBytes(const Limits& limits);
 
-// The default of max_arriving_bytes: an eighth of the budget, which with the default budget leaves another eighth of
-// the machine to the program and the system; at least as many bytes as CheckConfig requires.
+// The default of max_arriving_bytes: an eighth of the budget. With the default budget this leaves another eighth of the
+// machine for the program and the system. At least as many bytes as CheckConfig requires.
 int64_t DefaultArrivingBytes(const Limits& limits);
 
 // Flag names and values, in the order of the struct.

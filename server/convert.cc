@@ -18,7 +18,7 @@ Status CheckVersion(int64_t version, std::string_view field) {
   if (version >= 0) return OkStatus();
   return InvalidArgument(
       "BAD_VERSION", field,
-      absl::StrCat(std::string(field), " is ", version, "; versions are not negative; 0 means the latest"));
+      absl::StrCat(std::string(field), " is ", version, "; versions must not be negative; 0 means the latest"));
 }
 
 template <class T>
@@ -69,7 +69,7 @@ StatusOr<ReceptiveField> ReceptiveFieldOf(v1::ReceptiveField field) {
     case v1::RECEPTIVE_FIELD_ALWAYS:
       return ReceptiveField::kAlways;
     default:
-      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field", "it is AUTO, NEVER or ALWAYS");
+      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field", "it must be AUTO, NEVER or ALWAYS");
   }
 }
 
@@ -83,7 +83,7 @@ StatusOr<Storage> PrecisionOf(v1::Precision precision) {
     case v1::PRECISION_FLOAT16:
       return Storage::kFloat16;
     default:
-      return InvalidArgument("BAD_EXECUTION", "execution.precision", "it is FLOAT32, BFLOAT16 or FLOAT16");
+      return InvalidArgument("BAD_EXECUTION", "execution.precision", "it must be FLOAT32, BFLOAT16 or FLOAT16");
   }
 }
 
@@ -100,7 +100,7 @@ StatusOr<ProductPrecision> ProductPrecisionOf(v1::ProductPrecision precision) {
       return ProductPrecision::kFloat16;
     default:
       return InvalidArgument("BAD_EXECUTION", "execution.product_precision",
-                             "it is FLOAT32, TF32, BFLOAT16 or FLOAT16");
+                             "it must be FLOAT32, TF32, BFLOAT16 or FLOAT16");
   }
 }
 
@@ -122,7 +122,7 @@ StatusOr<DataType> FromProto(v1::DataType dtype, std::string_view field) {
       return DataType::kUint8;
     default:
       return InvalidArgument("BAD_TENSOR", field,
-                             absl::StrCat(std::string(field), " is missing or not known; see DataType"));
+                             absl::StrCat(std::string(field), " is missing or unknown; see DataType"));
   }
 }
 
@@ -135,10 +135,9 @@ StatusOr<OrderKind> FromProto(v1::Reorder reorder) {
     return FailedPrecondition(
         "METIS_MISSING", absl::StrCat("this server was built without METIS, so it cannot make the "
                                       "order '",
-                                      std::string(ToString(kind)), "'; ask for another: GetCapabilities lists them"));
+                                      std::string(ToString(kind)), "'; use another one: GetCapabilities lists them"));
   }
-  return InvalidArgument("UNKNOWN_ORDER", "spec.reorder",
-                         "the order is not known; GetCapabilities lists the ones there are");
+  return InvalidArgument("UNKNOWN_ORDER", "spec.reorder", "the order is unknown; GetCapabilities lists the known ones");
 }
 
 StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field) {
@@ -151,7 +150,7 @@ StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field) {
 
 Status CheckName(std::string_view name, std::string_view field) {
   if (wire::IsValidName(name)) return OkStatus();
-  const std::string what = name.empty() ? "is required" : "is no valid name";
+  const std::string what = name.empty() ? "is required" : "is not a valid name";
   return InvalidArgument("BAD_NAME", field,
                          absl::StrCat(std::string(field), " ", what, "; names match ", wire::kNameGrammar));
 }
@@ -185,14 +184,14 @@ StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::strin
     VICINAL_ASSIGN_OR_RETURN(out.tensors.values, View(csr.values(), prefix + ".csr.values"));
     out.tensors.feature_count = csr.column_count();
     const std::vector<int64_t>& indptr = out.tensors.indptr->shape;
-    // The extent is the client's: below 1 there is nothing to subtract from.
+    // The client chose the extent: it may be 0.
     if (csr.row_count() < 0 || indptr.size() != 1 || indptr[0] < 1 || indptr[0] - 1 != csr.row_count()) {
       return InvalidArgument("BAD_FEATURES", prefix + ".csr.row_count",
                              absl::StrCat("row_count is ", csr.row_count(), ", but indptr has the shape ",
                                           ShapeToString(indptr), "; it must be [row_count + 1]"));
     }
   } else {
-    return InvalidArgument("BAD_FEATURES", field, "features need `dense` or `csr`");
+    return InvalidArgument("BAD_FEATURES", field, "features must have `dense` or `csr`");
   }
   out.rows.assign(features.rows().begin(), features.rows().end());
   return out;

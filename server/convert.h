@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the API's messages and the engine's types; nothing else knows both. Views look into the message they came
-// from, which must outlive them. Errors are INVALID_ARGUMENT naming the field.
+// Converts between the API's messages and the engine's types. Views reference the message they came from, which must
+// outlive them. Errors are INVALID_ARGUMENT with the field.
 #ifndef VICINAL_SERVER_CONVERT_H_
 #define VICINAL_SERVER_CONVERT_H_
 
@@ -17,14 +17,14 @@
 namespace vicinal::server {
 
 StatusOr<DataType> FromProto(v1::DataType dtype, std::string_view field);
-// Unspecified: kAuto. FAILED_PRECONDITION for an order that this build cannot make.
+// Unspecified: kAuto. FAILED_PRECONDITION: an order that this build does not support.
 StatusOr<OrderKind> FromProto(v1::Reorder reorder);
 StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field);
-// Names in the grammar, versions not negative. `feature_set` empty means "default".
+// Checks names against the grammar; versions must not be negative. An empty `feature_set` means "default".
 Status FillTarget(const v1::Target& target, InferenceRequest* request);
 StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field);
 // All options but `output`, which is not part of the message. The only place where they are parsed; whether a kernel
-// exists and takes the work is for the engine to judge.
+// exists and supports the work is checked by the engine.
 StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options);
 // INVALID_ARGUMENT unless `name` is in the grammar.
 Status CheckName(std::string_view name, std::string_view field);
@@ -37,7 +37,7 @@ v1::Model ToProto(const ModelResource& model);
 v1::ServedBy ToProto(const ServedBy& served_by);
 v1::ExplainResponse ToProto(const Explanation& explanation);
 
-// A tensor [rows, cols] of values that lie row-major at `values`.
+// A tensor [rows, cols] of the row-major values at `values`.
 void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
 void SetTensor(const int32_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the profile of a graph to the API's message. A pure function.
+// Converts the profile of a graph to the API's message. A pure function.
 #ifndef VICINAL_SERVER_CONVERT_PROFILE_H_
 #define VICINAL_SERVER_CONVERT_PROFILE_H_
 

@@ -102,7 +102,7 @@ v1::TuningKey ToProto(const TuningKey& key) {
 StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
   if (request.version() < 0) {
-    return InvalidArgument("BAD_VERSION", "version", "versions are not negative; 0 means the latest");
+    return InvalidArgument("BAD_VERSION", "version", "versions must not be negative; 0 means the latest");
   }
   TuneGraphRequest out;
   out.graph = request.name();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the API's messages about tuning and the engine's types. Pure functions; errors are INVALID_ARGUMENT naming
-// the field. Names (operations, kinds, weights, kernels, parameters) are the engine's to judge.
+// Converts between the API's tuning messages and the engine's types. Pure functions; errors are INVALID_ARGUMENT with
+// the field. The engine checks names (operations, kinds, weights, kernels, parameters).
 #ifndef VICINAL_SERVER_CONVERT_TUNING_H_
 #define VICINAL_SERVER_CONVERT_TUNING_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal::server {
 
-// All but `limits`.
+// Sets everything but `limits`.
 StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request);
 
 v1::TuningRecord ToProto(const TuningRecord& record);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flag that is a span of time. Abseil's own Duration refuses "500" without a word of why; this one says how to write
-// it.
+// A duration flag. Abseil's own Duration rejects "500" without a reason; this one explains the format.
 #ifndef VICINAL_SERVER_DURATION_FLAG_H_
 #define VICINAL_SERVER_DURATION_FLAG_H_
 
@@ -20,7 +19,7 @@ struct DurationFlag {
   std::chrono::milliseconds time{0};
 };
 
-// What Abseil's flags look for.
+// Required by Abseil's flags.
 bool AbslParseFlag(absl::string_view text, DurationFlag* flag, std::string* error);
 std::string AbslUnparseFlag(const DurationFlag& flag);
 

@@ -10,11 +10,11 @@
 namespace vicinal::server {
 namespace {
 
-// Trailers travel in HTTP/2 headers, of which clients take 8 KiB in all; the message is in there three times: once by
-// itself, where a byte that is no printable ASCII takes three, and twice in the details, in base64.
+// Trailers are HTTP/2 headers, of which clients accept 8 KiB in total. They contain the message three times: once by
+// itself, where bytes other than printable ASCII take three, and twice in the details, in base64.
 constexpr size_t kMaxMessage = 1500;
 constexpr size_t kMaxEncodedMessage = 2000;
-// Names of fields and resources, which come from clients and may be as long as they like.
+// Names of fields and resources, which clients choose and which may be long.
 constexpr size_t kMaxName = 200;
 
 std::string Shortened(absl::string_view message, size_t max) {
@@ -26,7 +26,7 @@ std::string Shortened(absl::string_view message, size_t max) {
   return text + " ...";
 }
 
-// As Shortened, and to what takes kMaxEncodedMessage bytes in a header.
+// Like Shortened, and at most kMaxEncodedMessage bytes in a header.
 std::string ShortenedMessage(absl::string_view message) {
   size_t encoded = 0, most = 0;
   while (most < message.size() && encoded <= kMaxEncodedMessage) {

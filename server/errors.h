@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From our Status to gRPC's: the code, the message, and the details as google.rpc messages in grpc-status-details-bin.
+// Converts a Status to gRPC's: code, message, and the details as google.rpc messages in grpc-status-details-bin.
 #ifndef VICINAL_SERVER_ERRORS_H_
 #define VICINAL_SERVER_ERRORS_H_
 
@@ -14,8 +14,8 @@ namespace vicinal::server {
 
 grpc::Status ToGrpc(const Status& status);
 
-// When the caller should try again, for `grpc-retry-pushback-ms`: set for UNAVAILABLE only, which is what standard
-// retry policies retry.
+// When the caller should retry, for `grpc-retry-pushback-ms`: set for UNAVAILABLE only, the code that standard retry
+// policies retry.
 std::optional<std::chrono::milliseconds> PushbackOf(const Status& status);
 
 }  // namespace vicinal::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What grpc.health.v1 answers: the empty name, `liveness`, `readiness` and each service. Live from the start to the
-// end, ready while requests are taken.
+// The states of grpc.health.v1: the empty name, `liveness`, `readiness` and each service. Live from the start to the
+// end, ready while requests are accepted.
 #ifndef VICINAL_SERVER_HEALTH_H_
 #define VICINAL_SERVER_HEALTH_H_
 

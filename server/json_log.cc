@@ -44,7 +44,7 @@ void JsonLog::Log(LogLevel level, std::string_view message, const LogFields& fie
   for (std::string_view rest = line; !rest.empty();) {
     const ssize_t written = write(fd_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody reads the log; serving goes on
+    if (written <= 0) return;  // the log has no reader; the server continues
     rest.remove_prefix(static_cast<size_t>(written));
   }
 }
@@ -54,7 +54,7 @@ StatusOr<LogLevel> ParseLogLevel(std::string_view name) {
     if (name == kLevels[i]) return static_cast<LogLevel>(i);
   }
   return InvalidArgument("BAD_FLAG", "log_level",
-                         absl::StrCat("--log_level: '", std::string(name), "' is none of debug, info, warning, error"));
+                         absl::StrCat("--log_level: '", std::string(name), "' must be debug, info, warning or error"));
 }
 
 }  // namespace vicinal::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: one JSON object a line, written whole with one system call, so that lines of several threads do not mix.
+// The log: one JSON object per line, written with one system call, so that lines of several threads do not mix.
 #ifndef VICINAL_SERVER_JSON_LOG_H_
 #define VICINAL_SERVER_JSON_LOG_H_
 

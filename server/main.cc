@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vicinal-server: flags to Config, signals to Stop. The only place of the server that reads flags. Signals are blocked
-// in every thread and taken with sigwait (server/stop.h), so that no library's handler ever runs one.
+// vicinal-server: converts flags to Config and signals to Stop. Only this file reads flags. Signals are blocked in
+// every thread and received with sigwait (server/stop.h), so that no signal handler of a library runs.
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <signal.h>
@@ -117,10 +117,10 @@ namespace {
 
 constexpr int kBadFlags = 2;
 
-// For a command that fetches a token; while it is waited for, a stop is not heeded.
+// Time for a command that fetches a token; meanwhile signals have no effect.
 constexpr std::chrono::seconds kPatienceForPipes{10};
 
-// What this process may use: the machine's memory, or its control group's limit where that is smaller (containers).
+// The memory of this process: the machine's, or its control group's limit if that is smaller (containers).
 int64_t UsableMemory() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
   int64_t bytes = pages > 0 && size > 0 ? pages * size : 0;
@@ -195,7 +195,7 @@ StatusOr<Config> ConfigFromFlags() {
   return config;
 }
 
-// Why there will be no server, as the log's last line.
+// Logs why the server cannot start, as the last line.
 int Fail(const Status& status, int code, JsonLog& log) {
   const std::optional<ErrorDetail> detail = DetailOf(status);
   log.Log(LogLevel::kError, "cannot start",
@@ -203,10 +203,10 @@ int Fail(const Status& status, int code, JsonLog& log) {
   return code;
 }
 
-// What gRPC and Protobuf have to say (a port that is taken, a connection that went wrong, a text that is no UTF-8) goes
-// into the log: their own lines are no JSON. What any client can bring about is for those who look closely, and so is
-// what gRPC says before there is a server: whoever starts one is told why it cannot be by us. Once, before either is
-// used; they log until the process ends. `serving` must live as long.
+// Redirects messages of gRPC and Protobuf (a port in use, a failed connection, invalid UTF-8) to the log, because their
+// own lines are not JSON. Messages that any client can cause are logged at debug level, and so are those before the
+// server is ready: we report ourselves why it cannot start. Call once, before either is used; both log until the
+// process ends. `serving` must live as long.
 void TakeLibrariesLogs(JsonLog& given, const std::atomic<bool>& serving) {
   static JsonLog* const log = &given;
   static const std::atomic<bool>* const told = &serving;
@@ -219,14 +219,14 @@ void TakeLibrariesLogs(JsonLog& given, const std::atomic<bool>& serving) {
   });
 }
 
-// A bound on the connections that a server can have; Kubernetes and systemd allow far more.
+// Below this limit the number of connections is a risk; Kubernetes and systemd allow far more.
 void WarnOfFewFiles(int64_t files, JsonLog& log) {
   constexpr int64_t kFew = 4096;
   if (files <= 0 || files >= kFew) return;
   log.Log(LogLevel::kWarning, "few open files allowed",
           {{"files", absl::StrCat(files)},
            {"hint",
-            "each connection is one, and when there are none left no new one is taken until a restart; raise "
+            "each connection takes one; when none is left, no new connection is accepted until a restart; raise "
             "the hard limit (ulimit -Hn, LimitNOFILE)"}});
 }
 
@@ -257,7 +257,7 @@ Status ParseFlags(int argc, char** argv) {
   return InvalidArgument("BAD_FLAG", "", absl::StrCat("unexpected argument '", rest[1], "' (see --help)"));
 }
 
-// What a stop may take beyond the drain delay and timeout: last bytes, threads that finish what they have begun.
+// Time of a stop beyond the drain delay and timeout: last bytes, and threads that finish their work.
 constexpr std::chrono::seconds kStopGrace{10};
 
 int Main(int argc, char** argv) {
@@ -266,7 +266,7 @@ int Main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   const Status parsed = ParseFlags(argc, argv);
   const StatusOr<Config> config = parsed.ok() ? ConfigFromFlags() : parsed;
-  // Never destroyed: others log until the process ends.
+  // Never destroyed: other threads log until the process ends.
   static JsonLog& log = *new JsonLog(STDERR_FILENO, config.ok() ? config->log_level : LogLevel::kError, &Clock::Real());
   if (!config.ok()) return Fail(config.status(), kBadFlags, log);
   if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags, log);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods of the API, as metrics, logs and roles know them: one row each, indexed by an enum so that no call looks
-// up a string.
+// The methods of the API for metrics, logs and roles: one row each, indexed by an enum so that no call looks up a
+// string.
 #ifndef VICINAL_SERVER_METHODS_H_
 #define VICINAL_SERVER_METHODS_H_
 
@@ -33,13 +33,13 @@ enum class Method {
   kExplain,
 };
 
-// What a caller must be allowed to do. An admin may do all.
+// The role that a method requires. The admin role includes all.
 enum class Role { kInfer, kAdmin };
 
 struct MethodInfo {
   const char* name;  // label of metrics: "package.Service/Method"
   Role role;
-  bool changes = false;  // what is kept, or how it is served: each such call is logged
+  bool changes = false;  // changes state: each such call is logged
 };
 inline constexpr bool kChanges = true;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of the process, made before it serves.
+// Settings of the process, applied before it serves.
 #ifndef VICINAL_SERVER_PROCESS_H_
 #define VICINAL_SERVER_PROCESS_H_
 

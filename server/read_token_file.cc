@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads without blocking, and polls where a pipe has nothing to say yet: opening a named pipe that nobody writes to
-// would otherwise wait for ever.
+// Reads without blocking, and polls if a pipe has no data yet: opening a named pipe without a writer would otherwise
+// wait for ever.
 #include "server/read_token_file.h"
 
 #include <fcntl.h>
@@ -21,10 +21,10 @@ namespace {
 
 using wire::kMaxTokenBytes;
 
-// With blanks around the token.
+// The token with surrounding blanks.
 constexpr size_t kMaxLineBytes = 2 * kMaxTokenBytes;
 
-// Of a file that is open; closes it.
+// Reads an open file and closes it.
 class Reader {
  public:
   Reader(int file, std::chrono::milliseconds patience) : file_(file), patience_(patience) {
@@ -35,7 +35,7 @@ class Reader {
   Reader& operator=(const Reader&) = delete;
   ~Reader() { close(file_); }
 
-  // Appends what comes next. 0, or what went wrong; at the file's end nothing is appended.
+  // Appends the next bytes; nothing at the end of the file. Returns 0 or the error number.
   int Append(std::string* text) {
     while (true) {
       char buffer[kMaxTokenBytes];
@@ -45,7 +45,7 @@ class Reader {
         return 0;
       }
       if (got < 0 && errno != EAGAIN && errno != EINTR) return errno;
-      // A pipe that nobody has written to yet seems to have ended.
+      // A pipe without a writer so far looks like the end of the file.
       if (got == 0 && (regular_ || waited_ || !text->empty())) return 0;
       pollfd ready{file_, POLLIN, 0};
       if (poll(&ready, 1, static_cast<int>(patience_.count())) == 0) return ETIMEDOUT;
@@ -60,7 +60,7 @@ class Reader {
   bool waited_ = false;
 };
 
-// What is read of the file: at least its first line, or more than a line may have. 0, or what went wrong.
+// Reads at least the first line, or more than the maximum line length. Returns 0 or the error number.
 int ReadStart(const std::string& path, std::chrono::milliseconds patience, std::string* text) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (file < 0) return errno;
@@ -81,7 +81,7 @@ StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag, s
   };
   std::string text;
   if (const int error = ReadStart(path, patience, &text)) {
-    if (error == ETIMEDOUT) return bad(absl::StrCat("a pipe that said nothing for ", patience.count() / 1000, " s"));
+    if (error == ETIMEDOUT) return bad(absl::StrCat("a pipe without data for ", patience.count() / 1000, " s"));
     return bad(absl::StrCat("cannot be read: ", std::strerror(error)));
   }
   const size_t end = text.find('\n');
@@ -90,13 +90,13 @@ StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag, s
                             " bytes; is it the token's file? A token has ", "at most ", kMaxTokenBytes));
   }
   const std::string token(absl::StripAsciiWhitespace(text.substr(0, end)));
-  if (token.empty()) return bad("its first line is empty; put the token there");
+  if (token.empty()) return bad("its first line is empty; write the token there");
   if (token.size() > kMaxTokenBytes) {
     return bad(absl::StrCat("the token has ", token.size(), " characters; at most ", kMaxTokenBytes,
-                            " are taken, because gRPC carries no more than 8 KiB of metadata with a call"));
+                            " are allowed, because gRPC limits the metadata of a call to 8 KiB"));
   }
   for (const char c : token) {
-    if (c <= 0x20 || c >= 0x7f) return bad("the token holds a character that cannot be sent (a space?)");
+    if (c <= 0x20 || c >= 0x7f) return bad("the token contains a character that cannot be sent (a space?)");
   }
   return token;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The token that a file says. What lies at its path may be any file of any length, or a pipe: the time and the memory
-// that reading takes have bounds, because the server reads again while it serves and must be able to stop.
+// Reads a token file. The path may name any file of any length, or a pipe: time and memory are bounded, because the
+// server re-reads the file while it serves and must be able to stop.
 #ifndef VICINAL_SERVER_READ_TOKEN_FILE_H_
 #define VICINAL_SERVER_READ_TOKEN_FILE_H_
 
@@ -11,9 +11,9 @@
 
 namespace vicinal::server {
 
-// The first line of the file, without blanks around it; little more than twice wire::kMaxTokenBytes are read. A pipe
-// may be silent for `patience`, which a regular file never needs. INVALID_ARGUMENT naming `flag`: not readable, silent,
-// empty, longer than wire::kMaxTokenBytes, or with characters that cannot travel in a header.
+// The first line of the file, without surrounding blanks. Reads little more than twice wire::kMaxTokenBytes. A pipe may
+// be silent for `patience`. INVALID_ARGUMENT naming `flag`: not readable, silent, empty, longer than
+// wire::kMaxTokenBytes, or with characters that are not allowed in a header.
 StatusOr<std::string> ReadTokenFile(const std::string& path, const char* flag, std::chrono::milliseconds patience);
 
 }  // namespace vicinal::server

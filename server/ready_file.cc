@@ -30,7 +30,7 @@ Status CheckIsOurs(const std::string& path) {
 
 Status RemoveReadyFile(const std::string& path) {
   VICINAL_RETURN_IF_ERROR(CheckIsOurs(path));
-  // A folder that is not there is told when the file is written.
+  // A missing folder is reported when the file is written.
   if (unlink(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return OkStatus();
   return CannotWrite(path, std::strerror(errno));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ready file (--ready_file) holds the server's addresses once it serves. Only a regular file at its path is ever
+// The ready file (--ready_file) contains the server's addresses once it serves. Only a regular file at its path is ever
 // replaced or deleted: a server that runs as root could otherwise replace a device.
 #ifndef VICINAL_SERVER_READY_FILE_H_
 #define VICINAL_SERVER_READY_FILE_H_

@@ -16,7 +16,7 @@
 namespace vicinal::server {
 namespace {
 
-// Messages smaller than this are not worth counting against the budget: gRPC and the call itself take as much.
+// Smaller messages are not counted against the budget: gRPC and the call itself use as much.
 constexpr size_t kSmallMessageBytes = 64 << 10;
 
 std::string_view Std(grpc::string_ref text) { return {text.data(), text.size()}; }
@@ -83,7 +83,7 @@ Status RpcScope::WhyCancelled() const {
       return MakeError(StatusCode::kDeadlineExceeded, "the deadline passed", detail);
     }
     detail.reason = "CANCELLED";
-    return MakeError(StatusCode::kCancelled, "the client went away", detail);
+    return MakeError(StatusCode::kCancelled, "the client cancelled the call", detail);
   });
 }
 
@@ -92,7 +92,7 @@ grpc::Status RpcScope::Finish(const Status& status) {
   try {
     converted = Report(status);
   } catch (const std::bad_alloc&) {
-    // Not even memory for an error's details: the bare code, so that the call ends all the same.
+    // Out of memory even for the error's details: only the code, so that the call ends nevertheless.
   }
   core_.drain.Leave();
   return converted;

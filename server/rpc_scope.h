@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every call shares, from its first byte to its status: the caller (token, role), request id and trace id,
-// deadline and cancellation, in-flight counts, latency, the log line, and the status with its details. Handlers see
-// none of it but Call.
+// Shared by all calls, from first byte to status: the caller (token, role), request id and trace id, deadline and
+// cancellation, in-flight counts, latency, the log line, and the status with its details. Handlers see only Call.
 #ifndef VICINAL_SERVER_RPC_SCOPE_H_
 #define VICINAL_SERVER_RPC_SCOPE_H_
 
@@ -22,7 +21,7 @@ class CallbackServerContext;
 
 namespace vicinal::server {
 
-// One call's; lives from the call's begin until after Finish.
+// One per call; lives from its start until after Finish.
 class RpcScope {
  public:
   // `core` must outlive the scope, `context` live until Finish.
@@ -30,12 +29,12 @@ class RpcScope {
   RpcScope(const RpcScope&) = delete;
   RpcScope& operator=(const RpcScope&) = delete;
 
-  // Why the call must not go on (UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE while draining), or OK.
+  // OK, or why the call must not proceed (UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE while draining).
   const Status& admitted() const { return admitted_; }
-  // INVALID_ARGUMENT when a message of that size is over --max_message_bytes.
+  // INVALID_ARGUMENT if a message of that size exceeds --max_message_bytes.
   Status CheckSize(size_t bytes) const;
-  // For the one message of a call that may wait: as CheckSize, and counts what it takes against the memory budget until
-  // the scope ends; codes as MemoryBudget::Reserve. Once.
+  // For the single message of a call that may wait: like CheckSize, and reserves its bytes in the memory budget until
+  // the scope ends; errors of MemoryBudget::Reserve. Call once.
   Status Take(const google::protobuf::Message& message);
   Call& call() { return call_; }
   // Records what the call is about, taken from one of its messages, for the log. Any thread, before Finish.
@@ -46,16 +45,16 @@ class RpcScope {
     Tell(message, &subject_);
   }
 
-  // The client went away, or its deadline passed: work stops at its next check.
+  // Called if the client cancelled, or its deadline passed: work stops at its next check.
   void Cancel() { cancel_->Cancel(); }
-  // CANCELLED or DEADLINE_EXCEEDED, whichever it was.
+  // CANCELLED or DEADLINE_EXCEEDED, according to the cause.
   Status WhyCancelled() const;
 
-  // Ends the call; exactly once. Never throws: without memory for more, RESOURCE_EXHAUSTED and no details.
+  // Ends the call; call exactly once. Never throws: out of memory, it sends RESOURCE_EXHAUSTED without details.
   grpc::Status Finish(const Status& status);
 
  private:
-  // Whether the call may go on.
+  // Whether the call may proceed.
   Status ReadMetadata();
   grpc::Status Report(const Status& status);
 

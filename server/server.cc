@@ -31,25 +31,25 @@ namespace {
 constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.ModelService",
                                      "vicinal.v1.InferenceService", "vicinal.v1.ServerService"};
 
-// gRPC itself refuses what is over this, with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
-// covers what lies between the limit and this. gRPC (1.51) looks only when a message has arrived whole, whatever length
-// it declares: what it takes until then, max_arriving_bytes alone bounds.
+// gRPC itself rejects larger messages with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
+// covers sizes between the limit and this. gRPC (1.51) checks only after a message has arrived completely, whatever
+// length it declares: until then only max_arriving_bytes bounds its memory.
 constexpr int64_t kHardMessageFactor = 2;
 
-// A client that has stopped, in the middle of a message or of waiting for an answer, does not answer a ping either.
+// A stopped client, in the middle of a message or waiting for an answer, does not answer pings either.
 constexpr std::chrono::milliseconds kAnswerWithin = std::chrono::seconds(20);
 
-// Clients that wait for long (a watch, tuning) may ask so often whether the server is still there; gRPC itself hangs up
-// on those that do more often than every five minutes.
+// Minimum ping interval for clients with long waits (a watch, tuning); by default gRPC closes connections that ping
+// more often than every five minutes.
 constexpr std::chrono::seconds kMinBetweenPings{10};
 
-// After calls under way have ended: time for their last bytes to leave, and for health watchers to be told.
+// After the last call: time for its last bytes, and for notifying health watchers.
 constexpr std::chrono::seconds kLastBytes{2};
 
-// gRPC ends a call that arrives once its shutdown has begun, before its client has read of that, with CANCELLED. A
-// client that calls again as soon as it is answered falls into that gap whenever its answer is the last one, the more
-// so when the answer is large. So the server goes on refusing calls itself, with UNAVAILABLE, until none has come for
-// kQuiet: those clients then wait as the refusal says, or go elsewhere. At most kLinger, for those that do neither.
+// gRPC ends calls with CANCELLED that arrive after its shutdown has begun and before the client knows of it. This can
+// hit a client that calls again as soon as it is answered, if its answer is the last one, in particular a large one. So
+// the server itself rejects calls with UNAVAILABLE until none has arrived for kQuiet: those clients then wait or use
+// another server. At most kLinger, for clients that do neither.
 constexpr std::chrono::milliseconds kQuiet{200};
 constexpr std::chrono::seconds kLinger{2};
 
@@ -233,9 +233,10 @@ Status Server::Impl::ListenForCalls() {
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   grpc = builder.BuildAndStart();
   if (grpc == nullptr || port == 0) {
-    return FailedPrecondition("CANNOT_LISTEN", absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen,
-                                                            "; is the port taken, or the address not this machine's? "
-                                                            "Name another (--log_level=debug has gRPC's own words)"));
+    return FailedPrecondition("CANNOT_LISTEN",
+                              absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen,
+                                           "; is the port in use, or the address not this machine's? "
+                                           "Use another one (--log_level=debug shows gRPC's own messages)"));
   }
   grpc_address = absl::StrCat(address.first, ":", port);
   return OkStatus();
@@ -265,7 +266,7 @@ Status Server::Impl::StartServing() {
 void Server::Impl::LookAfterDevice() {
   const Status status = engine->Health();
   if (status.ok() || device_lost.exchange(true)) return;
-  log.Log(LogLevel::kError, "the device is lost; the process has to be started again",
+  log.Log(LogLevel::kError, "the device is lost; the process must be restarted",
           {{"error", std::string(status.message())}});
   ready.store(false);
   health->SetReady(false);
@@ -332,7 +333,7 @@ bool Server::Stop() {
     if (impl_->served) impl_->log.Log(LogLevel::kInfo, "stopping", {});
     impl_->ready.store(false);
     if (impl_->health) impl_->health->SetReady(false);
-    // Balancers learn that this replica goes before it refuses anything. Without a device it refuses already.
+    // Load balancers see that this replica stops before it rejects calls. Without a device it already rejects them.
     if (!impl_->device_lost.load()) {
       impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
     }
@@ -342,7 +343,7 @@ bool Server::Stop() {
     impl_->grpc->Shutdown(std::chrono::system_clock::now() + kLastBytes);
     impl_->grpc->Wait();
   }
-  // No call is left: what they used may go, in the reverse order of its making.
+  // No call is left: destroys what they used, in reverse order of construction.
   impl_->housekeeper.reset();
   impl_->token_watch.reset();
   impl_->tuners.reset();

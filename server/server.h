@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The composition root: owns everything in the order in which it outlives the rest, starts it, and brings it to rest.
+// The composition root: owns all components in order of lifetime, starts and stops them.
 #ifndef VICINAL_SERVER_SERVER_H_
 #define VICINAL_SERVER_SERVER_H_
 
@@ -12,7 +12,7 @@
 
 namespace vicinal::server {
 
-// What tests put in place of the real things; null: the real one. The clock is not owned.
+// Replacements for tests; null: the real ones. The clock is not owned.
 struct Fakes {
   const Clock* clock = nullptr;
   std::unique_ptr<Engine> engine;
@@ -21,24 +21,24 @@ struct Fakes {
 
 class Server {
  public:
-  // Serves when it returns, and has written the ready file. INVALID_ARGUMENT: a setting that makes no sense.
-  // FAILED_PRECONDITION: no such device, an address that is taken. `on_device_lost` is called once, on a thread of the
-  // server's, when the device can be used no more (Engine::Health): by then readiness is gone and new calls are
-  // refused; all that is left to do is to stop, and to start another process.
+  // Serves and has written the ready file when it returns. INVALID_ARGUMENT: an invalid setting.
+  // FAILED_PRECONDITION: no such device, or an address in use. `on_device_lost` is called once, on a thread of the
+  // server, when the device can no longer be used (Engine::Health): by then the server is not ready and rejects new
+  // calls; the caller must stop it and start another process.
   static StatusOr<std::unique_ptr<Server>> Start(const Config& config, Fakes fakes = {},
                                                  std::function<void()> on_device_lost = {});
-  // Stops at once, if Stop was not called.
+  // Stops at once if Stop was not called.
   ~Server();
 
-  // HOST:PORT as listened on; the metrics' is empty when none are served.
+  // HOST:PORT of the listeners; that of the metrics is empty if they are not served.
   const std::string& grpc_address() const;
   const std::string& metrics_address() const;
 
-  // Health says NOT_SERVING, the drain delay passes (not after the device was lost), new calls are refused, calls under
-  // way finish or the drain timeout passes; then nothing is served any more. Blocks. True when all calls under way
-  // ended by themselves. Once.
+  // Sets health to NOT_SERVING, waits for the drain delay (unless the device was lost), rejects new calls, and waits
+  // until calls in progress finish or the drain timeout passes; then stops serving. Blocks. Returns true if all calls
+  // in progress ended by themselves. Call once.
   bool Stop();
-  // Makes a Stop that is under way (or comes later) wait no more. Any thread.
+  // Makes a current or later Stop skip its waits. Any thread.
   void Hurry();
 
  private:

@@ -17,8 +17,8 @@ struct SizeFlag {
   int64_t bytes = 0;
 };
 
-// What Abseil's flags look for. Units are KiB, MiB, GiB and TiB, with or without a space before them; those of a
-// thousand (kB, MB) are refused, for not everybody means the same by them.
+// Required by Abseil's flags. Units are KiB, MiB, GiB and TiB, with or without a space before them; decimal units (kB,
+// MB) are rejected as ambiguous.
 bool AbslParseFlag(absl::string_view text, SizeFlag* flag, std::string* error);
 std::string AbslUnparseFlag(const SizeFlag& flag);
 

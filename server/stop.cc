@@ -14,10 +14,10 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A stopping thread's word that it is done.
+// Set by the stopping thread when it is done.
 constexpr int kDone = SIGUSR2;
 
-// The next signal but SIGHUP, which a daemon heeds not; 0 when none came until `deadline`.
+// The next signal except SIGHUP, which is ignored; 0 if none arrived until `deadline`.
 int TakeUntil(const sigset_t& signals, SteadyClock::time_point deadline) {
   while (true) {
     const auto left = std::max<SteadyClock::duration>(deadline - SteadyClock::now(), SteadyClock::duration(0));
@@ -30,7 +30,7 @@ int TakeUntil(const sigset_t& signals, SteadyClock::time_point deadline) {
   }
 }
 
-// Takes back a signal that was sent to this thread and not waited for any more, before anyone unblocks it.
+// Consumes a signal that was sent to this thread and is no longer awaited, before it is unblocked.
 void Forget(int signal) {
   sigset_t only;
   sigemptyset(&only);
@@ -69,8 +69,8 @@ int StopOrExit(const StopPlan& plan, const sigset_t& signals, Logger& log) {
     if (signal == kDone) continue;
     if (signal == 0) {
       if (done.load()) break;
-      log.Log(LogLevel::kError, "stuck while stopping: exits with what is under way cut off", {});
-      // Not exit: what it would destroy is in use by whatever is stuck.
+      log.Log(LogLevel::kError, "stuck while stopping: exits and cuts off calls in progress", {});
+      // Not exit: it would destroy objects that the stuck thread uses.
       std::_Exit(plan.exit_when_stuck);
     }
     plan.hurry();

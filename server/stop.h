@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the signal to the end of the process. The time is bounded, because gRPC waits forever for calls that never
-// finish, and so does joining a stuck thread.
+// Stops the process after a signal, in bounded time, because gRPC waits forever for calls that never finish, and so
+// does joining a stuck thread.
 #ifndef VICINAL_SERVER_STOP_H_
 #define VICINAL_SERVER_STOP_H_
 

@@ -95,7 +95,7 @@ void Tell(const v1::Upload& upload, Subject* subject) {
   if (slash != std::string::npos) subject->feature_set = name.substr(slash + 1);
 }
 
-// What is in preparation has no version to tell yet: the response has that of the graph that still serves.
+// A graph in preparation has no version yet: the response has that of the graph that still serves.
 void Tell(const v1::UploadGraphResponse& response, Subject* subject) { TellEnd(response.upload(), subject); }
 void Tell(const v1::UploadFeaturesResponse& response, Subject* subject) {
   TellEnd(response.upload(), subject);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call is about, as the log names it: read off the messages of each method here, so that no handler has to say
-// it, and calls that never reach a handler (a wrong token) are named too. A message without an overload names nothing.
+// The subject of a call for the log, read from the messages of each method here, so that handlers need not set it, and
+// calls that never reach a handler (a wrong token) are covered, too. A message without an overload has no subject.
 #ifndef VICINAL_SERVER_SUBJECT_H_
 #define VICINAL_SERVER_SUBJECT_H_
 
@@ -16,14 +16,14 @@
 
 namespace vicinal::server {
 
-// Empty, or 0, where it is not known. Texts are the client's, unchecked and shortened to what a log bears.
+// Empty or 0 if unknown. Strings come from the client, unchecked but shortened for the log.
 struct Subject {
   std::string graph, feature_set, model;
-  int64_t version = 0;  // of what is changed: asked for (if_version), then made
+  int64_t version = 0;  // of the changed resource: requested (if_version), then created
   std::string action;   // "upload", "replace", "resume", "delete", "tune", "force", "reset"
-  std::string kernel;   // that is forced
+  std::string kernel;   // the forced kernel
   std::string upload_id;
-  std::string upload;  // "open", "finished": what became of it
+  std::string upload;  // "open" or "finished"
 };
 
 inline void Tell(const google::protobuf::Message&, Subject*) {}
@@ -42,7 +42,7 @@ void Tell(const v1::EmbedRequest& request, Subject* subject);
 void Tell(const v1::ClassifyGraphsRequest& request, Subject* subject);
 void Tell(const v1::ExplainRequest& request, Subject* subject);
 void Tell(const v1::GetUploadRequest& request, Subject* subject);
-// Uploads: the first message of a stream (others name nothing), the upload that it goes on with, and the answer.
+// Uploads: the first message of a stream (others have no subject), the resumed upload, and the answer.
 void Tell(const v1::UploadGraphRequest& request, Subject* subject);
 void Tell(const v1::UploadFeaturesRequest& request, Subject* subject);
 void Tell(const v1::UploadModelRequest& request, Subject* subject);

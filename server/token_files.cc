@@ -16,12 +16,12 @@ TokenFiles::TokenFiles(const Config& config, Auth* auth, JsonLog* log)
       infer_{config.infer_token_file, "infer_token_file", Role::kInfer, config.infer_token} {}
 
 void TokenFiles::Reread() {
-  // Both are read before either is taken: tokens that move from one file to the other are never those of both roles.
+  // Reads both before using either, so that a token that moves from one file to the other never belongs to both roles.
   const std::string admin = Read(&admin_), infer = Read(&infer_);
   if (!admin.empty() && admin == infer) {
     if (!same_) {
-      log_.Log(LogLevel::kWarning, "tokens not read again; those before them stay",
-               {{"error", "--infer_token_file says the same token as --admin_token_file"}});
+      log_.Log(LogLevel::kWarning, "tokens not read again; the old ones stay valid",
+               {{"error", "--infer_token_file has the same token as --admin_token_file"}});
     }
     same_ = true;
     return;
@@ -33,7 +33,7 @@ void TokenFiles::Reread() {
 
 std::string TokenFiles::Read(File* file) {
   if (file->path.empty()) return file->token;
-  // A pipe said its token once, and would keep us waiting for another.
+  // A pipe delivers its token once; reading again would block.
   std::error_code ignored;
   const auto type = std::filesystem::status(file->path, ignored).type();
   if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character) return file->token;
@@ -45,7 +45,7 @@ std::string TokenFiles::Read(File* file) {
   const std::string error(token.status().message());
   if (error != file->error) {
     file->error = error;
-    log_.Log(LogLevel::kError, "token not read again; the one before it stays", {{"error", error}});
+    log_.Log(LogLevel::kError, "token not read again; the old one stays valid", {{"error", error}});
   }
   return file->token;
 }

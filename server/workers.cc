@@ -29,8 +29,8 @@ Status Workers::Post(std::function<void()> job) {
     if (places_taken_ >= max_queue_) {
       return Unavailable("WORKERS_BUSY",
                          absl::StrCat(max_queue_,
-                                      " finished uploads, explanations and the like wait already, as many as "
-                                      "may (--max_worker_queue); retry later"),
+                                      " jobs (finished uploads, explanations, large replies) are waiting, the "
+                                      "maximum (--max_worker_queue); retry later"),
                          std::chrono::milliseconds(500));
     }
     jobs_.push_back({std::move(job), true});
@@ -62,7 +62,7 @@ void Workers::Run() {
     try {
       job();
     } catch (const std::bad_alloc&) {
-      // Jobs answer for themselves; whatever else failed, the thread stays for the others.
+      // Jobs report their own errors; in any case the thread must continue for the others.
     }
   }
 }

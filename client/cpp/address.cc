@@ -42,12 +42,12 @@ absl::Status CheckPort(std::string_view port) {
   if (digits && absl::SimpleAtoi(Absl(port), &number) && number >= 1 && number <= 65535) return absl::OkStatus();
   const size_t end = port.find('/');
   if (end != std::string_view::npos && CheckPort(port.substr(0, end)).ok()) {
-    return Wrong(absl::StrCat(Quoted(port.substr(end)), " stands behind the port, where an address ends"));
+    return Wrong(absl::StrCat(Quoted(port.substr(end)), " follows the port, where an address ends"));
   }
-  return Wrong(absl::StrCat("the port ", Quoted(port), " is no number from 1 to 65535"));
+  return Wrong(absl::StrCat("the port ", Quoted(port), " is not a number from 1 to 65535"));
 }
 
-absl::Status NoPort() { return Wrong("the port is missing (a server listens on 8500 unless told otherwise)"); }
+absl::Status NoPort() { return Wrong("the port is missing (the default port of a server is 8500)"); }
 
 // HOST:PORT, the host in brackets where it is an IPv6 address.
 absl::Status CheckHostPort(std::string_view text) {
@@ -55,20 +55,20 @@ absl::Status CheckHostPort(std::string_view text) {
     const size_t end = text.find(']');
     if (end == std::string_view::npos || !IsIpv6(text.substr(1, end - 1))) {
       return Wrong(absl::StrCat(Quoted(text.substr(0, end == std::string_view::npos ? end : end + 1)),
-                                " is no IPv6 address in brackets"));
+                                " is not an IPv6 address in brackets"));
     }
     const std::string_view rest = text.substr(end + 1);
     if (rest.empty()) return NoPort();
-    if (rest.front() != ':') return Wrong(absl::StrCat("a colon and the port belong behind ", Quoted(text)));
+    if (rest.front() != ':') return Wrong(absl::StrCat("a colon and the port must follow ", Quoted(text)));
     return CheckPort(rest.substr(1));
   }
-  if (IsIpv6(text)) return Wrong("an IPv6 address stands in brackets, and the port behind them");
+  if (IsIpv6(text)) return Wrong("an IPv6 address must be in brackets, followed by the port");
   const size_t colon = text.find(':');
   const std::string_view host = text.substr(0, colon);
   const size_t odd = host.find_first_not_of(kNameCharacters);
   if (odd != std::string_view::npos) {
-    return Wrong(
-        absl::StrCat("the host ", Quoted(host), " holds ", Quoted(host.substr(odd, 1)), ", which no host name does"));
+    return Wrong(absl::StrCat("the host ", Quoted(host), " contains ", Quoted(host.substr(odd, 1)),
+                              ", which is not allowed in host names"));
   }
   if (host.empty()) return Wrong("the host is missing");
   return colon == std::string_view::npos ? NoPort() : CheckPort(text.substr(colon + 1));
@@ -80,7 +80,7 @@ absl::Status CheckList(std::string_view text, bool ipv6) {
     const std::string host(item.substr(0, item.rfind(':')));
     in_addr ignored;
     if (ipv6 ? host.substr(0, 1) != "[" : inet_pton(AF_INET, host.c_str(), &ignored) != 1) {
-      return Wrong(absl::StrCat(Quoted(host), " is no IPv", ipv6 ? "6 address in brackets" : "4 address"));
+      return Wrong(absl::StrCat(Quoted(host), " is not an IPv", ipv6 ? "6 address in brackets" : "4 address"));
     }
     CLIENT_RETURN_IF_ERROR(CheckHostPort(std::string_view(item.data(), item.size())));
   }
@@ -91,32 +91,32 @@ absl::Status CheckList(std::string_view text, bool ipv6) {
 absl::Status CheckDns(std::string_view text) {
   if (TakePrefix("//", &text)) {
     const size_t slash = text.find('/');
-    if (slash == std::string_view::npos) return Wrong("dns: is followed by no slash, or by three");
+    if (slash == std::string_view::npos) return Wrong("dns: must be followed by no slash or by three");
     text.remove_prefix(slash + 1);
   }
   return CheckHostPort(text);
 }
 
 absl::Status CheckSocket(std::string_view text) {
-  if (TakePrefix("//", &text) && text.substr(0, 1) != "/") return Wrong("unix: is followed by a path, or by ///PATH");
+  if (TakePrefix("//", &text) && text.substr(0, 1) != "/")
+    return Wrong("unix: must be followed by a path or by ///PATH");
   if (text.empty()) return Wrong("unix: needs the path of a socket");
   const size_t longest = sizeof(sockaddr_un::sun_path) - 1;
   if (text.size() <= longest) return absl::OkStatus();
   return Wrong(absl::StrCat("the path of a socket has at most ", longest, " bytes"));
 }
 
-// "http://host:8500/": what is left without scheme and path.
+// "http://host:8500/": the part between scheme and path.
 absl::Status NoUrl(std::string_view address, size_t scheme_end) {
   std::string_view rest = address.substr(scheme_end + 3);
   rest = rest.substr(0, rest.find_first_of("/?#"));
-  const std::string instead =
-      rest.empty() ? "" : absl::StrCat(": write ", std::string(rest), " without what is around it");
+  const std::string instead = rest.empty() ? "" : absl::StrCat(": write only ", std::string(rest));
   return Wrong(absl::StrCat("this is a URL, not an address", instead));
 }
 
 absl::Status Check(std::string_view address) {
   if (address.empty()) return Wrong("it is empty");
-  if (address.find_first_of(" \t\r\n") != std::string_view::npos) return Wrong("it holds a space or a line break");
+  if (address.find_first_of(" \t\r\n") != std::string_view::npos) return Wrong("it contains a space or a line break");
   std::string_view rest = address;
   if (TakePrefix("dns:", &rest)) return CheckDns(rest);
   if (TakePrefix("ipv4:", &rest)) return CheckList(rest, /*ipv6=*/false);

@@ -12,8 +12,8 @@ namespace vicinal::client {
 
 // OK for HOST:PORT (a name, an IPv4 address, an IPv6 address in brackets; the port 1 to 65535), dns:HOST:PORT,
 // dns:///HOST:PORT, dns://RESOLVER/HOST:PORT, ipv4:HOST:PORT,..., ipv6:[HOST]:PORT,..., unix:PATH, unix:///PATH,
-// unix-abstract:NAME and xds:///NAME. INVALID_ARGUMENT otherwise: what is wrong, and how to write it. Nothing is
-// looked up.
+// unix-abstract:NAME and xds:///NAME. Otherwise INVALID_ARGUMENT with the fault and the expected forms. Resolves no
+// names.
 absl::Status CheckAddress(const std::string& address);
 
 }  // namespace vicinal::client

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every call of the client shares: the channel, deadlines, metadata, and the turning of gRPC's status into ours.
-// Internal to the client library.
+// Shared by all calls of the client: the channel, deadlines, metadata, and the conversion of gRPC statuses. Internal to
+// the client library.
 #ifndef VICINAL_CLIENT_CPP_CHANNEL_H_
 #define VICINAL_CLIENT_CPP_CHANNEL_H_
 

@@ -108,11 +108,12 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
   if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
   if (options.token.size() > wire::kMaxTokenBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the token has ", options.token.size(), " characters; at most ",
-                                                   wire::kMaxTokenBytes, " travel with a call"));
+                                                   wire::kMaxTokenBytes, " can be sent"));
   }
   for (const char c : options.token) {
     if (c < 0x21 || c > 0x7e) {
-      return absl::InvalidArgumentError("the token holds a character that cannot be sent (a space or a line break?)");
+      return absl::InvalidArgumentError(
+          "the token contains a character that cannot be sent (a space or a line break?)");
     }
   }
   return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options)));
@@ -129,7 +130,7 @@ absl::StatusOr<v1::Graph> Client::UploadGraph(v1::UploadGraphSpec spec, const st
   if (ready.error_code() != 0 && ready.version() <= response.graph().version()) {
     return CallError(static_cast<absl::StatusCode>(ready.error_code()),
                      absl::StrCat("graph '", name, "' was not replaced, version ", ready.version(),
-                                  " goes on serving: ", ready.error_message()));
+                                  " continues to serve: ", ready.error_message()));
   }
   return ready;
 }

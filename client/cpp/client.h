@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++ client: everything the server can do, with uploads that survive a broken connection and errors that keep what
-// the server said. One Client is one channel; all methods may be called from several threads. Calls about a graph carry
-// its name in the metadata `vicinal-graph`, so that a proxy may route on it. Errors are the server's canonical codes
-// (errors.h has their details); UNAVAILABLE also means that the server cannot be reached.
+// The C++ client for all methods of the server. Uploads survive a broken connection, and errors keep the server's
+// details. A Client owns one channel; its methods are thread-safe. Calls about a graph send its name in the metadata
+// `vicinal-graph`, so that a proxy can route by it. Errors have the server's canonical codes (errors.h gives access to
+// the details); UNAVAILABLE also means that the server cannot be reached.
 #ifndef VICINAL_CLIENT_CPP_CLIENT_H_
 #define VICINAL_CLIENT_CPP_CLIENT_H_
 
@@ -22,30 +22,29 @@
 
 namespace vicinal::client {
 
-// Calls that change nothing are tried up to four times when the server is busy (UNAVAILABLE), as it asks for with its
-// pushback.
+// Retries calls that change nothing up to four times if the server is busy (UNAVAILABLE), after the server's pushback.
 extern const char kDefaultServiceConfig[];
 
 struct ClientOptions {
   // HOST:PORT, or another address that gRPC understands (address.h).
   std::string target = "127.0.0.1:8500";
-  // Bearer token; empty: none is sent.
+  // Bearer token; empty: none.
   std::string token;
-  // Of a call that is no upload, no watch and no tuning; zero: none.
+  // Timeout of calls other than uploads, watches and TuneGraph; zero: none.
   std::chrono::milliseconds call_timeout{60'000};
-  // Of one attempt of an upload, of a watch, and of TuneGraph; zero: none.
+  // Timeout of one upload attempt, of a watch, and of TuneGraph; zero: none.
   std::chrono::milliseconds upload_timeout{0};
-  // How often an upload whose stream breaks is gone on with; at least 1.
+  // Maximum number of attempts of an upload whose stream breaks; at least 1.
   int upload_attempts = 5;
-  // While calls are under way, silence after which the server is asked whether it is still there; one that does not
-  // answer for as long is given up (UNAVAILABLE; uploads go on over a new connection). Zero: never. A server hangs up
-  // on clients that ask more often than every 10 s.
+  // gRPC keepalive: idle time during calls after which the client sends a ping. Without an answer within the same time,
+  // the connection is closed (UNAVAILABLE; uploads resume over a new connection). Zero: no pings. A server closes
+  // connections that ping more often than every 10 s.
   std::chrono::milliseconds keepalive{20'000};
-  // Size of an upload's chunks; the server's own max_chunk_bytes, when smaller, is kept to.
+  // Size of an upload's chunks, limited by the server's max_chunk_bytes.
   int64_t chunk_bytes = 1 << 20;
   // gRPC service config (JSON) with the retry policy; empty: no retries.
   std::string service_config = kDefaultServiceConfig;
-  // Waits between attempts; tests put in their own. Empty: really sleeps.
+  // Waits between attempts; tests replace it. Empty: sleeps.
   std::function<void(std::chrono::milliseconds)> sleep;
 };
 
@@ -58,31 +57,31 @@ struct UploadTensor {
 };
 
 struct UploadProgress {
-  // Bytes that were sent (or that the server had already), of how many.
+  // Bytes sent, including those that the server already had.
   int64_t sent_bytes = 0;
   int64_t total_bytes = 0;
 };
 
 struct UploadOptions {
-  // Called on the calling thread, after every chunk.
+  // Called on the calling thread after every chunk.
   std::function<void(const UploadProgress&)> progress;
   // Graphs: called on the calling thread with each change of state or progress.
   std::function<void(const v1::Graph&)> watch;
-  // Graphs: true waits until the graph is READY (or FAILED, or a replace failed and
-  // the older version goes on serving: then the call fails with its reason).
+  // Graphs: true waits until the graph is READY. If preparation fails, also that of a replacement (the old version then
+  // continues to serve), the call returns its error.
   bool wait = true;
 };
 
 class Client {
  public:
-  // Makes the channel; nothing is sent before the first call. INVALID_ARGUMENT: options that cannot be.
+  // Creates the channel; sends nothing before the first call. INVALID_ARGUMENT: invalid options.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();
 
-  // Uploads. The spec's `tensors` are filled in from `tensors`; its `upload_id`, when empty, with a random one,
-  // otherwise an upload with that id is resumed. A broken stream (IsBrokenOff, or ABORTED for a
-  // chunk) is resumed from the server's offsets; if the reply to finish is lost, finish is sent again. If an upload
-  // can be resumed later, also by another process, its error carries the upload id (UploadIdOf).
+  // Uploads. Fills in the spec's `tensors`, and its `upload_id` with a random one if it is empty; a given id resumes
+  // the upload with that id. A broken stream (IsBrokenOff, or ABORTED for a chunk) is resumed from the server's
+  // offsets; if the reply to finish is lost, finish is sent again. If the upload can be resumed later, also by another
+  // process, the error carries the upload id (UploadIdOf).
   absl::StatusOr<v1::Graph> UploadGraph(v1::UploadGraphSpec spec, const std::vector<UploadTensor>& tensors,
                                         const UploadOptions& options = {});
   absl::StatusOr<v1::FeatureSet> UploadFeatures(v1::UploadFeaturesSpec spec, const std::vector<UploadTensor>& tensors,
@@ -96,12 +95,12 @@ class Client {
   absl::StatusOr<std::vector<v1::Graph>> ListGraphs();
   // Blocks until the graph is READY and returns it; FAILED is an error with the graph's own code and message.
   absl::StatusOr<v1::Graph> WatchGraph(const std::string& name, const std::function<void(const v1::Graph&)>& on_change);
-  // Measures the graph's kernels again, forces one or resets; takes as long as the request's budgets, unless `no_wait`.
-  // Bounded by upload_timeout.
+  // Measures the graph's kernels again, forces one or resets. Unless `no_wait` is set, it takes as long as the
+  // request's budgets. Timeout: upload_timeout.
   absl::StatusOr<v1::TuneGraphResponse> TuneGraph(const v1::TuneGraphRequest& request);
-  // What is known of the graph's kernels so far.
+  // The tuning records of the graph.
   absl::StatusOr<v1::GetTuningResponse> GetTuning(const std::string& name);
-  // `if_version` 0: whatever the version.
+  // `if_version` 0: any version.
   absl::Status DeleteGraph(const std::string& name, int64_t if_version = 0);
 
   absl::StatusOr<std::vector<v1::FeatureSet>> ListFeatures(const std::string& graph);
@@ -114,7 +113,7 @@ class Client {
   absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request);
   absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request);
   absl::StatusOr<v1::ClassifyGraphsResponse> ClassifyGraphs(const v1::ClassifyGraphsRequest& request);
-  // Each piece is handed to `piece` in order; an error from it ends the call and is returned.
+  // Calls `piece` for each piece, in order; an error from it ends the call and is returned.
   absl::Status ClassifyStream(const v1::ClassifyRequest& request,
                               const std::function<absl::Status(const v1::ClassifyResponse&)>& piece);
   absl::Status EmbedStream(const v1::EmbedRequest& request,
@@ -122,8 +121,8 @@ class Client {
 
   absl::StatusOr<v1::Capabilities> GetCapabilities();
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
-  // grpc.health.v1: "SERVING", "NOT_SERVING", "UNKNOWN" or "SERVICE_UNKNOWN"; `service` as the server names it
-  // ("liveness", "readiness", ...), empty for the whole server.
+  // grpc.health.v1: "SERVING", "NOT_SERVING", "UNKNOWN" or "SERVICE_UNKNOWN". `service` is "liveness", "readiness" or
+  // the name of a service; empty: the whole server.
   absl::StatusOr<std::string> CheckHealth(const std::string& service);
 
  private:

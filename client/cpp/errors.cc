@@ -58,18 +58,17 @@ bool Holds(const std::string& text, const char* part) { return text.find(part) !
 std::string InContext(grpc::StatusCode code, const std::string& message, const std::string& target) {
   const std::string said = message.empty() ? "" : ": " + message;
   if (code == grpc::StatusCode::UNAVAILABLE && (Holds(message, "connect") || Holds(message, "DNS"))) {
-    return absl::StrCat(
-        "cannot reach the server at ", target, said,
-        Holds(message, "parsing HTTP/2")
-            ? "; what listens there speaks no gRPC (8500 is a server's usual port, 8502 that of its metrics)"
-            : "");
+    return absl::StrCat("cannot reach the server at ", target, said,
+                        Holds(message, "parsing HTTP/2") ? "; the program that listens there does not speak gRPC (the "
+                                                           "server's default port is 8500; 8502 is that of its metrics)"
+                                                         : "");
   }
   if (code == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::StrCat("the server at ", target, " did not answer in time", said);
   }
   if (code == grpc::StatusCode::UNIMPLEMENTED) {
-    return absl::StrCat("what listens at ", target, " does not know this call", said,
-                        "; is it a vicinal-server, and of this version?");
+    return absl::StrCat("the program that listens at ", target, " does not know this call", said,
+                        "; is it a vicinal-server of this version?");
   }
   return message;
 }
@@ -132,7 +131,7 @@ std::string Describe(const absl::Status& status) {
     if (message.find(description) == std::string::npos) absl::StrAppend(&text, ": ", description);
   }
   for (const auto& [key, value] : details.metadata) absl::StrAppend(&text, "\n  ", key, ": ", value);
-  if (details.retry_after_seconds) absl::StrAppend(&text, "\n  try again in: ", *details.retry_after_seconds, " s");
+  if (details.retry_after_seconds) absl::StrAppend(&text, "\n  retry after: ", *details.retry_after_seconds, " s");
   return text;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a refused call says: the server's code and message as an absl::Status (the numbers of the codes are the same),
-// with the google.rpc details of its trailer kept inside.
+// Errors of calls as absl::Status: the server's code (the numbers are the same) and message, with the google.rpc
+// details of the trailer as payload.
 #ifndef VICINAL_CLIENT_CPP_ERRORS_H_
 #define VICINAL_CLIENT_CPP_ERRORS_H_
 
@@ -27,33 +27,33 @@ struct ErrorDetails {
   std::optional<double> retry_after_seconds;  // RetryInfo
 };
 
-// The call's status with code, message and details; OK for OK. `target` names the server where gRPC itself
-// ended the call: not reached, no answer in time, a method that is not known there.
+// The call's status with code, message and details; OK for OK. If gRPC itself ended the call (server unreachable, no
+// answer in time, unknown method), the message names `target`.
 absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& target);
 
-// A refusal that the server reported in a message (a graph that FAILED), as if the call had been refused.
+// An error that the server reported inside a message (a FAILED graph), in the form of a call's error.
 absl::Status CallError(absl::StatusCode code, const std::string& message);
 
-// The same status with something added to its message.
+// The same status, with `addition` appended to its message.
 absl::Status AddToMessage(const absl::Status& status, const std::string& addition);
 
-// True when the status came from a call, false when it arose on this side (a file, a wrong argument).
+// True if the status came from a call, false for local errors (a file, an invalid argument).
 bool IsCallError(const absl::Status& status);
 
-// True when the call ended on its way and not by the server's word: the server cannot be reached, is busy or draining
-// (UNAVAILABLE), or gRPC broke the call off there to keep its memory (RESOURCE_EXHAUSTED without any reason).
+// True if the call was interrupted rather than answered: the server is unreachable, busy or draining (UNAVAILABLE), or
+// gRPC aborted the call there to limit its memory (RESOURCE_EXHAUSTED without a reason).
 bool IsBrokenOff(const absl::Status& status);
 
-// The same status, of an upload that may be gone on with under `upload_id`: the server keeps what has arrived for a
-// while. And that id; empty for any other status.
+// Attaches the id of an upload that can be resumed: the server keeps the received bytes for --upload_ttl.
 absl::Status WithUploadId(const absl::Status& status, const std::string& upload_id);
+// The attached id; empty: none.
 std::string UploadIdOf(const absl::Status& status);
 
-// The details a status carries; empty ones when there are none or they do not parse.
+// The details of a status; empty if there are none or they do not parse.
 ErrorDetails DetailsOf(const absl::Status& status);
 
-// For people: "NOT_FOUND: graph 'g' does not exist" and one indented line for each detail that the message does not
-// hold.
+// Text for users: "NOT_FOUND: graph 'g' does not exist", and an indented line for each detail that the message does not
+// contain.
 std::string Describe(const absl::Status& status);
 
 // "NOT_FOUND" and the like.

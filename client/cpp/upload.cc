@@ -58,7 +58,7 @@ absl::StatusOr<Offsets> OffsetsOf(const v1::Upload& upload, const std::vector<Up
     }
     if (!found) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "upload '", upload.upload_id(), "' was begun with other tensors: '", tensors[i].name, "' differs"));
+          "upload '", upload.upload_id(), "' was started with other tensors: '", tensors[i].name, "' differs"));
     }
   }
   return offsets;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunked upload that graphs, feature sets and models share: send, and when the stream breaks ask how far it came
-// and go on from there. Templates over the three request types, which have the same four parts. Internal to the client
-// library.
+// The chunked upload of graphs, feature sets and models: sends the tensors and, if the stream breaks, asks the server
+// for the received offsets and resumes there. Templates over the three request types, which have the same four parts.
+// Internal to the client library.
 #ifndef VICINAL_CLIENT_CPP_UPLOAD_H_
 #define VICINAL_CLIENT_CPP_UPLOAD_H_
 
@@ -17,10 +17,9 @@
 
 namespace vicinal::client::internal {
 
-// True when going on with the upload at once may succeed: the stream was broken off, or a chunk was damaged or out of
-// place.
+// True if resuming the upload at once may succeed: the stream was interrupted, or a chunk was damaged or out of place.
 bool MayGoOn(const absl::Status& status);
-// True when it may succeed later: that, or it did not fit now, or the time was up.
+// True if resuming may succeed later: as above, or the upload did not fit now, or a deadline passed.
 bool MayGoOnLater(const absl::Status& status);
 
 // A random id in the grammar of upload ids.
@@ -30,9 +29,9 @@ std::string RandomUploadId();
 template <class Spec>
 absl::Status FillSpec(const std::vector<UploadTensor>& tensors, Spec* spec);
 
-// Per tensor, how many bytes the server has.
+// The number of bytes per tensor that the server has.
 using Offsets = std::vector<int64_t>;
-// INVALID_ARGUMENT when the upload was begun with other tensors.
+// INVALID_ARGUMENT if the upload was started with other tensors.
 absl::StatusOr<Offsets> OffsetsOf(const v1::Upload& upload, const std::vector<UploadTensor>& tensors);
 absl::Status CheckTensors(const std::vector<UploadTensor>& tensors);
 
@@ -71,10 +70,10 @@ class Upload {
     for (const UploadTensor& tensor : tensors_) total_bytes_ += static_cast<int64_t>(tensor.data.size());
   }
 
-  // `begun`: an upload of the spec's id may already be there.
+  // `begun`: an upload with the spec's id may already exist.
   absl::StatusOr<Response> Run(const Spec& spec, bool begun) {
     absl::Status last;
-    bool broken_off = false;  // an attempt was, so that some of it may have arrived
+    bool broken_off = false;  // an attempt was interrupted, so the server may have some bytes
     for (int attempt = 0; attempt < std::max(1, channel_.options().upload_attempts); ++attempt) {
       if (attempt > 0) channel_.Backoff(attempt);
       Response response;
@@ -85,12 +84,12 @@ class Upload {
     }
     if (!MayGoOnLater(last) || !(broken_off || HasSome(spec.upload_id()))) return last;
     return WithUploadId(
-        AddToMessage(last, "; what arrived is kept: the upload may be gone on with under the id " + spec.upload_id()),
+        AddToMessage(last, "; the server keeps the received bytes: resume the upload with the id " + spec.upload_id()),
         spec.upload_id());
   }
 
  private:
-  // `ours`: if the server has an upload of that id, this object began it. Any other may have another specification;
+  // `ours`: if the server has an upload with that id, this object started it. Any other may have another specification;
   // then the request carries ours, and the server returns an error if they differ.
   absl::Status Attempt(const Spec& spec, bool begun, bool ours, Response* response) {
     Request first;
@@ -100,7 +99,7 @@ class Upload {
       if (!upload.ok() && !absl::IsNotFound(upload.status())) return upload.status();
       if (upload.ok()) {
         CLIENT_ASSIGN_OR_RETURN(offsets, OffsetsOf(*upload, tensors_));
-        // An upload of which nothing has arrived may be forgotten any moment: the spec begins it anew then.
+        // The server may drop an upload without any data at any time; the spec then starts it again.
         if (ours && AnyOf(offsets)) first.set_resume_upload_id(spec.upload_id());
       }
     }
@@ -109,7 +108,7 @@ class Upload {
     grpc::ClientContext context;
     channel_.Prepare(&context, channel_.options().upload_timeout, graph_);
     const Writer writer = open_(&context, response);
-    // A write that fails means that the status is there already: Finish has the reason.
+    // If a write fails, the call has ended, and Finish returns the reason.
     if (writer->Write(first) && SendChunks(writer.get(), offsets)) {
       Request finish;
       finish.mutable_finish();
@@ -123,7 +122,7 @@ class Upload {
     return std::any_of(offsets.begin(), offsets.end(), [](int64_t offset) { return offset > 0; });
   }
 
-  // Whether the server has some of what is uploaded.
+  // Whether the server has any bytes of the upload.
   bool HasSome(const std::string& upload_id) const {
     const absl::StatusOr<v1::Upload> upload = ask_(upload_id);
     if (!upload.ok()) return false;

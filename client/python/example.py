@@ -49,7 +49,7 @@ CRC_TABLE = make_crc_table()
 
 
 def slow_crc32c(data):
-    """CRC-32C (Castagnoli; zlib.crc32 is another sum). Short, and good for a few MB a second."""
+    """CRC-32C (Castagnoli; zlib.crc32 is another checksum). Short, but slow: a few MB per second."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = (crc >> 8) ^ CRC_TABLE[(crc ^ byte) & 0xFF]
@@ -64,7 +64,7 @@ except ImportError:
 
 @contextlib.contextmanager
 def reading(path):
-    """Says in one line which file could not be read, and why."""
+    """Reports in one line which file could not be read, and why."""
     try:
         yield
     except (OSError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, ValueError) as error:
@@ -83,7 +83,7 @@ def row_major(shape, data):
 
 
 def to_float32(data):
-    """float64, which the API does not take, rounded as the command line does."""
+    """Rounds float64, which the API does not support, to float32, as the command line does."""
     return array.array("f", array.array("d", data)).tobytes()
 
 
@@ -107,7 +107,7 @@ def read_npz(path):
 
 
 def graph_tensors(pb, arrays):
-    """What UploadGraph takes: (name, type, shape, bytes) of each tensor."""
+    """The tensors of UploadGraph: (name, type, shape, bytes)."""
     types = {"<f4": pb.DATA_TYPE_FLOAT32, "<f2": pb.DATA_TYPE_FLOAT16, "<i4": pb.DATA_TYPE_INT32, "<i8": pb.DATA_TYPE_INT64}
     names = {"edge_index": "edge_index", "edge_weight": "edge_weight", "x": "x",
              "x_indptr": "x_indptr", "x_indices": "x_indices", "x_data": "x_values"}
@@ -153,7 +153,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stubs", required=True, help="folder that generate_stubs.sh wrote")
     parser.add_argument("--server", default=os.environ.get("VICINAL_SERVER") or "127.0.0.1:8500",
-                        help="HOST:PORT; unless said VICINAL_SERVER of the environment, or 127.0.0.1:8500")
+                        help="HOST:PORT; default: the environment variable VICINAL_SERVER, or 127.0.0.1:8500")
     parser.add_argument("--token_file", help="file with the bearer token")
     parser.add_argument("--graph", required=True, help="an .npz with edge_index and features")
     parser.add_argument("--model", required=True, help="architecture (JSON)")
@@ -175,7 +175,7 @@ def main():
         with reading(args.token_file), open(args.token_file, encoding="ascii") as file:
             token = file.read().strip()
         if not re.fullmatch("[!-~]+", token):
-            raise SystemExit(f"{args.token_file}: holds no token that can be sent")
+            raise SystemExit(f"{args.token_file}: contains no token that can be sent")
         metadata.append(("authorization", "Bearer " + token))
 
     with reading(args.graph):
@@ -200,7 +200,7 @@ def main():
             pass  # each state on the way; the last one is READY or FAILED
         if graph.state != graph_pb2.Graph.STATE_READY:
             raise SystemExit(f"the graph could not be prepared: {graph.error_message}")
-        if graph.error_code != 0:  # a replace that failed: the older version goes on serving
+        if graph.error_code != 0:  # a failed replacement: the older version continues to serve
             raise SystemExit(f"the graph was not replaced: {graph.error_message}")
         print(f"graph '{graph.name}' version {graph.version}: {graph.node_count} nodes, {graph.edge_count} edges, order {graph.order}")
 

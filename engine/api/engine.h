@@ -81,8 +81,8 @@ class Engine {
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
   // Calls `on_change` after each change of `name` (state, progress, deletion), until the subscription is destroyed.
-  // Callbacks come one at a time (changes made while one runs are answered by one more), on whatever thread made a
-  // change, and must be quick. NOT_FOUND when there is no such graph now.
+  // Callbacks run one at a time (changes during a callback cause one more call), on the thread that made a change, and
+  // must be quick. NOT_FOUND when there is no such graph now.
   virtual StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
                                                              std::function<void()> on_change) = 0;
 

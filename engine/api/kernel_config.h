@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a kernel, and why a kernel was passed over, as plain values.
+// The parameters of a kernel, and why a kernel does not support a problem, as plain values.
 #ifndef VICINAL_ENGINE_API_KERNEL_CONFIG_H_
 #define VICINAL_ENGINE_API_KERNEL_CONFIG_H_
 
@@ -9,9 +9,9 @@
 
 namespace vicinal {
 
-// Parameters of a kernel as a plain value; their names and meanings are the kernel's (Kernel::ParameterNames). All
-// zeros: the kernel's own default. Whatever they are, the bits of the result are the same: parameters change where and
-// when things are computed, not the order in which a row's terms are added, unless Kernel::ReductionOrder says so.
+// Parameters of a kernel as a plain value; the kernel defines their names and meanings (Kernel::ParameterNames). All
+// zeros: the kernel's own default. Parameters change where and when values are computed. They change the reduction
+// order of a row, and so the bits of the result, only as far as Kernel::ReductionOrder shows.
 struct KernelConfig {
   std::array<int32_t, 5> values = {};
 

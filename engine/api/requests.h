@@ -138,20 +138,20 @@ struct InferenceResult {
 };
 using InferenceCallback = std::function<void(StatusOr<InferenceResult>)>;
 
-// A graph as uploaded; owns its tensors, so that preparation can go on after the call that brought it.
+// An uploaded graph; owns its tensors, so that preparation can continue after the upload call.
 struct GraphSource {
   std::string name;
   int64_t node_count = 0;
   HostTensor edge_index;
   std::optional<HostTensor> edge_weight;
-  // The feature set `default`, if it came along (see FeatureTensors).
+  // The feature set `default`, if the upload includes it (see FeatureTensors).
   std::optional<HostTensor> x, x_indptr, x_indices, x_values;
   int64_t feature_count = 0;
   OrderKind order = OrderKind::kAuto;
-  // True: may replace a graph of that name; with if_version != 0 only that version.
+  // True: may replace a graph of this name; with if_version != 0 only that version.
   bool replace = false;
   int64_t if_version = 0;
-  std::string ids_digest;  // of the client's own ids; kept for it, not looked into
+  std::string ids_digest;  // of the client's own ids; opaque
 };
 
 // Expected answers that come with a model.

@@ -75,11 +75,11 @@ struct TuningReport {
 
 // --- models ---
 
-// One layer, as understood.
+// One layer after loading.
 struct LayerInfo {
   std::string name;            // unique; also the name of its output
   std::string type;            // "GCNConv", "ReLU", ...
-  std::string arguments_json;  // all arguments that it has, defaults included
+  std::string arguments_json;  // all its arguments, including defaults
   std::string tensor_prefix;
   std::vector<std::string> inputs;  // names of layers, or "x"
   Locality locality = Locality::kNode;
@@ -94,7 +94,7 @@ struct ModelResource {
   int64_t class_count = 0;
   bool graph_level = false;  // ends in one row per graph
   bool multi_label = false;
-  bool uses_edge_weight = false;  // some layer refuses an unweighted graph
+  bool uses_edge_weight = false;  // some layer needs a weighted graph
   std::vector<LayerInfo> layers;
   std::vector<std::string> outputs;  // names that ExecutionOptions::output takes
   int64_t parameter_count = 0;
@@ -103,7 +103,7 @@ struct ModelResource {
   double reference_error = 0.0;  // largest relative error against the reference, where it was checked
 };
 
-// A layer type with the names of its arguments: understood, and known but refused.
+// A layer type with the names of its arguments, supported and unsupported.
 struct LayerTypeInfo {
   std::string type;
   std::vector<std::string> supported;
@@ -126,10 +126,10 @@ struct PlanStepInfo {
   int64_t predicted_bytes = 0;
   int64_t predicted_operations = 0;
   int64_t run_count = 0;  // over the full graph
-  // Of those runs. On a GPU only some runs are timed and the rest extrapolated; 0 until the first is timed.
+  // Total time of these runs. On a GPU only some runs are timed, the rest is extrapolated; 0 until the first timed run.
   double total_seconds = 0.0;
-  // The same over receptive fields, whose cost differs from run to run; predicted_* are of the full graph. Not timed on
-  // a GPU.
+  // The same over receptive fields, whose cost differs from run to run; predicted_* refer to the full graph. Not timed
+  // on a GPU.
   int64_t receptive_field_run_count = 0;
   double receptive_field_total_seconds = 0.0;
 };

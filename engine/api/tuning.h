@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tuning knows and tells: which work a choice is for (TuningKey), what was tried for it, what was refused, what
-// won and by how much (TuningRecord). Plain values.
+// Records of tuning: the kind of work (TuningKey), the candidates that were tried, the kernels that do not support it,
+// the winner and its gain (TuningRecord). Plain values.
 //
 // Every CPU kernel and configuration gives the same bits for the same problem (kernels/operations.h, KernelConfig): a
-// choice changes when and where things are computed, no result. On a GPU it may change a plan's numerics revision.
+// choice affects speed, not results. On a GPU it may change a plan's numerics revision.
 #ifndef VICINAL_ENGINE_API_TUNING_H_
 #define VICINAL_ENGINE_API_TUNING_H_
 
@@ -19,23 +19,23 @@
 
 namespace vicinal {
 
-// Where the weights of an adjacency come from: what decides how many bytes an edge takes.
+// The source of an adjacency's weights; it determines the bytes per edge.
 enum class EdgeWeights {
   kNone,       // every edge counts 1
   kPerEdge,    // the adjacency has values
   kPerSource,  // one weight per source row (AggregateArgs::src_scale)
 };
 
-// One cell of a graph's tuning table. Adjacencies that differ by self-loops only share a cell: N edges more or less do
-// not change which kernel wins.
+// The key of an entry of a graph's tuning table. Adjacencies that differ only in self-loops share an entry: N edges
+// more or less do not change the winner.
 struct TuningKey {
   std::string operation;  // "aggregate", "attention"
-  std::string kind;       // the reduce ("sum", "mean", "max", "min") or the attention kind ("gat", "gatv2", "dot")
-  int64_t width = 0;      // columns aggregated; attention: of one head
-  int64_t heads = 1;      // attention; else 1
-  bool concat = true;     // attention: heads side by side, or their mean
+  std::string kind;       // the reduction ("sum", "mean", "max", "min") or the attention kind ("gat", "gatv2", "dot")
+  int64_t width = 0;      // aggregated columns; attention: per head
+  int64_t heads = 1;      // attention; otherwise 1
+  bool concat = true;     // attention: heads are concatenated, or averaged
   EdgeWeights weights = EdgeWeights::kNone;
-  Storage storage = Storage::kFloat32;  // of the rows that are gathered
+  Storage storage = Storage::kFloat32;  // of the gathered rows
 
   friend bool operator==(const TuningKey&, const TuningKey&) = default;
 };
@@ -47,7 +47,7 @@ struct NamedParameter {
   friend bool operator==(const NamedParameter&, const NamedParameter&) = default;
 };
 
-// A kernel with a configuration: what a plan needs to know.
+// A kernel and its configuration.
 struct KernelSetting {
   std::string kernel;
   KernelConfig config;
@@ -55,11 +55,11 @@ struct KernelSetting {
   friend bool operator==(const KernelSetting&, const KernelSetting&) = default;
 };
 
-// How far a candidate came.
+// The outcome of a candidate.
 enum class CandidateOutcome {
-  kWaiting,     // not measured (yet, or the budget ended before)
+  kWaiting,     // not measured (yet, or the budget ended first)
   kPruned,      // not measured: predicted to be far behind
-  kEliminated,  // measured, and beyond doubt slower than another
+  kEliminated,  // measured, and significantly slower than another
   kMeasured,    // measured to the end
   kChosen,
 };
@@ -67,19 +67,19 @@ enum class CandidateOutcome {
 struct TuningCandidate {
   KernelSetting setting;
   std::vector<NamedParameter> parameters;  // setting.config by name, in the kernel's order; zeros mean its own default
-  double predicted_seconds = 0.0;          // by the kernel; 0: it has no model of its time
-  double measured_seconds = 0.0;           // median of its samples; 0 when not measured
+  double predicted_seconds = 0.0;          // by the kernel; 0: no prediction
+  double measured_seconds = 0.0;           // median of its samples; 0: not measured
   double spread = 0.0;                     // (third quartile - first quartile) / median
-  double ratio = 0.0;                      // median over the rounds of its time / the default's; 0 when not measured
+  double ratio = 0.0;                      // median over the rounds of its time / the default's; 0: not measured
   int64_t samples = 0;
   int64_t dropped_samples = 0;    // disturbed
-  bool whole_graph_only = false;  // receptive fields cannot be computed with it
+  bool whole_graph_only = false;  // does not support receptive fields
   CandidateOutcome outcome = CandidateOutcome::kWaiting;
 };
 
 enum class TuningState {
   kDefault,  // the registry's default serves: tuning is off, or was reset
-  kQueued,   // waits for its turn
+  kQueued,   // waits to be measured
   kRunning,
   kTuned,   // the choice was measured
   kForced,  // the choice was made by TuneGraph
@@ -91,15 +91,15 @@ struct TuningRecord {
   TuningState state = TuningState::kDefault;
   std::vector<TuningCandidate> candidates;  // the registry's default first; empty before tuning
   std::vector<KernelRefusal> refused;
-  int64_t chosen = 0;           // index into candidates, where there are any
-  double gain = 0.0;            // time of the default / time of the chosen
+  int64_t chosen = 0;           // index into candidates, if there are any
+  double gain = 0.0;            // time of the default / time of the chosen candidate
   double budget_seconds = 0.0;  // allowed
-  double used_seconds = 0.0;    // spent on runs, dropped ones included
+  double used_seconds = 0.0;    // spent on runs, including dropped ones
   int64_t uses = 0;             // runs of steps with this key so far
-  WallTime finish_time{};       // when state became what it is; the epoch for kDefault, kQueued and kRunning
-  std::string note;             // for people: why the default was kept, what failed
+  WallTime finish_time{};       // when this state was reached; the epoch for kDefault, kQueued and kRunning
+  std::string note;             // for users: why the default was kept, what failed
 
-  // Null where nothing was chosen.
+  // Null if nothing was chosen.
   const TuningCandidate* choice() const {
     return chosen >= 0 && chosen < static_cast<int64_t>(candidates.size()) ? &candidates[chosen] : nullptr;
   }
@@ -108,8 +108,8 @@ struct TuningRecord {
 std::string_view ToString(EdgeWeights weights);       // "none", "per_edge", "per_source"
 std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "eliminated", "measured", "chosen"
 std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed"
-// "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads"; for messages and logs, in the words
-// of the command line.
+// "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads"; for messages and logs, with the
+// terms of the command line.
 std::string Describe(const TuningKey& key);
 
 }  // namespace vicinal

@@ -33,7 +33,7 @@ std::string HolderList(const HeldBytes& held) {
 
 Status OverBudget(std::string_view what, int64_t bytes, int64_t budget) {
   return FailedPrecondition("OVER_BUDGET", absl::StrCat(Needs(what, bytes), ", but this server may use ",
-                                                        SizeText(budget), " in all (--memory_budget_bytes)"));
+                                                        SizeText(budget), " in total (--memory_budget_bytes)"));
 }
 
 Status BudgetFull(std::string_view what, int64_t bytes, int64_t budget, const HeldBytes& held,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error messages for memory that does not fit: how much is needed and missing, what holds the rest, and what helps.
+// Errors for memory that does not fit: the needed and missing bytes, what holds the rest, and how to fix it.
 #ifndef VICINAL_ENGINE_BASE_BUDGET_ERROR_H_
 #define VICINAL_ENGINE_BASE_BUDGET_ERROR_H_
 
@@ -11,25 +11,25 @@
 
 namespace vicinal {
 
-// Bytes of one memory budget, by what they are used for.
+// Bytes of one memory budget by use.
 struct HeldBytes {
-  // Held until a client deletes them.
+  // Kept until a client deletes them.
   int64_t graphs = 0, features = 0, models = 0;
-  // Graphs, features and models that are being prepared or checked, and what that takes.
+  // Graphs, features and models that are being prepared or checked, with their temporary memory.
   int64_t preparing = 0;
-  // Cached plans and those that run. Evicted where memory is needed, unless they run.
+  // Cached and running plans. Evicted if memory is needed, unless they run.
   int64_t plans = 0;
-  // Workspace in which receptive fields are found and run. Evicted where memory is needed, unless a request uses it.
+  // Workspace of receptive fields. Evicted if memory is needed, unless a request uses it.
   int64_t receptive_fields = 0;
   // Trials of kernels on a graph.
   int64_t tuning = 0;
-  // Messages of requests, their features, what they work in, and large answers until they are sent. Also graphs,
-  // features and models that were deleted or replaced, while requests still use them.
+  // Messages of requests, their features and workspace, and large answers until they are sent. Also graphs, features
+  // and models that were deleted or replaced, while requests still use them.
   int64_t requests = 0;
   // Chunks of uploads that are not finished.
   int64_t uploads = 0;
 
-  // All that is freed without a client's deleting it.
+  // Bytes that are freed without a deletion by a client.
   int64_t transient() const { return preparing + plans + receptive_fields + tuning + requests + uploads; }
   int64_t total() const { return graphs + features + models + transient(); }
 };
@@ -40,11 +40,11 @@ struct HeldBytes {
 Status OverBudget(std::string_view what, int64_t bytes, int64_t budget);
 
 struct BudgetFullOptions {
-  bool replace = false;   // what is replaced serves until then: says that both must fit
-  int64_t own_bytes = 0;  // part of HeldBytes::transient() that waiting will not free: the caller holds them
+  bool replace = false;   // the replaced version serves until then: the message says that both must fit
+  int64_t own_bytes = 0;  // part of HeldBytes::transient() that waiting will not free, because the caller holds it
 };
-// RESOURCE_EXHAUSTED (BUDGET_FULL): the bytes do not fit beside `held`. With RetryInfo only where enough is held by
-// what is freed without a client's deleting it; without, waiting will not help.
+// RESOURCE_EXHAUSTED (BUDGET_FULL): the bytes do not fit beside `held`. Has RetryInfo only if enough bytes will be
+// freed without a deletion; otherwise waiting will not help.
 Status BudgetFull(std::string_view what, int64_t bytes, int64_t budget, const HeldBytes& held,
                   const BudgetFullOptions& options = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of our own invariants: a failure is a bug of this project, is printed with the place, and aborts. Never for
-// what a client sends: that is a Status.
+// Checks of internal invariants: a failure is a bug in this project; it is printed with its location and aborts. Never
+// for client input, which is checked with a Status.
 #ifndef VICINAL_ENGINE_BASE_CHECK_H_
 #define VICINAL_ENGINE_BASE_CHECK_H_
 
@@ -14,7 +14,7 @@ namespace vicinal::internal {
   ((condition) ? (void)0 : ::vicinal::internal::CheckFailed(#condition, __FILE__, __LINE__))
 
 #ifdef NDEBUG
-// Compiled and never evaluated, so that what only a check reads is not unused.
+// Compiled but never evaluated, so that variables that only a check reads are not unused.
 #define VICINAL_DCHECK(condition) ((void)(true || (condition)))
 #else
 #define VICINAL_DCHECK(condition) VICINAL_CHECK(condition)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time, injected: code that measures, expires or waits takes a Clock, so that tests never sleep.
+// Injected time: code that measures, expires or waits takes a Clock, so that tests never sleep.
 #ifndef VICINAL_ENGINE_BASE_CLOCK_H_
 #define VICINAL_ENGINE_BASE_CLOCK_H_
 
@@ -20,11 +20,11 @@ class Clock {
   virtual MonotonicTime Now() const = 0;
   virtual WallTime WallNow() const = 0;
 
-  // The process's real clock; lives for ever.
+  // The real clock; lives for ever.
   static const Clock& Real();
 };
 
-// A clock that moves only when told. Thread-safe.
+// A clock for tests that advances only on request. Thread-safe.
 class FakeClock final : public Clock {
  public:
   MonotonicTime Now() const override { return MonotonicTime(Nanoseconds(now_ns_.load())); }

@@ -51,7 +51,7 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  // False when `deadline` passed first.
+  // False if `deadline` passed first.
   bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline) VICINAL_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     const bool in_time = cv_.wait_until(lock, deadline) == std::cv_status::no_timeout;

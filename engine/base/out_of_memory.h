@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an allocation that fails becomes an answer: at the engine's face, and at the server's boundaries. gRPC swallows
-// what a reactor throws and then waits for its end for ever, so each of those (reactors, deliveries, finishing uploads)
-// runs its work through OrOutOfMemory.
+// Turns failed allocations into errors, at the engine's interface and at the server's boundaries. gRPC swallows
+// exceptions of a reactor and then waits forever for its end, so each of these (reactors, deliveries, finishing
+// uploads) runs its work through OrOutOfMemory.
 #ifndef VICINAL_ENGINE_BASE_OUT_OF_MEMORY_H_
 #define VICINAL_ENGINE_BASE_OUT_OF_MEMORY_H_
 
@@ -12,7 +12,7 @@
 
 namespace vicinal {
 
-// Never throws: without memory for its words, the bare code.
+// Never throws: without memory for the message, only the code.
 inline Status OutOfMemory() {
   try {
     return ResourceExhausted("OUT_OF_MEMORY", "this server has no memory left for the request; retry later",
@@ -22,7 +22,7 @@ inline Status OutOfMemory() {
   }
 }
 
-// What `work()` gives, a Status or a StatusOr; RESOURCE_EXHAUSTED when it runs out of memory.
+// The result of `work()`, a Status or a StatusOr; RESOURCE_EXHAUSTED if it runs out of memory.
 template <class Work>
 auto OrOutOfMemory(Work&& work) -> decltype(work()) {
   try {

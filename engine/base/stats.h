@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the engine reports what it did. The engine knows no Prometheus: the server implements this interface.
+// The engine's statistics interface. The engine does not depend on Prometheus: the server implements this interface.
 #ifndef VICINAL_ENGINE_BASE_STATS_H_
 #define VICINAL_ENGINE_BASE_STATS_H_
 
@@ -8,7 +8,7 @@
 
 namespace vicinal {
 
-// Thread-safe; calls must be cheap (they happen on the request's path) and must not call back into the engine.
+// Thread-safe. Implementations must be cheap (they run on the request path) and must not call back into the engine.
 class StatsSink {
  public:
   virtual ~StatsSink() = default;
@@ -17,16 +17,16 @@ class StatsSink {
   virtual void StageSeconds(std::string_view stage, double seconds) = 0;
   // A phase of a request took `seconds`: queue, plan, gather, encode, or a kind of step (aggregate, attention, ...).
   virtual void PhaseSeconds(std::string_view phase, double seconds) = 0;
-  // Requests that wait for the executor, now.
+  // The current number of requests waiting for the executor.
   virtual void QueueDepth(int64_t depth) = 0;
-  // The tuning of one kind of work on one graph ended. `outcome`: changed (another kernel or configuration than before
-  // serves from now on), kept, failed, forced. `seconds` were spent on measured runs, `dropped_samples` of `samples`
-  // were disturbed and not counted.
+  // The tuning of one kind of work on one graph ended. `outcome`: changed (another kernel or configuration serves now),
+  // kept, failed, forced. `seconds` were spent on measured runs; `dropped_samples` of `samples` were disturbed and not
+  // counted.
   virtual void TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) {
     (void)outcome, (void)seconds, (void)samples, (void)dropped_samples;
   }
 
-  // Takes everything, keeps nothing.
+  // Discards everything.
   static StatsSink& Null();
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status across every seam: absl::Status with the canonical codes of docs/errors.md, and the two macros that pass it
-// on. No exceptions leave a function of this project; a broken invariant of our own is a VICINAL_CHECK (base/check.h).
+// Status for every interface: absl::Status with the canonical codes of docs/errors.md, and the two macros that pass it
+// on. Functions of this project throw no exceptions; broken internal invariants are VICINAL_CHECKs (base/check.h).
 #ifndef VICINAL_ENGINE_BASE_STATUS_H_
 #define VICINAL_ENGINE_BASE_STATUS_H_
 
@@ -22,7 +22,7 @@ inline Status OkStatus() { return absl::OkStatus(); }
 #define VICINAL_STATUS_CONCAT_INNER(a, b) a##b
 #define VICINAL_STATUS_CONCAT(a, b) VICINAL_STATUS_CONCAT_INNER(a, b)
 
-// Returns from the enclosing function (which returns Status or StatusOr) when `expr` is not OK.
+// Returns from the enclosing function (which returns Status or StatusOr) if `expr` is not OK.
 #define VICINAL_RETURN_IF_ERROR(expr)                \
   do {                                               \
     ::absl::Status vicinal_status = (expr);          \

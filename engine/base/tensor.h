@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as they come from outside: a type, a shape and raw little-endian bytes that need not be aligned. The engine's
-// own counterpart of the wire's Tensor, so that the engine need not see protobuf.
+// Tensors from clients: a type, a shape and raw little-endian bytes that need not be aligned. The engine's counterpart
+// of the API's Tensor message, so that the engine does not depend on protobuf.
 #ifndef VICINAL_ENGINE_BASE_TENSOR_H_
 #define VICINAL_ENGINE_BASE_TENSOR_H_
 
@@ -18,7 +18,7 @@ enum class DataType { kFloat32, kFloat16, kBFloat16, kInt32, kInt64, kUint8 };
 int64_t SizeOf(DataType dtype);             // bytes of one element
 std::string_view ToString(DataType dtype);  // "float32", ...
 
-// Looks at a tensor; owns nothing. `bytes.size()` may disagree with the shape: CheckBytes tells.
+// A view of a tensor. `bytes.size()` may disagree with the shape: CheckBytes reports this.
 struct TensorView {
   DataType dtype = DataType::kFloat32;
   std::vector<int64_t> shape;
@@ -37,14 +37,14 @@ struct HostTensor {
 // "[2, 10]"
 std::string ShapeToString(const std::vector<int64_t>& shape);
 
-// Product of the extents; INVALID_ARGUMENT (field = `name`) when one is negative or the bytes would overflow int64.
+// Product of the extents. INVALID_ARGUMENT (field = `name`): one is negative, or the bytes would overflow int64.
 StatusOr<int64_t> ElementCount(const TensorView& tensor, std::string_view name);
 
-// ElementCount, when the bytes are as many as type and shape need; INVALID_ARGUMENT (TENSOR_SIZE_MISMATCH) otherwise.
+// ElementCount. INVALID_ARGUMENT (TENSOR_SIZE_MISMATCH): the number of bytes does not match type and shape.
 StatusOr<int64_t> CheckBytes(const TensorView& tensor, std::string_view name);
 
-// The elements, converted exactly: float32, float16, bfloat16 -> float. INVALID_ARGUMENT when the type is another or
-// the bytes do not fit the shape. Does not look at values (NaN passes).
+// The elements, converted exactly: float32, float16, bfloat16 -> float. INVALID_ARGUMENT: another type, or the bytes do
+// not match the shape. Does not check values (NaN is accepted).
 StatusOr<std::vector<float>> ToFloats(const TensorView& tensor, std::string_view name);
 
 // int32, int64 -> int64_t. INVALID_ARGUMENT likewise.

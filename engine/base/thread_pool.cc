@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers sleep on a condition variable and are woken by a new epoch. Each thread has a range of the tasks, the same in
-// every loop of so many tasks, and takes them in order; a thread that has finished its own takes from the ends of the
-// others'. So what a thread wrote in one loop of a plan it mostly reads or overwrites itself in the next, in its own
-// core's cache, and neighbouring rows, which gather alike, are one core's. The caller waits only for workers that have
-// joined the loop: one that the system wakes late finds it closed and costs nothing. A plan's loops follow each other
-// within microseconds, while waking a sleeper costs 5 to 50: so after a loop a worker watches for the next one for a
-// moment before it sleeps, and the caller watches for the last worker.
+// every loop with that number of tasks, and takes them in order; a thread that has finished its own takes from the ends
+// of the others'. So a thread mostly reads or overwrites in the next loop of a plan what it wrote itself, in its own
+// core's cache, and neighbouring rows, which gather similar rows, belong to one core. The caller waits only for workers
+// that have joined the loop: one that the system wakes late finds it closed. A plan's loops follow each other within
+// microseconds, while waking a sleeper costs 5 to 50. Therefore a worker polls for the next loop for a moment before it
+// sleeps, and the caller polls for the last worker.
 //
-// Stopping is asked by the caller alone, which knows whom to ask; workers look at one flag before each task.
+// Only the caller calls should_stop; workers check one flag before each task.
 //
-// Workers on cores of their own: the system often wakes a sleeper on the core of the thread that wakes it and takes
-// milliseconds to part them, longer than most requests run. (Linux 6.18, two cores, loops of 0.2 ms on two threads
-// after 50 ms of sleep: in half of the trials the first 3 to 6 ms went at the speed of one thread; with cores of their
-// own never.) The caller stays where the system puts it; a worker whose core it is found on moves to the core it left.
+// Pinned workers: the system often wakes a sleeper on the core of the thread that wakes it, and takes milliseconds to
+// separate them, longer than most requests run. (Linux 6.18, two cores, loops of 0.2 ms on two threads after 50 ms of
+// sleep: in half of the trials the first 3 to 6 ms ran at the speed of one thread; with pinned workers never.) The
+// caller stays where the system puts it; a worker on the same core moves to the core that the caller left.
 
 #include "engine/base/thread_pool.h"
 
@@ -32,8 +32,8 @@
 namespace vicinal {
 namespace {
 
-// How long is watched. Longer keeps cores busy that others could use; shorter than the gap between two loops of a
-// plan is for nothing.
+// Duration of polling. Longer keeps cores busy that others could use; shorter than the gap between two loops of a plan
+// has no effect.
 constexpr std::chrono::microseconds kWatch{50};
 
 inline void Pause() {
@@ -44,7 +44,7 @@ inline void Pause() {
 #endif
 }
 
-// Until done() or for kWatch. The clock is read every 32 looks.
+// Polls until done() or for kWatch. Reads the clock every 32 iterations.
 template <class Done>
 void Watch(const Done& done) {
   const auto end = std::chrono::steady_clock::now() + kWatch;
@@ -56,14 +56,14 @@ void Watch(const Done& done) {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-// Tasks of a loop that are still to be begun, of those that are a thread's own: [begin, end) in one word, so that who
-// takes from the front and who takes from the back never take the same one.
+// A thread's own tasks that have not started: [begin, end) in one word, so that takers from the front and from the back
+// never take the same one.
 class alignas(64) Share {
  public:
   void Set(int64_t begin, int64_t end) {
     ends_.store(Pack(static_cast<uint64_t>(begin), static_cast<uint64_t>(end)), std::memory_order_relaxed);
   }
-  // -1 when there are none.
+  // -1 if there are none.
   int64_t TakeFirst() {
     return Take([](uint64_t begin, uint64_t end) { return Pack(begin + 1, end); }, false);
   }
@@ -89,13 +89,13 @@ class alignas(64) Share {
   std::atomic<uint64_t> ends_{0};
 };
 
-// The scope that this thread has made, if any.
+// The scope of this thread, if any.
 thread_local ThreadPool::StopScope* scope_of_thread = nullptr;
 
 }  // namespace
 
 struct ThreadPool::Impl {
-  // One loop at a time: callers take turns on this.
+  // Callers take turns: one loop at a time.
   Mutex turn;
 
   Mutex mutex;
@@ -109,12 +109,12 @@ struct ThreadPool::Impl {
   const void* body VICINAL_GUARDED_BY(mutex) = nullptr;
 
   std::vector<Share> shares;         // by thread
-  std::atomic<bool> stopped{false};  // the loop under way
-  // What Watch looks at without the mutex: copies of epoch (or stop: all ones) and joined, written under it.
+  std::atomic<bool> stopped{false};  // the current loop
+  // Read by Watch without the mutex: copies of epoch (or stop: all ones) and joined, written under it.
   std::atomic<uint64_t> published{0};
   std::atomic<int> inside{0};
   std::vector<std::thread> workers;
-  // Used by the caller that holds the turn. Empty: the system places threads.
+  // Used by the caller whose turn it is. Empty: the system places threads.
   std::vector<int> core_of_worker;
   int core_of_caller = -1;
 
@@ -122,7 +122,7 @@ struct ThreadPool::Impl {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(core_of_worker[worker], &set);
-    // Refused where the cores of the process were changed meanwhile: then the system has chosen already.
+    // Fails if the process's cores were changed in the meantime: the system has then chosen already.
     (void)pthread_setaffinity_np(workers[worker].native_handle(), sizeof(set), &set);
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that models and kernels share, so that neither needs to see the other: how messages are reduced, which
-// adjacency a layer propagates over, which activation follows, how gathered rows are stored.
+// Types that models and kernels share, so that neither includes the other: how messages are reduced, which adjacency a
+// layer uses, which activation follows, how gathered rows are stored.
 #ifndef VICINAL_ENGINE_BASE_VOCABULARY_H_
 #define VICINAL_ENGINE_BASE_VOCABULARY_H_
 
@@ -8,7 +8,7 @@
 
 namespace vicinal {
 
-// How the messages of a target's in-edges become one row. A target without in-edges gets 0 in every case.
+// The reduction of the messages of a target's in-edges. A target without in-edges always gets 0.
 enum class Reduce {
   kSum,
   kMean,  // divided by the number of in-edges (duplicates count), not by their weights
@@ -16,7 +16,7 @@ enum class Reduce {
   kMin,
 };
 
-// What attention scores of an edge (j -> i) are made of; softmax over a target's in-edges follows.
+// The attention score of an edge (j -> i); softmax over a target's in-edges follows.
 enum class AttentionKind {
   kGat,    // e_ij = leaky_relu(score_src[j, k] + score_dst[i, k])                      (Velickovic et al. 2018)
   kGatV2,  // e_ij = sum_c att[k, c] * leaky_relu(value[j, k, c] + query[i, k, c])      (Brody et al. 2022)
@@ -32,25 +32,25 @@ struct Activation {
   friend bool operator==(const Activation&, const Activation&) = default;
 };
 
-// How the rows that are gathered along edges are stored; sums are float32 always.
+// Storage of the rows that are gathered along edges; sums are always float32.
 enum class Storage { kFloat32, kBfloat16, kFloat16 };
 
-// To what the factors of products with weights may be rounded before they are multiplied; sums are float32 always. A
-// device may do better than that.
+// Precision to which factors of products with weights may be rounded; sums are always float32. A device may use a
+// higher precision.
 enum class ProductPrecision { kFloat32, kTf32, kBfloat16, kFloat16 };
 
-// What is done about edges from a node to itself before propagating.
+// The treatment of self-loops before propagating.
 enum class SelfLoops {
-  kAsSent,        // nothing
-  kAddRemaining,  // nodes without a loop get one of weight `loop_weight`; those with loops keep the last one's weight,
-                  // once (GCNConv)
+  kAsSent,        // unchanged
+  kAddRemaining,  // nodes without a loop get one of weight `loop_weight`; others keep one, with the last one's weight
+                  // (GCNConv)
   kReplace,       // all loops are removed, then each node gets one (GATConv, GATv2Conv)
 };
 
-// Weight of each edge of the adjacency that is propagated over.
+// The edge weights of the adjacency.
 enum class EdgeWeighting {
   kNone,     // every edge counts 1
-  kSent,     // the graph's edge weights (an unweighted graph is refused when planning)
+  kSent,     // the graph's edge weights (planning fails for an unweighted graph)
   kGcnSent,  // D^-1/2 A D^-1/2 over the graph's edge weights, degrees weighted and taken after SelfLoops; degree 0
              // gives 0
   kGcnOnes,  // the same over weights of 1
@@ -59,16 +59,16 @@ enum class EdgeWeighting {
 // The adjacency a layer works on, derived from the graph as sent.
 struct AdjacencySpec {
   SelfLoops loops = SelfLoops::kAsSent;
-  float loop_weight = 1.0f;  // of loops that are added: 2 for GCNConv(improved=True)
+  float loop_weight = 1.0f;  // of added loops: 2 for GCNConv(improved=True)
   EdgeWeighting weighting = EdgeWeighting::kNone;
 
   friend bool operator==(const AdjacencySpec&, const AdjacencySpec&) = default;
 };
 
-// What a row of a step's output depends on.
+// The rows that a row of a step's output depends on.
 enum class Locality {
   kNode,           // the same row of the inputs
-  kNeighbourhood,  // rows of the in-neighbours too
+  kNeighbourhood,  // also the rows of the in-neighbours
   kGraph,          // all rows of the graph
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same error at another field: for code that serves several fields of requests and knows of one.
+// Changes the field of an error, for code that serves several request fields.
 #ifndef VICINAL_ENGINE_BASE_WITH_FIELD_H_
 #define VICINAL_ENGINE_BASE_WITH_FIELD_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal {
 
-// `status`, naming `field` if it names any. Else as it is.
+// `status` with its field, if any, replaced by `field`.
 inline Status WithField(const Status& status, std::string_view field) {
   auto detail = DetailOf(status);
   if (!detail || detail->field.empty()) return status;

@@ -13,7 +13,7 @@
 
 namespace vicinal {
 
-// Set when a client goes away; checked before work runs and while it runs. Thread-safe.
+// Set when the client cancels; checked before and during work. Thread-safe.
 class CancelToken {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -23,7 +23,7 @@ class CancelToken {
   std::atomic<bool> cancelled_{false};
 };
 
-// What ends a piece of work early.
+// Conditions that end a piece of work early.
 struct WorkLimits {
   std::optional<MonotonicTime> deadline;
   std::shared_ptr<const CancelToken> cancel;  // may be null

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures that kernels prepare from an adjacency, once per graph: neighbour groups, edge blocks of a partition, a
-// library's descriptors. What is in one is the kernel's own business; plans and tuning make it, keep it and hand it
-// back with every run (Kernel::MakeLayout, AggregateArgs::layout).
+// Data structures that kernels derive from an adjacency, once per graph: neighbour groups, edge blocks of a partition,
+// a library's descriptors. Their content is private to the kernel. Plans and tuning create and keep them and pass them
+// to every run (Kernel::MakeLayout, AggregateArgs::layout).
 #ifndef VICINAL_ENGINE_KERNELS_ADJACENCY_LAYOUT_H_
 #define VICINAL_ENGINE_KERNELS_ADJACENCY_LAYOUT_H_
 
@@ -18,21 +18,20 @@
 
 namespace vicinal {
 
-// Immutable once made. May look at the adjacency that it was made from, which outlives it.
+// Immutable. May reference the adjacency that it was made from, which outlives it.
 class AdjacencyLayout {
  public:
   virtual ~AdjacencyLayout() = default;
-  // Bytes held, on the device and on the host together.
+  // Bytes on the device and on the host together.
   virtual int64_t size_bytes() const = 0;
 };
 using AdjacencyLayoutRef = std::shared_ptr<const AdjacencyLayout>;
 
-// What a layout is made from. For one thread, for the time that layouts are made.
+// The inputs of MakeLayout. Not thread-safe; lives while layouts are made.
 class LayoutSource {
  public:
-  // `adjacency` lies in memory of `device`. `blocks` [B + 1] cuts its rows, and its columns in the same way, into
-  // blocks of nodes that belong together, communities or parts of a partition: from 0 to the number of rows, rising.
-  // Empty: nothing is known of the kind. What is passed in must outlive this.
+  // `adjacency` is in memory of `device`. `blocks` [B + 1] are ascending offsets from 0 to the number of rows that cut
+  // rows and columns into communities or parts of a partition; empty: unknown. The arguments must outlive this object.
   LayoutSource(const CsrView& adjacency, std::span<const int64_t> blocks, Device& device);
   LayoutSource(const LayoutSource&) = delete;
   LayoutSource& operator=(const LayoutSource&) = delete;
@@ -40,9 +39,9 @@ class LayoutSource {
   const CsrView& adjacency() const { return adjacency_; }
   std::span<const int64_t> blocks() const { return blocks_; }
   Device& device() const { return device_; }
-  // The adjacency in host memory: itself where that is the device's, else a copy made at the first call.
+  // The adjacency in host memory: the adjacency itself for the CPU, otherwise a copy made at the first call.
   StatusOr<CsrView> OnHost();
-  // Threads for work on the host; made at the first call.
+  // Threads for work on the host; created at the first call.
   ThreadPool& pool();
 
  private:

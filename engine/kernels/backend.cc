@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens a device backend and refuses whatever was not built together with this engine: a table read with other ideas of
-// its layout would be worse than no backend.
+// Opens a device backend and rejects libraries that were not built together with this engine: misreading the layout of
+// a table would be worse than having no backend.
 #include "engine/kernels/backend.h"
 
 #include <dlfcn.h>
@@ -18,11 +18,11 @@ std::string LastDlError() {
   return error != nullptr ? error : "unknown error of the dynamic loader";
 }
 
-// Empty when `table` may be used; else why not. The version is read first: it says whether the rest can be understood.
+// Empty if `table` can be used, otherwise the reason. Reads the version first, because it defines the other fields.
 std::string Objection(const BackendTable* table) {
   if (table == nullptr) return "its entry symbol returned nothing";
   if (table->interface_version != kBackendInterfaceVersion) {
-    return absl::StrCat("it speaks interface version ", table->interface_version, ", this engine speaks ",
+    return absl::StrCat("it has interface version ", table->interface_version, ", this engine has ",
                         kBackendInterfaceVersion, "; install the backend of the same release");
   }
   if (table->build_id == nullptr || std::strcmp(table->build_id, BackendBuildId()) != 0) {
@@ -54,8 +54,8 @@ StatusOr<std::unique_ptr<Backend>> Backend::Load(const std::string& path) {
   const BackendTable* table = reinterpret_cast<const BackendTable* (*)()>(symbol)();
   const std::string objection = Objection(table);
   if (!objection.empty()) {
-    // Its code has run already and may have started things: it stays mapped, unused.
-    return FailedPrecondition("BACKEND_REFUSED", absl::StrCat("backend ", path, " is refused: ", objection));
+    // Its initialisers have run and may have started threads: it stays mapped, unused.
+    return FailedPrecondition("BACKEND_REFUSED", absl::StrCat("backend ", path, " cannot be used: ", objection));
   }
   return std::unique_ptr<Backend>(new Backend(table));
 }

@@ -18,14 +18,14 @@ namespace vicinal {
 // Raised whenever Device, Kernel, the operations or this table change.
 inline constexpr uint32_t kBackendInterfaceVersion = 5;
 
-// Identifies compiler and version of this build; a backend built apart must not be loaded.
+// Identifies compiler and version of this build; a backend from another build must not be loaded.
 const char* BackendBuildId();
 
 struct BackendTable {
   uint32_t interface_version;
   const char* build_id;
   const char* name;  // "cuda"
-  // Number of devices this backend can open now; 0 when there is no driver or no GPU.
+  // Number of devices that this backend can open now; 0 without a driver or GPU.
   int (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*open_device)(int ordinal);
   void (*register_kernels)(KernelRegistry& registry);
@@ -34,11 +34,11 @@ struct BackendTable {
 // The entry symbol: `extern "C" const vicinal::BackendTable* vicinal_backend();`
 inline constexpr char kBackendEntrySymbol[] = "vicinal_backend";
 
-// A loaded backend. Never unloaded: kernels of it may be in use until the process ends.
+// A loaded backend. Never unloaded: its kernels may be in use until the process ends.
 class Backend {
  public:
-  // Opens the library with dlopen. FAILED_PRECONDITION, with the reason: not there, no entry symbol, other interface
-  // version or build.
+  // Opens the library with dlopen. FAILED_PRECONDITION, with the reason: missing library or entry symbol, other
+  // interface version or build.
   static StatusOr<std::unique_ptr<Backend>> Load(const std::string& path);
   const BackendTable& table() const { return *table_; }
 

@@ -7,7 +7,7 @@ namespace vicinal {
 namespace {
 
 constexpr double kL2Speed = 8.7e12, kMemorySpeed = 4.2e12;  // bytes per second, measured on an H200
-constexpr double kL2Bytes = 50e6;                           // of 60 MB, what gathered rows have of it
+constexpr double kL2Bytes = 50e6;                           // share of the 60 MB that gathered rows use
 constexpr double kLaunchSeconds = 3e-6;
 
 double Seconds(const WorkShape& shape, double columns, double element_bytes, double index_bytes_per_edge,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel is one way to do one operation on one kind of device. It says yes or no to a problem (no with a reason), how
-// much scratch it needs, and runs. Kernels are stateless and immutable: the same object serves all plans and threads.
-// Every kernel that is not forced by name is deterministic: fixed order of evaluation per row, no float atomics,
-// whatever the number of threads.
+// A kernel is one implementation of an operation for one kind of device. It reports whether it supports a problem (and
+// if not, why), how much scratch it needs, and runs. Kernels are stateless and immutable: one object serves all plans
+// and threads. Every kernel that is not forced by name is deterministic: a fixed reduction order per row, no float
+// atomics, for any number of threads.
 //
-// A kernel may work on a structure of its own beside the CSR (LayoutName, MakeLayout): it is made once for a graph's
-// adjacency, kept with the graph, and comes back with every run over the whole graph. Receptive fields, whose
-// adjacencies are there for one request, have none.
+// A kernel may use a data structure of its own beside the CSR (LayoutName, MakeLayout). It is made once per adjacency
+// of a graph, kept with the graph, and passed to every run over the whole graph. Receptive fields, whose adjacencies
+// exist for one request only, have no layouts.
 #ifndef VICINAL_ENGINE_KERNELS_KERNEL_H_
 #define VICINAL_ENGINE_KERNELS_KERNEL_H_
 
@@ -27,7 +27,7 @@
 
 namespace vicinal {
 
-// Empty means "can do it"; else why not, in a sentence: "only widths that are multiples of 4; this is 7".
+// Empty: the problem is supported. Otherwise the reason: "only widths that are multiples of 4; this is 7".
 using Refusal = std::string;
 
 // The name of the operation that a problem belongs to.
@@ -70,17 +70,18 @@ class Kernel {
     (void)problem;
     return {KernelConfig()};
   }
-  // The name and version of the order in which the terms of a row are added. Kernels that give equal bits share it.
+  // The name and version of the order in which the terms of a row are added. Kernels with equal bits declare the same.
   virtual DeclaredOrder declared_order() const = 0;
-  // What of the problem and configuration changes that order: none, or numbers whose meaning never changes for one
-  // name and version.
+  // The numbers in the problem and configuration that change this order. Their meaning never changes for one name and
+  // version.
   virtual std::vector<int64_t> OrderParameters(const Problem& problem, const KernelConfig& config) const {
     (void)problem, (void)config;
     return {};
   }
-  // The id of the order (reduction_order.h): equal ids mean equal bits. 0: the device's standard order, with parameters
-  // of 0 or none. A plan with any other publishes a numerics revision of its own. A fallback's order is the standard of
-  // the problems that only it takes; it says so everywhere, since elsewhere only requests that force it run it.
+  // The id of the order (reduction_order.h): equal ids mean equal bits. 0: the device's standard order, without nonzero
+  // parameters. A plan with any other order has a numerics revision of its own. A fallback defines the standard order
+  // of the problems that only it supports. It returns 0 for others, too, because it runs those only if a request forces
+  // it.
   int64_t ReductionOrder(const Problem& problem, const KernelConfig& config) const {
     const DeclaredOrder order = declared_order();
     const std::vector<int64_t> parameters = OrderParameters(problem, config);
@@ -88,43 +89,43 @@ class Kernel {
     return (order.standard || fallback_only()) && plain ? 0
                                                         : ReductionOrderId(kOperationName<Problem>, order, parameters);
   }
-  // Predicted seconds of a run on a graph of that shape; nothing: the kernel has no model of its time. The tuner tries
-  // candidates in the order of predictions, drops those that are far behind, and measures the rest, so proportions
-  // matter and absolute values hardly do. REQUIRES: WhyUnsupported(problem) is empty.
+  // Predicted seconds of a run on a graph of that shape; nullopt: no prediction. The tuner tries candidates in the
+  // order of predictions, drops those that are far behind, and measures the rest. Ratios matter more than absolute
+  // values. REQUIRES: WhyUnsupported(problem) is empty.
   virtual std::optional<double> PredictSeconds(const Problem& problem, const KernelConfig& config,
                                                const WorkShape& shape) const {
     (void)problem, (void)config, (void)shape;
     return std::nullopt;
   }
-  // True: it serves only where no other kernel takes the problem, or where a request forces it. It is not tuned.
+  // True: serves only if no other kernel supports the problem, or if a request forces it. Not tuned.
   virtual bool fallback_only() const { return false; }
-  // False: bits may differ from run to run. Such a kernel is taken only where a request forces it, such a configuration
-  // is not measured.
+  // False: bits may differ from run to run. Such a kernel runs only if a request forces it; such a configuration is not
+  // measured.
   virtual bool deterministic(const KernelConfig& config) const {
     (void)config;
     return true;
   }
 
-  // Name of the structure that a run needs beside the adjacency; empty: none. It tells all that the structure depends
-  // on but the adjacency: problems and configurations with the same name share one.
+  // Name of the layout that a run needs beside the adjacency; empty: none. It encodes everything that the layout
+  // depends on except the adjacency: problems and configurations with the same name share a layout.
   virtual std::string LayoutName(const Problem& problem, const KernelConfig& config) const {
     (void)problem, (void)config;
     return {};
   }
-  // Makes that structure. FAILED_PRECONDITION: this adjacency is not worth it, or does not allow it, in a sentence.
-  // REQUIRES: LayoutName is not empty.
+  // Makes that layout. FAILED_PRECONDITION, with a reason: the layout does not pay for this adjacency, or is
+  // impossible. REQUIRES: LayoutName is not empty.
   virtual StatusOr<AdjacencyLayoutRef> MakeLayout(const Problem& problem, const KernelConfig& config,
                                                   LayoutSource& source) const {
     (void)problem, (void)config, (void)source;
     return AdjacencyLayoutRef();
   }
-  // Upper bound of size_bytes() of any layout that is made of an adjacency of that size; for admission.
+  // Upper bound of size_bytes() of any layout of an adjacency of that size; for memory reservations.
   virtual int64_t LayoutBytesBound(int64_t rows, int64_t edges) const {
     (void)rows, (void)edges;
     return 0;
   }
-  // True: it runs on the adjacency of a whole graph only, because it needs a layout, or because the order of a row's
-  // terms depends on more than that row. A plan with such a kernel computes no receptive fields.
+  // True: supports whole graphs only, because it needs a layout, or because the reduction order of a row depends on
+  // other rows. A plan with such a kernel computes no receptive fields.
   virtual bool whole_graph_only() const { return false; }
 
   // Bytes of scratch for one run with `num_threads` threads; granted 64-byte aligned, uninitialised.
@@ -132,13 +133,13 @@ class Kernel {
     (void)problem, (void)config, (void)num_threads;
     return 0;
   }
-  // REQUIRES: WhyUnsupported(args.problem) was empty; views match the problem; args.layout is what MakeLayout made of
+  // REQUIRES: WhyUnsupported(args.problem) is empty; views match the problem; args.layout was made by MakeLayout from
   // args.adjacency for a problem and configuration with the same LayoutName. Does not allocate. On a GPU it only
   // launches.
   virtual Status Run(DeviceContext& context, const Args& args, void* scratch) const = 0;
 };
 
-// Kernels that multiply by weights choose the layout: packed once, when planning, on the host.
+// Kernels that multiply by weights choose the weights' layout: they are packed once, when planning, on the host.
 template <class ProblemT, class ArgsT>
 class WeightedKernel : public Kernel<ProblemT, ArgsT> {
  public:
@@ -148,11 +149,11 @@ class WeightedKernel : public Kernel<ProblemT, ArgsT> {
   virtual void Pack(ConstMatrixView weight, void* packed) const = 0;
 };
 
-// Few of them multiply by weights, and only narrow rows.
+// Few aggregation kernels multiply by weights, and only for narrow rows.
 class AggregateKernel : public WeightedKernel<AggregateProblem, AggregateArgs> {
  public:
-  // Why it cannot multiply what it sums up as problem.out_width wants it; empty: it can. Asked where that is not 0,
-  // beside WhyUnsupported, which considers the sums alone.
+  // Why it cannot fuse the product of problem.out_width; empty: it can. Called if out_width is not 0, in addition to
+  // WhyUnsupported, which considers the sums alone.
   virtual Refusal WhyProductUnsupported(const AggregateProblem& problem) const {
     (void)problem;
     return "it does not multiply what it sums up";

@@ -42,12 +42,12 @@ StatusOr<OpenedDevice> OpenBackendDevice(const std::string& path, int ordinal, K
   const BackendTable& table = opened.backend->table();
   const int count = table.device_count();
   if (count == 0) {
-    return FailedPrecondition(
-        kDeviceMissing, absl::StrCat("the backend '", table.name, "' sees no device on this machine; use cpu or auto"));
+    return FailedPrecondition(kDeviceMissing, absl::StrCat("the backend '", table.name,
+                                                           "' finds no device on this machine; use cpu or auto"));
   }
   if (ordinal >= count) {
-    return FailedPrecondition(kDeviceMissing, absl::StrCat("there is no device ", table.name, ":", ordinal,
-                                                           "; the backend sees ", count, ", counted from 0"));
+    return FailedPrecondition(kDeviceMissing, absl::StrCat("no device ", table.name, ":", ordinal,
+                                                           "; the backend finds ", count, ", counted from 0"));
   }
   VICINAL_ASSIGN_OR_RETURN(opened.device, table.open_device(ordinal));
   table.register_kernels(registry);
@@ -70,7 +70,7 @@ StatusOr<OpenedDevice> OpenDevice(const std::string& name, const std::string& ba
     if (backend_path.empty() && access(path.c_str(), F_OK) != 0) return cpu();  // an installation without a backend
     StatusOr<OpenedDevice> opened = OpenBackendDevice(path, 0, registry);
     if (opened.ok()) return opened;
-    // A machine without a device is as good as any; a backend that cannot be loaded is not what was installed for.
+    // A machine without a device is normal; an installed backend that cannot be loaded deserves a warning.
     const bool expected = DetailOf(opened.status())->reason == kDeviceMissing;
     logger.Log(expected ? LogLevel::kInfo : LogLevel::kWarning, "no device backend, running on the CPU",
                {{"reason", std::string(opened.status().message())}});
@@ -79,7 +79,8 @@ StatusOr<OpenedDevice> OpenDevice(const std::string& name, const std::string& ba
   int ordinal = -1;
   if (name.rfind(kCudaPrefix, 0) != 0 || !absl::SimpleAtoi(name.substr(sizeof(kCudaPrefix) - 1), &ordinal) ||
       ordinal < 0) {
-    return InvalidArgument("BAD_DEVICE", "device", absl::StrCat("'", name, "' is no device; use auto, cpu, or cuda:N"));
+    return InvalidArgument("BAD_DEVICE", "device",
+                           absl::StrCat("'", name, "' is not a device; use auto, cpu, or cuda:N"));
   }
   if (access(path.c_str(), F_OK) != 0) return BackendMissing(path, backend_path.empty());
   return OpenBackendDevice(path, ordinal, registry);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the device that an engine runs on: the CPU, or one of a backend that is loaded at run time.
+// Opens the device of an engine: the CPU, or a device of a backend that is loaded at run time.
 #ifndef VICINAL_ENGINE_KERNELS_OPEN_DEVICE_H_
 #define VICINAL_ENGINE_KERNELS_OPEN_DEVICE_H_
 
@@ -19,9 +19,9 @@ struct OpenedDevice {
   std::unique_ptr<Device> device;
 };
 
-// `name`: "auto" (the first device of the backend if there is one, else the CPU; which, and why, is logged), "cpu", or
-// "cuda:N". The backend's kernels are added to `registry`. `backend_path` empty: libvicinal_cuda.so beside the engine's
-// own library. INVALID_ARGUMENT for another name, FAILED_PRECONDITION when a device that was named is not there.
+// `name`: "auto" (the first device of the backend, or the CPU if there is none; logs the choice and the reason), "cpu",
+// or "cuda:N". Adds the backend's kernels to `registry`. `backend_path` empty: libvicinal_cuda.so next to the engine's
+// own library. INVALID_ARGUMENT: invalid name. FAILED_PRECONDITION: the named device does not exist.
 StatusOr<OpenedDevice> OpenDevice(const std::string& name, const std::string& backend_path, int num_threads,
                                   KernelRegistry& registry, Logger& logger);
 

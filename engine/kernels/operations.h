@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that plans are made of: for each, what is to be done (Problem: shapes and kinds, known when planning)
-// and with what (Args: views, known when running). Kernels implement them (kernels/kernel.h). Dimension letters: R rows
-// computed (targets), S rows read (sources), D width aggregated, F input features, H output width, K heads, C width of
-// a head.
+// The operations that plans consist of. Each has a Problem (shapes and kinds, known when planning) and Args (views,
+// known when running). Kernels implement them (kernels/kernel.h). Dimension letters: R rows computed (targets), S rows
+// read (sources), D aggregated width, F input features, H output width, K heads, C width of a head.
 #ifndef VICINAL_ENGINE_KERNELS_OPERATIONS_H_
 #define VICINAL_ENGINE_KERNELS_OPERATIONS_H_
 
@@ -27,7 +26,7 @@ struct Epilogue {
   float residual_scale = 1.0f;
   Activation activation;
 
-  // Whether it leaves a result as it is.
+  // Whether it leaves results unchanged.
   bool IsPlain() const {
     return scale == 1.0f && row_scale == nullptr && bias == nullptr && residual.empty() &&
            activation.kind == ActivationKind::kNone;
@@ -35,8 +34,8 @@ struct Epilogue {
 };
 
 // dst[i] = epilogue(reduce over edges (j -> i) of w_ij * src[j], plus self_scale * src[i]). w_ij is the adjacency's
-// value where it has values, else src_scale[j] where that is set, else 1. With out_width: dst[i] = epilogue(row * W^T)
-// for row = row_epilogue(the same), rounded to float32: what dense_update makes of it, without row in memory.
+// value if it has values, otherwise src_scale[j] if set, otherwise 1. With out_width: dst[i] = epilogue(row * W^T) with
+// row = row_epilogue(the same), rounded to float32. The bits equal those of dense_update, without storing row.
 struct AggregateProblem {
   Reduce reduce = Reduce::kSum;
   bool weighted = false;  // the adjacency has values, or src_scale is set
@@ -46,22 +45,22 @@ struct AggregateProblem {
   int64_t width = 0;                    // D
   Storage storage = Storage::kFloat32;  // of src
   bool source_scaled = false;           // weighted by src_scale: the adjacency has no values
-  int64_t out_width = 0;                // H of the product that follows; 0: none does
+  int64_t out_width = 0;                // H of the fused product; 0: none
 };
 struct AggregateArgs {
   AggregateProblem problem;
   KernelConfig config;
   CsrView adjacency;  // [R, S]; columns ascend within a row on whole graphs, not in receptive fields
-  const AdjacencyLayout* layout = nullptr;  // what the kernel made of `adjacency` (Kernel::MakeLayout), if it wants one
+  const AdjacencyLayout* layout = nullptr;  // made from `adjacency` by Kernel::MakeLayout; null: the kernel needs none
   ConstMatrixView src;                      // [S, D]; empty unless storage is kFloat32
   ConstMatrixView16 src16;                  // [S, D]; for the 16-bit storages
-  const float* src_scale = nullptr;         // [S] or null: w_ij = src_scale[j]; only where the adjacency has no values
+  const float* src_scale = nullptr;         // [S] or null: w_ij = src_scale[j]; only if the adjacency has no values
   MatrixView dst;                           // [R, D], with a product [R, H]; never overlaps src
   float self_scale = 0.0f;                  // not 0: needs R == S
   Epilogue epilogue;
-  // With a product only, and then rows of src begin at multiples of 16 bytes.
+  // For a fused product; rows of src then begin at multiples of 16 bytes.
   const void* weight = nullptr;  // W [H, D], packed by the same kernel
-  Epilogue row_epilogue;         // of what is multiplied, [R, D]
+  Epilogue row_epilogue;         // of the rows that are multiplied, [R, D]
 };
 
 // Softmax-weighted sum over in-edges, K heads of width C. Scores e_ij per edge and head (AttentionKind), then dst[i, k]
@@ -91,9 +90,9 @@ struct AttentionArgs {
   Epilogue epilogue;
 };
 
-// Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III): a message per edge (j -> i) from
-// u = src[j] and v = target[i], m_ij = activation(message(u, v) * w_ij), then, where there are edge layers, an MLP over
-// it (m = activation_l(m W_l^T + b_l), one after the other), then dst[i] = epilogue(reduce over j of m_ij). A target
+// Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III). The message of an edge (j -> i)
+// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij). Edge layers, if any, then apply an MLP
+// to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of m_ij). A target
 // without in-edges gets epilogue(0).
 enum class Message {
   kSource,    // u
@@ -132,8 +131,8 @@ struct MessageReduceArgs {
   Epilogue epilogue;
 };
 
-// Generalised sampled product, FeatGraph's SDDMM template (section III): one row per edge, in the adjacency's order,
-// dst[e] = message(u, v) [E, D], or with `dot` the product of u and v head by head, dst[e, k] = sum_c u[k, c] v[k, c]
+// Generalised sampled product, FeatGraph's SDDMM template (section III): one row per edge, in the adjacency's order.
+// dst[e] = message(u, v) [E, D] or, with `dot`, the dot product of u and v per head, dst[e, k] = sum_c u[k, c] v[k, c]
 // [E, K].
 struct EdgeScoresProblem {
   bool dot = true;
@@ -153,8 +152,8 @@ struct EdgeScoresArgs {
   MatrixView dst;          // [E, K] or [E, D]
 };
 
-// dst = epilogue(src * W^T). Each row's result depends on that row alone, in the same order of evaluation however many
-// rows there are.
+// dst = epilogue(src * W^T). Each row's result depends on that row alone, with the same reduction order for any number
+// of rows.
 struct DenseUpdateProblem {
   int64_t rows = 0;
   int64_t in_width = 0;   // F
@@ -170,7 +169,7 @@ struct DenseUpdateArgs {
   Epilogue epilogue;
 };
 
-// The same for src in CSR form: mostly-zero features multiplied as they are.
+// The same for src in CSR form, for sparse features.
 struct SparseUpdateProblem {
   int64_t rows = 0;
   int64_t in_width = 0;
@@ -187,7 +186,7 @@ struct SparseUpdateArgs {
 };
 
 // dst[i] = epilogue((reduce over edges (j -> i) of w_ij * src[j], plus self_scale * src[i]) * W^T) for src in CSR form,
-// without a dense [R, F] in between: for reduces that do not commute with the product (max over raw bag-of-words
+// without a dense [R, F] in between: for reductions that do not commute with the product (max over bag-of-words
 // features).
 struct SparseAggregateUpdateProblem {
   Reduce reduce = Reduce::kMax;
@@ -209,22 +208,22 @@ struct SparseAggregateUpdateArgs {
   Epilogue epilogue;
 };
 
-// What is left: work on rows that is bound by memory alone.
+// All other work on rows, bound by memory bandwidth.
 enum class RowwiseKind {
   // dst = epilogue(a * scale + shift): copies, affine maps (BatchNorm), activations, and sums through the residual.
   kAdd,
-  // dst = epilogue(max(a, b)), element by element.
+  // dst = epilogue(max(a, b)), elementwise.
   kMax,
-  // dst = a / max(|a|_2, 1e-12), row by row.
+  // dst = a / max(|a|_2, 1e-12), per row.
   kNormalize,
   // dst = epilogue((a - mean) / sqrt(variance + eps) * scale + shift), over each row.
   kLayerNorm,
-  // dst = epilogue((a - mean) / (deviation + eps) * scale + shift), over all rows and columns of each segment. Where
-  // `batched` is set, / sqrt(variance + eps), as PyTorch Geometric's LayerNorm(mode="graph") does when given a batch.
+  // dst = epilogue((a - mean) / (deviation + eps) * scale + shift), over all rows and columns of each segment. With
+  // `batched`, divides by sqrt(variance + eps), as PyTorch Geometric's LayerNorm(mode="graph") does for a batch.
   kGraphNorm,
   // dst[i] = a[index[i]].
   kGatherRows,
-  // dst = sparse, zeros filled in.
+  // dst = the dense form of `sparse`.
   kSparseToDense,
   // dst[g] = epilogue(reduce over the rows of segment g); a segment without rows gives 0.
   kReadout,
@@ -247,7 +246,7 @@ struct RowwiseArgs {
   ConstMatrixView a;
   ConstMatrixView b;             // kMax, kGate
   CsrView sparse;                // kSparseToDense
-  MatrixView dst;                // may be `a` for all kinds but kGatherRows and kReadout
+  MatrixView dst;                // may be `a`, except for kGatherRows and kReadout
   MatrixView16 dst16;            // kNarrow
   const float* scale = nullptr;  // [width] or null (1); kGate: [3 * width]
   const float* shift = nullptr;  // [width] or null (0)

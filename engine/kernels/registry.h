@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ordered list of kernels per operation: best first, reference last. Plans ask it; the first kernel of the device
-// that does not refuse wins, unless one is forced by name, and then that one or nothing. Filled explicitly
-// (RegisterCpuKernels, a backend's function), never by static initialisers. Owned by the Engine, filled before it
-// serves, immutable afterwards; launch counters are atomic.
+// The ordered list of kernels per operation: best first, reference last. Plans use the first kernel of the device that
+// supports the problem, or only the forced one if a kernel is forced by name. Filled explicitly (RegisterCpuKernels, a
+// backend's function), never by static initialisers. Owned by the Engine, filled before it serves, immutable
+// afterwards; launch counters are atomic.
 #ifndef VICINAL_ENGINE_KERNELS_REGISTRY_H_
 #define VICINAL_ENGINE_KERNELS_REGISTRY_H_
 
@@ -26,7 +26,7 @@ namespace internal {
 [[noreturn]] void RegistrationFailed(const std::string& message);
 }  // namespace internal
 
-// A kernel in a registry, with the count of its launches: the proof of what ran.
+// A registered kernel with its launch counter, which proves which kernels ran.
 template <class K>
 class RegisteredKernel {
  public:
@@ -37,7 +37,7 @@ class RegisteredKernel {
     CountLaunch();
     return kernel_->Run(context, args, scratch);
   }
-  // For launches that come another way: replayed from a recording.
+  // Counts a launch that does not call Launch: a replay of a recording.
   void CountLaunch() const { launches_.fetch_add(1, std::memory_order_relaxed); }
   int64_t launches() const { return launches_.load(std::memory_order_relaxed); }
 
@@ -49,7 +49,7 @@ class RegisteredKernel {
 template <class K>
 struct KernelChoice {
   const RegisteredKernel<K>* kernel = nullptr;
-  std::vector<KernelRefusal> refusals;  // of those asked before it, in order
+  std::vector<KernelRefusal> refusals;  // of the kernels before it, in order
 };
 
 // The kernels of one operation.
@@ -59,17 +59,16 @@ class OperationKernels {
   explicit OperationKernels(std::string_view operation) : operation_(operation) {}
 
   std::string_view operation() const { return operation_; }
-  // Ends the process where the kernel's reduction order conflicts with another's (WhyOrdersConflict): that is a mistake
-  // in the source, and two orders with one id would pass for equal bits.
+  // Ends the process if the kernel's reduction order conflicts with another's (WhyOrdersConflict): this is a bug, and
+  // two orders with one id would be mistaken for equal bits.
   void Add(std::unique_ptr<const K> kernel) {
     for (const auto& entry : kernels_) CheckOrders(entry->kernel(), *kernel);
     kernels_.push_back(std::make_unique<RegisteredKernel<K>>(std::move(kernel)));
   }
   const std::vector<std::unique_ptr<RegisteredKernel<K>>>& kernels() const { return kernels_; }
 
-  // The first kernel of `device` that takes `problem`. With `forced` not empty: that kernel, or INVALID_ARGUMENT
-  // (reason KERNEL_UNKNOWN or KERNEL_REFUSED, with the kernel's own words). Former names are accepted
-  // (kernel_aliases.h).
+  // The first kernel of `device` that supports `problem`. If `forced` is not empty: that kernel, or INVALID_ARGUMENT
+  // (KERNEL_UNKNOWN, or KERNEL_REFUSED with the kernel's reason). Former names are accepted (kernel_aliases.h).
   StatusOr<KernelChoice<K>> Choose(const typename K::Problem& problem, DeviceKind device,
                                    std::string_view forced) const {
     const std::string_view wanted = CurrentKernelName(operation_, forced);
@@ -100,7 +99,7 @@ class OperationKernels {
       why = absl::StrCat(operation_, " has two standard reduction orders on one device");
     }
     if (!why.empty()) {
-      internal::RegistrationFailed(absl::StrCat("kernel '", std::string(added.name()), "' cannot stand beside '",
+      internal::RegistrationFailed(absl::StrCat("kernel '", std::string(added.name()), "' conflicts with '",
                                                 std::string(known.name()), "': ", why));
     }
   }
@@ -118,7 +117,8 @@ class OperationKernels {
     std::string reasons;
     for (const KernelRefusal& r : refusals)
       absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", r.kernel, ": ", r.reason);
-    return InvalidArgument("KERNEL_REFUSED", field, absl::StrCat("no ", operation_, " kernel takes this: ", reasons));
+    return InvalidArgument("KERNEL_REFUSED", field,
+                           absl::StrCat("no ", operation_, " kernel supports this: ", reasons));
   }
 
   std::string operation_;
@@ -146,7 +146,7 @@ struct KernelRegistry {
 // All CPU kernels, best first: kernels/cpu/register_cpu.cc.
 void RegisterCpuKernels(KernelRegistry& registry);
 
-// Instruction set the vectorised CPU kernels use on this machine: "AVX3_ZEN4", "AVX2", ...
+// The instruction set that the vectorised CPU kernels use on this machine: "AVX3_ZEN4", "AVX2", ...
 std::string CpuInstructionSet();
 
 }  // namespace vicinal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory is used for, and how much of the budget each use holds.
+// The accounts of the memory budget, and the reserved bytes of each.
 #ifndef VICINAL_ENGINE_MEMORY_ACCOUNT_H_
 #define VICINAL_ENGINE_MEMORY_ACCOUNT_H_
 
@@ -9,7 +9,7 @@
 
 namespace vicinal {
 
-// Each reservation belongs to one account. HeldBytes (engine/base/budget_error.h) says what each of them covers.
+// Each reservation belongs to one account. HeldBytes (engine/base/budget_error.h) describes what each covers.
 enum class Account {
   kGraphs,
   kFeatures,

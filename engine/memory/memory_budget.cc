@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations keep the state of their budget alive, so that each may outlive it. What is said under the lock is
-// arithmetic on a few words; evictors run outside it, and the reservation is tried again after each of them.
+// Reservations keep the state of their budget alive, so that each may outlive it. The lock protects arithmetic on a few
+// words; evictors run outside it, and the reservation is retried after each of them.
 #include "engine/memory/memory_budget.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace internal {
 
 class BudgetState {
  public:
-  // What is asked for: `bytes` in all, in place of `consumed_bytes` of `consumed`.
+  // A request for `bytes` in total, in place of `consumed_bytes` of `consumed`.
   struct Request {
     Request(Account for_account, int64_t for_bytes, std::string_view for_what, const ReserveOptions& options)
         : account(for_account),
@@ -42,7 +42,7 @@ class BudgetState {
     int64_t bytes;
     std::string_view what;
     bool replace;
-    bool reserve = true;  // false: only look whether it fits
+    bool reserve = true;  // false: only check whether it fits
     int64_t own_bytes;
     Account consumed;
     int64_t consumed_bytes = 0;
@@ -106,7 +106,7 @@ class BudgetState {
   };
   using Evictors = std::vector<AccountEvictor>;
 
-  // Above 0 where `request` does not fit. No sum of it overflows: total_ and request.bytes are at most limit_ each.
+  // Above 0 if `request` does not fit. Nothing overflows: total_ and request.bytes are at most limit_ each.
   int64_t Missing(const Request& request) const VICINAL_REQUIRES(mutex_) {
     return request.bytes - (limit_ - (total_ - request.consumed_bytes));
   }
@@ -120,7 +120,7 @@ class BudgetState {
     return true;
   }
 
-  // What was evicted has to be made again, so nothing is where it would not help.
+  // Evicted objects must be rebuilt, so nothing is evicted if that would not suffice.
   bool EvictionMaySuffice(const Request& request) const VICINAL_REQUIRES(mutex_) {
     int64_t evictable = 0;
     for (const AccountEvictor& evictor : *evictors_) evictable += held_.*FieldOf(evictor.account);
@@ -131,7 +131,7 @@ class BudgetState {
     return std::find(evicting_.begin(), evicting_.end(), std::this_thread::get_id()) != evicting_.end();
   }
 
-  // Goes on as long as anything is freed: other threads may take what was.
+  // Continues as long as anything is freed: other threads may have reserved the freed bytes.
   bool EvictUntilTaken(const Request& request, const Evictors& evictors) VICINAL_EXCLUDES(mutex_) {
     for (bool freed = true; freed;) {
       freed = false;

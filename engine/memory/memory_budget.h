@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one memory budget of a process: graphs, features, models, plans, uploads and requests share it. Memory is
-// reserved before it is allocated, and whatever owns the memory also owns the reservation, so that both go together.
+// reserved before it is allocated, and the owner of the memory also owns the reservation, so that both end together.
 //
 // Invariant: the reservations of all accounts together never exceed the budget. One lock protects all accounts.
 #ifndef VICINAL_ENGINE_MEMORY_MEMORY_BUDGET_H_
@@ -26,26 +26,26 @@ class Reservation;
 
 // All reservations at one moment.
 struct MemoryUse : HeldBytes {
-  int64_t budget = 0;  // 0: no bound
+  int64_t budget = 0;  // 0: unlimited
 };
 
 struct ReserveOptions {
-  // What is made replaces something that serves until then, so both must fit. Only the message says so.
+  // The new object replaces one that serves until then, so both must fit. Affects only the message.
   bool replace = false;
-  // Bytes of this budget that the caller keeps reserved in any case until the new ones have served. Waiting will never
-  // free them: with them included, `bytes` must fit the budget, and they are no reason to retry.
+  // Bytes of this budget that the caller keeps reserved until it releases the new ones. Waiting will never free them:
+  // together with them, `bytes` must fit in the budget, and they are no reason to retry.
   int64_t own_bytes = 0;
-  // The new reservation takes the place of this one, in one step: its bytes are not counted twice. On success it is
-  // left empty, on an error as it was. Null or empty: none. Not owned; read during the call only.
+  // The new reservation replaces this one in one step, so its bytes are not counted twice. On success it is left empty,
+  // on an error unchanged. Null or empty: none. Not owned; used during the call only.
   Reservation* consumed = nullptr;
 };
 
-// Bytes of a budget that belong to the owner of this object; its destructor releases them. Movable: a reservation that
-// was moved from is empty. It may outlive the budget. Not thread-safe by itself, but different reservations of one
-// budget may be used on different threads.
+// Reserved bytes of a budget; the destructor releases them. Movable: a reservation that was moved from is empty. It may
+// outlive the budget. Not thread-safe by itself, but different reservations of one budget may be used on different
+// threads.
 class Reservation {
  public:
-  // Empty: it belongs to no budget and can only be merged with another or assigned to.
+  // An empty reservation, which belongs to no budget and can only be merged or assigned to.
   Reservation() = default;
   Reservation(Reservation&& other) noexcept { *this = std::move(other); }
   Reservation& operator=(Reservation&& other) noexcept;
@@ -58,19 +58,19 @@ class Reservation {
   int64_t bytes() const { return bytes_; }
   Account account() const { return account_; }
 
-  // Adds `bytes`. Errors are MemoryBudget::Reserve's for all bytes together; this reservation then stays as it was.
-  // INTERNAL when it is empty.
+  // Adds `bytes`. Errors of MemoryBudget::Reserve for all bytes together; this reservation then stays unchanged.
+  // INTERNAL if it is empty.
   Status Grow(int64_t bytes, std::string_view what, const ReserveOptions& options = {});
-  // Keeps `bytes` and releases the rest. No effect if it holds no more than that. Below 0 counts as 0.
+  // Keeps `bytes` and releases the rest. No effect if it has no more than that. Below 0 counts as 0.
   void Shrink(int64_t bytes);
   // Moves up to `bytes` into a new reservation of the same account.
   Reservation Split(int64_t bytes);
   // Takes over the bytes of `other`, for the account of this one; an empty reservation becomes `other`. REQUIRES: both
   // belong to the same budget, or one is empty.
   void Merge(Reservation other);
-  // Counts the same bytes for another account. Never fails: the total stays the same.
+  // Moves the bytes to another account. Never fails, because the total stays the same.
   void TransferTo(Account account);
-  // Releases all bytes; the reservation is empty afterwards. May be called again.
+  // Releases all bytes; the reservation is then empty. Idempotent.
   void Release();
 
  private:
@@ -90,28 +90,27 @@ class Reservation {
 // Shrink, Split, Merge, TransferTo, Release and Snapshot call no evictor and may be called under any lock.
 class MemoryBudget {
  public:
-  // Frees about `bytes` of what is kept only to be used again. Returns whether it freed anything. It may release
-  // reservations, on any number of threads at once. It must not reserve; where it does so all the same, nothing is
-  // evicted for it.
+  // Frees about `bytes` of cached objects. Returns whether it freed anything. It may release reservations, and may run
+  // on several threads at once. It must not reserve; if it does, nothing is evicted for it.
   using Evictor = std::function<bool(int64_t bytes)>;
 
-  // 0 or less: no bound; reservations are counted all the same.
+  // 0 or less: unlimited; reservations are counted nevertheless.
   explicit MemoryBudget(int64_t budget_bytes);
-  // Evictors are not called any more. Reservations go on counting by themselves.
+  // Stops calling evictors. Reservations remain valid.
   ~MemoryBudget();
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // Adds an evictor, which frees memory of `account`; those added first are asked first. To be called before the first
-  // reservation; `evict` must stay callable until the last one, or until the budget has gone.
+  // Adds an evictor, which frees memory of `account`. Evictors are called in the order of addition. Call it before the
+  // first reservation; `evict` must stay callable until the last one, or until the budget is destroyed.
   void AddEvictor(Account account, Evictor evict);
 
-  // Reserves `bytes` for `what`, which error messages name. Where they do not fit, evictors are asked, unless all that
-  // their accounts hold would not suffice. FAILED_PRECONDITION (OVER_BUDGET): they can never fit. RESOURCE_EXHAUSTED
+  // Reserves `bytes` for `what`, which error messages name. If they do not fit, calls the evictors, unless all bytes of
+  // their accounts would not suffice. FAILED_PRECONDITION (OVER_BUDGET): they can never fit. RESOURCE_EXHAUSTED
   // (BUDGET_FULL): they do not fit now. INTERNAL: `bytes` is negative.
   StatusOr<Reservation> Reserve(Account account, int64_t bytes, std::string_view what,
                                 const ReserveOptions& options = {});
-  // Whether Reserve would succeed now. It evicts for that, but reserves nothing.
+  // Whether Reserve would succeed now. Evicts if necessary, but reserves nothing.
   Status Check(int64_t bytes, std::string_view what, const ReserveOptions& options = {});
 
   // All accounts at the same moment.
@@ -121,16 +120,16 @@ class MemoryBudget {
   const std::shared_ptr<internal::BudgetState> state_;
 };
 
-// For whom memory is reserved: for objects that reserve again and again for one purpose.
+// Budget, account and purpose, for objects that reserve repeatedly.
 struct MemoryPurpose {
-  MemoryBudget* budget = nullptr;  // must outlive all that reserve through it
+  MemoryBudget* budget = nullptr;  // must outlive its users
   Account account = Account::kRequests;
   std::string_view what;  // in error messages; not owned
 
   StatusOr<Reservation> Reserve(int64_t bytes) const { return budget->Reserve(account, bytes, what); }
 };
 
-// `object`, which holds `memory` until its last copy goes. The object is destroyed first, then the bytes are released.
+// `object`, with `memory` as long as any copy exists. The object is destroyed first, then the bytes are released.
 template <class T>
 std::shared_ptr<T> WithReservation(std::shared_ptr<T> object, std::shared_ptr<const Reservation> memory) {
   T* const raw = object.get();

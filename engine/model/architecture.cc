@@ -58,7 +58,8 @@ Status CheckLayerKeys(const Json& json, const std::vector<std::string>& known, c
       const std::string path = field + "." + Printable(item.key());
       std::string list;
       for (const std::string& key : known) list += (list.empty() ? "" : ", ") + key;
-      return BadArchitecture(path, path + " is not known; a layer here has: " + list + " (arguments stand in args)");
+      return BadArchitecture(path,
+                             path + " is not known; the keys of a layer are: " + list + " (arguments belong in args)");
     }
   }
   return OkStatus();
@@ -102,8 +103,8 @@ StatusOr<LayerDeclaration> ReadLayer(const Json& json, size_t index, const std::
                            layer.field + ".name must have 1 to 128 letters, digits, '.', '_' or '-'");
   }
   if (layer.name == kInputName || layer.name == "logits" || layer.name == "last_conv_input") {
-    return BadArchitecture(layer.field + ".name", layer.field + ".name is \"" + layer.name +
-                                                      "\", which has a meaning of its own; choose another");
+    return BadArchitecture(layer.field + ".name",
+                           layer.field + ".name is \"" + layer.name + "\", which is reserved; choose another");
   }
   layer.prefix = layer.name + ".";
   VICINAL_RETURN_IF_ERROR(ReadString(json, "prefix", layer.field, &layer.prefix));
@@ -138,7 +139,7 @@ StatusOr<Architecture> ReadExplicit(const Json& json) {
     num_inputs += static_cast<int64_t>(layer.inputs.size());
     if (num_inputs > kMaxInputs) {
       return BadArchitecture(layer.field + ".inputs", "the layers up to " + layer.field + " read more than " +
-                                                          std::to_string(kMaxInputs) + " inputs in all");
+                                                          std::to_string(kMaxInputs) + " inputs in total");
     }
     previous = layer.name;
     architecture.layers.push_back(std::move(layer));
@@ -156,7 +157,7 @@ Status CheckDocumentKeys(const Json& json, const std::vector<std::string>& known
     const std::string key = Printable(item.key());
     return BadArchitecture(
         key, absl::StrCat("the architecture has an unknown key '", key, "'; known here: ", absl::StrJoin(known, ", "),
-                          "; taken, but not read: ", absl::StrJoin(*kMetadata, ", ")));
+                          "; accepted, but ignored: ", absl::StrJoin(*kMetadata, ", ")));
   }
   return OkStatus();
 }

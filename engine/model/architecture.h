@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An architecture as declared: the explicit list of layers that docs/formats.md describes. Ready-made classes become
-// the same list (ready_made.h), so that there is one way from here on. Nothing is looked up yet: types, arguments and
-// tensors are checked when layers are lowered.
+// A declared architecture: the explicit list of layers of docs/formats.md. Ready-made classes are expanded to the same
+// list (ready_made.h). Nothing is resolved yet: types, arguments and tensors are checked when layers are lowered.
 #ifndef VICINAL_ENGINE_MODEL_ARCHITECTURE_H_
 #define VICINAL_ENGINE_MODEL_ARCHITECTURE_H_
 
@@ -16,21 +15,21 @@
 namespace vicinal::internal {
 
 inline constexpr int64_t kMaxLayers = 4096;
-// Inputs of all layers together: planning looks at each of them many times.
+// Total inputs of all layers: planning visits each of them many times.
 inline constexpr int64_t kMaxInputs = 16384;
-// Steps of all layers together: the same.
+// Total steps of all layers, for the same reason.
 inline constexpr size_t kMaxSteps = 32768;
-// Name of the model's input among the layers' names.
+// The name of the model's input.
 inline constexpr char kInputName[] = "x";
 
 struct LayerDeclaration {
   std::string name;
   std::string type;
-  std::string prefix;               // of its tensors' names
-  std::vector<std::string> inputs;  // "x" or layers before it
+  std::string prefix;               // of its tensor names
+  std::vector<std::string> inputs;  // "x" or earlier layers
   bool edge_weight = false;
   nlohmann::json args = nlohmann::json::object();
-  // Where it stands in the client's document, for messages: "layers[2]" and "layers[2].args", or "kwargs" for both.
+  // Path in the client's document, for messages: "layers[2]" and "layers[2].args", or "kwargs" for both.
   std::string field;
   std::string args_field;
 };
@@ -46,12 +45,12 @@ struct Architecture {
 StatusOr<Architecture> ParseArchitecture(std::string_view json);
 
 // The layers of a list nested in a layer's argument (GINConv's nn): `type`, `args` and optionally `prefix` each;
-// prefixes are appended to `prefix`, by default "0.", "1.", ... as torch.nn.Sequential has it.
+// prefixes are appended to `prefix`; default "0.", "1.", ... as in torch.nn.Sequential.
 StatusOr<std::vector<LayerDeclaration>> ParseNestedLayers(const nlohmann::json& json, const std::string& prefix,
                                                           const std::string& field);
 
-// Fails with BAD_ARCHITECTURE unless `json` has keys of `known` or of the metadata that descriptions of models carry
-// (name, dataset, ...).
+// BAD_ARCHITECTURE if `json` has keys other than `known` and the notes that model documents may contain (name, dataset,
+// ...).
 Status CheckDocumentKeys(const nlohmann::json& json, const std::vector<std::string>& known);
 
 // Reads `task` ("node", "graph") and `multi_label`.

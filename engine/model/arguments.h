@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of a layer type as a table: name, kind, default, range; which of PyTorch Geometric's are refused, and
-// why. One reader checks every layer against its table, so no unknown argument is ignored.
+// The arguments of a layer type as a table: name, kind, default, range; and which of PyTorch Geometric's are
+// unsupported, and why. One reader checks every layer against its table, so no unknown argument is ignored.
 #ifndef VICINAL_ENGINE_MODEL_ARGUMENTS_H_
 #define VICINAL_ENGINE_MODEL_ARGUMENTS_H_
 
@@ -15,10 +15,10 @@
 
 namespace vicinal::internal {
 
-// No matrix of a model is wider than this, so that sizes cannot overflow.
+// Maximum width of a model's matrices, so that sizes cannot overflow.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
 
-// A layer propagates at most this often.
+// Maximum number of propagations of a layer.
 inline constexpr int64_t kMaxHops = 1000;
 
 enum class ArgumentKind {
@@ -27,19 +27,19 @@ enum class ArgumentKind {
   kBool,
   kChoice,
   kNested,   // a list of layers; the layer reads it itself
-  kIgnored,  // PyTorch Geometric's, without effect on inference: any value passes
-  kRefused,  // PyTorch Geometric's, not supported: only values that change nothing pass
+  kIgnored,  // of PyTorch Geometric, without effect on inference: accepts any value
+  kRefused,  // of PyTorch Geometric, not supported: accepts only values without effect
 };
 
 struct ArgumentSpec {
   std::string name;
   ArgumentKind kind = ArgumentKind::kIgnored;
   bool required = false;
-  nlohmann::json default_value;          // null: left open, and null may be sent
+  nlohmann::json default_value;          // null: optional, and null is accepted
   double minimum = 0.0, maximum = 0.0;   // kInt, kNumber
   std::vector<std::string> choices;      // kChoice
   std::vector<nlohmann::json> harmless;  // kRefused
-  std::string why;                       // kRefused: one clause for the message
+  std::string why;                       // kRefused: the reason, a clause for the message
 };
 
 ArgumentSpec IntArgument(std::string name, nlohmann::json default_value, int64_t minimum, int64_t maximum);
@@ -50,7 +50,7 @@ ArgumentSpec ChoiceArgument(std::string name, nlohmann::json default_value, std:
 ArgumentSpec IgnoredArgument(std::string name);
 ArgumentSpec RefusedArgument(std::string name, std::vector<nlohmann::json> harmless, std::string why);
 ArgumentSpec NestedArgument(std::string name);  // required
-// `in_channels` and its like: may be left out, null or -1 (as PyTorch Geometric's lazy layers); otherwise it must be
+// `in_channels` and similar: may be omitted, null or -1 (like PyTorch Geometric's lazy layers); otherwise it must be
 // the input's width.
 ArgumentSpec InChannelsArgument(std::string name);
 // Arguments that every MessagePassing layer inherits. `with_aggr`: also `aggr`, for layers that can only sum.
@@ -61,7 +61,7 @@ ArgumentSpec AggrArgument(const char* default_value);
 // Appends `more` to `specs`.
 void AddArguments(std::vector<ArgumentSpec> more, std::vector<ArgumentSpec>* specs);
 
-// Checked arguments, defaults filled in.
+// Checked arguments with defaults.
 class Arguments {
  public:
   // `field` is the path of `json` in the document ("layers[2].args"), `type` the layer's type. INVALID_ARGUMENT:

@@ -86,7 +86,7 @@ StatusOr<ValueId> LowerLayer(const LayerDeclaration& layer, const std::vector<Va
   const LayerContext context{layer, args, inputs, steps, tensors, graph_level, nested};
   if (layer.edge_weight && !type->takes_edge_weight) {
     return UnsupportedArgument(layer.field + ".edge_weight",
-                               context.Describe() + " takes no edge weights; leave edge_weight out");
+                               context.Describe() + " does not support edge weights; remove edge_weight");
   }
   VICINAL_RETURN_IF_ERROR(CheckInputs(*type, context));
   return type->lower(context);

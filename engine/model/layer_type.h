@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loader knows of a layer type: its arguments, and a function that lowers one layer to steps. CONTRIBUTING.md,
-// "Recipe: a new layer", says how to add one.
+// A layer type: its arguments, and a function that lowers one layer to steps. CONTRIBUTING.md,
+// "Recipe: a new layer", describes how to add one.
 #ifndef VICINAL_ENGINE_MODEL_LAYER_TYPE_H_
 #define VICINAL_ENGINE_MODEL_LAYER_TYPE_H_
 
@@ -21,8 +21,8 @@ class StepList {
  public:
   explicit StepList(int64_t input_width) { values_.push_back({input_width, false}); }
 
-  // Appends a step of the current layer and returns its output. Rows are per graph after a readout, else as the
-  // inputs'.
+  // Appends a step of the current layer and returns its output. Rows are per graph after a readout, otherwise as in the
+  // inputs.
   ValueId Emit(StepOp op, std::vector<ValueId> inputs, int64_t width);
 
   int64_t width(ValueId value) const { return values_[value].width; }
@@ -42,14 +42,14 @@ class StepList {
   int32_t layer_ = 0;
 };
 
-// Everything that lowering one layer may look at.
+// The context of lowering one layer.
 struct LayerContext {
   const LayerDeclaration& declaration;
   const Arguments& args;
   const std::vector<ValueId>& inputs;
   StepList& steps;
   TensorBinder& tensors;
-  bool graph_level = false;  // the model answers per graph, so that several graphs come in one batch
+  bool graph_level = false;  // the model answers per graph, so batches contain several graphs
   bool nested = false;       // inside another layer's argument
 
   ValueId input() const { return inputs[0]; }
@@ -71,17 +71,17 @@ struct LayerType {
   bool node_rows = false;          // its input must have one row per node, not per graph
   bool convolution = false;        // propagates along edges; implies node_rows
   bool takes_edge_weight = false;  // `edge_weight` may be true
-  bool nestable = false;           // may stand inside another layer (GINConv's nn)
+  bool nestable = false;           // may be nested in another layer (GINConv's nn)
   // Returns the layer's output. The number of inputs and all arguments are checked before.
   StatusOr<ValueId> (*lower)(const LayerContext& context) = nullptr;
 };
 
-// Null when there is none of that name.
+// Null if there is none of that name.
 const LayerType* FindLayerType(const std::string& name);
 // All of them, in alphabetical order.
 const std::vector<LayerType>& LayerTypes();
 
-// Finds the type, reads the arguments, checks the inputs' number and rows, and lowers. `layer.inputs` is not looked at.
+// Finds the type, reads the arguments, checks number and rows of the inputs, and lowers. Ignores `layer.inputs`.
 StatusOr<ValueId> LowerLayer(const LayerDeclaration& layer, const std::vector<ValueId>& inputs, StepList& steps,
                              TensorBinder& tensors, bool graph_level, bool nested, std::string* arguments_json);
 

@@ -30,8 +30,8 @@ StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, cons
     if (it == values.end()) {
       const std::string field = layer.field + ".inputs[" + std::to_string(i) + "]";
       return internal::BadArchitecture(field, field + " is '" + internal::Printable(layer.inputs[i]) +
-                                                  "', which is no layer before layer '" + layer.name +
-                                                  "' and not \"x\"");
+                                                  "', which is not a layer before layer '" + layer.name +
+                                                  "', nor \"x\"");
     }
     inputs.push_back(it->second);
   }
@@ -42,7 +42,7 @@ StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, cons
 Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps, TensorBinder& tensors,
                 ValueOfName& values, Model& model, ValueId& last_conv_input) {
   if (values.count(layer.name) != 0) {
-    return internal::BadArchitecture(layer.field + ".name", "the name '" + layer.name + "' stands on two layers");
+    return internal::BadArchitecture(layer.field + ".name", "the name '" + layer.name + "' is used by two layers");
   }
   VICINAL_ASSIGN_OR_RETURN(const std::vector<ValueId> inputs, ResolveInputs(layer, values));
   ModelLayer info{{layer.name, layer.type, "", layer.prefix, layer.inputs}};
@@ -53,7 +53,7 @@ Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps
   if (steps.steps().size() > internal::kMaxSteps) {
     return internal::BadArchitecture(layer.field, "the layers up to '" + layer.name + "' make more than " +
                                                       std::to_string(internal::kMaxSteps) +
-                                                      " steps in all; use fewer layers or a smaller K");
+                                                      " steps in total; use fewer layers or a smaller K");
   }
   for (size_t i = first_step; i < steps.steps().size(); ++i)
     info.locality = std::max(info.locality, LocalityOf(steps.steps()[i].op));
@@ -70,7 +70,7 @@ Status CheckEnd(const Architecture& architecture, const StepList& steps, const M
   const std::string field = architecture.layers.back().field;
   if (last.output == kInputValue) {
     return internal::BadArchitecture(
-        field, "the model ends in layer '" + last.name + "', which hands on its input unchanged; it computes nothing");
+        field, "the model ends in layer '" + last.name + "', which returns its input unchanged; it computes nothing");
   }
   const bool per_graph = steps.per_graph(last.output);
   if (per_graph == architecture.graph_level) return OkStatus();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model: its layers as declared, bound to weights and lowered to steps. Immutable, shared by handle.
+// A model: its declared layers, bound to weights and lowered to steps. Immutable, shared by handle.
 #ifndef VICINAL_ENGINE_MODEL_MODEL_H_
 #define VICINAL_ENGINE_MODEL_MODEL_H_
 
@@ -20,7 +20,7 @@ struct ModelLayer : LayerInfo {
   ValueId output = 0;
 };
 
-// A name that Embed understands.
+// An output for Embed.
 struct NamedOutput {
   std::string name;
   ValueId value = 0;
@@ -32,30 +32,30 @@ struct Model {
   int64_t class_count = 0;    // C
   bool graph_level = false;   // ends in one row per graph
   bool multi_label = false;
-  bool uses_edge_weight = false;  // some layer refuses an unweighted graph
+  bool uses_edge_weight = false;  // some layer needs a weighted graph
   std::vector<ModelLayer> layers;
-  std::vector<Step> steps;  // in an order that can be run: inputs come before outputs
+  std::vector<Step> steps;  // in execution order: inputs come before outputs
   int32_t num_values = 1;   // values are 0 .. num_values - 1; each but 0 is the output of one step
-  // Each layer's name, "logits" (the end), "last_conv_input" (where there is a convolution); none stands for the input
+  // Each layer's name, "logits" (the last output), "last_conv_input" (if there is a convolution); none is the input
   // itself.
   std::vector<NamedOutput> outputs;
   int64_t parameter_count = 0;
   int64_t size_bytes = 0;
 
-  // Null when there is none of that name.
+  // Null if there is none of that name.
   const NamedOutput* FindOutput(std::string_view name) const;
 };
 
-// Reads an architecture (an explicit list of layers, or a ready-made class of torch_geometric.nn.models as
-// tests/data/models/*.json have them; docs/formats.md) and binds it to the tensors of a safetensors file.
-// INVALID_ARGUMENT, with a reason:
+// Reads an architecture (an explicit list of layers, or a ready-made class of torch_geometric.nn.models as in
+// tests/data/models/*.json; docs/formats.md) and binds it to the tensors of a safetensors file. INVALID_ARGUMENT, with
+// a reason:
 //   BAD_JSON, BAD_ARCHITECTURE (field = path in the document: "layers[2].args.heads"; unknown layer types, arguments,
-//   inputs, values out of range), UNSUPPORTED_ARGUMENT (an argument of PyTorch Geometric's that is known and refused,
+//   inputs, values out of range), UNSUPPORTED_ARGUMENT (a known but unsupported argument of PyTorch Geometric,
 //   by name), TENSOR_MISSING, TENSOR_SHAPE (tensor's name, both shapes), TENSOR_UNUSED (names the first; bookkeeping
 //   like num_batches_tracked is ignored), TENSOR_VALUE (a negative running variance), BAD_SAFETENSORS, NOT_FINITE.
 StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view architecture_json, std::string_view weights_file);
 
-// Of all layer types, in alphabetical order.
+// All layer types, in alphabetical order.
 std::vector<LayerTypeInfo> SupportedLayerTypes();
 
 }  // namespace vicinal

@@ -140,9 +140,10 @@ Status ReadyMadeWriter::Read(const Json& kwargs) {
   VICINAL_ASSIGN_OR_RETURN(act_, ResolveActivation(kwargs, field_));
   VICINAL_ASSIGN_OR_RETURN(norm_, ResolveNorm(kwargs, field_));
   if (class_ == "EdgeCNN" && norm_ == "LayerNorm") {
-    return UnsupportedArgument(field_ + ".norm", field_ + ".norm is '" + kwargs["norm"].get<std::string>() +
-                                                     "', which EdgeCNN would apply to messages of edges too; that is " +
-                                                     "not supported; supported: batch_norm");
+    return UnsupportedArgument(field_ + ".norm",
+                               field_ + ".norm is '" + kwargs["norm"].get<std::string>() +
+                                   "', which EdgeCNN would also apply to the messages of edges; that is " +
+                                   "not supported; supported: batch_norm");
   }
   VICINAL_ASSIGN_OR_RETURN(act_kwargs_, ReadObject(kwargs, "act_kwargs", field_));
   VICINAL_ASSIGN_OR_RETURN(norm_kwargs_, ReadObject(kwargs, "norm_kwargs", field_));
@@ -184,7 +185,7 @@ StatusOr<Json> ReadyMadeWriter::ConvArguments(int64_t index) const {
   int64_t width = IsConvToOut(index) ? out_ : hidden_;
   Json args = conv_kwargs_;
   if (class_ == "GIN" || class_ == "EdgeCNN") {
-    if (args.contains("nn")) return BadArchitecture(field_ + ".nn", class_ + " makes its own nn; leave it out");
+    if (args.contains("nn")) return BadArchitecture(field_ + ".nn", class_ + " creates its own nn; remove it");
     args["nn"] = Mlp(class_ == "GIN" ? in : 2 * in, width);
     return args;
   }
@@ -256,7 +257,7 @@ void ReadyMadeWriter::Add(const std::string& name, const std::string& type, Json
   layers_->push_back(std::move(layer));
 }
 
-// "torch_geometric.nn.models.GCN", also as other paths to the class spell it -> "GCN"; "" when it is none of them.
+// "torch_geometric.nn.models.GCN" and the other paths of the class -> "GCN"; "" if it is none of them.
 std::string ClassName(const std::string& path) {
   constexpr std::array<const char*, 4> kModules = {"", "torch_geometric.nn.", "torch_geometric.nn.models.",
                                                    "torch_geometric.nn.models.basic_gnn."};
@@ -294,7 +295,7 @@ StatusOr<bool> ReadEdgeWeight(const Json& json, const std::string& class_name) {
   if (!it->is_boolean()) return BadArchitecture("edge_weight", "edge_weight must be true or false");
   if (it->get<bool>() && class_name != "GCN") {
     return UnsupportedArgument("edge_weight",
-                               "the ready-made " + class_name + " takes no edge weights; leave edge_weight out");
+                               "the ready-made " + class_name + " does not support edge weights; remove edge_weight");
   }
   return it->get<bool>();
 }
@@ -321,7 +322,7 @@ StatusOr<std::string> PoolOf(const Json& json, const std::string& class_name) {
     if (path != class_name + " -> " + pool + " -> Linear") continue;
     const auto readout = json.find("readout");
     if (readout != json.end() && *readout != std::string(word) + " over graph_id" && *readout != word) {
-      return BadArchitecture("readout", std::string("readout must be \"") + word + "\", as the class says");
+      return BadArchitecture("readout", std::string("readout must be \"") + word + "\", to agree with class");
     }
     return std::string(pool);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ready-made classes of torch_geometric.nn.models (GCN, GraphSAGE, GIN, GAT, EdgeCNN) and their pooled form,
-// written out as the explicit list of layers that PyTorch Geometric's BasicGNN would run, under the names that its
-// state_dict has.
+// expanded to the explicit list of layers that PyTorch Geometric's BasicGNN would run, with the names of its
+// state_dict.
 #ifndef VICINAL_ENGINE_MODEL_READY_MADE_H_
 #define VICINAL_ENGINE_MODEL_READY_MADE_H_
 

@@ -85,7 +85,7 @@ StatusOr<SafetensorsEntry> ReadEntry(const std::string& name, const Json& json, 
   int64_t bytes = TypeBytes(entry.dtype);
   if (bytes < 0) return Bad(tensor + " has the unknown dtype '" + Printable(entry.dtype) + "'");
   for (const Json& extent : *shape) {
-    if (!IsSize(extent)) return Bad(tensor + " has a shape that is not made of sizes");
+    if (!IsSize(extent)) return Bad(tensor + " has a shape with something other than sizes");
     entry.shape.push_back(extent.get<int64_t>());
     if (__builtin_mul_overflow(bytes, entry.shape.back(), &bytes))
       return Bad(tensor + " has a shape whose size overflows");
@@ -93,7 +93,7 @@ StatusOr<SafetensorsEntry> ReadEntry(const std::string& name, const Json& json, 
   const int64_t begin = (*offsets)[0].get<int64_t>(), end = (*offsets)[1].get<int64_t>();
   if (begin > end || end > static_cast<int64_t>(data.size())) {
     return Bad(tensor + " lies at [" + std::to_string(begin) + ", " + std::to_string(end) + "), outside the " +
-               std::to_string(data.size()) + " bytes of data; is the file cut short?");
+               std::to_string(data.size()) + " bytes of data; is the file truncated?");
   }
   if (end - begin != bytes) {
     return Bad(tensor + " " + entry.dtype + " " + ShapeToString(entry.shape) + " needs " + std::to_string(bytes) +
@@ -114,14 +114,14 @@ Status CheckSpans(std::vector<Span> spans, int64_t size) {
     if (span.begin > filled) return Bad("there is a gap before tensor '" + Printable(span.name) + "'");
     filled = span.end;
   }
-  if (filled != size) return Bad(std::to_string(size - filled) + " bytes after the last tensor belong to none");
+  if (filled != size) return Bad(std::to_string(size - filled) + " bytes after the last tensor belong to no tensor");
   return OkStatus();
 }
 
 Status CheckMetadata(const Json& metadata) {
   if (!metadata.is_object()) return Bad("__metadata__ is not an object");
   for (const Json& value : metadata) {
-    if (!value.is_string()) return Bad("__metadata__ holds something that is not a string");
+    if (!value.is_string()) return Bad("__metadata__ contains something that is not a string");
   }
   return OkStatus();
 }
@@ -145,19 +145,19 @@ auto ConvertAll(std::string_view bytes, Convert convert) {
 
 StatusOr<Safetensors> Safetensors::Parse(std::string_view file) {
   if (file.size() < 8)
-    return Bad("it has " + std::to_string(file.size()) + " bytes; 8 are needed for the length of its header");
+    return Bad("it has " + std::to_string(file.size()) + " bytes, but needs 8 for the length of its header");
   const uint64_t header_bytes = LoadAt<uint64_t>(file, 0);
   if (header_bytes > kMaxHeaderBytes) {
     if (file.substr(0, 4) == "PK\x03\x04") {
       return Bad("it is a zip archive, as torch.save writes; save the weights with safetensors.torch.save_file");
     }
-    if (file[0] == '{') return Bad("it begins like JSON; the weights are a file of their own beside the description");
+    if (file[0] == '{') return Bad("it begins like JSON; the weights must be a separate file");
     return Bad("its header claims " + std::to_string(header_bytes) + " bytes; at most " +
                std::to_string(kMaxHeaderBytes) + " are read");
   }
   if (header_bytes > file.size() - 8) {
     return Bad("its header claims " + std::to_string(header_bytes) + " bytes, the file has " +
-               std::to_string(file.size() - 8) + " after the length; is it cut short?");
+               std::to_string(file.size() - 8) + " after the length; is it truncated?");
   }
   VICINAL_ASSIGN_OR_RETURN(Json header, internal::ParseStrictJson(file.substr(8, header_bytes), "BAD_SAFETENSORS",
                                                                   "the safetensors file's header"));
@@ -203,7 +203,7 @@ StatusOr<std::vector<float>> Safetensors::ToFloats(const SafetensorsEntry& entry
     if (!std::isfinite(values[i])) {
       return InvalidArgument("NOT_FINITE", name,
                              "tensor '" + Printable(name) + "' " + ShapeToString(entry.shape) +
-                                 " holds a value that is not finite as float32 (element " + std::to_string(i) +
+                                 " contains a value that is not finite as float32 (element " + std::to_string(i) +
                                  "); such a model cannot answer");
     }
   }
@@ -214,7 +214,7 @@ StatusOr<std::vector<int64_t>> Safetensors::ToInts(const SafetensorsEntry& entry
   if (entry.dtype == "I64") return ConvertAll<int64_t>(entry.bytes, [](int64_t v) { return v; });
   if (entry.dtype == "I32") return ConvertAll<int32_t>(entry.bytes, [](int32_t v) { return static_cast<int64_t>(v); });
   return InvalidArgument("BAD_SAFETENSORS", name,
-                         "tensor '" + Printable(name) + "' is " + entry.dtype + "; I32 or I64 is needed");
+                         "tensor '" + Printable(name) + "' is " + entry.dtype + "; it must be I32 or I64");
 }
 
 }  // namespace vicinal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads safetensors: 8 bytes little-endian header length, a JSON header, then the tensors' bytes. The file is hostile
-// until proven otherwise: header length, JSON, types, shapes and offsets are all checked; tensors must not overlap,
-// leave gaps or reach outside.
+// Reads safetensors: 8 bytes little-endian header length, a JSON header, then the tensors' bytes. The file is
+// untrusted: header length, JSON, types, shapes and offsets are checked; tensors must not overlap, leave gaps or exceed
+// the file.
 #ifndef VICINAL_ENGINE_MODEL_SAFETENSORS_H_
 #define VICINAL_ENGINE_MODEL_SAFETENSORS_H_
 
@@ -15,7 +15,7 @@
 
 namespace vicinal {
 
-// One tensor of a file; looks into the file's bytes. `dtype` as the format spells it: "F32", "F16", "BF16", "F64",
+// One tensor of a file; a view of the file's bytes. `dtype` as in the format: "F32", "F16", "BF16", "F64",
 // "I64", ...
 struct SafetensorsEntry {
   std::string dtype;
@@ -25,9 +25,9 @@ struct SafetensorsEntry {
 
 class Safetensors {
  public:
-  // `file` must outlive the result. INVALID_ARGUMENT (reason BAD_SAFETENSORS) says what is wrong: cut short, header too
-  // long (over 16 MiB or the file), not JSON, unknown type, shape that overflows or disagrees with its bytes, offsets
-  // that overlap, leave gaps or lie outside.
+  // `file` must outlive the result. INVALID_ARGUMENT (BAD_SAFETENSORS) with the reason: truncated, header too long
+  // (over 16 MiB or the file), not JSON, unknown type, shape that overflows or does not match its bytes, offsets that
+  // overlap, leave gaps or lie outside.
   static StatusOr<Safetensors> Parse(std::string_view file);
 
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }

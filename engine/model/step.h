@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model does, as a list of steps over values. Layers are lowered to steps, plans rewrite them, and the tests'
-// interpreter executes them. Steps say what is computed, in PyTorch Geometric's order, never how: no kernels, no
-// device, no sizes of graphs. A value is a float matrix with one row per node (or, after a readout, per graph).
+// The computation of a model as a list of steps over values. Layers are lowered to steps, plans rewrite them, and the
+// tests' interpreter executes them. Steps define what is computed, in PyTorch Geometric's order, not how: no kernels,
+// no device, no sizes of graphs. A value is a float matrix with one row per node (or, after a readout, per graph).
 #ifndef VICINAL_ENGINE_MODEL_STEP_H_
 #define VICINAL_ENGINE_MODEL_STEP_H_
 
@@ -18,7 +18,7 @@ namespace vicinal {
 
 // A weight: float32, row-major, immutable, shared by model and plans.
 struct Weight {
-  std::string name;  // in the weights file; derived ones say from what
+  std::string name;  // in the weights file; derived weights name their origin
   std::vector<int64_t> shape;
   std::vector<float> values;
 };
@@ -28,8 +28,8 @@ using WeightRef = std::shared_ptr<const Weight>;
 using ValueId = int32_t;
 inline constexpr ValueId kInputValue = 0;
 
-// Each kind of step has a name, says what a row of its output depends on, and lists its weights (null where an optional
-// one is absent).
+// Each kind of step has a name, states what a row of its output depends on, and lists its weights (null if an optional
+// weight is absent).
 
 // out = x W^T + b.   inputs: x [n, F]. W [H, F]; b [H] or null.
 struct LinearStep {
@@ -41,7 +41,7 @@ struct LinearStep {
   std::vector<WeightRef> weights() const { return {weight, bias}; }
 };
 // out_i = reduce over in-edges (j -> i) of w_ij x_j, plus self_scale * x_i.   inputs: x.
-// self_scale is 1 + eps in GINConv (a double: 1 + eps need not be a float). kMax with self_scale != 0 does not occur.
+// self_scale is 1 + eps in GINConv (a double: 1 + eps need not be a float). kMax never has self_scale != 0.
 struct PropagateStep {
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kSum;
@@ -85,7 +85,7 @@ struct ActivationStep {
   static constexpr Locality locality() { return Locality::kNode; }
   std::vector<WeightRef> weights() const { return {}; }
 };
-// out = (x - mean) / sqrt(var + eps) * weight + bias, per column with running statistics: BatchNorm in evaluation.
+// out = (x - mean) / sqrt(var + eps) * weight + bias, per column with running statistics: BatchNorm in inference.
 // weight, bias may be null.
 struct BatchNormStep {
   WeightRef mean, var, weight, bias;
@@ -95,7 +95,7 @@ struct BatchNormStep {
   static constexpr Locality locality() { return Locality::kNode; }
   std::vector<WeightRef> weights() const { return {mean, var, weight, bias}; }
 };
-// An operation of EdgeConv's message MLP. Once its normalisations and activations are part of the products before or
+// An operation of EdgeConv's message MLP. After folding normalisations and activations into the products before or
 // after them, at most kMaxEdgeConvLayers products remain.
 using EdgeConvOp = std::variant<LinearStep, BatchNormStep, ActivationStep>;
 inline constexpr int kMaxEdgeConvLayers = 5;
@@ -179,11 +179,11 @@ struct Step {
   int32_t layer = 0;  // index into Model::layers: which layer it belongs to
 };
 
-// What a row of the step's output depends on.
+// The rows that a row of the step's output depends on.
 Locality LocalityOf(const StepOp& op);
 // "linear", "propagate", ...
 std::string StepName(const StepOp& op);
-// Null where an optional one is absent.
+// Null if an optional weight is absent.
 std::vector<WeightRef> WeightsOf(const StepOp& op);
 
 }  // namespace vicinal

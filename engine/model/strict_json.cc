@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Builds the document from the parser's events, so that it can refuse what the parser itself lets pass.
+// Builds the document from the parser's events, so that it can reject what the parser itself accepts.
 class StrictBuilder final : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return Put(Json()); }
@@ -28,7 +28,7 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
 
   bool key(string_t& value) override {
     if (open_.back()->contains(value)) {
-      problem_ = "the key '" + Printable(value) + "' stands twice in one object";
+      problem_ = "the key '" + Printable(value) + "' occurs twice in one object";
       return false;
     }
     key_ = std::move(value);
@@ -97,7 +97,7 @@ std::string Printable(std::string_view text, size_t most) {
 StatusOr<Json> ParseStrictJson(std::string_view text, std::string_view reason, std::string_view what) {
   StrictBuilder builder;
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
-    return InvalidArgument(reason, "", std::string(what) + " is not JSON that can be read: " + builder.problem());
+    return InvalidArgument(reason, "", std::string(what) + " is not valid JSON: " + builder.problem());
   }
   return builder.TakeRoot();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON from outside, read strictly: no key twice, no deep nesting, no bytes that are not UTF-8, nothing after the
-// document. Says where it went wrong. One pass, no recursion over the input.
+// Strict reader of untrusted JSON: no duplicate keys, no deep nesting, valid UTF-8 only, nothing after the document.
+// Errors give the position. One pass, no recursion over the input.
 #ifndef VICINAL_ENGINE_MODEL_STRICT_JSON_H_
 #define VICINAL_ENGINE_MODEL_STRICT_JSON_H_
 
@@ -17,7 +17,7 @@ inline constexpr int kMaxJsonDepth = 32;
 // INVALID_ARGUMENT with `reason`; `what` names the document in the message ("the architecture").
 StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::string_view reason, std::string_view what);
 
-// `text` fit for a message: at most `most` bytes, others than printable ASCII replaced by '?'.
+// `text` for a message: at most `most` bytes; bytes other than printable ASCII become '?'.
 std::string Printable(std::string_view text, size_t most = 80);
 
 }  // namespace vicinal::internal

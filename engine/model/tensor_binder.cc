@@ -76,7 +76,7 @@ Status TensorBinder::CheckAllUsed() const {
         "TENSOR_UNUSED", name,
         "tensor '" + Printable(name) + "' " + ShapeToString(entry.shape) +
             " of the weights file belongs to no layer of the architecture; declare the layer that uses "
-            "it, or leave the tensor out");
+            "it, or remove the tensor");
   }
   return OkStatus();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives layers the tensors of a weights file by name, and finds tensors that no layer uses.
+// Binds layers to the tensors of a weights file by name, and finds tensors that no layer uses.
 #ifndef VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
 #define VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
 
@@ -21,17 +21,17 @@ class TensorBinder {
   explicit TensorBinder(const Safetensors& file) : file_(file) {}
 
   // The tensor `name`, which must have the shape `expected` in the file. Stored with the shape `stored` if given (same
-  // number of elements). A tensor may be bound repeatedly (tied weights) and is held once. `user` names the layer for
+  // number of elements). A tensor may be bound repeatedly (tied weights) and is stored once. `user` names the layer for
   // messages. INVALID_ARGUMENT: TENSOR_MISSING, TENSOR_SHAPE, NOT_FINITE.
   StatusOr<WeightRef> Bind(const std::string& name, const std::vector<int64_t>& expected, const std::string& user,
                            const std::vector<int64_t>& stored = {});
   bool Has(const std::string& name) const { return file_.Find(name) != nullptr; }
-  // `name` is a second name of the bound tensor `original` (state_dicts name shared ones twice): may be absent, must be
-  // equal. INVALID_ARGUMENT: TENSOR_SHAPE, TENSOR_VALUE.
+  // `name` is a second name of the bound tensor `original` (state_dicts contain shared tensors twice): may be absent,
+  // must be equal. INVALID_ARGUMENT: TENSOR_SHAPE, TENSOR_VALUE.
   Status BindCopy(const std::string& name, const std::string& original, const std::string& user);
-  // `name` is in state_dicts, but without effect: may be absent. INVALID_ARGUMENT: TENSOR_SHAPE.
+  // `name` occurs in state_dicts, but has no effect: may be absent. INVALID_ARGUMENT: TENSOR_SHAPE.
   Status BindUnread(const std::string& name, const std::vector<int64_t>& expected, const std::string& user);
-  // TENSOR_UNUSED, naming the first tensor that was not bound. Training state (num_batches_tracked) is ignored.
+  // TENSOR_UNUSED, with the first tensor that was not bound. Ignores training state (num_batches_tracked).
   Status CheckAllUsed() const;
 
   int64_t parameter_count() const { return parameter_count_; }

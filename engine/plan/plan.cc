@@ -120,7 +120,7 @@ class PlanImpl final : public Plan {
     if (features.sparse() != shape.sparse || features.cols() != shape.cols ||
         features.rows() != built_.request.graph->num_nodes()) {
       return Internal(absl::StrCat("a plan for features [", built_.request.graph->num_nodes(), ", ", shape.cols,
-                                   "] was given [", features.rows(), ", ", features.cols(), "]"));
+                                   "] received [", features.rows(), ", ", features.cols(), "]"));
     }
     return OkStatus();
   }

@@ -31,9 +31,9 @@ struct FeatureShape {
   bool sparse = false;
   int64_t cols = 0;
   int64_t nnz =
-      0;  // sparse: of the features that the plan was made with; costs are counted with it, other counts run too
-  // Sparse, but with so many nonzeros that a maximum over neighbours is faster over dense rows. Changes the order of
-  // operations and so the bits; part of a plan's key, as `sparse` is.
+      0;  // sparse: nonzeros of the features that the plan was built with, for cost estimates; other numbers work, too
+  // Sparse, but with so many nonzeros that a maximum over neighbours is faster with dense rows. Changes the order of
+  // operations and so the bits; part of a plan's key, like `sparse`.
   bool crowded = false;
 
   static FeatureShape Of(const FeatureMatrix& features);
@@ -45,24 +45,25 @@ struct PlanRequest {
   FeatureShape features;
   ValueId output = 0;
   ForcedKernels forced;
-  Storage precision = Storage::kFloat32;                   // of rows that are gathered along edges
-  ProductPrecision products = ProductPrecision::kFloat32;  // of products with weights; all else is float32 always
+  Storage precision = Storage::kFloat32;  // of rows that are gathered along edges
+  ProductPrecision products =
+      ProductPrecision::kFloat32;  // of products with weights; everything else is always float32
   // Revision of the graph's tuning table at the time of the request. A plan of an older revision is out of date.
   int64_t tuning_revision = 0;
-  int num_threads = 1;  // at most, of any context that runs the plan; kernels may need scratch per thread
+  int num_threads = 1;  // maximum over all contexts that run the plan; kernels may need scratch per thread
 };
 
 // Called before each phase of building, with the bytes that the phase needs: rewriting the model (an upper bound),
-// packing its weights, and last what the finished plan holds: scratch, packed weights and what the graph derives and
-// keeps for it, on the device, and its steps, on the host. The last is exact, but for layouts of adjacencies, which
-// count with their upper bounds; it comes again if a tuned kernel does not take an adjacency. A status other than OK
-// ends the building.
+// packing its weights, and last the finished plan: scratch, packed weights and the data that the graph derives and
+// keeps for it, on the device, and its steps, on the host. The last call is exact, except for layouts of adjacencies,
+// which count with their upper bounds; it is repeated if a tuned kernel does not support an adjacency. A status other
+// than OK ends the build.
 using PlanAdmission = std::function<Status(int64_t bytes)>;
 
 class Plan {
  public:
-  // FAILED_PRECONDITION: features of another width than the model's, edge weights missing. INVALID_ARGUMENT: forced
-  // kernels are unknown or do not support a step. RESOURCE_EXHAUSTED: no memory for scratch. Errors of `admit` and
+  // FAILED_PRECONDITION: the features have the wrong width, or edge weights are missing. INVALID_ARGUMENT: forced
+  // kernels are unknown or do not support a step. RESOURCE_EXHAUSTED: out of memory for scratch. Errors of `admit` and
   // `stop`, each of which may be empty; `stop` is called between passes over the model and between steps.
   static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
                                                Device& device, const PlanAdmission& admit = nullptr,
@@ -76,11 +77,11 @@ class Plan {
   virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                                         StatsSink& stats, const Clock& clock) = 0;
 
-  // Runs `count` times. In a context that only launches, all runs are queued and waited for once, at the end: for
-  // measurements without the wait.
+  // Runs `count` times. In a context that only launches, queues all runs and waits once, at the end: for measurements
+  // without the wait.
   virtual Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
 
-  // What a run over a receptive field costs, or why the plan has none. Immutable.
+  // The cost of a run over a receptive field, or why the plan supports none. Immutable.
   virtual const ReceptiveFieldShape& field() const = 0;
   // Like Run, over the receptive field that `work->finder` found last with field(). Row i of the result is node i of
   // the field, for the requested nodes, with the same bits as in Run's result. Allocates nothing once `work` is large
@@ -93,7 +94,7 @@ class Plan {
   // Thread-safe.
   virtual std::vector<PlanStepInfo> Steps() const = 0;
   virtual std::vector<std::string> Decisions()
-      const = 0;  // what the rewriter, the builder and runs decided, in sentences
+      const = 0;  // decisions of the rewriter, the builder and runs, in sentences
   // Continues the counts of an earlier plan for the same request: a step with the same kernel and parameters takes over
   // the runs and times; other steps start from zero.
   virtual void ContinueCounts(const std::vector<PlanStepInfo>& before) { (void)before; }

@@ -28,7 +28,7 @@ struct Candidate {
   double estimated = 0.0;         // RelativeGatherCost
   std::optional<OrderTime> time;  // once measured
 
-  // Time, or where there is none estimated cost, by that of the order as sent.
+  // Time or, without a measurement, estimated cost, relative to the order as sent.
   double RelativeTo(const Candidate& as_sent) const { return time ? time->relative : estimated / as_sent.estimated; }
 };
 
@@ -38,7 +38,7 @@ std::string Name(const Candidate& candidate) {
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100.0 * share); }
 
-// The least that a gather can cost: each source missed once, all else found in the second cache.
+// Minimum cost of a gather: each source missed once, everything else in the second-level cache.
 double BestGatherCost(const Csr& graph, const CacheSizes& caches) {
   std::vector<char> is_source(graph.num_cols, 0);
   for (const NodeId source : graph.col) is_source[source] = 1;
@@ -57,8 +57,8 @@ class AutoOrder {
     if (graph_.nnz() == 0) return Keep("there are no edges");
     const int64_t bytes = graph_.num_cols * kMeasuredWidth * static_cast<int64_t>(sizeof(float));
     if (bytes <= options_.caches.l2_bytes) {
-      return Keep(
-          absl::StrFormat("%d rows of %d floats fit the second cache in any order", graph_.num_cols, kMeasuredWidth));
+      return Keep(absl::StrFormat("%d rows of %d floats fit in the second-level cache in any order", graph_.num_cols,
+                                  kMeasuredWidth));
     }
     if (before.inside_window >= kEnoughInside) {
       return Keep(absl::StrCat("it is local enough: ", Percent(before.inside_window),
@@ -70,7 +70,7 @@ class AutoOrder {
     const double most = 1.0 - BestGatherCost(graph_, options_.caches) / as_sent.estimated;
     if (most < kWorthwhileGain) {
       return Keep(absl::StrCat("no order could gain more than ", Percent(std::max(most, 0.0)), ": an estimated ",
-                               Percent(reuse.l2), " of the gathers hit the second cache"));
+                               Percent(reuse.l2), " of the gathers hit the second-level cache"));
     }
     return ChooseAmong(as_sent);
   }
@@ -132,7 +132,7 @@ class AutoOrder {
     return squares / static_cast<double>(graph_.num_rows) > mean * mean;
   }
 
-  // Times the candidates, if that can be done; what it found, for people.
+  // Times the candidates, if possible; returns the result as text for users.
   std::string Measure(const Candidate& as_sent, std::vector<Candidate>* candidates) const {
     if (!options_.measure || IsGivenUp(options_.given_up)) return "not measured; ";
     std::vector<const Permutation*> orders = {&as_sent.permutation};
@@ -173,7 +173,7 @@ StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const C
     OrderComputer computer(graph, options.pool, options.given_up);
     VICINAL_ASSIGN_OR_RETURN(chosen.permutation, computer.Compute(requested));
     chosen.kind = requested;
-    chosen.reason = "asked for";
+    chosen.reason = "requested";
     chosen.communities = computer.TakeCommunities();
   }
   if (IsGivenUp(options.given_up)) return internal::NobodyWaits();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the node order of a graph: the requested one, or for `auto` the one that is measured to pay.
+// Chooses the node order of a graph: the requested one or, for `auto`, the one that measurements favour.
 #ifndef VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_
 #define VICINAL_ENGINE_PREPARE_CHOOSE_ORDER_H_
 
@@ -18,59 +18,59 @@
 
 namespace vicinal {
 
-// What one aggregation costs in a numbering, measured.
+// The measured cost of one aggregation in a numbering.
 struct OrderTime {
   double seconds_per_edge = 0.0;  // median
-  // Median of this order's time by the first order's in the same round, so that a machine that slows down for a while
-  // does not decide. 1 for the first.
+  // Median ratio of this order's time to the first order's in the same round, so that temporary slowdowns do not
+  // decide. 1 for the first.
   double relative = 1.0;
   double spread = 0.0;  // of the times: (third quartile - first quartile) / median
 };
 
-// Times a sum of width kMeasuredWidth over `graph` in each of `orders`. One time for each of them; an error where it
-// cannot be measured (no kernel, no memory), and then `auto` decides by its estimate.
+// Times a sum of width kMeasuredWidth over `graph` in each of `orders`. Returns one time per order, or an error if it
+// cannot measure (no kernel, no memory); `auto` then decides by its estimate.
 using MeasureOrders =
     std::function<StatusOr<std::vector<OrderTime>>(const Csr& graph, std::span<const Permutation* const> orders)>;
 inline constexpr int64_t kMeasuredWidth = 64;
 
 struct ChooseOptions {
   CacheSizes caches;
-  ThreadPool* pool = nullptr;  // null: the calling thread alone
+  ThreadPool* pool = nullptr;  // null: only the calling thread
   MeasureOrders measure;       // empty: `auto` decides by its estimate
-  GivenUp given_up = {};       // asked between candidates, and where GivenUp says
+  GivenUp given_up = {};       // called between candidates, and where GivenUp says
 };
 
 struct ChosenOrder {
   OrderKind kind = OrderKind::kNone;  // never kAuto
   Permutation permutation;
-  std::string reason;                      // for people, with the numbers
+  std::string reason;                      // for users, with the numbers
   LocalityProfile before;                  // of the numbering as sent
-  std::optional<Communities> communities;  // in the ids as sent; if they were found on the way
+  std::optional<Communities> communities;  // in the ids as sent; if they were computed
 };
 
-// `auto`, step by step; each keeps the order as sent where it says so, and the later ones cost more:
-// 1. Without edges, or where the rows of width kMeasuredWidth fit the second cache in any order: kept.
+// `auto`, step by step. Some steps end with the order as sent ("kept"); later ones cost more:
+// 1. No edges, or rows of width kMeasuredWidth fit in the second-level cache in any order: kept.
 // 2. The profile's reuse estimate gives the relative cost of a gather as sent, and of the best that any order could
 //    reach (each row missed once). Less than kWorthwhileGain between them, or kEnoughInside of the edges inside the
 //    window: kept.
-// 3. community and rcm are computed; degree, too, where in-degrees scatter by more than their mean. (metis is not: it
-//    is serial, and used only by request.) Nothing cheaper tells whether that will pay: of two graphs that are
+// 3. community and rcm are computed; degree, too, if the deviation of the in-degrees exceeds their mean. (metis is
+//    serial, and used only by request.) Nothing cheaper predicts whether this will pay: of two graphs that are
 //    equally local by window and estimate, one gains 13 % and one nothing (docs/tuning.md, Orders). Candidates whose
 //    estimated cost is not at least kPromisingGain below that as sent are dropped; none left: kept.
 // 4. The order as sent and the best kMaxMeasured candidates are measured. The fastest is taken if it gains
-//    kWorthwhileGain, else the order as sent is kept: a renumbered graph costs a permutation of the features of every
-//    upload and of the rows of every answer, and 5 % is about what a measurement on a busy machine can tell.
+//    kWorthwhileGain, otherwise the order as sent is kept: a renumbered graph costs a permutation of the features of
+//    every upload and of the rows of every answer, and 5 % is about the resolution of a measurement on a busy machine.
 inline constexpr double kEnoughInside = 0.9;
 inline constexpr double kPromisingGain = 0.04;
 inline constexpr double kWorthwhileGain = 0.05;
 inline constexpr int kMaxMeasured = 2;
 
-// Cost of a gather of kMeasuredWidth floats, relative to one that hits the second cache: 2 from the last cache, 4 from
-// memory. Rough on purpose: only ratios of such costs are used, and the clock decides.
+// Cost of a gather of kMeasuredWidth floats, relative to one from the second-level cache: 2 from the last level, 4 from
+// memory. Deliberately rough: only ratios of such costs are used, and measurements decide.
 double RelativeGatherCost(const ReuseEstimate& reuse);
 
-// Errors are those of OrderComputer::Compute; `auto` passes over candidates that refuse. CANCELLED where it was given
-// up. O(E) for `none`; an order's own cost otherwise.
+// Errors of OrderComputer::Compute; `auto` skips candidates that fail. CANCELLED if given up. O(E) for `none`,
+// otherwise the cost of the order.
 StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const ChooseOptions& options = {});
 
 }  // namespace vicinal

@@ -14,12 +14,12 @@
 
 namespace vicinal {
 
-// Reserves `bytes` of `budget` for a request's `what`, in place of `consumed` (null: of nothing). Up to one mebibyte it
-// returns an empty reservation and leaves `consumed`. Errors: MemoryBudget's.
+// Reserves `bytes` of `budget` for a request's `what`, in place of `consumed` (null: none). Up to one mebibyte it
+// returns an empty reservation and does not touch `consumed`. Errors of MemoryBudget.
 StatusOr<Reservation> ReserveLarge(int64_t bytes, std::string_view what, MemoryBudget* budget,
                                    Reservation* consumed = nullptr);
 
-// `features`, which hold `memory` (it may be empty) as long as they live.
+// `features` that own `memory`, which may be empty.
 StatusOr<std::shared_ptr<const FeatureMatrix>> Counted(StatusOr<std::shared_ptr<const FeatureMatrix>> features,
                                                        Reservation memory);
 

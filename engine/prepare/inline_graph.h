@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that come with a request or with a model's reference. A few bytes can claim any number of nodes, so sizes are
-// checked against each other and against the server's limit, and memory is reserved, before anything is allocated.
+// Graphs that come with a request or with a model's reference. A few bytes can declare any number of nodes, so sizes
+// are checked against each other and against the server's limit, and memory is reserved, before anything is allocated.
 #ifndef VICINAL_ENGINE_PREPARE_INLINE_GRAPH_H_
 #define VICINAL_ENGINE_PREPARE_INLINE_GRAPH_H_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal {
 
-// A graph ready to run on, with its features. Where they are large, each holds its own reservation.
+// A prepared graph with its features. If they are large, each owns a reservation.
 struct InlineGraph {
   std::shared_ptr<const PreparedGraph> graph;
   std::shared_ptr<const FeatureMatrix> features;
@@ -27,21 +27,21 @@ class InlineGraphMaker {
   InlineGraphMaker(MemoryBudget* budget, Device* device, int64_t max_nodes)
       : budget_(*budget), device_(*device), max_nodes_(max_nodes) {}
 
-  // `features_field`: as AssembleFeatures takes it. `model_columns`: the width that the features must have; below 0:
+  // `features_field`: as in AssembleFeatures. `model_columns`: the required width of the features; below 0:
   // any. Errors: INVALID_ARGUMENT of PrepareBatch and AssembleFeatures, FEATURE_WIDTH, LIMIT_EXCEEDED (max_nodes), and
   // those of MemoryBudget.
   StatusOr<InlineGraph> MakeBatch(const BatchTensors& batch, const FeatureTensors& features,
                                   std::string_view features_field, int64_t model_columns = -1) const;
 
-  // One graph, in the order sent. Checks the tensors like an upload of them; errors as above.
+  // One graph, in the order sent. Checks the tensors like those of an upload; errors as above.
   StatusOr<InlineGraph> MakeGraph(const TensorView& edge_index, const std::optional<TensorView>& edge_weight,
                                   const TensorView& x, const Clock& clock) const;
 
  private:
-  // `field`: of the request, which gives the number of nodes.
+  // `field`: the request's field that gives the number of nodes.
   Status CheckNodes(int64_t nodes, std::string_view field) const;
-  // Reserves what stays of both, in place of `preparing`. The graph's part is added to the graph, the features' part is
-  // returned.
+  // Reserves the lasting bytes of both, in place of `preparing`. Adds the graph's part to the graph; the features' part
+  // is returned.
   StatusOr<Reservation> ReserveKept(const PreparedGraph& graph, int64_t feature_bytes, std::string_view what,
                                     Reservation preparing) const;
 

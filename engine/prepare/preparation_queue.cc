@@ -22,9 +22,11 @@ PreparationQueue::~PreparationQueue() {
 Status PreparationQueue::Reserve() {
   MutexLock lock(&mutex_);
   if (places_taken_ >= max_waiting_) {
-    return Unavailable("QUEUE_FULL",
-                       absl::StrCat(max_waiting_, " graphs wait for preparation already, as many as may; retry later"),
-                       std::chrono::seconds(1));
+    return Unavailable(
+        "QUEUE_FULL",
+        absl::StrCat(max_waiting_,
+                     " graphs are waiting for preparation, the maximum (--max_preparations); retry later"),
+        std::chrono::seconds(1));
   }
   ++places_taken_;
   return OkStatus();

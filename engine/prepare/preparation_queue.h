@@ -16,18 +16,18 @@ namespace vicinal {
 // Thread-safe.
 class PreparationQueue {
  public:
-  using Job = std::function<void(bool stopping)>;  // `stopping`: the queue is going away; give up at once
+  using Job = std::function<void(bool stopping)>;  // `stopping`: the queue is being destroyed; return at once
 
   explicit PreparationQueue(int64_t max_waiting);
-  // Waits for the job that runs, which hears of it from stopping(); those that wait are called with `stopping`.
+  // Waits for the running job, which can check stopping(); waiting jobs are called with `stopping`.
   ~PreparationQueue();
 
-  // Keeps a place for one job, so that what must happen between the check and the queueing cannot fail for lack of one.
+  // Reserves a place for one job, so that queueing it later cannot fail.
   // UNAVAILABLE (QUEUE_FULL).
   Status Reserve();
-  // Gives back a place.
+  // Releases a reserved place.
   void Release();
-  // Queues a job into a place that was reserved.
+  // Queues a job in a reserved place.
   void Push(Job job);
   bool stopping() const {
     MutexLock lock(&mutex_);

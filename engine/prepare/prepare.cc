@@ -40,7 +40,7 @@ StatusOr<std::optional<HostFeatures>> Validate(GraphSource* source) {
 
 StatusOr<Csr> MakeCsr(EdgeList edges) { return BuildCsrByTarget(edges); }
 
-// Chooses the order and takes it; `csr` is in execution order afterwards.
+// Chooses the order and applies it; `csr` is then in execution order.
 StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr) {
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order, ChooseOrder(requested, *csr, options));
   if (!order.permutation.is_identity()) *csr = RenumberCsr(*csr, order.permutation.new_of_old());
@@ -56,7 +56,7 @@ Communities Renumbered(Communities communities, const Permutation& permutation) 
   return communities;
 }
 
-// Where one community ends and the next begins, in execution order; nothing where communities do not lie together.
+// The borders between communities in execution order; empty if the order does not keep them together.
 std::vector<int64_t> BlocksOf(const Communities& communities) {
   std::vector<int64_t> blocks = {0};
   const int64_t nodes = static_cast<int64_t>(communities.of_node.size());

@@ -21,14 +21,14 @@ StatusOr<std::vector<int64_t>> DecodePtr(const TensorView& tensor) {
     return InvalidArgument(
         "BAD_PTR", "ptr",
         absl::StrCat("ptr has ", ptr.size(),
-                     " elements; it must have one more than there are graphs, of which there must be one"));
+                     " elements; it must have one more than the number of graphs, which must be at least 1"));
   }
   if (ptr[0] != 0) return InvalidArgument("BAD_PTR", "ptr", absl::StrCat("ptr[0] is ", ptr[0], "; it must be 0"));
   for (size_t g = 1; g < ptr.size(); ++g) {
     if (ptr[g] >= ptr[g - 1]) continue;
     return InvalidArgument(
         "BAD_PTR", "ptr",
-        absl::StrCat("ptr[", g, "] is ", ptr[g], ", below the ", ptr[g - 1], " before it; it must not fall"));
+        absl::StrCat("ptr[", g, "] is ", ptr[g], ", below the ", ptr[g - 1], " before it; it must not decrease"));
   }
   constexpr int64_t kMaxNodes = std::numeric_limits<NodeId>::max();
   if (ptr.back() < 1 || ptr.back() > kMaxNodes) {
@@ -50,7 +50,7 @@ Status CheckInsideSegments(const EdgeList& edges, const std::vector<int64_t>& pt
     return InvalidArgument("EDGE_BETWEEN_GRAPHS", "edge_index",
                            absl::StrCat("edge_index[:, ", e, "] goes from node ", source, " of graph ",
                                         graph_of[source], " to node ", target, " of graph ", graph_of[target],
-                                        "; both ends must lie in one graph (ids count over the whole batch)"));
+                                        "; both ends must be in the same graph (ids count over the whole batch)"));
   }
   return OkStatus();
 }

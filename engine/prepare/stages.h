@@ -18,21 +18,21 @@ namespace vicinal::internal {
 inline constexpr std::array<std::string_view, 6> kStages = {"assemble", "validate", "csr",
                                                             "renumber", "profile",  "publish"};
 
-// The status of what was given up (ChooseOptions::given_up).
+// The status of a preparation that was given up (ChooseOptions::given_up).
 inline Status NobodyWaits() {
   ErrorDetail detail;
   detail.reason = "CANCELLED";
   return MakeError(StatusCode::kCancelled, "given up: the graph was deleted, or the server stops", detail);
 }
 
-// For one thread. `context` must outlive it.
+// Not thread-safe. `context` must outlive it.
 class Stages {
  public:
   explicit Stages(const PrepareContext& context) : context_(context) {}
 
-  // Runs `body` as the stage of that name, which must be the next of kStages, and returns what it returns, a StatusOr.
-  // A stage that fails is timed too, but preparation ends there, and on_progress is not called. Not run, and
-  // CANCELLED, if preparation was given up.
+  // Runs `body` as the stage of that name, which must be the next of kStages, and returns its StatusOr.
+  // A failing stage is timed, too, but preparation ends there, and on_progress is not called. Without running `body`,
+  // CANCELLED if preparation was given up.
   template <class Body>
   auto Run(std::string_view stage, const Body& body) -> decltype(body()) {
     VICINAL_CHECK(stage == kStages[times_.size()]);

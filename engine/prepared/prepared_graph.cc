@@ -26,7 +26,7 @@ int64_t RowStride(int64_t cols, const Device& device) {
   return (cols + piece - 1) / piece * piece;
 }
 
-// Rows so many floats apart, with zeros between them. They are moved apart on the host, some at a time.
+// Rows with padding of zeros between them. The host pads them, some at a time.
 StatusOr<Buffer> UploadRows(const HostFeatures& features, int64_t stride, Device& device) {
   const int64_t rows = features.rows, cols = features.cols;
   if (stride == cols) return UploadVector(features.dense, device);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph ready to run on: CSR by target in execution order, permutation, profile, and the adjacencies that layers
-// derive from it, made on first use and kept. Immutable as far as anyone can see; shared by handle, so that a replaced
-// version lives until its last request ends.
+// A graph that is ready for inference: CSR by target in execution order, permutation, profile, and the adjacencies that
+// layers derive from it on first use. Logically immutable; shared by handle, so that a replaced version lives until its
+// last request ends.
 #ifndef VICINAL_ENGINE_PREPARED_PREPARED_GRAPH_H_
 #define VICINAL_ENGINE_PREPARED_PREPARED_GRAPH_H_
 
@@ -30,15 +30,15 @@
 
 namespace vicinal {
 
-// Of a graph that is evaluated in that order. Raise kReductionOrderRevision whenever a release adds the terms of a row
-// in another order; an order of nodes is an order of a row's terms, too.
+// The revision of a graph in that node order. Raise kReductionOrderRevision whenever a release adds the terms of a row
+// in another order; a node order is an order of a row's terms, too.
 constexpr int64_t NumericsRevision(OrderKind order) {
   constexpr int64_t kReductionOrderRevision = 1;
   return 100 * kReductionOrderRevision + static_cast<int64_t>(order);
 }
 
-// The revision of a plan on a graph of that revision: the graph's own for plans of standard orders, whose
-// Plan::reduction_order is 0; else an id of both, below 2^53 (reduction_order.h).
+// The revision of a plan on a graph of that revision: the graph's own for plans with standard orders, whose
+// Plan::reduction_order is 0; otherwise an id of both, below 2^53 (reduction_order.h).
 inline int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
   return reduction_order == 0 ? revision : MixReductionOrders(revision, 0, reduction_order);
 }
@@ -67,15 +67,15 @@ class DeviceVector {
   Buffer buffer_;
 };
 
-// A feature matrix [N, F] in device memory, rows in execution order. Rows of a GPU's dense features begin where its
-// kernels copy from fastest: those of 128 columns and more at multiples of 64 bytes, of 32 and more at multiples of 16.
+// A feature matrix [N, F] in device memory, rows in execution order. Dense rows on a GPU are aligned for its fastest
+// copies: rows of 128 columns and more to 64 bytes, of 32 columns and more to 16 bytes.
 class FeatureMatrix {
  public:
-  // What they take on a device, with what is kept of them on the host beside it.
+  // Bytes on a device, and of the copies on the host that accompany them.
   static int64_t BytesOn(const HostFeatures& features, const Device& device);
-  // `features` rows are in execution order already.
+  // The rows of `features` must be in execution order.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> Upload(const HostFeatures& features, Device& device);
-  // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Nothing but those rows travels.
+  // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Transfers only these rows.
   // REQUIRES: `stored` is dense.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> CopyWithRows(const FeatureMatrix& stored,
                                                                      const std::vector<float>& rows,
@@ -97,7 +97,7 @@ class FeatureMatrix {
   ConstMatrixView dense_;
   Buffer buffer_;
   std::shared_ptr<const DeviceCsr> csr_;
-  std::vector<int64_t> host_row_ptr_;  // where the device has memory of its own
+  std::vector<int64_t> host_row_ptr_;  // if the device has memory of its own
 };
 
 // Thread-safe.
@@ -106,19 +106,19 @@ class PreparedGraph {
   struct Parts {
     std::string name;
     int64_t version = 0;
-    std::string ids_digest;  // of the client's own ids; kept for it, not looked into
+    std::string ids_digest;  // of the client's own ids; opaque
     int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;
-    std::string order_reason;  // why this order, for people
+    std::string order_reason;  // why this order, for users
     Csr csr;                   // by target, execution order
     Permutation permutation;
     GraphProfile profile;
     std::vector<StageTime> stages;
     WallTime create_time{};
     std::vector<int64_t> segments;  // batch of small graphs: node offsets [G + 1]; empty for one graph
-    // Communities as blocks of consecutive nodes in execution order: their borders [B + 1]. Empty where the order does
-    // not keep them together.
+    // Communities as blocks of consecutive nodes in execution order: their borders [B + 1]. Empty if the order does not
+    // keep them together.
     std::vector<int64_t> blocks;
   };
   // `device` must outlive it.
@@ -129,40 +129,38 @@ class PreparedGraph {
   int64_t num_edges() const { return parts_.csr.nnz(); }
   bool weighted() const { return !parts_.csr.value.empty(); }
 
-  // The adjacency of that spec on the device; derived once, then kept for the life of the graph. Specs that mean the
-  // same share one. Errors are BuildAdjacency's, naming nodes in the client's ids, and the device's.
+  // The adjacency of that spec on the device; derived once, then kept for the life of the graph. Equivalent specs share
+  // one. Errors of BuildAdjacency, which name nodes by the client's ids, and of the device.
   StatusOr<std::shared_ptr<const DeviceCsr>> Adjacency(const AdjacencySpec& spec) const;
 
-  // What Adjacency(spec) has or would have, without deriving it.
+  // The shape of Adjacency(spec), without deriving it.
   AdjacencyShape ShapeOf(const AdjacencySpec& spec) const;
-  // Whether Adjacency, DegreeScale and Layout would find what was derived before.
+  // Whether Adjacency, DegreeScale and Layout would return an existing result.
   bool Holds(const AdjacencySpec& spec) const;
   bool Holds(SelfLoops degree_scale) const;
   bool Holds(const AdjacencySpec& spec, std::string_view kernel, std::string_view layout) const;
 
-  // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); made once, then kept.
+  // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); computed once, then kept.
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
-  // What `kernel` works on beside the adjacency of that spec (Kernel::MakeLayout): made by `make`, once for each name
-  // of a layout, then kept; of those that no plan uses only the latest kMaxLayouts. Errors are Adjacency's and
-  // `make`'s.
+  // The layout of `kernel` for the adjacency of that spec (Kernel::MakeLayout): made by `make`, once per layout name,
+  // then kept; of the layouts that no plan uses, only the latest kMaxLayouts are kept. Errors of Adjacency and `make`.
   static constexpr size_t kMaxLayouts = 16;
   StatusOr<AdjacencyLayoutRef> Layout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name,
                                       const LayoutMaker& make) const;
 
-  // Bytes held now: CSR, permutation, what was derived.
+  // Current bytes: CSR, permutation, and everything derived.
   int64_t size_bytes() const;
 
-  // Adds `memory` to the reservation that this graph holds as long as it lives. A graph without one does not count.
+  // Adds `memory` to the reservation that this graph owns. Graphs without a reservation are not counted.
   void AddReservation(Reservation memory) const;
-  // Makes that reservation as large as size_bytes() again: what was derived since moves over from `source`, which was
-  // reserved before it was derived and may hold more; what was dropped since is released. No effect on a graph without
-  // a reservation.
+  // Adjusts this reservation to size_bytes(): takes the bytes of new derived data from `source`, which was reserved
+  // beforehand and may have more, and releases those of dropped data. No effect on a graph without a reservation.
   void SettleReservation(Reservation* source) const;
-  // Counts that reservation for another account.
+  // Transfers this reservation to another account.
   void TransferReservation(Account account) const;
 
-  // Kernel settings that were measured on this graph or forced; no part of what the graph means.
+  // Kernel settings that were measured on this graph or forced; not part of the graph's logical value.
   TuningTable& tuning() const { return tuning_; }
 
  private:
@@ -185,19 +183,19 @@ class PreparedGraph {
   Parts parts_;
   Device* device_;
   mutable TuningTable tuning_;
-  mutable Mutex derive_mutex_;  // held while one is derived; taken before mutex_
+  mutable Mutex derive_mutex_;  // held while deriving; acquired before mutex_
   mutable Mutex mutex_;
   mutable std::vector<std::pair<AdjacencySpec, std::shared_ptr<const DeviceCsr>>> adjacencies_
       VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> layouts_ VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
-  mutable Mutex memory_mutex_;  // taken before mutex_
+  mutable Mutex memory_mutex_;  // acquired before mutex_
   mutable Reservation memory_ VICINAL_GUARDED_BY(memory_mutex_);
 };
 
-// What `kernel` works on beside the adjacency of that spec for `problem`, as Layout keeps it; null where it wants
-// nothing. Errors are Layout's: FAILED_PRECONDITION where the kernel finds that the adjacency is not for it.
+// The layout of `kernel` for `problem` and the adjacency of that spec, kept by Layout; null if it needs none. Errors of
+// Layout: FAILED_PRECONDITION if the kernel does not support the adjacency.
 template <class K>
 StatusOr<AdjacencyLayoutRef> LayoutFor(const PreparedGraph& graph, const AdjacencySpec& spec, const K& kernel,
                                        const typename K::Problem& problem, const KernelConfig& config) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One map under one lock; every method reads or changes a few words in it. Invariants: what is heavy to free is moved
-// out of the map and freed after the lock; watchers are told after it, too. No memory is reserved under the lock, since
-// evictors ask the store which plans are current. The lock order is store, PreparedGraph, MemoryBudget.
+// One map under one lock; every method reads or changes a few words in it. Invariants: large objects are moved
+// out of the map and freed after the lock; watchers are called after it, too. No memory is reserved under the lock,
+// because evictors ask the store which plans are current. The lock order is store, PreparedGraph, MemoryBudget.
 #include "engine/store/graph_store.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 // After this time another client may have deleted something.
 constexpr std::chrono::milliseconds kRetryAfter{5000};
 
-// Versions by name. They go on rising after a name was deleted, so that a version never means two things while this
+// Versions by name. They continue to rise after a name was deleted, so that a version is never ambiguous while this
 // process lives.
 class VersionCounter {
  public:
@@ -29,7 +29,7 @@ class VersionCounter {
   }
 
  private:
-  // Names that come and go must not grow this for ever: past the bound, every name goes on above the highest version
+  // Names that come and go must not grow this for ever: past the bound, every name continues above the highest version
   // given.
   static constexpr size_t kMaxNames = 100'000;
   void Forget() {
@@ -72,7 +72,7 @@ Status VersionDiffers(const char* type, const std::string& name, int64_t version
   return Aborted(
       "VERSION_MISMATCH", type, name,
       absl::StrCat(Quoted(type, name), version == 0 ? " has no version yet" : absl::StrCat(" is at version ", version),
-                   ", the request is for version ", wanted, "; look at it again and decide anew"),
+                   ", but if_version is ", wanted, "; read the current version and decide again"),
       version);
 }
 
@@ -84,7 +84,7 @@ Status VersionGone(const char* type, const std::string& name, int64_t version, i
   detail.metadata = {{"version", absl::StrCat(version)}};
   return MakeError(StatusCode::kNotFound,
                    absl::StrCat(Quoted(type, name), " is at version ", version, "; version ", wanted,
-                                " is not there; ask for version 0 to get the latest"),
+                                " no longer exists; request version 0 for the latest"),
                    detail);
 }
 
@@ -146,7 +146,7 @@ struct GraphStore::State {
     return set;
   }
 
-  // Makes room for one more name, at the cost of one whose preparation failed; its name goes to `evicted`.
+  // Makes place for one more name by evicting one whose preparation failed; appends that to `evicted`.
   Status AdmitName(std::string* evicted) VICINAL_REQUIRES(mutex) {
     if (static_cast<int64_t>(entries.size()) < options.max_graphs) return OkStatus();
     const auto failed = std::find_if(entries.begin(), entries.end(),
@@ -175,12 +175,12 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     const auto found = state_->entries.find(name);
     const Entry* current = found == state_->entries.end() ? nullptr : &found->second;
     if (current && current->graph && !replace) {
-      return AlreadyExists("graph", name, "say replace to put a new version in its place, or delete it first");
+      return AlreadyExists("graph", name, "set replace to replace it, or delete it first");
     }
     if (current && current->preparing_version != 0) {
       return Aborted(
           "PREPARATION_UNDER_WAY", "graph", name,
-          absl::StrCat(Quoted("graph", name), " is being prepared from another upload; wait for that to end"),
+          absl::StrCat(Quoted("graph", name), " is being prepared from another upload; wait until that ends"),
           current->version());
     }
     const int64_t version_now = current ? current->version() : 0;
@@ -290,12 +290,12 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
     if (entry.version() != graph_version) {
       return Aborted("GRAPH_REPLACED", "graph", graph,
                      absl::StrCat(Quoted("graph", graph), " was replaced by version ", entry.version(),
-                                  " meanwhile; send the features again"),
+                                  " in the meantime; send the features again"),
                      entry.version());
     }
     const auto current = entry.features.find(name);
     const bool exists = current != entry.features.end();
-    if (exists && !replace) return AlreadyExists("feature set", name, "say replace to put a new version in its place");
+    if (exists && !replace) return AlreadyExists("feature set", name, "set replace to replace it");
     const int64_t version_now = exists ? current->second->version : 0;
     if (if_version != 0 && if_version != version_now)
       return VersionDiffers("feature set", name, version_now, if_version);

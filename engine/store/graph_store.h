@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs and feature sets by name, with versions, states and atomic replacement. In memory; persistence comes later.
-// Handles are shared_ptr: what is replaced or deleted lives until its last user lets go. The store checks no memory:
-// its callers reserve it, and what is stored holds the reservation.
+// Handles are shared_ptr: replaced or deleted objects live until their last user releases them. The store checks no
+// memory: its callers reserve it, and the stored objects own the reservations.
 #ifndef VICINAL_ENGINE_STORE_GRAPH_STORE_H_
 #define VICINAL_ENGINE_STORE_GRAPH_STORE_H_
 
@@ -28,7 +28,7 @@ struct FeatureSet {
   int64_t version = 0;
   WallTime create_time{};
   std::shared_ptr<const FeatureMatrix> matrix;  // each copy keeps `memory` alive
-  std::shared_ptr<Reservation> memory;          // of the matrix; changed by the store only; null: it does not count
+  std::shared_ptr<Reservation> memory;          // of the matrix; changed by the store only; null: not counted
 };
 using FeatureSetHandle = std::shared_ptr<const FeatureSet>;
 
@@ -37,23 +37,23 @@ struct GraphStatus {
   std::string name;
   GraphState state = GraphState::kPreparing;
   double progress = 0.0;   // while preparing
-  std::string stage;       // the stage that runs, while preparing
-  Status error;            // of the last preparation, when it failed
-  int64_t node_count = 0;  // as the upload declared while preparing, as prepared afterwards
+  std::string stage;       // the current stage, while preparing
+  Status error;            // of the last preparation, if it failed
+  int64_t node_count = 0;  // as declared by the upload while preparing; afterwards of the prepared graph
   int64_t edge_count = 0;
-  std::shared_ptr<const PreparedGraph> graph;  // the version that serves; null when there is none
+  std::shared_ptr<const PreparedGraph> graph;  // the serving version; null: none
   std::vector<FeatureSetHandle> feature_sets;  // by name
 };
 
-// What a request runs on.
+// The graph and features of a request.
 struct GraphHandle {
   std::shared_ptr<const PreparedGraph> graph;
-  FeatureSetHandle features;  // null when none was requested
+  FeatureSetHandle features;  // null: none was requested
 };
 
 // Thread-safe. A name goes PREPARING -> READY | FAILED. While a READY name is replaced, the old version serves; if the
-// preparation of the new one fails, the old one goes on serving (state READY, `error` kept). Reservations of versions
-// that were deleted or replaced are transferred to Account::kRequests: only requests still use them.
+// preparation of the new one fails, the old one continues to serve (state READY, `error` set). Reservations of versions
+// that were deleted or replaced are transferred to Account::kRequests, because only requests still use them.
 class GraphStore {
  public:
   struct Options {
@@ -63,8 +63,8 @@ class GraphStore {
   };
   explicit GraphStore(Options options);
 
-  // Claims the name for a preparation and returns the version it will have. ALREADY_EXISTS without replace; ABORTED
-  // when if_version differs or another preparation of the name is under way; RESOURCE_EXHAUSTED when there are too many
+  // Claims the name for a preparation and returns its future version. ALREADY_EXISTS without replace; ABORTED if
+  // if_version differs or another preparation of the name is in progress; RESOURCE_EXHAUSTED if there are too many
   // names.
   StatusOr<int64_t> BeginPrepare(const std::string& name, bool replace, int64_t if_version, int64_t node_count,
                                  int64_t edge_count);
@@ -79,31 +79,31 @@ class GraphStore {
 
   StatusOr<GraphStatus> Get(const std::string& name) const;
   std::vector<GraphStatus> List() const;  // by name
-  // ABORTED when if_version != 0 and differs.
+  // ABORTED if if_version != 0 and differs.
   Status Delete(const std::string& name, int64_t if_version);
 
-  // The version in the reply rises with each replace. `memory` is the reservation of `matrix`; null: it does not count.
-  // ABORTED when `graph_version` no longer serves.
+  // The returned version rises with each replacement. `memory` is the reservation of `matrix`; null: not counted.
+  // ABORTED if `graph_version` no longer serves.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
                                          std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version,
                                          std::shared_ptr<Reservation> memory = nullptr);
   Status DeleteFeatures(const std::string& graph, const std::string& name);
 
-  // A READY graph, and the feature set of that name unless `feature_set` is empty. Versions of 0 mean the latest.
-  // NOT_FOUND (graph, version, feature set), FAILED_PRECONDITION (reason GRAPH_NOT_READY) while it is being prepared or
-  // when that failed.
+  // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
+  // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or
+  // preparation failed.
   StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                              int64_t feature_set_version) const;
 
   // Calls `callback` after each change of `name` (state, progress, deletion), until the returned subscription is
-  // dropped. Callbacks come one at a time (changes made while one runs are answered by one more), without locks held,
-  // on whatever thread made a change, and must be quick. Dropping the subscription waits for a callback that is running
-  // (do not drop it inside its own callback).
+  // dropped. Callbacks run one at a time (changes during a callback cause one more call), without locks held, on the
+  // thread that made a change, and must be quick. Dropping the subscription waits for a running callback (do not drop
+  // it inside its own callback).
   std::unique_ptr<Subscription> Watch(const std::string& name, std::function<void()> callback);
 
   // Whether `graph` is the version that serves under its name.
   bool IsServing(const PreparedGraph& graph) const;
-  // Nodes of the largest graph that serves; 0: none does.
+  // Nodes of the largest serving graph; 0: none.
   int64_t largest_graph() const;
 
  private:

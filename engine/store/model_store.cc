@@ -17,7 +17,7 @@ Status VersionDiffers(const std::string& name, int64_t asked, int64_t there) {
   detail.metadata = {{"version", absl::StrCat(there)}};
   return MakeError(StatusCode::kAborted,
                    absl::StrCat("model '", name, "' has version ", there, ", not ", asked,
-                                " (if_version); look at it again and retry"),
+                                " (if_version); read the current version and decide again"),
                    detail);
 }
 
@@ -36,12 +36,12 @@ Status ModelStore::CheckPutLocked(const std::string& name, bool replace, int64_t
     if (options_.max_models > 0 && static_cast<int64_t>(models_.size()) >= options_.max_models) {
       return ResourceExhausted(
           "TOO_MANY_MODELS",
-          absl::StrCat("there are ", models_.size(), " models, as many as may be (--max_models); delete some"),
+          absl::StrCat("there are ", models_.size(), " models, the maximum (--max_models); delete some"),
           std::chrono::seconds(10));
     }
     return OkStatus();
   }
-  if (!replace) return AlreadyExists("model", name, "set replace to put a new version in its place");
+  if (!replace) return AlreadyExists("model", name, "set replace to replace it");
   if (if_version != 0 && if_version != found->second->version)
     return VersionDiffers(name, if_version, found->second->version);
   return OkStatus();
@@ -72,7 +72,7 @@ StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t i
 StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version) const {
   MutexLock lock(&mutex_);
   const auto found = models_.find(name);
-  if (found == models_.end()) return NotFound("model", name, "upload it, or list the models that are there");
+  if (found == models_.end()) return NotFound("model", name, "upload it, or list the existing models");
   if (version != 0 && version != found->second->version) {
     ErrorDetail detail;
     detail.reason = "VERSION_NOT_FOUND";
@@ -81,7 +81,7 @@ StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version)
     detail.metadata = {{"version", absl::StrCat(found->second->version)}};
     return MakeError(StatusCode::kNotFound,
                      absl::StrCat("model '", name, "' is at version ", found->second->version, "; version ", version,
-                                  " is not there; ask for version 0 to get the latest"),
+                                  " no longer exists; request version 0 for the latest"),
                      detail);
   }
   return found->second;

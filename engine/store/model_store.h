@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models by name, with versions and atomic replacement. In memory; persistence comes later. The store checks no memory:
-// its callers reserve it, and what is stored holds the reservation.
+// its callers reserve it, and the stored models own the reservations.
 #ifndef VICINAL_ENGINE_STORE_MODEL_STORE_H_
 #define VICINAL_ENGINE_STORE_MODEL_STORE_H_
 
@@ -23,14 +23,14 @@ struct StoredModel {
   int64_t version = 0;
   WallTime create_time{};
   std::shared_ptr<const Model> model;   // once stored, each copy keeps `memory` alive
-  std::shared_ptr<Reservation> memory;  // of the model; changed by the store only; null: it does not count
+  std::shared_ptr<Reservation> memory;  // of the model; changed by the store only; null: not counted
   bool reference_checked = false;
   double reference_error = 0.0;
 };
 using ModelHandle = std::shared_ptr<const StoredModel>;
 
-// Thread-safe. Reservations of versions that were deleted or replaced are transferred to Account::kRequests: only
-// requests still use them.
+// Thread-safe. Reservations of versions that were deleted or replaced are transferred to Account::kRequests, because
+// only requests still use them.
 class ModelStore {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class ModelStore {
   };
   explicit ModelStore(Options options) : options_(options) {}
 
-  // Whether Put would be allowed, before the work of loading: ALREADY_EXISTS, ABORTED, RESOURCE_EXHAUSTED.
+  // Whether Put would succeed, to be checked before loading: ALREADY_EXISTS, ABORTED, RESOURCE_EXHAUSTED.
   Status CheckPut(const std::string& name, bool replace, int64_t if_version) const;
   StatusOr<ModelHandle> Put(StoredModel model, bool replace, int64_t if_version);
   // Version 0: the latest. NOT_FOUND.

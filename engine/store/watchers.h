@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callbacks for changes of a name. They run without a lock of the store, one at a time for each watcher; changes that
-// come while one runs cause one more call after it.
+// Callbacks for changes of a name. They run without a lock of the store, one at a time per watcher; changes during a
+// call cause one more call after it.
 #ifndef VICINAL_ENGINE_STORE_WATCHERS_H_
 #define VICINAL_ENGINE_STORE_WATCHERS_H_
 
@@ -20,13 +20,13 @@ class Watcher {
  public:
   explicit Watcher(std::function<void()> callback) : callback_(std::move(callback)) {}
 
-  // Calls back, on this thread or on the one that is calling back just now.
+  // Runs the callback, on this thread or on the one that is running it now.
   void Fire();
-  // No call begins after this returns, and none runs. Must not be called from the callback.
+  // Waits for a running callback and prevents further ones. Must not be called from the callback.
   void Stop();
 
  private:
-  // True when a call is due; false ends the calling.
+  // Whether another call is due; false ends the loop.
   bool BeginCall();
 
   const std::function<void()> callback_;
@@ -41,7 +41,7 @@ class Watcher {
 class Watchers {
  public:
   std::shared_ptr<Watcher> Add(const std::string& name, std::function<void()> callback);
-  // Takes `watcher` off and stops it.
+  // Removes `watcher` and stops it.
   void Remove(const std::string& name, const std::shared_ptr<Watcher>& watcher);
   // Fires the watchers of `name`. Call without locks held.
   void Notify(const std::string& name);

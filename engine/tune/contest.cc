@@ -12,14 +12,14 @@
 namespace vicinal {
 namespace {
 
-// Too few rounds for an interval are enough for a winner that saved so much in each of them: a spike, which hits one
-// run in ten, would have had to hit the default every time.
+// Too few rounds for an interval suffice for a winner that saved this much in each of them: a spike, which hits one run
+// in ten, would have had to hit the default every time.
 constexpr size_t kPlainRounds = 3;
 constexpr double kPlainGain = 0.85;
-// After so many rounds the median is the best guess there is, even where noise leaves a doubt.
+// After this many rounds the median decides, even if the difference is not significant.
 constexpr size_t kManyRounds = 20;
 
-// REQUIRES: sorted, not empty. Between two values where the quantile lies between them.
+// REQUIRES: sorted, not empty. Interpolates between two values.
 double Quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
   const size_t below = static_cast<size_t>(at);
@@ -27,7 +27,7 @@ double Quantile(const std::vector<double>& sorted, double q) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// REQUIRES: sorted. 0 where there are none.
+// REQUIRES: sorted. 0 if there are none.
 double SpreadOf(const std::vector<double>& sorted) {
   return sorted.empty() ? 0.0 : (Quantile(sorted, 0.75) - Quantile(sorted, 0.25)) / Quantile(sorted, 0.5);
 }
@@ -71,8 +71,8 @@ std::vector<int> Contest::NextRound() const {
   std::vector<int> order;
   for (int c = 0; c < count_; ++c)
     if (in_play_[c]) order.push_back(c);
-  // Shuffled for each pair of rounds, of which the second runs backwards: what a run leaves in the caches helps or
-  // harms whoever comes next, so nobody shall come after the same one for long. The same on every machine.
+  // Shuffled for each pair of rounds; the second round of a pair runs backwards. The caches that a run leaves behind
+  // affect the next candidate, so no candidate may follow the same one for long. The same on every machine.
   uint64_t state = static_cast<uint64_t>(rounds() / 2);
   for (size_t left = order.size(); left > 1; --left) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -120,7 +120,7 @@ bool Contest::FarSlower(int candidate, int leader) const {
   return ratios.front() > options_.early_stop[std::min(ratios.size(), options_.early_stop.size()) - 1];
 }
 
-// Of those in play, the one that no other beats by median ratio; ties and cycles go to the lowest median time.
+// The remaining candidate that no other beats by median ratio; the lowest median time decides ties and cycles.
 int Contest::Leader() const {
   int leader = -1;
   for (int c = 0; c < count_; ++c) {
@@ -180,7 +180,7 @@ Contest::Verdict Contest::Judge() const {
   if (leader == 0) return verdict;
   const std::vector<double> ratios = Ratios(leader, 0);
   const MedianInterval ratio = IntervalOfMedian(ratios, options_.error);
-  // Where runs are long the budget may end before an interval has bounds.
+  // If runs are long, the budget may end before an interval has bounds.
   const bool plain = rounds() < options_.min_rounds && ratios.size() >= kPlainRounds && ratios.back() < kPlainGain;
   const bool likely = ratios.size() >= kManyRounds && ratio.median < 1.0 / options_.same;
   if (in_play_[0] && !(ratio.high < 1.0) && !plain && !likely) {

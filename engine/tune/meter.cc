@@ -13,10 +13,10 @@
 namespace vicinal {
 namespace {
 
-// Share of a run that the calling thread may wait for a processor.
+// Maximum share of a run that the calling thread may wait for a processor.
 constexpr double kQueuedShare = 0.02;
-// Share that it may stand still beside that, waiting for other threads' last tasks, where another thread may have lost
-// its processor: where tasks are few and large that alone is several percent.
+// Maximum further share that it may be idle, waiting for other threads' last tasks, if another thread may have been
+// preempted: with few and large tasks such waits alone are several percent.
 constexpr double kStillShare = 0.10;
 
 int64_t InvoluntarySwitches() {
@@ -25,8 +25,8 @@ int64_t InvoluntarySwitches() {
   return usage.ru_nivcsw;
 }
 
-// How long the calling thread has waited for a processor since it began: the second number of its schedstat. 0 where
-// the system does not tell.
+// Time that the calling thread has waited for a processor since its start: the second number of its schedstat. 0 if the
+// system does not provide it.
 double QueuedSeconds() {
   const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prior: what is predicted before anything runs. Kernels predict their own times (Kernel::PredictSeconds); trials
-// take candidates in that order and drop those far behind (trial.h), and Explain shows predicted beside measured times.
-// The measurement decides; the prior only saves it time.
+// The prior: predictions before anything runs. Kernels predict their own times (Kernel::PredictSeconds). Trials run
+// candidates in this order and drop those far behind (trial.h); Explain shows predicted beside measured times.
+// Measurements decide; the prior only saves time.
 #ifndef VICINAL_ENGINE_TUNE_PRIOR_H_
 #define VICINAL_ENGINE_TUNE_PRIOR_H_
 
@@ -14,8 +14,8 @@
 
 namespace vicinal {
 
-// Predicted seconds of the kernel that serves untuned: the first of the device that takes the work, in its default
-// configuration. Nothing where no kernel takes it, or where that kernel has no model of its time.
+// Predicted seconds of the kernel that serves without tuning: the device's first kernel that supports the work, in its
+// default configuration. nullopt if no kernel supports it, or if that kernel makes no predictions.
 std::optional<double> PredictDefaultSeconds(const KernelRegistry& registry, DeviceKind device, const TuningKey& key,
                                             const WorkShape& shape);
 

@@ -12,7 +12,7 @@ struct Block {
   int64_t begin = 0, end = 0;  // rows
 };
 
-// Blocks by edges, so that a hub's row counts for what it costs.
+// Blocks of equal numbers of edges, so that a hub's row counts by its cost.
 std::vector<Block> ChooseBlocks(const std::vector<int64_t>& row_ptr, double share) {
   const int64_t rows = static_cast<int64_t>(row_ptr.size()) - 1;
   const double edges = static_cast<double>(row_ptr.back() - row_ptr.front());

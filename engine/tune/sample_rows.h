@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a graph's rows, where a run over all of them would hold up requests for too long.
+// A sample of a graph's rows, for graphs on which a run over all rows would delay requests for too long.
 #ifndef VICINAL_ENGINE_TUNE_SAMPLE_ROWS_H_
 #define VICINAL_ENGINE_TUNE_SAMPLE_ROWS_H_
 
@@ -11,12 +11,12 @@ namespace vicinal {
 
 // An adjacency in device memory of its own.
 struct SampledRows {
-  CsrView view;  // [rows taken, cols of the whole]
+  CsrView view;  // [sampled rows, all columns]
   Buffer row_ptr, col, value;
 };
 
-// About `share` of the edges of `adjacency` (on `device`), as kSampleBlocks blocks of consecutive rows, evenly spaced:
-// whole blocks keep what consecutive rows have in common. REQUIRES: 0 < share <= 1.
+// About `share` of the edges of `adjacency` (on `device`), as kSampleBlocks evenly spaced blocks of consecutive rows.
+// Blocks preserve the locality of consecutive rows. REQUIRES: 0 < share <= 1.
 inline constexpr int64_t kSampleBlocks = 16;
 StatusOr<SampledRows> SampleRows(const CsrView& adjacency, double share, Device& device);
 

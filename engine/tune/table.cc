@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list, searched from the front: a graph sees a dozen keys, and only plans that are built and the tuner look here.
+// A list with linear search: a graph has about a dozen keys, and only plan building and the tuner search it.
 #include "engine/tune/table.h"
 
 #include <utility>
@@ -75,7 +75,7 @@ void TuningTable::Queue(const TuningKey& key) {
   MutexLock lock(&mutex_);
   Entry* entry = FindEntry(key);
   VICINAL_CHECK(entry != nullptr);
-  // What is under way is written only if it is still kRunning at its end.
+  // The result of a measurement is written only if the key is still kRunning.
   if (entry->record.state != TuningState::kRunning) entry->record.state = TuningState::kQueued;
 }
 
@@ -90,8 +90,7 @@ bool TuningTable::Begin(const TuningKey& key) {
   return true;
 }
 
-// What plans would be built with: the choice, unless it is the default, with which those that ask before tuning are
-// built, too.
+// The setting for new plans: the choice, unless it is the default, with which untuned plans are built, too.
 std::optional<KernelSetting> TuningTable::ServingOf(const TuningRecord& record) {
   const bool is_default = record.state != TuningState::kForced && record.chosen == 0;
   return is_default ? std::nullopt : ChoiceOf(record);

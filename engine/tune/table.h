@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel settings of one graph: what was measured or forced for each kind of work, and how often plans use it. It
-// lives with the prepared graph; plans ask it when they are built, the tuner writes it.
+// The kernel settings of one graph: the measured or forced choice for each kind of work, and how often plans use it.
+// Belongs to the prepared graph. Plans read it when they are built; the tuner writes it.
 #ifndef VICINAL_ENGINE_TUNE_TABLE_H_
 #define VICINAL_ENGINE_TUNE_TABLE_H_
 
@@ -16,7 +16,7 @@
 
 namespace vicinal {
 
-// A kind of work and the adjacency that it is measured on: that of the first plan which asked.
+// A kind of work and the adjacency that it is measured on, that of the first plan with this key.
 struct TuningWork {
   TuningKey key;
   AdjacencySpec adjacency;
@@ -25,38 +25,38 @@ struct TuningWork {
 // Thread-safe.
 class TuningTable {
  public:
-  // Counts runs of steps with one key; lives as long as the table.
+  // Counts runs of steps with one key. Valid as long as the table.
   using Uses = std::atomic<int64_t>;
 
   TuningTable() = default;
   TuningTable(const TuningTable&) = delete;
   TuningTable& operator=(const TuningTable&) = delete;
 
-  // What a plan is to take for `key`; nothing: the registry's default.
+  // The setting of `key` for a plan; nullopt: the registry's default.
   std::optional<KernelSetting> Find(const TuningKey& key) const;
-  // Makes the key known, if it is not. Whoever runs such steps adds to what is returned.
+  // Registers the key if it is new. Steps with this key count their runs in the returned object.
   Uses* Note(const TuningWork& work);
 
-  // Changes whenever Find may answer differently than before: what was built with an older revision is out of date.
+  // Changes whenever results of Find may change: plans built with an older revision are out of date.
   int64_t revision() const { return revision_.load(std::memory_order_acquire); }
 
-  // A record of every key that is known, in the order they came to be known; or that of one.
+  // The records of all known keys, in order of registration; or the record of one key.
   std::vector<TuningRecord> Records() const;
   std::optional<TuningRecord> Record(const TuningKey& key) const;
   std::vector<TuningWork> Works() const;
 
-  // Of the keys in state kDefault that were never tried, the one used most.
+  // The most used key in state kDefault that was never tried.
   std::optional<TuningWork> MostWanted() const;
 
-  // A known key waits for its turn to be measured: kQueued, unless it is measured right now. Its choice stays as it is.
+  // Sets a known key to kQueued, unless it is being measured. Its choice stays.
   void Queue(const TuningKey& key);
-  // Its turn comes: kRunning. False, and nothing changes, where it was forced or reset while it waited.
+  // Sets a queued key to kRunning. Returns false and changes nothing if it was forced or reset in the meantime.
   bool Begin(const TuningKey& key);
-  // Replaces the record of a known key (but its uses). True when plans built from now on take something else.
+  // Replaces the record of a known key, except its uses. Returns true if new plans get another setting.
   bool Put(TuningRecord record);
-  // The same, unless the key left the state kRunning meanwhile because it was forced or reset: then nothing changes.
+  // Like Put, but changes nothing if the key was forced or reset while it was being measured (no longer kRunning).
   bool PutIfRunning(TuningRecord record);
-  // Back to the registry's default, and not wanted again. True as Put.
+  // Returns to the registry's default, and excludes the key from background tuning. Returns true as Put does.
   bool Reset(const TuningKey& key);
 
   // Seconds spent on measuring this graph so far.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One template over the operations; what differs between them is how their arguments are made (MakeArgs).
+// One template over the operations; they differ in how their arguments are made (MakeArgs).
 #include "engine/tune/trial.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@
 namespace vicinal {
 namespace {
 
-// Matrices up to this size in sum are there several times.
+// Matrices up to this total size exist several times.
 constexpr int64_t kSmallBytes = int64_t{4} << 20, kMiddleBytes = int64_t{64} << 20;
-// What a step before would have left in the caches at most.
+// Upper bound of the bytes that a previous step would leave in the caches.
 constexpr int64_t kRenewedBytes = int64_t{64} << 20;
 
-// What all matrices are filled with, over and over.
+// The repeated pattern of all matrices.
 class Pattern {
  public:
   Pattern() : values_(kCount) {
@@ -31,7 +31,7 @@ class Pattern {
     for (float& value : values_) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
       value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-31f;
-      // The upper half twice: read as two 16-bit numbers these are ordinary ones too, finite and not denormal.
+      // The upper half twice: both 16-bit halves are also finite, normal numbers.
       const uint32_t upper = std::bit_cast<uint32_t>(value) >> 16;
       value = std::bit_cast<float>(upper << 16 | upper);
     }
@@ -73,13 +73,13 @@ class Matrices {
   std::vector<Buffer> buffers_;
 };
 
-// What a run gathers from: memory of that many bytes.
+// The memory that a run gathers from.
 struct Gathered {
   char* data = nullptr;
   int64_t bytes = 0;
 };
 
-// The arguments only read it, but it is the trial's.
+// The arguments only read it; the trial owns it.
 template <class T>
 Gathered AllOf(BasicMatrixView<const T> matrix) {
   return {reinterpret_cast<char*>(const_cast<T*>(matrix.data)),
@@ -89,7 +89,7 @@ Gathered AllOf(BasicMatrixView<const T> matrix) {
 Gathered GatheredBy(const AggregateArgs& args) { return args.src16.empty() ? AllOf(args.src) : AllOf(args.src16); }
 Gathered GatheredBy(const AttentionArgs& args) { return AllOf(args.value); }
 
-// One turn's matrices, at most.
+// Upper bound of one turn's matrices.
 int64_t MatrixBytes(const TuningKey& key, int64_t rows, int64_t cols) {
   const int64_t stride = RowStrideFor(key.width * key.heads), scores = RowStrideFor(key.heads);
   int64_t floats = (rows + cols) * stride + cols;
@@ -106,8 +106,8 @@ StatusOr<AggregateArgs> MakeArgs(const TrialInput& input, const AggregateProblem
   if (problem.storage == Storage::kFloat32) {
     VICINAL_ASSIGN_OR_RETURN(args.src, matrices->Matrix(problem.cols, problem.width));
   } else {
-    // Two 16-bit elements in a float's place, ordinary numbers in either storage (Pattern): a kernel that finds what is
-    // not finite may go another way, and would be timed there.
+    // Two 16-bit elements per float, normal numbers in either storage (Pattern): kernels may have a slower path for
+    // non-finite values, which must not be timed.
     const int64_t stride = RowStrideFor(problem.width);
     VICINAL_ASSIGN_OR_RETURN(float* const data, matrices->Allocate((problem.cols * stride + 1) / 2));
     args.src16 = {reinterpret_cast<const uint16_t*>(data), problem.cols, problem.width, stride};
@@ -151,7 +151,8 @@ class TrialOf final : public Trial {
       std::string reasons;
       for (const KernelRefusal& r : refused_)
         absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", r.kernel, ": ", r.reason);
-      return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("no kernel takes ", Describe(input.key), ": ", reasons));
+      return FailedPrecondition("KERNEL_REFUSED",
+                                absl::StrCat("no kernel supports ", Describe(input.key), ": ", reasons));
     }
     Order(input);
     VICINAL_RETURN_IF_ERROR(Admit(input, problem));
@@ -168,7 +169,7 @@ class TrialOf final : public Trial {
     return OkStatus();
   }
 
-  // Not through the registry's Launch: its counters tell what served requests.
+  // Bypasses the registry's Launch: its counters count launches of requests.
   Status Run(int64_t candidate, int64_t turn, DeviceContext& context) const override {
     typename K::Args args = args_[turn % static_cast<int64_t>(args_.size())];
     args.config = candidates_[candidate].setting.config;
@@ -219,7 +220,7 @@ class TrialOf final : public Trial {
     }
   }
 
-  // The default, then by prediction; marks what is not to be run.
+  // The default, then by prediction; marks candidates that do not run.
   void Order(const TrialInput& input) {
     std::vector<size_t> order(candidates_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -240,8 +241,8 @@ class TrialOf final : public Trial {
     kernels_ = std::move(kernels);
   }
 
-  // Each kernel before a second setting of any: what tells kernels apart is predicted worse than what tells settings
-  // apart, and one with many settings would leave no place to the others. `order`: the default, then by prediction.
+  // Each kernel comes before a second setting of any: predictions compare settings of one kernel better than kernels,
+  // and a kernel with many settings would crowd out the others. `order`: the default, then by prediction.
   std::vector<bool> ToBeRun(const TrialInput& input, const std::vector<size_t>& order) const {
     double best = std::numeric_limits<double>::infinity();
     for (const TuningCandidate& candidate : candidates_)
@@ -261,7 +262,7 @@ class TrialOf final : public Trial {
     return run;
   }
 
-  // Scratch that serves each of the first `count` candidates.
+  // Scratch that suffices for each of the first `count` candidates.
   int64_t ScratchBytes(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
     size_t most = 0;
     for (int64_t c = 0; c < count; ++c) {
@@ -271,7 +272,7 @@ class TrialOf final : public Trial {
     return static_cast<int64_t>(most);
   }
 
-  // What the trial holds at most with the first `count` candidates.
+  // Upper bound of the trial's bytes with the first `count` candidates.
   int64_t BytesBound(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
     const int64_t matrices = MatrixBytes(input.key, problem.rows, problem.cols);
     int64_t layouts = 0;
@@ -285,7 +286,7 @@ class TrialOf final : public Trial {
            static_cast<int64_t>(sizeof(float));
   }
 
-  // Candidates with which the trial would be too large leave, but for the default.
+  // Removes candidates with which the trial would be too large, except for the default.
   Status Admit(const TrialInput& input, const typename K::Problem& problem) {
     if (!input.admit || input.admit(BytesBound(input, problem, num_to_run_)).ok()) return OkStatus();
     VICINAL_RETURN_IF_ERROR(input.admit(BytesBound(input, problem, 1)));
@@ -300,7 +301,7 @@ class TrialOf final : public Trial {
     return OkStatus();
   }
 
-  // For candidates that are to be run. Those that cannot have theirs leave, but for the default.
+  // Makes the layouts of the candidates that run. Removes candidates whose layout fails, except for the default.
   Status MakeLayouts(const TrialInput& input, const typename K::Problem& problem) {
     LayoutSource source(input.adjacency, input.blocks, *input.device);
     std::vector<std::string> names;
@@ -328,7 +329,7 @@ class TrialOf final : public Trial {
     return OkStatus();
   }
 
-  // Takes a candidate out of those that are to be run, and says why.
+  // Removes a candidate from those that run, with the reason.
   void Prune(int64_t candidate, std::string reason) {
     candidates_[candidate].outcome = CandidateOutcome::kPruned;
     refused_.push_back({candidates_[candidate].setting.kernel, std::move(reason)});
@@ -340,7 +341,7 @@ class TrialOf final : public Trial {
 
   const Pattern pattern_;
   std::vector<const K*> kernels_;            // of each candidate
-  std::vector<AdjacencyLayoutRef> layouts_;  // of each candidate to be run; null for those that want none
+  std::vector<AdjacencyLayoutRef> layouts_;  // of each candidate that runs; null: it needs none
   std::vector<typename K::Args> args_;       // by turn
   void* scratch_ = nullptr;
   std::vector<Buffer> memory_;

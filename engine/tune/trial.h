@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is measured for one key on one graph: the real adjacency, matrices of the real sizes filled with the same values
-// each time, and the candidates: every configuration of every kernel of the device that takes the work.
+// The measurement of one key on one graph: the real adjacency, matrices of the real sizes filled with fixed values, and
+// the candidates: all configurations of all kernels of the device that support the work.
 //
-// What a run finds in the caches is what a plan would leave there, not what another candidate left. Small matrices are
-// there several times and taken in turn: in a plan, other steps run between two runs of a step and push its rows out of
-// the nearest cache, so running a candidate over and over on the same few kilobytes would flatter those that need them
-// there. And before each run its sources are written anew (Renew), as the step before would have: candidates
-// that store past the caches, or do not, would else help or harm whoever comes next by several percent.
+// The caches before a run resemble those in a plan. In a plan, other steps run between two runs of a step and evict its
+// rows from the nearest cache; repeating a candidate on the same few kilobytes would favour kernels that need them
+// there. Therefore small matrices exist several times and are used in turn. Before each run its sources are rewritten
+// (Renew), as the previous step of a plan would do; otherwise the previous candidate's kind of stores (cached or
+// non-temporal) would change times by several percent.
 //
-// What kernels prepare from the adjacency (layouts) is made for the candidates that are to be run, each once, and goes
-// with the trial: the graph keeps only that of the choice.
+// Layouts are made once for each candidate that runs, and are freed with the trial. The graph keeps only the layout of
+// the winner.
 #ifndef VICINAL_ENGINE_TUNE_TRIAL_H_
 #define VICINAL_ENGINE_TUNE_TRIAL_H_
 
@@ -27,29 +27,28 @@
 
 namespace vicinal {
 
-// Candidates whose predicted time is this many times the best prediction are not run, unless they are the default.
+// Candidates whose predicted time exceeds this multiple of the best prediction are not run, except for the default.
 inline constexpr double kPruneFactor = 3.0;
-// At most so many are run: of each kernel the one predicted fastest, then whatever is.
+// Maximum number of candidates that run: the best predicted setting of each kernel first, then the best others.
 inline constexpr int64_t kMaxCandidates = 12;
-// On a GPU there are more families, and their runs are short.
+// The same on a GPU, which has more kernel families and shorter runs.
 inline constexpr int64_t kMaxGpuCandidates = 24;
 
 struct TrialInput {
   TuningKey key;
-  // On the device; must outlive the trial. With values where the key's weights are kPerEdge, else without.
+  // On the device; must outlive the trial. Has values only if the key's weights are kPerEdge.
   CsrView adjacency;
-  // Blocks of its rows, for kernels that want them (LayoutSource::blocks); must outlive the trial.
+  // Blocks of its rows for layouts (LayoutSource::blocks); must outlive the trial.
   std::span<const int64_t> blocks;
   Device* device = nullptr;
-  WorkShape shape;  // rows, cols and edges are the adjacency's
+  WorkShape shape;  // with the adjacency's rows, cols and edges
   const KernelRegistry* registry = nullptr;
-  // Asked, before any of it is allocated, for all that the trial would hold at most: matrices with their copies,
-  // layouts and scratch, in bytes. Candidates for which it refuses are pruned, with its words, and it is asked again
-  // without them. Empty: whatever it takes.
+  // Called before allocation with an upper bound of the trial's bytes: matrices with their copies, layouts, scratch. On
+  // an error, candidates are pruned with its message, and it is called again for the remaining ones. Empty: no limit.
   std::function<Status(int64_t bytes)> admit;
-  // What is run; a search of everything sets both out of reach.
+  // Limits of the candidates that run; an exhaustive search makes both very large.
   double prune_factor = kPruneFactor;
-  int64_t max_candidates = 0;  // 0: as many as pay on `device`
+  int64_t max_candidates = 0;  // 0: the default for `device`
 
   int64_t most_run() const {
     if (max_candidates > 0) return max_candidates;
@@ -59,23 +58,23 @@ struct TrialInput {
 
 class Trial {
  public:
-  // RESOURCE_EXHAUSTED: no memory. FAILED_PRECONDITION: no kernel takes the work. Errors of input.admit where not even
-  // the default fits. Touches all that it holds; on any thread.
+  // RESOURCE_EXHAUSTED: out of memory. FAILED_PRECONDITION: no kernel supports the work. Errors of input.admit if not
+  // even the default fits. Touches all of its memory; may be called on any thread.
   static StatusOr<std::unique_ptr<Trial>> Make(const TrialInput& input);
 
   virtual ~Trial() = default;
 
-  // The default first, then those to be run by rising prediction, then the pruned.
+  // The default first, then those that run by ascending prediction, then the pruned ones.
   const std::vector<TuningCandidate>& candidates() const { return candidates_; }
   int64_t num_to_run() const { return num_to_run_; }
   const std::vector<KernelRefusal>& refused() const { return refused_; }
 
-  // Runs a candidate once and waits for it. `turn` says on which of the matrices. On the thread of `context`.
+  // Runs a candidate once on the matrices of `turn`, and waits for it. On the thread of `context`.
   // REQUIRES: 0 <= candidate < num_to_run().
   virtual Status Run(int64_t candidate, int64_t turn, DeviceContext& context) const = 0;
 
-  // Writes the sources of a turn anew, with the same values: those that come last, as much as caches hold. Nothing on a
-  // GPU. On the thread of `context`.
+  // Rewrites the last sources of a turn, as many as the caches hold, with the same values. Does nothing on a GPU. On
+  // the thread of `context`.
   virtual void Renew(int64_t turn, DeviceContext& context) const = 0;
 
  protected:

@@ -32,7 +32,7 @@ std::string Names(const T (&values)[kCount]) {
   return names;
 }
 
-// The operation's kernels that serve on such a device.
+// The operation's kernels for such a device.
 template <class K>
 std::vector<const K*> KernelsOn(const OperationKernels<K>& operation, DeviceKind device) {
   std::vector<const K*> kernels;
@@ -64,9 +64,9 @@ Status SetParameter(std::string_view operation, const K& kernel, const std::stri
                      name, "'; ", known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
   }
   if (value < kLowestParameter || value > kHighestParameter) {
-    return InvalidArgument(
-        "PARAMETER_RANGE", field,
-        absl::StrCat("parameters lie between ", kLowestParameter, " and ", kHighestParameter, "; this is ", value));
+    return InvalidArgument("PARAMETER_RANGE", field,
+                           absl::StrCat("parameters must lie between ", kLowestParameter, " and ", kHighestParameter,
+                                        "; this is ", value));
   }
   config->values[found - names.begin()] = value;
   return OkStatus();
@@ -146,7 +146,7 @@ StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry
   if (by_name.empty()) {
     return InvalidArgument(
         "KERNEL_UNKNOWN", "force.kernel",
-        absl::StrCat("there is no kernel '", kernel, "' to be forced on a graph of this device; there are: ", there));
+        absl::StrCat("no kernel '", kernel, "' can be forced on a graph of this device; there are: ", there));
   }
   return by_parameters.empty() ? by_name : by_parameters;
 }
@@ -160,8 +160,8 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         if (!choice.ok()) return WithField(choice.status(), "force.kernel");
         if (choice->kernel->kernel().fallback_only()) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
-                                 "it rounds differently from the other kernels, and a graph's answers do not change by "
-                                 "tuning; force it for single requests instead");
+                                 "it rounds differently from the other kernels, but tuning must not change a graph's "
+                                 "answers; force it for single requests instead");
         }
         TuningCandidate candidate;
         candidate.setting.kernel = std::string(choice->kernel->kernel().name());
@@ -171,7 +171,7 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         }
         if (!choice->kernel->kernel().deterministic(candidate.setting.config)) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
-                                 "its bits may differ from run to run, and a graph's answers do not; force it for "
+                                 "its bits may differ from run to run, but a graph's answers must not; force it for "
                                  "single requests instead");
         }
         candidate.parameters = NameParameters(choice->kernel->kernel(), candidate.setting.config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the problems that kernels are asked and the keys that tuning keeps: each way, and from a client's words.
+// Converts between the problems of kernels and the keys of tuning, and parses the names that clients use.
 #ifndef VICINAL_ENGINE_TUNE_WORK_H_
 #define VICINAL_ENGINE_TUNE_WORK_H_
 
@@ -16,7 +16,7 @@
 
 namespace vicinal {
 
-// The operations that are tuned: those whose time depends on the graph.
+// The tuned operations: those whose time depends on the graph.
 inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention"};
 template <class Problem>
 inline constexpr bool kIsTuned = std::is_same_v<Problem, AggregateProblem> || std::is_same_v<Problem, AttentionProblem>;
@@ -28,12 +28,12 @@ TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights);
 AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 
-// What `kind` may be: "sum, mean, max, min" or "gat, gatv2, dot".
+// The valid kinds, for messages: "sum, mean, max, min" or "gat, gatv2, dot".
 bool IsKindOf(std::string_view operation, std::string_view kind);
 std::string KindsOf(std::string_view operation);
 std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name);
 
-// The values of a configuration that have names.
+// The named values of a configuration.
 template <class K>
 std::vector<NamedParameter> NameParameters(const K& kernel, const KernelConfig& config) {
   std::vector<NamedParameter> named;
@@ -50,16 +50,16 @@ auto WithProblem(const KernelRegistry& registry, const TuningKey& key, int64_t r
   return f(registry.aggregate, AggregateProblemOf(key, rows, cols, edges));
 }
 
-// Those of kTunedOperations that have a kernel of that name on such a device, and of them, where there are any, those
-// whose kernel has all `parameters`: what a client means who names no operation. INVALID_ARGUMENT (KERNEL_UNKNOWN,
-// field "force.kernel") where there is none; the message lists what there is.
+// The operations that a forced kernel applies to if the client names none: those of kTunedOperations that have a kernel
+// of that name on such a device and, if there are any, only those whose kernel has all `parameters`. INVALID_ARGUMENT
+// (KERNEL_UNKNOWN, field "force.kernel") if there is none; the message lists the kernels.
 StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry, DeviceKind device,
                                                   const std::string& kernel,
                                                   const std::map<std::string, int32_t>& parameters);
 
-// A kernel and parameters that were named by a client, as a candidate. INVALID_ARGUMENT: KERNEL_UNKNOWN,
-// KERNEL_REFUSED (in the kernel's words, or because it is no candidate), PARAMETER_UNKNOWN, PARAMETER_RANGE; the
-// message lists what there is.
+// A kernel and parameters that a client named, as a candidate. INVALID_ARGUMENT: KERNEL_UNKNOWN, KERNEL_REFUSED (with
+// the kernel's reason, or because it cannot be forced on a graph), PARAMETER_UNKNOWN, PARAMETER_RANGE; the message
+// lists the known names.
 StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceKind device, const TuningKey& key,
                                          int64_t rows, int64_t cols, int64_t edges, const std::string& kernel,
                                          const std::map<std::string, int32_t>& parameters);

@@ -21,7 +21,7 @@ inline constexpr char kGraphMetadata[] = "vicinal-graph";
 inline constexpr char kRequestIdMetadata[] = "vicinal-request-id";
 inline constexpr char kAuthorizationMetadata[] = "authorization";
 
-// Half of the 8 KiB of metadata that gRPC takes with a call unless told otherwise; the rest is for other headers.
+// Half of the 8 KiB of metadata that gRPC accepts with a call by default; the rest is for other headers.
 inline constexpr size_t kMaxTokenBytes = 4096;
 
 // Name of the feature set that an upload's own features become.

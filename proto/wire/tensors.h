@@ -23,7 +23,7 @@ std::string_view NameOf(v1::DataType dtype);
 // int64.
 absl::StatusOr<int64_t> ByteSize(v1::DataType dtype, const std::vector<int64_t>& shape);
 
-// The tensor's shape as a vector, and for people: "[2, 10]".
+// The tensor's shape as a vector, and as text: "[2, 10]".
 std::vector<int64_t> ShapeOf(const v1::Tensor& tensor);
 std::string ShapeToString(const std::vector<int64_t>& shape);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Series by (method, graph, model), with bounds on the names that may become labels, and on the pairs of a graph and a
-// model: each series is a histogram, so every graph with every model would be hundreds of thousands of lines a scrape.
-// One lookup under a short lock of our own, two beyond the bounds; the family's lock is taken only when a series is
-// made.
+// model: each series is a histogram, so all pairs of graphs and models would be hundreds of thousands of lines per
+// scrape. One lookup under a short lock of our own, two beyond the bounds; the family's lock is taken only when a
+// series is made.
 #ifndef VICINAL_SERVER_METRICS_LABEL_CACHE_H_
 #define VICINAL_SERVER_METRICS_LABEL_CACHE_H_
 
@@ -71,9 +71,9 @@ class LabelCache {
     bool operator()(const KeyView& a, const KeyView& b) const { return a < b; }
   };
 
-  // Whether the pair has series of its own: it had some of another method, or there is room for one more.
+  // Whether the pair has series of its own: it has some of another method, or the bound allows one more.
   bool AdmitPair(std::string_view graph, std::string_view model) VICINAL_REQUIRES(mutex_) {
-    if (graph.empty() || model.empty()) return true;  // no more than there are names
+    if (graph.empty() || model.empty()) return true;  // bounded by the number of names
     if (pairs_.find(std::tie(graph, model)) != pairs_.end()) return true;
     if (static_cast<int64_t>(pairs_.size()) >= max_pairs_) return false;
     pairs_.emplace(graph, model);

@@ -21,7 +21,7 @@ using prometheus::Counter;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-// Edges in seconds, from ten microseconds to a hundred seconds, with the round values that objectives are set at.
+// Bucket bounds in seconds, from ten microseconds to a hundred seconds, including round values for objectives.
 const std::vector<double>& Buckets() {
   static const std::vector<double> buckets = {.00001, .00005, .0001, .0003, .0006, .0008, .001, .002, .003, .004,
                                               .005,   .006,   .008,  .01,   .013,  .016,  .02,  .025, .03,  .04,
@@ -30,7 +30,7 @@ const std::vector<double>& Buckets() {
   return buckets;
 }
 
-// Most graphs are asked with one model or two.
+// Most graphs are used with one or two models.
 constexpr int64_t kPairsPerName = 2;
 
 constexpr int kCodes = 17;
@@ -131,12 +131,12 @@ struct Metrics::Impl {
                           .Add({});
     auto& uploads = prometheus::BuildCounter()
                         .Name("vicinal_upload_bytes_total")
-                        .Help("Bytes of chunks that were taken.")
+                        .Help("Bytes of accepted chunks.")
                         .Register(*registry);
     for (size_t i = 0; i < 3; ++i) upload_bytes[i] = &uploads.Add({{"kind", kUploadKinds[i]}});
   }
 
-  // Made when first needed: not every method ends with every code.
+  // Created on first use: not every method ends with every code.
   Counter& RequestsOf(Method method, StatusCode code) {
     const int index = std::min(std::max(static_cast<int>(code), 0), kCodes - 1);
     std::atomic<Counter*>& slot = by_code[static_cast<size_t>(method)][index];
@@ -217,7 +217,7 @@ void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t sample
 
 void Metrics::StageSeconds(std::string_view stage, double seconds) { impl_->stages.Of(stage).Observe(seconds); }
 void Metrics::PhaseSeconds(std::string_view phase, double seconds) { impl_->phases.Of(phase).Observe(seconds); }
-void Metrics::QueueDepth(int64_t) {}  // the engine is asked at the scrape
+void Metrics::QueueDepth(int64_t) {}  // read from the engine at the scrape
 
 void Metrics::SetDevice(const std::string& device) { impl_->scrape->SetDevice(device); }
 void Metrics::SetSource(std::function<StateSnapshot()> source) { impl_->scrape->SetSource(std::move(source)); }

@@ -38,7 +38,7 @@ struct StateSnapshot {
 class Metrics final : public StatsSink {
  public:
   struct Options {
-    // Of graphs, and of models, and twice as many pairs of both; further ones become "other".
+    // Maximum number of graphs, and of models, and twice as many pairs of both; further ones become "other".
     int64_t max_label_names = 50;
     std::string version, instruction_set;
     const Clock* clock = nullptr;
@@ -47,8 +47,8 @@ class Metrics final : public StatsSink {
   ~Metrics() override;
 
   void BeginCall(Method method);
-  // `graph` and `model` may be empty. New names become labels only when the call was answered, so that made-up names
-  // cannot use the labels up.
+  // `graph` and `model` may be empty. New names become labels only if the call succeeded, so that invalid names cannot
+  // exhaust the labels.
   void EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
   void UploadBytes(std::string_view kind, int64_t bytes);  // kind: "graph", "features", "model"
   void ResultRows(Method method, int64_t rows);
@@ -64,15 +64,14 @@ class Metrics final : public StatsSink {
   // The device's name in vicinal_build_info, once it is known.
   void SetDevice(const std::string& device);
 
-  // Asked at each scrape, on the exposer's thread. Empty function: stops asking (waits for one that runs).
+  // Called at each scrape, on the exposer's thread. Empty: removes the source (waits for a running call).
   void SetSource(std::function<StateSnapshot()> source);
 
-  // Starts to serve /metrics at HOST:PORT (port 0: any) and returns the port. FAILED_PRECONDITION when it cannot
-  // listen.
+  // Starts to serve /metrics at HOST:PORT (port 0: any) and returns the port. FAILED_PRECONDITION if it cannot listen.
   StatusOr<int> Serve(const std::string& host, int port);
   void StopServing();
 
-  // What a scrape would get, in the text format.
+  // The result of a scrape, in the text format.
   std::string Text() const;
 
  private:

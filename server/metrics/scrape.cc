@@ -62,7 +62,7 @@ MetricFamily Counter(const char* name, const char* help, double value) {
 }
 
 MetricFamily Memory(const StateSnapshot& state) {
-  MetricFamily family = Family("vicinal_memory_bytes", "Bytes held, by what holds them.", MetricType::Gauge);
+  MetricFamily family = Family("vicinal_memory_bytes", "Reserved bytes by use.", MetricType::Gauge);
   const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},     {"features", state.feature_bytes},
                                                    {"models", state.model_bytes},     {"plans", state.plan_bytes},
                                                    {"requests", state.request_bytes}, {"uploads", state.upload_bytes}};
@@ -94,20 +94,20 @@ std::vector<MetricFamily> Scrape::Collect() const {
     if (source_) state = source_();
     device = device_;
   }
-  MetricFamily build = Family("vicinal_build_info", "Always 1; the labels tell.", MetricType::Gauge);
+  MetricFamily build = Family("vicinal_build_info", "Always 1; the labels have the information.", MetricType::Gauge);
   AddValue(&build, 1.0,
            {{"version", options_.version}, {"device", device}, {"instruction_set", options_.instruction_set}});
   const auto real = [](int64_t value) { return static_cast<double>(value); };
-  return {Gauge("vicinal_queue_depth", "Requests that wait for the executor.", real(state.queue_depth)),
+  return {Gauge("vicinal_queue_depth", "Requests waiting for the executor.", real(state.queue_depth)),
           Counter("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
                   state.busy_seconds),
-          Gauge("vicinal_graphs", "Graphs, in whatever state.", real(state.graphs)),
+          Gauge("vicinal_graphs", "Graphs, in any state.", real(state.graphs)),
           Gauge("vicinal_models", "Models.", real(state.models)),
           Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
           Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
           Memory(state),
-          Gauge("vicinal_memory_budget_bytes", "Bytes that may be held; 0: no bound.", real(state.budget_bytes)),
-          Gauge("vicinal_ready", "1 while the server takes requests.", state.ready ? 1.0 : 0.0),
+          Gauge("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
+          Gauge("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
           Launches(state),
           std::move(build),
           Gauge("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
@@ -129,19 +129,19 @@ StatusOr<int> Scrape::Serve(const std::string& host, int port,
   // The HTTP library knows addresses, not names.
   host_ = host == "localhost" ? "127.0.0.1" : host;
   const std::string address = absl::StrCat(host_, ":", port);
-  try {  // prometheus-cpp tells of a port that is taken with an exception
+  try {  // prometheus-cpp reports a port in use with an exception
     // Connections that send nothing hold a thread each, until the timeout: more threads than idle connections are
-    // likely, for a thread that waits holds 50 KiB.
+    // likely, because a waiting thread takes 50 KiB.
     exposer_ = std::make_unique<prometheus::Exposer>(
         std::vector<std::string>{"listening_ports", address, "num_threads", "64", "request_timeout_ms", "2000"});
     for (const auto& part : parts) exposer_->RegisterCollectable(part);
     return port_ = exposer_->GetListeningPorts().at(0);
-  } catch (const std::exception&) {  // its text does not say why
+  } catch (const std::exception&) {  // its text has no reason
     exposer_.reset();
     return FailedPrecondition(
         "CANNOT_LISTEN",
         absl::StrCat("--metrics_listen: cannot listen on ", address,
-                     "; is the port taken? Name another address, or an empty one to serve no metrics"));
+                     "; is the port in use? Use another address, or an empty one to serve no metrics"));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scrape collects beside the registry: gauges that mirror a state, launch counters, and the process itself; and
-// the HTTP listener. Internal to metrics/.
+// The metrics of a scrape besides the registry: gauges of state, launch counters, and the process itself; and the HTTP
+// listener. Internal to metrics/.
 #ifndef VICINAL_SERVER_METRICS_SCRAPE_H_
 #define VICINAL_SERVER_METRICS_SCRAPE_H_
 
@@ -34,7 +34,7 @@ class Scrape final : public prometheus::Collectable {
  private:
   const Metrics::Options options_;
   const double start_seconds_;
-  mutable Mutex mutex_;  // held while the source is asked
+  mutable Mutex mutex_;  // held while the source is called
   std::function<StateSnapshot()> source_ VICINAL_GUARDED_BY(mutex_);
   std::string device_ VICINAL_GUARDED_BY(mutex_);
   std::string host_;  // that it listens at, and its port

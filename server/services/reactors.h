@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shapes of calls: a reply at once, a reply later, a result in pieces, an upload. Each reactor owns its RpcScope
+// The kinds of calls: an immediate reply, a later reply, a result in pieces, an upload. Each reactor owns its RpcScope
 // and itself; gRPC calls OnDone last. Nothing here starts an operation while it holds a lock.
-// What runs out of memory ends the call with RESOURCE_EXHAUSTED: gRPC would swallow the exception, and the call never
-// end.
+// Running out of memory ends the call with RESOURCE_EXHAUSTED: gRPC would swallow the exception, and the call would
+// never end.
 #ifndef VICINAL_SERVER_SERVICES_REACTORS_H_
 #define VICINAL_SERVER_SERVICES_REACTORS_H_
 
@@ -37,7 +37,7 @@ grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* contex
 }
 
 // `start(call, done)` calls `done(status)` once, now or later, on any thread. It may run out of memory (throw) only
-// while nobody else has `done`.
+// while it has not passed `done` on.
 class LaterReactor final : public grpc::ServerUnaryReactor {
  public:
   LaterReactor(Core& core, grpc::CallbackServerContext* context, Method method) : scope_(core, context, method) {}
@@ -70,8 +70,8 @@ grpc::ServerUnaryReactor* AnswerLater(Core& core, grpc::CallbackServerContext* c
   return reactor;
 }
 
-// `start(call, done)` calls `done(StatusOr<pieces>)` once, and throws as above. The next piece is made when the one
-// before has left.
+// `start(call, done)` calls `done(StatusOr<pieces>)` once, and throws as above. The next piece is made when the
+// previous one has been sent.
 template <class Response>
 class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
  public:
@@ -129,7 +129,8 @@ grpc::ServerWriteReactor<Response>* AnswerInPieces(Core& core, grpc::CallbackSer
 }
 
 // Chunks in order, one in memory at a time; finish runs on a worker. A draining server ends the stream unless it is
-// finishing: what has arrived would die with the process anyway. So does a client's silence that outlasts the upload.
+// finishing, because received data is lost with the process anyway. A client that is silent for --upload_ttl also ends
+// it.
 template <class Request, class Response>
 class UploadReactor final : public grpc::ServerReadReactor<Request> {
  public:
@@ -169,7 +170,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
       finishing_ = *next == UploadNext::kFinish;
     }
     if (*next == UploadNext::kRead) {
-      // What came beside a chunk does not stay for as long as the client takes to send the next.
+      // Frees the message's other memory while waiting for the next chunk.
       if (request_.SpaceUsedLong() > 2 * static_cast<size_t>(core_.limits.max_chunk_bytes)) request_ = Request();
       return this->StartRead(&request_);
     }
@@ -178,7 +179,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
   void OnCancel() override { scope_.Cancel(); }
   void OnDone() override {
-    // On a worker: Forget waits for an EndUnlessFinishing that runs, and that one may be what brought us here.
+    // On a worker: Forget waits for a running EndUnlessFinishing, which may be the caller of this function.
     core_.workers.PostAdmitted([this] {
       core_.drain.Forget(drain_id_);
       core_.silences.Forget(silence_id_);
@@ -187,7 +188,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
 
  private:
-  // The client says no more.
+  // The client has closed its side.
   Status Close() { return context_->IsCancelled() ? scope_.WhyCancelled() : Told(stream_->End(response_)); }
   Status Conclude() {
     return OrOutOfMemory([this] { return Told(stream_->Finish(scope_.call(), response_)); });

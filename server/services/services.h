@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four services: reactors over the handlers, no logic of their own.
+// The four services: reactors over the handlers, without logic of their own.
 #ifndef VICINAL_SERVER_SERVICES_SERVICES_H_
 #define VICINAL_SERVER_SERVICES_SERVICES_H_
 

@@ -16,7 +16,7 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
     scope_.About(request);
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
     VICINAL_RETURN_IF_ERROR(scope_.Take(request));
-    // Only notes it: the worker ends the call. So Complete may wait for a notice that is being given.
+    // Only sets a flag: the worker ends the call. So Complete may wait for a running notification.
     drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
     return core_.tuners.Post([this] { Complete(OrOutOfMemory([this] { return Tune(); })); });
   });

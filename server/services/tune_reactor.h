@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TuneGraph: waits on a worker of its own kind until the kernels are measured. A draining server does not wait for it:
-// the call ends at once, and what was queued dies with the process.
+// TuneGraph: waits on a separate worker until the kernels are measured. A draining server does not wait for it:
+// the call ends at once, and queued measurements are lost with the process.
 #ifndef VICINAL_SERVER_SERVICES_TUNE_REACTOR_H_
 #define VICINAL_SERVER_SERVICES_TUNE_REACTOR_H_
 

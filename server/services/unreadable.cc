@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interceptor that looks at the status of each call as it leaves. Nothing of ours says UNIMPLEMENTED without a text,
-// and calls of methods that are not there get no interceptor: so such a status is gRPC's, of a message it could not
-// read. gRPC's own health service has words for it, with one code in Check and another in Watch.
+// An interceptor that checks the status of each call when it is sent. Our code never returns UNIMPLEMENTED without a
+// text, and calls of unknown methods get no interceptor: so such a status comes from gRPC, for a message that it could
+// not read. gRPC's own health service sends a text, with one code in Check and another in Watch.
 #include "server/services/unreadable.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
-// What gRPC says of a message that it could not read.
+// gRPC's text for a message that it could not read.
 bool IsOfMethods(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty();
 }
@@ -29,8 +29,7 @@ bool IsOfHealth(const grpc::Status& status) { return status.error_message() == "
 
 class Unreadable final : public grpc::experimental::Interceptor {
  public:
-  // `name` as "package.Service/Method", which outlives the call; `method` is set for those that are ours, which are
-  // counted.
+  // `name`: "package.Service/Method", which outlives the call; `method` is set for our own methods, which are counted.
   Unreadable(Core& core, std::string_view name, std::optional<Method> method, const grpc::ServerContextBase* context)
       : core_(core), name_(name), method_(method), context_(context) {}
 
@@ -46,8 +45,8 @@ class Unreadable final : public grpc::experimental::Interceptor {
   grpc::Status Answer() const {
     const Status status = InvalidArgument(
         "BAD_MESSAGE", "",
-        absl::StrCat("the message is no Protobuf of the type that ", std::string(name_),
-                     " takes; is it cut short, of another method, or made from another .proto than the server's?"));
+        absl::StrCat("the message is not valid Protobuf of the type of ", std::string(name_),
+                     "; is it truncated, of another method, or generated from another .proto than the server's?"));
     if (method_) Report(status);
     return ToGrpc(status);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls whose message is no Protobuf of the method's type. gRPC answers them before any of our code runs, with
-// UNIMPLEMENTED and no text, as if the method were not there; here they are answered with INVALID_ARGUMENT, in words,
-// and counted. So are those of gRPC's health service, which are not counted. (What comes in an upload's stream is the
-// reactor's: a message that cannot be read ends the stream.)
+// Calls whose message is not valid Protobuf of the method's type. gRPC answers them before any of our code runs, with
+// UNIMPLEMENTED and no text, as if the method did not exist. This interceptor changes that to INVALID_ARGUMENT with a
+// message, and counts the call. It does the same for gRPC's health service, without counting. (Upload streams are
+// handled by their reactor: an unreadable message ends the stream.)
 #ifndef VICINAL_SERVER_SERVICES_UNREADABLE_H_
 #define VICINAL_SERVER_SERVICES_UNREADABLE_H_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal::server {
 
-// `core` must outlive what it is registered with.
+// `core` must outlive the server builder's server.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> AnswerUnreadable(Core& core);
 
 }  // namespace vicinal::server

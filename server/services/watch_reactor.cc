@@ -55,7 +55,7 @@ void WatchReactor::Pump() {
     Status outcome = snapshot.status();
     {
       MutexLock lock(&mutex_);
-      if (snapshot.ok() && !snapshot->last && !ending_ && changed_) continue;  // it changed while we looked
+      if (snapshot.ok() && !snapshot->last && !ending_ && changed_) continue;  // it changed in the meantime
       writing_ = false;
       if (!ending_ && snapshot.ok() && !snapshot->last) return;
       if (ending_) outcome = outcome_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WatchGraph: sends the graph at once, then after each visible change, until no more can come. Changes that come while
-// a message is being sent are merged into the next one, so a slow reader delays nothing else.
+// WatchGraph: sends the graph at once, then after each visible change, until no more can follow. Changes that arrive
+// while a message is being sent are merged into the next one, so a slow reader delays nothing else.
 #ifndef VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
 #define VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
 
@@ -26,9 +26,9 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
   void OnDone() override;
 
  private:
-  // Sends what is new, unless something is on its way.
+  // Sends the latest state, unless a write is in progress.
   void Pump();
-  // Ends the call now, or when the message under way has left.
+  // Ends the call now, or after the current write.
   void End(const Status& status);
 
   Core& core_;
@@ -41,7 +41,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
 
   Mutex mutex_;
   bool writing_ VICINAL_GUARDED_BY(mutex_) = false;
-  bool changed_ VICINAL_GUARDED_BY(mutex_) = false;  // since `graph_` was looked at
+  bool changed_ VICINAL_GUARDED_BY(mutex_) = false;  // since `graph_` was read
   bool ended_ VICINAL_GUARDED_BY(mutex_) = false;
   bool ending_ VICINAL_GUARDED_BY(mutex_) = false;  // with `outcome_`, once the write is done
   Status outcome_ VICINAL_GUARDED_BY(mutex_);

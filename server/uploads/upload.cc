@@ -12,17 +12,17 @@
 namespace vicinal::server {
 namespace {
 
-// ABORTED: the chunk is not the next one; the client sends again from `offset`.
+// ABORTED: the chunk is not the next one; the client resends from `offset`.
 Status SendAgain(const char* reason, const std::string& message, const std::string& tensor, int64_t offset) {
   ErrorDetail detail;
   detail.reason = reason;
   detail.field = "chunk";
   detail.metadata = {{"tensor", tensor}, {"offset", std::to_string(offset)}};
   return MakeError(StatusCode::kAborted,
-                   absl::StrCat("chunk of '", tensor, "': ", message, "; send again from offset ", offset), detail);
+                   absl::StrCat("chunk of '", tensor, "': ", message, "; resend from offset ", offset), detail);
 }
 
-Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; begin it again"); }
+Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; start it again"); }
 
 // Makes room for `size` more bytes: doubles it, but never beyond the manifest's size. A manifest alone allocates
 // nothing.
@@ -80,9 +80,9 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
   const ManifestTensor& tensor = content_.tensors[i];
   int64_t& received = received_[i];
   if (!sound)
-    return SendAgain("CHUNK_DAMAGED", "its CRC-32C (Castagnoli; the crc32 of zlib is another sum) differs", tensor.name,
-                     received);
-  // A repeat of what is there already, as a client that lost an answer sends it.
+    return SendAgain("CHUNK_DAMAGED", "its CRC-32C (Castagnoli; the crc32 of zlib is another checksum) differs",
+                     tensor.name, received);
+  // A repeated chunk, from a client that missed an answer.
   if (chunk.offset_bytes() >= 0 && chunk.offset_bytes() <= received - size) return 0;
   if (chunk.offset_bytes() != received) {
     return SendAgain("CHUNK_OUT_OF_PLACE", absl::StrCat("it begins at ", chunk.offset_bytes()), tensor.name, received);
@@ -91,7 +91,7 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
     return SendAgain("CHUNK_TOO_LONG", absl::StrCat("it ends beyond the declared ", tensor.size_bytes, " bytes"),
                      tensor.name, received);
   }
-  VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the upload, as far as it has come,"));
+  VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the received part of the upload"));
   Grow(&content_.bytes[i], size, tensor.size_bytes);
   content_.bytes[i].append(chunk.data());
   received += size;
@@ -117,13 +117,13 @@ Status UploadStore::Upload::Incomplete() const {
 bool UploadStore::Upload::BeginFinish(int64_t lease, const WorkLimits& limits, const Clock& clock,
                                       StatusOr<std::string>* answer) {
   MutexLock lock(&mutex_);
-  // Another stream's finish may be under way: its answer is this one's, too.
+  // Another stream's finish may be in progress: both get the same answer.
   while (state_ == State::kFinishing) {
     if (Status waits = limits.Check(clock); !waits.ok()) {
       *answer = std::move(waits);
       return false;
     }
-    // Woken at the end, or now and then to see whether the caller still waits.
+    // Woken at the end, or periodically to check whether the caller still waits.
     finished_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
   }
   if (state_ == State::kFinished) {

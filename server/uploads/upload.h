@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One upload: its tensors as they grow, and its state OPEN -> FINISHING -> FINISHED (or DROPPED). Internal to uploads/.
+// One upload: its growing tensors, and its state OPEN -> FINISHING -> FINISHED (or DROPPED). Internal to uploads/.
 #ifndef VICINAL_SERVER_UPLOADS_UPLOAD_H_
 #define VICINAL_SERVER_UPLOADS_UPLOAD_H_
 
@@ -16,7 +16,7 @@ class UploadStore::Upload {
  public:
   enum class State { kOpen, kFinishing, kFinished, kDropped };
 
-  // `memory`: a reservation of 0 bytes, which grows with what arrives.
+  // `memory`: a reservation of 0 bytes, which grows with the received bytes.
   Upload(UploadManifest manifest, MonotonicTime now, Reservation memory);
 
   const std::string& id() const { return id_; }
@@ -26,14 +26,14 @@ class UploadStore::Upload {
   // A stream takes over the upload. Returns its lease.
   int64_t Attach(MonotonicTime now);
 
-  // As UploadStore::Append.
+  // Like UploadStore::Append.
   StatusOr<int64_t> Append(int64_t lease, const v1::UploadChunk& chunk, int64_t max_chunk_bytes, MonotonicTime now);
 
   // True: the caller must run `make` on content(), then call EndFinish or GiveUpFinish. False: `*answer` is the answer.
   bool BeginFinish(int64_t lease, const WorkLimits& limits, const Clock& clock, StatusOr<std::string>* answer);
-  // Keeps the answer and frees the content. Neither EndFinish nor GiveUpFinish allocates.
+  // Stores the answer and frees the content. Neither EndFinish nor GiveUpFinish allocates.
   void EndFinish(StatusOr<std::string> answer, MonotonicTime now);
-  // Opens the upload again, or drops it when content was taken. Returns the new state.
+  // Opens the upload again, or drops it if content was taken. Returns the new state.
   State GiveUpFinish(MonotonicTime now);
   // REQUIRES: after EndFinish.
   StatusOr<std::string> answer() const;
@@ -43,7 +43,7 @@ class UploadStore::Upload {
   UploadContent& content() VICINAL_THREAD_ATTRIBUTE(no_thread_safety_analysis) { return content_; }
 
   void Drop();
-  // Drops it if it is open, nothing has arrived, and `lease` is the newest. Returns whether it did.
+  // Drops it if it is open, has no data, and `lease` is the newest. Returns whether it did.
   bool DropIfEmpty(int64_t lease);
   State state() const;
   MonotonicTime last_used() const;

@@ -18,12 +18,12 @@ using TensorSpecs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
 constexpr std::initializer_list<DataType> kIds = {DataType::kInt32, DataType::kInt64};
 constexpr std::initializer_list<DataType> kFloats = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
 
-// A spec stays as long as its upload may be asked about. A model's holds its architecture, of at most 4 MiB.
+// A spec is kept as long as its upload can be queried. A model's spec contains its architecture, of at most 4 MiB.
 constexpr int64_t kMaxSpecBytes = (int64_t{4} << 20) + (64 << 10);
 
 Status Bad(std::string_view field, const std::string& message) { return InvalidArgument("BAD_UPLOAD", field, message); }
 
-// The declared tensors, with sizes; each is looked up by name and checked against what it must be.
+// The declared tensors with sizes, for lookup by name and checks.
 class TensorTable {
  public:
   static StatusOr<TensorTable> Read(const TensorSpecs& specs, std::initializer_list<std::string_view> known) {
@@ -58,7 +58,7 @@ class TensorTable {
     return nullptr;
   }
 
-  // The tensor, which must be there.
+  // The tensor, which must be declared.
   StatusOr<const ManifestTensor*> Need(const char* name) const {
     const ManifestTensor* tensor = Find(name);
     if (tensor == nullptr)
@@ -66,12 +66,12 @@ class TensorTable {
     return tensor;
   }
 
-  // Of one of `tensors`.
+  // The field of one of `tensors`.
   std::string FieldOf(const ManifestTensor& tensor) const {
     return absl::StrCat("spec.tensors[", &tensor - tensors.data(), "]");
   }
 
-  // Extents of -1 in `shape` stand for any.
+  // Extents of -1 in `shape` match any.
   Status Check(const ManifestTensor& tensor, std::initializer_list<DataType> types, std::vector<int64_t> shape) const {
     const std::string field = FieldOf(tensor);
     if (std::find(types.begin(), types.end(), tensor.dtype) == types.end()) {
@@ -98,13 +98,13 @@ class TensorTable {
 Status CheckUploadId(const std::string& id) {
   if (wire::IsValidUploadId(id)) return OkStatus();
   return InvalidArgument("BAD_NAME", "spec.upload_id",
-                         absl::StrCat("spec.upload_id is no valid id; upload ids match ", wire::kUploadIdGrammar));
+                         absl::StrCat("spec.upload_id is not a valid id; upload ids match ", wire::kUploadIdGrammar));
 }
 
 // Only together with `replace`.
 Status CheckReplace(bool replace, int64_t if_version) {
   if (if_version < 0) {
-    return Bad("spec.if_version", absl::StrCat("spec.if_version is ", if_version, "; versions are not negative"));
+    return Bad("spec.if_version", absl::StrCat("spec.if_version is ", if_version, "; versions must not be negative"));
   }
   if (if_version != 0 && !replace) {
     return Bad("spec.if_version", "spec.if_version is set without spec.replace; set both, or neither");
@@ -112,12 +112,12 @@ Status CheckReplace(bool replace, int64_t if_version) {
   return OkStatus();
 }
 
-// It is kept as long as the graph and goes into answers and terminals.
+// It is kept as long as the graph, and is printed in answers and on terminals.
 Status CheckIdsDigest(const std::string& digest) {
   constexpr size_t kLongest = 128;
   const bool visible = std::all_of(digest.begin(), digest.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (visible && digest.size() <= kLongest) return OkStatus();
-  return Bad("spec.ids_digest", absl::StrCat("it has at most ", kLongest, " characters, visible ASCII ones"));
+  return Bad("spec.ids_digest", absl::StrCat("it must have at most ", kLongest, " visible ASCII characters"));
 }
 
 // Features, dense or CSR, of `node_count` nodes. Neither form present: false.
@@ -127,11 +127,11 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
   const bool csr =
       table.Find("x_indptr") != nullptr || table.Find("x_indices") != nullptr || table.Find("x_values") != nullptr;
   if (x != nullptr && csr)
-    return Bad("spec.tensors", "features come as x, or as x_indptr, x_indices and x_values, not as both");
+    return Bad("spec.tensors", "send features as x, or as x_indptr, x_indices and x_values, not as both");
   if (x != nullptr) {
     VICINAL_RETURN_IF_ERROR(table.Check(*x, kFloats, {node_count, -1}));
     const std::string columns = absl::StrCat(table.FieldOf(*x), ".shape[1]");
-    if (x->shape[1] < 1) return Bad(columns, "x has no columns; a node has at least one feature, or leave x out");
+    if (x->shape[1] < 1) return Bad(columns, "x has no columns; send at least one feature per node, or omit x");
     if (x->shape[1] > limits.max_features) return OverLimit("max_features", columns, x->shape[1], limits.max_features);
     return true;
   }
@@ -154,7 +154,7 @@ StatusOr<UploadManifest> Finish(UploadKind kind, const std::string& upload_id, s
                                 std::string spec, TensorTable table, bool replace, const Limits& limits) {
   if (static_cast<int64_t>(spec.size()) > kMaxSpecBytes) {
     return Bad("spec", absl::StrCat("the spec has ", spec.size(), " bytes; at most ", kMaxSpecBytes,
-                                    " are taken, an architecture of 4 MiB among them: tensors go in chunks"));
+                                    " are allowed, including an architecture of 4 MiB: send tensors in chunks"));
   }
   UploadManifest manifest{kind,   upload_id, std::move(resource_name), std::move(spec), std::move(table.tensors),
                           replace};
@@ -165,7 +165,7 @@ StatusOr<UploadManifest> Finish(UploadKind kind, const std::string& upload_id, s
       const int64_t bytes = std::max(total, tensor.size_bytes);
       return OverLimit(
           "max_upload_bytes", "spec.tensors", bytes, limits.max_upload_bytes,
-          absl::StrCat("the tensors have ", bytes, " bytes and more, over this server's limit of ",
+          absl::StrCat("the tensors have ", bytes, " bytes or more, over this server's limit of ",
                        limits.max_upload_bytes,
                        " for one upload (--max_upload_bytes); send less, or raise the limit on the server"));
     }
@@ -194,7 +194,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, con
   VICINAL_RETURN_IF_ERROR(CheckIdsDigest(spec.ids_digest()));
   if (spec.node_count() < 1) {
     return Bad("spec.node_count",
-               absl::StrCat("spec.node_count is ", spec.node_count(), "; a graph has at least one node"));
+               absl::StrCat("spec.node_count is ", spec.node_count(), "; a graph must have at least one node"));
   }
   if (spec.node_count() > limits.max_nodes)
     return OverLimit("max_nodes", "spec.node_count", spec.node_count(), limits.max_nodes);
@@ -236,7 +236,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, con
   const ManifestTensor* reference = table.Find("reference");
   if (reference != nullptr) VICINAL_RETURN_IF_ERROR(table.Check(*reference, {DataType::kUint8}, {-1}));
   if (reference == nullptr && spec.has_reference()) {
-    return Bad("spec.reference", "a reference is described, but the tensor 'reference' is not declared");
+    return Bad("spec.reference", "spec.reference is set, but the tensor 'reference' is not declared");
   }
   if (spec.has_reference()) {
     const v1::ModelReference& described = spec.reference();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an upload's first message declares, checked before any data is taken: names, types, shapes that agree, limits.
-// Pure functions; nothing is allocated for what is only claimed.
+// The declarations of an upload's first message, checked before any data is accepted: names, types, shapes, limits.
+// Pure functions; declared sizes cause no allocation.
 #ifndef VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_
 #define VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_
 
@@ -30,8 +30,8 @@ struct ManifestTensor {
 struct UploadManifest {
   UploadKind kind = UploadKind::kGraph;
   std::string upload_id;
-  std::string resource_name;  // "cora"; of a feature set "cora/default"
-  std::string spec;           // the first message's spec, serialised: equal specs are the same upload
+  std::string resource_name;  // "cora"; for a feature set "cora/default"
+  std::string spec;           // the serialised spec of the first message: equal specs mean the same upload
   std::vector<ManifestTensor> tensors;
   bool replace = false;
 
@@ -39,9 +39,9 @@ struct UploadManifest {
 };
 
 // INVALID_ARGUMENT, naming the field of the spec: names outside the grammar, tensors unknown, missing, twice, of a
-// wrong type or shape, counts that disagree, anything over a limit.
+// wrong type or shape, inconsistent counts, exceeded limits.
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, const Limits& limits);
-// `node_count`: of the graph that the features are for.
+// `node_count`: of the graph that the features belong to.
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, int64_t node_count,
                                             const Limits& limits);
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, const Limits& limits);

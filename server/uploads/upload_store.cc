@@ -13,15 +13,14 @@
 namespace vicinal::server {
 namespace {
 
-// Finished uploads are kept so that a client can ask again for an answer that was lost. Beyond so many, or so many
-// bytes of specs and answers, the oldest go first: a model's spec may have megabytes, and the budget does not count
-// them.
+// Finished uploads are kept so that a client can retrieve a lost answer. Beyond this number, or this number of bytes of
+// specs and answers, the oldest are dropped: a model's spec may have megabytes, and the budget does not count them.
 constexpr size_t kMaxKept = 4096;
 constexpr int64_t kMaxKeptBytes = int64_t{32} << 20;
 
 constexpr std::chrono::milliseconds kRetryAfter{5000};
 
-// True if the same finish may succeed later. ABORTED is not among these: a version that differs will go on differing.
+// True if the same finish may succeed later. ABORTED may not: a version that differs will remain different.
 bool MayGoAway(StatusCode code) {
   switch (code) {
     case StatusCode::kUnavailable:
@@ -88,7 +87,7 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const st
   if (OpenLocked() >= options_.max_open_uploads) {
     return ResourceExhausted("TOO_MANY_UPLOADS",
                              absl::StrCat("--max_open_uploads=", options_.max_open_uploads,
-                                          " uploads are open already; finish one, or wait until one expires"),
+                                          " uploads are already open; finish one, or wait until one expires"),
                              kRetryAfter);
   }
   DropFinishedLocked();
@@ -103,7 +102,7 @@ StatusOr<UploadStore::Hold> UploadStore::Resume(UploadKind kind, const std::stri
   ExpireLocked();
   std::shared_ptr<Upload> upload = FindLocked(upload_id);
   if (upload == nullptr || upload->kind() != kind) {
-    return NotFound("upload", upload_id, "it was never begun, or has expired; begin it with its spec");
+    return NotFound("upload", upload_id, "it was never started, or has expired; start it with its spec");
   }
   const int64_t lease = upload->Attach(clock_.Now());
   return Hold{std::move(upload), lease};
@@ -127,7 +126,7 @@ StatusOr<std::string> UploadStore::Finish(const Hold& hold, const WorkLimits& li
 
 StatusOr<std::string> UploadStore::Conclude(Upload& upload, StatusOr<std::string> answer) {
   if (answer.ok() || !MayGoAway(answer.status().code())) {
-    // First the state, then what needs memory: the answer's copy.
+    // First the state, then the answer's copy, which needs memory.
     upload.EndFinish(std::move(answer), clock_.Now());
     return upload.answer();
   }
@@ -136,7 +135,7 @@ StatusOr<std::string> UploadStore::Conclude(Upload& upload, StatusOr<std::string
 }
 
 void UploadStore::Leave(const Hold& hold) {
-  // Under the store's lock: a stream that takes the upload over either comes before, or finds it gone.
+  // Under the store's lock: a stream that takes over the upload either comes before, or finds it dropped.
   MutexLock lock(&mutex_);
   if (!hold.upload->DropIfEmpty(hold.lease)) return;
   const auto found = uploads_.find(hold.upload->id());
@@ -150,7 +149,7 @@ StatusOr<v1::Upload> UploadStore::Get(const std::string& upload_id) {
     ExpireLocked();
     upload = FindLocked(upload_id);
   }
-  if (upload == nullptr) return NotFound("upload", upload_id, "it was never begun, or has expired");
+  if (upload == nullptr) return NotFound("upload", upload_id, "it was never started, or has expired");
   return upload->Describe(clock_.WallNow(), clock_.Now(), options_.ttl);
 }
 

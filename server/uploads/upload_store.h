@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open uploads, and finished ones that clients may still ask about. Memory is reserved from the budget as chunks
-// arrive, never by what a spec claims, and is released when an upload is finished, expires or is dropped. Specs and
-// answers of finished uploads are bounded together: the oldest are forgotten first. Free of gRPC.
+// Open uploads, and finished ones that clients may still query. Memory is reserved from the budget as chunks arrive,
+// never from declared sizes, and is released when an upload is finished, expires or is dropped. Specs and answers of
+// finished uploads are bounded together: the oldest are dropped first. Independent of gRPC.
 //
 // If two streams send to one upload, the newer one takes over and the next message of the older one gets ABORTED. So a
-// client whose connection broke can go on before the server has noticed.
+// client whose connection broke can resume before the server has noticed.
 #ifndef VICINAL_SERVER_UPLOADS_UPLOAD_STORE_H_
 #define VICINAL_SERVER_UPLOADS_UPLOAD_STORE_H_
 
@@ -24,16 +24,16 @@
 
 namespace vicinal::server {
 
-// What has arrived, for the function that finishes the upload.
+// The received data, for the function that finishes the upload.
 struct UploadContent {
   std::string_view spec;  // serialised; owned by the upload
   std::vector<ManifestTensor> tensors;
-  // Of all bytes that arrived. A caller that takes all tensors may take it too, and keep them reserved.
+  // The reservation of all received bytes. A caller that takes all tensors may take it, too.
   Reservation memory;
   std::vector<std::string> bytes;  // of each tensor
   bool taken = false;              // set by Take
 
-  // Moves the tensor out; nullopt when the manifest does not have it. From then on the upload cannot be finished again.
+  // Moves the tensor out; nullopt if the manifest does not have it. The upload can then not be finished again.
   std::optional<HostTensor> Take(std::string_view name);
   // A view of the tensor, valid as long as the content; nullopt as above.
   std::optional<TensorView> Look(std::string_view name) const;
@@ -52,7 +52,7 @@ class UploadStore {
   explicit UploadStore(Options options);
   ~UploadStore();
 
-  // A stream's hold on an upload.
+  // A stream's handle of an upload.
   class Upload;
   struct Hold {
     std::shared_ptr<Upload> upload;
@@ -62,32 +62,32 @@ class UploadStore {
   // Begins the upload, or continues the one of that id if it is the same (kind and spec). `admit` is called for new
   // uploads only. Whether all bytes fit is checked, but none are reserved yet. INVALID_ARGUMENT: the id belongs to
   // another upload. FAILED_PRECONDITION: it can never fit the budget. RESOURCE_EXHAUSTED: it does not fit now, or too
-  // many are open.
+  // many uploads are open.
   StatusOr<Hold> Begin(UploadManifest manifest, const std::function<Status()>& admit);
   // Continues an upload of that kind; NOT_FOUND.
   StatusOr<Hold> Resume(UploadKind kind, const std::string& upload_id);
   bool Knows(const std::string& upload_id);
 
-  // Takes a chunk and reserves its memory; returns how many bytes were new. INVALID_ARGUMENT: unknown tensor, or over
+  // Accepts a chunk and reserves its memory; returns the number of new bytes. INVALID_ARGUMENT: unknown tensor, or over
   // max_chunk_bytes. ABORTED: damaged, out of place or too long (metadata `tensor` and `offset`), or another stream has
   // taken over. NOT_FOUND: expired. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: as Begin.
   StatusOr<int64_t> Append(const Hold& hold, const v1::UploadChunk& chunk);
 
-  // Calls `make` with the content, once however many streams finish, and keeps its answer (or its error) until the
+  // Calls `make` with the content, once even if several streams finish, and keeps its answer (or its error) until the
   // upload expires. Transient errors (UNAVAILABLE, RESOURCE_EXHAUSTED, CANCELLED, DEADLINE_EXCEEDED, and a `make` that
-  // runs out of memory) are not kept: the upload stays open if `make` took nothing out of the content, and is forgotten
+  // runs out of memory) are not kept: the upload stays open if `make` took nothing out of the content, and is dropped
   // otherwise. INVALID_ARGUMENT: tensors are not complete.
   using Make = std::function<StatusOr<std::string>(UploadContent& content)>;
   StatusOr<std::string> Finish(const Hold& hold, const WorkLimits& limits, const Make& make);
 
-  // The stream has ended, for whatever reason. An upload without any bytes that no newer stream continues is forgotten:
-  // it would only count as open.
+  // Reports the end of a stream. Drops an upload without any bytes that no newer stream continues, because it would
+  // count as open.
   void Leave(const Hold& hold);
 
   StatusOr<v1::Upload> Get(const std::string& upload_id);
   v1::Upload Describe(const Hold& hold) const;
 
-  // Forgets expired uploads; every other call does so too.
+  // Drops expired uploads; all other calls do so, too.
   void Expire();
 
   int64_t open_uploads() const;
@@ -102,7 +102,7 @@ class UploadStore {
 
   const Options options_;
   const Clock& clock_;
-  mutable Mutex mutex_;  // taken before an upload's own
+  mutable Mutex mutex_;  // acquired before an upload's own
   std::map<std::string, std::shared_ptr<Upload>> uploads_ VICINAL_GUARDED_BY(mutex_);
 };
 

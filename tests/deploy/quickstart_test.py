@@ -58,7 +58,7 @@ class CudaTest(unittest.TestCase):
     def test_another_word_is_refused_before_anything_is_built(self):
         code, output, called = self.run_quickstart("maybe", False)
         self.assertEqual(code, 2, output)
-        self.assertIn("VICINAL_CUDA is ON or OFF", output)
+        self.assertIn("VICINAL_CUDA must be ON or OFF", output)
         self.assertIsNone(called)
 
 

@@ -60,7 +60,7 @@ TEST_F(LifecycleTest, BadFlagsAreNamedAndEndWithTwo) {
       {{"--log_level=loud"}, "log_level"},
       {{"--upload_ttl=-3s"}, "upload_ttl"},
       {{"--admin_token_file=/does/not/exist"}, "admin_token_file"},
-      {{"--admin_token_file=" + TokenFile("long", std::string(4097, 't'))}, "at most 4096 are taken"},
+      {{"--admin_token_file=" + TokenFile("long", std::string(4097, 't'))}, "at most 4096 are allowed"},
       {{"--admin_token_file=" + TokenFile("admin", "secret\n"), "--grpc_listen=0.0.0.0:0"}, "allow_plaintext_tokens"},
       {{"--infer_token_file=" + TokenFile("infer", "secret\n")}, "admin_token_file"},
       {{"stray"}, "stray"},

@@ -53,7 +53,7 @@ TEST_F(UnreadableTest, IsRefusedInWordsByEveryMethod) {
         const std::string name = file->service(s)->full_name() + "/" + method.name();
         const grpc::Status status = Send(name, "\xff\xff\xff\xff");
         EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << name;
-        EXPECT_NE(status.error_message().find("no Protobuf of the type that " + name), std::string::npos)
+        EXPECT_NE(status.error_message().find("not valid Protobuf of the type of " + name), std::string::npos)
             << status.error_message();
         EXPECT_NE(status.error_details().find("BAD_MESSAGE"), std::string::npos) << name;
         ++methods;
@@ -82,7 +82,7 @@ TEST_F(UnreadableTest, SoIsAQuestionForHealth) {
   for (const std::string name : {"grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch"}) {
     const grpc::Status status = Send(name, "\xff\xff\xff\xff");
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << name << ' ' << status.error_message();
-    EXPECT_NE(status.error_message().find("no Protobuf of the type that " + name), std::string::npos)
+    EXPECT_NE(status.error_message().find("not valid Protobuf of the type of " + name), std::string::npos)
         << status.error_message();
     EXPECT_NE(status.error_details().find("BAD_MESSAGE"), std::string::npos) << name;
   }

@@ -213,7 +213,7 @@ TEST_F(UploadTest, StreamsThatBeginWrong) {
   ExpectError(silent.End(), absl::StatusCode::kInvalidArgument, "BAD_UPLOAD");
   RawUpload unknown(server_->grpc_address());
   unknown.Resume("never-begun-upload");
-  ExpectError(unknown.End(), absl::StatusCode::kNotFound, "never begun");
+  ExpectError(unknown.End(), absl::StatusCode::kNotFound, "never started");
   RawUpload twice(server_->grpc_address());
   twice.Spec("spec", "upload-spec-twice");
   twice.Chunk(0, Edges().substr(0, 8));
@@ -310,7 +310,7 @@ TEST_F(UploadLimitsTest, AnUploadExpiresAndItsMemoryComesBack) {
   EXPECT_NE(page->find("vicinal_open_uploads 0"), std::string::npos);
   RawUpload resumed(server_->grpc_address());
   resumed.Resume("upload-late");
-  ExpectError(resumed.End(), absl::StatusCode::kNotFound, "begin it");
+  ExpectError(resumed.End(), absl::StatusCode::kNotFound, "start it");
 }
 
 TEST_F(UploadLimitsTest, ASilentStreamIsEndedInWords) {

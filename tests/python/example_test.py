@@ -74,7 +74,7 @@ class ExampleTest(unittest.TestCase):
                  (["--graph", lonely], "the graph's file must hold edge_index and x"),
                  (["--model", GRAPH], "cora.npz: 'utf-8' codec can't decode"),
                  (["--weights", folder.name], "Is a directory"),
-                 (["--token_file", text], "text: holds no token that can be sent"),
+                 (["--token_file", text], "text: contains no token that can be sent"),
                  (["--stubs", folder.name], "generate_stubs.sh"),
                  (["--server", "localhost"], "--server 'localhost' is not HOST:PORT"),
                  (["--server", "http://localhost:8500/"], "is not HOST:PORT"),

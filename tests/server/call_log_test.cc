@@ -71,7 +71,7 @@ TEST_F(CallLogTest, RefusedChangesLeaveOneToo) {
   request.set_if_version(3);
   const Subject subject = SubjectTold(request);
   const nlohmann::json missing =
-      Line(Method::kDeleteModel, subject, NotFound("model", "tiny", "upload it, or list the models that are there"));
+      Line(Method::kDeleteModel, subject, NotFound("model", "tiny", "upload it, or list the existing models"));
   EXPECT_EQ(missing["level"], "info");
   EXPECT_EQ(missing["code"], "NOT_FOUND");
   EXPECT_EQ(missing["model"], "tiny");

@@ -68,7 +68,7 @@ TEST_F(ReadTokenFileTest, ATokenFitsIntoTheMetadataOfACall) {
   const std::string longest(kMaxTokenBytes, 't');
   EXPECT_EQ(SaidBy(longest), longest);
   EXPECT_EQ(SaidBy(std::string(kMaxTokenBytes, ' ') + longest + "\n"), longest);
-  ExpectRefused(SaidBy(longest + "t\n"), "the token has 4097 characters; at most 4096 are taken");
+  ExpectRefused(SaidBy(longest + "t\n"), "the token has 4097 characters; at most 4096 are allowed");
   ExpectRefused(SaidBy(std::string(20'000, 't') + "\n"), "first line has more than 8192 bytes");
   ExpectRefused(SaidBy(std::string(20'000, ' ')), "first line has more than 8192 bytes");
 }
@@ -95,7 +95,7 @@ TEST_F(ReadTokenFileTest, APipeMaySayATokenLater) {
 
 TEST_F(ReadTokenFileTest, APipeThatNobodyWritesToIsRefused) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  ExpectRefused(Said(path_), "a pipe that said nothing");
+  ExpectRefused(Said(path_), "a pipe without data");
 }
 
 // As a shell hands over the output of a command that has ended: /dev/fd/N.

@@ -25,12 +25,12 @@ absl::Status Broken(const std::string& message) {
   return CallError(absl::StatusCode::kInternal, absl::StrCat("the server's answer: ", message));
 }
 
-// Adds the rows of `tensor` (when it is there) to the matrix of that name, and tells how many they were (or that they
-// differ).
+// Adds the rows of `tensor` (if present) to the matrix of that name, and stores their number in `*rows`. An error if
+// that differs from a number stored before.
 absl::Status AddRows(const std::string& name, bool there, const v1::Tensor& tensor, Answer* answer, int64_t* rows) {
   if (!there) return absl::OkStatus();
   CLIENT_ASSIGN_OR_RETURN(Array piece, ToArray(tensor));
-  if (piece.shape.size() != 2) return Broken(absl::StrCat(name, " is no matrix"));
+  if (piece.shape.size() != 2) return Broken(absl::StrCat(name, " is not a matrix"));
   if (*rows >= 0 && piece.shape[0] != *rows) return Broken(absl::StrCat(name, " has another number of rows"));
   *rows = piece.shape[0];
   const auto [at, first] = answer->matrices.emplace(name, piece);
@@ -69,7 +69,7 @@ absl::Status AddClasses(const Response& piece, Answer* answer) {
   const auto classes = answer->matrices.find("classes");
   if (classes == answer->matrices.end() || classes->second.type != ElementType::kInt32 ||
       classes->second.shape[1] < 1) {
-    return Broken("it holds no classes");
+    return Broken("it contains no classes");
   }
   const auto scores = answer->matrices.find("scores");
   if (scores == answer->matrices.end() || scores->second.shape != classes->second.shape) {
@@ -78,7 +78,7 @@ absl::Status AddClasses(const Response& piece, Answer* answer) {
   return absl::OkStatus();
 }
 
-// "1st", "2nd", "11th": "class 2" would read as the class of that number.
+// "1st", "2nd", "11th": "class 2" could be read as a class number.
 std::string Ordinal(int64_t n) {
   const bool teen = n % 100 / 10 == 1;
   return absl::StrCat(n, teen || n % 10 > 3 || n % 10 == 0 ? "th" : n % 10 == 1 ? "st" : n % 10 == 2 ? "nd" : "rd");
@@ -134,7 +134,7 @@ absl::Status Answer::Add(const v1::EmbedResponse& piece) {
   int64_t added = -1;
   CLIENT_RETURN_IF_ERROR(AddRows("embeddings", piece.has_embeddings(), piece.embeddings(), this, &added));
   CLIENT_RETURN_IF_ERROR(EndPiece(added, this));
-  if (matrices.empty()) return Broken("it holds no embeddings");
+  if (matrices.empty()) return Broken("it contains no embeddings");
   served_by = piece.served_by();
   if (piece.has_timing()) timing = piece.timing();
   return absl::OkStatus();
@@ -179,7 +179,7 @@ void PrintAnswer(const Answer& answer, const std::string& what, const std::funct
   }
   table.Print(out);
   if (shown < answer.rows)
-    out << "... " << answer.rows - shown << " more" << (kept.empty() ? "; --out FILE.npy keeps all" : "") << '\n';
+    out << "... " << answer.rows - shown << " more" << (kept.empty() ? "; --out FILE.npy writes all" : "") << '\n';
 }
 
 std::string NotFiniteNote(const Answer& answer, const std::string& what,
@@ -191,9 +191,9 @@ std::string NotFiniteNote(const Answer& answer, const std::string& what,
   const int64_t count = std::count(first, marks.end(), true);
   return absl::StrCat(
       count, " of ", FormatCount(answer.rows, "row"), (count == 1 ? " is" : " are"),
-      " not finite (NaN or infinite), first that of ", what, " ", name_of(first - marks.begin()),
-      ": a value between layers was beyond ",
-      float16 ? "float16's 65,504, or float32's range; bfloat16 reaches as far as float32" : "float32's range");
+      " not finite (NaN or infinite), the first is that of ", what, " ", name_of(first - marks.begin()),
+      ": a value between layers exceeded ",
+      float16 ? "float16's 65,504, or float32's range; bfloat16 has the range of float32" : "float32's range");
 }
 
 Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of inference as the commands handle them: pieces of a stream put together, shown, compared with labels,
-// written to files.
+// Inference answers: joins the pieces of a stream, prints them, compares them with labels, writes them to files.
 #ifndef VICINAL_CLIENT_CPP_CLI_ANSWERS_H_
 #define VICINAL_CLIENT_CPP_CLI_ANSWERS_H_
 
@@ -26,7 +25,7 @@ struct Answer {
   int64_t rows = 0;
   std::map<std::string, Array> matrices;
 
-  // Each adds a piece's rows at the end. INTERNAL when the piece does not fit what came before.
+  // Appends the rows of a piece. INTERNAL: the piece does not match the previous ones.
   absl::Status Add(const v1::ClassifyResponse& piece);
   absl::Status Add(const v1::EmbedResponse& piece);
   absl::Status Add(const v1::ClassifyGraphsResponse& piece);
@@ -35,17 +34,17 @@ struct Answer {
 // Row r of a matrix, as numbers.
 std::vector<double> RowOf(const Array& matrix, int64_t row);
 
-// Rows that text shows; more are counted.
+// Maximum number of rows that are printed; further rows are counted.
 inline constexpr int64_t kShownRows = 10;
 
-// A table of the first rows: class and probability for each of the top k, or the first values of an embedding.
-// `name_of` gives a row's first column, `what` its title ("node", "graph"). `kept`: the file that holds all rows;
-// empty: none, and the text says how to get one.
+// Prints a table of the first rows: class and probability for each of the top k, or the first values of an embedding.
+// `name_of` gives a row's first column, `what` its title ("node", "graph"). `kept`: the file with all rows; if empty,
+// the text says how to write one.
 void PrintAnswer(const Answer& answer, const std::string& what, const std::function<std::string(int64_t)>& name_of,
                  const std::string& kept, std::ostream& out);
 
-// A sentence on the rows that hold NaN or infinities, which a table shows as numbers like others; empty where there are
-// none. `name_of` as above. `float16`: values may have been rounded to it.
+// A sentence about the rows that contain NaN or infinities; empty if there are none. `name_of` as above. `float16`:
+// values may have been rounded to float16.
 std::string NotFiniteNote(const Answer& answer, const std::string& what,
                           const std::function<std::string(int64_t)>& name_of, bool float16);
 
@@ -54,22 +53,22 @@ struct Accuracy {
   int64_t right = 0;
   int64_t counted = 0;
 };
-// `labels` has one entry a row.
+// `labels` has one entry per row.
 Accuracy Compare(const Answer& answer, const std::vector<int64_t>& labels);
 // "accuracy 0.7950 (795/1000)"
 std::string ToString(const Accuracy& accuracy);
 
-// Refuses, before the server is asked, a path that ends neither in .npy nor in .npz, or cannot be written.
+// An error if the path ends neither in .npy nor in .npz, or cannot be written. Call it before the request.
 absl::Status CheckAnswerPath(const std::string& path);
 
-// --out: an .npz gets every matrix; an .npy the one named `main`. `nodes` is added to an .npz when not empty.
+// --out: writes all matrices to an .npz, or the one named `main` to an .npy. Adds `nodes` to an .npz unless empty.
 absl::Status WriteAnswer(const std::string& path, const Answer& answer, const std::string& main,
                          const std::vector<int64_t>& nodes);
 
 // {"served_by", "timing", matrices as lists of rows}
 Json ToJson(const Answer& answer);
 
-// Times of calls as seen here, in seconds.
+// Times of calls, measured by the client, in seconds.
 struct Latency {
   double least = 0;
   double median = 0;

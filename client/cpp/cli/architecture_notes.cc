@@ -35,10 +35,11 @@ std::vector<std::string> ArchitectureNotes(std::string_view architecture_json) {
   std::vector<std::string> norms;
   FindLayerNorms(At(architecture, "layers"), "", &norms);
   if (norms.empty()) return {};
-  return {absl::StrCat(norms.size() == 1 ? "layer " : "layers ", absl::StrJoin(norms, ", "),
-                       " (LayerNorm) without a mode: PyTorch Geometric's default was taken, \"graph\", one mean over "
-                       "all nodes; torch.nn.LayerNorm is \"args\": {\"mode\": \"node\"}. Only answers tell the two "
-                       "apart: --reference FILE checks them")};
+  return {
+      absl::StrCat(norms.size() == 1 ? "layer " : "layers ", absl::StrJoin(norms, ", "),
+                   " (LayerNorm) without a mode: the server uses PyTorch Geometric's default, \"graph\", one mean over "
+                   "all nodes; torch.nn.LayerNorm is \"args\": {\"mode\": \"node\"}. Only answers show the "
+                   "difference: --reference FILE checks them")};
 }
 
 }  // namespace vicinal::client::cli

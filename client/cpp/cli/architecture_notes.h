@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an architecture leaves open although PyTorch and PyTorch Geometric disagree about it: the server takes PyTorch
-// Geometric's default, and weights alone cannot tell.
+// Notes on ambiguities of an architecture: defaults in which PyTorch and PyTorch Geometric differ. The server uses
+// PyTorch Geometric's default, and weights alone do not show which was meant.
 #ifndef VICINAL_CLIENT_CPP_CLI_ARCHITECTURE_NOTES_H_
 #define VICINAL_CLIENT_CPP_CLI_ARCHITECTURE_NOTES_H_
 
@@ -10,7 +10,8 @@
 
 namespace vicinal::client::cli {
 
-// Sentences about an architecture that the server has taken; none where it says all. Ready-made classes say all.
+// Sentences about an architecture that the server has accepted; empty if nothing is ambiguous, as in ready-made
+// classes.
 std::vector<std::string> ArchitectureNotes(std::string_view architecture_json);
 
 }  // namespace vicinal::client::cli

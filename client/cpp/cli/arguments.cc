@@ -66,24 +66,24 @@ absl::Status CheckName(const std::string& where, const std::string& value) {
 absl::Status CheckValue(const Option& option, const std::string& value) {
   int64_t integer = 0;
   double number;
-  // What a script leaves empty is not what it meant: features left out, another feature set.
+  // An empty value is a mistake in a script: it would omit features, or select another feature set.
   if ((option.kind == OptionKind::kText || option.kind == OptionKind::kName) && value.empty()) {
     return Usage(absl::StrCat("--", option.name, " needs a value: ", option.value_name));
   }
   if (option.kind == OptionKind::kName) return CheckName("--" + option.name, value);
   if (option.kind == OptionKind::kInteger && !ParseInt(value, &integer)) {
-    return Usage(absl::StrCat("--", option.name, " needs a whole number, not '", value, "'"));
+    return Usage(absl::StrCat("--", option.name, " must be an integer, not '", value, "'"));
   }
   if (option.kind == OptionKind::kInteger && integer < option.least) {
-    return Usage(absl::StrCat("--", option.name, " is at least ", option.least, ", not ", integer));
+    return Usage(absl::StrCat("--", option.name, " must be at least ", option.least, ", not ", integer));
   }
   if (option.kind == OptionKind::kNumber && !ParseDouble(value, &number)) {
-    return Usage(absl::StrCat("--", option.name, " needs a number, not '", value, "'"));
+    return Usage(absl::StrCat("--", option.name, " must be a number, not '", value, "'"));
   }
   if (!option.choices.empty() &&
       std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
-    return Usage(
-        absl::StrCat("--", option.name, " is one of ", absl::StrJoin(option.choices, ", "), ", not '", value, "'"));
+    return Usage(absl::StrCat("--", option.name, " must be one of ", absl::StrJoin(option.choices, ", "), ", not '",
+                              value, "'"));
   }
   return absl::OkStatus();
 }
@@ -124,14 +124,14 @@ std::vector<std::string> NamesOf(const std::vector<Option>& own, const std::vect
 }
 
 // A word too many is often meant for the option before it (`before`, or null), or is the value of the one option that
-// is needed and missing. Where several are missing nothing tells which.
+// is required and missing. If several are missing, it is unknown which.
 std::string WhereItMayBelong(const Syntax& syntax, const Arguments& arguments, const std::string& word,
                              const Option* before) {
   if (before != nullptr && before->kind == OptionKind::kFlag) {
     return absl::StrCat("; --", before->name, " takes no value");
   }
   if (before != nullptr && absl::EndsWith(arguments.Text(before->name), ",")) {
-    return absl::StrCat("; the list of --", before->name, " holds no spaces, or stands in quotes");
+    return absl::StrCat("; write the list of --", before->name, " without spaces, or in quotes");
   }
   std::vector<std::string> missing;
   for (const Option& option : syntax.options) {
@@ -180,11 +180,11 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
                                          const std::vector<std::string>& words) {
   Arguments arguments;
   bool options_end = false;
-  const Option* before = nullptr;        // whose word or value came last
-  const Option* before_extra = nullptr;  // the same, of the first positional too many
+  const Option* before = nullptr;        // the option of the previous word or value
+  const Option* before_extra = nullptr;  // `before` at the first surplus positional
   for (size_t i = 0; i < words.size(); ++i) {
     if (options_end || !IsOption(words[i])) {
-      if (words[i].empty()) return Usage(absl::StrCat("'", syntax.command, "' was given an empty word"));
+      if (words[i].empty()) return Usage(absl::StrCat("'", syntax.command, "' does not accept an empty argument"));
       arguments.positionals_.push_back(words[i]);
       if (arguments.positionals_.size() == syntax.positionals.size() + 1) before_extra = before;
       before = nullptr;
@@ -208,7 +208,7 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
     }
     CLIENT_RETURN_IF_ERROR(CheckValue(*option, split.value));
     std::vector<std::string>& values = arguments.values_[option->name];
-    // Those of all commands may have stood before the command, and `found.rest` does not tell.
+    // Global options may precede the command, and `found.rest` does not show where they stood.
     before = FindOption(syntax.options, {}, option->name);
     if (!values.empty() && !option->repeated) return Usage(absl::StrCat("--", option->name, " was given twice"));
     values.push_back(split.value);
@@ -218,7 +218,7 @@ absl::StatusOr<Arguments> ParseArguments(const Syntax& syntax, const std::vector
   }
   if (arguments.positionals_.size() > syntax.positionals.size()) {
     const std::string& extra = arguments.positionals_[syntax.positionals.size()];
-    return Usage(absl::StrCat("'", syntax.command, "' does not know what to do with '", extra, "'",
+    return Usage(absl::StrCat("'", syntax.command, "' takes no further argument '", extra, "'",
                               WhereItMayBelong(syntax, arguments, extra, before_extra)));
   }
   for (size_t i = 0; i < syntax.positionals.size(); ++i) {
@@ -251,7 +251,7 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
       found.rest.push_back(words[i]);
       const SplitOption split = Split(words[i]);
       const Option* option = FindOption({}, global, split.name);
-      if (option == nullptr) return Usage(absl::StrCat("the command comes before ", words[i]));
+      if (option == nullptr) return Usage(absl::StrCat("the command must come before ", words[i]));
       if (option->kind != OptionKind::kFlag && !split.has_value && i + 1 < words.size())
         found.rest.push_back(words[++i]);
     } else {
@@ -270,7 +270,7 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
   if (found.index >= 0) return found;
   found.group = name;
   if (found.help || found.version) return found;
-  if (name.empty()) return Usage("a command is needed");
+  if (name.empty()) return Usage("a command is required");
   std::vector<std::string> members;
   for (const std::string& command : known) {
     if (command.rfind(name + " ", 0) == 0) members.push_back(command.substr(name.size() + 1));

@@ -25,7 +25,7 @@ std::vector<std::vector<int64_t>> EdgesByBatch(const GraphBatchData& data, int64
   const auto graphs = static_cast<int64_t>(data.ptr.size()) - 1;
   std::vector<std::vector<int64_t>> edges(static_cast<size_t>((graphs + graphs_per_batch - 1) / graphs_per_batch));
   for (size_t i = 0; i < data.sources.size(); ++i) {
-    // The graph of a node is the last one that does not begin after it.
+    // A node belongs to the last graph whose first node is not after it.
     const auto next = std::upper_bound(data.ptr.begin(), data.ptr.end(), data.sources[i]);
     const int64_t graph = next - data.ptr.begin() - 1;
     edges[static_cast<size_t>(graph / graphs_per_batch)].push_back(static_cast<int64_t>(i));
@@ -70,9 +70,10 @@ absl::StatusOr<v1::ClassifyGraphsRequest> MakeRequest(const Arguments& args) {
 void PrintText(const Context& context, const Answer& answer, size_t calls, double seconds) {
   PrintAnswer(
       answer, "graph", [](int64_t row) { return absl::StrCat(row); }, context.args.Text("out"), context.out);
-  context.out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds) << " as seen here, "
+  context.out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds) << " at the client, "
               << FormatCount(static_cast<int64_t>(calls), "call") << '\n';
-  if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';
+  if (context.args.Has("out"))
+    context.out << answer.rows << " rows were written to " << context.args.Text("out") << '\n';
 }
 
 absl::Status ClassifyGraphs(const Context& context) {
@@ -82,7 +83,7 @@ absl::Status ClassifyGraphs(const Context& context) {
   CLIENT_RETURN_IF_ERROR(CheckFinite(data.features, args.Positional(0), {}));
   CLIENT_ASSIGN_OR_RETURN(v1::ClassifyGraphsRequest request, MakeRequest(args));
   const auto graphs = static_cast<int64_t>(data.ptr.size()) - 1;
-  if (graphs == 0) return absl::InvalidArgumentError(absl::StrCat(args.Positional(0), ": holds no graphs"));
+  if (graphs == 0) return absl::InvalidArgumentError(absl::StrCat(args.Positional(0), ": contains no graphs"));
   const int64_t batch = std::min(args.Integer("batch", 512), graphs);
   if (data.labels && static_cast<int64_t>(data.labels->size()) != graphs) {
     return absl::InvalidArgumentError(
@@ -133,15 +134,14 @@ Command ClassifyGraphsCommand() {
       "classify-graphs",
       {"FILE.npz"},
       "Classifies the small graphs of a file.",
-      "FILE.npz holds edge_index [2, E], features (x or CSR) and graph_id [N], ascending: the graph of each node. "
-      "With graph_y\n"
-      "the accuracy is printed.",
-      {{"model", OptionKind::kName, "MODEL", "the model (one that classifies graphs)", {}, true},
-       {"top_k", OptionKind::kInteger, "K", "classes for each graph; 1 unless said"},
-       {"logits", OptionKind::kFlag, "", "the logits too (and into --out FILE.npy)"},
-       {"probabilities", OptionKind::kFlag, "", "all probabilities too (and into --out FILE.npy)"},
-       AtLeast(1, {"batch", OptionKind::kInteger, "GRAPHS", "graphs in one call; 512 unless said"}),
-       {"out", OptionKind::kText, "FILE", "keep all rows: an .npy the main matrix, an .npz every one"}}};
+      "FILE.npz contains edge_index [2, E], features (x or CSR) and graph_id [N], ascending: the graph of each node.\n"
+      "With graph_y, the accuracy is printed.",
+      {{"model", OptionKind::kName, "MODEL", "the model (must classify graphs)", {}, true},
+       {"top_k", OptionKind::kInteger, "K", "number of classes per graph; default: 1"},
+       {"logits", OptionKind::kFlag, "", "also return the logits (and write them to --out FILE.npy)"},
+       {"probabilities", OptionKind::kFlag, "", "also return all probabilities (and write them to --out FILE.npy)"},
+       AtLeast(1, {"batch", OptionKind::kInteger, "GRAPHS", "graphs per call; default: 512"}),
+       {"out", OptionKind::kText, "FILE", "write all rows: FILE.npy gets the main matrix, FILE.npz all matrices"}}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));
   return {syntax, ClassifyGraphs};
 }

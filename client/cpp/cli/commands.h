@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of `vicinal` and what each is handed. A command prints its result to `out` (text, or one JSON document
-// with
-// --json) and answers with a Status; messages on the way and errors go to `err`.
+// The commands of `vicinal` and their context. A command prints its result to `out` (text, or one JSON document with
+// --json) and returns a Status; notes, progress and errors go to `err`.
 #ifndef VICINAL_CLIENT_CPP_CLI_COMMANDS_H_
 #define VICINAL_CLIENT_CPP_CLI_COMMANDS_H_
 
@@ -19,21 +18,21 @@
 
 namespace vicinal::client::cli {
 
-// What scripts may rely on; --help lists them.
+// Stable exit codes, listed by --help.
 enum ExitCode { kExitOk = 0, kExitRefused = 1, kExitUsage = 2, kExitUnavailable = 3, kExitNotFound = 4 };
 
-// What a command works with.
+// The context of a command.
 struct Context {
   const Arguments& args;
   std::ostream& out;
   std::ostream& err;
-  // True when `err` is a terminal: progress bars are drawn.
+  // True if `err` is a terminal: then progress bars are drawn.
   bool terminal = false;
   Client& client;
-  std::string server;  // that `client` talks to
+  std::string server;  // the address that `client` uses
   bool json = false;
 
-  // Prints `result` as JSON; call it where --json replaces the text.
+  // Prints `result` as JSON, instead of the text, with --json.
   void PrintJson(const Json& result) const { out << Dump(result) << '\n'; }
 };
 
@@ -42,11 +41,11 @@ struct Command {
   absl::Status (*run)(const Context& context);
 };
 
-// All commands, in the order of the help; and the options that all of them take.
+// All commands, in the order of the help, and the options common to all.
 const std::vector<Command>& Commands();
 const std::vector<Option>& GlobalOptions();
 
-// Each file's part of the table.
+// The commands of each file.
 std::vector<Command> GraphCommands();
 std::vector<Command> FeaturesCommands();
 std::vector<Command> ModelCommands();
@@ -56,8 +55,8 @@ Command ExplainCommand();
 Command TuneCommand();
 Command ClassifyGraphsCommand();
 
-// The whole program: parses `words` (without the program's name), runs, prints errors, answers with the exit code.
-// `sleep` as ClientOptions has it.
+// The whole program: parses `words` (without the program's name), runs the command, prints errors and returns the exit
+// code. `sleep` as in ClientOptions.
 int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal,
         const std::function<void(std::chrono::milliseconds)>& sleep = {});
 

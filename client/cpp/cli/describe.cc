@@ -18,7 +18,7 @@ std::string OrderOf(const v1::Graph& graph) {
   std::string asked = v1::Reorder_Name(graph.reorder());
   const std::string prefix = "REORDER_";
   if (asked.rfind(prefix, 0) == 0) asked = asked.substr(prefix.size());
-  return absl::StrCat(graph.order(), " (asked: ", absl::AsciiStrToLower(asked), ")");
+  return absl::StrCat(graph.order(), " (requested: ", absl::AsciiStrToLower(asked), ")");
 }
 
 double PreparationSeconds(const v1::Graph& graph) {
@@ -37,7 +37,7 @@ void PrintState(const v1::Graph& graph, std::ostream& out) {
         << graph.numerics_revision();
   }
   out << '\n';
-  if (!graph.ids_digest().empty()) out << "ids: its own (" << graph.ids_digest() << "), not row numbers\n";
+  if (!graph.ids_digest().empty()) out << "ids: own (" << graph.ids_digest() << "), not row numbers\n";
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
 }
@@ -118,10 +118,10 @@ void PrintFeatureSets(const std::vector<v1::FeatureSet>& sets, std::ostream& out
 void PrintModel(const v1::Model& model, std::ostream& out) {
   out << "model '" << model.name() << "' version " << model.version() << ": " << model.feature_count()
       << " features -> " << model.class_count() << " classes of " << (model.graph_level() ? "graphs" : "nodes")
-      << (model.multi_label() ? " (several labels)" : "") << ", " << model.parameter_count() << " weights, "
-      << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", reads edge weights" : "") << '\n';
+      << (model.multi_label() ? " (multi-label)" : "") << ", " << model.parameter_count() << " weights, "
+      << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", uses edge weights" : "") << '\n';
   if (model.reference_checked()) {
-    out << "reference met: largest difference " << FormatNumber(model.reference_error()) << '\n';
+    out << "matches its reference: largest difference " << FormatNumber(model.reference_error()) << '\n';
   }
   out << '\n';
   Table layers({"layer", "type", "reads", "width", "locality", "arguments"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resources as text for people: graphs, profiles, feature sets, models.
+// Prints resources as text: graphs, profiles, feature sets, models.
 #ifndef VICINAL_CLIENT_CPP_CLI_DESCRIBE_H_
 #define VICINAL_CLIENT_CPP_CLI_DESCRIBE_H_
 
@@ -13,9 +13,9 @@
 
 namespace vicinal::client::cli {
 
-// All there is to know of a graph: its summary's first lines, stages, profile, feature sets.
+// Everything about a graph: the first lines of its summary, stages, profile, feature sets.
 void PrintGraph(const v1::Graph& graph, std::ostream& out);
-// What most people want to know: state, version, sizes, order, how long preparation took, feature sets.
+// The summary: state, version, sizes, order, preparation time, feature sets.
 void PrintGraphSummary(const v1::Graph& graph, std::ostream& out);
 void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out);
 // The part of PrintGraph about degrees and locality.
@@ -27,7 +27,7 @@ void PrintModels(const std::vector<v1::Model>& models, std::ostream& out);
 // "cora v1 (features default v1), cora-gcn v1, numerics revision 1"
 std::string Served(const v1::ServedBy& served);
 
-// "READY" of STATE_READY.
+// STATE_READY gives "READY".
 std::string StateName(v1::Graph::State state);
 
 }  // namespace vicinal::client::cli

@@ -53,7 +53,7 @@ void PrintCandidates(const v1::TuningRecord& record, std::ostream& out) {
   }
   if (record.candidates_size() > 0) table.Print(out);
   for (const v1::Refusal& refusal : record.refusals()) {
-    out << "  refused: " << refusal.kernel() << ": " << refusal.reason() << '\n';
+    out << "  unsupported: " << refusal.kernel() << ": " << refusal.reason() << '\n';
   }
 }
 
@@ -61,7 +61,7 @@ void PrintCandidates(const v1::TuningRecord& record, std::ostream& out) {
 
 void PrintTuning(const std::vector<v1::TuningRecord>& records, bool candidates, std::ostream& out) {
   if (records.empty()) {
-    out << "nothing is tuned\n";
+    out << "nothing has been tuned yet\n";
     return;
   }
   Table table({"work", "state", "kernel", "gain", "took", "uses", "note"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server knows of tuning, as text for people.
+// Prints tuning records as text.
 #ifndef VICINAL_CLIENT_CPP_CLI_DESCRIBE_TUNING_H_
 #define VICINAL_CLIENT_CPP_CLI_DESCRIBE_TUNING_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal::client::cli {
 
-// A table with a row for each record; then, with `candidates`, what was tried and what refused for each.
+// A table with a row per record; with `candidates` followed by the candidates and the unsupported kernels of each.
 void PrintTuning(const std::vector<v1::TuningRecord>& records, bool candidates, std::ostream& out);
 
 }  // namespace vicinal::client::cli

@@ -13,18 +13,18 @@ std::vector<Option> ExecutionOptionsOf(bool receptive_field) {
       {"precision",
        OptionKind::kText,
        "TYPE",
-       "storage of the rows gathered along edges: float32 (unless said), bfloat16 or float16",
+       "storage of rows that are gathered along edges: float32 (default), bfloat16 or float16",
        {"float32", "bfloat16", "float16"}},
       {"product_precision",
        OptionKind::kText,
        "TYPE",
-       "what factors of products may be rounded to: float32 (unless said), tf32, bfloat16 or float16",
+       "precision to which factors of products may be rounded: float32 (default), tf32, bfloat16 or float16",
        {"float32", "tf32", "bfloat16", "float16"}}};
   if (receptive_field) {
     options.push_back({"receptive_field",
                        OptionKind::kText,
                        "WHEN",
-                       "compute only what the nodes depend on: auto (unless said), never or always",
+                       "compute only what the nodes depend on: auto (default), never or always",
                        {"auto", "never", "always"}});
   }
   return options;
@@ -47,7 +47,7 @@ absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution
   for (const std::string& word : args.All("kernel")) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("--kernel needs OPERATION=KERNEL, not '", word, "'"));
+      return absl::InvalidArgumentError(absl::StrCat("--kernel must be OPERATION=KERNEL, not '", word, "'"));
     }
     const std::string operation = word.substr(0, equals);
     if (execution->kernels().count(operation) != 0) {

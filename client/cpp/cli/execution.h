@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a request is computed, where people want to say: the options that classify, embed, classify-graphs and explain
-// share.
+// The execution options that classify, embed, classify-graphs and explain share.
 #ifndef VICINAL_CLIENT_CPP_CLI_EXECUTION_H_
 #define VICINAL_CLIENT_CPP_CLI_EXECUTION_H_
 
@@ -12,13 +11,13 @@
 
 namespace vicinal::client::cli {
 
-// --kernel, --precision and --product_precision, and --receptive_field where a command asks for nodes.
+// --kernel, --precision and --product_precision, and --receptive_field for commands that query nodes.
 std::vector<Option> ExecutionOptionsOf(bool receptive_field);
 
-// What they said. INVALID_ARGUMENT: a --kernel without '=', or an operation named twice.
+// Adds the given options to `execution`. INVALID_ARGUMENT: a --kernel without '=', or an operation named twice.
 absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution);
 
-// Whether they let values be rounded to float16, which ends at 65,504.
+// Whether the options allow rounding to float16, whose largest value is 65,504.
 bool AllowsFloat16(const Arguments& args);
 
 }  // namespace vicinal::client::cli

@@ -58,13 +58,13 @@ void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
   const bool fields = std::any_of(plan.steps().begin(), plan.steps().end(),
                                   [](const v1::PlanStep& step) { return step.receptive_field_run_count() > 0; });
   if (fields) {
-    out << "runs, mean time: over the full graph + over receptive fields (of requests for few nodes); -: none yet\n";
+    out << "runs, mean time: full graph + receptive fields (requests for few nodes); -: none yet\n";
   }
   const auto differ = [](const v1::PlanStep& a, const v1::PlanStep& b) {
     return a.run_count() != b.run_count() || a.receptive_field_run_count() != b.receptive_field_run_count();
   };
   if (std::adjacent_find(plan.steps().begin(), plan.steps().end(), differ) != plan.steps().end()) {
-    out << "a step counts runs since it has its kernel: to some of these tuning gave another one\n";
+    out << "a step counts runs since it got its kernel: tuning replaced the kernels of some steps\n";
   }
 }
 
@@ -72,7 +72,7 @@ void PrintRefusals(const v1::ExplainResponse& plan, std::ostream& out) {
   bool title = false;
   for (int i = 0; i < plan.steps_size(); ++i) {
     for (const v1::Refusal& refusal : plan.steps(i).refusals()) {
-      if (!title) out << "\nkernels that refused:\n";
+      if (!title) out << "\nkernels that do not support a step:\n";
       title = true;
       out << "  step " << i << ": " << refusal.kernel() << ": " << refusal.reason() << '\n';
     }
@@ -86,19 +86,19 @@ void PrintPlan(const v1::ExplainResponse& plan, bool verbose, std::ostream& out)
   PrintSteps(plan, out);
   if (verbose) PrintRefusals(plan, out);
   PrintTunedSteps(plan, verbose, out);
-  PrintLeftOut(plan.tuning_left_out(), "steps with tuning, the last ones", out);
+  PrintLeftOut(plan.tuning_left_out(), "steps with tuning, at the end", out);
   if (plan.decisions_size() > 0) out << "\ndecisions:\n";
   for (const std::string& decision : plan.decisions()) out << "  " << decision << '\n';
   PrintLeftOut(plan.decisions_left_out(), "decisions", out);
   if (!verbose)
-    out << "\n--verbose shows the graph's profile, too, and which kernels were tried, and which refused and why\n";
+    out << "\n--verbose also shows the graph's profile, what tuning tried, and why kernels do not support a step\n";
 }
 
 absl::Status Explain(const Context& context) {
   const Arguments& args = context.args;
   for (const char* option : {"feature_set", "output", "verbose", "kernel", "precision", "product_precision"}) {
     if (args.Has(option) && !args.Has("model")) {
-      return absl::InvalidArgumentError(absl::StrCat("--", option, " is of the plan, and goes with --model MODEL"));
+      return absl::InvalidArgumentError(absl::StrCat("--", option, " concerns the plan, so it needs --model MODEL"));
     }
   }
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(args.Positional(0)));
@@ -142,10 +142,10 @@ Command ExplainCommand() {
       "Shows the plan of a model on a graph: steps, kernels, tuning, decisions; without --model the graph's profile.",
       "",
       {{"model", OptionKind::kName, "MODEL", "the model to plan for"},
-       {"feature_set", OptionKind::kName, "NAME", "feature set to plan with; default unless said"},
-       {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; its end unless said"},
+       {"feature_set", OptionKind::kName, "NAME", "feature set to plan with; default: default"},
+       {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; default: its last layer"},
        {"verbose", OptionKind::kFlag, "",
-        "with --model the graph's profile, too, what tuning tried, and which kernels refused and why"}}};
+        "with --model: also the graph's profile, what tuning tried, and why kernels do not support a step"}}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));
   return {syntax, Explain};
 }

@@ -15,7 +15,8 @@
 namespace vicinal::client::cli {
 namespace {
 
-// Rows and nodes are the same number: told before a large matrix is sent, in the words of `graph upload`.
+// Checks that the numbers of rows and nodes are equal before a large matrix is sent, with the message of `graph
+// upload`.
 absl::Status CheckRows(const Context& context, const Features& features) {
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Text("graph")));
   if (graph.state() != v1::Graph::STATE_READY || features.rows == graph.node_count()) return absl::OkStatus();
@@ -89,11 +90,11 @@ std::vector<Command> FeaturesCommands() {
         "Uploads a feature matrix of a graph as a named set.",
         "FILE is an .npy [N, F], or an .npz with x [N, F] or x_indptr, x_indices, x_data and x_shape (CSR). Row i "
         "belongs to\n"
-        "node i: line i of the graph's ids where it has ids of its own.",
+        "node i: line i of the graph's ids, if it has ids of its own.",
         {graph,
          {"name", OptionKind::kName, "NAME", "name of the set", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a set of this name"},
-         AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
+         AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadFeatures},
       {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, ListFeatures},

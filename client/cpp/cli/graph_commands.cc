@@ -112,17 +112,18 @@ absl::StatusOr<Replaced> FindReplaced(const Context& context, bool brings_featur
       replaced.sets.push_back(absl::StrCat("'", set.name(), "'"));
   }
   if (replaced.sets.empty() || brings_features || context.args.Has("drop_features")) return replaced;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "graph '", name, "' has ", SetsOf(replaced.sets), ", which a replace drops, and this upload brings no features: ",
-      "queries of stored features would fail until some are uploaded again. --x FILE "
-      "brings them along, --drop_features goes without"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("graph '", name, "' has ", SetsOf(replaced.sets),
+                   ", which a replacement drops, and this upload contains no features: ",
+                   "queries with stored features would fail until you upload some. Pass --x FILE "
+                   "to upload features, or --drop_features to continue without"));
 }
 
 absl::Status UploadGraph(const Context& context) {
   const Arguments& args = context.args;
   const bool replaces = args.Has("replace") || args.Has("if_version");
   if (args.Has("drop_features") && !replaces) {
-    return absl::InvalidArgumentError("--drop_features goes with --replace or --if_version");
+    return absl::InvalidArgumentError("--drop_features needs --replace or --if_version");
   }
   CLIENT_ASSIGN_OR_RETURN(GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
   if (graph.features) {
@@ -152,9 +153,8 @@ absl::Status UploadGraph(const Context& context) {
                           context.client.UploadGraph(MakeSpec(args, graph), GraphTensors(graph), options));
   bar.Clear();
   if (staged) CLIENT_RETURN_IF_ERROR(staged->Keep(*graph.ids, ids_path, ready));
-  const std::string gone = replaced.sets.empty()
-                               ? ""
-                               : absl::StrCat(SetsOf(replaced.sets), " of version ", replaced.version, " went with it");
+  const std::string gone =
+      replaced.sets.empty() ? "" : absl::StrCat("dropped ", SetsOf(replaced.sets), " of version ", replaced.version);
   if (context.json) {
     if (!gone.empty()) graph.notes.push_back(gone);
     Json result = {{"graph", ToJson(ready)}, {"notes", graph.notes}};
@@ -165,10 +165,10 @@ absl::Status UploadGraph(const Context& context) {
   PrintGraphSummary(ready, context.out);
   if (!gone.empty()) context.out << "note: " << gone << '\n';
   if (graph.ids) {
-    context.out << "ids: the file's own ids are kept in " << ids_path
-                << "; classify and embed speak them where that file lies (--ids FILE names it elsewhere)\n";
+    context.out << "ids: the map of the file's ids is in " << ids_path
+                << "; classify and embed use it in this folder (elsewhere: --ids FILE)\n";
   } else if (args.Has("ids_out")) {
-    context.out << "ids: the nodes' are 0.." << graph.node_count - 1 << ", so there is no map to keep in " << ids_path
+    context.out << "ids: 0.." << graph.node_count - 1 << ", the row numbers, so no map was written to " << ids_path
                 << '\n';
   }
   return absl::OkStatus();
@@ -208,65 +208,62 @@ absl::Status DeleteGraph(const Context& context) {
 }
 
 constexpr char kUploadDetails[] =
-    "FILE is an .npz (edge_index [2, E], optionally edge_weight, x or x_indptr/x_indices/x_data/x_shape), a text edge "
-    "list\n"
-    "(\"source target [weight]\" a line, between spaces or commas, '#' and '%' begin comments: --comments) or a "
-    "MatrixMarket\n"
-    "coordinate file. Between commas, and in a file of --ids, an id that holds a comma stands in double quotes: \"Doe, "
-    "John\".\n"
-    "Features become the graph's feature set 'default'. A replace drops all feature sets of the version before; where "
-    "there\n"
-    "are some and no features come along, it is refused, unless --drop_features is said.\n"
+    "FILE is an .npz (edge_index [2, E], optionally edge_weight, x or x_indptr/x_indices/x_data/x_shape), a text edge\n"
+    "list (one \"source target [weight]\" per line, separated by spaces or commas; '#' and '%' begin comments) or a\n"
+    "MatrixMarket coordinate file. In files with commas and in --ids, put ids that contain commas in double quotes:\n"
+    "\"Doe, John\". Features become the graph's feature set 'default'. A replacement drops all feature sets of the "
+    "old\n"
+    "version. If it has any and the upload has no features, it is rejected unless --drop_features is given.\n"
     "\n"
     "Edge lists may use ids of any kind. Ids that are exactly 0..N-1 stay (N is --num_nodes, or the rows of --x, or "
-    "the largest\n"
-    "plus one); others are mapped, numbers in ascending order, texts in order of first appearance, or in the order of "
-    "--ids.\n"
-    "The map is kept in GRAPH.ids.txt in the current folder, or in --ids_out FILE; classify and embed then speak those "
-    "ids.";
+    "the\n"
+    "largest plus one). Others are mapped: numbers in ascending order, text in order of first appearance, or in the "
+    "order\n"
+    "of --ids. The map is written to GRAPH.ids.txt in the current folder, or to --ids_out FILE; classify and embed "
+    "then\n"
+    "use those ids.";
 
 Syntax UploadSyntax() {
-  return {
-      "graph upload",
-      {"FILE"},
-      "Uploads a graph and waits until it is prepared.",
-      kUploadDetails,
-      {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
-       {"reorder", OptionKind::kText, "ORDER", "auto (unless said), none, degree, rcm, community or metis", Orders()},
-       {"replace", OptionKind::kFlag, "", "replace a graph of this name; its feature sets go with it"},
-       {"drop_features", OptionKind::kFlag, "", "replace it even though this upload brings no features"},
-       AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
-       {"format",
-        OptionKind::kText,
-        "FORMAT",
-        "auto (unless said), npz, edgelist or mtx",
-        {"auto", "npz", "edgelist", "mtx"}},
-       {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), in place of the file's own"},
-       {"undirected", OptionKind::kFlag, "", "add the missing reverse edges, weights copied; duplicates stay"},
-       AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),
-       {"titles",
-        OptionKind::kText,
-        "WORD",
-        "edge list: is its first line titles? auto (unless said), yes or no",
-        {"auto", "yes", "no"}},
-       {"comments",
-        OptionKind::kText,
-        "WORD",
-        "edge list: are lines that begin with '#' or '%' comments? auto (unless said), yes or no",
-        {"auto", "yes", "no"}},
-       {"mtx_rows",
-        OptionKind::kText,
-        "END",
-        "MatrixMarket: rows are target (unless said) or source",
-        {"target", "source"}},
-       {"ids", OptionKind::kText, "FILE", "edge list: the ids, one a line, in order of node (of the rows of --x)"},
-       {"ids_title",
-        OptionKind::kText,
-        "WORD",
-        "is the first line of --ids a title? no, but asked about where it may be one (auto), yes or no",
-        {"auto", "yes", "no"}},
-       {"ids_out", OptionKind::kText, "FILE", "where to keep the map of ids; GRAPH.ids.txt unless said"},
-       {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}};
+  return {"graph upload",
+          {"FILE"},
+          "Uploads a graph and waits until it is prepared.",
+          kUploadDetails,
+          {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
+           {"reorder", OptionKind::kText, "ORDER", "auto (default), none, degree, rcm, community or metis", Orders()},
+           {"replace", OptionKind::kFlag, "", "replace a graph of this name; drops its feature sets"},
+           {"drop_features", OptionKind::kFlag, "", "replace it even if this upload has no features"},
+           AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
+           {"format",
+            OptionKind::kText,
+            "FORMAT",
+            "auto (default), npz, edgelist or mtx",
+            {"auto", "npz", "edgelist", "mtx"}},
+           {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), instead of the file's own"},
+           {"undirected", OptionKind::kFlag, "", "add missing reverse edges, with the same weights; duplicates stay"},
+           AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),
+           {"titles",
+            OptionKind::kText,
+            "WORD",
+            "edge list: is the first line titles? auto (default), yes or no",
+            {"auto", "yes", "no"}},
+           {"comments",
+            OptionKind::kText,
+            "WORD",
+            "edge list: are lines that begin with '#' or '%' comments? auto (default), yes or no",
+            {"auto", "yes", "no"}},
+           {"mtx_rows",
+            OptionKind::kText,
+            "END",
+            "MatrixMarket: rows are target (default) or source",
+            {"target", "source"}},
+           {"ids", OptionKind::kText, "FILE", "edge list: the ids in node order (the rows of --x), one per line"},
+           {"ids_title",
+            OptionKind::kText,
+            "WORD",
+            "is the first line of --ids a title? auto (default: no, but an error if it may be one), yes or no",
+            {"auto", "yes", "no"}},
+           {"ids_out", OptionKind::kText, "FILE", "file for the map of ids; default: GRAPH.ids.txt"},
+           {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}};
 }
 
 }  // namespace
@@ -280,7 +277,7 @@ std::vector<Command> GraphCommands() {
         {"NAME"},
         "Deletes a graph and its feature sets.",
         "",
-        {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only when the graph has this version"})}},
+        {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only if the graph has this version"})}},
        DeleteGraph},
       ExplainCommand(),
       TuneCommand(),

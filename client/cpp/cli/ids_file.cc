@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map's ids are its identity; the header's text is for people, and is compared whole where there is no digest.
+// A map's ids are its identity; the header's text is for users, and is compared as a whole if there is no digest.
 #include "client/cpp/cli/ids_file.h"
 
 #include <google/protobuf/util/time_util.h>
@@ -34,10 +34,10 @@ absl::StatusOr<int64_t> NodeOf(std::string_view word, const std::optional<IdMap>
     return absl::InvalidArgumentError(absl::StrCat(Shown(word), " is not among the ids of the graph"));
   }
   if (ParseInt(word, &node)) return node;
-  return absl::InvalidArgumentError(
-      absl::StrCat(Shown(word), " is not a whole number of 64 bits; ",
-                   as_rows ? "with --ids none nodes are row numbers"
-                           : "where the graph has ids of its own, --ids FILE names the map that 'graph upload' wrote"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      Shown(word), " is not a 64-bit integer; ",
+      as_rows ? "with --ids none nodes are row numbers"
+              : "if the graph has ids of its own, pass --ids FILE with the map that 'graph upload' wrote"));
 }
 
 // Numbers between commas and spaces.
@@ -68,7 +68,7 @@ absl::Status AddIds(std::string_view line, const std::optional<IdMap>& ids, std:
       const bool divided = fields.values.size() > 1 && line.find('"') == std::string_view::npos;
       return absl::InvalidArgumentError(
           absl::StrCat(node.status().message(),
-                       divided ? "; an id that holds a comma stands in double quotes, as in \"Doe, John\",ann" : ""));
+                       divided ? "; put an id that contains a comma in double quotes, as in \"Doe, John\",ann" : ""));
     }
     nodes->push_back(*node);
   }
@@ -120,18 +120,18 @@ absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1
     return FileError(path, 0, absl::StrCat("is the map of another graph than '", about.name(), "': ", ids.header()));
   }
   if (ids.size() != about.node_count()) {
-    return FileError(
-        path, 0,
-        absl::StrCat("holds ", ids.size(), " ids, but graph '", about.name(), "' has ", about.node_count(), " nodes"));
+    return FileError(path, 0,
+                     absl::StrCat("contains ", ids.size(), " ids, but graph '", about.name(), "' has ",
+                                  about.node_count(), " nodes"));
   }
   if (!IsOf(ids, about)) {
     if (!about.ids_digest().empty()) {
       return FileError(path, 0,
-                       absl::StrCat("holds other ids, or in another order, than graph '", about.name(),
-                                    "' was uploaded with; --ids none takes row numbers"));
+                       absl::StrCat("contains other ids, or another order, than graph '", about.name(),
+                                    "' was uploaded with; --ids none uses row numbers"));
     }
-    notes->push_back(absl::StrCat(path, " was not checked: nothing on the server says what ids graph '", about.name(),
-                                  "' has; line i of the file (from 0) is taken for node i"));
+    notes->push_back(absl::StrCat(path, " was not checked: the server has no digest of the ids of graph '",
+                                  about.name(), "'; line i of the file (from 0) is used as node i"));
   }
   return std::optional<IdMap>(std::move(ids));
 }
@@ -141,10 +141,10 @@ absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const st
                                                 std::vector<std::string>* notes) {
   if (context.args.Text("nodes", "all") != "all") {
     return absl::InvalidArgumentError(absl::StrCat(why,
-                                                   ", so --nodes could mean its ids or row numbers: --ids FILE names "
-                                                   "the map to use, --ids none takes row numbers"));
+                                                   ", so --nodes could mean ids or row numbers: pass --ids FILE with "
+                                                   "the map, or --ids none for row numbers"));
   }
-  notes->push_back(absl::StrCat(why, "; the answer uses row numbers (--ids FILE names the map to use)"));
+  notes->push_back(absl::StrCat(why, "; the answer uses row numbers (--ids FILE names the map)"));
   return std::optional<IdMap>();
 }
 
@@ -162,13 +162,14 @@ absl::Status CheckIdsPath(const std::string& path, bool is_default) {
   if (is_default && Exists(path)) {
     CLIENT_ASSIGN_OR_RETURN(const std::string there, ReadFile(path));
     if (std::string_view(there).substr(0, kIdMapHeader.size()) != kIdMapHeader) {
-      return FileError(path, 0, "is there and is no map of ids: say with --ids_out FILE where to keep the graph's ids");
+      return FileError(path, 0,
+                       "exists and is not a map of ids: pass --ids_out FILE to write the graph's ids elsewhere");
     }
   }
   const absl::Status writable = CheckWritable(path);
   if (writable.ok() || !is_default) return writable;
   return absl::InvalidArgumentError(
-      absl::StrCat(writable.message(), "; --ids_out FILE says where to keep the graph's ids"));
+      absl::StrCat(writable.message(), "; pass --ids_out FILE to write the graph's ids elsewhere"));
 }
 
 absl::StatusOr<StagedIds> StagedIds::Write(const IdMap& ids, const std::string& path, const std::string& graph) {
@@ -177,7 +178,7 @@ absl::StatusOr<StagedIds> StagedIds::Write(const IdMap& ids, const std::string& 
   const std::string staged = path + ".new";
   CLIENT_RETURN_IF_ERROR(CheckIdsPath(staged, /*is_default=*/true));
   CLIENT_RETURN_IF_ERROR(ids.Save(staged, absl::StrCat("graph ", graph,
-                                                       ", of an upload that has not ended; line i of what follows "
+                                                       ", unfinished upload; line i of what follows "
                                                        "(from 0) is node i")));
   return StagedIds(staged);
 }
@@ -190,8 +191,8 @@ absl::Status StagedIds::Keep(const IdMap& ids, const std::string& path, const v1
   const absl::Status saved = ids.Save(path, IdsHeader(graph));
   if (saved.ok() || path_.empty()) return saved;
   return absl::InvalidArgumentError(absl::StrCat(saved.message(), "; graph '", graph.name(),
-                                                 "' is uploaded, and its ids are in ", std::exchange(path_, ""),
-                                                 ": move that file, or name it with --ids"));
+                                                 "' was uploaded, and its ids are in ", std::exchange(path_, ""),
+                                                 ": move that file, or pass it with --ids"));
 }
 
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,
@@ -202,10 +203,9 @@ absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::
   const std::string path = DefaultIdsPath(graph);
   if (!Exists(path)) {
     if (about.ids_digest().empty()) return std::optional<IdMap>();
-    return WithoutMap(context,
-                      absl::StrCat("graph '", graph, "' was uploaded with ids of its own, and their map ", path,
-                                   " is not in this folder"),
-                      notes);
+    return WithoutMap(
+        context, absl::StrCat("graph '", graph, "' has ids of its own, but their map ", path, " is not in this folder"),
+        notes);
   }
   absl::StatusOr<IdMap> ids = IdMap::Load(path);
   if (!ids.ok()) {
@@ -214,7 +214,7 @@ absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::
   if (!IsOf(*ids, about)) {
     return WithoutMap(context, absl::StrCat(path, " belongs to another version of the graph"), notes);
   }
-  notes->push_back("ids are those of " + path);
+  notes->push_back("ids are from " + path);
   return std::optional<IdMap>(*std::move(ids));
 }
 
@@ -234,7 +234,7 @@ std::string NodeName(const std::optional<IdMap>& ids, int64_t node) {
 absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
                                                                bool as_rows) {
   if (text == "all") return std::optional<std::vector<int64_t>>();
-  if (text == "@") return absl::InvalidArgumentError("--nodes @FILE needs the name of a file");
+  if (text == "@") return absl::InvalidArgumentError("--nodes @FILE needs a file name");
   std::vector<int64_t> nodes;
   if (text.rfind('@', 0) != 0) {
     absl::StatusOr<std::vector<int64_t>> words = ParseLines(text, "", ids, as_rows);
@@ -251,7 +251,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string
     CLIENT_RETURN_IF_ERROR(CheckText(words, path));
     CLIENT_ASSIGN_OR_RETURN(nodes, ParseLines(words, path, ids, as_rows));
   }
-  if (nodes.empty()) return absl::InvalidArgumentError("--nodes names no node");
+  if (nodes.empty()) return absl::InvalidArgumentError("--nodes is empty");
   return std::optional<std::vector<int64_t>>(std::move(nodes));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a graph's own ids are kept between commands. `graph upload` writes the map beside the user (GRAPH.ids.txt in
-// the current folder, or --ids_out) and leaves a digest of the ids with the graph on the server. By that digest later
-// commands know that a graph has ids of its own, wherever they run, and whether a map is the right one: what --nodes
-// names is never taken for row numbers where it might be ids.
+// Files with a graph's own ids. `graph upload` writes the map to GRAPH.ids.txt in the current folder, or to --ids_out,
+// and stores a digest of the ids with the graph on the server. From the digest, later commands know on any machine that
+// a graph has ids of its own, and whether a map is the right one. --nodes is never read as row numbers if it might
+// contain ids.
 #ifndef VICINAL_CLIENT_CPP_CLI_IDS_FILE_H_
 #define VICINAL_CLIENT_CPP_CLI_IDS_FILE_H_
 
@@ -24,51 +24,50 @@ std::string DefaultIdsPath(const std::string& graph);
 // The header of a map of this graph: name, version, time of creation, nodes.
 std::string IdsHeader(const v1::Graph& graph);
 
-// Refuses, before an upload begins, a path that cannot be written, or (when it is the default one) one that holds
-// something else.
+// An error if `path` cannot be written or, for the default path, contains something other than ids. Call it before the
+// upload.
 absl::Status CheckIdsPath(const std::string& path, bool is_default);
 
-// The map of a graph that is being uploaded, beside `path` (PATH.new) until the upload has ended: a graph that is
-// replaced without its new ids could not be asked about by them any more, and a disk may be full. What `path` holds
-// stays until then.
+// The map of a graph that is being uploaded, in PATH.new until the upload has ended. Writing it first ensures that the
+// disk has space: a graph that was replaced without its new ids could no longer be queried by ids. `path` keeps its
+// content until then.
 class StagedIds {
  public:
-  // Writes the map. Nothing is staged where `path` is no regular file: there is nothing to lose.
+  // Writes the map. Stages nothing if `path` is a special file, whose content cannot be lost.
   static absl::StatusOr<StagedIds> Write(const IdMap& ids, const std::string& path, const std::string& graph);
   StagedIds(StagedIds&& other) noexcept : path_(std::exchange(other.path_, "")) {}
   StagedIds& operator=(StagedIds&&) = delete;
-  // Takes away what is staged, unless it was to stay.
+  // Deletes the staged file, unless Keep failed.
   ~StagedIds();
 
-  // After the upload: writes the map to `path`, with the header of the graph as it is now. Where that fails what is
-  // staged stays, and the error names it.
+  // After the upload: writes the map to `path`, with the header of the uploaded graph. If that fails, the staged file
+  // stays, and the error names it.
   absl::Status Keep(const IdMap& ids, const std::string& path, const v1::Graph& graph);
 
  private:
   explicit StagedIds(std::string path) : path_(std::move(path)) {}
 
-  std::string path_;  // of what is staged; empty: nothing
+  std::string path_;  // of the staged file; empty: none
 };
 
-// The map to speak with the user about `graph`: --ids FILE, or the default file, or none (--ids none, or a graph
-// without ids of its own). --ids FILE is refused when it is of another graph, of another number of nodes, or of other
-// ids than the graph was uploaded with; where the server knows of none, a note says that nothing could be checked.
-// Where the graph has ids of its own and their map is not found, or a default file is stale, --nodes is refused;
-// without --nodes a note says that the answer speaks row numbers.
-// Notes are sentences for the user.
+// The map of the ids of `graph`: --ids FILE, or the default file, or none (--ids none, or a graph without ids of its
+// own). An error if FILE belongs to another graph, or has another number of nodes or other ids than the uploaded graph;
+// if the server has no digest, a note says that the file could not be checked. If the graph has ids of its own, but the
+// map is missing or the default file is stale, --nodes is an error; without --nodes, a note says that the answer uses
+// row numbers. Notes are sentences for the user.
 absl::StatusOr<std::optional<IdMap>> FindIds(const Context& context, const std::string& graph,
                                              std::vector<std::string>* notes);
 
-// The map of a graph's own ids for messages, where it is at hand and is certainly the right one: --ids FILE, or the
-// default file. Says nothing where it is not.
+// The map of a graph's own ids, for error messages: --ids FILE or the default file, if it exists and matches the
+// digest. Otherwise nullopt, without a note.
 std::optional<IdMap> KnownIds(const Context& context, const std::string& graph);
 
-// How nodes are shown: the user's own id, or the number.
+// The name of a node in output: the user's own id, or the number.
 std::string NodeName(const std::optional<IdMap>& ids, int64_t node);
 
-// The nodes that --nodes names: "0,5,9", "@FILE" (one a line, or an .npy of integers), with a map in the user's own
-// ids, in an .npy as well; an id that holds a comma in double quotes, or on a line of its own. nullopt for "all".
-// `--ids none` was said: no hint at --ids.
+// The nodes that --nodes names: "0,5,9" or "@FILE" (one per line, or an .npy of integers). With a map these are the
+// user's own ids, also in an .npy; an id that contains a comma is in double quotes, or on a line of its own. nullopt
+// for "all". `as_rows`: --ids none was given, so errors do not suggest --ids.
 absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
                                                                bool as_rows = false);
 

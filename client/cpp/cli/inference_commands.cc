@@ -77,7 +77,7 @@ absl::Status FillRequest(const Arguments& args, const Query& query, Request* req
   return AddExecution(args, request->mutable_execution());
 }
 
-// Calls --repeat times (once unless said) and keeps the last answer and every call's time. Latency is measured over an
+// Calls --repeat times (default: once) and keeps the last answer and every call's time. Latency is measured over an
 // open connection: an empty call opens it first.
 template <class Call>
 absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, std::vector<double>* seconds) {
@@ -104,7 +104,7 @@ double OtherSeconds(const v1::Timing& timing) {
 
 void PrintTimes(const Answer& answer, const std::vector<double>& seconds, std::ostream& out) {
   const v1::Timing& timing = answer.timing;
-  out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds.back()) << " as seen here, "
+  out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds.back()) << " at the client, "
       << FormatSeconds(timing.total_seconds()) << " on the server (queue " << FormatSeconds(timing.queue_seconds())
       << ", plan " << FormatSeconds(timing.plan_seconds()) << ", execute " << FormatSeconds(timing.execute_seconds())
       << ", other " << FormatSeconds(OtherSeconds(timing))
@@ -113,7 +113,7 @@ void PrintTimes(const Answer& answer, const std::vector<double>& seconds, std::o
   if (seconds.size() > 1) {
     const Latency latency = Summarise(seconds);
     out << "latency of " << seconds.size() << " calls: median " << FormatSeconds(latency.median) << ", 99 % "
-        << FormatSeconds(latency.p99) << ", least " << FormatSeconds(latency.least) << '\n';
+        << FormatSeconds(latency.p99) << ", minimum " << FormatSeconds(latency.least) << '\n';
   }
 }
 
@@ -230,14 +230,14 @@ std::vector<Option> QueryOptions() {
   std::vector<Option> options = {
       {"graph", OptionKind::kName, "GRAPH", "the graph", {}, true},
       {"model", OptionKind::kName, "MODEL", "the model", {}, true},
-      {"nodes", OptionKind::kText, "NODES", "all (unless said), 0,5,9, or @FILE with one a line (or an .npy)"},
+      {"nodes", OptionKind::kText, "NODES", "all (default), 0,5,9, or @FILE with one per line (or an .npy)"},
       {"ids", OptionKind::kText, "FILE",
-       "the map of the graph's own ids; GRAPH.ids.txt in this folder is found by itself; none: row numbers"},
-      {"feature_set", OptionKind::kName, "NAME", "stored feature set; default unless said"},
+       "map of the graph's own ids; default: GRAPH.ids.txt in this folder; none: row numbers"},
+      {"feature_set", OptionKind::kName, "NAME", "stored feature set; default: default"},
       {"features", OptionKind::kText, "FILE",
-       "features of all nodes, for this request, in place of a stored set (.npz or .npy)"},
-      {"repeat", OptionKind::kInteger, "TIMES", "ask so often and show the latency"},
-      {"out", OptionKind::kText, "FILE", "keep all rows: FILE.npy the main matrix, FILE.npz every one"}};
+       "features of all nodes for this request, instead of a stored set (.npz or .npy)"},
+      {"repeat", OptionKind::kInteger, "TIMES", "repeat the call and print the latency"},
+      {"out", OptionKind::kText, "FILE", "write all rows: FILE.npy gets the main matrix, FILE.npz all matrices"}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) options.push_back(std::move(option));
   return options;
 }
@@ -247,18 +247,19 @@ std::vector<Option> QueryOptions() {
 std::vector<Command> InferenceCommands() {
   std::vector<Option> classify = QueryOptions();
   for (const Option& option : {
-           Option{"top_k", OptionKind::kInteger, "K", "classes for each node; 1 unless said"},
-           Option{"logits", OptionKind::kFlag, "", "the logits too (and into --out FILE.npy)"},
-           Option{"probabilities", OptionKind::kFlag, "", "all probabilities too (and into --out FILE.npy)"},
+           Option{"top_k", OptionKind::kInteger, "K", "number of classes per node; default: 1"},
+           Option{"logits", OptionKind::kFlag, "", "also return the logits (and write them to --out FILE.npy)"},
+           Option{"probabilities", OptionKind::kFlag, "",
+                  "also return all probabilities (and write them to --out FILE.npy)"},
            Option{"labels", OptionKind::kText, "FILE.npz", "compare with its y and print the accuracy"},
-           Option{"mask", OptionKind::kText, "NAME", "the nodes of this mask of --labels, in place of --nodes"},
+           Option{"mask", OptionKind::kText, "NAME", "query the nodes of this mask of --labels, instead of --nodes"},
        }) {
     classify.push_back(option);
   }
   std::vector<Option> embed = QueryOptions();
   embed.push_back({"output", OptionKind::kText, "OUTPUT",
-                   "which output of the model ('model get' lists them); last_conv_input unless said: what its last "
-                   "convolution reads"});
+                   "output of the model ('model get' lists them); default: last_conv_input, the input of its last "
+                   "convolution"});
   return {
       {{"classify", {}, "Classifies nodes of a stored graph.", "", classify}, Classify},
       {{"embed", {}, "Computes embeddings of nodes of a stored graph.", "", embed}, Embed},

@@ -23,13 +23,13 @@ absl::Status UploadModel(const Context& context) {
   const Arguments& args = context.args;
   for (const char* option : {"reference_graph", "reference_features", "tolerance"}) {
     if (args.Has(option) && !args.Has("reference")) {
-      return absl::InvalidArgumentError(absl::StrCat("--", option, " goes with --reference FILE.safetensors"));
+      return absl::InvalidArgumentError(absl::StrCat("--", option, " needs --reference FILE.safetensors"));
     }
   }
   CLIENT_ASSIGN_OR_RETURN(const std::string architecture, ReadFile(args.Positional(0)));
   if (!IsUtf8(architecture)) {
     return FileError(args.Positional(0), 0,
-                     "is no text in UTF-8; the architecture is JSON, the weights go to --weights");
+                     "is not UTF-8 text; pass the architecture (JSON) here, and the weights with --weights");
   }
   CLIENT_ASSIGN_OR_RETURN(const std::string weights, ReadFile(args.Text("weights")));
   std::vector<UploadTensor> tensors = {FileTensor("weights", weights)};
@@ -115,16 +115,16 @@ std::vector<Command> ModelCommands() {
         "Uploads a model: its architecture and its weights.",
         "FILE.json lists the layers, or names a class of torch_geometric.nn.models with its arguments; the weights are "
         "the\n"
-        "module's state_dict as safetensors. A reference holds expected logits: a model that misses them is refused.",
+        "module's state_dict as safetensors. A reference contains expected logits; a model that differs is rejected.",
         {{"weights", OptionKind::kText, "FILE.safetensors", "the weights", {}, true},
          {"name", OptionKind::kName, "NAME", "name of the model: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a model of this name"},
-         AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace, but only version V"}),
+         AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
          {"reference", OptionKind::kText, "FILE.safetensors", "expected logits to check the model against"},
          {"reference_graph", OptionKind::kName, "GRAPH",
-          "the stored graph they belong to; the file holds one otherwise"},
-         {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default unless said"},
-         {"tolerance", OptionKind::kNumber, "T", "largest relative difference allowed; 1e-4 unless said"},
+          "the stored graph that they belong to; default: the graph in the reference file"},
+         {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default: default"},
+         {"tolerance", OptionKind::kNumber, "T", "largest allowed relative difference; default: 1e-4"},
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadModel},
       {{"model list", {}, "Lists the models.", "", {}}, ListModels},
@@ -133,7 +133,7 @@ std::vector<Command> ModelCommands() {
         {"NAME"},
         "Deletes a model.",
         "",
-        {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only when the model has this version"})}},
+        {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only if the model has this version"})}},
        DeleteModel},
   };
 }

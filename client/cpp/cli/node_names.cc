@@ -27,7 +27,8 @@ absl::Status CheckFinite(const Features& features, const std::string& path, cons
   return FileError(
       path, 0,
       absl::StrCat("the features of node ", found->row, known ? absl::StrCat(" ('", ids->IdOf(found->row), "')") : "",
-                   " hold ", found->value, " in column ", found->column, "; every value must be finite, as a float32"));
+                   " contain ", found->value, " in column ", found->column,
+                   "; every value must be finite as a float32"));
 }
 
 }  // namespace vicinal::client::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a node, in the user's words: the server knows rows, the map of ids lies here.
+// Adds the user's ids to errors about nodes: the server knows row numbers only.
 #ifndef VICINAL_CLIENT_CPP_CLI_NODE_NAMES_H_
 #define VICINAL_CLIENT_CPP_CLI_NODE_NAMES_H_
 
@@ -13,11 +13,11 @@
 
 namespace vicinal::client::cli {
 
-// A refusal whose details name a node of `graph` (metadata `node`), with its id added to the message where the graph
-// has ids of its own and their map is at hand. Others as they are.
+// If the error's details name a node of `graph` (metadata `node`) and the map of its ids is available, appends the id
+// to the message. Returns other statuses unchanged.
 absl::Status WithNodeName(const Context& context, const std::string& graph, const absl::Status& status);
 
-// Refuses features with a value that is not finite, by file, node and column.
+// An error, with file, node and column, if a feature is not finite.
 absl::Status CheckFinite(const Features& features, const std::string& path, const std::optional<IdMap>& ids);
 
 }  // namespace vicinal::client::cli

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands print for people: aligned tables, sizes and times with units, and a progress bar that shows on a
-// terminal only.
+// Text output: aligned tables, sizes and times with units, and a progress bar for terminals.
 #ifndef VICINAL_CLIENT_CPP_CLI_OUTPUT_H_
 #define VICINAL_CLIENT_CPP_CLI_OUTPUT_H_
 
@@ -31,10 +30,10 @@ std::string FormatCount(int64_t count, const char* noun);  // "1 edge", "2 edges
 std::string Shorten(const std::string& text);              // at most 60 bytes, then "...", for cells of a table
 std::string FormatShare(double share);                     // "85.1 %"
 
-// "... 5 more layers", and why, where the server left some of a reply out; nothing where `count` is 0.
+// "... 5 more layers" and the reason, if the server truncated a reply; nothing if `count` is 0.
 void PrintLeftOut(int64_t count, const char* what, std::ostream& out);
 
-// "[#####.....]  45 %  uploading" on one line of a terminal, gone when the bar is. Prints nothing elsewhere.
+// "[#####.....]  45 %  uploading" on one line of a terminal, erased by the destructor. Prints nothing elsewhere.
 class ProgressBar {
  public:
   ProgressBar(std::ostream& err, bool terminal) : err_(err), terminal_(terminal) {}

@@ -22,9 +22,9 @@ namespace {
 constexpr char kProgram[] = "vicinal";
 
 constexpr char kAbout[] =
-    "Exit codes: 0 done; 1 the server refused (the message begins with gRPC's code); 2 wrong command line, or a file "
-    "here\n"
-    "that cannot be read or written; 3 the server is unreachable, busy, or did not answer in time; 4 not found.\n";
+    "Exit codes: 0 done; 1 rejected by the server (the message begins with gRPC's code); 2 invalid command line, or a\n"
+    "local file that cannot be read or written; 3 the server is unreachable, busy, or did not answer in time; 4 not\n"
+    "found.\n";
 
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitOk;
@@ -42,7 +42,7 @@ int ExitCodeOf(const absl::Status& status) {
 
 void PrintOverview(const std::string& group, std::ostream& out) {
   out << "Usage: " << kProgram << (group.empty() ? "" : " " + group) << " COMMAND [options]\n\n"
-      << "Talks to a Vicinal server: graph neural network inference on graphs that it keeps.\n\nCommands:\n";
+      << "Command line of a Vicinal server: graph neural network inference on stored graphs.\n\nCommands:\n";
   size_t width = 0;
   for (const Command& command : Commands()) width = std::max(width, command.syntax.command.size());
   for (const Command& command : Commands()) {
@@ -50,12 +50,12 @@ void PrintOverview(const std::string& group, std::ostream& out) {
     if (!group.empty() && name.rfind(group + " ", 0) != 0) continue;
     out << "  " << name << std::string(width - name.size() + 2, ' ') << command.syntax.summary << '\n';
   }
-  out << "\n'" << kProgram << " COMMAND --help' tells a command's options, '" << kProgram
+  out << "\n'" << kProgram << " COMMAND --help' shows a command's options, '" << kProgram
       << " --version' the program's version.\n"
       << kAbout;
 }
 
-// Said anywhere before "--": errors of the command line itself heed it, too.
+// --json anywhere before "--": applies to errors of the command line itself, too.
 bool WantsJson(const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
   return std::find(words.begin(), end, "--json") != end;
@@ -88,7 +88,7 @@ std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-// The command line that goes on with the upload which `words` began, or went on with.
+// The command line that resumes the upload that `words` started or resumed.
 std::string GoOnCommand(std::vector<std::string> words, const std::string& upload_id) {
   const auto end = std::find(words.begin(), words.end(), "--");
   const bool said = std::any_of(words.begin(), end, [](const std::string& word) {
@@ -101,7 +101,7 @@ std::string GoOnCommand(std::vector<std::string> words, const std::string& uploa
   return command;
 }
 
-// `words` are what the program was told.
+// `words`: the program's arguments.
 void PrintError(const absl::Status& status, const std::vector<std::string>& words, bool json, std::ostream& err) {
   const std::string upload_id = UploadIdOf(status);
   const std::string go_on = upload_id.empty() ? "" : GoOnCommand(words, upload_id);
@@ -129,7 +129,7 @@ void PrintError(const absl::Status& status, const std::vector<std::string>& word
   err << Dump(Json{{"error", error}}) << '\n';
 }
 
-// --server, or VICINAL_SERVER, or the address that servers have unless told otherwise.
+// --server, or VICINAL_SERVER, or the default address of servers.
 absl::StatusOr<std::string> FindServer(const Arguments& args) {
   const char* const usual = std::getenv("VICINAL_SERVER");
   const bool said = args.Has("server");
@@ -151,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const 
     CLIENT_ASSIGN_OR_RETURN(options.token, ReadFile(args.Text("token_file")));
     const size_t end = options.token.find_last_not_of(" \t\r\n");
     options.token.erase(end == std::string::npos ? 0 : end + 1);
-    if (options.token.empty()) return FileError(args.Text("token_file"), 0, "holds no token");
+    if (options.token.empty()) return FileError(args.Text("token_file"), 0, "contains no token");
   }
   const double timeout = args.Number("timeout", 60);
   if (!(timeout > 0 && timeout < 1e6))
@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const 
   // Rounded up: 0 would mean no timeout.
   options.call_timeout = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(timeout * 1000)));
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options);
-  // The address was checked: what is left is a token that cannot be sent.
+  // The address was checked, so the token must be the fault.
   if (!client.ok() && args.Has("token_file")) {
     return FileError(args.Text("token_file"), 0, std::string(client.status().message()));
   }
@@ -172,8 +172,8 @@ absl::Status RunOrSay(const Command& command, const Context& context) {
     return command.run(context);
   } catch (const std::bad_alloc&) {
     return absl::InvalidArgumentError(
-        "this machine has no memory left for what was read; is a file larger than it should be? Cut it, or take a "
-        "machine with more");
+        "this machine has not enough memory for the input; is a file larger than it should be? Split it, or use a "
+        "machine with more memory");
   }
 }
 
@@ -190,10 +190,10 @@ absl::Status RunCommand(const Command& command, const Arguments& args, std::ostr
 const std::vector<Option>& GlobalOptions() {
   static const auto* const options = new std::vector<Option>{
       {"server", OptionKind::kText, "HOST:PORT",
-       "where the server listens; unless said VICINAL_SERVER of the environment, or 127.0.0.1:8500"},
+       "address of the server; default: the environment variable VICINAL_SERVER, or 127.0.0.1:8500"},
       {"token_file", OptionKind::kText, "FILE", "file with the bearer token to send"},
-      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, uploads and tuning excepted; 60 unless said"},
-      {"json", OptionKind::kFlag, "", "print one JSON document instead of text, errors too (on stderr)"},
+      {"timeout", OptionKind::kNumber, "SECONDS", "of one call, except for uploads and tuning; default: 60"},
+      {"json", OptionKind::kFlag, "", "print one JSON document instead of text, also for errors (on stderr)"},
   };
   return *options;
 }

@@ -64,7 +64,7 @@ absl::Status Show(const Context& context) {
   out << '\n';
   PrintKernels(capabilities, out);
   if (!context.args.Has("all")) {
-    out << "\n--all shows limits and layer types too\n";
+    out << "\n--all also shows limits and layer types\n";
     return absl::OkStatus();
   }
   out << '\n';
@@ -76,7 +76,8 @@ absl::Status Show(const Context& context) {
   for (const v1::LayerType& type : capabilities.layer_types()) {
     out << "  " << type.type();
     if (type.supported_arguments_size() > 0) out << ": " << absl::StrJoin(type.supported_arguments(), ", ");
-    if (type.refused_arguments_size() > 0) out << " (refused: " << absl::StrJoin(type.refused_arguments(), ", ") << ')';
+    if (type.refused_arguments_size() > 0)
+      out << " (not supported: " << absl::StrJoin(type.refused_arguments(), ", ") << ')';
     out << '\n';
   }
   return absl::OkStatus();
@@ -89,7 +90,7 @@ std::vector<Command> StatusCommands() {
             {},
             "Shows the server's health, devices, kernels, graphs and models.",
             "",
-            {{"all", OptionKind::kFlag, "", "limits and layer types, too"}}},
+            {{"all", OptionKind::kFlag, "", "also show limits and layer types"}}},
            Show}};
 }
 

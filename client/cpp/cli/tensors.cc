@@ -91,7 +91,7 @@ absl::StatusOr<Array> ToArray(const v1::Tensor& tensor) {
   } else if (tensor.dtype() == v1::DATA_TYPE_INT32) {
     array.type = ElementType::kInt32;
   } else {
-    return CallError(absl::StatusCode::kInternal, "the server's answer holds a tensor of an unexpected type");
+    return CallError(absl::StatusCode::kInternal, "the server's answer contains a tensor of an unexpected type");
   }
   return array;
 }

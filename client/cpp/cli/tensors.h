@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the arrays of files to what travels: upload tensors (which look into the arrays) and messages (which copy them).
+// Converts arrays of files to upload tensors (views of the arrays) and to messages (copies), and back.
 #ifndef VICINAL_CLIENT_CPP_CLI_TENSORS_H_
 #define VICINAL_CLIENT_CPP_CLI_TENSORS_H_
 
@@ -11,19 +11,17 @@
 
 namespace vicinal::client::cli {
 
-// REQUIRES an element type that the wire knows: float16, float32, int32, int64. Looks into `array`, which must outlive
-// it.
+// A view of `array`, which must outlive it. REQUIRES an element type of the API: float16, float32, int32, int64.
 UploadTensor ToUploadTensor(const std::string& name, const Array& array);
 v1::Tensor ToMessage(const Array& array);
 
-// x, or x_indptr, x_indices and x_values; looks into `features`.
+// x, or x_indptr, x_indices and x_values; views of `features`, which must outlive them.
 std::vector<UploadTensor> FeatureTensors(const Features& features);
 // All rows, or those of [first, first + count).
 v1::FeatureInput ToFeatureInput(const Features& features);
 v1::FeatureInput ToFeatureInput(const Features& features, int64_t first, int64_t count);
 
-// A float32 or int32 tensor of an answer as an array; INVALID_ARGUMENT when the server sent something that does not
-// fit.
+// A float32 or int32 tensor of an answer as an array. INTERNAL: the server's tensor is malformed or has another type.
 absl::StatusOr<Array> ToArray(const v1::Tensor& tensor);
 
 }  // namespace vicinal::client::cli

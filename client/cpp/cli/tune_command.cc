@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<int64_t>> Integers(const Arguments& args, const std::
   std::vector<int64_t> values;
   for (const std::string& word : List(args, option)) {
     if (!ParseInt(word, &values.emplace_back())) {
-      return absl::InvalidArgumentError(absl::StrCat("--", option, " needs whole numbers, not '", word, "'"));
+      return absl::InvalidArgumentError(absl::StrCat("--", option, " must be a list of integers, not '", word, "'"));
     }
   }
   return values;
@@ -47,11 +47,11 @@ absl::Status ParseForce(const std::string& text, v1::ForcedKernel* force) {
     int64_t value = 0;
     if (parameter.first.empty() || !IsWholeNumber(parameter.second)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--force needs KERNEL or KERNEL:PARAMETER=VALUE,..., not '", text, "'"));
+          absl::StrCat("--force must be KERNEL or KERNEL:PARAMETER=VALUE,..., not '", text, "'"));
     }
     if (!ParseInt(parameter.second, &value) || value != static_cast<int32_t>(value)) {
       return absl::InvalidArgumentError(absl::StrCat("--force gives '", parameter.first, "' the value ",
-                                                     parameter.second, "; it has to be a number of 32 bits"));
+                                                     parameter.second, "; it must be a 32-bit number"));
     }
     if (force->parameters().count(parameter.first) != 0) {
       return absl::InvalidArgumentError(absl::StrCat("--force names the parameter '", parameter.first, "' twice"));
@@ -93,15 +93,16 @@ void Print(const Context& context, const Response& response) {
   context.out << "graph '" << response.name() << "' version " << response.version() << "\n\n";
   const bool verbose = context.args.Has("verbose");
   PrintTuning({response.records().begin(), response.records().end()}, verbose, context.out);
-  if (!verbose && response.records_size() > 0) context.out << "--verbose shows what was tried and refused\n";
-  PrintLeftOut(response.records_left_out(), "kinds of work, known before these", context.out);
+  if (!verbose && response.records_size() > 0)
+    context.out << "--verbose shows what was tried and what is not supported\n";
+  PrintLeftOut(response.records_left_out(), "kinds of work, older than these", context.out);
 }
 
 // Without --widths a kernel is forced for all work that is known; one kind of it may be none of the kernel's.
 absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
   const bool refused = DetailsOf(status).reason == "KERNEL_REFUSED";
   if (!refused || !args.Has("force") || (args.Has("operation") && args.Has("widths"))) return status;
-  return AddToMessage(status, "; --operation OP, --kinds K,... and --widths W,... say which work --force is for");
+  return AddToMessage(status, "; limit --force with --operation OP, --kinds K,... or --widths W,...");
 }
 
 absl::Status Tune(const Context& context) {
@@ -109,8 +110,7 @@ absl::Status Tune(const Context& context) {
   if (args.Has("show")) {
     for (const char* other :
          {"operation", "kinds", "widths", "heads", "weights", "budget", "reset", "force", "no_wait"}) {
-      if (args.Has(other))
-        return absl::InvalidArgumentError(absl::StrCat("--show only looks: leave --", other, " out"));
+      if (args.Has(other)) return absl::InvalidArgumentError(absl::StrCat("--show changes nothing: remove --", other));
     }
     CLIENT_ASSIGN_OR_RETURN(const v1::GetTuningResponse response, context.client.GetTuning(args.Positional(0)));
     Print(context, response);
@@ -129,29 +129,29 @@ absl::Status Tune(const Context& context) {
 }  // namespace
 
 Command TuneCommand() {
-  return {
-      {"graph tune",
-       {"NAME"},
-       "Measures the kernels of a graph again, forces one, or forgets what was measured.",
-       "Without --widths: the kinds of work that models have asked of the graph so far, as far as they fit "
-       "--operation,\n"
-       "--kinds, --heads and --weights. On a CPU results keep every bit; on a GPU last bits may change, and the "
-       "numerics\n"
-       "revision tells. It needs the admin token where there is one; --show does not.",
-       {{"show", OptionKind::kFlag, "", "change nothing: what is known so far"},
-        {"verbose", OptionKind::kFlag, "", "of each kind of work what was tried, predicted, measured and refused, too"},
-        {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
-        {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},
-        {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: of one head"},
-        {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; 1 unless said"},
-        {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; as models use them unless said"},
-        {"budget", OptionKind::kNumber, "SECONDS", "for each kind of work; the server's unless said"},
-        {"force", OptionKind::kText, "KERNEL[:P=V,...]",
-         "take this kernel, with these parameters, for the work named (of --operation, or else of the operations that "
-         "have this kernel); measure nothing"},
-        {"reset", OptionKind::kFlag, "", "forget what was measured; the server's default serves"},
-        {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show tells"}}},
-      Tune};
+  return {{"graph tune",
+           {"NAME"},
+           "Measures the kernels of a graph again, forces one, or discards the measurements.",
+           "Without --widths: the kinds of work that models have used on the graph so far, limited by --operation, "
+           "--kinds,\n"
+           "--heads and --weights. On a CPU results keep every bit; on a GPU the last bits may change, and then the "
+           "numerics\n"
+           "revision changes, too. Needs the admin token, if the server has one; --show does not.",
+           {{"show", OptionKind::kFlag, "", "change nothing; print what is known so far"},
+            {"verbose", OptionKind::kFlag, "",
+             "for each kind of work, also what was tried, predicted and measured, and what is not supported"},
+            {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
+            {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},
+            {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: per head"},
+            {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; default: 1"},
+            {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; default: as models use them"},
+            {"budget", OptionKind::kNumber, "SECONDS", "time per kind of work; default: the server's"},
+            {"force", OptionKind::kText, "KERNEL[:P=V,...]",
+             "use this kernel, with these parameters, for the selected work (of --operation, or of all operations that "
+             "have the kernel); measure nothing"},
+            {"reset", OptionKind::kFlag, "", "discard the measurements; the default kernels serve"},
+            {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show returns the progress"}}},
+          Tune};
 }
 
 }  // namespace vicinal::client::cli

@@ -138,7 +138,7 @@ absl::StatusOr<std::vector<int64_t>> ToInts(const Array& array) {
   if (IsFloating(array.type)) {
     const std::string_view name = NameOf(array.type);
     return absl::InvalidArgumentError(
-        absl::StrCat("integers are needed, not ", absl::string_view(name.data(), name.size())));
+        absl::StrCat("must be integers, not ", absl::string_view(name.data(), name.size())));
   }
   std::vector<int64_t> values(static_cast<size_t>(array.element_count()));
   ConvertIntegers(array, &values);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An array as it comes out of a file: element type, shape, bytes. The common currency of the readers; conversions to
-// the few types that travel to the server are here. Plain values, no threads, no I/O.
+// An array from a file: element type, shape, bytes. All readers return this type; it converts to the few types that the
+// server accepts. Plain values, no threads, no I/O.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_ARRAY_H_
 #define VICINAL_CLIENT_CPP_FORMATS_ARRAY_H_
 
@@ -34,8 +34,7 @@ int64_t SizeOf(ElementType type);
 std::string_view NameOf(ElementType type);
 bool IsFloating(ElementType type);
 
-// A dense array. Invariant kept by everything that makes one: data.size() == product(shape) * SizeOf(type),
-// little-endian, row-major.
+// A dense array, little-endian, row-major. Invariant: data.size() == product(shape) * SizeOf(type).
 struct Array {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
@@ -47,15 +46,14 @@ struct Array {
 // "[2, 10]"
 std::string ShapeToString(const std::vector<int64_t>& shape);
 
-// product(shape) * SizeOf(type), or INVALID_ARGUMENT when an extent is negative or it overflows int64.
+// product(shape) * SizeOf(type). INVALID_ARGUMENT: an extent is negative, or the product overflows int64.
 absl::StatusOr<int64_t> ByteSize(ElementType type, const std::vector<int64_t>& shape);
 
-// Makes an array from values; shape's product must be values.size(). T: bool is not among them; int32_t, int64_t,
-// float.
+// Makes an array from values. T: int32_t, int64_t or float. REQUIRES product(shape) == values.size().
 template <class T>
 Array MakeArray(const std::vector<T>& values, std::vector<int64_t> shape);
 
-// All elements as float: exact from float16, float32, bool, 8 and 16 bit integers; the others are rounded.
+// All elements as float: exact for float16, float32, bool, 8-bit and 16-bit integers; others are rounded.
 std::vector<float> ToFloats(const Array& array);
 
 // All elements as int64. INVALID_ARGUMENT for floating types and for uint64 values beyond int64.

@@ -50,11 +50,11 @@ bool HasTitles(Titles titles, const std::vector<std::string_view>& first, const 
 // Why a line may have another number of columns than was meant.
 std::string ColumnHint(std::string_view line, char separator, const std::vector<std::string_view>& fields) {
   if (separator == ',') {
-    if (fields.size() == 1) return "; fields are between commas, as the first line has it";
-    return fields.back().empty() ? "; the comma at the line's end makes one that is empty: take it away" : "";
+    if (fields.size() == 1) return "; fields are separated by commas, as in the first line";
+    return fields.back().empty() ? "; the comma at the end of the line adds an empty one: remove it" : "";
   }
   if (line.find('"') != std::string_view::npos || (fields.size() > 2 && line.find('\t') != std::string_view::npos)) {
-    return "; spaces and tabs always separate, within double quotes too: where ids hold spaces, separate by commas";
+    return "; spaces and tabs separate fields even within double quotes: if ids contain spaces, use commas";
   }
   return fields.size() == 1 ? "; fields are separated by spaces, tabs or commas" : "";
 }
@@ -90,7 +90,7 @@ absl::Status EdgeLines::FindLayout(Titles titles) {
     comments = comments || comment;
     if (comment || trimmed.empty()) continue;
     if (layout_.columns != 0) {
-      // A fault in it is told when edges are read.
+      // Faults in it are reported when edges are read.
       SplitFields(line, layout_.separator, &second).IgnoreError();
       break;
     }
@@ -107,8 +107,8 @@ absl::Status EdgeLines::FindLayout(Titles titles) {
   }
   if (layout_.columns == 0) {
     return FileError(path(), 0,
-                     comments ? "holds no edges: all lines begin with '#' or '%'; --comments no takes them as edges"
-                              : "holds no edges");
+                     comments ? "contains no edges: all lines begin with '#' or '%'; --comments no reads them as edges"
+                              : "contains no edges");
   }
   if (HasTitles(titles, first.values, second.values)) {
     layout_.title_line = layout_.first_line;
@@ -139,8 +139,8 @@ absl::Status EdgeLines::CommentOrEdge(const std::vector<std::string_view>& field
   const bool commas = layout_.separator == ',';
   return FileError(path(), line,
                    absl::StrCat("is it a comment or an edge between ", Shown(fields[0]), " and ", Shown(fields[1]),
-                                "? Where it is an edge, ", commas ? "put such an id in double quotes, or say " : "say ",
-                                "--comments no, which takes no line as a comment; where it is a comment, say "
+                                "? If it is an edge, ", commas ? "put such ids in double quotes, or pass " : "pass ",
+                                "--comments no, with which no line is a comment; if it is a comment, pass "
                                 "--comments yes"));
 }
 
@@ -158,7 +158,7 @@ absl::Status EdgeLines::Check(std::string_view text, const std::vector<std::stri
 absl::Status EdgeLines::AddWeight(std::string_view field, int64_t line, std::vector<float>* weights) const {
   if (field.empty()) {
     return FileError(path(), line,
-                     "the weight after the second comma is empty: write one on every line, or on none and without "
+                     "the weight after the second comma is empty: write a weight on every line, or on none and without "
                      "that comma");
   }
   float weight;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each line of a text edge list is: an edge, column titles, a comment or nothing; and the fields of an edge. What
-// may be an edge is never passed over in silence: ids that begin with '#' or '%' are common, and most programs that
-// write CSV put no quotes around them.
+// Classifies the lines of a text edge list (edge, column titles, comment, empty) and splits edges into fields. A line
+// that may be an edge is never skipped silently: ids that begin with '#' or '%' are common, and most CSV writers do not
+// quote them.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_EDGE_LINES_H_
 #define VICINAL_CLIENT_CPP_FORMATS_EDGE_LINES_H_
 
@@ -20,24 +20,24 @@ namespace vicinal::client {
 struct EdgeLayout {
   char separator = ' ';
   size_t columns = 0;
-  int64_t first_line = 0;     // that is an edge or titles
-  int64_t title_line = 0;     // that line, or 0: none
-  bool target_first = false;  // as the titles have it
+  int64_t first_line = 0;     // the first line that is an edge or titles
+  int64_t title_line = 0;     // 0: no titles
+  bool target_first = false;  // according to the titles
 };
 
-// Whether the word is one that titles of an edge list use: "source", "dst", ... in letters of either case.
+// Whether the word is a known title of an edge list ("source", "dst", ...), in any case.
 bool IsEdgeTitle(std::string_view word);
 
-// The lines of a file, as often as they are read. `text` and `path` must outlive it.
+// The lines of a file; they can be read repeatedly. `text` and `path` must outlive it.
 class EdgeLines {
  public:
-  // Finds the layout by the first line or two. INVALID_ARGUMENT with file and line.
+  // Finds the layout from the first one or two lines. INVALID_ARGUMENT with file and line.
   static absl::StatusOr<EdgeLines> Open(std::string_view text, const std::string& path, Titles titles,
                                         Comments comments);
 
   const std::string& path() const { return *path_; }
   const EdgeLayout& layout() const { return layout_; }
-  // How many lines the last ForEach passed over as comments, without empty ones, and the first of them.
+  // The number of comment lines that the last ForEach skipped, and the first of them.
   int64_t comment_count() const { return comment_count_; }
   const std::vector<int64_t>& first_comments() const { return first_comments_; }
 
@@ -81,11 +81,11 @@ class EdgeLines {
       : text_(text), path_(&path), comments_(comments) {}
 
   absl::Status FindLayout(Titles titles);
-  // Whether the line is no edge, with a note of it where it is a comment.
+  // Whether to skip the line; records comments.
   absl::Status PassOver(std::string_view line, int64_t number, bool* passed_over);
-  // The fields of a line, and what is wrong with its quotes told by file and line.
+  // Splits a line into fields. Errors about quotes name file and line.
   absl::Status Split(std::string_view line, int64_t number, LineFields* fields) const;
-  // The shape of a line, and its weight.
+  // Checks the fields of a line and reads its weight.
   absl::Status Check(std::string_view text, const std::vector<std::string_view>& fields, int64_t line,
                      std::vector<float>* weights) const;
   absl::Status AddWeight(std::string_view field, int64_t line, std::vector<float>* weights) const;

@@ -54,7 +54,7 @@ absl::Status CheckFirstEdge(const EdgeFile& file, const std::vector<std::string>
   }
   return FileError(lines.path(), layout.first_line,
                    absl::StrCat("is it column titles or an edge? ", Shown(first), " and ", Shown(second),
-                                " stand nowhere else: --titles yes skips the line, --titles no takes it as an edge"));
+                                " occur nowhere else: --titles yes skips the line, --titles no reads it as an edge"));
 }
 
 // Reads ids as texts, numbered in order of first appearance.
@@ -74,21 +74,20 @@ absl::Status ReadTexts(EdgeLines* lines, const EdgeListOptions& options, EdgeFil
         file->edges.targets.push_back(node_of(target));
         return absl::OkStatus();
       }));
-  if (seen.empty()) return FileError(lines->path(), 0, "holds no edges");
+  if (seen.empty()) return FileError(lines->path(), 0, "contains no edges");
   const auto is_known = [&](std::string_view id) { return nodes.contains(absl::string_view(id.data(), id.size())); };
   CLIENT_RETURN_IF_ERROR(lines->CheckFirstComments(
       [&](std::string_view first, std::string_view second) { return is_known(first) || is_known(second); }));
   std::vector<std::string> ids(std::make_move_iterator(seen.begin()), std::make_move_iterator(seen.end()));
   if (options.titles == Titles::kAuto) CLIENT_RETURN_IF_ERROR(CheckFirstEdge(*file, ids, *lines));
   if (options.feature_rows) {
-    return FileError(
-        lines->path(), 0,
-        absl::StrCat("the file's ids are texts (the first is ", Shown(ids[0]),
-                     "), and nothing says which row of the features is whose: --ids FILE lists the ids, one "
-                     "a line, in order of the rows"));
+    return FileError(lines->path(), 0,
+                     absl::StrCat("the file's ids are text (the first is ", Shown(ids[0]),
+                                  "), so the order of the features' rows is unknown: pass --ids FILE with the ids, one "
+                                  "per line, in the order of the rows"));
   }
   file->node_count = static_cast<int64_t>(ids.size());
-  file->notes.push_back(absl::StrCat("the file's ids are texts: ", ids.size(),
+  file->notes.push_back(absl::StrCat("the file's ids are text: ", ids.size(),
                                      " of them became nodes 0.. in order of first appearance (the first is ",
                                      Shown(ids[0]), ")"));
   CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(ids)));
@@ -105,7 +104,7 @@ absl::Status ReadWithGivenIds(EdgeLines* lines, const IdMap& ids, EdgeFile* file
           const bool titles = line == lines->layout().first_line && !from && !to;
           return FileError(lines->path(), line,
                            absl::StrCat("the id ", Shown(from ? target : source), " is not in the ids file",
-                                        titles ? "; --titles yes skips this line, where it is titles" : ""));
+                                        titles ? "; if this line is titles, --titles yes skips it" : ""));
         }
         file->edges.sources.push_back(*from);
         file->edges.targets.push_back(*to);
@@ -137,11 +136,10 @@ absl::Status MapNumbers(const std::vector<int64_t>& distinct, EdgeFile* file) {
   texts.reserve(distinct.size());
   for (const int64_t id : distinct) texts.push_back(absl::StrCat(id));
   file->node_count = static_cast<int64_t>(distinct.size());
-  file->notes.push_back(
-      absl::StrCat("the file's ids are not 0..N-1: ", distinct.size(), " ids from ", distinct.front(), " to ",
-                   distinct.back(), " became nodes 0..", distinct.size() - 1,
-                   " in ascending order (where they are numbers 0..N-1 of which some have no edge, say "
-                   "--num_nodes N)"));
+  file->notes.push_back(absl::StrCat("the file's ids are not 0..N-1: ", distinct.size(), " ids from ", distinct.front(),
+                                     " to ", distinct.back(), " became nodes 0..", distinct.size() - 1,
+                                     " in ascending order (if they are 0..N-1 and some nodes have no edge, pass "
+                                     "--num_nodes N)"));
   CLIENT_ASSIGN_OR_RETURN(file->ids, IdMap::FromIds(std::move(texts)));
   return absl::OkStatus();
 }
@@ -154,7 +152,7 @@ absl::Status OutOfRange(EdgeLines* lines, int64_t node_count) {
       int64_t number;
       if (IsCanonicalInt(id, &number) && number >= 0 && number < node_count) continue;
       return FileError(lines->path(), line,
-                       absl::StrCat("the id ", Shown(id), " is not one of 0..", node_count - 1, " (--num_nodes ",
+                       absl::StrCat("the id ", Shown(id), " is not in 0..", node_count - 1, " (--num_nodes ",
                                     node_count, "); without --num_nodes ids of any kind are mapped"));
     }
     return absl::OkStatus();
@@ -165,7 +163,7 @@ absl::Status ReadEdges(const EdgeListOptions& options, EdgeLines* lines, EdgeFil
   if (options.ids != nullptr) return ReadWithGivenIds(lines, *options.ids, file);
   bool numeric;
   CLIENT_RETURN_IF_ERROR(ReadNumbers(lines, &file->edges, &numeric));
-  if (numeric && file->edges.size() == 0) return FileError(lines->path(), 0, "holds no edges");
+  if (numeric && file->edges.size() == 0) return FileError(lines->path(), 0, "contains no edges");
   if (!numeric) {
     if (options.node_count) return OutOfRange(lines, *options.node_count);
     file->edges = Edges();
@@ -186,7 +184,7 @@ absl::Status ReadEdges(const EdgeListOptions& options, EdgeLines* lines, EdgeFil
   return absl::OkStatus();
 }
 
-// What begins like a comment may be meant as an id, and what was taken as titles as an edge: the user is told.
+// Notes for the user: a comment may be meant as an edge, and so may titles.
 std::vector<std::string> SkippedLines(const EdgeLines& lines) {
   std::vector<std::string> notes;
   if (const int64_t comments = lines.comment_count(); comments > 0) {
@@ -196,12 +194,12 @@ std::vector<std::string> SkippedLines(const EdgeLines& lines) {
                                  " with '#' or '%' ",
                                  comments == 1 ? "was skipped as a comment (" : "were skipped as comments (",
                                  comments == 1 ? "line " : "lines ", absl::StrJoin(named, ", "), all ? "" : ", ...",
-                                 "; --comments no takes ", comments == 1 ? "it as an edge)" : "them as edges)"));
+                                 "; --comments no reads ", comments == 1 ? "it as an edge)" : "them as edges)"));
   }
   if (const int64_t titles = lines.layout().title_line; titles != 0) {
     notes.push_back(absl::StrCat("line ", titles, " was taken as column titles",
-                                 lines.layout().target_first ? ", which put the target first" : "",
-                                 " (--titles no takes it as an edge)"));
+                                 lines.layout().target_first ? ", with the target first" : "",
+                                 " (--titles no reads it as an edge)"));
   }
   return notes;
 }

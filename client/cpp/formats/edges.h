@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges while a text file is being read, before they are packed for the wire; and the graph that every reader makes.
+// Edges of a file that is being read, before they are packed into tensors; and the result of the graph readers.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_EDGES_H_
 #define VICINAL_CLIENT_CPP_FORMATS_EDGES_H_
 
@@ -23,26 +23,27 @@ struct Edges {
   int64_t size() const { return static_cast<int64_t>(sources.size()); }
 };
 
-// Adds the reverse of every edge whose reverse is not there yet, with its weight, so that an undirected edge stands
-// once in each direction. Returns how many were added.
+// Adds the missing reverse of each edge, with the same weight, so that an undirected edge exists in both directions.
+// Returns the number of added edges.
 int64_t AddReverseEdges(Edges* edges);
 
-// Refuses the first edge that has an end outside 0..node_count-1, with its number and both ids as the file has them:
-// narrowed, an id could become another node's. `path` is for the message.
+// INVALID_ARGUMENT if an edge has an end outside 0..node_count-1; names the first such edge and both ids. Must precede
+// narrowing to int32, which could turn one id into another. `path` is for the message.
 absl::Status CheckEnds(const Edges& edges, int64_t node_count, const std::string& path);
 
-// [2, E], int32 where node_count allows it, else int64. REQUIRES CheckEnds.
+// [2, E], int32 if node_count allows it, otherwise int64. REQUIRES CheckEnds.
 Array PackEdgeIndex(const Edges& edges, int64_t node_count);
 // REQUIRES shape [2, E] of an integer type (ToInts succeeds).
 Edges UnpackEdgeIndex(const std::vector<int64_t>& values);
 
-// What a reader of graphs answers with. node_count is -1 while nothing in the file tells it.
+// The result of a graph reader.
 struct EdgeFile {
   Edges edges;
+  // -1: the file does not state it.
   int64_t node_count = -1;
-  // Set when the file's ids are not 0..N-1.
+  // Set if the file's ids are not 0..N-1.
   std::optional<IdMap> ids;
-  // What was decided, in sentences for the user.
+  // Decisions of the reader, as sentences for the user.
   std::vector<std::string> notes;
 };
 

@@ -19,7 +19,7 @@ Array AsFeatureValues(Array array) {
 
 absl::StatusOr<Features> DenseFeatures(Array matrix, const std::string& path) {
   if (matrix.shape.size() != 2) {
-    return FileError(path, 0, absl::StrCat("features have shape ", ShapeToString(matrix.shape), ", [N, F] is needed"));
+    return FileError(path, 0, absl::StrCat("features have shape ", ShapeToString(matrix.shape), " instead of [N, F]"));
   }
   Features features;
   features.rows = matrix.shape[0];
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<int64_t>> ReadVector(const Npz& npz, const std::strin
   CLIENT_ASSIGN_OR_RETURN(const Array array, npz.Read(name));
   if (array.shape.size() != 1) {
     return FileError(path, 0,
-                     absl::StrCat(name, " has shape ", ShapeToString(array.shape), ", one dimension is needed"));
+                     absl::StrCat(name, " has shape ", ShapeToString(array.shape), " instead of one dimension"));
   }
   absl::StatusOr<std::vector<int64_t>> values = ToInts(array);
   if (!values.ok()) return FileError(path, 0, absl::StrCat(name, ": ", values.status().message()));
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<int64_t>> ReadVector(const Npz& npz, const std::strin
 
 absl::StatusOr<Features> CsrFeatures(const Npz& npz, const std::string& path) {
   for (const char* name : {"x_indices", "x_data", "x_shape"}) {
-    if (!npz.Has(name)) return FileError(path, 0, absl::StrCat("holds x_indptr but no ", name));
+    if (!npz.Has(name)) return FileError(path, 0, absl::StrCat("contains x_indptr but no ", name));
   }
   CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, ReadVector(npz, path, "x_shape"));
   CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> indptr, ReadVector(npz, path, "x_indptr"));
@@ -66,7 +66,7 @@ absl::StatusOr<Features> CsrFeatures(const Npz& npz, const std::string& path) {
   const int64_t columns_end = std::min(shape[1], int64_t{1} << 31);
   for (const int64_t column : columns) {
     if (column < 0 || column >= columns_end) {
-      return FileError(path, 0, absl::StrCat("x_indices holds ", column, ", columns are 0..", columns_end - 1));
+      return FileError(path, 0, absl::StrCat("x_indices contains ", column, ", but columns are 0..", columns_end - 1));
     }
     narrow.push_back(static_cast<int32_t>(column));
   }
@@ -104,7 +104,7 @@ absl::Status CheckEdgesStayInside(const GraphBatchData& batch, const std::vector
     const int64_t source = batch.sources[i], target = batch.targets[i];
     if (graph_id[source] != graph_id[target]) {
       return FileError(path, 0,
-                       absl::StrCat("edge ", i, " (", source, " -> ", target, ") joins graphs ", graph_id[source],
+                       absl::StrCat("edge ", i, " (", source, " -> ", target, ") connects graphs ", graph_id[source],
                                     " and ", graph_id[target]));
     }
   }
@@ -120,7 +120,7 @@ absl::StatusOr<Features> ReadFeatures(const Npz& npz, const std::string& path) {
   }
   if (npz.Has("x_indptr")) return CsrFeatures(npz, path);
   return absl::NotFoundError(
-      absl::StrCat(path, ": holds no features (neither x nor x_indptr, x_indices, x_data, x_shape)"));
+      absl::StrCat(path, ": contains no features (neither x nor x_indptr, x_indices, x_data, x_shape)"));
 }
 
 absl::StatusOr<Features> ReadFeatures(const std::string& path) {
@@ -135,7 +135,7 @@ absl::StatusOr<Features> ReadFeatures(const std::string& path) {
 
 absl::StatusOr<GraphBatchData> ReadGraphBatch(const std::string& path) {
   CLIENT_ASSIGN_OR_RETURN(const Npz npz, Npz::Open(path));
-  if (!npz.Has("graph_id")) return FileError(path, 0, "holds no graph_id, so it is not a batch of small graphs");
+  if (!npz.Has("graph_id")) return FileError(path, 0, "contains no graph_id, so it is not a batch of small graphs");
   CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> graph_id, ReadVector(npz, path, "graph_id"));
   GraphBatchData batch;
   CLIENT_ASSIGN_OR_RETURN(batch.ptr, PtrFromGraphId(graph_id, path));

@@ -29,7 +29,7 @@ absl::Status SystemError(const std::string& path, const char* what, int error) {
 // Null, and errno, when it cannot be opened.
 File OpenToWrite(const std::string& path, const char* mode) { return {std::fopen(path.c_str(), mode), std::fclose}; }
 
-// `path` is for the message. REQUIRES: errno tells why, where `file` is null.
+// `path` is for the message. REQUIRES: if `file` is null, errno has the reason.
 absl::Status WriteInto(File file, const std::string& path, std::string_view bytes) {
   if (file == nullptr) return SystemError(path, "cannot write", errno);
   if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) {
@@ -106,19 +106,19 @@ absl::Status CheckWritable(const std::string& path) {
 
 absl::Status CheckText(std::string_view text, const std::string& path) {
   const std::string_view mark = text.substr(0, 2);
-  if (mark == "\xFF\xFE" || mark == "\xFE\xFF") return FileError(path, 0, "is text in UTF-16: save it as UTF-8");
+  if (mark == "\xFF\xFE" || mark == "\xFE\xFF") return FileError(path, 0, "is UTF-16 text: save it as UTF-8");
   const auto line_of = [&](size_t at) {
     return std::count(text.begin(), text.begin() + static_cast<long>(at), '\n') + 1;
   };
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
-    return FileError(path, line_of(zero), "holds a byte 0, so this is no text file");
+    return FileError(path, line_of(zero), "contains a zero byte, so it is not a text file");
   }
   for (size_t at = text.find('\r'); at != std::string_view::npos && at + 1 < text.size();
        at = text.find('\r', at + 1)) {
     if (text[at + 1] == '\n') continue;
     return FileError(path, line_of(at),
-                     "holds a carriage return (CR) without a line feed (LF), as lines of old Macs end: write LF or "
-                     "CR LF (tr '\\r' '\\n' < FILE turns such a file)");
+                     "contains a carriage return (CR) without a line feed (LF), the line end of old Macs: use LF or "
+                     "CR LF (convert it with tr '\\r' '\\n' < FILE)");
   }
   return absl::OkStatus();
 }

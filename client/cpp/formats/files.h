@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files to and from memory. Errors name the file and the system's reason: NOT_FOUND when it is not there,
+// Reads and writes whole files. Errors name the file and the system's reason: NOT_FOUND if it does not exist,
 // INVALID_ARGUMENT otherwise.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_FILES_H_
 #define VICINAL_CLIENT_CPP_FORMATS_FILES_H_
@@ -11,23 +11,23 @@
 
 namespace vicinal::client {
 
-// The bytes of a regular file (or a pipe; not of a device, which may have no end). Memory: those bytes.
+// The bytes of a regular file or a pipe (not of a device, which may be endless). Memory: those bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Writes `path` anew, whole or not at all: beside it first, under a name that then becomes `path`. A link stays one,
-// and the file keeps its mode. In a folder that takes no new file, and to what is no regular file (a pipe), the bytes
-// go where they belong at once: then what is left after an error is not to be used.
+// Replaces `path` atomically: writes a temporary file next to it and renames that. Links stay links, and the file keeps
+// its mode. Writes directly if the folder accepts no new file or `path` is not a regular file (a pipe); the file is
+// then incomplete after an error.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
 
-// Refuses what ReadFile would not even open: nothing there, a folder, a device.
+// An error if ReadFile could not open `path`: it does not exist, or is a folder or a device.
 absl::Status CheckReadable(const std::string& path);
 
-// Whether WriteFile(path) may succeed, to be known before long work. Changes nothing; of what is neither file nor
-// folder (a pipe) nothing can be said beforehand.
+// An error if WriteFile(path) would fail, to be checked before long work. Changes nothing. OK for special files
+// (pipes), which cannot be checked in advance.
 absl::Status CheckWritable(const std::string& path);
 
-// Refuses what is no text as the readers of lines take it, with the line and what to do: UTF-16, a byte 0, and a
-// carriage return that no line feed follows (line ends of old Macs, which would make one line of a whole file).
+// An error, with the line and the fix, if the bytes are not text for the line readers: UTF-16, a zero byte, or a
+// carriage return without a line feed (line ends of old Macs, which would make the file one line).
 absl::Status CheckText(std::string_view text, const std::string& path);
 
 // INVALID_ARGUMENT "PATH: message", or "PATH:LINE: message" when line > 0.

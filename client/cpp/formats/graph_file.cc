@@ -33,33 +33,34 @@ absl::Status CheckIsNoOther(std::string_view bytes, const std::string& path) {
     return FileError(
         path, 0,
         "is a single .npy array; a graph is an .npz with edge_index [2, E] (numpy.savez), a text edge list "
-        "or a MatrixMarket file, and features go to --x");
+        "or a MatrixMarket file; pass features with --x");
   }
   if (bytes.substr(0, 2) == std::string_view("\x1F\x8B")) {
-    return FileError(path, 0, "is compressed by gzip: unpack it first (gunzip)");
+    return FileError(path, 0, "is compressed with gzip: unpack it first (gunzip)");
   }
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && bytes[first] == '{') {
-    return FileError(path, 0, "looks like JSON, which is no graph here; --format edgelist takes it as an edge list");
+    return FileError(path, 0,
+                     "looks like JSON, which is not a graph format; --format edgelist reads it as an edge list");
   }
   return absl::OkStatus();
 }
 
 // What other formats say themselves.
 absl::Status CheckOnlyEdgeLists(const std::string& path, const GraphFileOptions& options) {
-  if (!options.ids_path.empty()) return FileError(path, 0, "ids in a file of their own go with edge lists only");
-  if (options.titles != Titles::kAuto) return FileError(path, 0, "--titles goes with edge lists only");
-  if (options.comments != Comments::kAuto) return FileError(path, 0, "--comments goes with edge lists only");
+  if (!options.ids_path.empty()) return FileError(path, 0, "--ids works with edge lists only");
+  if (options.titles != Titles::kAuto) return FileError(path, 0, "--titles works with edge lists only");
+  if (options.comments != Comments::kAuto) return FileError(path, 0, "--comments works with edge lists only");
   return absl::OkStatus();
 }
 
 // What only MatrixMarket files leave open.
 absl::Status CheckOnlyMatrices(const std::string& path, const GraphFileOptions& options) {
   if (options.matrix_rows == MatrixRows::kTarget) return absl::OkStatus();
-  return FileError(path, 0, "--mtx_rows goes with MatrixMarket files only");
+  return FileError(path, 0, "--mtx_rows works with MatrixMarket files only");
 }
 
-// Rows of the first array that tells N; -1 when none does.
+// Rows of the first array that determines N; -1 if none does.
 absl::StatusOr<int64_t> NodeCountOf(const Npz& npz, const std::optional<Features>& features) {
   for (const char* name : {"y", "graph_id"}) {
     if (!npz.Has(name)) continue;
@@ -84,7 +85,7 @@ absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, Edges* edges
   if (array.shape.size() != 2 || array.shape[0] != 2) {
     const bool turned = array.shape.size() == 2 && array.shape[1] == 2;
     return FileError(path, 0,
-                     absl::StrCat("edge_index has shape ", ShapeToString(array.shape), ", [2, E] is needed",
+                     absl::StrCat("edge_index has shape ", ShapeToString(array.shape), " instead of [2, E]",
                                   turned ? ": save edge_index.T" : ""));
   }
   absl::StatusOr<std::vector<int64_t>> values = ToInts(array);
@@ -95,7 +96,7 @@ absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, Edges* edges
   if (weight.shape != std::vector<int64_t>{edges->size()}) {
     return FileError(
         path, 0,
-        absl::StrCat("edge_weight has shape ", ShapeToString(weight.shape), ", [", edges->size(), "] is needed"));
+        absl::StrCat("edge_weight has shape ", ShapeToString(weight.shape), " instead of [", edges->size(), "]"));
   }
   edges->weights = ToFloats(weight);
   return absl::OkStatus();
@@ -114,8 +115,8 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
     file.node_count = *options.node_count;
   } else if (file.node_count < 0) {
     file.node_count = NodeCountOf(file.edges);
-    file.notes.push_back(absl::StrCat("the file does not say how many nodes there are; the largest id makes it ",
-                                      file.node_count, " (--num_nodes N says otherwise)"));
+    file.notes.push_back(absl::StrCat("the file does not state the number of nodes; from the largest id it is ",
+                                      file.node_count, " (--num_nodes N sets it)"));
   }
   return file;
 }
@@ -139,7 +140,7 @@ absl::Status CheckFirstId(const IdMap& ids, const Edges& edges, const std::strin
   return FileError(
       path, ids.header().empty() ? 1 : 2,
       absl::StrCat("is it a title or an id? ", Shown(ids.IdOf(0)),
-                   " stands in no edge: --ids_title yes skips the line, --ids_title no takes it as an id"));
+                   " occurs in no edge: --ids_title yes skips the line, --ids_title no reads it as an id"));
 }
 
 absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::string& text, GraphFormat format,
@@ -174,7 +175,7 @@ absl::StatusOr<EdgeFile> ReadTextGraph(const std::string& path, const std::strin
 
 absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFileOptions& options) {
   if (options.ids_title != Titles::kAuto && options.ids_path.empty()) {
-    return absl::InvalidArgumentError("--ids_title is of the file of --ids, and goes with it");
+    return absl::InvalidArgumentError("--ids_title describes the file of --ids, so it needs --ids");
   }
   GraphData graph;
   if (!options.features_path.empty()) {
@@ -203,8 +204,8 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
         absl::StrCat("the features have ", graph.features->rows, " rows, but the graph has ", file.node_count, " nodes",
                      !file.ids ? ""
                      : options.ids_path.empty()
-                         ? " (as many as there are ids; --ids FILE lists them in order of "
-                           "the rows, those without an edge too)"
+                         ? " (the number of distinct ids; --ids FILE lists all ids in the order of "
+                           "the rows, including those without an edge)"
                          : absl::StrCat(", as many as ", options.ids_path, " lists",
                                         file.node_count == graph.features->rows + 1
                                             ? " (its first line counts; --ids_title yes skips it)"
@@ -214,7 +215,7 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
   graph.notes = std::move(file.notes);
   if (options.undirected) {
     const int64_t added = AddReverseEdges(&file.edges);
-    graph.notes.push_back(absl::StrCat("undirected: ", added, " reverse edges were added"));
+    graph.notes.push_back(absl::StrCat("undirected: added ", added, " reverse edges"));
   }
   graph.node_count = file.node_count;
   graph.edge_index = PackEdgeIndex(file.edges, file.node_count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files a user has, turned into what the server takes: graphs (npz, edge list, MatrixMarket), feature matrices (npz,
-// npy), batches of small graphs (npz with graph_id), labels and masks. Shapes are checked against each other here,
-// where the file's name is known, and ids before they are narrowed; values are the server's to check.
+// Readers of the user's files: graphs (npz, edge list, MatrixMarket), feature matrices (npz, npy), batches of small
+// graphs (npz with graph_id), labels and masks. They check shapes, because errors can name the file here, and ids
+// before narrowing; the server checks values.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_GRAPH_FILE_H_
 #define VICINAL_CLIENT_CPP_FORMATS_GRAPH_FILE_H_
 
@@ -38,26 +38,26 @@ struct GraphData {
   // float32 [E]
   std::optional<Array> edge_weight;
   std::optional<Features> features;
-  // Set when the file's ids are not 0..N-1.
+  // Set if the file's ids are not 0..N-1.
   std::optional<IdMap> ids;
-  // What was decided, in sentences for the user.
+  // Decisions of the reader, as sentences for the user.
   std::vector<std::string> notes;
 };
 
 enum class GraphFormat { kAuto, kNpz, kEdgeList, kMatrixMarket };
 
 struct GraphFileOptions {
-  // kAuto looks at the file's first bytes: a zip archive, a MatrixMarket banner or what may be meant as one (a name in
-  // .mtx likewise, which is then refused where the banner is none), otherwise an edge list.
+  // kAuto decides by the first bytes: a zip archive is npz; a MatrixMarket banner, a misspelt one or the suffix .mtx
+  // means MatrixMarket; everything else is an edge list.
   GraphFormat format = GraphFormat::kAuto;
-  // Feature matrix that comes in a file of its own; empty: none.
+  // A separate file with the feature matrix; empty: none.
   std::string features_path;
-  // Ids in order of node (edge lists only); empty: none.
+  // File with the ids in node order (edge lists only); empty: none.
   std::string ids_path;
-  // Whether the first line of `ids_path` is a title. kAuto: it is not; but where it may be one, and stands in no edge,
-  // it is refused rather than made a node.
+  // Whether the first line of `ids_path` is a title. kAuto: it is an id; an error if it looks like a title and occurs
+  // in no edge.
   Titles ids_title = Titles::kAuto;
-  // Of an edge list's first line, and of its lines that begin with '#' or '%'.
+  // For an edge list's first line, and its lines that begin with '#' or '%'.
   Titles titles = Titles::kAuto;
   Comments comments = Comments::kAuto;
   std::optional<int64_t> node_count;
@@ -67,11 +67,11 @@ struct GraphFileOptions {
 
 absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFileOptions& options);
 
-// x, or x_indptr, x_indices, x_data, x_shape of an npz; the matrix of an npy. NOT_FOUND when an npz holds neither.
+// x, or x_indptr, x_indices, x_data, x_shape of an npz; the matrix of an npy. NOT_FOUND if an npz contains neither.
 absl::StatusOr<Features> ReadFeatures(const std::string& path);
 absl::StatusOr<Features> ReadFeatures(const Npz& npz, const std::string& path);
 
-// Small graphs one after the other: graph g has the nodes [ptr[g], ptr[g+1]), with features.
+// A batch of small graphs with features: graph g has the nodes [ptr[g], ptr[g+1]).
 struct GraphBatchData {
   std::vector<int64_t> ptr;
   std::vector<int64_t> sources;
@@ -79,15 +79,16 @@ struct GraphBatchData {
   // Empty: none.
   std::vector<float> weights;
   Features features;
-  // graph_y, when there.
+  // graph_y, if present.
   std::optional<std::vector<int64_t>> labels;
 };
 
-// An npz with edge_index, features and graph_id (ascending, as in torch_geometric's Batch). INVALID_ARGUMENT also when
-// an edge joins two graphs.
+// An npz with edge_index, features and graph_id (ascending, as in torch_geometric's Batch). INVALID_ARGUMENT also if an
+// edge connects two graphs.
 absl::StatusOr<GraphBatchData> ReadGraphBatch(const std::string& path);
 
-// A one-dimensional integer array (labels `y`) or the true positions of a bool one (masks), of an npz.
+// From an npz: a one-dimensional integer array (labels `y`), or the indices of the true entries of a bool array
+// (masks).
 absl::StatusOr<std::vector<int64_t>> ReadLabels(const std::string& path, const std::string& name);
 absl::StatusOr<std::vector<int64_t>> ReadMask(const std::string& path, const std::string& name);
 

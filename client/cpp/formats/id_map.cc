@@ -17,15 +17,15 @@ namespace {
 
 // The id that a line holds.
 absl::StatusOr<std::string> ReadId(std::string_view line, const std::string& path, int64_t number, LineFields* fields) {
-  if (Trim(line).empty()) return FileError(path, number, "an empty line where an id belongs: take it away");
+  if (Trim(line).empty()) return FileError(path, number, "an empty line instead of an id: remove it");
   const absl::Status split = SplitFields(line, ',', fields);
   if (!split.ok()) return FileError(path, number, std::string(split.message()));
   const std::vector<std::string_view>& values = fields->values;
   if (values.size() > 1) {
     return FileError(path, number,
-                     absl::StrCat(values.size(), " columns between commas, one id a line is needed",
-                                  values.back().empty() ? ": take the comma at the line's end away" : "",
-                                  "; an id that holds a comma stands in double quotes (\"Doe, John\")"));
+                     absl::StrCat(values.size(), " columns separated by commas instead of one id",
+                                  values.back().empty() ? ": remove the comma at the end of the line" : "",
+                                  "; put an id that contains a comma in double quotes (\"Doe, John\")"));
   }
   if (values[0].empty()) return FileError(path, number, "an id is empty");
   return std::string(values[0]);
@@ -47,11 +47,11 @@ absl::StatusOr<IdMap> IdMap::FromIds(std::vector<std::string> ids) {
   for (std::string& id : ids) {
     const int64_t node = map.size();
     if (id.empty() || id.find_first_of("\r\n") != std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat("the id of node ", node, " is empty or holds a line break"));
+      return absl::InvalidArgumentError(absl::StrCat("the id of node ", node, " is empty or contains a line break"));
     }
     if (const std::optional<int64_t> other = map.Add(id)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the id ", Shown(id), " stands twice, for node ", *other, " and for node ", node));
+          absl::StrCat("the id ", Shown(id), " occurs twice, for node ", *other, " and for node ", node));
     }
   }
   return map;
@@ -79,10 +79,10 @@ absl::StatusOr<IdMap> IdMap::Load(const std::string& path, bool titled) {
     CLIENT_ASSIGN_OR_RETURN(const std::string id, ReadId(line, path, lines.number(), &fields));
     if (const std::optional<int64_t> other = map.Add(id)) {
       return FileError(path, lines.number(),
-                       absl::StrCat("the id ", Shown(id), " stands on line ", first_line + *other, " already"));
+                       absl::StrCat("the id ", Shown(id), " is already on line ", first_line + *other));
     }
   }
-  if (map.size() == 0) return FileError(path, 0, "holds no ids");
+  if (map.size() == 0) return FileError(path, 0, "contains no ids");
   return map;
 }
 

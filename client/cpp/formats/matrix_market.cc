@@ -30,17 +30,18 @@ absl::StatusOr<Banner> ParseBanner(std::string_view line, const std::string& pat
     return FileError(path, 1,
                      absl::StrCat(Shown(line),
                                   " is not a MatrixMarket banner: the first line must be '%%MatrixMarket matrix "
-                                  "coordinate real|integer|pattern general|symmetric'; where the file is an edge list, "
-                                  "say --format edgelist"));
+                                  "coordinate real|integer|pattern general|symmetric'; if the file is an edge list, "
+                                  "pass --format edgelist"));
   }
   const std::string format = Lower(words[2]), field = Lower(words[3]), symmetry = Lower(words[4]);
   if (format != "coordinate")
-    return FileError(path, 1, absl::StrCat("'", format, "' matrices are not read; coordinate is"));
+    return FileError(path, 1, absl::StrCat("'", format, "' matrices are not supported; use coordinate"));
   if (field != "real" && field != "integer" && field != "pattern") {
-    return FileError(path, 1, absl::StrCat("values of kind '", field, "' are not read; real, integer and pattern are"));
+    return FileError(path, 1,
+                     absl::StrCat("values of kind '", field, "' are not supported; use real, integer or pattern"));
   }
   if (symmetry != "general" && symmetry != "symmetric") {
-    return FileError(path, 1, absl::StrCat("'", symmetry, "' matrices are not read; general and symmetric are"));
+    return FileError(path, 1, absl::StrCat("'", symmetry, "' matrices are not supported; use general or symmetric"));
   }
   return Banner{field == "pattern", symmetry == "symmetric"};
 }
@@ -69,7 +70,7 @@ absl::StatusOr<Size> ParseSize(std::string_view line, int64_t number, const std:
   }
   if (rows != columns) {
     return FileError(path, number,
-                     absl::StrCat("the matrix is ", rows, " x ", columns, "; an adjacency matrix is square"));
+                     absl::StrCat("the matrix is ", rows, " x ", columns, "; an adjacency matrix must be square"));
   }
   return Size{rows, entries};
 }
@@ -155,10 +156,9 @@ absl::StatusOr<EdgeFile> ParseMatrixMarket(std::string_view text, const std::str
   }
   file.notes.push_back(
       rows == MatrixRows::kTarget
-          ? "MatrixMarket rows were taken as targets: entry (i, j) is an edge j -> i (--mtx_rows source turns it)"
-          : "MatrixMarket rows were taken as sources: entry (i, j) is an edge i -> j");
-  if (banner.symmetric)
-    file.notes.push_back("the matrix is symmetric: entries off the diagonal stand for both directions");
+          ? "MatrixMarket rows were read as targets: entry (i, j) is an edge j -> i (--mtx_rows source reverses this)"
+          : "MatrixMarket rows were read as sources: entry (i, j) is an edge i -> j");
+  if (banner.symmetric) file.notes.push_back("the matrix is symmetric: each off-diagonal entry became two edges");
   return file;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MatrixMarket coordinate files as adjacency matrices (format: Boisvert, Pozo, Remington, "The Matrix Market Exchange
-// Formats", NISTIR 5935): real, integer and pattern; general and symmetric (an entry off the diagonal then stands for
-// both). Ids there count from 1, here from 0. Whether a row is the edge's target or its source is the caller's to say,
-// as the format does not.
+// Formats", NISTIR 5935): real, integer and pattern; general and symmetric (an off-diagonal entry is then two edges).
+// Ids in the file count from 1, nodes from 0. The format does not define whether a row is an edge's target or source;
+// the caller decides.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_MATRIX_MARKET_H_
 #define VICINAL_CLIENT_CPP_FORMATS_MATRIX_MARKET_H_
 
@@ -16,13 +16,13 @@ namespace vicinal::client {
 
 enum class MatrixRows { kTarget, kSource };
 
-// Whether the first line that is not empty is a MatrixMarket banner, or was meant to be one: any case, signs or spaces
-// before it that do not belong there, a misspelt first word before "matrix coordinate". ParseMatrixMarket refuses those
-// that are none; taken as an edge list, such a file would give another graph without an error.
+// Whether the first non-empty line is a MatrixMarket banner or a misspelt one (any case, stray characters before it, a
+// wrong first word before "matrix coordinate"). ParseMatrixMarket reports misspelt banners as errors; read as an edge
+// list, such a file would silently give another graph.
 bool HasMatrixMarketBanner(std::string_view text);
 
 // `path` is for messages. INVALID_ARGUMENT with file and line: another kind of matrix, not square, an index out of
-// range, a value that is not finite, fewer or more entries than the size line says.
+// range, a non-finite value, or a number of entries other than that of the size line.
 absl::StatusOr<EdgeFile> ParseMatrixMarket(std::string_view text, const std::string& path, MatrixRows rows);
 
 }  // namespace vicinal::client

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NaN and infinities. Features with them no server takes: they are found before megabytes travel, where it is known
-// which file, and whose row. Answers may have them: the reader should know.
+// Finds NaN and infinities. The server rejects features that contain them; the client checks before uploading, because
+// it can name the file and the id of the row. Answers may contain them, and the user should know.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_NOT_FINITE_H_
 #define VICINAL_CLIENT_CPP_FORMATS_NOT_FINITE_H_
 
@@ -19,10 +19,10 @@ struct NotFinite {
   std::string value;  // "nan", "inf" or "-inf"
 };
 
-// The first value that is NaN or infinite; none in what may be uploaded.
+// The first value that is NaN or infinite, if any.
 std::optional<NotFinite> FindNotFinite(const Features& features);
 
-// Marks the rows of a matrix [rows, columns] in which a value is NaN or infinite; those of integers have none.
+// Marks the rows of a matrix [rows, columns] that contain NaN or infinity; integer matrices have no such rows.
 // REQUIRES: marks->size() is the number of rows.
 void MarkRowsNotFinite(const Array& matrix, std::vector<bool>* marks);
 

@@ -73,7 +73,7 @@ class HeaderParser {
   absl::StatusOr<std::string> ParseString() {
     SkipSpace();
     const char quote = rest_.empty() ? '\0' : rest_.front();
-    if (quote != '\'' && quote != '"') return Bad("the npy header lacks a string where one belongs");
+    if (quote != '\'' && quote != '"') return Bad("the npy header lacks a string where one is expected");
     const size_t end = rest_.find(quote, 1);
     if (end == std::string_view::npos) return Bad("a string in the npy header is not closed");
     std::string value(rest_.substr(1, end - 1));
@@ -88,7 +88,8 @@ class HeaderParser {
       SkipSpace();
       int64_t extent = 0;
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
-      if (error != std::errc() || extent < 0) return Bad("the npy header's shape holds something that is no extent");
+      if (error != std::errc() || extent < 0)
+        return Bad("the npy header's shape contains something that is not an extent");
       rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
       Take('L');  // Python 2 wrote long integers so
       shape.push_back(extent);
@@ -101,7 +102,7 @@ class HeaderParser {
   absl::Status ParseValue(const std::string& key, Header* header) {
     if (key == "descr") {
       SkipSpace();
-      if (!rest_.empty() && rest_.front() == '[') return Bad("structured arrays (descr is a list) are not read");
+      if (!rest_.empty() && rest_.front() == '[') return Bad("structured arrays (descr is a list) are not supported");
       CLIENT_ASSIGN_OR_RETURN(header->descr, ParseString());
     } else if (key == "fortran_order") {
       if (TakeWord("True")) {
@@ -134,17 +135,18 @@ constexpr TypeCode kTypes[] = {
 };
 
 absl::StatusOr<ElementType> TypeFromDescr(const std::string& descr) {
-  if (descr.size() < 2) return Bad(absl::StrCat("elements of type '", descr, "' are not read"));
+  if (descr.size() < 2) return Bad(absl::StrCat("elements of type '", descr, "' are not supported"));
   const std::string code = descr.substr(1);
   for (const TypeCode& known : kTypes) {
     if (code != known.code) continue;
     if (descr[0] == '>' && SizeOf(known.type) > 1) {
-      return Bad(absl::StrCat("big-endian elements ('", descr, "') are not read: save array.astype('<", code, "')"));
+      return Bad(
+          absl::StrCat("big-endian elements ('", descr, "') are not supported: save array.astype('<", code, "')"));
     }
     if (descr[0] == '<' || descr[0] == '|' || descr[0] == '=' || descr[0] == '>') return known.type;
   }
   return Bad(absl::StrCat(code[0] == 'O' ? "Python objects (pickles)" : absl::StrCat("elements of type '", descr, "'"),
-                          " are not read; bool, integers and floats of up to 64 bits are (array.astype('<f4'))"));
+                          " are not supported; use bool, integers or floats of up to 64 bits (array.astype('<f4'))"));
 }
 
 // Column-major to row-major: walks the row-major result and keeps the source's offset up to date by its strides.
@@ -172,7 +174,7 @@ std::string FromFortranOrder(std::string_view data, const std::vector<int64_t>& 
 
 // Splits the file into its header's text and what follows.
 absl::Status SplitHeader(std::string_view bytes, std::string_view* header, std::string_view* data) {
-  if (bytes.substr(0, kMagic.size()) != kMagic) return Bad("not a npy file (its first bytes are others)");
+  if (bytes.substr(0, kMagic.size()) != kMagic) return Bad("not an npy file (its first bytes differ)");
   if (bytes.size() < 10) return Bad("the npy header is cut short");
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(bytes[i])); };
   const size_t major = byte(6);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npy (format versions 1, 2 and 3, as numpy.lib.format documents them) and .npz (a zip archive of those), read
-// and written. A file is not trusted: a header that does not parse, a size that disagrees, a damaged archive are
-// INVALID_ARGUMENT with the file, the array and the reason. Arrays in Fortran order are turned into row-major ones.
-// Big-endian, string, structured and pickled arrays are refused by name.
+// Reads and writes NumPy's .npy (format versions 1, 2 and 3 of numpy.lib.format) and .npz (a zip archive of .npy
+// files). Files are untrusted: an invalid header, a wrong size or a damaged archive is INVALID_ARGUMENT with the file,
+// the array and the reason. Fortran order is converted to row-major order. Big-endian, string, structured and pickled
+// arrays are rejected by name.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_NPY_H_
 #define VICINAL_CLIENT_CPP_FORMATS_NPY_H_
 
@@ -25,8 +25,8 @@ absl::StatusOr<Array> ReadNpy(const std::string& path);
 std::string SerializeNpy(const Array& array);
 absl::Status WriteNpy(const std::string& path, const Array& array);
 
-// An .npz opened for reading: arrays are read when asked for, so one that cannot be read spoils only itself. Movable;
-// one thread.
+// An .npz opened for reading. Arrays are read on demand, so a damaged array does not affect others. Movable; not
+// thread-safe.
 class Npz {
  public:
   static absl::StatusOr<Npz> Open(const std::string& path);
@@ -37,7 +37,7 @@ class Npz {
   // Names of the arrays, without ".npy", in the archive's order.
   const std::vector<std::string>& names() const;
   bool Has(std::string_view name) const;
-  // NOT_FOUND when there is none of that name. Memory: the array, and while reading once more its bytes.
+  // NOT_FOUND if there is no array of that name. Memory: the array, and its bytes once more while reading.
   absl::StatusOr<Array> Read(std::string_view name) const;
 
  private:

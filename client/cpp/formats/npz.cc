@@ -59,10 +59,10 @@ absl::StatusOr<Npz> Npz::Open(const std::string& path) {
   archive->zip = zip_open(path.c_str(), ZIP_RDONLY, &error);
   if (archive->zip == nullptr) {
     const bool other = error == ZIP_ER_NOZIP;
-    const std::string message =
-        other
-            ? absl::StrCat(path, ": is no whole .npz (numpy.savez writes one; of a single array the name ends in .npy)")
-            : absl::StrCat(path, ": cannot read as npz: ", ZipError(error));
+    const std::string message = other ? absl::StrCat(path,
+                                                     ": is not a complete .npz file (numpy.savez writes one; a single "
+                                                     "array needs a name that ends in .npy)")
+                                      : absl::StrCat(path, ": cannot read as npz: ", ZipError(error));
     return error == ZIP_ER_NOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
   }
   const zip_int64_t count = zip_get_num_entries(archive->zip, 0);
@@ -73,7 +73,7 @@ absl::StatusOr<Npz> Npz::Open(const std::string& path) {
     name.resize(name.size() - kSuffix.size());
     if (archive->index.emplace(name, static_cast<zip_uint64_t>(i)).second) archive->names.push_back(name);
   }
-  if (archive->names.empty()) return FileError(path, 0, "holds no npy array");
+  if (archive->names.empty()) return FileError(path, 0, "contains no npy array");
   return Npz(std::move(archive));
 }
 
@@ -85,7 +85,8 @@ absl::StatusOr<Array> Npz::Read(std::string_view name) const {
   const auto found = archive_->index.find(name);
   const std::string label = absl::StrCat("array '", absl::string_view(name.data(), name.size()), "'");
   if (found == archive_->index.end()) {
-    return absl::NotFoundError(absl::StrCat(archive_->path, ": holds no ", label, ", but ", Listed(archive_->names)));
+    return absl::NotFoundError(
+        absl::StrCat(archive_->path, ": contains no ", label, ", but ", Listed(archive_->names)));
   }
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(zip_fopen_index(archive_->zip, found->second, 0),
                                                                zip_fclose);

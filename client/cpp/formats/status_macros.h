@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passing a Status on, for the client (which sees nothing of engine/, and so not its macros).
+// Macros that return errors early, for the client, which cannot include those of engine/.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_STATUS_MACROS_H_
 #define VICINAL_CLIENT_CPP_FORMATS_STATUS_MACROS_H_
 
@@ -11,7 +11,7 @@
 #define CLIENT_STATUS_CONCAT_INNER(a, b) a##b
 #define CLIENT_STATUS_CONCAT(a, b) CLIENT_STATUS_CONCAT_INNER(a, b)
 
-// Returns from the enclosing function (which returns Status or StatusOr) when `expr` is not OK.
+// Returns from the enclosing function (which returns Status or StatusOr) if `expr` is not OK.
 #define CLIENT_RETURN_IF_ERROR(expr)               \
   do {                                             \
     ::absl::Status client_status = (expr);         \

@@ -18,14 +18,14 @@ bool IsSpace(char c) { return c == ' ' || c == '\t'; }
 absl::Status NotClosed(std::string_view field) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the field that begins with ", Shown(field),
-      " has no closing double quote on this line: add it; or, where a line break belongs to the field, put "
-      "a space in its place, as ids hold no line breaks"));
+      " has no closing double quote on this line: add it; if the field contains a line break, replace that with "
+      "a space, because ids contain no line breaks"));
 }
 
 absl::Status TextAfterQuote(std::string_view text) {
   return absl::InvalidArgumentError(
       absl::StrCat("a field in double quotes is followed by ", Shown(text),
-                   " in place of a comma: quotes within such a field are written twice (\"say \"\"hi\"\"\")"));
+                   " instead of a comma: write quotes within such a field twice (\"say \"\"hi\"\"\")"));
 }
 
 // Takes the field that begins with a quote off the line, up to the comma after it.

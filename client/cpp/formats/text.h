@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small pieces that the text readers share: lines with their numbers, fields, whole-field numbers. Views into the
-// caller's text, no copies.
+// Helpers of the text readers: lines with their numbers, fields, numbers. Views into the caller's text, no copies.
 #ifndef VICINAL_CLIENT_CPP_FORMATS_TEXT_H_
 #define VICINAL_CLIENT_CPP_FORMATS_TEXT_H_
 
@@ -14,17 +13,16 @@
 
 namespace vicinal::client {
 
-// The text without the UTF-8 byte order mark that some editors put at its start.
+// The text without a leading UTF-8 byte order mark, which some editors write.
 std::string_view SkipByteOrderMark(std::string_view text);
 
-// Goes through a text line by line; line ends are LF or CR LF and are left out, and so is a byte order
-// mark at the start.
+// Iterates over the lines of a text, without their ends (LF or CR LF) and without a leading byte order mark.
 class LineReader {
  public:
   explicit LineReader(std::string_view text) : rest_(SkipByteOrderMark(text)) {}
   // False at the end.
   bool Next(std::string_view* line);
-  // Of the line last given, counted from 1.
+  // The number of the last line, from 1.
   int64_t number() const { return number_; }
 
  private:
@@ -32,43 +30,41 @@ class LineReader {
   int64_t number_ = 0;
 };
 
-// Without spaces and tabs at both ends.
+// Strips spaces and tabs at both ends.
 std::string_view Trim(std::string_view text);
 
-// Fields between runs of spaces and tabs. `fields` is emptied first.
+// Splits at runs of spaces and tabs. Clears `fields` first.
 void SplitAtSpaces(std::string_view line, std::vector<std::string_view>* fields);
 
-// The fields of a line, kept from line to line for their memory.
+// The fields of a line; reused from line to line to save allocations.
 struct LineFields {
-  std::vector<std::string_view> values;  // of the line, or of `unquoted`
-  std::deque<std::string> unquoted;      // values that held doubled quotes
+  std::vector<std::string_view> values;  // views into the line, or into `unquoted`
+  std::deque<std::string> unquoted;      // values that contained doubled quotes
 };
 
-// Fields as SplitAtSpaces gives them (separator ' '), or between commas and trimmed. Between commas a field in double
-// quotes may hold commas and, written twice, quotes, as RFC 4180 has it; within other fields a quote is a character
-// like any. Line breaks it may not hold: ids are kept one a line. INVALID_ARGUMENT, without file and line, when a
-// quoted field does not end with its quote, before the next comma or the line's end.
+// Splits like SplitAtSpaces (separator ' '), or at commas, with trimming. With commas, a field in double quotes may
+// contain commas and doubled quotes (RFC 4180), but no line breaks, because files of ids have one id per line; within
+// other fields a quote is an ordinary character. INVALID_ARGUMENT, without file and line: a quoted field is not closed
+// before the next comma or the end of the line.
 absl::Status SplitFields(std::string_view line, char separator, LineFields* fields);
 
-// The field as SplitFields (separator ',') reads it back: in double quotes where it holds a comma, begins with a quote
-// or a space, ends with a space, or is empty; else as it is.
+// Quotes the field so that SplitFields (separator ',') reads it back: adds double quotes if it contains a comma, begins
+// with a quote or a space, ends with a space, or is empty.
 std::string QuoteField(std::string_view field);
 
-// A word of the user's in a message: in single quotes, not longer than a line can bear, and without the control
-// characters that would confuse a terminal.
+// A word of the user for a message: in single quotes, shortened, and without control characters.
 std::string Shown(std::string_view word);
 
-// The whole field as a decimal integer or a number; false when it is none, is out of range, or something is left over.
-// A float is the nearest to the number: 0 where that is too small, infinite where it is too large.
+// Parses the whole field as a decimal integer or a number; false if it is not one or is out of range. Floats are
+// rounded to nearest: tiny values give 0, huge values infinity.
 bool ParseInt(std::string_view field, int64_t* value);
 bool ParseFloat(std::string_view field, float* value);
 bool ParseDouble(std::string_view field, double* value);
 
-// True when the field is an integer written in the one usual way (no plus, no leading zeros), so that equal numbers are
-// equal texts.
+// True if the field is an integer in canonical form (no plus, no leading zeros), so that equal numbers are equal text.
 bool IsCanonicalInt(std::string_view field, int64_t* value);
 
-// True when the bytes are UTF-8 (no overlong forms, no surrogates).
+// True if the bytes are UTF-8 (no overlong forms, no surrogates).
 bool IsUtf8(std::string_view text);
 
 }  // namespace vicinal::client

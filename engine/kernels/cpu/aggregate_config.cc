@@ -9,27 +9,27 @@
 namespace vicinal::internal {
 namespace {
 
-// What the second cache holds comes soon enough by itself, and each prefetch would take the place of a load. Where
-// every row is read by many edges the caches keep those that matter, and three times as much counts as held.
+// Rows in the second-level cache arrive soon enough without prefetching, and each prefetch takes a load slot. If
+// every row is read by many edges, the caches keep the important ones, and three times as much counts as cached.
 constexpr int64_t kPrefetchFrom = int64_t{1} << 20;
 constexpr int64_t kManyEdges = 24;
-// From here on rows come from beyond the last level, which takes twice as long.
+// From this size on, rows come from memory, which takes twice as long.
 constexpr int64_t kFarFrom = int64_t{16} << 20;
-// Results beyond this are stored past the caches: that saves reading each line before it is written, a third of the
-// traffic, and leaves the caches to what is gathered. Alone, that pays from 2 MiB on; but who reads the result next
-// would rather find it in the last level. Where that holds sources and results both (kFarFrom), nothing is to be saved:
-// 6,000 nodes of directed take 136 us so, 180 us past the caches (width 256, two threads).
+// Larger results use non-temporal stores: these save reading each line before it is written, a third of the
+// traffic, and leave the caches to the gathered rows. Alone, this pays from 2 MiB on; but the next reader of the result
+// profits if it is in the last level. If that holds both sources and results (kFarFrom), cached stores are better:
+// 6,000 nodes of directed take 136 us with them, 180 us with non-temporal stores (width 256, two threads).
 constexpr int64_t kStreamFrom = int64_t{4} << 20;
 
-// Rows of few edges are summed without branches up to two vectors of columns, of the widest vectors; worth a trial up
-// to so many edges per row.
+// Branch-free sums of rows of few edges: up to two vectors of columns, of the widest vectors; worth a trial up
+// to this many edges per row.
 constexpr int64_t kFewEdgesWidth = 32, kFewEdgesTried = 10;
 
 int64_t SourceRowBytes(const AggregateProblem& problem) {
   return problem.width * (problem.storage == Storage::kFloat32 ? 4 : 2);
 }
 
-// Edges ahead; wide rows bring enough lines each.
+// Prefetch distance in edges; wide rows have enough lines each.
 int64_t DefaultPrefetch(const AggregateProblem& problem) {
   const int64_t row_bytes = SourceRowBytes(problem);
   const bool many = problem.edges >= kManyEdges * problem.cols;
@@ -38,12 +38,12 @@ int64_t DefaultPrefetch(const AggregateProblem& problem) {
   return (row_bytes <= 1024 ? 16 : 8) * (bytes > kFarFrom ? 2 : 1);
 }
 
-// Whether dst is made of whole cache lines, which streaming stores need to be worth it.
+// Whether dst consists of whole cache lines; otherwise non-temporal stores do not pay.
 bool CanStream(MatrixView dst) {
   return reinterpret_cast<uintptr_t>(dst.data) % 64 == 0 && dst.stride % 16 == 0 && dst.cols % 16 == 0;
 }
 
-// Of `rows` rows: a plan may run fewer than the problem has.
+// For `rows` rows: a plan may run fewer than the problem has.
 bool StreamsUsually(const AggregateProblem& problem, int64_t rows) {
   const int64_t result = rows * problem.width * 4, sources = problem.cols * SourceRowBytes(problem);
   return result > kStreamFrom && result + sources > kFarFrom;
@@ -55,8 +55,8 @@ bool Streams(const AggregateArgs& args) {
   return wanted > 0 || StreamsUsually(args.problem, args.dst.rows);
 }
 
-// Processors learn how many edges some thousand rows have when they meet them over and over, and then guess rightly:
-// 2,708 rows of cora take 8.8 us so and 13.7 us without branches; 43,471 rows of proteins 355 and 186 us (width 16).
+// Branch predictors learn the numbers of edges of some thousand rows that they see repeatedly:
+// 2,708 rows of cora take 8.8 us with branches and 13.7 us without; 43,471 rows of proteins 355 and 186 us (width 16).
 bool TakesFewEdges(const AggregateProblem& problem, int32_t wanted) {
   constexpr int64_t kFewPerRow = 6, kManyRows = 8192;
   if (wanted != 0) return wanted > 0;

@@ -15,7 +15,7 @@
 // D beyond 128 reads indices once per 128 (AVX-512; 48 with AVX2), from the near cache: all passes over 32 rows come
 // before the next 32.
 //
-// Determinism: each row by one thread, in the one evaluation order of gather_rows-inl.h; the same bits for any
+// Determinism: each row by one thread, in the reduction order of gather_rows-inl.h; the same bits for any
 // configuration, number of threads and subset of rows. Kinds of processor without fused multiply-add may differ.
 //
 // Source: coalesced row caching and row-split of GE-SpMM (Huang et al., SC'20) and the CPU schedule of FeatGraph (Hu

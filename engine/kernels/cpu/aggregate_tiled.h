@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the aggregation "tiled_rows" share.
+// Shared by the parts of the aggregation "tiled_rows".
 #ifndef VICINAL_ENGINE_KERNELS_CPU_AGGREGATE_TILED_H_
 #define VICINAL_ENGINE_KERNELS_CPU_AGGREGATE_TILED_H_
 
@@ -12,15 +12,15 @@ namespace vicinal::internal {
 
 // One tile of columns and one partition of the sources, [part_begin, part_end).
 struct TiledJob {
-  GatherJob gather;  // its views hold the columns of the tile only
+  GatherJob gather;  // its views contain only the columns of the tile
   int64_t part_begin = 0;
   int64_t part_end = 0;
   float* packed = nullptr;  // [part_end - part_begin, tile], the tile of each source of the partition, zeros beyond it
 };
 
-// What the rows of a panel keep between partitions, by row less the panel's first.
+// The state of a panel's rows between partitions, indexed by row minus the panel's first row.
 struct PanelState {
-  int64_t* cursor;  // the edge to go on with
+  int64_t* cursor;  // the next edge
   float* sums;      // [3, tile]: the even chain, the odd chain, and the total of the blocks before
 };
 

@@ -12,8 +12,8 @@
 // Bytes moved: per tile, edges * (4 + 4 weighted) of indices and rows * 8; sources * 4 * D read once, written and read
 // back in the near cache; rows * 4 * D written. With several parts, 24 * tile bytes more per row and part.
 //
-// Determinism: the one evaluation order of gather_rows-inl.h. Edges are taken in their order, which parts follow as far
-// as columns ascend; where they do not, a source of a part before is read from its own row.
+// Determinism: the reduction order of gather_rows-inl.h. Edges are added in their order, which parts follow as far as
+// columns ascend; where they do not, a source of a part before is read from its own row.
 //
 // Source: FeatGraph (Hu et al., SC'20), section III-C: feature tiling with one-dimensional partitioning of the
 // sources; packing of tiles is own.
@@ -81,8 +81,8 @@ HWY_EXPORT(FinishRows);
 // keep nothing between parts. Beyond, a part is what fits the second level.
 constexpr int64_t kOnePartBytes = int64_t{4} << 20;
 constexpr int64_t kPartBytes = int64_t{768} << 10;
-// Rows that keep their sums between parts: many, as each panel packs every part again. Also those between two looks at
-// whether to go on.
+// Rows that keep their sums between parts: many, because each panel packs every part again. Also the rows between two
+// checks for a stop.
 constexpr int64_t kPanelRows = 8192;
 
 size_t Aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) / 64 * 64; }

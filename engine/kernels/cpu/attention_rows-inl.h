@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's share of the vectorised attention (attention_simd.cc says how it works): scores, exponentials and
-// weighted sums of rows. Compiled once per instruction set.
+// One thread's share of the vectorised attention (attention_simd.cc explains it): scores, exponentials and weighted
+// sums of rows. Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_ATTENTION_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_ROWS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_ROWS_INL_H_
@@ -21,7 +21,7 @@ namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int kSumVectors = kLanes >= 16 ? 8 : 4;  // columns in registers in one pass over a chunk
 
-// Columns of a group of heads up to which their heads are looked up; wider ones are summed head by head.
+// Maximum columns of a group of heads for which each column's head is looked up; wider groups are summed per head.
 inline constexpr int64_t kMixedColumns = 1024;
 
 struct Largest {
@@ -34,19 +34,19 @@ struct Sum {
 // Edges ahead whose rows are prefetched while scores are summed.
 inline constexpr int64_t kScoresAhead = 6;
 
-// Up to a vector of heads that are worked on together; lane l of a pattern vector belongs to head first + l % padded.
+// Up to a vector of heads, processed together; lane l of a pattern vector belongs to head first + l % padded.
 struct HeadGroup {
   int64_t first;
   int64_t heads;
   int64_t padded;  // the next power of two
 };
 
-// Edges whose shares are ready to be summed. Patterns: one vector each.
+// Edges whose softmax weights are ready to be summed. Patterns: one vector each.
 struct ReadyChunk {
   int64_t begin, end;
   const float* shares;
-  const float* rescale;  // what the sums so far are multiplied by; null: there are none
-  const float* totals;   // what the sums are divided by in the end; null: more chunks follow
+  const float* rescale;  // factor of the sums so far; null: there are none
+  const float* totals;   // divisor of the final sums; null: more chunks follow
 };
 
 // One thread's work on rows.
@@ -100,7 +100,7 @@ class AttentionRows {
     for (int64_t i = first; i < last; ++i) {
       const int64_t at = (row_ptr[i] - begin) * group.padded, row_count = (row_ptr[i + 1] - row_ptr[i]) * group.padded;
       if (args_.problem.kind != AttentionKind::kGat) EdgeScores(i, group, row_ptr[i], row_ptr[i + 1], raw_ + at);
-      // Whole vectors are stored: what they spill is the next row's, which comes after.
+      // Stores whole vectors: lanes beyond the row are overwritten by the next row.
       const VF max = Score(i, group, raw_ + at, scores_ + at, row_count);
       for (int64_t s = at; s < at + row_count; s += kLanes)
         hn::StoreU(hn::Sub(hn::LoadU(d, scores_ + s), max), d, scores_ + s);
@@ -156,9 +156,9 @@ class AttentionRows {
     }
   }
 
-  // What exponentials are taken relative to: the largest score. As long as that is -inf all shares are 0, not
-  // exp(-inf + inf), which is NaN, as an edge with a score may follow. If none does, 0 / 0 is: so the row has no
-  // softmax, as in PyTorch Geometric.
+  // The reference of the exponentials: the largest score. While that is -inf, all weights are 0, not exp(-inf + inf),
+  // which is NaN, because a finite score may follow. If none does, 0 / 0 gives NaN: the row has no softmax, as in
+  // PyTorch Geometric.
   static HWY_INLINE VF Base(VF max) {
     const Floats d;
     return hn::IfThenZeroElse(hn::Eq(max, hn::Set(d, -HUGE_VALF)), max);
@@ -197,7 +197,7 @@ class AttentionRows {
     return Fold(max, group, Largest());
   }
 
-  // Raw scores of edges [begin, end) into row i.
+  // Raw scores of the edges [begin, end) of row i.
   VICINAL_INLINE void EdgeScores(int64_t i, const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
     switch (args_.problem.kind) {
       case AttentionKind::kGat:
@@ -233,7 +233,7 @@ class AttentionRows {
     return kDotProduct ? hn::MulAdd(query, x, sum) : hn::MulAdd(att, LeakyRelu(hn::Add(x, query), slope), sum);
   }
 
-  // The columns of a head beyond its last whole vector; `rest` is made once.
+  // The columns of a head beyond its last whole vector; `rest` is created once.
   VICINAL_INLINE VF LoadRest(const float* p, hn::Mask<Floats> rest) const {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
     return hn::MaskedLoad(rest, Floats(), p);
@@ -278,7 +278,7 @@ class AttentionRows {
         lane = 0;
       }
     }
-    // The last scores: the lanes of no score are cleared, and their sums fall into the slack.
+    // The last scores: unused lanes are cleared, and their sums go into the slack.
     if (lane == 0) return;
     for (int64_t l = lane * kLanes; l < kLanes * kLanes; ++l) partial[l] = 0;
     hn::StoreU(hn::Mul(scale, SumsOfVectors(partial)), d, raw);
@@ -288,7 +288,7 @@ class AttentionRows {
     if (edge < last_edge_) PrefetchColumns(rows.row(args_.adjacency.col[edge]) + first_col, cols);
   }
 
-  // Per lane, without what lies beyond `count`.
+  // Per lane, without lanes beyond `count`.
   VICINAL_INLINE VF SumOf(const float* shares, int64_t count) const {
     const Floats d;
     VF sum = hn::Zero(d);
@@ -401,7 +401,8 @@ class AttentionRows {
   bool prefetch_;
   bool mixed_;  // a vector of columns may belong to several heads
   HWY_ALIGN int32_t rotations_[kLanes][kLanes];
-  // Of each column of a full group its head; what lies beyond the last column is a head, too, of lanes not stored.
+  // The head of each column of a full group; entries beyond the last column are valid heads of lanes that are not
+  // stored.
   HWY_ALIGN int32_t heads_of_columns_[kMixedColumns + kLanes] = {};
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch of the vectorised attention: the same for all instruction sets, as plans book it before they know which runs.
+// Scratch of the vectorised attention: the same for all instruction sets, because plans reserve it before one is
+// chosen.
 #ifndef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_SCRATCH_H_
 #define VICINAL_ENGINE_KERNELS_CPU_ATTENTION_SCRATCH_H_
 

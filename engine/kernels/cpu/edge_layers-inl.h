@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduction of messages that pass through an MLP: edges are taken some dozens at a time, whatever rows they belong to,
-// so that every layer is a small product of a block of messages and packed weights in registers, both in the near
-// caches, and runs at nearly the speed of a dense update. A row's reduction is carried from block to block. Compiled
-// once per instruction set.
+// Reduction of messages that pass through an MLP. Edges are processed some dozens at a time, across rows, so that every
+// layer is a small product of a block of messages and packed weights in registers, both in the near caches, and runs at
+// nearly the speed of a dense update. A row's reduction is carried from block to block. Compiled once per instruction
+// set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
@@ -24,7 +24,7 @@ inline constexpr int kEdgePanelVectors = static_cast<int>(kEdgePanel / kLanes);
 // Panels of a tile, so that with kLayerRows rows its accumulators, one row of panels and the broadcast fit the
 // registers.
 inline constexpr int kLayerPanels = kLanes >= 16 ? 4 : 1;
-// Inputs whose products are summed before they join the total.
+// Inputs whose products are summed before they are added to the total.
 inline constexpr int64_t kLayerInputs = 256;
 
 template <int kPanels>
@@ -38,7 +38,7 @@ constexpr int LayerRows() {
 struct LayerJob {
   const float* in;
   float* out;
-  int64_t stride;  // of both
+  int64_t stride;  // of in and out
   int64_t in_width, out_width;
   EdgeLayerArgs layer;
 };
@@ -81,7 +81,7 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
       }
     }
   }
-  // Rows of scratch are padded to whole panels: what lies beyond out_width is written and never read.
+  // Rows of scratch are padded to whole panels: values beyond out_width are written and never read.
   for (int v = 0; v < kVectors; ++v) {
     const int64_t col = panel * kEdgePanel + v * kLanes, count = job.out_width - col;
     const VF bias = job.layer.bias != nullptr && count > 0 ? LoadSome(job.layer.bias + col, count) : hn::Zero(d);
@@ -92,7 +92,7 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
   }
 }
 
-// Rows [begin, end) by kPanels panels: full tiles, then what is left in halves.
+// Rows [begin, end) by kPanels panels: full tiles, then the rest in halves.
 template <int kRows, int kPanels>
 VICINAL_INLINE void LayerTiles(const LayerJob& job, int64_t begin, int64_t end, int64_t panel) {
   for (; begin + kRows <= end; begin += kRows) LayerTile<kRows, kPanels>(job, begin, panel);
@@ -148,7 +148,7 @@ class EdgeLayers {
       const int64_t block_end = Smaller(last, edge + together_);
       BuildMessages(row, edge, block_end);
       const float* results = ApplyLayers(block_end - edge);
-      // All rows that end within the block are stored; the last may go on in the next.
+      // Stores all rows that end within the block; the last row may continue in the next block.
       for (int64_t from = edge; row < end && from < block_end;) {
         const int64_t to = Smaller(row_ptr[row + 1], block_end);
         ReduceEdges(row, from, to, results + (from - edge) * stride_);
@@ -163,7 +163,7 @@ class EdgeLayers {
  private:
   using R = Reducer<kExtreme>;
 
-  // Messages of edges [begin, end), the first of which belongs to `row` or, if that has none left, to a later one.
+  // Messages of edges [begin, end). The first belongs to `row` or, if that row is complete, to a later one.
   VICINAL_INLINE void BuildMessages(int64_t row, int64_t begin, int64_t end) {
     switch (WithTargetOf(args_.problem.message)) {
       case WithTarget::kNothing:
@@ -198,7 +198,7 @@ class EdgeLayers {
     }
   }
 
-  // Returns where the last layer's outputs are.
+  // Returns a pointer to the last layer's outputs.
   VICINAL_INLINE const float* ApplyLayers(int64_t edges) {
     float *in = messages_, *out = other_;
     int64_t in_width = args_.problem.width;
@@ -215,8 +215,8 @@ class EdgeLayers {
     for (int64_t c = 0; c < stride_; c += kLanes) hn::StoreU(R::Start(), Floats(), reduction + c);
   }
 
-  // Edges [begin, end) of `row`, whose results are at `results`, join partial_, and that total_ at the end of each
-  // block of kMessageBlock edges of the row.
+  // Adds the `results` of edges [begin, end) of `row` to partial_, and partial_ to total_ at the end of each block of
+  // kMessageBlock edges of the row.
   VICINAL_INLINE void ReduceEdges(int64_t row, int64_t begin, int64_t end, const float* results) {
     const int64_t first = args_.adjacency.row_ptr[row];
     for (int64_t e = begin; e < end;) {
@@ -240,7 +240,7 @@ class EdgeLayers {
     }
   }
 
-  // partial_ becomes total_, or joins it.
+  // Adds partial_ to total_, or initialises total_ with it.
   HWY_NOINLINE void CloseBlock(bool is_first) {
     const Floats d;
     for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
@@ -269,8 +269,8 @@ class EdgeLayers {
   const bool prefetch_;
   float* const messages_;
   float* const other_;
-  float* const total_;    // of the row's closed blocks
-  float* const partial_;  // of its present block
+  float* const total_;    // of the row's complete blocks
+  float* const partial_;  // of its current block
 };
 
 }  // namespace vicinal::internal::HWY_NAMESPACE

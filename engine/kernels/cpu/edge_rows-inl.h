@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's edge scores (edge_scores_simd.cc says how they are visited): dot products, collected until a vector of
-// them can be summed across lanes together, and element-wise messages. Every result depends on its own edge alone.
+// One thread's edge scores (edge_scores_simd.cc explains the order of visits): dot products, collected until a vector
+// of them can be summed across lanes together, and element-wise messages. Every result depends on its own edge alone.
 // Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_EDGE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_EDGE_ROWS_INL_H_
@@ -19,7 +19,7 @@ namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int64_t kScoreEdgesAhead = 16;
 
-// Rows of u that are gathered, and whether to ask for them ahead of time.
+// The gathered rows of u, and whether to prefetch them.
 class Sources {
  public:
   explicit Sources(const EdgeScoresArgs& args)

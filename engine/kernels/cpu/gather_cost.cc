@@ -9,22 +9,22 @@ namespace {
 
 // Bytes per second and core; nanoseconds.
 constexpr double kL2Speed = 45e9, kLlcSpeed = 22e9, kMemorySpeed = 11e9;
-constexpr double kEdgeNs = 0.7;         // of an edge in a pass, beside its row
+constexpr double kEdgeNs = 0.7;         // per edge and pass, without its row
 constexpr double kVectorNs = 0.5;       // of 16 floats added
-constexpr double kRowNs = 6.0;          // of a row of the result, beside its bytes
-constexpr double kUnprefetched = 1.6;   // rows beyond the L2 take so much longer where nothing asks for them early
+constexpr double kRowNs = 6.0;          // per row of the result, without its bytes
+constexpr double kUnprefetched = 1.6;   // factor for rows beyond the L2 without prefetching
 constexpr double kAttentionEdgeNs = 4;  // of a score and its exponential, per head
-constexpr double kCopyNs = 1.0;         // of a row that is copied into a tile, beside its bytes
-constexpr int64_t kPanelRows = 8192;    // of tiled_rows, for each of which it copies all parts of the sources again
+constexpr double kCopyNs = 1.0;         // per row that is copied into a tile, without its bytes
+constexpr int64_t kPanelRows = 8192;    // of tiled_rows, which copies all parts of the sources per panel
 constexpr double kL2Bytes = 1 << 20, kLlcBytes = 32 << 20;
-constexpr int64_t kRegisterColumns = 256;  // that a kernel sums up in one pass
+constexpr int64_t kRegisterColumns = 256;  // columns that a kernel sums in one pass
 
 CacheShares RandomShares(const WorkShape& shape, int64_t row_bytes) {
   const double bytes = std::max(1.0, static_cast<double>(shape.cols) * static_cast<double>(row_bytes));
   return {std::min(1.0, kL2Bytes / bytes), std::min(1.0, kLlcBytes / bytes)};
 }
 
-// Seconds that a core takes to gather one row of so many bytes.
+// Seconds that a core takes to gather one row of `bytes` bytes.
 double RowSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched) {
   CacheShares found = shape.reuse ? shape.reuse(row_bytes) : RandomShares(shape, row_bytes);
   found.llc = std::max(found.llc, found.l2);
@@ -34,8 +34,8 @@ double RowSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched) {
   return bytes * (found.l2 / kL2Speed + beyond * (prefetched ? 1.0 : kUnprefetched));
 }
 
-// Rows of sources that a pass copies into tiles: each once where one tile takes them all, else again for each panel of
-// rows. 0 where nothing is copied.
+// Source rows that a pass copies into tiles: each once if one tile holds all, otherwise once per panel of rows. 0
+// without copies.
 double RowsCopied(const WorkShape& shape, int64_t tile_rows) {
   if (tile_rows <= 0) return 0.0;
   const int64_t panels = tile_rows < shape.cols ? (shape.rows + kPanelRows - 1) / kPanelRows : 1;
@@ -64,7 +64,7 @@ double GatherSeconds(const GatherCost& cost, const WorkShape& shape) {
   const int64_t in_pass = std::max<int64_t>(1, std::min(cost.columns, wanted));
   const int64_t passes = (cost.columns + in_pass - 1) / in_pass;
   const double edges = static_cast<double>(shape.edges), rows = static_cast<double>(shape.rows);
-  // Panels make all passes over a few rows before the next ones: what is found again is found as if rows were whole.
+  // With panels, a few rows get all passes before the next ones, so reuse is that of whole rows.
   const double gather =
       cost.panels ? RowSeconds(shape, cost.columns * cost.element_bytes, cost.prefetched) / static_cast<double>(passes)
                   : RowSeconds(shape, in_pass * cost.element_bytes, cost.prefetched);

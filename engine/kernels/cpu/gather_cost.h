@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of the time that a CPU takes to gather and add rows: what the predictions of the CPU's aggregation and
-// attention kernels are made of (Kernel::PredictSeconds).
+// Cost model of a CPU that gathers and adds rows, for the predictions of the CPU's aggregation and attention kernels
+// (Kernel::PredictSeconds).
 //
-// As GNNAdvisor's model (Wang et al., OSDI'21, section 7.1) it takes E, D, N and the kernel's parameters. On a CPU
-// parameters decide where gathered rows are found. The cost of an edge is that of its index, of its row from the
-// nearest cache that still holds it, and of the additions:
+// Like GNNAdvisor's model (Wang et al., OSDI'21, section 7.1) it uses E, D, N and the kernel's parameters. On a CPU
+// parameters determine which cache has the gathered rows. An edge costs its index, its row from the nearest cache that
+// still holds it, and the additions:
 //   t = passes * E * (index + sum over caches of share found there * bytes of a row in this pass / its speed)
 //     + R * (row of the result), over the threads.
 // Speeds are those of one core of the development machine (docs/tuning.md); only their proportions matter.
@@ -22,17 +22,17 @@ namespace vicinal::internal {
 inline constexpr double kScalarFactor = 8.0;
 
 struct GatherCost {
-  int64_t columns = 0;        // of a row
+  int64_t columns = 0;        // per row
   int64_t element_bytes = 4;  // of gathered rows
   bool weight_per_edge = false;
-  int64_t tile_columns = 0;  // columns of a pass over the edges; 0: as many as registers hold
-  int64_t source_rows = 0;   // sources that are copied into a tile at a time; 0: none is copied
-  bool panels = false;       // all passes over a few rows come before the next rows
+  int64_t tile_columns = 0;  // columns per pass over the edges; 0: as many as registers hold
+  int64_t source_rows = 0;   // sources per copied tile; 0: no copies
+  bool panels = false;       // a few rows get all passes before the next rows
   bool prefetched = true;
   int64_t scored_heads = 0;  // attention: heads with a score and an exponential per edge
 };
 
-// Without tiles, panels or copies, which the kernels set by their configurations.
+// Without tiles, panels or copies; kernels set these from their configurations.
 GatherCost GatherCostOf(const AggregateProblem& problem);
 GatherCost GatherCostOf(const AttentionProblem& problem);
 

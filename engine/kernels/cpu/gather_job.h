@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the vectorised "sum (or maximum, minimum) of gathered rows" works on: the common core of aggregation, products
-// with sparse rows, and readouts.
+// The arguments of the vectorised "sum (or maximum, minimum) of gathered rows", the common core of aggregation,
+// products with sparse rows, and readouts.
 #ifndef VICINAL_ENGINE_KERNELS_CPU_GATHER_JOB_H_
 #define VICINAL_ENGINE_KERNELS_CPU_GATHER_JOB_H_
 
@@ -11,7 +11,7 @@
 namespace vicinal::internal {
 
 // dst[i] = epilogue(reduce over e in [row_ptr[i], row_ptr[i + 1]) of w_e * src[col[e]], plus self_scale * src[i]) with
-// w_e = weight[e], or weight[col[e]] where the weights belong to the sources.
+// w_e = weight[e], or weight[col[e]] if the weights belong to the sources.
 struct GatherJob {
   const int64_t* row_ptr = nullptr;
   const int32_t* col = nullptr;   // null: edge e gathers row e (segments of consecutive rows)
@@ -22,11 +22,11 @@ struct GatherJob {
   bool mean = false;        // divide by the number of edges
   float self_scale = 0.0f;
   MatrixView dst;
-  bool stream = false;  // store past the caches; needs dst rows that are whole aligned cache lines
+  bool stream = false;  // non-temporal stores; needs dst rows that are whole aligned cache lines
   Epilogue epilogue;
-  bool few_edges = false;      // take rows of a few edges without branches, if the kernel can
-  int64_t num_edges = 0;       // edges e below row_ptr[0] + num_edges may be looked at ahead of time
-  int64_t prefetch_ahead = 0;  // edges whose rows are asked for before their turn; 0: none
+  bool few_edges = false;      // branch-free code for rows of a few edges, if the kernel supports it
+  int64_t num_edges = 0;       // edges e below row_ptr[0] + num_edges may be prefetched
+  int64_t prefetch_ahead = 0;  // prefetch distance in edges; 0: none
 };
 
 // The second-level cache of a core, beyond which gathered rows are prefetched: most server cores have 1 to 2 MiB.

@@ -3,17 +3,17 @@
 // registers while its edges pass: up to kMaxVectors vectors of columns at once; wider rows take several passes over the
 // edges, each over its own columns, which is feature tiling.
 //
-// Evaluation order. Every kernel that aggregates, with any configuration, threads or subset of rows, evaluates row i
-// with edges e_0 .. e_(n-1) like this, so that all give the same bits (on one kind of processor):
+// Reduction order. Every aggregation kernel, with any configuration, number of threads or subset of rows, reduces row i
+// with edges e_0 .. e_(n-1) as follows, so that all give the same bits (on one kind of processor):
 //   1. The edges are cut into blocks of kBlockEdges, counted from e_0.
-//   2. Within a block, edges at even places and edges at odd places make two chains, each reduced in the order of the
-//      edges from the neutral element on: x = fma(w, src, x) with weights, x = x + src without; x = max(x, w * src),
-//      which is NaN once either was. Two chains, because one would wait for the latency of each addition when rows are
-//      narrow.
-//   3. A block is even chain + odd chain. Blocks join one after the other: total = total + block. Blocks keep the
+//   2. Within a block, edges at even positions and edges at odd positions form two chains. Each is reduced in the order
+//      of the edges, starting with the neutral element: x = fma(w, src, x) with weights, x = x + src without;
+//      x = max(x, w * src), which is NaN if either is. Two chains, because one would wait for the latency of each
+//      addition when rows are narrow.
+//   3. A block is even chain + odd chain. Blocks are added in order: total = total + block. Blocks keep the
 //      accuracy of float32 for a hub of 100,000 edges.
 //   4. No edge: 0. Mean: times the rounded 1 / n. Then fma(self_scale, src[i], result), then the epilogue.
-// Columns never meet, so how they are tiled does not matter.
+// Columns are independent, so tiling them does not change bits.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_GATHER_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_GATHER_ROWS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_GATHER_ROWS_INL_H_
@@ -33,18 +33,18 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int64_t kBlockEdges = 256;
-// What is done at once without branches: more edges cost every row their time, fewer send more rows the other way. Of 4
-// to 8, the best on proteins and pubmed.
+// Maximum number of edges for branch-free code: more edges cost time for every row, fewer exclude more rows. Of 4 to 8,
+// the best on proteins and pubmed.
 inline constexpr int kFewAtOnce = 6;
-// Two chains of that many vectors and what is loaded fit 32 or 16 registers. Narrow vectors are for machines that are
-// not made for this, and sanitizers compile for minutes: few instances.
+// Two chains of that many vectors, and the loaded values, fit in 32 or 16 registers. Narrow vectors are for machines
+// that are rarely used for this, and sanitizers compile for minutes: few instances.
 inline constexpr int kMaxVectors = VICINAL_SANITIZED ? 2 : kLanes >= 16 ? 8 : kLanes == 8 ? 6 : kLanes == 4 ? 4 : 2;
 
-// Whose the weights are. Of maxima and minima there is no instance for kSource: kEdge asks the job.
+// The source of the weights. Maxima and minima have no instance for kSource: that of kEdge checks the job at run time.
 enum class Weights { kNone, kEdge, kSource };
 
-// What is gathered: the reduce (kMean is kSum and GatherJob::mean), weights, rows named by col or consecutive, and how
-// rows are stored.
+// A variant: the reduction (kMean is kSum and GatherJob::mean), weights, rows named by col or consecutive, and how rows
+// are stored.
 template <Reduce kReduceKind, Weights kWeightsOf, bool kHasCol, Storage kStored = Storage::kFloat32>
 struct GatherKind {
   static constexpr Reduce kReduce = kReduceKind;
@@ -92,13 +92,13 @@ class RowGatherer {
     JoinAll(acc, odd);
   }
 
-  // Whether ReduceFew may be asked for the edges from `begin` on.
+  // Whether ReduceFew may be called for the edges from `begin` on.
   VICINAL_INLINE bool IsFew(int64_t begin, int64_t degree) const {
     return degree <= kFewAtOnce && begin + kFewAtOnce <= last_edge_ + 1;
   }
 
-  // Reduces `degree` edges, at most kFewAtOnce, without a branch: where rows have a few edges each, how many is a
-  // coin's throw, and a wrong guess costs more than the edges. What follows the row's own is gathered, too, and not
+  // Reduces `degree` edges, at most kFewAtOnce, without a branch: if rows have a few edges each, their number is
+  // unpredictable, and a misprediction costs more than the edges. Edges beyond the row's own are gathered, too, but not
   // added.
   VICINAL_INLINE void ReduceFew(int64_t begin, int64_t degree, VF* acc) const {
     VF odd[N];
@@ -128,7 +128,7 @@ class RowGatherer {
     }
   }
 
-  // What follows the reduce of row i's `degree` edges, up to the store.
+  // The steps between the reduction of row i's `degree` edges and the store.
   VICINAL_INLINE void StoreRow(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
     if (!kSums && degree == 0) {
       VICINAL_UNROLL
@@ -146,7 +146,7 @@ class RowGatherer {
   }
 
  private:
-  // Whether a row is its reduce and nothing more.
+  // Whether a row is its reduction without further steps.
   static bool IsPlain(const GatherJob& job) { return !job.mean && job.self_scale == 0 && job.epilogue.IsPlain(); }
 
   VICINAL_INLINE void Complete(const GatherJob& job, int64_t i, int64_t degree, VF* acc) const {
@@ -174,7 +174,7 @@ class RowGatherer {
 
   VICINAL_INLINE int64_t SourceOf(int64_t edge) const { return Kind::kIndexed ? col_[edge] : edge; }
 
-  // Maxima and minima with weights are rare: one instance asks at each edge.
+  // Maxima and minima with weights are rare: one instance checks at each edge.
   VICINAL_INLINE int64_t WeightOf(int64_t edge, int64_t source) const {
     if constexpr (kSums) return Kind::kWeights == Weights::kSource ? source : edge;
     return edge ^ ((edge ^ source) & source_mask_);
@@ -190,7 +190,7 @@ class RowGatherer {
     return ExtremeOf<Kind::kReduce>(a, b);
   }
 
-  // What an edge brings.
+  // The term of an edge.
   struct Term {
     const Element* row;
     VF weight;
@@ -217,7 +217,7 @@ class RowGatherer {
     }
   }
 
-  // As Take in the lanes of `where`: in all, or in none.
+  // Like Take, in the lanes of `where`: all or none.
   VICINAL_INLINE void TakeWhere(hn::Mask<Floats> where, int64_t edge, VF* acc) const {
     VF taken[N];
     VICINAL_UNROLL
@@ -272,7 +272,7 @@ class RowGatherer {
   const int64_t stride_;       // of src
   const int64_t source_mask_;  // all ones where weights belong to sources, else 0
   const int64_t ahead_;        // edges to prefetch ahead
-  const int64_t last_edge_;    // beyond it nothing may be looked at
+  const int64_t last_edge_;    // no prefetching beyond it
   const int64_t first_col_;    // of the N vectors
   const int64_t last_count_;   // columns of the last vector
   const hn::Mask<Floats> last_mask_;
@@ -313,7 +313,8 @@ GatherColumnsFunction GatherColumnsOf(int64_t vectors, std::integer_sequence<int
   return kTable[vectors - 1];
 }
 
-// Columns in passes of nearly equal numbers of vectors, at most `tile` (0: as many as registers hold).
+// Splits the columns into passes of nearly equal numbers of vectors, at most `tile` columns (0: as many as registers
+// hold).
 struct ColumnPasses {
   int64_t width, vectors, passes;
 

@@ -18,8 +18,8 @@ struct HilbertCell {
 // The cell at `index` in [0, 4^order) of the curve, order in [0, 30].
 inline HilbertCell HilbertCellAt(int order, int64_t index) {
   HilbertCell cell;
-  // From the smallest quadrants to the largest: each two bits of the index say which quadrant the curve so far is put
-  // into; the first and the last of the four hold it mirrored at a diagonal.
+  // From the smallest quadrants to the largest: each two bits of the index select the quadrant that the curve so far is
+  // put into; in the first and the last of the four it is mirrored at a diagonal.
   for (int level = 0; level < order; ++level, index >>= 2) {
     const int64_t half = int64_t{1} << level;
     const bool lower = (index & 2) != 0, right = lower != ((index & 1) != 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makers of the CPU's kernels, one per operation and strategy; register_cpu.cc puts them in order. Private to the CPU's
+// Factories of the CPU kernels, one per operation and strategy; register_cpu.cc orders them. Private to the CPU
 // kernels.
 #ifndef VICINAL_ENGINE_KERNELS_CPU_KERNELS_H_
 #define VICINAL_ENGINE_KERNELS_CPU_KERNELS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums across the lanes of many vectors at once: kLanes vectors in, one vector of their sums out, for three operations
-// a sum where summing each alone takes about ten. Every sum is evaluated in the same order whichever of the vectors it
-// belongs to, so that bits do not depend on the place. Compiled once per instruction set.
+// per sum, where summing each alone takes about ten. Every sum is evaluated in the same order for each of the vectors,
+// so that bits do not depend on the position. Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_LANE_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_LANE_SUMS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_LANE_SUMS_INL_H_

@@ -51,8 +51,8 @@ class MessageColumns {
 
  private:
   using R = Reducer<kExtreme>;
-  // Edges at once, or the latency of one chain of additions would rule; the same for all N, as configurations cut
-  // columns differently and must not change bits.
+  // Several edges at once, to hide the latency of additions; the same for all N, because configurations cut columns
+  // differently and must not change bits.
   static constexpr int kChains = 2;
 
   VICINAL_INLINE int64_t CountOf(int n) const { return n + 1 < N ? kLanes : last_count_; }
@@ -74,7 +74,7 @@ class MessageColumns {
     }
   }
 
-  // Where masked loads are as cheap as others there is no branch.
+  // No branch where masked loads are as cheap as others.
   VICINAL_INLINE VF LoadLast(const float* p) const {
 #if HWY_TARGET == HWY_AVX3
     return LoadPart(p, last_count_);

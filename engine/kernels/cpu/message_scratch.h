@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that the vectorised message reduction shares among instruction sets: plans book its scratch before they know
-// which runs, and bits must not depend on how edges are cut into blocks.
+// Sizes of the vectorised message reduction that all instruction sets share: plans reserve its scratch before one is
+// chosen, and bits must not depend on how edges are cut into blocks.
 #ifndef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_SCRATCH_H_
 #define VICINAL_ENGINE_KERNELS_CPU_MESSAGE_SCRATCH_H_
 
@@ -11,7 +11,7 @@
 
 namespace vicinal::internal {
 
-// Edges of a row whose messages are reduced before they join the row's result.
+// Edges of a row whose messages are reduced before they are added to the row's result.
 inline constexpr int64_t kMessageBlock = 256;
 // Outputs of a panel of packed weights.
 inline constexpr int64_t kEdgePanel = 16;
@@ -33,8 +33,8 @@ inline int64_t EdgesTogether(const KernelConfig& config) {
   return config.values[1] > 0 ? config.values[1] : kEdgesTogether;
 }
 
-// A thread's scratch, in floats: two blocks of messages, between which layers alternate, then a row's reduction so far
-// and that of its present block.
+// A thread's scratch, in floats: two blocks of messages, between which layers alternate, then the reduction of a row so
+// far and that of its current block.
 inline int64_t MessageScratchFloats(const MessageReduceProblem& problem, const KernelConfig& config) {
   if (problem.num_layers == 0) return 0;
   return (2 * EdgesTogether(config) + 2) * MessageStride(problem);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What edge-wise work is made of: messages from u and v, and sums or extremes that keep NaN. Compiled once per
+// Building blocks of work on edges: messages from u and v, and sums or extremes that keep NaN. Compiled once per
 // instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_MESSAGE_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_VECTOR_INL_H_
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
-// What is done to u: three ways for four messages, as u - v = u + (-v) to the bit.
+// The operation on u: three for four messages, because u - v and u + (-v) have equal bits.
 enum class WithTarget { kNothing, kAdd, kMultiply };
 
 VICINAL_INLINE WithTarget WithTargetOf(Message message) {
@@ -45,12 +45,12 @@ struct Reducer {
   }
 };
 
-// The vector whose bits turn x into what is maximised.
+// The mask whose bits turn x into the maximised value.
 VICINAL_INLINE VF FlipOf(Reduce reduce) {
   return reduce == Reduce::kMin ? hn::Set(Floats(), -0.0f) : hn::Zero(Floats());
 }
 
-// What goes into the epilogue: `acc` is the sum of a row's messages, or the maximum of those of their bits flipped.
+// The input of the epilogue: `acc` is the sum of a row's messages, or the maximum of their values with flipped bits.
 VICINAL_INLINE VF ReducedOf(const MessageReduceArgs& args, int64_t degree, VF acc) {
   const Reduce reduce = args.problem.reduce;
   if (degree == 0) return hn::Zero(Floats());

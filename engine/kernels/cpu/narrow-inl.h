@@ -16,7 +16,7 @@ namespace vicinal::internal::HWY_NAMESPACE {
 
 using Halves = hn::Rebind<uint16_t, Floats>;
 
-// Elements as they lie in memory, and a vector of them as float32.
+// Elements in memory, and a vector of them as float32.
 template <Storage kStorage>
 struct Stored {
   using Element = uint16_t;
@@ -29,7 +29,7 @@ struct Stored {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_ARCH_ARM_A64
       return x;
 #else
-      // Where no instruction widens, Highway takes infinity and NaN for numbers.
+      // Without a conversion instruction, Highway treats infinity and NaN as numbers.
       const hn::RebindToUnsigned<Floats> words;
       const auto highest = hn::Set(words, 0x7c00u);
       const auto not_finite = hn::Eq(hn::And(hn::PromoteTo(words, v), highest), highest);

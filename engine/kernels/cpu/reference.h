@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plain reference kernels share: the epilogue of one element, in double precision. The reference kernels are
-// single-threaded scalar loops with double accumulators, written to be read; they win nowhere but in trust.
+// Shared by the reference kernels: the epilogue of one element, in double precision. The reference kernels are
+// single-threaded scalar loops with double accumulators, written for clarity and never the fastest.
 #ifndef VICINAL_ENGINE_KERNELS_CPU_REFERENCE_H_
 #define VICINAL_ENGINE_KERNELS_CPU_REFERENCE_H_
 
@@ -33,13 +33,13 @@ inline double ReferenceActivate(const Activation& activation, double x) {
   return x;
 }
 
-// The larger (kMax) or smaller (kMin) of two; NaN where either is one, so that it does not vanish.
+// The larger (kMax) or smaller (kMin) of two; NaN if either is.
 inline double ReferenceExtreme(Reduce reduce, double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return a + b;
   return reduce == Reduce::kMin ? std::min(a, b) : std::max(a, b);
 }
 
-// What joins a sum or an extreme.
+// Adds a term to a sum or an extreme.
 inline double ReferenceJoin(Reduce reduce, double a, double b) {
   return reduce == Reduce::kMax || reduce == Reduce::kMin ? ReferenceExtreme(reduce, a, b) : a + b;
 }
@@ -70,7 +70,7 @@ inline float FromFloat16(uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
 }
 
-// The part of a kernel that all references have in common.
+// The common part of all reference kernels.
 template <class Base>
 class ReferenceKernel : public Base {
  public:
@@ -81,7 +81,7 @@ class ReferenceKernel : public Base {
   Refusal WhyUnsupported(const typename Base::Problem&) const override { return {}; }
 };
 
-// The packed form of the references is W itself without gaps between its rows.
+// The packed form of the reference kernels is W itself, without gaps between rows.
 template <class Base>
 class ReferenceWeighted : public ReferenceKernel<Base> {
  public:

@@ -82,8 +82,8 @@ class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
   }
 };
 
-// Scores are computed anew in each of three passes (maximum, sum, weighted sum), as a row's degree has no bound to keep
-// them by.
+// Scores are recomputed in each of three passes (maximum, sum, weighted sum), because a row's degree is unbounded, so
+// they cannot be stored.
 class ReferenceAttention final : public ReferenceKernel<AttentionKernel> {
  public:
   std::optional<double> PredictSeconds(const AttentionProblem& problem, const KernelConfig&,

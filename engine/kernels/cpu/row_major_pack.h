@@ -28,7 +28,7 @@ inline void PackTransposed(ConstMatrixView weight, void* packed) {
   }
 }
 
-// The packed weights as a matrix whose rows are gathered.
+// The packed weights as a matrix for gathering rows.
 inline ConstMatrixView TransposedView(const void* packed, int64_t out_width, int64_t in_width) {
   return {static_cast<const float*>(packed), in_width, out_width, PaddedOutputs(out_width)};
 }

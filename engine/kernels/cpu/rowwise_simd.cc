@@ -9,9 +9,9 @@
 // Bytes moved: rows * width * 4 read and written, three times read for norms over a graph (mean, deviation, result),
 // once per operand more.
 //
-// Determinism: statistics over a segment are sums of blocks of kNormBlock rows in block order, whoever computes a
-// block, so that bits do not depend on the number of threads; readouts take a segment's rows in order, in fixed
-// blocks.
+// Determinism: statistics over a segment are sums of blocks of kNormBlock rows in block order, whichever thread
+// computes a block, so that bits do not depend on the number of threads; readouts take a segment's rows in order, in
+// fixed blocks.
 //
 // Source: definitions as in PyTorch and PyTorch Geometric; the two-pass variance is the textbook one.
 #include <cmath>

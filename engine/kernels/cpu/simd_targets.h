@@ -17,14 +17,14 @@
 #endif
 
 #if VICINAL_SANITIZED
-// A sanitizer multiplies the compile time of every set, and its tests run the machine's best one only: vectors that
-// every server since 2013 has, and the portable base. The dispatch is as ever, so that other machines run the base.
+// A sanitizer multiplies the compile time of every set, and its tests run only the machine's best one: vectors that
+// every server since 2013 has, and the portable baseline, which the dispatch selects on other machines.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #endif
 
-// Complete unrolling, and small functions inline come what may, so that arrays of vectors live in registers. Sanitized,
+// Full unrolling and forced inlining of small functions, so that arrays of vectors live in registers. With sanitizers,
 // each copy would be instrumented again: message_reduce_simd.cc would take 160 s to compile instead of 20.
 #if VICINAL_SANITIZED
 #define VICINAL_INLINE inline

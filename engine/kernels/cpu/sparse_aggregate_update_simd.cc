@@ -4,7 +4,7 @@
 //
 // Idea: the source rows of a target's neighbours are added (or maximised) into a dense row of F numbers that belongs
 // to the thread, with a list of the columns touched; the touched entries then multiply rows of W^T as a sparse
-// product does. A column that some neighbour lacks counts as 0 there, which a count per column tells.
+// product does. A column that some neighbour lacks counts as 0 there; a count per column shows this.
 //
 // When it wins: reduces that do not commute with the product (max over a bag of words) of which few features are not
 // zero; plans make crowded ones dense (FeatureShape::crowded). For sums, update first and aggregate then.
@@ -180,8 +180,8 @@ class SimdSparseAggregateUpdate final : public SparseAggregateUpdateKernel {
     const int threads = context.thread_pool() != nullptr ? context.thread_pool()->num_threads() : 1;
     for (int thread = 0; thread < threads; ++thread)
       SparseAccumulator::At(scratch, thread, in_width, reduce).Clear(in_width);
-    // An edge brings the nonzeros of its source row, each some nanoseconds; how many in the mean is what the problem
-    // tells.
+    // An edge costs some nanoseconds per nonzero of its source row; the problem gives their mean
+    // number.
     const double row_nnz =
         static_cast<double>(args.problem.nnz) / static_cast<double>(args.src.rows > 0 ? args.src.rows : 1);
     const double out_vectors = 1 + static_cast<double>(args.dst.cols) / 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aggregation of one tile of columns over one partition of the sources after the other (aggregate_tiled_simd.cc says
-// when and why): the rows of a panel keep both chains and the total of the one evaluation order (gather_rows-inl.h)
-// between partitions, so that the bits are those of a walk over the row at once. Compiled once per instruction set.
+// Aggregation of one tile of columns over one partition of the sources after the other (aggregate_tiled_simd.cc
+// explains when and why): the rows of a panel keep both chains and the total of the reduction order (gather_rows-inl.h)
+// between partitions, so that the bits equal those of one pass over the row. Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_TILED_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_TILED_ROWS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_TILED_ROWS_INL_H_
@@ -23,7 +23,7 @@ class PartitionGatherer {
 
   explicit PartitionGatherer(const TiledJob& job) : job_(job), source_mask_(job.gather.weight_of_source ? -1 : 0) {}
 
-  // Takes row i's edges from state.cursor on, in order, up to the first one that belongs to a later partition.
+  // Adds row i's edges from state.cursor on, in order, up to the first one that belongs to a later partition.
   VICINAL_INLINE void Advance(int64_t i, const PanelState& state, int64_t r) const {
     const int64_t first = job_.gather.row_ptr[i], last = job_.gather.row_ptr[i + 1];
     int64_t edge = state.cursor[r];
@@ -52,7 +52,7 @@ class PartitionGatherer {
     state.cursor[r] = edge;
   }
 
-  // The reduce of row i, all its edges taken, into kept [kWidth].
+  // The reduction of row i, after all its edges, into kept [kWidth].
   VICINAL_INLINE void Finish(int64_t i, const PanelState& state, int64_t r) const {
     const int64_t edges = job_.gather.row_ptr[i + 1] - job_.gather.row_ptr[i];
     if (edges == 0) return;
@@ -93,7 +93,7 @@ class PartitionGatherer {
     for (int v = 0; v < N; ++v) hn::Store(acc[v], Floats(), p + v * kLanes);
   }
 
-  // A block of edges is complete: it joins the total, and both chains begin anew.
+  // A block of edges is complete: adds it to the total and restarts both chains.
   VICINAL_INLINE void CloseBlock(int64_t edges_before, float* total, VF* even, VF* odd) const {
     JoinAll(even, odd);
     if (edges_before > kBlockEdges) {
@@ -112,7 +112,8 @@ class PartitionGatherer {
 
   VICINAL_INLINE void Take(int64_t edge, VF* acc) const {
     const int64_t source = job_.gather.col[edge];
-    // Where columns do not ascend, an edge of a partition before may turn up: its row is read where it came from.
+    // If columns do not ascend, an edge may belong to an earlier partition: its row is then read from the source
+    // itself.
     if (HWY_UNLIKELY(source < job_.part_begin)) return TakeFar(edge, source, acc);
     TakeRow(edge, source, job_.packed + (source - job_.part_begin) * kWidth, acc);
   }
@@ -147,7 +148,7 @@ HWY_NOINLINE void AdvancePanel(const TiledJob& job, const PanelState& state, int
   for (int64_t i = begin; i < end; ++i) gatherer.Advance(i, state, i - begin);
 }
 
-// What follows the reduce of row i, from the sums that were kept to dst: as RowGatherer::StoreRow does it.
+// The steps from the kept sums of row i to dst, as in RowGatherer::StoreRow.
 template <int N, Reduce kReduce>
 HWY_NOINLINE void FinishPanel(const TiledJob& job, const PanelState& state, int64_t begin, int64_t end) {
   const PartitionGatherer<N, kReduce, false> gatherer(job);

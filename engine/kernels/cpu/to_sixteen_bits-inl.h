@@ -27,7 +27,7 @@ VICINAL_INLINE VWord RoundOff(VWord x) {
 VICINAL_INLINE VWord ToBfloat16(VF x) {
   const Words d;
   const VWord bits = hn::BitCast(d, x);
-  // A NaN is cut and made quiet; rounding could carry it into infinity or beyond.
+  // A NaN is truncated and made quiet; rounding could carry it into infinity or beyond.
   const VWord quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(d, 0x40u));
   return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(x)), quiet, RoundOff<16>(bits));
 }
@@ -37,7 +37,7 @@ VICINAL_INLINE VWord ToFloat16(VF x) {
   const Floats df;
   const VF size = hn::Abs(x);
   const VWord sizes = hn::BitCast(d, size), sign = hn::ShiftRight<16>(hn::Xor(hn::BitCast(d, x), sizes));
-  // From 2^-14 on: the exponent's bias goes from 127 to 15; what rounding carries out of 65504 is infinity.
+  // From 2^-14 on: the exponent's bias changes from 127 to 15; values that round above 65504 become infinity.
   const VWord normal = RoundOff<13>(hn::Sub(sizes, hn::Set(d, 112u << 23)));
   // Below: the sum with 1/2 has the subnormal's bits as its lowest, rounded by the addition.
   const VWord small = hn::Sub(hn::BitCast(d, hn::Add(size, hn::Set(df, 0.5f))), hn::Set(d, 126u << 23));

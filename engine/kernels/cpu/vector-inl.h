@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every vectorised kernel needs: loads and stores of a part of a vector that touch no byte beyond it, exponentials
-// accurate to a few units in the last place that keep NaN and infinity where they arose, activations, and the epilogue
+// Building blocks of the vectorised kernels: loads and stores of part of a vector that touch no byte beyond,
+// exponentials accurate to a few units in the last place that propagate NaN and infinity, activations, and the epilogue
 // of one vector. Compiled once per instruction set (Highway's foreach_target), hence the guard that toggles.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_VECTOR_INL_H_
@@ -30,7 +30,7 @@ VICINAL_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; 
 VICINAL_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // The first `count` lanes from p, zero beyond. Masked loads of AVX2 and later do not touch what is masked; the others
-// go by the stack.
+// use the stack.
 VICINAL_INLINE VF LoadPart(const float* p, int64_t count) {
   const Floats d;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
@@ -134,7 +134,7 @@ VICINAL_INLINE VF Activate(VF x, Activation activation) {
   switch (activation.kind) {
     case ActivationKind::kNone:
       return x;
-    // The order of operands keeps NaN: x86 returns the second when either is one.
+    // The order of operands keeps NaN: x86 returns the second operand if either is NaN.
     case ActivationKind::kRelu:
       return hn::Max(hn::Zero(Floats()), x);
     case ActivationKind::kLeakyRelu:
@@ -158,8 +158,8 @@ VICINAL_INLINE VF Finish(VF v, const Epilogue& epilogue, int64_t row, int64_t co
   return Activate(v, epilogue.activation);
 }
 
-// The same for N vectors of one row from column `col` on, the last of `last_count` columns: each part of the epilogue
-// is asked for once per row, not once per vector.
+// The same for N vectors of one row from column `col` on, the last with `last_count` columns: each part of the epilogue
+// is tested once per row, not once per vector.
 template <int N>
 VICINAL_INLINE void FinishRow(VF* v, const Epilogue& epilogue, int64_t row, int64_t col, int64_t last_count) {
   const Floats d;
@@ -183,7 +183,7 @@ VICINAL_INLINE void FinishRow(VF* v, const Epilogue& epilogue, int64_t row, int6
       v[i] = hn::MulAdd(scale, LoadSome(residual + i * kLanes, i + 1 < N ? kLanes : last_count), v[i]);
     }
   }
-  // Unrolled everywhere: v must not be indexed by a variable, or it would live in memory.
+  // Must be unrolled everywhere: if v were indexed by a variable, it would live in memory.
   const Activation activation = epilogue.activation;
   switch (activation.kind) {
     case ActivationKind::kNone:

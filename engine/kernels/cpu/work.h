@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CPU kernels share rows among threads: tasks of equal work (edges and rows weighed), cut by binary search on
-// row_ptr, so that a hub does not make one thread late. Nothing is allocated. A row is never split, so that its bits do
-// not depend on the number of threads.
+// Splits rows among threads: tasks of equal work (weighted edges and rows), cut by binary search on row_ptr, so that a
+// hub does not delay one thread. Allocates nothing. A row is never split, so that its bits do not depend on the number
+// of threads.
 #ifndef VICINAL_ENGINE_KERNELS_CPU_WORK_H_
 #define VICINAL_ENGINE_KERNELS_CPU_WORK_H_
 
@@ -40,17 +40,16 @@ struct RowWork {
   }
 };
 
-// A worker that watches for work (thread_pool.cc) joins within a microsecond, one that sleeps 5 to 50 later, and the
-// caller waits for neither. So less work than the first stays on the calling thread, and tasks are not made smaller
-// than the second: an aggregation of 26 us takes 0.8 of its time on two threads, one of 45 us 0.6 (two cores of an
-// EPYC).
+// A worker that polls for work (thread_pool.cc) joins within a microsecond, a sleeping one 5 to 50 us later, and the
+// caller waits for neither. So work below the first bound stays on the calling thread, and tasks are not smaller than
+// the second: with two threads an aggregation of 26 us takes 0.8 of its time, one of 45 us 0.6 (two cores of an EPYC).
 inline constexpr double kAloneNs = 12'000;
 inline constexpr double kTaskNs = 10'000;
-// Nor larger than this: a loop that is to stop (ThreadPool::StopScope) does so between tasks. Costs are estimates, and
-// memory that is far can make them several times as much.
+// Nor larger than this: a loop that is cancelled (ThreadPool::StopScope) stops between tasks. Costs are estimates, and
+// slow memory can multiply them.
 inline constexpr double kLongestTaskNs = 2'000'000;
 
-// Into how many tasks a pass of that cost is cut.
+// The number of tasks of a pass of that cost.
 inline int64_t NumTasks(double total_ns, int num_threads) {
   const double by_size = num_threads > 1 ? total_ns / kTaskNs : 0;
   const double most = 16.0 * num_threads, least = total_ns / kLongestTaskNs;
@@ -59,7 +58,7 @@ inline int64_t NumTasks(double total_ns, int num_threads) {
 
 // Calls body(pass, begin_row, end_row, thread) for ranges that cover [0, rows), each row once in each of `passes`. Each
 // thread has ranges of its own (ThreadPool) and makes one pass after the other over them, so all are in about the same
-// pass. `work` is what one pass costs.
+// pass. `work` is the cost of one pass.
 template <class Body>
 void ForPasses(ThreadPool* pool, const RowWork& work, int64_t passes, const Body& body) {
   if (work.rows == 0) return;

@@ -11,7 +11,7 @@ namespace {
 // Widest row of an edge that is scaled or activated by a layer of its own, as a product with a square matrix.
 constexpr int64_t kMaxOwnWidth = 1024;
 
-// Takes a step of nn as an operation on edges, and counts the dense layers that they will be.
+// Converts a step of nn to an operation on edges, and counts the resulting dense layers.
 class EdgeNetwork {
  public:
   Status Add(const Step& step, const LayerDeclaration& layer) {
@@ -36,7 +36,7 @@ class EdgeNetwork {
     }
     if (count_ <= kMaxEdgeConvLayers) return OkStatus();
     return UnsupportedArgument(layer.field, "EdgeConv's nn has more than " + std::to_string(kMaxEdgeConvLayers) +
-                                                " layers up to " + what + "; that is the most");
+                                                " layers up to " + what + ", the maximum");
   }
   std::vector<EdgeConvOp> TakeOps() { return std::move(ops_); }
 

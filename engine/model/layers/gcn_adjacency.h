@@ -14,7 +14,7 @@ struct GcnOptions {
   bool edge_weight = false;
 };
 
-// Without edge weights PyTorch Geometric gives every loop the weight 1, `improved` or not.
+// Without edge weights, PyTorch Geometric gives every loop the weight 1, even with `improved`.
 inline AdjacencySpec GcnAdjacency(const GcnOptions& options) {
   AdjacencySpec spec;
   if (options.add_self_loops) spec.loops = SelfLoops::kAddRemaining;

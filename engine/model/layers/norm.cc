@@ -15,7 +15,7 @@ Status CheckVariance(const Weight& var, const LayerContext& context) {
   for (float value : var.values) {
     if (value < 0.0f) {
       return InvalidArgument("TENSOR_VALUE", var.name,
-                             "tensor '" + Printable(var.name) + "' holds a negative variance, which " +
+                             "tensor '" + Printable(var.name) + "' contains a negative variance, which " +
                                  context.Describe() + " cannot use");
     }
   }

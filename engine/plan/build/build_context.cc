@@ -33,7 +33,7 @@ std::string UnfitSettings::Add(const TuningKey& key, std::string_view kernel, co
   unfit_.push_back({key, std::string(refusal.message())});
   return absl::StrCat(
       Describe(key), ": ", std::string(kernel),
-      ", which tuning chose, does not take this adjacency, so the default serves: ", unfit_.back().reason);
+      ", which tuning chose, does not support this adjacency, so the default serves: ", unfit_.back().reason);
 }
 
 BuildContext::BuildContext(const PlanRequest& request, const KernelRegistry& registry, Device& device,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all passes over a program share while a plan is built.
+// Shared state of all passes while a plan is built.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_BUILD_CONTEXT_H_
 #define VICINAL_ENGINE_PLAN_BUILD_BUILD_CONTEXT_H_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal::internal {
 
-// PreparedGraph::ShapeOf, asked once per adjacency.
+// PreparedGraph::ShapeOf, cached per adjacency.
 class AdjacencyShapes {
  public:
   // `graph` must outlive it.
@@ -26,11 +26,11 @@ class AdjacencyShapes {
   std::vector<std::pair<AdjacencySpec, AdjacencyShape>> known_;
 };
 
-// Settings of the tuning table whose kernel turned out not to take the adjacency: they were measured on some of the
-// rows, or forced for an adjacency with other self-loops. The default serves in their place.
+// Settings of the tuning table whose kernel does not support the adjacency after all: they were measured on some of the
+// rows, or forced for an adjacency with other self-loops. The default serves instead.
 class UnfitSettings {
  public:
-  // Why the setting of `key` is unfit; null: it is not known to be.
+  // Why the setting of `key` cannot be used; null: no reason known.
   const std::string* Find(const TuningKey& key) const;
   // Returns the sentence that Explain shows. `refusal` is the kernel's.
   std::string Add(const TuningKey& key, std::string_view kernel, const Status& refusal);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that a plan needs to run.
+// The data of a finished plan.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_BUILT_PLAN_H_
 #define VICINAL_ENGINE_PLAN_BUILD_BUILT_PLAN_H_
 
@@ -15,7 +15,7 @@
 
 namespace vicinal::internal {
 
-// Places in launches' arguments that are set to the features of each run.
+// Locations in launches' arguments that are set to the features of each run.
 struct FeatureSlots {
   std::vector<ConstMatrixView*> dense;
   std::vector<CsrView*> sparse;
@@ -23,12 +23,12 @@ struct FeatureSlots {
 };
 
 struct BuiltPlan {
-  PlanRequest request;  // holds the model and the graph
+  PlanRequest request;  // keeps the model and the graph alive
   std::vector<std::unique_ptr<Launch>> launches;
   std::vector<std::string> decisions;
   ReceptiveFieldProgram field;
   DeviceKind device = DeviceKind::kCpu;
-  // Gathers features and per-node numbers for receptive fields, on a device with memory of its own; else null.
+  // Gathers features and per-node numbers for receptive fields, on a device with memory of its own; otherwise null.
   const RegisteredKernel<RowwiseKernel>* gather_rows = nullptr;
   ConstMatrixView result;
   FeatureSlots features;

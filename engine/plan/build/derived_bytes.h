@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the bytes that a graph will hold in addition, once a plan's kernels have what they work on: adjacencies,
-// layouts of them, degree scales. Each is counted once, and not at all if the graph holds it already.
+// Counts the additional bytes that a graph will hold for a plan: adjacencies, their layouts, degree scales. Each is
+// counted once, and not at all if the graph has it already.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
 #define VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
 
@@ -20,7 +20,7 @@ class DerivedBytes {
 
   void AddAdjacency(const AdjacencySpec& spec, const AdjacencyShape& shape);
   void AddDegreeScale(SelfLoops loops);
-  // `bytes`: at most (Kernel::LayoutBytesBound).
+  // `bytes`: upper bound (Kernel::LayoutBytesBound).
   void AddLayout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name, int64_t bytes);
 
   int64_t total() const { return total_; }

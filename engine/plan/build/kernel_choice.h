@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a step gets: the one that the request forces, else the one that tuning found on this graph, else the
-// registry's default.
+// Chooses the kernel of a step: the one that the request forces, otherwise the one that tuning found on this graph,
+// otherwise the registry's default.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_
 #define VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_
 
@@ -20,14 +20,14 @@ inline std::string_view ForcedName(const ForcedKernels& forced, std::string_view
   return found == forced.end() ? std::string_view() : std::string_view(found->second);
 }
 
-// `setting`: what tuning found. `tuned` says whether it was taken.
+// `setting`: the result of tuning. `tuned`: whether it was used.
 template <class K>
 StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
                                        DeviceKind device, const ForcedKernels& forced,
                                        const std::optional<KernelSetting>& setting, bool* tuned) {
   const std::string_view name = ForcedName(forced, operation.operation());
   if (setting.has_value() && (name.empty() || name == setting->kernel)) {
-    // It was measured on a problem that differs in sizes at most, but may not support this one.
+    // It was measured on a problem that may differ in sizes, and may not support this one.
     StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device, setting->kernel);
     *tuned = choice.ok();
     if (choice.ok()) return choice;

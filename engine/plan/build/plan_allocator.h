@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a plan's lasting memory comes from. The builder asks for the same pieces, in the same order, whether they are
-// only counted (CountingAllocator) or really taken (DeviceAllocator); so the bytes that a caller admits are those that
-// the plan will hold.
+// Allocates a plan's lasting memory. The builder requests the same pieces, in the same order, whether they are only
+// counted (CountingAllocator) or allocated (DeviceAllocator); so the bytes that a caller admits are those that the plan
+// will hold.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_PLAN_ALLOCATOR_H_
 #define VICINAL_ENGINE_PLAN_BUILD_PLAN_ALLOCATOR_H_
 
@@ -20,7 +20,7 @@
 
 namespace vicinal::internal {
 
-// What a plan's arguments point to: memory of its own, and what the graph derived for it.
+// The memory that a plan's arguments point to: its own, and data that the graph derived for it.
 struct PlanMemory {
   Buffer arena;
   std::vector<Buffer> constants;
@@ -30,19 +30,19 @@ struct PlanMemory {
   std::vector<AdjacencyLayoutRef> layouts;
 };
 
-// What a kernel works on beside an adjacency (Kernel::MakeLayout).
+// A layout of an adjacency for a kernel (Kernel::MakeLayout).
 struct LayoutRequest {
   std::string_view kernel;
   std::string name;         // not empty
-  int64_t bytes_bound = 0;  // Kernel::LayoutBytesBound: how large it is shows when it is made
+  int64_t bytes_bound = 0;  // Kernel::LayoutBytesBound: the exact size is known once it is made
   LayoutMaker make;
 };
 
-// One thread. What it returns is valid as long as the PlanMemory that it is put into. Errors are the device's and the
-// graph's: RESOURCE_EXHAUSTED, FAILED_PRECONDITION.
+// Not thread-safe. Returned pointers are valid as long as the PlanMemory. Errors of the device and the graph:
+// RESOURCE_EXHAUSTED, FAILED_PRECONDITION.
 class PlanAllocator {
  public:
-  // Writes W [rows, cols] to `to`, as a kernel reads it.
+  // Writes W [rows, cols] to `to` in a kernel's packed form.
   using WeightPacker = std::function<void(ConstMatrixView weight, void* to)>;
 
   virtual ~PlanAllocator() = default;
@@ -58,13 +58,14 @@ class PlanAllocator {
   virtual StatusOr<char*> Arena(size_t bytes) = 0;
 };
 
-// Takes nothing, and returns null pointers.
+// Allocates nothing and returns null pointers.
 class CountingAllocator final : public PlanAllocator {
  public:
   // `graph` must outlive it.
   explicit CountingAllocator(const PreparedGraph& graph) : derived_(graph) {}
 
-  // Bytes so far: exact, but for layouts, which count with their bounds. What the graph holds already is not counted.
+  // Bytes so far: exact, except for layouts, which count with their bounds. Data that the graph has already is not
+  // counted.
   int64_t bytes() const { return own_bytes_ + derived_.total(); }
 
   StatusOr<const void*> Copy(const void* host, size_t bytes) override;
@@ -84,7 +85,7 @@ class DeviceAllocator final : public PlanAllocator {
   // Both must outlive it.
   DeviceAllocator(Device& device, const PreparedGraph& graph) : device_(device), graph_(graph) {}
 
-  // What was taken. REQUIRES: nothing is asked for afterwards.
+  // The allocated memory. REQUIRES: no further requests afterwards.
   PlanMemory TakeMemory() { return std::move(memory_); }
 
   StatusOr<const void*> Copy(const void* host, size_t bytes) override;

@@ -26,8 +26,8 @@ Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& regis
         [&known, &operation = operation](const auto& op) { known = known || op.operation() == operation; });
     if (!known) {
       return InvalidArgument("OPERATION_UNKNOWN", absl::StrCat("execution.kernels[", operation, "]"),
-                             absl::StrCat("there is no operation '", operation, "' to force kernel '", kernel,
-                                          "' for; there are: ", operations));
+                             absl::StrCat("there is no operation '", operation, "' for the forced kernel '", kernel,
+                                          "'; there are: ", operations));
     }
   }
   return OkStatus();
@@ -153,9 +153,9 @@ void PlanBuilder::MakeField(BuiltPlan* plan) {
       MakeReceptiveFieldProgram(context_.program, plan->launches, context_.request, plan->device, WhyNoField(plan));
   const ReceptiveFieldShape& shape = plan->field.shape;
   context_.program.decisions.push_back(
-      shape.refusal.empty() ? absl::StrCat("where some nodes are asked for, only what they depend on, up to ",
-                                           shape.levels.size() - 1, " steps away, is computed if that is cheaper")
-                            : absl::StrCat("the full graph is computed whatever nodes are asked for: ", shape.refusal));
+      shape.refusal.empty() ? absl::StrCat("requests for some nodes compute only their receptive field, up to ",
+                                           shape.levels.size() - 1, " steps away, if that is cheaper")
+                            : absl::StrCat("every request computes the full graph: ", shape.refusal));
 }
 
 }  // namespace vicinal::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a request into a plan: rewrites the model, lays the program out (once to count bytes, if they have to be
-// admitted, then for good), and prepares runs over receptive fields. What comes out holds no pointer into the builder.
+// Builds a plan from a request: rewrites the model, lays the program out (first to count bytes, if they must be
+// admitted, then to allocate), and prepares runs over receptive fields. The result has no pointers into the builder.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_PLAN_BUILDER_H_
 #define VICINAL_ENGINE_PLAN_BUILD_PLAN_BUILDER_H_
 
@@ -20,22 +20,22 @@ class PlanBuilder {
   PlanBuilder(const PlanRequest& request, const KernelRegistry& registry, Device& device, const StopCheck& stop)
       : context_(request, registry, device, stop) {}
 
-  // As Plan::Build. Called once.
+  // Like Plan::Build. Called once.
   StatusOr<BuiltPlan> Build(const PlanAdmission& admit);
 
  private:
   Status CheckRequest() const;
-  // Makes the program that is laid out.
+  // Rewrites the model to a program.
   Status Rewrite();
-  // Host memory that packing takes beside what is kept, at most.
+  // Upper bound of the temporary host memory of packing.
   int64_t PackingBytes() const;
-  // What a plan of the program would hold.
+  // The bytes of a plan of the program.
   StatusOr<int64_t> CountBytes();
-  // Has the bytes admitted, if asked to, and takes all memory but the arena; again whenever a setting of the tuning
-  // table turns out to be unfit.
+  // Calls `admit`, if set, and allocates all memory but the arena; repeated whenever a setting of the tuning table
+  // cannot be used.
   Status LayOut(const PlanAdmission& admit);
   void MakeField(BuiltPlan* plan);
-  // Why there are no receptive fields with this device or graph; empty: there may be.
+  // Why this device or graph supports no receptive fields; empty: it may.
   std::string WhyNoField(BuiltPlan* plan);
 
   BuildContext context_;

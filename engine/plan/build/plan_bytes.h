@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan holds in host memory besides scratch and weights: its launches, their descriptions, and their entries for
-// receptive fields. A few KiB for small models, tens of MiB for tens of thousands of steps.
+// A plan's host memory besides scratch and weights: its launches, their descriptions, and their entries for receptive
+// fields. A few KiB for small models, tens of MiB for tens of thousands of steps.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_PLAN_BYTES_H_
 #define VICINAL_ENGINE_PLAN_BUILD_PLAN_BYTES_H_
 

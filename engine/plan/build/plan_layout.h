@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over a program: a launch for each node, a place in one arena for every value and for the kernels' scratch.
-// Over a CountingAllocator it says what the plan will hold; over a DeviceAllocator it makes the plan.
+// One pass over a program: a launch for each node, and a place in one arena for each value and each kernel's scratch.
+// With a CountingAllocator it counts the plan's bytes; with a DeviceAllocator it builds the plan.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_PLAN_LAYOUT_H_
 #define VICINAL_ENGINE_PLAN_BUILD_PLAN_LAYOUT_H_
 
@@ -25,16 +25,16 @@ class PlanLayout {
   // Both must outlive it.
   PlanLayout(BuildContext* context, PlanAllocator* allocator) : context_(*context), allocator_(*allocator) {}
 
-  // Chooses all kernels and takes everything but the arena. Weights are not read afterwards. What it returns is the
-  // first error of a kernel, the allocator or the stop check.
+  // Chooses all kernels and allocates everything but the arena. Weights are not read afterwards. Returns the first
+  // error of a kernel, the allocator or the stop check.
   Status ChooseKernels();
-  // Takes the arena. REQUIRES: ChooseKernels succeeded.
+  // Allocates the arena. REQUIRES: ChooseKernels succeeded.
   Status TakeArena();
   // Host memory of the launches. REQUIRES: as TakeArena.
   int64_t step_bytes() const { return step_bytes_; }
 
-  // Moves launches, slots and results into `plan`, with every view in place. REQUIRES: TakeArena succeeded over memory
-  // that is there.
+  // Moves launches, slots and results into `plan`, and sets all views. REQUIRES: TakeArena succeeded with allocated
+  // memory.
   void Finish(BuiltPlan* plan);
 
  private:
@@ -69,7 +69,7 @@ class PlanLayout {
   ScratchLedger ledger_;
   std::vector<Booking> values_;                  // of roots
   std::vector<int> scratch_;                     // bookings, per node; -1: none
-  std::vector<std::optional<TuningWork>> work_;  // per node, where its operation is tuned
+  std::vector<std::optional<TuningWork>> work_;  // per node, if its operation is tuned
   std::vector<ViewSlot> views_;
   FeatureSlots features_;
   std::map<PackedKey, const void*> packed_;

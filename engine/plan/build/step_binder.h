@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes one node a launch: what NodeTraits::bind works with. A kind chooses its kernel, fills in the arguments, and
-// says which value each view is of; views are set once the arena is there. The bias, the rest of the epilogue and dst
-// are the same for all kinds and done here.
+// Builds the launch of one node, for NodeTraits::bind. A kind chooses its kernel, fills in the arguments, and states
+// the value of each view; views are set once the arena exists. The bias, the rest of the epilogue and dst are the same
+// for all kinds and done here.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_STEP_BINDER_H_
 #define VICINAL_ENGINE_PLAN_BUILD_STEP_BINDER_H_
 
@@ -27,7 +27,7 @@ class StepBinder {
         node_(context_.program.nodes[step]),
         launch_(*layout->launches_[step]) {}
 
-  // Everything, with what the node's kind does in the middle.
+  // The whole binding; calls the node kind's bind.
   Status Bind();
 
   // --- for node kinds ---
@@ -46,12 +46,12 @@ class StepBinder {
   StatusOr<const int64_t*> Segments() { return layout_.Segments(); }
   int64_t num_graphs() const { return context_.num_graphs; }
 
-  // Chooses the launch's kernel and books its scratch. The arguments stay where they are until the plan ends. `work`:
-  // what the step is to the graph's tuning table; null for operations that are not tuned.
+  // Chooses the launch's kernel and reserves its scratch. The arguments keep their address until the plan ends. `work`:
+  // the step's key in the graph's tuning table; null for operations that are not tuned.
   template <class K>
   StatusOr<Bound<K>*> Choose(const OperationKernels<K>& operation, const typename K::Problem& problem,
                              const TuningWork* work = nullptr);
-  // `weight` as the chosen kernel reads it; once for all nodes that multiply by the same weights of the model.
+  // `weight` packed for the chosen kernel; shared by all nodes that multiply by the same weights of the model.
   template <class K>
   StatusOr<const void*> Pack(const Bound<K>& bound, const ProductWeight& weight);
   StatusOr<const float*> Copy(const std::vector<float>& vector);
@@ -67,21 +67,21 @@ class StepBinder {
   void SparseInput(CsrView* view, int64_t* nnz);
   void Output(MatrixView* view);
   void Output(MatrixView16* view);
-  // All of `spec` but its bias and degree scale, which Copy and DegreeScale give.
+  // `spec` without its bias and degree scale, which Copy and DegreeScale return.
   void SetEpilogue(const EpilogueSpec& spec, Epilogue* epilogue);
 
  private:
   template <class K>
   StatusOr<const AdjacencyLayout*> LayoutFor(const K& kernel, const typename K::Problem& problem,
                                              const KernelConfig& config, const TuningWork& work);
-  // The setting that tuning found for `work`, unless it is unfit.
+  // The setting that tuning found for `work`, unless it cannot be used.
   std::optional<KernelSetting> FindSetting(const TuningWork& work);
-  // After the kernel of a tuned setting did not take the adjacency.
+  // Called after the kernel of a tuned setting did not support the adjacency.
   void NoteUnfit(const TuningKey& key, std::string_view kernel, const Status& refusal);
   static PlanLayout::PackedKey KeyOfPacked(const void* kernel, const ProductWeight& weight);
   StatusOr<const void*> PackOnce(const void* kernel, const ProductWeight& weight, size_t bytes,
                                  const PlanAllocator::WeightPacker& pack);
-  // Rounded rows have other sums, whatever the kernel.
+  // Rounded rows have other sums, with any kernel.
   static int64_t StorageReductionOrder(Storage storage) {
     return ReductionOrderId("gathered_storage", {ToString(storage), 1});
   }

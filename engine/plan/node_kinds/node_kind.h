@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of a program's nodes. What each is and does is in one file of this folder, as its NodeTraits.
+// The kinds of a program's nodes. Each kind's NodeTraits are in one file of this folder.
 #ifndef VICINAL_ENGINE_PLAN_NODE_KINDS_NODE_KIND_H_
 #define VICINAL_ENGINE_PLAN_NODE_KINDS_NODE_KIND_H_
 

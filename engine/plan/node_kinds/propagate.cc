@@ -80,14 +80,14 @@ void DescribePropagate(StepDescription* step) {
 std::string WhyProductUnsupported(BuildContext* context, const Node& node, int64_t out_width) {
   const PlanRequest& request = context->request;
   const KernelRegistry& registry = context->registry;
-  if (request.products != ProductPrecision::kFloat32) return "the request lets its factors be rounded";
+  if (request.products != ProductPrecision::kFloat32) return "the request allows rounding its factors";
   if (!ForcedName(request.forced, registry.dense_update.operation()).empty()) return "the request forces its kernel";
   AggregateProblem problem = ProblemOf(context->program, node, context->shapes.Of(node.adjacency));
   const std::optional<KernelSetting> setting = request.graph->tuning().Find(WorkOf(problem, node).key);
   bool tuned = false;
   const auto choice =
       ChooseKernel(registry.aggregate, problem, context->device.kind(), request.forced, setting, &tuned);
-  if (!choice.ok()) return "no kernel takes its aggregation";
+  if (!choice.ok()) return "no kernel supports its aggregation";
   problem.out_width = out_width;
   const AggregateKernel& kernel = choice->kernel->kernel();
   const std::string refusal = kernel.WhyProductUnsupported(problem);

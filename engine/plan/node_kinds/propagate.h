@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kPropagate asks of the registry, for its own binding and for the pass that fuses products into it.
+// The aggregation problem of a kPropagate, for its own binding and for the pass that fuses products into it.
 #ifndef VICINAL_ENGINE_PLAN_NODE_KINDS_PROPAGATE_H_
 #define VICINAL_ENGINE_PLAN_NODE_KINDS_PROPAGATE_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal::internal {
 
-// As ProductRefusal (rewrite/rewrite.h): why the kernel for `node` cannot multiply what it sums up by W
+// Like ProductRefusal (rewrite/rewrite.h): why the kernel for `node` cannot multiply its sums by W
 // [out_width, width]; empty: it can.
 std::string WhyProductUnsupported(BuildContext* context, const Node& node, int64_t out_width);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kinds whose operation is rowwise share.
+// Shared by the kinds whose operation is rowwise.
 #ifndef VICINAL_ENGINE_PLAN_NODE_KINDS_ROWWISE_H_
 #define VICINAL_ENGINE_PLAN_NODE_KINDS_ROWWISE_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal::internal {
 
-// Chooses the kernel for `kind`, and fills in scale, shift and eps. Inputs are left to the caller.
+// Chooses the kernel for `kind`, and fills in scale, shift and eps. The caller sets the inputs.
 StatusOr<RowwiseArgs*> ChooseRowwise(StepBinder* step, RowwiseKind kind);
 
 // NodeTraits::bind for a rowwise kind with the dense input `a`.

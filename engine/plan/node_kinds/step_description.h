@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Explain tells about a step: a formula with its shapes, its locality, and what it moves and computes by a simple
+// The description of a step in Explain: a formula with its shapes, its locality, and bytes and operations by a simple
 // model (every operand read once from memory, gathered rows once per edge).
 #ifndef VICINAL_ENGINE_PLAN_NODE_KINDS_STEP_DESCRIPTION_H_
 #define VICINAL_ENGINE_PLAN_NODE_KINDS_STEP_DESCRIPTION_H_
@@ -23,7 +23,7 @@ struct StepSizes {
 // Everything but operation, kernel, refusals and times.
 PlanStepInfo Describe(const Program& program, const Node& node, const StepSizes& sizes);
 
-// What NodeTraits::describe writes to.
+// The output of NodeTraits::describe.
 class StepDescription {
  public:
   static constexpr int64_t kFloatBytes = sizeof(float);
@@ -46,9 +46,9 @@ class StepDescription {
   int64_t InputBytes() const;  // of the model's input
 
   std::string* formula() { return &formula_; }
-  // `bytes` that are read; the output's are added.
+  // Adds `bytes` that are read, and the output's bytes.
   void SetCost(int64_t bytes, int64_t operations);
-  // Adds what `epilogue` does to `elements` results.
+  // Adds the cost of `epilogue` on `elements` results.
   void AddEpilogue(const EpilogueSpec& epilogue, int64_t elements);
   PlanStepInfo Finish();
 
@@ -62,7 +62,7 @@ class StepDescription {
   PlanStepInfo info_;
 };
 
-// NodeTraits::describe for "<name> of <input>", at five operations an element.
+// NodeTraits::describe for "<name> of <input>", with five operations per element.
 void DescribeRowwise(StepDescription* step);
 
 }  // namespace vicinal::internal

@@ -12,8 +12,7 @@
 namespace vicinal {
 namespace {
 
-// Rows, and the numbers of their sources, lie anywhere in memory: they are called for so many rows before they are
-// read.
+// Rows and the numbers of their sources are random accesses: prefetch distances in rows.
 constexpr int64_t kAhead = 8, kSoon = 2;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The receptive field of some nodes: exactly the nodes that their results depend on. F_0 are the requested nodes,
 // F_(k+1) is F_k and the in-neighbours of F_k in the adjacencies that the steps at depth k read. (The mini-batch
-// forward pass of GraphSAGE, Hamilton et al. 2017, algorithm 2, without its sampling.)
-// The host searches, whatever device runs the plan (docs/adr/0010-receptive-fields-on-a-gpu.md).
+// forward pass of GraphSAGE, Hamilton et al. 2017, algorithm 2, without its sampling.) The search always runs on the
+// host (docs/adr/0010-receptive-fields-on-a-gpu.md).
 //
 // Rows are numbered in the order in which they are found, so every F_k is a prefix of F_(k+1). A matrix at depth k is
 // [n_k, width], and a step's own rows (targets, residuals) are the first of its sources. A plan therefore runs over a
@@ -31,14 +31,14 @@ struct HostEdges {
 
   int64_t Degree(NodeId node) const;
 
-  CsrView csr;  // values only where they are those of the adjacency
+  CsrView csr;  // with values only if they are those of the adjacency
   // Every row has exactly one self-loop, in place of any that `csr` has (LoopsOf).
   bool one_loop_each;
 };
 
-// What computing a plan for some nodes costs. The depth of a step is the number of neighbourhood steps between its rows
-// and the output's, on the longest path. Costs are estimates in nanoseconds: of one core if the host runs the plan,
-// else of elapsed time.
+// The cost of computing a plan for some nodes. The depth of a step is the number of neighbourhood steps between its
+// rows and the output's, on the longest path. Costs are estimates in nanoseconds: of one core if the host runs the
+// plan, otherwise of elapsed time.
 struct ReceptiveFieldShape {
   struct Edges {
     int adjacency = 0;          // index into `adjacencies`
@@ -50,7 +50,7 @@ struct ReceptiveFieldShape {
     std::vector<Edges> edges;  // that its steps read; none at the deepest level
   };
 
-  std::string refusal;  // why this plan has no receptive fields, as the end of a sentence; empty: it has
+  std::string refusal;  // why this plan supports no receptive fields, as the end of a sentence; empty: it does
   int64_t num_nodes = 0;
   std::vector<HostEdges> adjacencies;  // each once
   std::vector<Level> levels;           // by depth; one at least
@@ -60,8 +60,8 @@ struct ReceptiveFieldShape {
   double full_cost = 0.0;              // of the full graph
 };
 
-// Finds receptive fields, one after the other. It keeps its memory: one number per node of the largest graph, and what
-// the largest field needed. The work is proportional to the field, not to the graph. One thread at a time.
+// Finds receptive fields, one after the other. It keeps its memory: one number per node of the largest graph, and the
+// memory of the largest field. The work is proportional to the field, not to the graph. One thread at a time.
 class ReceptiveFieldFinder {
  public:
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -92,7 +92,7 @@ class ReceptiveFieldFinder {
   // The same adjacency's rows for the deepest steps that read it. Its values are null where HostEdges has none.
   CsrView Adjacency(int index) const;
 
-  // Nodes of the largest graph so far, which the memory that is kept is sized for.
+  // Nodes of the largest graph so far, which determine the size of the kept memory.
   int64_t largest_graph() const { return largest_graph_; }
 
  private:
@@ -137,7 +137,7 @@ class ReceptiveFieldFinder {
 
 // Memory that runs over receptive fields reuse, for any plan; every run overwrites all of it. One thread at a time.
 struct ReceptiveFieldWorkspace {
-  // Of plans for `device`.
+  // For plans on `device`.
   ReceptiveFieldWorkspace(Device* device, const MemoryPurpose& purpose)
       : device(device),
         purpose(purpose),
@@ -153,7 +153,7 @@ struct ReceptiveFieldWorkspace {
 
   Device* device;
   MemoryPurpose purpose;
-  std::unique_ptr<Device> own_host;  // where `device` has memory of its own
+  std::unique_ptr<Device> own_host;  // if `device` has memory of its own
   Device* host;
   ReceptiveFieldFinder finder;
   GrowOnly<float> dense;      // the nodes' features [n, F], or in compressed rows:
@@ -164,7 +164,7 @@ struct ReceptiveFieldWorkspace {
   // For a device with memory of its own, which gathers features and per-node numbers itself:
   GrowOnly<int64_t> nodes;        // ReceptiveFieldFinder::nodes, in 64 bits
   std::vector<HostPiece> pieces;  // that are sent
-  GrowOnly<char> on_device;       // they, and what is gathered
+  GrowOnly<char> on_device;       // these, and the gathered data
 };
 
 }  // namespace vicinal

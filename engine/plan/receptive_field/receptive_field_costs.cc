@@ -58,9 +58,9 @@ constexpr double kDenseRowNs = 1000;
 // Launches of small kernels: one by one, each with the wait for the one before; of a recording.
 constexpr double kLaunchNs = 5000;
 constexpr double kReplayedNs = 2500;
-// Sending and gathering what a field needs: a copy that takes its time however small, and two launches.
+// Sending and gathering the data of a field: a copy with a fixed cost, and two launches.
 constexpr double kFieldNs = 20'000;
-// Nanoseconds a byte that is sent takes: copied to pinned memory, then over the bus.
+// Nanoseconds per byte sent: copied to pinned memory, then over the bus.
 constexpr double kSendNs = 0.15;
 
 double Floats(int64_t count) { return 4.0 * static_cast<double>(count); }
@@ -120,7 +120,7 @@ FixedCosts FixedCostsOf(DeviceKind device, const FeatureShape& features, double 
   const double numbers = static_cast<double>(vectors);
   FixedCosts costs;
   if (device == DeviceKind::kCpu) {
-    // Copying a row: somewhere in memory, then along.
+    // Copying a row: a random access, then sequential.
     costs.node = 20 + (features.sparse ? entries : Vectors(features.cols)) + 5 * numbers;
     return costs;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimates what a plan costs over the full graph and over receptive fields, to choose between the two. The choice
-// changes no bit. On the CPU only a step's rows and edges count. On a GPU those are cheap; fixed costs count: separate
-// launches, transfers, the longest row.
+// Estimates the cost of a plan over the full graph and over receptive fields, to choose between the two. The choice
+// changes no bits. On the CPU only a step's rows and edges count. On a GPU these are cheap, and fixed costs count:
+// separate launches, transfers, the longest row.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_COSTS_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_COSTS_H_
 
@@ -15,13 +15,13 @@ namespace vicinal::internal {
 struct UnitCost {
   double row = 0.0;
   double edge = 0.0;
-  double longest_edge = 0.0;  // more for each edge of the longest row, over fields
+  double longest_edge = 0.0;  // additional, per edge of the longest row, over fields
 };
 
 // `entries`: nonzeros of a row of sparse features.
 UnitCost UnitCostOf(const Launch& launch, DeviceKind device, double entries);
 
-// The rest, in the same unit.
+// Fixed costs and transfers, in the same unit.
 struct FixedCosts {
   double run = 0.0;        // of a run over a field, besides its steps
   double step = 0.0;       // of each step of it

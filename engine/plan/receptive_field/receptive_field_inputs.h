@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan's launches read of a field besides the plan's own memory: its edges, its nodes' features, per-node
-// numbers. On the CPU these are the finder's memory and copies of rows. A device with memory of its own receives the
-// edges and nodes in one transfer, and gathers the rest from the full graph's data.
+// The data of a field that a plan's launches read besides the plan's own memory: its edges, its nodes' features,
+// per-node numbers. On the CPU these are the finder's memory and copies of rows. A device with memory of its own
+// receives the edges and nodes in one transfer, and gathers the rest from the full graph's data.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_INPUTS_H_
 
@@ -12,7 +12,7 @@
 
 namespace vicinal::internal {
 
-// In memory of the plan's device, until the next field.
+// In memory of the plan's device; valid until the next field.
 struct ReceptiveFieldInputs {
   struct Edges {
     const int64_t* row_ptr = nullptr;
@@ -27,11 +27,11 @@ struct ReceptiveFieldInputs {
   std::vector<const float*> vectors;     // as ReceptiveFieldProgram::vectors
 };
 
-// The ends of the first `rows` nodes' rows to work->row_ptr; `full` [N + 1] are those of all nodes' rows, on the host.
+// Writes the row ends of the first `rows` nodes to work->row_ptr; `full` [N + 1] are those of all nodes, on the host.
 Status GatherRowEnds(const int64_t* full, int64_t rows, ReceptiveFieldWorkspace* work);
 
 // Both fill `inputs` for the field that `work->finder` found last. They allocate nothing once `work` and `inputs` are
-// large enough; errors are those of `work`'s account and of the device.
+// large enough. Errors of `work`'s account and of the device.
 Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features, ThreadPool* pool,
                     ReceptiveFieldWorkspace* work, ReceptiveFieldInputs* inputs);
 // `gather`: the device's kernel for RowwiseKind::kGatherRows. Only launches.

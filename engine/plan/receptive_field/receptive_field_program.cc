@@ -28,7 +28,7 @@ class NeededDepths {
   }
   // Of the value itself.
   int Of(ValueId value) const { return own_[value]; }
-  // Of all that lies in its memory, and of all in whose memory it lies.
+  // Of all values in its memory, and of all values whose memory contains it.
   int Overlapping(ValueId value) const {
     int depth = inside_[value];
     for (ValueId around = value; around >= 0; around = program_.values[around].parent) {
@@ -48,7 +48,7 @@ const CsrView* AdjacencyIn(const Args& args) {
   return nullptr;
 }
 
-// The kernel of `launch` that takes whole graphs only; empty: it takes any rows.
+// The kernel of `launch` if it supports whole graphs only; otherwise empty.
 std::string_view WholeGraphKernel(const Launch& launch) {
   return std::visit(
       [](const auto& bound) {
@@ -92,7 +92,7 @@ class Maker {
         return absl::StrCat(launch->info.layers, " reads all nodes of the graph");
       }
       const std::string_view kernel = WholeGraphKernel(*launch);
-      if (!kernel.empty()) return absl::StrCat("kernel '", std::string(kernel), "' works on whole graphs only");
+      if (!kernel.empty()) return absl::StrCat("kernel '", std::string(kernel), "' supports whole graphs only");
     }
     return {};
   }
@@ -145,7 +145,7 @@ class Maker {
     return static_cast<int>(known.size()) - 1;
   }
 
-  // Where the adjacency is in a device's memory, the graph that it was derived from, which the host keeps anyway.
+  // If the adjacency is in a device's memory: the graph that it was derived from, which the host keeps anyway.
   HostEdges OnHost(const CsrView& adjacency, const AdjacencySpec& spec) const {
     if (device_ == DeviceKind::kCpu) return HostEdges(adjacency);
     CsrView sent = request_.graph->parts().csr.view();

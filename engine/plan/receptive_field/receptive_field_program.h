@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan needs to run over a receptive field: for each launch its depth, its adjacency, and the cost of a row and
-// an edge.
+// The data for runs of a plan over a receptive field: for each launch its depth, its adjacency, and the cost of a row
+// and an edge.
 #ifndef VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_
 #define VICINAL_ENGINE_PLAN_RECEPTIVE_FIELD_RECEPTIVE_FIELD_PROGRAM_H_
 
@@ -26,7 +26,7 @@ Depths DepthsOf(const Program& program);
 // Index of a launch's adjacency and its depth.
 struct FieldStep {
   int depth = 0;
-  int adjacency = -1;  // -1: it reads none
+  int adjacency = -1;  // -1: none
   // Per-node vectors that it reads, indices into ReceptiveFieldProgram::vectors; -1: none.
   int row_scale = -1;
   int inner_row_scale = -1;  // of AggregateArgs::row_epilogue
@@ -42,14 +42,14 @@ struct NodeVector {
 struct ReceptiveFieldProgram {
   ReceptiveFieldShape shape;
   std::vector<FieldStep> steps;  // one per launch
-  // As the launches read them, in memory of the plan's device; in the order of shape.adjacencies.
+  // The launches' adjacencies in memory of the plan's device, in the order of shape.adjacencies.
   std::vector<CsrView> adjacencies;
   int input_depth = 0;
   std::vector<NodeVector> vectors;
 };
 
 // `launches` are those of `program`'s nodes, with their arguments bound to the full graph. `device` runs them.
-// `refusal`: why the plan's device or graph rules out fields; empty: they do not.
+// `refusal`: why the plan's device or graph supports no fields; empty: it does.
 ReceptiveFieldProgram MakeReceptiveFieldProgram(const Program& program,
                                                 const std::vector<std::unique_ptr<Launch>>& launches,
                                                 const PlanRequest& request, DeviceKind device, std::string refusal);

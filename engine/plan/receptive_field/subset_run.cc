@@ -6,7 +6,7 @@
 namespace vicinal::internal {
 namespace {
 
-// What a launch works on in the field that was found.
+// The inputs of a launch in the current field.
 struct Extent {
   int64_t targets = 0;  // rows it makes
   int64_t sources = 0;  // rows it reads for in-neighbours
@@ -89,8 +89,8 @@ void Fit(const Extent& extent, RowwiseArgs* args) {
   FitEpilogue(extent, &args->epilogue);
 }
 
-// The kernel that an untuned plan would take for an aggregation; null for other operations, where it would add in
-// another order, and where it would need scratch that the launch does not have.
+// The kernel that an untuned plan would use for an aggregation; null for other operations, if it would add in
+// another order, and if it would need scratch that the launch does not have.
 const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& bound, const KernelRegistry& registry,
                                                  DeviceKind device, int num_threads) {
   const auto* aggregate = std::get_if<Bound<AggregateKernel>>(&bound);

@@ -15,15 +15,15 @@ namespace vicinal::internal {
 class SubsetRun {
  public:
   // `plan` is as built, with `plan->field` made, and outlives this.
-  // What was tuned for the full graph's sources (tiles of them) serves no field: there `registry`'s first kernel runs,
-  // which gives the same bits (KernelConfig).
+  // Settings that were tuned for the full graph's sources (tiles of them) do not suit fields: there `registry`'s first
+  // kernel runs, which gives the same bits (KernelConfig).
   SubsetRun(BuiltPlan* plan, const KernelRegistry& registry);
 
-  // Binds the launches to the field that `work->finder` found last, and gathers into `work` what they read of
-  // `features` and of numbers per node. Allocates nothing once `work` is large enough. Errors are those of `work`'s
-  // account and of the device; then the launches are as they were before.
+  // Binds the launches to the field that `work->finder` found last, and gathers the needed rows of `features` and of
+  // per-node numbers into `work`. Allocates nothing once `work` is large enough. Errors of `work`'s account and of the
+  // device; the launches are then unchanged.
   Status Bind(DeviceContext& context, const FeatureMatrix& features, ReceptiveFieldWorkspace* work);
-  // Binds them to the full graph again, all but the features.
+  // Binds them to the full graph again, except for the features.
   void Unbind();
   bool bound() const { return bound_; }
 
@@ -31,8 +31,8 @@ class SubsetRun {
   using Arguments = decltype(Launch::bound);
 
   BuiltPlan& plan_;
-  std::vector<Arguments> full_;                                    // of each launch, as built
-  std::vector<const RegisteredKernel<AggregateKernel>*> untuned_;  // for tuned aggregations; else null
+  std::vector<Arguments> full_;                                    // of each launch, original arguments
+  std::vector<const RegisteredKernel<AggregateKernel>*> untuned_;  // for tuned aggregations; otherwise null
   ReceptiveFieldInputs inputs_;
   bool bound_ = false;
 };

@@ -93,7 +93,7 @@ class Absorber {
     return second;
   }
 
-  // The node that makes `value`, if it has only one reader; else null.
+  // The node that computes `value`, if it has only one reader; otherwise null.
   Node* Producer(ValueId value) {
     if (uses_[value] != 1 || producers_[value] < 0) return nullptr;
     Node* node = &program_.nodes[producers_[value]];
@@ -111,7 +111,7 @@ class Absorber {
     return node.epilogue.residual < 0 && TakesScale(node, *row.scale);
   }
 
-  // What is folded must not leave float32's range where the steps one after the other do not.
+  // Folded values must not leave float32's range if the separate steps would not.
   bool TakesFactor(const Node& node, double factor) {
     if (!Multiplies(node)) return StaysNormal(node.epilogue.scale, factor);
     return ranges_.StaysNormal(*node.weight, std::vector<double>(node.weight->rows, factor));

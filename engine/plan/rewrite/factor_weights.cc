@@ -41,7 +41,7 @@ Program FactorWeights(Program program) {
     factored = true;
   }
   if (factored) {
-    program.Tell("the normalised edge weights are products of two numbers, one per node: no weight per edge is read");
+    program.Tell("the normalised edge weights are products of one number per node: no weights per edge are read");
   }
   return program;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's vectors and message MLPs as a program holds them, in double. What is folded here is rounded once, when it
-// is packed.
+// Converts a model's vectors and message MLPs to those of a program, in double. Folded values are rounded once, when
+// they are packed.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_FOLD_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_FOLD_H_
 
@@ -25,7 +25,7 @@ Affine ToAffine(const BatchNormStep& norm);
 // it; after an activation, part of the next product; without a next product, a product with a diagonal W.
 std::vector<MessageLayer> FoldMessageMlp(const std::vector<EdgeConvOp>& nn);
 
-// Upper bound of the host bytes that rewriting `model` holds at once: its program, and what is made of weights.
+// Upper bound of the host bytes for rewriting `model`: its program, and matrices computed from weights.
 int64_t RewriteBytesBound(const Model& model);
 
 }  // namespace vicinal::internal

@@ -42,11 +42,11 @@ Program FuseProducts(Program program, const ProductRefusal& why_unsupported) {
     const std::string product = LayerNames(program, linear);
     const std::string refusal = why_unsupported(propagate, linear.weight->rows);
     if (!refusal.empty()) {
-      program.Tell(absl::StrCat(product, ": multiplied in a step of its own: ", refusal));
+      program.Tell(absl::StrCat(product, ": multiplied in a separate step: ", refusal));
       continue;
     }
-    program.Tell(absl::StrCat(product, ": multiplied where ", LayerNames(program, propagate),
-                              " is summed up, whose rows are never stored"));
+    program.Tell(absl::StrCat(product, ": fused into the aggregation of ", LayerNames(program, propagate),
+                              ", whose rows are never stored"));
     Node both = propagate;
     both.inner = std::exchange(both.epilogue, linear.epilogue);
     both.weight = linear.weight;

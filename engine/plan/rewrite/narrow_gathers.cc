@@ -36,8 +36,8 @@ Program NarrowGathers(Program program, Storage storage) {
   program.nodes = std::move(nodes);
   const std::string name(ToString(storage));
   program.Tell(narrowed.empty() ? "nothing is rounded to " + name +
-                                      ", though it was asked for: attention and networks on edges keep float32"
-                                : "gathered rows are rounded to " + name + ", as asked for");
+                                      " despite the request: attention and networks on edges keep float32"
+                                : "gathered rows are rounded to " + name + ", as requested");
   return program;
 }
 

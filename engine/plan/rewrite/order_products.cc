@@ -24,7 +24,7 @@ class ProductOrder {
   }
 
   // Swaps pairs until none is better the other way round. Each swap lowers the sum of aggregated widths or moves a
-  // product towards the input, so this ends. `stop`, which may be empty, is asked now and then.
+  // product towards the input, so this ends. `stop`, which may be empty, is called periodically.
   void Run(const std::function<bool()>& stop) {
     constexpr int64_t kSwapsPerStop = 1024;
     const int count = static_cast<int>(program_.nodes.size());
@@ -106,13 +106,13 @@ class ProductOrder {
     const int64_t product = (sparse ? sizes_.input_nnz : sizes_.nodes * in_width) * out_width;
     const int64_t before = product + sizes_.edges * (product_outside ? in_width : out_width);
     const int64_t after = product + sizes_.edges * (product_outside ? out_width : in_width);
-    program_.Tell(absl::StrCat(LayerNames(program_, linear),
-                               product_outside ? ": multiplies before it aggregates, so that rows of "
-                                               : ": aggregates before it multiplies, so that rows of ",
-                               product_outside ? out_width : in_width, " columns travel along the edges instead of ",
-                               product_outside ? in_width : out_width,
-                               sparse ? " and the sparse input stays sparse" : "", " (", after,
-                               " multiply-adds instead of ", before, ")"));
+    program_.Tell(
+        absl::StrCat(LayerNames(program_, linear),
+                     product_outside ? ": multiplies before it aggregates, so that rows of "
+                                     : ": aggregates before it multiplies, so that rows of ",
+                     product_outside ? out_width : in_width, " columns are gathered along the edges instead of ",
+                     product_outside ? in_width : out_width, sparse ? " and the sparse input stays sparse" : "", " (",
+                     after, " multiply-adds instead of ", before, ")"));
   }
 
   Program& program_;

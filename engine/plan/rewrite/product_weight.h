@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// W of a product while a model is rewritten: pieces stacked by rows. A piece is a weight of the model, shared and never
-// copied, or a matrix computed from weights, in double. Row factors are kept beside the pieces. All is rounded once,
-// when W is packed.
+// W of a product during rewriting: pieces stacked by rows. A piece is a weight of the model, shared and never copied,
+// or a matrix computed from weights, in double. Row factors are kept beside the pieces. All is rounded once, when W is
+// packed.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_PRODUCT_WEIGHT_H_
 
@@ -35,7 +35,7 @@ struct ProductWeight {
   int64_t cols = 0;
   std::vector<WeightPiece> pieces;
 
-  // A weight of the model's as it is.
+  // A weight of the model, unchanged.
   bool plain() const { return pieces.size() == 1 && pieces[0].sent != nullptr && pieces[0].row_scale.empty(); }
   // out[cols]: row `row`, in double.
   void CopyRow(int64_t row, double* out) const;
@@ -46,28 +46,28 @@ using ProductWeightRef = std::shared_ptr<const ProductWeight>;
 
 ProductWeightRef SentWeight(const WeightRef& weight);
 ProductWeightRef MadeWeight(ParametersRef parameters);
-// Row r times scale[r] of `rows` factors.
+// Multiplies row r by scale[r]; `scale` has `rows` factors.
 ProductWeightRef ScaledRows(const ProductWeight& weight, const std::vector<double>& scale);
-// One under the other. REQUIRES: as many columns.
+// Stacks the rows of both. REQUIRES: equal numbers of columns.
 ProductWeightRef Stacked(const std::vector<ProductWeightRef>& weights);
 
 // Whether a * b is as exact in float32 as a: it neither overflows nor becomes subnormal. Zeros and values that are
 // subnormal already always pass.
 bool StaysNormal(double a, double b);
 
-// The same for whole weights. Caches the ranges of weights, so that one shared by many layers is read once.
+// The same for whole weights. Caches the ranges of weights, so that shared weights are read once.
 class WeightRanges {
  public:
   bool StaysNormal(const ProductWeight& weight, const std::vector<double>& scale);
 
  private:
   struct Range {
-    double least, most;  // of the absolute values of a row, for the least of normal ones
+    double least, most;  // of the absolute values of a row; least: of the normal ones
   };
   const std::vector<Range>& RangesOf(const WeightPiece& piece, int64_t cols);
 
   std::map<const void*, std::vector<Range>> known_;
-  std::vector<std::shared_ptr<const void>> looked_at_;  // so that no address is used twice
+  std::vector<std::shared_ptr<const void>> looked_at_;  // kept so that no address is reused
 };
 
 }  // namespace vicinal::internal

@@ -60,7 +60,7 @@ Program Schedule(Program program) {
     pending.pop_back();
     ForEachRead(program.nodes[node], need);
   }
-  // The first node in the old order whose inputs are there comes next. Each read is looked at once: a model may have
+  // The first node in the old order whose inputs are available comes next. Each read is visited once: a model may have
   // thousands of layers that read all before them.
   std::vector<int> missing(count, 0);
   std::vector<std::vector<int>> readers(count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rewriter's form of a model: values, and nodes that each become one launch of a kernel. It stands between a
-// model's steps (what) and a plan's launches (how). Nodes hold what a launch can fuse (bias, residual, activation);
+// The rewriter's representation of a model: values, and nodes that each become one kernel launch. It is between a
+// model's steps (what) and a plan's launches (how). Nodes include what a launch can fuse (bias, residual, activation);
 // values may be column slices of others.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_
 #define VICINAL_ENGINE_PLAN_REWRITE_PROGRAM_H_
@@ -24,7 +24,7 @@ struct Value {
   int64_t width = 0;
   bool per_graph = false;
   Storage storage = Storage::kFloat32;
-  ValueId parent = -1;  // >= 0: this is columns [offset, offset + width) of that value, in its memory
+  ValueId parent = -1;  // >= 0: a view of columns [offset, offset + width) of that value
   int64_t offset = 0;
 };
 
@@ -54,10 +54,10 @@ struct Node {
   std::vector<ValueId> inputs;
   ValueId output = 0;
   EpilogueSpec epilogue;
-  std::vector<int32_t> layers;  // of the model, that it computes; the one that it was made for is first
+  std::vector<int32_t> layers;  // layers of the model that it computes; the original one is first
 
   ProductWeightRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
-  EpilogueSpec inner;                        // kPropagate with a weight: of what is multiplied
+  EpilogueSpec inner;                        // kPropagate with a weight: of the rows that are multiplied
   ParametersRef scale, shift;                // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
   double eps = 0.0;                          // kLayerNorm, kGraphNorm
   AdjacencySpec adjacency;                   // kPropagate, kPropagateLinear, kAttention, kMessageReduce
@@ -72,12 +72,12 @@ struct Node {
 
 struct Program {
   std::vector<Value> values;
-  std::vector<Node> nodes;  // in an order that can be run
+  std::vector<Node> nodes;  // in execution order
   ValueId output = 0;
   bool sparse_input = false;
   std::vector<std::string> layer_names;  // of the model's layers
-  std::vector<std::string> decisions;    // sentences for people; see Tell
-  int64_t untold = 0;                    // number of decisions that Tell left out
+  std::vector<std::string> decisions;    // sentences for users; see Tell
+  int64_t untold = 0;                    // number of omitted decisions
 
   // Adds a decision. Those after the first kMaxDecisions are only counted, because a model may have tens of thousands
   // of steps.
@@ -85,7 +85,7 @@ struct Program {
   void Tell(std::string decision);
 };
 
-// The value whose memory `value` lies in, and the column where it begins there.
+// The value whose memory contains `value`, and the column where it begins there.
 struct Place {
   ValueId root = 0;
   int64_t offset = 0;
@@ -113,7 +113,7 @@ Program Schedule(Program program);
 void AddLayers(const std::vector<int32_t>& layers, Node* node);
 // Whether the reduction of W x is W times the reduction of x, so that aggregation and product may be swapped.
 bool IsLinear(Reduce reduce);
-// "conv1 + act1"; of very many "... + 12 more".
+// "conv1 + act1"; truncated with "... + 12 more".
 std::string LayerNames(const Program& program, const Node& node);
 
 }  // namespace vicinal::internal

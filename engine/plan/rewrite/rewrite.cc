@@ -36,7 +36,7 @@ void DensifyInput(Program* program) {
   node.inputs = {kInputValue};
   node.output = dense;
   program->nodes.insert(program->nodes.begin(), std::move(node));
-  program->Tell("the sparse input is made dense: some step needs it so");
+  program->Tell("the sparse input is made dense, because some step needs it");
 }
 
 // [att_src W; att_dst W], [2K, F]: scores as a product with what W multiplies; W null: with W's result itself.
@@ -197,7 +197,7 @@ Program JoinSiblings(Program program) {
       offset += value.width;
     }
     program.Tell(absl::StrCat(LayerNames(program, joined), ": ", members.size(),
-                              " products of the same rows are one, with ", offset, " columns"));
+                              " products of the same rows are joined into one, with ", offset, " columns"));
     kept.push_back(std::move(joined));
   }
   program.nodes = std::move(kept);
@@ -250,7 +250,7 @@ Program RewriteModel(const Model& model, ValueId output, bool sparse_input, cons
     if (stop && stop()) return program;
   }
   if (program.output == kInputValue) {
-    // The input itself is asked for.
+    // The input itself is requested.
     Node copy;
     copy.inputs = {kInputValue};
     copy.output = program.output = AddValue({program.values[kInputValue].width}, &program);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a model's steps to the program a plan runs, as a chain of pure passes, each a function from program to program
-// that keeps what is computed and makes it cheaper. Decisions depend on widths and on whether the input is sparse (and
+// Rewrites a model's steps to the program of a plan, as a chain of pure passes from program to program that make it
+// cheaper without changing what is computed. Decisions depend on widths and on whether the input is sparse (and
 // crowded), never on the graph's size. So a model's order of operations, and every bit, is the same for all graphs and
 // batches.
 #ifndef VICINAL_ENGINE_PLAN_REWRITE_REWRITE_H_
@@ -15,7 +15,7 @@
 
 namespace vicinal::internal {
 
-// Sizes for the sentences about decisions. They decide nothing.
+// Sizes for the sentences about decisions. They do not affect decisions.
 struct RewriteSizes {
   int64_t nodes = 0;
   int64_t edges = 0;
@@ -41,16 +41,16 @@ Program OrderProducts(Program program, const RewriteSizes& sizes, const std::fun
 // Handles nodes that cannot read a sparse input: Linear(Propagate max (x)) becomes one node unless the input is
 // crowded; for all others the input is made dense, once.
 Program PlaceSparseInput(Program program, bool crowded_input);
-// Computes GAT's scores att . (W x) as further rows att W of the product W x, or as a product of their own.
+// Computes GAT's scores att . (W x) as additional rows att W of the product W x, or as a product of their own.
 Program AddAttentionScores(Program program);
-// Products of the same value become one with stacked weights; readers get slices of its columns.
+// Joins products of the same value into one with stacked weights; readers get slices of its columns.
 Program JoinSiblings(Program program);
 // Removes concatenations: producers write into slices of the result; values that cannot be moved are copied.
 Program PlaceConcats(Program program);
 
 // Over a graph without edge weights, GCN's weights are d_i * d_j: one factor per node in place of a weight per edge.
 // d_i goes into the aggregation's epilogue, d_j into the epilogue of the product before it if that has no other reader,
-// else it is read with the source. Runs after all of the above, and only for unweighted graphs. Adds no values.
+// otherwise it is read with the source. Runs after all of the above, and only for unweighted graphs. Adds no values.
 Program FactorWeights(Program program);
 
 // Stores rows that are gathered along edges in `storage`, so that half the bytes move; sums, products and results stay
@@ -59,8 +59,8 @@ Program NarrowGathers(Program program, Storage storage);
 
 // Why the device's kernel for this kPropagate cannot multiply its sums by W [out_width, width]; empty: it can.
 using ProductRefusal = std::function<std::string(const Node& propagate, int64_t out_width)>;
-// Fuses a product into the aggregation whose only reader it is: one launch less, and the rows between them are never
-// stored. Runs last. It may depend on sizes and on measurements because it changes no bit: fused products add in the
+// Fuses a product into an aggregation that has no other reader: one launch less, and the rows between them are never
+// stored. Runs last. It may depend on sizes and on measurements because it changes no bits: fused products add in the
 // order of separate ones.
 Program FuseProducts(Program program, const ProductRefusal& why_unsupported);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of a program, ready to run: a kernel, its arguments with every pointer set, and the times of its runs.
+// An executable node of a program: a kernel, its arguments with all pointers set, and the times of its runs.
 #ifndef VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_
 #define VICINAL_ENGINE_PLAN_RUN_LAUNCH_H_
 
@@ -21,11 +21,11 @@ struct Bound {
   typename K::Args args;
 };
 
-// How often a launch ran and how long that took. Not every run need be timed (recorded_runs.h).
+// Number and times of a launch's runs. Not every run is timed (recorded_runs.h).
 struct RunTimes {
   std::atomic<int64_t> runs{0};
   std::atomic<int64_t> timed{0};
-  std::atomic<int64_t> nanoseconds{0};  // of the runs that were timed
+  std::atomic<int64_t> nanoseconds{0};  // of the timed runs
 
   void Count() { runs.fetch_add(1, std::memory_order_relaxed); }
   void AddTime(Nanoseconds spent) {
@@ -68,7 +68,7 @@ struct Launch {
     if (uses != nullptr) uses->fetch_add(1, std::memory_order_relaxed);
     std::visit([](const auto& b) { b.kernel->CountLaunch(); }, bound);
   }
-  // For recordings, in which launching is not running.
+  // For recordings, in which a launch does not run the kernel.
   Status RunUncounted(DeviceContext& context) const {
     return std::visit([&](const auto& b) { return b.kernel->kernel().Run(context, b.args, scratch); }, bound);
   }

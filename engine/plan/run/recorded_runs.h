@@ -18,7 +18,7 @@
 
 namespace vicinal::internal {
 
-// Where a run reads its features. Runs with equal addresses have launches with equal arguments.
+// The addresses of a run's features. Runs with equal addresses have launches with equal arguments.
 struct FeatureAddress {
   const void* data = nullptr;
   const void* columns = nullptr;
@@ -39,8 +39,8 @@ class RecordedRuns {
     seen_once_.reserve(kMaxSeenOnce);
   }
 
-  // Runs all launches, bound to `features`, and waits for them. Asks `stop` first, and between launches that are made
-  // one by one. Counts every run; reports times of those that are timed. One caller at a time.
+  // Runs all launches, bound to `features`, and waits for them. Calls `stop` first, and between launches that are made
+  // one by one. Counts every run; reports the times of timed runs. One caller at a time.
   Status Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop, StatsSink& stats);
 
   // Runs all launches `count` times and waits once, at the end.
@@ -50,29 +50,29 @@ class RecordedRuns {
   std::string refusal() const;
 
  private:
-  // Number of feature matrices with a recording: a stored one, and a few that come with requests repeatedly.
+  // Maximum number of feature matrices with a recording: a stored one, and a few that requests repeat.
   static constexpr size_t kMaxRecordings = 4;
-  // Number of matrices remembered after one run.
+  // Maximum number of matrices that are remembered after one run.
   static constexpr size_t kMaxSeenOnce = 16;
-  // Runs from one that is timed to the next.
+  // Runs between two timed runs.
   static constexpr int64_t kTimedEvery = 1024;
 
-  // Of an address that has been run before.
+  // An address that has been run before.
   struct Entry {
     FeatureAddress address;
     std::unique_ptr<Recording> recording;
   };
 
-  // Null if `address` was not run lately. Makes the entry at the second run, evicting the least recently used one.
+  // Null if `address` was not run recently. Creates the entry at the second run, evicting the least recently used one.
   Entry* Find(const FeatureAddress& address);
-  // Launched one by one; if that succeeds, the next run over `address` finds an entry.
+  // Launches one by one; if that succeeds, the next run over `address` gets an entry.
   Status RunFirst(DeviceContext& context, const FeatureAddress& address, const StopCheck& stop);
   Status LaunchAll(DeviceContext& context, DeviceTimer* timer) const;
   Status RunOneByOne(DeviceContext& context, const StopCheck& stop) const;
   Status RunTimed(DeviceContext& context, StatsSink& stats);
-  // Launches a run that is not timed, and does not wait for it.
+  // Launches an untimed run without waiting for it.
   Status Replay(DeviceContext& context, Entry* entry);
-  // Null, and the refusal noted, where the context cannot.
+  // Null if the context cannot record; stores the reason.
   StatusOr<std::unique_ptr<Recording>> Record(DeviceContext& context, DeviceTimer* timer);
   void CountRuns() const;
 

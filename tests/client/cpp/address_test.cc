@@ -28,42 +28,43 @@ TEST(AddressTest, WhatGrpcTakes) {
 
 TEST(AddressTest, PortsThatAreNone) {
   for (const char* bare : {"localhost", "127.0.0.1", "[::1]", "dns:///localhost", "ipv4:10.0.0.1"}) {
-    EXPECT_THAT(AddressFault(bare), HasSubstr("the port is missing (a server listens on 8500 unless told otherwise)"));
+    EXPECT_THAT(AddressFault(bare), HasSubstr("the port is missing (the default port of a server is 8500)"));
   }
   for (const char* bad : {"h:", "h:0", "h:65536", "h:http", "h:-1", "h:+1", "h:8500x", "[::1]:x", "h:1:2",
                           "h:99999999999999999999", "ipv4:10.0.0.1:80,10.0.0.2:0"}) {
-    EXPECT_THAT(AddressFault(bad), HasSubstr("is no number from 1 to 65535; HOST:PORT (such as localhost:8500")) << bad;
+    EXPECT_THAT(AddressFault(bad), HasSubstr("is not a number from 1 to 65535; HOST:PORT (such as localhost:8500"))
+        << bad;
   }
 }
 
 TEST(AddressTest, Urls) {
   for (const char* url : {"http://h:8500", "https://h:8500/", "grpc://h:8500/v1?x#y"}) {
-    EXPECT_THAT(AddressFault(url), HasSubstr("this is a URL, not an address: write h:8500 without what is around it"));
+    EXPECT_THAT(AddressFault(url), HasSubstr("this is a URL, not an address: write only h:8500"));
   }
   EXPECT_THAT(AddressFault("http://"), HasSubstr("this is a URL, not an address; HOST:PORT"));
-  EXPECT_THAT(AddressFault("h:8500/"), HasSubstr("'/' stands behind the port, where an address ends"));
-  EXPECT_THAT(AddressFault("h:8500/v1"), HasSubstr("'/v1' stands behind the port"));
-  EXPECT_THAT(AddressFault("h/v1"), HasSubstr("the host 'h/v1' holds '/'"));
-  EXPECT_THAT(AddressFault("dns://h:8500"), HasSubstr("no slash, or by three"));
+  EXPECT_THAT(AddressFault("h:8500/"), HasSubstr("'/' follows the port, where an address ends"));
+  EXPECT_THAT(AddressFault("h:8500/v1"), HasSubstr("'/v1' follows the port"));
+  EXPECT_THAT(AddressFault("h/v1"), HasSubstr("the host 'h/v1' contains '/'"));
+  EXPECT_THAT(AddressFault("dns://h:8500"), HasSubstr("no slash or by three"));
 }
 
 TEST(AddressTest, HostsThatAreNone) {
   EXPECT_THAT(AddressFault(""), HasSubstr("'': it is empty"));
   EXPECT_THAT(AddressFault(":8500"), HasSubstr("the host is missing"));
-  EXPECT_THAT(AddressFault("h:8500 "), HasSubstr("it holds a space or a line break"));
-  EXPECT_THAT(AddressFault("h:8500\n"), HasSubstr("'h:8500\\n': it holds a space or a line break"));
-  EXPECT_THAT(AddressFault("me@h:8500"), HasSubstr("the host 'me@h' holds '@'"));
-  EXPECT_THAT(AddressFault("a:1,b:2"), HasSubstr("the port '1,b:2' is no number"));
+  EXPECT_THAT(AddressFault("h:8500 "), HasSubstr("it contains a space or a line break"));
+  EXPECT_THAT(AddressFault("h:8500\n"), HasSubstr("'h:8500\\n': it contains a space or a line break"));
+  EXPECT_THAT(AddressFault("me@h:8500"), HasSubstr("the host 'me@h' contains '@'"));
+  EXPECT_THAT(AddressFault("a:1,b:2"), HasSubstr("the port '1,b:2' is not a number"));
   for (const char* bare : {"::1", "::1:8500", "fe80::1%eth0"}) {
-    EXPECT_THAT(AddressFault(bare), HasSubstr("an IPv6 address stands in brackets, and the port behind them"));
+    EXPECT_THAT(AddressFault(bare), HasSubstr("an IPv6 address must be in brackets, followed by the port"));
   }
-  EXPECT_THAT(AddressFault("[::1:8500"), HasSubstr("'[::1:8500' is no IPv6 address in brackets"));
-  EXPECT_THAT(AddressFault("[host]:8500"), HasSubstr("'[host]' is no IPv6 address in brackets"));
-  EXPECT_THAT(AddressFault("[::1]8500"), HasSubstr("a colon and the port belong behind"));
-  EXPECT_THAT(AddressFault("ipv4:host:80"), HasSubstr("'host' is no IPv4 address"));
-  EXPECT_THAT(AddressFault("ipv6:::1"), HasSubstr("is no IPv6 address in brackets"));
+  EXPECT_THAT(AddressFault("[::1:8500"), HasSubstr("'[::1:8500' is not an IPv6 address in brackets"));
+  EXPECT_THAT(AddressFault("[host]:8500"), HasSubstr("'[host]' is not an IPv6 address in brackets"));
+  EXPECT_THAT(AddressFault("[::1]8500"), HasSubstr("a colon and the port must follow"));
+  EXPECT_THAT(AddressFault("ipv4:host:80"), HasSubstr("'host' is not an IPv4 address"));
+  EXPECT_THAT(AddressFault("ipv6:::1"), HasSubstr("is not an IPv6 address in brackets"));
   EXPECT_THAT(AddressFault("unix:"), HasSubstr("needs the path of a socket"));
-  EXPECT_THAT(AddressFault("unix://run/v.sock"), HasSubstr("unix: is followed by a path, or by ///PATH"));
+  EXPECT_THAT(AddressFault("unix://run/v.sock"), HasSubstr("unix: must be followed by a path or by ///PATH"));
   EXPECT_THAT(AddressFault("unix:/" + std::string(107, 'x')), HasSubstr("at most 107 bytes"));
 }
 

@@ -177,7 +177,7 @@ TEST_F(ClientTest, GivesUpAfterItsAttempts) {
   const absl::Status status = Upload("upload-0").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(IsCallError(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("gone on with under the id upload-0"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("resume the upload with the id upload-0"));
   EXPECT_EQ(UploadIdOf(status), "upload-0");
   EXPECT_EQ(server_.seen().first_messages.size(), 5u);
 }
@@ -208,7 +208,7 @@ TEST_F(ClientTest, AnUploadOfOtherTensorsIsNotGoneOnWith) {
   const absl::Status status =
       client_->UploadGraph(spec, {{"edge_index", v1::DATA_TYPE_INT32, {2, 51}, edges_}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("begun with other tensors"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("started with other tensors"));
 }
 
 TEST_F(ClientTest, AVersionThatDiffersIsNotTriedAgain) {

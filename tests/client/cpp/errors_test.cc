@@ -58,7 +58,7 @@ TEST(ErrorsTest, DetailsComeThrough) {
   EXPECT_EQ(details.retry_after_seconds, 1.5);
   EXPECT_EQ(Describe(status),
             "RESOURCE_EXHAUSTED: too many nodes\n  reason: LIMIT_EXCEEDED\n  field: spec.node_count: is above 100\n"
-            "  limit: max_nodes\n  try again in: 1.5 s");
+            "  limit: max_nodes\n  retry after: 1.5 s");
 }
 
 TEST(ErrorsTest, StatusWithoutOrWithDamagedDetails) {
@@ -108,12 +108,12 @@ TEST(ErrorsTest, AnUnreachableServerIsNamed) {
   EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "DNS resolution failed for h:1"),
               HasSubstr("the server at h:1: DNS"));
   EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "failed to connect: Failed parsing HTTP/2"),
-              HasSubstr("speaks no gRPC (8500 is a server's usual port, 8502 that of its metrics)"));
+              HasSubstr("does not speak gRPC (the server's default port is 8500; 8502 is that of its metrics)"));
   EXPECT_EQ(told(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"),
             "the server at h:1 did not answer in time: Deadline Exceeded");
   EXPECT_EQ(told(grpc::StatusCode::DEADLINE_EXCEEDED, "it waited", "details"), "it waited") << "the server's own words";
   EXPECT_EQ(told(grpc::StatusCode::UNIMPLEMENTED, ""),
-            "what listens at h:1 does not know this call; is it a vicinal-server, and of this version?");
+            "the program that listens at h:1 does not know this call; is it a vicinal-server of this version?");
 }
 
 }  // namespace

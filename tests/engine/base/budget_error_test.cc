@@ -60,7 +60,7 @@ TEST(BudgetError, WhatCanNeverFit) {
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(DetailOf(status)->reason, "OVER_BUDGET");
   EXPECT_EQ(std::string(status.message()),
-            "needs up to 101 bytes, but this server may use 100 bytes in all (--memory_budget_bytes)");
+            "needs up to 101 bytes, but this server may use 100 bytes in total (--memory_budget_bytes)");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(BackendTest, AGoodOneSharesTheRegistry) {
 
 TEST(BackendTest, WrongOnesAreRefusedWithTheReason) {
   ExpectRefused("wrong_version", "BACKEND_REFUSED",
-                "interface version " + std::to_string(kBackendInterfaceVersion + 1) + ", this engine speaks " +
+                "interface version " + std::to_string(kBackendInterfaceVersion + 1) + ", this engine has " +
                     std::to_string(kBackendInterfaceVersion));
   ExpectRefused("wrong_build", "BACKEND_REFUSED", "0.0.0 of another compiler");
   ExpectRefused("empty_entry", "BACKEND_REFUSED", "empty entries");

@@ -127,7 +127,7 @@ TEST(SageConvTest, RefusesArguments) {
   ExpectRefused(One("SAGEConv", R"("out_channels": 2, "aggr": ["mean", "max"])"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.aggr", "supported");
   ExpectRefused(One("SAGEConv", R"("out_channels": 2)", R"(, "edge_weight": true)"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].edge_weight", "takes no edge weights");
+                "layers[0].edge_weight", "does not support edge weights");
 }
 
 constexpr char kGinNn[] =
@@ -270,7 +270,7 @@ TEST(TransformerConvTest, RefusesArguments) {
   ExpectRefused(One("TransformerConv", R"("out_channels": 2, "beta": 1)"), "BAD_ARCHITECTURE", "layers[0].args.beta",
                 "true or false");
   ExpectRefused(One("TransformerConv", R"("out_channels": 2)", R"(, "edge_weight": true)"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].edge_weight", "takes no edge weights");
+                "layers[0].edge_weight", "does not support edge weights");
   ExpectRefused(One("TransformerConv", R"("out_channels": 2)"), "TENSOR_MISSING", "c.lin_key.weight",
                 "'c.lin_key.weight' [2, 3]");
 }

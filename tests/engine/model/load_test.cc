@@ -111,12 +111,12 @@ TEST(LoadModelTest, LayersThatDoNothingAddNoStep) {
 
 TEST(LoadModelTest, RefusesWhatIsNotJson) {
   const std::string weights = GcnWeights().Build();
-  ExpectRefused("", weights, "BAD_JSON", "", "not JSON");
-  ExpectRefused("{", weights, "BAD_JSON", "", "not JSON");
+  ExpectRefused("", weights, "BAD_JSON", "", "not valid JSON");
+  ExpectRefused("{", weights, "BAD_JSON", "", "not valid JSON");
   ExpectRefused("{\"format\": \"\xff\"}", weights, "BAD_JSON", "", "UTF-8");
   ExpectRefused("[]", weights, "BAD_JSON", "architecture_json", "must be a JSON object");
   ExpectRefused(std::string(100000, '['), weights, "BAD_JSON", "", "nested deeper");
-  ExpectRefused(R"({"layers": [], "layers": []})", weights, "BAD_JSON", "", "stands twice");
+  ExpectRefused(R"({"layers": [], "layers": []})", weights, "BAD_JSON", "", "occurs twice");
   ExpectRefused(std::string(size_t{5} << 20, ' '), weights, "BAD_JSON", "architecture_json", "5242880 bytes");
 }
 
@@ -130,7 +130,8 @@ TEST(LoadModelTest, RefusesTooManyInputsInAll) {
               before + "]}";
     before += ", \"" + name + "\"";
   }
-  ExpectRefused(Layers(layers), GcnWeights().Build(), "BAD_ARCHITECTURE", "layers[181].inputs", "16384 inputs in all");
+  ExpectRefused(Layers(layers), GcnWeights().Build(), "BAD_ARCHITECTURE", "layers[181].inputs",
+                "16384 inputs in total");
 }
 
 TEST(LoadModelTest, RefusesBadDocuments) {
@@ -148,8 +149,9 @@ TEST(LoadModelTest, RefusesBadDocuments) {
         weights, "BAD_ARCHITECTURE", "in_channels", "number of input features");
   }
   ExpectRefused(Layers(relu, R"(, "colour": 1)"), weights, "BAD_ARCHITECTURE", "colour", "unknown key 'colour'");
-  ExpectRefused(Layers(relu, R"(, "tensor_prefix": "a.")"), weights, "BAD_ARCHITECTURE", "tensor_prefix",
-                "known here: format, in_channels, task, multi_label, layers; taken, but not read: name, description,");
+  ExpectRefused(
+      Layers(relu, R"(, "tensor_prefix": "a.")"), weights, "BAD_ARCHITECTURE", "tensor_prefix",
+      "known here: format, in_channels, task, multi_label, layers; accepted, but ignored: name, description,");
   ExpectRefused(Layers(relu, R"(, "task": "edge")"), weights, "BAD_ARCHITECTURE", "task", "\"node\" or \"graph\"");
   ExpectRefused(Layers(relu, R"(, "multi_label": 1)"), weights, "BAD_ARCHITECTURE", "multi_label", "true or false");
 }
@@ -161,14 +163,14 @@ TEST(LoadModelTest, RefusesBadLayers) {
   ExpectBadLayers(R"({"name": "a", "type": 3})", "layers[0].type", "must be a string");
   ExpectBadLayers(R"({"type": "ReLU"})", "layers[0].name", "1 to 128");
   ExpectBadLayers(R"({"name": "a b", "type": "ReLU"})", "layers[0].name", "1 to 128");
-  ExpectBadLayers(R"({"name": "x", "type": "ReLU"})", "layers[0].name", "meaning of its own");
-  ExpectBadLayers(R"({"name": "logits", "type": "ReLU"})", "layers[0].name", "meaning of its own");
-  ExpectBadLayers(a + R"({"name": "a", "type": "ReLU"})", "layers[1].name", "stands on two layers");
-  ExpectBadLayers(R"({"name": "a", "type": "ReLU", "heads": 3})", "layers[0].heads", "arguments stand in args");
+  ExpectBadLayers(R"({"name": "x", "type": "ReLU"})", "layers[0].name", "is reserved");
+  ExpectBadLayers(R"({"name": "logits", "type": "ReLU"})", "layers[0].name", "is reserved");
+  ExpectBadLayers(a + R"({"name": "a", "type": "ReLU"})", "layers[1].name", "is used by two layers");
+  ExpectBadLayers(R"({"name": "a", "type": "ReLU", "heads": 3})", "layers[0].heads", "arguments belong in args");
   ExpectBadLayers(a + R"({"name": "b", "type": "Relu"})", "layers[1].type", "'Relu' is not supported");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": []})", "layers[0].inputs", "must be a list");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": [1]})", "layers[0].inputs", "must be a name");
-  ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": ["a"]})", "layers[0].inputs[0]", "no layer before");
+  ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": ["a"]})", "layers[0].inputs[0]", "not a layer before");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": ["x", "x"]})", "layers[0].inputs",
                   "has 2 inputs; it takes 1");
   ExpectBadLayers(R"({"name": "a", "type": "Add"})", "layers[0].inputs", "has 1 inputs; it takes at least 2");

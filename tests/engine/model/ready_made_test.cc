@@ -138,7 +138,7 @@ TEST(ReadyMadeTest, OnlyGcnMayTakeEdgeWeights) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_TRUE((*model)->uses_edge_weight);
   ExpectRefused(Class("GraphSAGE", "", R"(, "edge_weight": true)"), "UNSUPPORTED_ARGUMENT", "edge_weight",
-                "GraphSAGE takes no edge weights");
+                "GraphSAGE does not support edge weights");
 }
 
 TEST(ReadyMadeTest, TensorsMayHaveAPrefix) {
@@ -178,7 +178,7 @@ TEST(ReadyMadeTest, EdgeCnnHoldsItsNetworkPerEdge) {
   const auto model = LoadModel(Class("EdgeCNN", R"(, "aggr": "mean")"), weights.Build());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(Types(**model), ElementsAre("EdgeConv", "ReLU", "EdgeConv"));
-  ExpectRefused(Class("EdgeCNN", R"(, "nn": [])"), "BAD_ARCHITECTURE", "kwargs.nn", "makes its own nn");
+  ExpectRefused(Class("EdgeCNN", R"(, "nn": [])"), "BAD_ARCHITECTURE", "kwargs.nn", "creates its own nn");
 }
 
 TEST(ReadyMadeTest, RefusesByName) {
@@ -195,13 +195,13 @@ TEST(ReadyMadeTest, RefusesByName) {
   ExpectRefused(Class("GCN", R"(, "norm": "pair_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm",
                 "'pair_norm', which is not supported; supported: batch_norm, layer_norm");
   ExpectRefused(Class("EdgeCNN", R"(, "norm": "layer_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm",
-                "'layer_norm', which EdgeCNN would apply to messages");
+                "'layer_norm', which EdgeCNN would also apply to the messages");
   ExpectRefused(Class("GIN", R"(, "norm": "batch_norm", "norm_kwargs": 3)"), "BAD_ARCHITECTURE", "kwargs.norm_kwargs",
                 "object of arguments");
   ExpectRefused(Class("GCN", R"(, "heads": 2)"), "BAD_ARCHITECTURE", "kwargs.heads", "GCNConv has no argument 'heads'");
   ExpectRefused(Class("GraphSAGE", R"(, "aggr": "median")"), "UNSUPPORTED_ARGUMENT", "kwargs.aggr",
                 "supported: mean, max, min, sum, add");
-  ExpectRefused(Class("GIN", R"(, "nn": [])"), "BAD_ARCHITECTURE", "kwargs.nn", "makes its own nn");
+  ExpectRefused(Class("GIN", R"(, "nn": [])"), "BAD_ARCHITECTURE", "kwargs.nn", "creates its own nn");
   ExpectRefused(Class("GCN", "", R"(, "layers": [])"), "BAD_ARCHITECTURE", "layers", "unknown key 'layers'");
   ExpectRefused(Class("GCN", ""), "TENSOR_MISSING", "convs.0.lin.weight", "'convs.0.lin.weight' [4, 3]");
   ExpectRefused(Class("GCN", "", R"(, "task": "graph")"), "TENSOR_MISSING", "convs.0.lin.weight",

@@ -108,7 +108,7 @@ TEST_F(LayoutTest, AnOrderOfItsOwnShowsAndRulesOutReceptiveFields) {
   EXPECT_EQ(usual->field().refusal, "");
   EXPECT_NE(forced->reduction_order(), 0);
   EXPECT_EQ(forced->reduction_order(), Build({{"aggregate", "layered"}})->reduction_order());
-  EXPECT_THAT(forced->field().refusal, ::testing::HasSubstr("'layered' works on whole graphs only"));
+  EXPECT_THAT(forced->field().refusal, ::testing::HasSubstr("'layered' supports whole graphs only"));
   EXPECT_EQ(NumericsRevision(101, usual->reduction_order()), 101);
   EXPECT_NE(NumericsRevision(101, forced->reduction_order()), 101);
 }
@@ -179,10 +179,11 @@ TEST_F(LayoutTest, WhereTheTunedKernelFindsNothingToDoTheDefaultServes) {
     EXPECT_EQ(step.refusals[0].reason, "nothing here is dense");
   }
   EXPECT_EQ(aggregations, 1);
-  EXPECT_THAT((*plan)->Decisions(),
-              ::testing::Contains(Describe(works[0].key) +
-                                  ": layered, which tuning chose, does not take this adjacency, so the default serves: "
-                                  "nothing here is dense"));
+  EXPECT_THAT(
+      (*plan)->Decisions(),
+      ::testing::Contains(Describe(works[0].key) +
+                          ": layered, which tuning chose, does not support this adjacency, so the default serves: "
+                          "nothing here is dense"));
   // A request that names it is refused.
   const auto forced = Plan::Build(RequestFor(model_, graph_, *features_, {{"aggregate", "layered"}}), registry_,
                                   *ThePlanBench().device);

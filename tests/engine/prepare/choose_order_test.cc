@@ -66,7 +66,7 @@ TEST(ChooseOrder, DoesWhatIsAskedFor) {
     if (kind == OrderKind::kAuto || !IsAvailable(kind)) continue;
     const ChosenOrder order = Choose(grid, &measure, kind).value();
     EXPECT_EQ(order.kind, kind);
-    EXPECT_EQ(order.reason, "asked for");
+    EXPECT_EQ(order.reason, "requested");
     EXPECT_EQ(order.permutation.new_of_old(), ComputeOrder(kind, csr)->new_of_old());
     EXPECT_EQ(order.communities.has_value(), kind == OrderKind::kCommunity);
   }
@@ -128,7 +128,7 @@ TEST(ChooseOrder, AutoKeepsWhatFitsTheCacheWithoutLooking) {
   FakeMeasure measure({1.0, 0.1, 0.1});
   const ChosenOrder order = Choose(ShuffleIds(GridGraph(16), 1), &measure).value();  // 256 rows x 256 bytes
   ExpectKept(order);
-  EXPECT_THAT(order.reason, HasSubstr("256 rows of 64 floats fit the second cache in any order"));
+  EXPECT_THAT(order.reason, HasSubstr("256 rows of 64 floats fit in the second-level cache in any order"));
   EXPECT_EQ(measure.calls, 0);
   EXPECT_THAT(Choose(testing::MakeEdges(5, {}), &measure)->reason, HasSubstr("there are no edges"));
 }

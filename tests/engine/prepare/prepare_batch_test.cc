@@ -56,7 +56,8 @@ TEST_F(PrepareBatchTest, KeepsTheOrder) {
 TEST_F(PrepareBatchTest, NamesTheFault) {
   const EdgeList edges = MakeEdges(3, {{0, 1}});
   ExpectRefused(Int64Tensor({2}, {1, 3}), edges, "ptr", "ptr[0] is 1; it must be 0");
-  ExpectRefused(Int64Tensor({4}, {0, 2, 1, 3}), edges, "ptr", "ptr[2] is 1, below the 2 before it; it must not fall");
+  ExpectRefused(Int64Tensor({4}, {0, 2, 1, 3}), edges, "ptr",
+                "ptr[2] is 1, below the 2 before it; it must not decrease");
   ExpectRefused(Int64Tensor({2}, {0, -3}), edges, "ptr", "ptr[1] is -3");
   ExpectRefused(Int64Tensor({1}, {0}), edges, "ptr", "ptr has 1 elements");
   ExpectRefused(Int64Tensor({0}, {}), edges, "ptr", "ptr has 0 elements");
@@ -65,8 +66,9 @@ TEST_F(PrepareBatchTest, NamesTheFault) {
   ExpectRefused(Int32Tensor({2}, {0, 3}), edges, "ptr", "ptr is int32; it must be int64");
   ExpectRefused(Int64Tensor({2}, {0, int64_t{1} << 40}), edges, "ptr", "ptr ends with 1099511627776");
   ExpectRefused(Int64Tensor({2}, {0, 1}), edges, "edge_index", "edge_index[1, 0] is 1; ids must be within 0..0");
-  ExpectRefused(Int64Tensor({3}, {0, 1, 3}), edges, "edge_index",
-                "edge_index[:, 0] goes from node 0 of graph 0 to node 1 of graph 1; both ends must lie in one graph");
+  ExpectRefused(
+      Int64Tensor({3}, {0, 1, 3}), edges, "edge_index",
+      "edge_index[:, 0] goes from node 0 of graph 0 to node 1 of graph 1; both ends must be in the same graph");
   ExpectRefused(Int64Tensor({3}, {0, 2, 3}), MakeEdges(3, {{0, 1}, {2, 2}, {2, 1}}), "edge_index",
                 "edge_index[:, 2] goes from node 2 of graph 1");
 }

@@ -105,7 +105,7 @@ TEST_F(GraphStoreTest, ReplacesAtomically) {
   Put("g");
   ASSERT_TRUE(PutSet("other").ok());
   const auto old = store_.Find("g", 0, "other", 0);
-  ExpectStatus(Begin("g").status(), StatusCode::kAlreadyExists, "ALREADY_EXISTS", "say replace");
+  ExpectStatus(Begin("g").status(), StatusCode::kAlreadyExists, "ALREADY_EXISTS", "set replace");
   ASSERT_EQ(*Begin("g", true), 2);
   // The old one serves on; watchers see the preparation.
   EXPECT_EQ(store_.Get("g")->state, GraphState::kPreparing);
@@ -114,7 +114,7 @@ TEST_F(GraphStoreTest, ReplacesAtomically) {
   store_.FinishPrepare("g", 2, MakeGraph("g", 2, device_.get()), nullptr);
   EXPECT_EQ(store_.Find("g", 0, "", 0)->graph->parts().version, 2);
   ExpectStatus(store_.Find("g", 1, "", 0).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
-               "is at version 2; version 1 is not there");
+               "is at version 2; version 1 no longer exists");
   ExpectStatus(store_.Find("g", 0, "other", 0).status(), StatusCode::kNotFound, "NOT_FOUND", "feature set 'other'");
   EXPECT_EQ(old->graph->parts().version, 1);  // the handle keeps it
   EXPECT_EQ(old->features->matrix->rows(), 10);
@@ -132,10 +132,10 @@ TEST_F(GraphStoreTest, AFailedReplaceLeavesTheOldOneServing) {
 TEST_F(GraphStoreTest, IfVersionMustMatch) {
   Put("g");
   ExpectStatus(Begin("g", true, 5).status(), StatusCode::kAborted, "VERSION_MISMATCH",
-               "graph 'g' is at version 1, the request is for version 5");
+               "graph 'g' is at version 1, but if_version is 5");
   ExpectStatus(Begin("new", true, 5).status(), StatusCode::kAborted, "VERSION_MISMATCH", "has no version yet");
   EXPECT_EQ(store_.List().size(), 1);
-  ExpectStatus(store_.Delete("g", 3), StatusCode::kAborted, "VERSION_MISMATCH", "for version 3");
+  ExpectStatus(store_.Delete("g", 3), StatusCode::kAborted, "VERSION_MISMATCH", "if_version is 3");
   EXPECT_TRUE(store_.Delete("g", 1).ok());
 }
 
@@ -165,7 +165,7 @@ TEST_F(GraphStoreTest, FeatureSetsHaveVersionsOfTheirOwn) {
   EXPECT_EQ((*PutSet("b"))->version, 1);
   ExpectStatus(PutSet("a").status(), StatusCode::kAlreadyExists, "ALREADY_EXISTS", "feature set 'a'");
   ExpectStatus(PutSet("a", true, 9).status(), StatusCode::kAborted, "VERSION_MISMATCH",
-               "is at version 1, the request is for version 9");
+               "is at version 1, but if_version is 9");
   EXPECT_EQ((*PutSet("a", true, 1))->version, 2);
   ExpectStatus(store_.Find("g", 0, "a", 1).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
                "feature set 'a' is at version 2");

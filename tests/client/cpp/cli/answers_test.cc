@@ -95,7 +95,7 @@ TEST(AnswersTest, TextShowsTheFirstRows) {
   const auto name_of = [](int64_t row) { return "n" + std::to_string(row); };
   PrintAnswer(answer, "node", name_of, "", out);
   EXPECT_THAT(out.str(), HasSubstr("node  class   score\nn0        4  0.5000\n"));
-  EXPECT_THAT(out.str(), HasSubstr("... 15 more; --out FILE.npy keeps all\n"));
+  EXPECT_THAT(out.str(), HasSubstr("... 15 more; --out FILE.npy writes all\n"));
   std::ostringstream kept;
   PrintAnswer(answer, "node", name_of, "all.npy", kept);
   EXPECT_THAT(kept.str(), HasSubstr("... 15 more\n"));
@@ -114,12 +114,13 @@ TEST(AnswersTest, RowsThatAreNotFiniteAreCounted) {
   };
   const std::vector<float> fine = {1, 0.5, 0, std::numeric_limits<float>::max()}, logits(8, -3.0f);
   EXPECT_EQ(note(fine, logits, false), "");
-  EXPECT_EQ(note({1, 1, nan, 1}, logits, false),
-            "1 of 4 rows is not finite (NaN or infinite), first that of node n2: a value between layers was beyond "
-            "float32's range");
+  EXPECT_EQ(
+      note({1, 1, nan, 1}, logits, false),
+      "1 of 4 rows is not finite (NaN or infinite), the first is that of node n2: a value between layers exceeded "
+      "float32's range");
   // A row counts once, wherever it stands and whatever it is.
   const std::string both = note({1, nan, 1, 1}, {0, 0, inf, -inf, 0, 0, 0, -inf}, true);
-  EXPECT_THAT(both, HasSubstr("2 of 4 rows are not finite (NaN or infinite), first that of node n1"));
+  EXPECT_THAT(both, HasSubstr("2 of 4 rows are not finite (NaN or infinite), the first is that of node n1"));
   EXPECT_THAT(both, HasSubstr("65,504"));
   EXPECT_EQ(NotFiniteNote(Answer(), "node", name_of, false), "");
 }

@@ -83,13 +83,13 @@ TEST(ArgumentsTest, ErrorsSuggest) {
   EXPECT_THAT(Error({"f", "--name"}), HasSubstr("--name needs a value: NAME"));
   EXPECT_THAT(Error({"f"}), HasSubstr("needs --name NAME"));
   EXPECT_THAT(Error({"--name", "g"}), HasSubstr("needs FILE"));
-  EXPECT_THAT(Error({"f", "g", "--name", "g"}), HasSubstr("does not know what to do with 'g'"));
+  EXPECT_THAT(Error({"f", "g", "--name", "g"}), HasSubstr("takes no further argument 'g'"));
   EXPECT_THAT(Error({"f", "--name=g", "--name=h"}), HasSubstr("given twice"));
   EXPECT_THAT(Error({"f", "--name=g", "--replace=yes"}), HasSubstr("takes no value"));
-  EXPECT_THAT(Error({"f", "--name=g", "--top_k", "three"}), HasSubstr("a whole number, not 'three'"));
-  EXPECT_THAT(Error({"f", "--name=g", "--share="}), HasSubstr("needs a number"));
+  EXPECT_THAT(Error({"f", "--name=g", "--top_k", "three"}), HasSubstr("must be an integer, not 'three'"));
+  EXPECT_THAT(Error({"f", "--name=g", "--share="}), HasSubstr("must be a number"));
   EXPECT_THAT(Error({"f", "--name="}), HasSubstr("--name needs a value: NAME"));
-  EXPECT_THAT(Error({"", "--name=g"}), HasSubstr("was given an empty word"));
+  EXPECT_THAT(Error({"", "--name=g"}), HasSubstr("does not accept an empty argument"));
   EXPECT_THAT(Error({"f", "--name=g", "--order", "best"}), HasSubstr("one of none, rcm, not 'best'"));
 }
 
@@ -98,7 +98,7 @@ TEST(ArgumentsTest, NumbersHaveTheirLeast) {
   EXPECT_EQ(ParseArguments(syntax, {}, {"--batch", "1"})->Integer("batch", 0), 1);
   for (const char* bad : {"0", "-7"}) {
     EXPECT_EQ(ParseArguments(syntax, {}, {"--batch", bad}).status().message(),
-              std::string("--batch is at least 1, not ") + bad);
+              std::string("--batch must be at least 1, not ") + bad);
   }
 }
 
@@ -126,12 +126,12 @@ TEST(ArgumentsTest, UnknownCommands) {
   const auto error = [](const std::vector<std::string>& words) {
     return std::string(FindCommand(Syntaxes(), Global(), words).status().message());
   };
-  EXPECT_EQ(error({}), "a command is needed");
+  EXPECT_EQ(error({}), "a command is required");
   EXPECT_EQ(error({"statsu"}), "there is no command 'statsu'; did you mean status?");
   EXPECT_EQ(error({"graph", "lisst"}), "there is no command 'graph lisst'; did you mean graph list?");
   EXPECT_EQ(error({"garph", "list"}), "there is no command 'garph'; did you mean graph?");
   EXPECT_EQ(error({"graph"}), "'graph' needs one of: upload, list");
-  EXPECT_EQ(error({"--name", "graph"}), "the command comes before --name");
+  EXPECT_EQ(error({"--name", "graph"}), "the command must come before --name");
 }
 
 TEST(ArgumentsTest, HelpNamesEverything) {

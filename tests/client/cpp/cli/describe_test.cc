@@ -88,7 +88,7 @@ TEST(DescribeTest, ATuningRecord) {
   EXPECT_THAT(out.str(), Not(HasSubstr("left_out")));
   EXPECT_THAT(out.str(), HasSubstr("2.00 ms"));
   EXPECT_THAT(out.str(), HasSubstr("pruned"));
-  EXPECT_THAT(out.str(), HasSubstr("refused: narrow: only width 4"));
+  EXPECT_THAT(out.str(), HasSubstr("unsupported: narrow: only width 4"));
   std::ostringstream short_form;
   PrintTuning({record}, /*candidates=*/false, short_form);
   EXPECT_THAT(short_form.str(), Not(HasSubstr("pruned")));

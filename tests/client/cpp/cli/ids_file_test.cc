@@ -28,10 +28,10 @@ TEST(ParseNodesTest, Numbers) {
   EXPECT_EQ(**ParseNodes("0,5, 9", std::nullopt), (Nodes{0, 5, 9}));
   EXPECT_EQ(**ParseNodes("-1", std::nullopt), Nodes{-1});  // for the server to refuse
   EXPECT_THAT(IdsFileError("0,x", std::nullopt),
-              HasSubstr("'x' is not a whole number of 64 bits; where the graph has ids of its own"));
+              HasSubstr("'x' is not a 64-bit integer; if the graph has ids of its own"));
   EXPECT_EQ(ParseNodes("0,x", std::nullopt, /*as_rows=*/true).status().message(),
-            "--nodes: 'x' is not a whole number of 64 bits; with --ids none nodes are row numbers");
-  EXPECT_THAT(IdsFileError(",", std::nullopt), HasSubstr("names no node"));
+            "--nodes: 'x' is not a 64-bit integer; with --ids none nodes are row numbers");
+  EXPECT_THAT(IdsFileError(",", std::nullopt), HasSubstr("--nodes is empty"));
 }
 
 TEST(ParseNodesTest, Files) {
@@ -42,10 +42,10 @@ TEST(ParseNodesTest, Files) {
   EXPECT_THAT(IdsFileError("@/nonexistent", std::nullopt), HasSubstr("/nonexistent"));
   ASSERT_TRUE(WriteFile(Path("nodes.txt"), "3\n1 4x\n").ok());
   EXPECT_THAT(IdsFileError("@" + Path("nodes.txt"), std::nullopt),
-              HasSubstr("nodes.txt:2: '4x' is not a whole number"));
+              HasSubstr("nodes.txt:2: '4x' is not a 64-bit integer"));
   ASSERT_TRUE(WriteNpy(Path("nodes.npy"), MakeArray<float>({2, 7}, {2})).ok());
   EXPECT_THAT(IdsFileError("@" + Path("nodes.npy"), std::nullopt),
-              HasSubstr("nodes.npy: integers are needed, not float32"));
+              HasSubstr("nodes.npy: must be integers, not float32"));
 }
 
 TEST(ParseNodesTest, OwnIds) {
@@ -74,10 +74,10 @@ TEST(ParseNodesTest, IdsWithCommasAndQuotes) {
   ASSERT_TRUE(WriteFile(Path("own.txt"), "ann\n\"Doe, John\nann\n").ok());
   EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:2: the field that begins with"));
   ASSERT_TRUE(WriteFile(Path("own.txt"), "ann\rann\r").ok());
-  EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:1: holds a carriage return"));
+  EXPECT_THAT(IdsFileError("@" + Path("own.txt"), ids), HasSubstr("own.txt:1: contains a carriage return"));
   EXPECT_THAT(
       IdsFileError("Doe, John,ann", ids),
-      HasSubstr("'Doe' is not among the ids of the graph; an id that holds a comma stands in double quotes, as in "
+      HasSubstr("'Doe' is not among the ids of the graph; put an id that contains a comma in double quotes, as in "
                 "\"Doe, John\",ann"));
   EXPECT_THAT(IdsFileError("\"Doe, Jim\",ann", ids), EndsWith("'Doe, Jim' is not among the ids of the graph"));
   EXPECT_THAT(IdsFileError("Doe", ids), EndsWith("'Doe' is not among the ids of the graph"));
@@ -92,9 +92,9 @@ TEST(IdsFileTest, NothingOfTheUsersIsOverwritten) {
   ASSERT_TRUE(IdMap::FromIds({"a"})->Save(path, "older").ok());
   EXPECT_TRUE(CheckIdsPath(path, true).ok());
   EXPECT_FALSE(CheckIdsPath("/nonexistent/x", false).ok());
-  EXPECT_EQ(
-      CheckIdsPath("/nonexistent/x", true).message(),
-      "/nonexistent/x: cannot write: No such file or directory; --ids_out FILE says where to keep the graph's ids");
+  EXPECT_EQ(CheckIdsPath("/nonexistent/x", true).message(),
+            "/nonexistent/x: cannot write: No such file or directory; pass --ids_out FILE to write the graph's ids "
+            "elsewhere");
   EXPECT_TRUE(CheckIdsPath(Path("new.txt"), false).ok());
   EXPECT_FALSE(ReadFile(Path("new.txt")).ok());
 }

@@ -26,7 +26,7 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_EQ(server_.Uploaded("edge_index").size(), 2u * 4 * sizeof(int32_t));
   EXPECT_FALSE(ReadFile("g.ids.txt").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --ids_out map.txt"), kExitOk) << err();
-  EXPECT_THAT(out(), HasSubstr("ids: the nodes' are 0..2, so there is no map to keep in map.txt\n"));
+  EXPECT_THAT(out(), HasSubstr("ids: 0..2, the row numbers, so no map was written to map.txt\n"));
   ASSERT_EQ(Vicinal("graph list"), kExitOk);
   EXPECT_THAT(out(), HasSubstr("READY"));
 }
@@ -113,7 +113,7 @@ TEST_F(RunTest, TitlesAreSaidAndMayBeSaid) {
   EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --titles yes"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("edge lists only"));
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --mtx_rows source"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("e.txt: --mtx_rows goes with MatrixMarket files only"));
+  EXPECT_THAT(err(), HasSubstr("e.txt: --mtx_rows works with MatrixMarket files only"));
 }
 
 TEST_F(RunTest, CommentsAreNotGuessedAndMayBeSaid) {
@@ -130,7 +130,7 @@ TEST_F(RunTest, CommentsAreNotGuessedAndMayBeSaid) {
   EXPECT_THAT(out(), HasSubstr("1 line that begins with '#' or '%' was skipped as a comment (line 2; "));
   EXPECT_EQ(Vicinal("graph upload e.csv --name g --comments maybe"), kExitUsage);
   EXPECT_EQ(Vicinal("graph upload " VICINAL_TEST_DATA "/graphs/cora.npz --name c --comments no"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("--comments goes with edge lists only"));
+  EXPECT_THAT(err(), HasSubstr("--comments works with edge lists only"));
 }
 
 TEST_F(RunTest, EveryOrderCanBeAskedFor) {
@@ -173,7 +173,7 @@ TEST_F(RunTest, OwnIdsAreKeptAndSpoken) {
   ASSERT_TRUE(WriteFile("n.txt", "0 1\n1 2\n").ok());
   ASSERT_EQ(Vicinal("graph upload n.txt --name g --replace"), kExitOk) << err();
   EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 1"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("--ids none takes row numbers"));
+  EXPECT_THAT(err(), HasSubstr("--ids none for row numbers"));
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --ids none"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
   ASSERT_EQ(Vicinal("classify --graph g --model m"), kExitOk) << err();
@@ -225,7 +225,7 @@ TEST_F(RunTest, IdsAreKeptWhateverBecomesOfTheUpload) {
     fs::create_directory("g.ids.txt");
   };
   EXPECT_EQ(Vicinal("graph upload new.txt --name g --replace"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("graph 'g' is uploaded, and its ids are in g.ids.txt.new: move that file"));
+  EXPECT_THAT(err(), HasSubstr("graph 'g' was uploaded, and its ids are in g.ids.txt.new: move that file"));
   server_.faults().on_prepare = {};
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 40 --ids g.ids.txt.new"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.nodes().ids(0), 1);
@@ -252,27 +252,27 @@ TEST_F(RunTest, FeaturesThatAreNotFiniteAreNotSent) {
   ASSERT_TRUE(WriteFile("ids.txt", "carl\nbob\nann\n").ok());
   ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({0, 1, 2, nan, 4, 5}, {3, 2})).ok());
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --ids ids.txt --x x.npy"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("x.npy: the features of node 1 ('bob') hold nan in column 1"));
+  EXPECT_THAT(err(), HasSubstr("x.npy: the features of node 1 ('bob') contain nan in column 1"));
   EXPECT_TRUE(server_.seen().chunks.empty());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --ids ids.txt"), kExitOk) << err();
   EXPECT_EQ(Vicinal("features upload x.npy --graph g --name x"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("node 1 ('bob') hold nan in column 1"));
+  EXPECT_THAT(err(), HasSubstr("node 1 ('bob') contain nan in column 1"));
   EXPECT_EQ(Vicinal("classify --graph g --model m --features x.npy --nodes ann"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("node 1 ('bob') hold nan in column 1"));
+  EXPECT_THAT(err(), HasSubstr("node 1 ('bob') contain nan in column 1"));
   EXPECT_EQ(Vicinal("classify --graph g --model m --features x.npy --nodes 0 --ids none"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("the features of node 1 hold nan in column 1"));
+  EXPECT_THAT(err(), HasSubstr("the features of node 1 contain nan in column 1"));
 }
 
 TEST_F(RunTest, NumbersAreNoRowsWhereTheGraphHasIdsOfItsOwn) {
   ASSERT_TRUE(WriteFile("e.txt", "10 20\n20 2\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
-  EXPECT_THAT(out(), HasSubstr("ids: its own (crc32c:"));
+  EXPECT_THAT(out(), HasSubstr("ids: own (crc32c:"));
   std::filesystem::create_directory("elsewhere");
   std::filesystem::current_path("elsewhere");
   // 2 is an id (of node 0) and a row as well.
   EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 2"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("ids of its own, and their map g.ids.txt is not in this folder"));
-  EXPECT_THAT(err(), HasSubstr("--ids FILE names the map to use, --ids none takes row numbers"));
+  EXPECT_THAT(err(), HasSubstr("ids of its own, but their map g.ids.txt is not in this folder"));
+  EXPECT_THAT(err(), HasSubstr("pass --ids FILE with the map, or --ids none for row numbers"));
   EXPECT_EQ(server_.seen().classify.nodes().ids_size(), 0);
   EXPECT_EQ(Vicinal("embed --graph g --model m --nodes 2"), kExitUsage);
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 2 --ids ../g.ids.txt"), kExitOk) << err();
@@ -299,7 +299,7 @@ TEST_F(RunTest, AFileOfIdsIsCheckedAsFarAsCanBe) {
   ASSERT_EQ(Vicinal("graph upload e.txt --name own"), kExitOk) << err();
   ASSERT_TRUE(WriteFile("turned.txt", "20\n10\n").ok());
   EXPECT_EQ(Vicinal("classify --graph own --model m --nodes 20 --ids turned.txt"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("other ids, or in another order, than graph 'own' was uploaded with"));
+  EXPECT_THAT(err(), HasSubstr("other ids, or another order, than graph 'own' was uploaded with"));
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name rows"), kExitOk) << err();
   EXPECT_EQ(server_.seen().graph_spec.ids_digest(), "");
@@ -311,7 +311,7 @@ TEST_F(RunTest, AFileOfIdsIsCheckedAsFarAsCanBe) {
   EXPECT_THAT(Json()["notes"][0].get<std::string>(), HasSubstr("turned.txt was not checked"));
   ASSERT_TRUE(WriteFile("own.ids.txt", "Doe, John\n20\n").ok());
   EXPECT_EQ(Vicinal("classify --graph own --model m --nodes 20"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("the map of ids cannot be read (own.ids.txt:1: 2 columns between commas"));
+  EXPECT_THAT(err(), HasSubstr("the map of ids cannot be read (own.ids.txt:1: 2 columns separated by commas"));
 }
 
 TEST_F(RunTest, IdsOfAnotherGraphAreRefused) {
@@ -322,7 +322,7 @@ TEST_F(RunTest, IdsOfAnotherGraphAreRefused) {
   EXPECT_THAT(err(), HasSubstr("is the map of another graph than 'g'"));
   ASSERT_TRUE(WriteFile("short.txt", "20\n").ok());
   EXPECT_EQ(Vicinal("classify --graph g --model m --nodes 20 --ids short.txt"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("holds 1 ids, but graph 'g' has 2 nodes"));
+  EXPECT_THAT(err(), HasSubstr("contains 1 ids, but graph 'g' has 2 nodes"));
   ASSERT_TRUE(WriteFile("marked.txt",
                         "\xEF\xBB\xBF"
                         "10\r\n20\r\n")
@@ -338,7 +338,7 @@ TEST_F(RunTest, AReplaceThatFailsIsAnErrorAndKeepsTheIds) {
   server_.faults().fail_replace = true;
   ASSERT_TRUE(WriteFile("e.txt", "30 40\n").ok());
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitRefused);
-  EXPECT_THAT(err(), HasSubstr("graph 'g' was not replaced, version 1 goes on serving: edge 7 points to node 99"));
+  EXPECT_THAT(err(), HasSubstr("graph 'g' was not replaced, version 1 continues to serve: edge 7 points to node 99"));
   EXPECT_EQ(*ReadFile("g.ids.txt"), ids);
 }
 
@@ -346,23 +346,23 @@ TEST_F(RunTest, FeatureSetsAreNotDroppedUnasked) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
   ASSERT_TRUE(WriteNpy("x.npy", MakeArray<float>({0, 1, 2}, {3, 1})).ok());
   EXPECT_EQ(Vicinal("graph upload e.txt --name g --drop_features"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("--drop_features goes with --replace or --if_version"));
+  EXPECT_THAT(err(), HasSubstr("--drop_features needs --replace or --if_version"));
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --x x.npy --replace"), kExitOk) << err();
-  EXPECT_THAT(out(), Not(HasSubstr("went with it"))) << "nothing was there";
+  EXPECT_THAT(out(), Not(HasSubstr("dropped"))) << "nothing was there";
   ASSERT_EQ(Vicinal("features upload x.npy --graph g --name half"), kExitOk) << err();
   for (const char* replace : {"--replace", "--if_version 1"}) {
     const int finishes = server_.seen().finishes;
     EXPECT_EQ(Vicinal(std::string("graph upload e.txt --name g ") + replace), kExitUsage);
-    EXPECT_THAT(err(), HasSubstr("graph 'g' has feature sets 'default', 'half', which a replace drops"));
-    EXPECT_THAT(err(), HasSubstr("--x FILE brings them along, --drop_features goes without"));
+    EXPECT_THAT(err(), HasSubstr("graph 'g' has feature sets 'default', 'half', which a replacement drops"));
+    EXPECT_THAT(err(), HasSubstr("--x FILE to upload features, or --drop_features to continue without"));
     EXPECT_EQ(server_.seen().finishes, finishes) << "nothing is sent";
   }
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --x x.npy"), kExitOk) << err();
-  EXPECT_THAT(out(), HasSubstr("note: feature set 'half' of version 1 went with it\n"));
+  EXPECT_THAT(out(), HasSubstr("note: dropped feature set 'half' of version 1\n"));
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --x x.npy"), kExitOk) << err();
-  EXPECT_THAT(out(), Not(HasSubstr("went with it"))) << "the new default takes its place";
+  EXPECT_THAT(out(), Not(HasSubstr("dropped"))) << "the new default takes its place";
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --drop_features --json"), kExitOk) << err();
-  EXPECT_EQ(Json()["notes"].dump(), R"(["feature set 'default' of version 3 went with it"])");
+  EXPECT_EQ(Json()["notes"].dump(), R"(["dropped feature set 'default' of version 3"])");
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitOk) << err();
 }
 

@@ -55,7 +55,7 @@ TEST_F(RunTest, MemoryThatEndsIsSaid) {
   std::ostream out(&buffer);
   out.exceptions(std::ios::badbit);  // lets what the buffer throws through
   EXPECT_EQ(cli::Run({"graph", "list", "--server", server_.target()}, out, err_, false), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("no memory left"));
+  EXPECT_THAT(err(), HasSubstr("not enough memory"));
 }
 
 TEST_F(RunTest, UsageErrorsAreTwo) {
@@ -65,21 +65,23 @@ TEST_F(RunTest, UsageErrorsAreTwo) {
   EXPECT_THAT(err(), HasSubstr("needs --model"));
   EXPECT_THAT(err(), HasSubstr("Try 'vicinal classify --help'"));
   EXPECT_EQ(Vicinal("features list g"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("what to do with 'g'; did you mean --graph g?"));
+  EXPECT_THAT(err(), HasSubstr("takes no further argument 'g'; did you mean --graph g?"));
   EXPECT_EQ(Vicinal("features list --graph g h"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("what to do with 'h'\n"));
+  EXPECT_THAT(err(), HasSubstr("takes no further argument 'h'\n"));
   EXPECT_EQ(Vicinal("classify half --nodes 1"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("what to do with 'half'\n")) << "the graph and the model are missing: which is it?";
+  EXPECT_THAT(err(), HasSubstr("takes no further argument 'half'\n"))
+      << "the graph and the model are missing: which is it?";
   EXPECT_EQ(Vicinal("classify --model m --nodes 1, 2"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("what to do with '2'; the list of --nodes holds no spaces, or stands in quotes\n"));
+  EXPECT_THAT(err(),
+              HasSubstr("takes no further argument '2'; write the list of --nodes without spaces, or in quotes\n"));
   EXPECT_EQ(Vicinal("classify --model m --logits yes"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("what to do with 'yes'; --logits takes no value\n"));
+  EXPECT_THAT(err(), HasSubstr("takes no further argument 'yes'; --logits takes no value\n"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name g"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("missing.txt: cannot read"));
   EXPECT_EQ(Vicinal("graph delete g --if_version 0"), kExitUsage) << "0 would mean whatever the version";
-  EXPECT_THAT(err(), HasSubstr("--if_version is at least 1, not 0"));
+  EXPECT_THAT(err(), HasSubstr("--if_version must be at least 1, not 0"));
   EXPECT_EQ(Vicinal("graph explain g --output act"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("--output is of the plan, and goes with --model MODEL"));
+  EXPECT_THAT(err(), HasSubstr("--output concerns the plan, so it needs --model MODEL"));
   EXPECT_EQ(Vicinal("graph upload missing.txt --name Bad/Name"), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("does not match"));
   EXPECT_EQ(Vicinal("status --timeout 0"), kExitUsage);
@@ -124,7 +126,8 @@ TEST_F(RunTest, TheEnvironmentNamesTheServer) {
   EXPECT_EQ(list({}), kExitUsage);
   EXPECT_THAT(
       err(),
-      HasSubstr("vicinal: VICINAL_SERVER 'http://127.0.0.1:1/': this is a URL, not an address: write 127.0.0.1:1"));
+      HasSubstr(
+          "vicinal: VICINAL_SERVER 'http://127.0.0.1:1/': this is a URL, not an address: write only 127.0.0.1:1"));
   EXPECT_EQ(list({"--server", "localhost"}), kExitUsage);
   EXPECT_THAT(err(), HasSubstr("vicinal: --server 'localhost': the port is missing"));
   unsetenv("VICINAL_SERVER");
@@ -172,7 +175,7 @@ TEST_F(RunTest, ModelsGoWithTheirFiles) {
   EXPECT_EQ(Vicinal("model upload m.json --weights m.safetensors --name m --tolerance 1"), kExitUsage);
   ASSERT_TRUE(WriteFile("bytes", "\xFF\xFE").ok());
   EXPECT_EQ(Vicinal("model upload bytes --weights m.safetensors --name m"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("bytes: is no text in UTF-8"));
+  EXPECT_THAT(err(), HasSubstr("bytes: is not UTF-8 text"));
 }
 
 TEST_F(RunTest, ALayerNormWithoutAModeIsTold) {
@@ -218,10 +221,10 @@ TEST_F(RunTest, TokenFile) {
   EXPECT_EQ(Vicinal("graph list --token_file empty"), kExitUsage);
   ASSERT_TRUE(WriteFile("two", "one two\n").ok());
   EXPECT_EQ(Vicinal("graph list --token_file two"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("vicinal: two: the token holds a character that cannot be sent"));
+  EXPECT_THAT(err(), HasSubstr("vicinal: two: the token contains a character that cannot be sent"));
   ASSERT_TRUE(WriteFile("long", std::string(4097, 't') + "\n").ok());
   EXPECT_EQ(Vicinal("graph list --token_file long"), kExitUsage);
-  EXPECT_THAT(err(), HasSubstr("vicinal: long: the token has 4097 characters; at most 4096 travel with a call"));
+  EXPECT_THAT(err(), HasSubstr("vicinal: long: the token has 4097 characters; at most 4096 can be sent"));
 }
 
 }  // namespace

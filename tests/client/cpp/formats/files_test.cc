@@ -27,7 +27,7 @@ TEST(FilesTest, TextEndsItsLinesWithLfOrCrLf) {
                            "\xFF\n"}) {
     EXPECT_EQ(TextFault(good), "") << ::testing::PrintToString(good);
   }
-  EXPECT_THAT(TextFault("a\rb\rc\r"), HasSubstr("f.txt:1: holds a carriage return (CR) without a line feed (LF)"));
+  EXPECT_THAT(TextFault("a\rb\rc\r"), HasSubstr("f.txt:1: contains a carriage return (CR) without a line feed (LF)"));
   EXPECT_THAT(TextFault("a\rb"), HasSubstr("tr '\\r' '\\n'"));
   EXPECT_THAT(TextFault("a\r\nb\n# c\rd\n"), HasSubstr("f.txt:3: "));
 }
@@ -35,11 +35,11 @@ TEST(FilesTest, TextEndsItsLinesWithLfOrCrLf) {
 TEST(FilesTest, BytesThatNoTextHas) {
   EXPECT_EQ(TextFault("\xFF\xFE"
                       "0"),
-            "f.txt: is text in UTF-16: save it as UTF-8");
+            "f.txt: is UTF-16 text: save it as UTF-8");
   EXPECT_EQ(TextFault("\xFE\xFF"
                       "0"),
-            "f.txt: is text in UTF-16: save it as UTF-8");
-  EXPECT_EQ(TextFault(std::string_view("0 1\n1 \0", 7)), "f.txt:2: holds a byte 0, so this is no text file");
+            "f.txt: is UTF-16 text: save it as UTF-8");
+  EXPECT_EQ(TextFault(std::string_view("0 1\n1 \0", 7)), "f.txt:2: contains a zero byte, so it is not a text file");
 }
 
 TEST(FilesTest, WhatCannotBeReadSaysWhy) {

@@ -133,7 +133,7 @@ TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
   EXPECT_THAT(GraphFileError(Temp("numbers.txt", "10 20\n20 30\n"), options),
               HasSubstr("5 rows, but the graph has 3 nodes"));
   EXPECT_THAT(GraphFileError(Temp("names.txt", "a b\nb c\n"), options),
-              HasSubstr("nothing says which row of the features is whose: --ids FILE"));
+              HasSubstr("the order of the features' rows is unknown: pass --ids FILE"));
   options.ids_path = Temp("ids.txt", "c\nb\na\nd\ne\n");
   const auto named = ReadGraphFile(Temp("names.txt", "a b\nb c\n"), options);
   ASSERT_TRUE(named.ok()) << named.status();
@@ -168,7 +168,7 @@ TEST(GraphFileTest, ATitleInAFileOfIdsIsNoNode) {
     const std::string error = GraphFileError(edges, options);
     EXPECT_THAT(error, HasSubstr("titles_ids.txt:1: is it a title or an id? '")) << title;
     EXPECT_THAT(error,
-                HasSubstr("stands in no edge: --ids_title yes skips the line, --ids_title no takes it as an id"));
+                HasSubstr("occurs in no edge: --ids_title yes skips the line, --ids_title no reads it as an id"));
     const auto skipped = ReadGraphFile(edges, yes), taken = ReadGraphFile(edges, no);
     ASSERT_TRUE(skipped.ok() && taken.ok()) << skipped.status() << taken.status();
     EXPECT_EQ(skipped->node_count, 4);
@@ -181,11 +181,11 @@ TEST(GraphFileTest, ATitleInAFileOfIdsIsNoNode) {
   options.ids_path = Temp("titles_ids.txt", "# vicinal ids: of friends\nid\nann\nbob\ncarl\n");
   EXPECT_THAT(GraphFileError(edges, options), HasSubstr("titles_ids.txt:2: is it a title"));
   yes.ids_path = Temp("titles_ids.txt", "id\nann\nann\n");
-  EXPECT_THAT(GraphFileError(edges, yes), HasSubstr("titles_ids.txt:3: the id 'ann' stands on line 2 already"));
+  EXPECT_THAT(GraphFileError(edges, yes), HasSubstr("titles_ids.txt:3: the id 'ann' is already on line 2"));
   yes.ids_path = Temp("titles_ids.txt", "id\n");
-  EXPECT_THAT(GraphFileError(edges, yes), HasSubstr("holds no ids"));
+  EXPECT_THAT(GraphFileError(edges, yes), HasSubstr("contains no ids"));
   yes.ids_path.clear();
-  EXPECT_EQ(GraphFileError(edges, yes), "--ids_title is of the file of --ids, and goes with it");
+  EXPECT_EQ(GraphFileError(edges, yes), "--ids_title describes the file of --ids, so it needs --ids");
 }
 
 TEST(GraphFileTest, AFirstIdThatIsAWordOfTitlesMayBeOne) {
@@ -201,7 +201,7 @@ TEST(GraphFileTest, AFirstIdThatIsAWordOfTitlesMayBeOne) {
 TEST(GraphFileTest, FilesThatAreNoGraphAreRecognised) {
   const std::string npy = Temp("lonely.npy", SerializeNpy(MakeArray<float>({1}, {1, 1})));
   EXPECT_THAT(GraphFileError(npy), HasSubstr("is a single .npy array; a graph is an .npz"));
-  EXPECT_THAT(GraphFileError(Temp("packed", "\x1F\x8B\x08")), HasSubstr("is compressed by gzip: unpack it first"));
+  EXPECT_THAT(GraphFileError(Temp("packed", "\x1F\x8B\x08")), HasSubstr("is compressed with gzip: unpack it first"));
   const std::string json = Temp("graph.json", " {\"edges\": [[0, 1]]}\n");
   EXPECT_THAT(GraphFileError(json), HasSubstr("looks like JSON"));
   GraphFileOptions options;
@@ -217,7 +217,7 @@ TEST(GraphFileTest, FeaturesOfOtherTypesBecomeFloats) {
   EXPECT_EQ(features->dense.type, ElementType::kFloat32);
   EXPECT_EQ(ToFloats(features->dense), (std::vector<float>{1, 2, 3, 4}));
   ASSERT_TRUE(WriteNpy(path, MakeArray<float>({1, 2}, {2})).ok());
-  EXPECT_THAT(std::string(ReadFeatures(path).status().message()), HasSubstr("[N, F] is needed"));
+  EXPECT_THAT(std::string(ReadFeatures(path).status().message()), HasSubstr("[N, F]"));
 }
 
 TEST(GraphFileTest, UndirectedAndNumberOfNodes) {
@@ -228,7 +228,7 @@ TEST(GraphFileTest, UndirectedAndNumberOfNodes) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->node_count, 4);
   EXPECT_EQ(ToInts(graph->edge_index).value(), (std::vector<int64_t>{0, 1, 1, 2, 1, 0, 2, 1}));
-  EXPECT_THAT(graph->notes, ElementsAre("undirected: 1 reverse edges were added"));
+  EXPECT_THAT(graph->notes, ElementsAre("undirected: added 1 reverse edges"));
 }
 
 TEST(GraphFileTest, ShapesThatDoNotFit) {
@@ -237,9 +237,9 @@ TEST(GraphFileTest, ShapesThatDoNotFit) {
   EXPECT_THAT(GraphFileError(TempNpz("b.npz", {{"edge_index", MakeArray<int32_t>({0, 1, 1, 0, 0, 0}, {3, 2})}})),
               HasSubstr("save edge_index.T"));
   EXPECT_THAT(GraphFileError(TempNpz("c.npz", {{"edge_index", MakeArray<float>({0, 1}, {2, 1})}})),
-              HasSubstr("integers are needed"));
+              HasSubstr("must be integers"));
   EXPECT_THAT(GraphFileError(TempNpz("d.npz", {{"edge_index", edges}, {"edge_weight", MakeArray<float>({1}, {1})}})),
-              HasSubstr("edge_weight has shape [1], [2] is needed"));
+              HasSubstr("edge_weight has shape [1] instead of [2]"));
   EXPECT_THAT(GraphFileError(TempNpz("e.npz", {{"edge_index", edges},
                                                {"x", MakeArray<float>({1, 2, 3}, {3, 1})},
                                                {"y", MakeArray<int64_t>({0, 1}, {2})}})),
@@ -266,8 +266,8 @@ TEST(GraphFileTest, CsrThatDoesNotFit) {
   EXPECT_THAT(error(Csr({0, 2, 1}, {0}, {2, 4})), HasSubstr("must rise"));
   EXPECT_THAT(error(Csr({0, 1, 9}, {0, 1}, {2, 4})), HasSubstr("must rise"));
   EXPECT_THAT(error(Csr({-1, 1, 2}, {0, 1}, {2, 4})), HasSubstr("must rise"));
-  EXPECT_THAT(error(Csr({0, 1, 2}, {0, 4}, {2, 4})), HasSubstr("x_indices holds 4"));
-  EXPECT_THAT(error(Csr({0, 1, 2}, {0, -1}, {2, 4})), HasSubstr("x_indices holds -1"));
+  EXPECT_THAT(error(Csr({0, 1, 2}, {0, 4}, {2, 4})), HasSubstr("x_indices contains 4"));
+  EXPECT_THAT(error(Csr({0, 1, 2}, {0, -1}, {2, 4})), HasSubstr("x_indices contains -1"));
   EXPECT_THAT(error(Csr({0, 1, 2}, {0, 1}, {2})), HasSubstr("x_shape"));
   EXPECT_THAT(error(Csr({}, {}, {-1, 4})), HasSubstr("x_shape"));
   auto missing = Csr({0, 1, 2}, {0, 1}, {2, 4});
@@ -313,7 +313,7 @@ TEST(GraphFileTest, BatchesThatDoNotFit) {
   EXPECT_THAT(error({0, 1, 0}, {0, 0}), HasSubstr("graph_id of node 2 is 0"));
   EXPECT_THAT(error({-1}, {0, 0}), HasSubstr("must ascend"));
   EXPECT_THAT(error({0, 2000000000}, {0, 0}), HasSubstr("must ascend"));
-  EXPECT_THAT(error({0, 1}, {0, 1}), HasSubstr("joins graphs 0 and 1"));
+  EXPECT_THAT(error({0, 1}, {0, 1}), HasSubstr("connects graphs 0 and 1"));
   EXPECT_THAT(error({0, 0}, {0, 5}), HasSubstr("outside"));
 }
 
@@ -373,12 +373,12 @@ TEST(GraphFileTest, ColumnsBeyondInt32AreRefused) {
   arrays["x_indices"] = MakeArray<int64_t>({0, kWide + 1}, {2});
   const auto features = ReadFeatures(TempNpz("wide_csr.npz", arrays));
   EXPECT_THAT(std::string(features.status().message()),
-              HasSubstr("x_indices holds 4294967297, columns are 0..2147483647"));
+              HasSubstr("x_indices contains 4294967297, but columns are 0..2147483647"));
 }
 
 TEST(GraphFileTest, MasksAndLabelsOfAWrongKind) {
   EXPECT_THAT(std::string(ReadMask(Data("cora.npz"), "y").status().message()), HasSubstr("not a mask"));
-  EXPECT_THAT(std::string(ReadLabels(Data("cora.npz"), "x_data").status().message()), HasSubstr("integers are needed"));
+  EXPECT_THAT(std::string(ReadLabels(Data("cora.npz"), "x_data").status().message()), HasSubstr("must be integers"));
   EXPECT_EQ(ReadMask(Data("cora.npz"), "no_mask").status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -83,21 +83,21 @@ TEST(IdMapTest, TheDigestIsOfTheIdsInTheirOrder) {
 }
 
 TEST(IdMapTest, RefusesWhatWouldNotComeBack) {
-  EXPECT_THAT(std::string(IdMap::FromIds({"a", "b", "a"}).status().message()), HasSubstr("'a' stands twice"));
+  EXPECT_THAT(std::string(IdMap::FromIds({"a", "b", "a"}).status().message()), HasSubstr("'a' occurs twice"));
   EXPECT_FALSE(IdMap::FromIds({"a", ""}).ok());
   EXPECT_FALSE(IdMap::FromIds({"a\nb"}).ok());
-  EXPECT_THAT(LoadFault("a\n\nb\n"), HasSubstr(":2: an empty line where an id belongs"));
+  EXPECT_THAT(LoadFault("a\n\nb\n"), HasSubstr(":2: an empty line instead of an id"));
   EXPECT_THAT(LoadFault("a\n\"\"\n"), HasSubstr(":2: an id is empty"));
-  EXPECT_THAT(LoadFault("a\nb\n\"a\"\n"), HasSubstr(":3: the id 'a' stands on line 1 already"));
-  EXPECT_THAT(LoadFault("# vicinal ids: of g\na\na\n"), HasSubstr(":3: the id 'a' stands on line 2 already"));
+  EXPECT_THAT(LoadFault("a\nb\n\"a\"\n"), HasSubstr(":3: the id 'a' is already on line 1"));
+  EXPECT_THAT(LoadFault("# vicinal ids: of g\na\na\n"), HasSubstr(":3: the id 'a' is already on line 2"));
   EXPECT_THAT(LoadFault("a\nDoe, John\n"),
-              HasSubstr(":2: 2 columns between commas, one id a line is needed; an id that"));
-  EXPECT_THAT(LoadFault("a,\n"), HasSubstr(":1: 2 columns between commas, one id a line is needed: take the comma"));
+              HasSubstr(":2: 2 columns separated by commas instead of one id; put an id that"));
+  EXPECT_THAT(LoadFault("a,\n"), HasSubstr(":1: 2 columns separated by commas instead of one id: remove the comma"));
   EXPECT_THAT(LoadFault("a\n\"New\nYork\"\n"), HasSubstr(":2: the field that begins with '\"New' has no closing"));
   EXPECT_THAT(LoadFault("a\n\"b\"c\n"), HasSubstr(":2: a field in double quotes is followed by 'c'"));
-  EXPECT_THAT(LoadFault("a\rb\r"), HasSubstr(":1: holds a carriage return (CR) without a line feed (LF)"));
-  EXPECT_THAT(LoadFault(std::string("a\n\0\n", 4)), HasSubstr(":2: holds a byte 0"));
-  EXPECT_THAT(LoadFault(""), HasSubstr("holds no ids"));
+  EXPECT_THAT(LoadFault("a\rb\r"), HasSubstr(":1: contains a carriage return (CR) without a line feed (LF)"));
+  EXPECT_THAT(LoadFault(std::string("a\n\0\n", 4)), HasSubstr(":2: contains a zero byte"));
+  EXPECT_THAT(LoadFault(""), HasSubstr("contains no ids"));
   EXPECT_EQ(IdMap::Load(Path("missing.txt")).status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -28,11 +28,11 @@ TEST(MatrixMarketTest, RowsAreTargetsOrSources) {
   EXPECT_THAT(targets->edges.sources, ElementsAre(1, 0));
   EXPECT_THAT(targets->edges.targets, ElementsAre(0, 2));
   EXPECT_THAT(targets->edges.weights, ElementsAre(0.5f, -4.0f));
-  EXPECT_THAT(targets->notes[0], HasSubstr("rows were taken as targets"));
+  EXPECT_THAT(targets->notes[0], HasSubstr("rows were read as targets"));
   const auto sources = ParseMatrixMarket(kGeneral, "m.mtx", MatrixRows::kSource);
   EXPECT_THAT(sources->edges.sources, ElementsAre(0, 2));
   EXPECT_THAT(sources->edges.targets, ElementsAre(1, 0));
-  EXPECT_THAT(sources->notes[0], HasSubstr("rows were taken as sources"));
+  EXPECT_THAT(sources->notes[0], HasSubstr("rows were read as sources"));
 }
 
 TEST(MatrixMarketTest, SymmetricEntriesStandForBoth) {

@@ -90,8 +90,8 @@ TEST(NpyTest, FortranOrderBecomesRowMajor) {
 
 TEST(NpyTest, RefusalsNameTheReason) {
   const std::string data(8, '\0');
-  EXPECT_THAT(Message("PK"), HasSubstr("not a npy file"));
-  EXPECT_THAT(Message(""), HasSubstr("not a npy file"));
+  EXPECT_THAT(Message("PK"), HasSubstr("not an npy file"));
+  EXPECT_THAT(Message(""), HasSubstr("not an npy file"));
   EXPECT_THAT(Message(Npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}", data)), HasSubstr("big-endian"));
   EXPECT_THAT(Message(Npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", data)), HasSubstr("pickles"));
   EXPECT_THAT(Message(Npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,)}", data)), HasSubstr("'<U2'"));
@@ -101,13 +101,14 @@ TEST(NpyTest, RefusalsNameTheReason) {
               HasSubstr("needs 12 bytes, the file has 8"));
   EXPECT_THAT(Message(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", data)),
               HasSubstr("needs 4 bytes"));
-  EXPECT_THAT(Message(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", data)), HasSubstr("no extent"));
+  EXPECT_THAT(Message(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", data)),
+              HasSubstr("not an extent"));
   EXPECT_THAT(
       Message(
           Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904)}", data)),
       HasSubstr("too large"));
   EXPECT_THAT(Message(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", data)),
-              HasSubstr("no extent"));
+              HasSubstr("not an extent"));
   EXPECT_THAT(Message(Npy("{'descr': '<f4', 'fortran_order': False}", data)), HasSubstr("lacks"));
   EXPECT_THAT(Message(Npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", data)), HasSubstr("fortran_order"));
   EXPECT_THAT(Message(Npy("{'spam': '<f4'}", data)), HasSubstr("'spam'"));

@@ -29,7 +29,7 @@ TEST(NpzTest, WritesWhatItReads) {
   EXPECT_EQ(npz->Read("b")->shape, b.shape);
   const absl::Status missing = npz->Read("c").status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("holds no array 'c', but 'a', 'b'"));
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("contains no array 'c', but 'a', 'b'"));
 }
 
 TEST(NpzTest, ReadsADataSet) {
@@ -44,7 +44,7 @@ TEST(NpzTest, RefusesWhatIsNoArchive) {
   EXPECT_EQ(Npz::Open("/nonexistent.npz").status().code(), absl::StatusCode::kNotFound);
   const std::string path = NpzPath("text.npz");
   ASSERT_TRUE(WriteFile(path, "0 1\n1 2\n").ok());
-  EXPECT_THAT(std::string(Npz::Open(path).status().message()), HasSubstr("is no whole .npz"));
+  EXPECT_THAT(std::string(Npz::Open(path).status().message()), HasSubstr("is not a complete .npz"));
   EXPECT_THAT(std::string(Npz::Open(::testing::TempDir()).status().message()), HasSubstr("Is a directory"));
   EXPECT_THAT(std::string(Npz::Open("/dev/zero").status().message()), HasSubstr("a device, not a file"));
 }

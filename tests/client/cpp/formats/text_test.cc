@@ -56,15 +56,15 @@ TEST(TextTest, QuotedFields) {
   EXPECT_THAT(Fields(R"( " a " , b"c ,"")", ','), ElementsAre(" a ", "b\"c", ""));
   EXPECT_THAT(Fields(R"("a""","b""c""d")", ','), ElementsAre("a\"", "b\"c\"d"));
   EXPECT_THAT(Fields(R"("a, b" c)", ' '), ElementsAre("\"a,", "b\"", "c")) << "between spaces a quote is no mark";
-  EXPECT_EQ(
-      FieldsFault(R"(x,"y z)"),
-      "the field that begins with '\"y z' has no closing double quote on this line: add it; or, where a line break "
-      "belongs to the field, put a space in its place, as ids hold no line breaks");
+  EXPECT_EQ(FieldsFault(R"(x,"y z)"),
+            "the field that begins with '\"y z' has no closing double quote on this line: add it; if the field "
+            "contains a line break, "
+            "replace that with a space, because ids contain no line breaks");
   EXPECT_EQ(FieldsFault(R"("a" b,c)"),
-            "a field in double quotes is followed by 'b,c' in place of a comma: quotes within such a field are written "
+            "a field in double quotes is followed by 'b,c' instead of a comma: write quotes within such a field "
             "twice (\"say \"\"hi\"\"\")");
   for (const char* open : {R"(")", R"("a)", R"("a"")"}) EXPECT_THAT(FieldsFault(open), HasSubstr("no closing")) << open;
-  EXPECT_THAT(FieldsFault(R"("a"b")"), HasSubstr("in place of a comma"));
+  EXPECT_THAT(FieldsFault(R"("a"b")"), HasSubstr("instead of a comma"));
 }
 
 TEST(TextTest, FieldsAreQuotedWhereTheyMustBe) {

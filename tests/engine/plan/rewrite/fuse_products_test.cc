@@ -58,7 +58,8 @@ TEST(FuseProducts, MakesThreeLaunchesOfAGcn) {
   EXPECT_EQ(both.epilogue.bias, nullptr);
   EXPECT_EQ(LayerNames(program, both), "l1 + l2 + l3 + l4");
   EXPECT_EQ(program.nodes[2].weight, nullptr);
-  EXPECT_THAT(program.decisions, ::testing::Contains(HasSubstr("l4: multiplied where l1 + l2 + l3 is summed up")));
+  EXPECT_THAT(program.decisions,
+              ::testing::Contains(HasSubstr("l4: fused into the aggregation of l1 + l2 + l3, whose rows")));
 }
 
 TEST(FuseProducts, TellsWhyNot) {
@@ -66,7 +67,7 @@ TEST(FuseProducts, TellsWhyNot) {
   const Program program = Fused(maker, TwoGcnLayers(maker), Never);
   EXPECT_THAT(NodeKindsOf(program),
               ElementsAre(NodeKind::kLinear, NodeKind::kPropagate, NodeKind::kLinear, NodeKind::kPropagate));
-  EXPECT_THAT(program.decisions, ::testing::Contains("l4: multiplied in a step of its own: no"));
+  EXPECT_THAT(program.decisions, ::testing::Contains("l4: multiplied in a separate step: no"));
 }
 
 TEST(FuseProducts, AsksForTheWidthsOfTheProduct) {
@@ -175,7 +176,7 @@ TEST_F(FusedPlans, AreNotMadeWhereAProductIsSpokenOf) {
   PlanRequest rounded = Request(kReference);
   rounded.products = ProductPrecision::kTf32;
   EXPECT_EQ(Build(rounded)->Steps().size(), 4u);
-  EXPECT_THAT(Build(rounded)->Decisions(), ::testing::Contains(HasSubstr("lets its factors be rounded")));
+  EXPECT_THAT(Build(rounded)->Decisions(), ::testing::Contains(HasSubstr("allows rounding its factors")));
   EXPECT_EQ(Build(Request({{"aggregate", "reference"}, {"dense_update", "simd_rows"}}))->Steps().size(), 4u);
 }
 
