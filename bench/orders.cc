@@ -24,7 +24,9 @@
 #include "absl/strings/str_split.h"
 #include "client/cpp/formats/graph_file.h"
 #include "engine/api/engine.h"
+#include "engine/graph/validate.h"
 #include "engine/prepare/measure_orders.h"
+#include "engine/prepare/prepare.h"
 #include "engine/profile/host_caches.h"
 #include "tests/support/generators.h"
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/convert.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
@@ -40,22 +42,21 @@ v1::Graph::State StateOf(GraphState state) {
   return v1::Graph::STATE_UNSPECIFIED;
 }
 
-void SetPrepared(const PreparedGraph& prepared, v1::Graph* graph) {
-  const PreparedGraph::Parts& parts = prepared.parts();
-  graph->set_version(parts.version);
-  graph->set_ids_digest(parts.ids_digest);
-  graph->set_weighted(prepared.weighted());
-  graph->set_reorder(ToProto(parts.requested_order));
-  graph->set_order(std::string(ToString(parts.order)));
-  graph->set_numerics_revision(parts.numerics_revision);
-  graph->set_size_bytes(prepared.size_bytes());
-  for (const StageTime& stage : parts.stages) {
+void SetServing(const ServingGraph& serving, v1::Graph* graph) {
+  graph->set_version(serving.version);
+  graph->set_ids_digest(serving.ids_digest);
+  graph->set_weighted(serving.weighted);
+  graph->set_reorder(ToProto(serving.requested_order));
+  graph->set_order(std::string(ToString(serving.order)));
+  graph->set_numerics_revision(serving.numerics_revision);
+  graph->set_size_bytes(serving.size_bytes);
+  for (const StageTime& stage : serving.stages) {
     v1::StageTime* time = graph->add_stages();
     time->set_stage(stage.stage);
     time->set_seconds(stage.seconds);
   }
-  *graph->mutable_profile() = ToProto(parts.profile);
-  *graph->mutable_create_time() = ToProto(parts.create_time);
+  *graph->mutable_profile() = ToProto(serving.profile);
+  *graph->mutable_create_time() = ToProto(serving.create_time);
 }
 
 StatusOr<ReceptiveField> ReceptiveFieldOf(v1::ReceptiveField field) {
@@ -129,7 +130,8 @@ StatusOr<OrderKind> FromProto(v1::Reorder reorder) {
   if (reorder == v1::REORDER_UNSPECIFIED) return OrderKind::kAuto;
   for (const OrderKind kind : KnownOrders()) {
     if (ToProto(kind) != reorder) continue;
-    if (IsAvailable(kind)) return kind;
+    const std::vector<OrderKind> available = Engine::AvailableOrders();
+    if (std::find(available.begin(), available.end(), kind) != available.end()) return kind;
     return FailedPrecondition(
         "METIS_MISSING", absl::StrCat("this server was built without METIS, so it cannot make the "
                                       "order '",
@@ -232,43 +234,40 @@ v1::Reorder ToProto(OrderKind order) {
   return v1::REORDER_UNSPECIFIED;
 }
 
-v1::Graph ToProto(const GraphStatus& status) {
-  v1::Graph graph;
-  graph.set_name(status.name);
-  graph.set_state(StateOf(status.state));
-  graph.set_progress(status.state == GraphState::kReady ? 1.0 : status.progress);
-  if (!status.error.ok()) {
-    graph.set_error_code(static_cast<int32_t>(status.error.code()));
-    graph.set_error_message(std::string(status.error.message()));
+v1::Graph ToProto(const GraphResource& graph) {
+  v1::Graph out;
+  out.set_name(graph.name);
+  out.set_state(StateOf(graph.state));
+  out.set_progress(graph.state == GraphState::kReady ? 1.0 : graph.progress);
+  if (!graph.error.ok()) {
+    out.set_error_code(static_cast<int32_t>(graph.error.code()));
+    out.set_error_message(std::string(graph.error.message()));
   }
-  graph.set_node_count(status.node_count);
-  graph.set_edge_count(status.edge_count);
-  if (status.graph != nullptr) SetPrepared(*status.graph, &graph);
-  for (const FeatureSetHandle& set : status.feature_sets) *graph.add_feature_sets() = ToProto(*set);
-  return graph;
+  out.set_node_count(graph.node_count);
+  out.set_edge_count(graph.edge_count);
+  if (graph.serving) SetServing(*graph.serving, &out);
+  for (const FeatureSetResource& set : graph.feature_sets) *out.add_feature_sets() = ToProto(set);
+  return out;
 }
 
-v1::FeatureSet ToProto(const FeatureSet& set) {
+v1::FeatureSet ToProto(const FeatureSetResource& set) {
   v1::FeatureSet out;
   out.set_graph(set.graph);
   out.set_name(set.name);
   out.set_version(set.version);
-  if (set.matrix != nullptr) {
-    out.set_node_count(set.matrix->rows());
-    out.set_feature_count(set.matrix->cols());
-    out.set_sparse(set.matrix->sparse());
-    out.set_entry_count(set.matrix->entries());
-    out.set_size_bytes(set.matrix->size_bytes());
-  }
+  out.set_node_count(set.node_count);
+  out.set_feature_count(set.feature_count);
+  out.set_sparse(set.sparse);
+  out.set_entry_count(set.entry_count);
+  out.set_size_bytes(set.size_bytes);
   *out.mutable_create_time() = ToProto(set.create_time);
   return out;
 }
 
-v1::Model ToProto(const StoredModel& stored) {
-  const Model& model = *stored.model;
+v1::Model ToProto(const ModelResource& model) {
   v1::Model out;
-  out.set_name(stored.name);
-  out.set_version(stored.version);
+  out.set_name(model.name);
+  out.set_version(model.version);
   out.set_feature_count(model.feature_count);
   out.set_class_count(model.class_count);
   out.set_graph_level(model.graph_level);
@@ -284,12 +283,12 @@ v1::Model ToProto(const StoredModel& stored) {
     entry->set_locality(std::string(ToString(layer.locality)));
     entry->set_width(layer.width);
   }
-  for (const NamedOutput& output : model.outputs) out.add_outputs(output.name);
+  for (const std::string& output : model.outputs) out.add_outputs(output);
   out.set_parameter_count(model.parameter_count);
   out.set_size_bytes(model.size_bytes);
-  out.set_reference_checked(stored.reference_checked);
-  out.set_reference_error(stored.reference_error);
-  *out.mutable_create_time() = ToProto(stored.create_time);
+  out.set_reference_checked(model.reference_checked);
+  out.set_reference_error(model.reference_error);
+  *out.mutable_create_time() = ToProto(model.create_time);
   return out;
 }
 

@@ -31,9 +31,9 @@ Status CheckName(std::string_view name, std::string_view field);
 
 google::protobuf::Timestamp ToProto(WallTime time);
 v1::Reorder ToProto(OrderKind order);
-v1::Graph ToProto(const GraphStatus& status);
-v1::FeatureSet ToProto(const FeatureSet& set);
-v1::Model ToProto(const StoredModel& stored);
+v1::Graph ToProto(const GraphResource& graph);
+v1::FeatureSet ToProto(const FeatureSetResource& set);
+v1::Model ToProto(const ModelResource& model);
 v1::ServedBy ToProto(const ServedBy& served_by);
 v1::ExplainResponse ToProto(const Explanation& explanation);
 

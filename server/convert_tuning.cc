@@ -129,7 +129,7 @@ v1::TuningRecord ToProto(const TuningRecord& record) {
   *out.mutable_key() = ToProto(record.key);
   out.set_state(StateOf(record.state));
   for (const TuningCandidate& candidate : record.candidates) *out.add_candidates() = ToProto(candidate);
-  for (const RefusedKernel& refused : record.refused) {
+  for (const KernelRefusal& refused : record.refused) {
     v1::Refusal* entry = out.add_refusals();
     entry->set_kernel(refused.kernel);
     entry->set_reason(refused.reason);

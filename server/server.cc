@@ -180,7 +180,7 @@ Status Server::Impl::StartEngine() {
   Metrics::Options options;
   options.max_label_names = config.limits.max_label_names;
   options.version = Version();
-  options.instruction_set = CpuInstructionSet();
+  options.instruction_set = Engine::InstructionSet();
   options.clock = &clock;
   metrics = std::make_unique<Metrics>(options);
   if (engine == nullptr) {
@@ -276,11 +276,10 @@ void Server::Impl::LookAfterDevice() {
 
 StateSnapshot Server::Impl::Snapshot() {
   StateSnapshot state;
-  for (const GraphStatus& graph : engine->ListGraphs()) {
-    ++state.graphs;
-    state.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
-  }
-  state.models = static_cast<int64_t>(engine->ListModels().size());
+  const ResourceCounts counts = engine->Counts();
+  state.graphs = counts.graphs;
+  state.feature_sets = counts.feature_sets;
+  state.models = counts.models;
   state.open_uploads = uploads->open_uploads();
   state.queue_depth = engine->queue_depth();
   state.busy_seconds = engine->busy_seconds();

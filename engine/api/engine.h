@@ -1,44 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's one door. It keeps graphs, feature sets and models, and runs models on graphs. It knows nothing of gRPC,
-// protobuf, Prometheus or flags. All methods are thread-safe; errors follow docs/errors.md.
+// The public API of the engine, which keeps graphs, feature sets and models and runs models on graphs. It knows nothing
+// of gRPC, protobuf, Prometheus or flags. All methods are thread-safe; errors follow docs/errors.md. Resources are
+// returned as copies (resources.h).
 //
-// Lifetime: Engine > stores > handles > plans > runs. Work is submitted with a callback, which is called exactly once,
-// on the executor's thread, and must be quick (hand over, do not encode megabytes there).
+// Work is submitted with a callback, which is called exactly once, on the executor's thread, and must be quick (hand
+// over, do not encode megabytes there).
 #ifndef VICINAL_ENGINE_API_ENGINE_H_
 #define VICINAL_ENGINE_API_ENGINE_H_
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "engine/api/order_kind.h"
 #include "engine/api/requests.h"
+#include "engine/api/resources.h"
+#include "engine/api/subscription.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
-#include "engine/base/tensor.h"
-#include "engine/execute/classify.h"
-#include "engine/execute/executor.h"
-#include "engine/kernels/registry.h"
 #include "engine/memory/memory_budget.h"
-#include "engine/model/model.h"
-#include "engine/plan/plan.h"
-#include "engine/prepare/prepare.h"
-#include "engine/store/graph_store.h"
-#include "engine/store/model_store.h"
-#include "engine/tune/meter.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 
 struct EngineOptions {
-  int num_threads = 0;              // for kernels; 0: device.h, MakeCpuDevice
+  int num_threads = 0;              // for kernels; 0: the processors that this process may use
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
   std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
   int64_t memory_budget_bytes = 0;  // of Engine::memory(); 0: no bound
@@ -48,50 +38,24 @@ struct EngineOptions {
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph
   int64_t max_models = 1000;
-  // Of a batch in a request and of the graph in a model's reference; 0: no limit. Of uploads who takes them in checks
-  // it.
+  // Of a batch in a request and of the graph in a model's reference; 0: no limit. The caller enforces upload limits.
   int64_t max_nodes = 0;
   // Kernels of a graph are tuned in the background, while no request waits: at most so long per kind of work (a
   // TuningKey), and per graph version. 0: graphs serve with the registry's defaults, unless TuneGraph asks.
   Nanoseconds tuning_budget = std::chrono::milliseconds(500);
   Nanoseconds max_tuning_per_graph = std::chrono::seconds(60);
-  RunMeter* run_meter = nullptr;  // of tuning; null: the real one; must outlive the engine
-  const Clock* clock = nullptr;   // null: the real one
-  StatsSink* stats = nullptr;     // null: none; must outlive the engine
-  Logger* logger = nullptr;       // null: none; must outlive the engine
-};
-
-struct Explanation {
-  ServedBy served_by;
-  std::vector<PlanStepInfo> steps;
-  std::vector<std::optional<TuningRecord>> tuning;  // one per step; none where a step's operation is not tuned
-  std::vector<std::string> decisions;
-  int64_t scratch_bytes = 0;
-  std::string order;  // of the graph, and why
-  std::string device;
-};
-
-struct TuningReport {
-  std::string graph;
-  int64_t graph_version = 0;
-  std::vector<TuningRecord> records;  // of the keys asked for
-};
-
-struct DeviceInfo {
-  std::string name;
-  std::string description;
-};
-
-struct KernelStatus {
-  std::string operation;
-  std::string name;
-  std::string device;
-  int64_t launches = 0;
-  std::vector<std::string> parameters = {};  // names, as ForcedConfiguration takes them
+  const Clock* clock = nullptr;  // null: the real one
+  StatsSink* stats = nullptr;    // null: none; must outlive the engine
+  Logger* logger = nullptr;      // null: none; must outlive the engine
 };
 
 class Engine {
  public:
+  // --- this build ---
+  static std::vector<OrderKind> AvailableOrders();  // kMetis only where METIS was found; kAuto first
+  static std::vector<LayerTypeInfo> LayerTypes();   // in alphabetical order
+  static std::string InstructionSet();              // of CPU kernels on this processor: "AVX3_ZEN4", "AVX2", ...
+
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
   // CPU and logs so.
   static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& given);
@@ -100,14 +64,15 @@ class Engine {
   // --- graphs ---
   // Checks the name against what is there and starts preparation on its own thread; returns at once with the status of
   // the name. `memory` is the reservation of the source's tensors, such as that of the upload which brought them; it
-  // becomes part of what preparation reserves, and is released with the tensors. Codes: as GraphStore::BeginPrepare;
-  // OVER_BUDGET and BUDGET_FULL of MemoryBudget; UNAVAILABLE when too many wait.
-  virtual StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory = {}) = 0;
-  virtual StatusOr<GraphStatus> GetGraph(const std::string& name) const = 0;
-  virtual std::vector<GraphStatus> ListGraphs() const = 0;
+  // becomes part of what preparation reserves, and is released with the tensors. Codes: ALREADY_EXISTS without
+  // `replace`; ABORTED when if_version differs or another preparation of the name is under way; RESOURCE_EXHAUSTED when
+  // there are too many graphs; OVER_BUDGET and BUDGET_FULL of MemoryBudget; UNAVAILABLE when too many wait.
+  virtual StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory = {}) = 0;
+  virtual StatusOr<GraphResource> GetGraph(const std::string& name) const = 0;
+  virtual std::vector<GraphResource> ListGraphs() const = 0;
   virtual Status DeleteGraph(const std::string& name, int64_t if_version) = 0;
   // Measures kernels on the graph itself again, forces one, or forgets what was measured; with `wait` it blocks until
-  // that is done. On a CPU results keep their bits (tune/record.h). INVALID_ARGUMENT: unknown operation, kind, weights,
+  // that is done. On a CPU results keep their bits (tuning.h). INVALID_ARGUMENT: unknown operation, kind, weights,
   // kernel or parameter (the message lists those there are), a width or number of heads below 1 or over the limit, too
   // many combinations, no widths and nothing known that fits the rest, `reset` together with `force`; KERNEL_REFUSED
   // when the forced kernel does not take the work or graph. NOT_FOUND; FAILED_PRECONDITION while the graph is not
@@ -115,23 +80,25 @@ class Engine {
   virtual StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) = 0;
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
-  // NOT_FOUND when there is no such graph now.
-  virtual StatusOr<std::unique_ptr<GraphStore::Subscription>> WatchGraph(const std::string& name,
-                                                                         std::function<void()> on_change) = 0;
+  // Calls `on_change` after each change of `name` (state, progress, deletion), until the subscription is destroyed.
+  // Callbacks run one at a time (changes during a callback cause one more call), on the thread that made a change, and
+  // must be quick. NOT_FOUND when there is no such graph now.
+  virtual StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
+                                                             std::function<void()> on_change) = 0;
 
   // Validates, permutes and publishes on the calling thread. `reserved_bytes`: what the caller keeps reserved for the
   // tensors meanwhile (ReserveOptions::own_bytes).
-  virtual StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
-                                                 const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                                 int64_t reserved_bytes = 0) = 0;
+  virtual StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
+                                                   const FeatureTensors& tensors, bool replace, int64_t if_version,
+                                                   int64_t reserved_bytes = 0) = 0;
   virtual Status DeleteFeatures(const std::string& graph, const std::string& name) = 0;
 
   // --- models ---
   // Loads, checks the reference (runs the model through the executor; blocks until then), publishes. `memory`: as
   // PutGraph's.
-  virtual StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory = {}) = 0;
-  virtual StatusOr<ModelHandle> GetModel(const std::string& name) const = 0;
-  virtual std::vector<ModelHandle> ListModels() const = 0;
+  virtual StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory = {}) = 0;
+  virtual StatusOr<ModelResource> GetModel(const std::string& name) const = 0;
+  virtual std::vector<ModelResource> ListModels() const = 0;
   virtual Status DeleteModel(const std::string& name, int64_t if_version) = 0;
 
   // --- inference ---
@@ -148,10 +115,11 @@ class Engine {
   // --- about ---
   virtual std::vector<DeviceInfo> Devices() const = 0;
   virtual std::vector<KernelStatus> Kernels() const = 0;
+  virtual ResourceCounts Counts() const = 0;
   virtual int64_t queue_depth() const = 0;
   // How long requests have kept the executor busy, the one that runs now included. Never falls.
   virtual double busy_seconds() const = 0;
-  // As Device::Health: not OK once nothing that needs the device will succeed in this process.
+  // Not OK once nothing that needs the device will succeed in this process.
   virtual Status Health() { return OkStatus(); }
 
   // Refuses new inference, lets what is queued finish; false when `deadline` came first.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/api/order_kind.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/base/tensor.h"
@@ -44,7 +45,7 @@ struct NodeSelection {
 };
 
 // Features that come with a request. Views: the tensors must stay alive until the callback. The engine counts its own
-// copies of them against the memory budget until then, not the tensors: those are the caller's to Hold.
+// copies of them against the memory budget until then; the caller reserves the tensors themselves (Engine::memory).
 struct RequestFeatures {
   FeatureTensors tensors;     // dense or CSR
   std::vector<int64_t> rows;  // empty: all nodes. Otherwise these nodes' rows are replaced in the stored set
@@ -136,6 +137,22 @@ struct InferenceResult {
   RequestTiming timing;
 };
 using InferenceCallback = std::function<void(StatusOr<InferenceResult>)>;
+
+// An uploaded graph; owns its tensors, so that preparation can continue after the upload call.
+struct GraphSource {
+  std::string name;
+  int64_t node_count = 0;
+  HostTensor edge_index;
+  std::optional<HostTensor> edge_weight;
+  // The feature set `default`, if the upload includes it (see FeatureTensors).
+  std::optional<HostTensor> x, x_indptr, x_indices, x_values;
+  int64_t feature_count = 0;
+  OrderKind order = OrderKind::kAuto;
+  // True: may replace a graph of this name; with if_version != 0 only that version.
+  bool replace = false;
+  int64_t if_version = 0;
+  std::string ids_digest;  // of the client's own ids; opaque
+};
 
 // Expected answers that come with a model.
 struct ModelReference {

@@ -4,6 +4,7 @@
 #define VICINAL_ENGINE_BASE_WORK_LIMITS_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,10 @@ struct WorkLimits {
   // OK, CANCELLED or DEADLINE_EXCEEDED.
   Status Check(const Clock& clock) const;
 };
+
+// Called between steps, and on the CPU also between blocks of rows within a step, on the thread that does the work. A
+// status other than OK (cancelled, deadline) stops the work and is returned.
+using StopCheck = std::function<Status()>;
 
 }  // namespace vicinal
 

@@ -8,21 +8,13 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/api/kernel_config.h"
 #include "engine/base/vocabulary.h"
 #include "engine/device/views.h"
 
 namespace vicinal {
 
 class AdjacencyLayout;
-
-// Parameters of a kernel as a plain value; the kernel defines their names and meanings (Kernel::ParameterNames). All
-// zeros: the kernel's own default. Parameters change where and when values are computed. They change the reduction
-// order of a row, and so the bits of the result, only as far as Kernel::ReductionOrder shows.
-struct KernelConfig {
-  std::array<int32_t, 5> values = {};
-
-  friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
-};
 
 // Fused into the store of every operation's result:
 // dst[i] = activation(scale * row_scale[i] * result[i] + bias + residual_scale * residual[i]).

@@ -46,12 +46,6 @@ class RegisteredKernel {
   mutable std::atomic<int64_t> launches_{0};
 };
 
-// A kernel that does not support the problem, and why.
-struct KernelRefusal {
-  std::string kernel;
-  std::string reason;
-};
-
 template <class K>
 struct KernelChoice {
   const RegisteredKernel<K>* kernel = nullptr;

@@ -38,14 +38,14 @@ StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, cons
   return inputs;
 }
 
-// Lowers `layer`, appends its LayerInfo.
+// Lowers `layer`, appends its ModelLayer.
 Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps, TensorBinder& tensors,
                 ValueOfName& values, Model& model, ValueId& last_conv_input) {
   if (values.contains(layer.name)) {
     return internal::BadArchitecture(layer.field + ".name", "the name '" + layer.name + "' is used by two layers");
   }
   VICINAL_ASSIGN_OR_RETURN(const std::vector<ValueId> inputs, ResolveInputs(layer, values));
-  LayerInfo info{layer.name, layer.type, "", layer.prefix, layer.inputs};
+  ModelLayer info{{layer.name, layer.type, "", layer.prefix, layer.inputs}};
   const size_t first_step = steps.steps().size();
   steps.set_layer(static_cast<int32_t>(model.layers.size()));
   VICINAL_ASSIGN_OR_RETURN(
@@ -66,7 +66,7 @@ Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps
 }
 
 Status CheckEnd(const Architecture& architecture, const StepList& steps, const Model& model) {
-  const LayerInfo& last = model.layers.back();
+  const ModelLayer& last = model.layers.back();
   const std::string field = architecture.layers.back().field;
   if (last.output == kInputValue) {
     return internal::BadArchitecture(
@@ -84,15 +84,15 @@ void AddOutputs(const StepList& steps, ValueId last_conv_input, Model& model) {
   const auto add = [&](const std::string& name, ValueId value) {
     if (value != kInputValue) model.outputs.push_back({name, value, steps.width(value)});
   };
-  for (const LayerInfo& layer : model.layers) add(layer.name, layer.output);
+  for (const ModelLayer& layer : model.layers) add(layer.name, layer.output);
   add("logits", model.layers.back().output);
   add("last_conv_input", last_conv_input);
 }
 
 int64_t SizeOf(const Model& model) {
   std::set<const Weight*> seen;
-  int64_t bytes =
-      static_cast<int64_t>(sizeof(Model) + model.steps.size() * sizeof(Step) + model.layers.size() * sizeof(LayerInfo));
+  int64_t bytes = static_cast<int64_t>(sizeof(Model) + model.steps.size() * sizeof(Step) +
+                                       model.layers.size() * sizeof(ModelLayer));
   for (const Step& step : model.steps) {
     for (const WeightRef& weight : WeightsOf(step.op)) {
       if (weight != nullptr && seen.insert(weight.get()).second)

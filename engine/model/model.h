@@ -9,20 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/resources.h"
 #include "engine/base/status.h"
 #include "engine/model/step.h"
 
 namespace vicinal {
 
-// One layer after loading.
-struct LayerInfo {
-  std::string name;            // unique; also the name of its output
-  std::string type;            // "GCNConv", "ReLU", ...
-  std::string arguments_json;  // all its arguments, including defaults
-  std::string tensor_prefix;
-  std::vector<std::string> inputs;  // names of layers, or "x"
-  Locality locality = Locality::kNode;
-  int64_t width = 0;
+// A layer, and the value that it computes.
+struct ModelLayer : LayerInfo {
   ValueId output = 0;
 };
 
@@ -39,7 +33,7 @@ struct Model {
   bool graph_level = false;   // ends in one row per graph
   bool multi_label = false;
   bool uses_edge_weight = false;  // some layer needs a weighted graph
-  std::vector<LayerInfo> layers;
+  std::vector<ModelLayer> layers;
   std::vector<Step> steps;  // in execution order: inputs come before outputs
   int32_t num_values = 1;   // values are 0 .. num_values - 1; each but 0 is the output of one step
   // Each layer's name, "logits" (the last output), "last_conv_input" (if there is a convolution); none is the input
@@ -61,12 +55,6 @@ struct Model {
 //   like num_batches_tracked is ignored), TENSOR_VALUE (a negative running variance), BAD_SAFETENSORS, NOT_FINITE.
 StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view architecture_json, std::string_view weights_file);
 
-// A layer type with the names of its arguments, supported and unsupported.
-struct LayerTypeInfo {
-  std::string type;
-  std::vector<std::string> supported;
-  std::vector<std::string> refused;
-};
 // All layer types, in alphabetical order.
 std::vector<LayerTypeInfo> SupportedLayerTypes();
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/api/requests.h"
+#include "engine/api/resources.h"
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
@@ -22,7 +23,6 @@
 #include "engine/model/model.h"
 #include "engine/plan/receptive_field/receptive_field.h"
 #include "engine/prepared/prepared_graph.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 
@@ -52,32 +52,6 @@ struct PlanRequest {
   int64_t tuning_revision = 0;
   int num_threads = 1;  // maximum over all contexts that run the plan; kernels may need scratch per thread
 };
-
-// One executable step, as Explain shows it.
-struct PlanStepInfo {
-  std::string operation;    // "aggregate", "dense_update", ...
-  std::string layers;       // the model's layers that it computes: "conv1 + act1"
-  std::string description;  // "[2708, 16] = sparse x [2708, 1433] * W^T"
-  Locality locality = Locality::kNode;
-  std::string kernel;
-  std::vector<NamedParameter> parameters;  // of the kernel; 0: its default
-  std::vector<KernelRefusal> refusals;
-  std::optional<TuningKey> tuning_key;  // for operations that are tuned
-  bool tuned = false;                   // kernel and parameters come from the graph's tuning table
-  int64_t predicted_bytes = 0;
-  int64_t predicted_operations = 0;
-  int64_t run_count = 0;  // over the full graph
-  // Total time of these runs. On a GPU only some runs are timed, the rest is extrapolated; 0 until the first timed run.
-  double total_seconds = 0.0;
-  // The same over receptive fields, whose cost differs from run to run; predicted_* refer to the full graph. Not timed
-  // on a GPU.
-  int64_t receptive_field_run_count = 0;
-  double receptive_field_total_seconds = 0.0;
-};
-
-// Called between steps, and on the CPU also between blocks of rows within a step, on the thread that builds or runs the
-// plan. A status other than OK (cancelled, deadline) stops the work and is returned.
-using StopCheck = std::function<Status()>;
 
 // Called before each phase of building, with the bytes that the phase needs: rewriting the model (an upper bound),
 // packing its weights, and last the finished plan: scratch, packed weights and the data that the graph derives and

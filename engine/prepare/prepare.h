@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/api/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/tensor.h"
@@ -16,22 +17,6 @@
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
-
-// An uploaded graph; owns its tensors, so that preparation can continue after the upload call.
-struct GraphSource {
-  std::string name;
-  int64_t node_count = 0;
-  HostTensor edge_index;
-  std::optional<HostTensor> edge_weight;
-  // The feature set `default`, if the upload includes it (see FeatureTensors).
-  std::optional<HostTensor> x, x_indptr, x_indices, x_values;
-  int64_t feature_count = 0;
-  OrderKind order = OrderKind::kAuto;
-  // True: may replace a graph of this name; with if_version != 0 only that version.
-  bool replace = false;
-  int64_t if_version = 0;
-  std::string ids_digest;  // of the client's own ids; opaque
-};
 
 struct PrepareContext {
   Device* device = nullptr;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/api/resources.h"
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
@@ -41,11 +42,6 @@ constexpr int64_t NumericsRevision(OrderKind order) {
 inline int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
   return reduction_order == 0 ? revision : MixReductionOrders(revision, 0, reduction_order);
 }
-
-struct StageTime {
-  std::string stage;
-  double seconds = 0.0;
-};
 
 // An adjacency in device memory, in execution order.
 class DeviceCsr {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of orders, the permutation, and the orders that are a few lines long.
+// The permutation, and the orders that are a few lines long.
 #include "engine/reorder/order.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
@@ -38,22 +37,6 @@ namespace {
 
 using internal::NumberWhole;
 
-struct OrderEntry {
-  OrderKind kind;
-  const char* name;
-};
-
-constexpr OrderEntry kOrders[] = {
-    {OrderKind::kAuto, "auto"}, {OrderKind::kNone, "none"},           {OrderKind::kDegree, "degree"},
-    {OrderKind::kRcm, "rcm"},   {OrderKind::kCommunity, "community"}, {OrderKind::kMetis, "metis"},
-};
-
-constexpr auto kKinds = [] {
-  std::array<OrderKind, std::size(kOrders)> kinds = {};
-  for (size_t i = 0; i < kinds.size(); ++i) kinds[i] = kOrders[i].kind;
-  return kinds;
-}();
-
 Permutation DegreeOrder(const Csr& graph) {
   std::vector<NodeId> by_degree(graph.num_rows);
   std::iota(by_degree.begin(), by_degree.end(), 0);
@@ -73,26 +56,6 @@ Status CheckCommunitySize(const Csr& graph) {
 }
 
 }  // namespace
-
-std::span<const OrderKind> KnownOrders() { return kKinds; }
-
-std::string_view ToString(OrderKind kind) {
-  for (const OrderEntry& entry : kOrders) {
-    if (entry.kind == kind) return entry.name;
-  }
-  return "unknown";
-}
-
-StatusOr<OrderKind> ParseOrderKind(std::string_view name) {
-  std::string known;
-  for (const OrderEntry& entry : kOrders) {
-    if (name == entry.name) return entry.kind;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", entry.name);
-  }
-  return InvalidArgument(
-      "UNKNOWN_ORDER", "reorder",
-      absl::StrCat("unknown order '", absl::string_view(name.data(), name.size()), "'; known: ", known));
-}
 
 bool IsAvailable(OrderKind kind) { return kind != OrderKind::kMetis || internal::kHaveMetis; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orders: renumbering of nodes for locality. An order is a pure function from a graph to a permutation, the same for
-// any number of threads; the permutation is kept in both directions and never shows in answers. To add one: a function,
-// a line in order.cc's table.
+// any number of threads; the permutation is kept in both directions and never shows in answers. To add one: its kind
+// in api/order_kind.h, and a function here.
 #ifndef VICINAL_ENGINE_REORDER_ORDER_H_
 #define VICINAL_ENGINE_REORDER_ORDER_H_
 
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/order_kind.h"
 #include "engine/base/status.h"
 #include "engine/base/thread_pool.h"
 #include "engine/graph/communities.h"
@@ -20,27 +21,6 @@
 
 namespace vicinal {
 
-enum class OrderKind {
-  kAuto,    // decided by prepare/
-  kNone,    // as sent
-  kDegree,  // in-degree, largest first; equal degrees keep their order
-  // Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971) on the graph taken as undirected; each component from a
-  // pseudo-peripheral node (George and Liu 1979), neighbours by degree.
-  kRcm,
-  // Communities that maximise modularity, reverse Cuthill-McKee inside them (GNNAdvisor, Wang et al. 2021, section
-  // 6.1). What merged early lies side by side; a community of more than kBlockNodes nodes is numbered by the smaller
-  // ones that it was merged from.
-  kCommunity,
-  // METIS's k-way partition (Karypis and Kumar 1998) into parts of about kBlockNodes nodes, reverse Cuthill-McKee
-  // inside each. Serial.
-  kMetis,
-};
-
-// All of the above, kAuto first.
-std::span<const OrderKind> KnownOrders();
-std::string_view ToString(OrderKind kind);  // "auto", "none", "degree", "rcm", "community", "metis"
-// INVALID_ARGUMENT naming the known ones.
-StatusOr<OrderKind> ParseOrderKind(std::string_view name);
 // False for what this build leaves out: kMetis where libmetis was not there.
 bool IsAvailable(OrderKind kind);
 

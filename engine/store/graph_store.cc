@@ -358,7 +358,7 @@ StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_v
   return handle;
 }
 
-std::unique_ptr<GraphStore::Subscription> GraphStore::Watch(const std::string& name, std::function<void()> callback) {
+std::unique_ptr<Subscription> GraphStore::Watch(const std::string& name, std::function<void()> callback) {
   // Keeps the store's state, so that it may outlive the store.
   class WatchSubscription final : public Subscription {
    public:
@@ -374,6 +374,11 @@ std::unique_ptr<GraphStore::Subscription> GraphStore::Watch(const std::string& n
     const std::shared_ptr<internal::Watcher> watcher_;
   };
   return std::make_unique<WatchSubscription>(state_, name, std::move(callback));
+}
+
+bool GraphStore::IsServing(const PreparedGraph& graph) const {
+  const StatusOr<GraphHandle> current = Find(graph.parts().name, 0, "", 0);
+  return current.ok() && current->graph.get() == &graph;
 }
 
 int64_t GraphStore::largest_graph() const {

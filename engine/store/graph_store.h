@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/resources.h"
+#include "engine/api/subscription.h"
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
@@ -19,8 +21,6 @@
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
-
-enum class GraphState { kPreparing, kReady, kFailed };
 
 struct FeatureSet {
   std::string graph;
@@ -99,12 +99,10 @@ class GraphStore {
   // dropped. Callbacks run one at a time (changes during a callback cause one more call), without locks held, on the
   // thread that made a change, and must be quick. Dropping the subscription waits for a running callback (do not drop
   // it inside its own callback).
-  class Subscription {
-   public:
-    virtual ~Subscription() = default;
-  };
   std::unique_ptr<Subscription> Watch(const std::string& name, std::function<void()> callback);
 
+  // Whether `graph` is the version that serves under its name.
+  bool IsServing(const PreparedGraph& graph) const;
   // Nodes of the largest serving graph; 0: none.
   int64_t largest_graph() const;
 

@@ -94,6 +94,11 @@ std::vector<ModelHandle> ModelStore::List() const {
   return list;
 }
 
+bool ModelStore::IsServing(const std::string& name, const Model& model) const {
+  const StatusOr<ModelHandle> current = Find(name, 0);
+  return current.ok() && (*current)->model.get() == &model;
+}
+
 Status ModelStore::Delete(const std::string& name, int64_t if_version) {
   ModelHandle deleted;  // freed after the lock
   MutexLock lock(&mutex_);

@@ -45,6 +45,8 @@ class ModelStore {
   // Version 0: the latest. NOT_FOUND.
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
   std::vector<ModelHandle> List() const;  // by name
+  // Whether `model` is the version that serves under `name`.
+  bool IsServing(const std::string& name, const Model& model) const;
   Status Delete(const std::string& name, int64_t if_version);
 
  private:

@@ -5,8 +5,8 @@
 
 #include <functional>
 
+#include "engine/api/tuning.h"
 #include "engine/base/status.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 

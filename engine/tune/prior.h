@@ -7,10 +7,10 @@
 
 #include <optional>
 
+#include "engine/api/tuning.h"
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
 #include "engine/kernels/work_shape.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 

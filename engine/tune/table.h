@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
+#include "engine/api/tuning.h"
 #include "engine/base/mutex.h"
 #include "engine/base/vocabulary.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 

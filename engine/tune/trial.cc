@@ -149,7 +149,7 @@ class TrialOf final : public Trial {
     Collect(input, operation, problem);
     if (kernels_.empty()) {
       std::string reasons;
-      for (const RefusedKernel& r : refused_)
+      for (const KernelRefusal& r : refused_)
         absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", r.kernel, ": ", r.reason);
       return FailedPrecondition("KERNEL_REFUSED",
                                 absl::StrCat("no kernel supports ", Describe(input.key), ": ", reasons));

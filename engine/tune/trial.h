@@ -19,11 +19,11 @@
 #include <span>
 #include <vector>
 
+#include "engine/api/tuning.h"
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
 #include "engine/tune/prior.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 
@@ -67,7 +67,7 @@ class Trial {
   // The default first, then those that run by ascending prediction, then the pruned ones.
   const std::vector<TuningCandidate>& candidates() const { return candidates_; }
   int64_t num_to_run() const { return num_to_run_; }
-  const std::vector<RefusedKernel>& refused() const { return refused_; }
+  const std::vector<KernelRefusal>& refused() const { return refused_; }
 
   // Runs a candidate once on the matrices of `turn`, and waits for it. On the thread of `context`.
   // REQUIRES: 0 <= candidate < num_to_run().
@@ -80,7 +80,7 @@ class Trial {
  protected:
   std::vector<TuningCandidate> candidates_;
   int64_t num_to_run_ = 0;
-  std::vector<RefusedKernel> refused_;
+  std::vector<KernelRefusal> refused_;
 };
 
 }  // namespace vicinal

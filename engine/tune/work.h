@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/api/tuning.h"
 #include "engine/base/status.h"
 #include "engine/kernels/registry.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "engine/api/requests.h"
+#include "engine/api/tuning.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/kernels/registry.h"
 #include "engine/prepared/prepared_graph.h"
-#include "engine/tune/record.h"
 #include "engine/tune/table.h"
 
 namespace vicinal {

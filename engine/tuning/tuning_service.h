@@ -42,6 +42,8 @@ class TuningService {
   // REQUIRES: Stop() was called, if Start() was.
   ~TuningService();
 
+  const Parts& parts() const { return parts_; }
+
   // Begins to work. `executor` must outlive Stop().
   void Start(Executor* executor);
   // Gives up what is under way (a lease that runs is waited for) and refuses what is ordered. Idempotent.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine/api/tuning.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/execute/executor.h"
@@ -16,7 +17,6 @@
 #include "engine/memory/memory_budget.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/tune/meter.h"
-#include "engine/tune/record.h"
 
 namespace vicinal {
 

@@ -22,7 +22,7 @@ Status CheckIfVersion(int64_t if_version) {
 }
 
 // Of a graph without a version that serves.
-Status NotReady(const GraphStatus& graph) {
+Status NotReady(const GraphResource& graph) {
   const std::string name = absl::StrCat("graph '", graph.name, "' ");
   if (graph.state == GraphState::kFailed) {
     return FailedPrecondition(
@@ -48,12 +48,12 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
 
 // What finish would refuse is refused before megabytes travel. The store checks again: the name may be taken meanwhile.
 Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec) const {
-  const StatusOr<GraphStatus> there = engine_.GetGraph(spec.name());
+  const StatusOr<GraphResource> there = engine_.GetGraph(spec.name());
   if (!there.ok()) return OkStatus();
   if (!spec.replace() && there->state != GraphState::kFailed) {
     return AlreadyExists("graph", spec.name(), "say replace, or delete it first");
   }
-  const int64_t version = there->graph != nullptr ? there->graph->parts().version : 0;
+  const int64_t version = there->serving ? there->serving->version : 0;
   return CheckVersion("graph", spec.name(), version, spec.if_version());
 }
 
@@ -73,8 +73,8 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   source.replace = spec.replace();
   source.if_version = spec.if_version();
   source.ids_digest = spec.ids_digest();
-  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.PutGraph(std::move(source), std::move(content.memory)));
-  *response->mutable_graph() = ToProto(status);
+  VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.PutGraph(std::move(source), std::move(content.memory)));
+  *response->mutable_graph() = ToProto(graph);
   return OkStatus();
 }
 
@@ -82,14 +82,14 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.graph()));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
-  VICINAL_ASSIGN_OR_RETURN(const GraphStatus graph, engine_.GetGraph(spec.graph()));
+  VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(spec.graph()));
   VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, graph.node_count, limits_));
   return uploads_.Begin(std::move(manifest), [&]() -> Status {
-    if (graph.graph == nullptr) return NotReady(graph);
-    for (const FeatureSetHandle& set : graph.feature_sets) {
-      if (set->name != spec.name()) continue;
+    if (!graph.serving) return NotReady(graph);
+    for (const FeatureSetResource& set : graph.feature_sets) {
+      if (set.name != spec.name()) continue;
       if (!spec.replace()) return AlreadyExists("feature set", spec.name(), "say replace, or delete it first");
-      return CheckVersion("feature set", spec.name(), set->version, spec.if_version());
+      return CheckVersion("feature set", spec.name(), set.version, spec.if_version());
     }
     return OkStatus();
   });
@@ -111,10 +111,10 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const Uplo
   tensors.values = content.Look("x_values");
   tensors.feature_count = spec.feature_count();
   // The tensors stay in the upload until the features are made, so that a client may try again.
-  VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
+  VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
                            engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version(),
                                                content.memory.bytes()));
-  *response->mutable_feature_set() = ToProto(*set);
+  *response->mutable_feature_set() = ToProto(set);
   return OkStatus();
 }
 
@@ -130,16 +130,16 @@ Status GraphHandler::GetUpload(const Call&, const v1::GetUploadRequest& request,
 Status GraphHandler::GetGraph(const Call& call, const v1::GetGraphRequest& request, v1::Graph* response) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
-  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(request.name()));
-  *response = ToProto(status);
+  VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(request.name()));
+  *response = ToProto(graph);
   return OkStatus();
 }
 
 Status GraphHandler::ListGraphs(const Call&, const v1::ListGraphsRequest& request, v1::ListGraphsResponse* response) {
-  const std::vector<GraphStatus> graphs = engine_.ListGraphs();
+  const std::vector<GraphResource> graphs = engine_.ListGraphs();
   std::vector<std::string> names;
   names.reserve(graphs.size());
-  for (const GraphStatus& graph : graphs) names.push_back(graph.name);
+  for (const GraphResource& graph : graphs) names.push_back(graph.name);
   VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
   const auto make = [&](size_t i) { return ToProto(graphs[i]); };
   response->set_next_page_token(FillPage(page, names, limits_.max_response_bytes, make, response->mutable_graphs()));
@@ -177,8 +177,8 @@ Status GraphHandler::ListFeatures(const Call& call, const v1::ListFeaturesReques
                                   v1::ListFeaturesResponse* response) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.graph()));
-  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(request.graph()));
-  for (const FeatureSetHandle& set : status.feature_sets) *response->add_feature_sets() = ToProto(*set);
+  VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(request.graph()));
+  for (const FeatureSetResource& set : graph.feature_sets) *response->add_feature_sets() = ToProto(set);
   return OkStatus();
 }
 
@@ -190,17 +190,16 @@ Status GraphHandler::DeleteFeatures(const Call& call, const v1::DeleteFeaturesRe
   return engine_.DeleteFeatures(request.graph(), request.name());
 }
 
-StatusOr<std::unique_ptr<GraphStore::Subscription>> GraphHandler::Watch(const Call& call,
-                                                                        const v1::WatchGraphRequest& request,
-                                                                        std::function<void()> on_change) {
+StatusOr<std::unique_ptr<Subscription>> GraphHandler::Watch(const Call& call, const v1::WatchGraphRequest& request,
+                                                            std::function<void()> on_change) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
   return engine_.WatchGraph(request.name(), std::move(on_change));
 }
 
 StatusOr<GraphHandler::GraphSnapshot> GraphHandler::Look(const std::string& name) const {
-  VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, engine_.GetGraph(name));
-  return GraphSnapshot{ToProto(status), status.state != GraphState::kPreparing};
+  VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(name));
+  return GraphSnapshot{ToProto(graph), graph.state != GraphState::kPreparing};
 }
 
 }  // namespace vicinal::server

@@ -39,8 +39,8 @@ class GraphHandler {
                         v1::DeleteFeaturesResponse* response);
 
   // `on_change` is called whenever Look may have something new, until the subscription is dropped.
-  StatusOr<std::unique_ptr<GraphStore::Subscription>> Watch(const Call& call, const v1::WatchGraphRequest& request,
-                                                            std::function<void()> on_change);
+  StatusOr<std::unique_ptr<Subscription>> Watch(const Call& call, const v1::WatchGraphRequest& request,
+                                                std::function<void()> on_change);
   // The graph now, and whether nothing more will come.
   struct GraphSnapshot {
     v1::Graph graph;

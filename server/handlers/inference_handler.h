@@ -58,7 +58,7 @@ class InferenceHandler {
   template <class Response, class Submit>
   void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
                      const Submit& submit);
-  // Counts `bytes` of a reply against the memory budget until the call has ended; codes as Engine::Hold.
+  // Counts `bytes` of a reply against the memory budget until the call has ended; codes as MemoryBudget::Reserve.
   Status ReserveReply(int64_t bytes, Call& call);
   // Whether somebody waits for the call's reply still.
   StopCheck StopOf(const Call& call) const;

@@ -27,10 +27,10 @@ std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call&
 
 // As for graphs: refused before megabytes travel, and checked again by the store.
 Status ModelHandler::AdmitModel(const v1::UploadModelSpec& spec) const {
-  const StatusOr<ModelHandle> there = engine_.GetModel(spec.name());
+  const StatusOr<ModelResource> there = engine_.GetModel(spec.name());
   if (!there.ok()) return OkStatus();
   if (!spec.replace()) return AlreadyExists("model", spec.name(), "say replace, or delete it first");
-  return CheckVersion("model", spec.name(), (*there)->version, spec.if_version());
+  return CheckVersion("model", spec.name(), there->version, spec.if_version());
 }
 
 Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec, UploadContent& content,
@@ -49,13 +49,13 @@ Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec
     described.tolerance = spec.reference().tolerance();
     described.file = std::move(reference->bytes);
   }
-  VICINAL_ASSIGN_OR_RETURN(const ModelHandle model,
+  VICINAL_ASSIGN_OR_RETURN(const ModelResource model,
                            engine_.PutModel(std::move(source), call.limits, std::move(content.memory)));
-  *response->mutable_model() = Described(*model);
+  *response->mutable_model() = Described(model);
   return OkStatus();
 }
 
-v1::Model ModelHandler::Described(const StoredModel& model) const {
+v1::Model ModelHandler::Described(const ModelResource& model) const {
   v1::Model described = ToProto(model);
   FitReply(limits_.max_response_bytes, &described);
   return described;
@@ -63,18 +63,18 @@ v1::Model ModelHandler::Described(const StoredModel& model) const {
 
 Status ModelHandler::GetModel(const Call&, const v1::GetModelRequest& request, v1::Model* response) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
-  VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, engine_.GetModel(request.name()));
-  *response = Described(*model);
+  VICINAL_ASSIGN_OR_RETURN(const ModelResource model, engine_.GetModel(request.name()));
+  *response = Described(model);
   return OkStatus();
 }
 
 Status ModelHandler::ListModels(const Call&, const v1::ListModelsRequest& request, v1::ListModelsResponse* response) {
-  const std::vector<ModelHandle> models = engine_.ListModels();
+  const std::vector<ModelResource> models = engine_.ListModels();
   std::vector<std::string> names;
   names.reserve(models.size());
-  for (const ModelHandle& model : models) names.push_back(model->name);
+  for (const ModelResource& model : models) names.push_back(model.name);
   VICINAL_ASSIGN_OR_RETURN(const Page page, PageOf(names, request.page_size(), request.page_token()));
-  const auto make = [&](size_t i) { return Described(*models[i]); };
+  const auto make = [&](size_t i) { return Described(models[i]); };
   response->set_next_page_token(FillPage(page, names, limits_.max_response_bytes, make, response->mutable_models()));
   return OkStatus();
 }

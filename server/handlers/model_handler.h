@@ -32,7 +32,7 @@ class ModelHandler {
   Status MakeModel(const Call& call, const v1::UploadModelSpec& spec, UploadContent& content,
                    v1::UploadModelResponse* response);
   // As far as it fits a reply.
-  v1::Model Described(const StoredModel& model) const;
+  v1::Model Described(const ModelResource& model) const;
 
   Engine& engine_;
   UploadStore& uploads_;

@@ -25,15 +25,13 @@ ServerHandler::ServerHandler(Engine& engine, const Limits& limits, const Clock* 
     entry->set_name(device.name);
     entry->set_description(device.description);
   }
-  for (const LayerTypeInfo& type : SupportedLayerTypes()) {
+  for (const LayerTypeInfo& type : Engine::LayerTypes()) {
     v1::LayerType* entry = fixed_.add_layer_types();
     entry->set_type(type.type);
     for (const std::string& argument : type.supported) entry->add_supported_arguments(argument);
     for (const std::string& argument : type.refused) entry->add_refused_arguments(argument);
   }
-  for (const OrderKind order : KnownOrders()) {
-    if (IsAvailable(order)) fixed_.add_orders(std::string(ToString(order)));
-  }
+  for (const OrderKind order : Engine::AvailableOrders()) fixed_.add_orders(std::string(ToString(order)));
 }
 
 Status ServerHandler::GetCapabilities(const Call&, const v1::GetCapabilitiesRequest&,

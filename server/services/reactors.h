@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/mutex.h"
 #include "engine/base/out_of_memory.h"
 #include "server/handlers/pieces.h"
 #include "server/handlers/upload_stream.h"

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/mutex.h"
 #include "server/handlers/graph_handler.h"
 #include "server/rpc_scope.h"
 
@@ -34,7 +35,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
   RpcScope scope_;
   GraphHandler& handler_;
   const std::string name_;
-  std::unique_ptr<GraphStore::Subscription> subscription_;
+  std::unique_ptr<Subscription> subscription_;
   int64_t drain_id_ = 0;
   v1::Graph graph_;  // what is being, or was last, sent; touched only by the thread that set `writing_`
 

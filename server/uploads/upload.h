@@ -40,7 +40,7 @@ class UploadStore::Upload {
   // Bytes that a finished upload keeps: its spec and its answer.
   int64_t kept_bytes() const;
   // REQUIRES: between BeginFinish and its end.
-  UploadContent& content() { return content_; }
+  UploadContent& content() VICINAL_THREAD_ATTRIBUTE(no_thread_safety_analysis) { return content_; }
 
   void Drop();
   // Drops it if it is open, has no data, and `lease` is the newest. Returns whether it did.
@@ -66,7 +66,7 @@ class UploadStore::Upload {
   MonotonicTime last_used_ VICINAL_GUARDED_BY(mutex_);
   std::vector<int64_t> received_ VICINAL_GUARDED_BY(mutex_);  // of each tensor; outlives the content
   StatusOr<std::string> answer_ VICINAL_GUARDED_BY(mutex_) = std::string();
-  UploadContent content_;  // guarded by mutex_ while open; used by the finishing thread alone while finishing
+  UploadContent content_ VICINAL_GUARDED_BY(mutex_);  // while finishing, used by the finishing thread alone
 };
 
 }  // namespace vicinal::server

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/api/engine.h"
+#include "engine/base/mutex.h"
 #include "engine/memory/memory_budget.h"
 #include "server/uploads/upload_manifest.h"
 #include "vicinal/v1/tensor.pb.h"

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/create_engine.h"
+#include "engine/tune/meter.h"
 #include "tests/engine/model/safetensors_builder.h"
 #include "tests/fuzz/target.h"
 
@@ -90,7 +92,6 @@ server::Limits SmallLimits() {
 }
 
 EngineOptions SmallEngine(const server::Limits& limits) {
-  static ConstantMeter meter;
   EngineOptions options;
   options.num_threads = 1;
   options.device = "cpu";
@@ -103,14 +104,14 @@ EngineOptions SmallEngine(const server::Limits& limits) {
   options.max_models = limits.max_models;
   options.max_nodes = limits.max_nodes;
   options.tuning_budget = {};
-  options.run_meter = &meter;
   return options;
 }
 
 }  // namespace
 
 World::World() : limits(SmallLimits()) {
-  auto made = Engine::Create(SmallEngine(limits));
+  static ConstantMeter meter;
+  auto made = CreateEngineWithMeter(SmallEngine(limits), &meter);
   FUZZ_CHECK(made.ok(), made.status().ToString());
   engine = *std::move(made);
   const auto graph = engine->PutGraph(SmallGraph());
@@ -124,7 +125,7 @@ World::World() : limits(SmallLimits()) {
 }
 
 void World::AwaitPreparation() const {
-  for (const GraphStatus& graph : engine->ListGraphs()) {
+  for (const GraphResource& graph : engine->ListGraphs()) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (true) {
       const auto now = engine->GetGraph(graph.name);

@@ -27,8 +27,8 @@ STORED = PREPARED | {"model", "store"}
 EXECUTED = STORED | {"plan", "prepare"}
 ENGINE_LADDER = {
     "base": set(),
-    "api": BASE,
     "memory": BASE,
+    "api": BASE | {"memory"},
     "device": COMMON,
     "graph": DEVICE,
     "reorder": GRAPH,
@@ -82,6 +82,23 @@ def check_ladder(ladder):
 LADDER_ROW = re.compile(r"^\| `engine/([a-z_]+)` \|[^|]*\| ([^|]+) \|$", re.MULTILINE)
 
 
+SERVER_ROW = re.compile(r"^\| `server/` \|[^|]*\| ([^|]+) \|$", re.MULTILINE)
+
+
+def documented_server(text):
+    """Engine folders that the server's row of CONTRIBUTING.md names; None without such a row."""
+    row = SERVER_ROW.search(text)
+    return None if row is None else set(re.findall(r"`engine/([a-z_]+)`", row.group(1)))
+
+
+def check_server_row(text):
+    documented = documented_server(text)
+    if documented == SERVER_ENGINE_FOLDERS:
+        return []
+    return [f"CONTRIBUTING.md: server/ may include {sorted(documented or [])} of the engine according to the table, "
+            f"{sorted(SERVER_ENGINE_FOLDERS)} according to SERVER_ENGINE_FOLDERS"]
+
+
 def documented_ladder(text):
     """The table of CONTRIBUTING.md as {folder: folders it may include, directly or through those}."""
     rows = {}
@@ -111,13 +128,20 @@ def check_contributing(text, ladder):
     return violations
 
 
+# Files directly in engine/: the wiring, which may include every folder, and the header with which tests replace a part.
+ENGINE_ROOT = ("engine/engine.cc", "engine/create_engine.h")
+PUBLIC_API = "engine/api/engine.h"
+
+# What server/ may include of the engine: requests and resources, what they are made of, and the reservations that
+# uploads and replies hold.
+SERVER_ENGINE_FOLDERS = {"api", "base", "memory"}
+
+
 def engine_folder(path):
-    """'engine/graph/csr.h' -> 'graph'; the door and its implementation, 'engine/api/engine.h' -> ''; others -> None."""
+    """'engine/graph/csr.h' -> 'graph'; 'engine/engine.cc' -> ''; outside of the engine -> None."""
     parts = path.split("/")
     if parts[0] != "engine":
         return None
-    if path == "engine/api/engine.h":
-        return ""
     return parts[1] if len(parts) > 2 else ""
 
 
@@ -126,14 +150,14 @@ def from_engine(path, include):
     if target is None:
         return "the engine includes only engine/"
     folder = engine_folder(path)
-    if folder == "" and path not in ("engine/api/engine.h", "engine/engine.cc"):
-        return "every file of the engine belongs to a folder; only engine.cc stands beside them"
+    if folder == "" and path not in ENGINE_ROOT:
+        return f"every file of the engine belongs to a folder; only {', '.join(ENGINE_ROOT)} stand beside them"
     if folder == "":
-        return None  # the door and its wiring put everything together
+        return None  # the wiring puts everything together
     if folder not in ENGINE_LADDER:
         return f"engine/{folder}/ is not on the ladder (add it to ENGINE_LADDER and to CONTRIBUTING.md)"
-    if target == "":
-        return "engine/api/engine.h is the door for the outside, not for the engine's own folders"
+    if target == "" or include == PUBLIC_API:
+        return f"{include} is for callers of the engine, not for its own folders"
     if target != folder and target not in ENGINE_LADDER[folder]:
         return f"engine/{folder}/ may not include engine/{target}/"
     return None
@@ -142,9 +166,10 @@ def from_engine(path, include):
 def from_server(_path, include):
     if include.startswith(("server/", "proto/", "vicinal/")):
         return None
-    if include == "engine/api/engine.h" or include.startswith(("engine/base/", "engine/memory/")):
+    if engine_folder(include) in SERVER_ENGINE_FOLDERS:
         return None
-    return "the server includes engine/api/engine.h, engine/base/ and engine/memory/ only, server/ and proto/"
+    folders = ", ".join(f"engine/{folder}/" for folder in sorted(SERVER_ENGINE_FOLDERS))
+    return f"of the engine the server includes {folders} only"
 
 
 def from_client(_path, include):
@@ -255,7 +280,8 @@ def main(arguments):
     guide = os.path.join(root, "CONTRIBUTING.md")
     if os.path.exists(guide):
         with open(guide, encoding="utf-8") as file:
-            violations += check_contributing(file.read(), ENGINE_LADDER)
+            guide_text = file.read()
+        violations += check_contributing(guide_text, ENGINE_LADDER) + check_server_row(guide_text)
     else:
         violations.append("CONTRIBUTING.md: missing; its table explains the ladder")
     for violation in violations:

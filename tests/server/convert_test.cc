@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/reorder/order.h"
 #include "server/convert_profile.h"
 #include "server/convert_tuning.h"
 

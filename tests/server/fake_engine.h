@@ -13,6 +13,7 @@
 
 #include "engine/api/engine.h"
 #include "engine/base/error.h"
+#include "engine/base/mutex.h"
 
 namespace vicinal::testing {
 
@@ -22,42 +23,39 @@ class FakeEngine : public Engine {
   static constexpr int64_t kClasses = 4;
 
   FakeEngine() {
-    auto model = std::make_shared<Model>();
-    model->feature_count = 3;
-    model->class_count = kClasses;
-    model->outputs = {{"logits", 2, kClasses}, {"last_conv_input", 1, 16}};
-    auto stored = std::make_shared<StoredModel>();
-    stored->name = "m";
-    stored->version = 1;
-    stored->model = model;
-    models_["m"] = stored;
-    GraphStatus graph;
+    ModelResource& model = models_["m"];
+    model.name = "m";
+    model.version = 1;
+    model.feature_count = 3;
+    model.class_count = kClasses;
+    model.outputs = {"logits", "last_conv_input"};
+    GraphResource graph;
     graph.name = "g";
     graph.state = GraphState::kReady;
     graph.node_count = kNodes;
     graphs_["g"] = graph;
   }
 
-  StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation) override {
+  StatusOr<GraphResource> PutGraph(GraphSource source, Reservation) override {
     MutexLock lock(&mutex_);
     ++puts;
     if (!fail_put.ok()) return fail_put;
-    GraphStatus status;
+    GraphResource status;
     status.name = source.name;
     status.node_count = source.node_count;
     last_graph = std::move(source);
     graphs_[status.name] = status;
     return status;
   }
-  StatusOr<GraphStatus> GetGraph(const std::string& name) const override {
+  StatusOr<GraphResource> GetGraph(const std::string& name) const override {
     MutexLock lock(&mutex_);
     const auto found = graphs_.find(name);
     if (found == graphs_.end()) return NotFound("graph", name);
     return found->second;
   }
-  std::vector<GraphStatus> ListGraphs() const override {
+  std::vector<GraphResource> ListGraphs() const override {
     MutexLock lock(&mutex_);
-    std::vector<GraphStatus> all;
+    std::vector<GraphResource> all;
     for (const auto& [name, status] : graphs_) all.push_back(status);
     return all;
   }
@@ -75,32 +73,31 @@ class FakeEngine : public Engine {
     if (graph != "g") return NotFound("graph", graph);
     return TuningReport{graph, 7, {tuning, tuning}};
   }
-  StatusOr<std::unique_ptr<GraphStore::Subscription>> WatchGraph(const std::string& name,
-                                                                 std::function<void()>) override {
+  StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name, std::function<void()>) override {
     return NotFound("graph", name);
   }
-  StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&, bool,
-                                         int64_t, int64_t) override {
+  StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&,
+                                           bool, int64_t, int64_t) override {
     MutexLock lock(&mutex_);
     ++puts;
     if (!fail_put.ok()) return fail_put;
-    auto set = std::make_shared<FeatureSet>();
-    set->graph = graph;
-    set->name = name;
-    set->version = puts;
-    return FeatureSetHandle(set);
+    FeatureSetResource set;
+    set.graph = graph;
+    set.name = name;
+    set.version = puts;
+    return set;
   }
   Status DeleteFeatures(const std::string&, const std::string& name) override { return NotFound("feature set", name); }
-  StatusOr<ModelHandle> PutModel(ModelSource source, const WorkLimits&, Reservation) override {
+  StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits&, Reservation) override {
     return NotFound("model", source.name);
   }
-  StatusOr<ModelHandle> GetModel(const std::string& name) const override {
+  StatusOr<ModelResource> GetModel(const std::string& name) const override {
     MutexLock lock(&mutex_);
     const auto found = models_.find(name);
     if (found == models_.end()) return NotFound("model", name);
     return found->second;
   }
-  std::vector<ModelHandle> ListModels() const override { return {}; }
+  std::vector<ModelResource> ListModels() const override { return {}; }
   Status DeleteModel(const std::string& name, int64_t) override { return NotFound("model", name); }
 
   Status Submit(InferenceRequest request, InferenceCallback done) override {
@@ -147,6 +144,7 @@ class FakeEngine : public Engine {
   std::vector<KernelStatus> Kernels() const override {
     return {{"aggregate", "reference", "cpu", 5, {"feature_tile"}}};
   }
+  ResourceCounts Counts() const override { return {static_cast<int64_t>(graphs_.size()), 0, 1}; }
   int64_t queue_depth() const override { return 0; }
   double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }
@@ -161,8 +159,8 @@ class FakeEngine : public Engine {
 
  private:
   mutable Mutex mutex_;
-  std::map<std::string, GraphStatus> graphs_;
-  std::map<std::string, ModelHandle> models_;
+  std::map<std::string, GraphResource> graphs_;
+  std::map<std::string, ModelResource> models_;
 };
 
 }  // namespace vicinal::testing

@@ -24,11 +24,11 @@ struct Full {
 class FullEngine final : public ::vicinal::testing::FakeEngine {
  public:
   explicit FullEngine(Full* full) : full_(*full) {}
-  StatusOr<GraphStatus> GetGraph(const std::string& name) const override {
+  StatusOr<GraphResource> GetGraph(const std::string& name) const override {
     if (full_.look) throw std::bad_alloc();
     return FakeEngine::GetGraph(name);
   }
-  StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory) override {
+  StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) override {
     if (full_.put) throw std::bad_alloc();
     return FakeEngine::PutGraph(std::move(source), std::move(memory));
   }
@@ -37,7 +37,7 @@ class FullEngine final : public ::vicinal::testing::FakeEngine {
     return FakeEngine::Submit(std::move(request), std::move(done));
   }
   StatusOr<TuningReport> TuneGraph(const TuneGraphRequest&) override { throw std::bad_alloc(); }
-  StatusOr<std::unique_ptr<GraphStore::Subscription>> WatchGraph(const std::string&, std::function<void()>) override {
+  StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string&, std::function<void()>) override {
     throw std::bad_alloc();
   }
 

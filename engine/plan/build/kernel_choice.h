@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "engine/api/tuning.h"
 #include "engine/kernels/registry.h"
 #include "engine/plan/plan.h"
-#include "engine/tune/record.h"
 
 namespace vicinal::internal {
 

@@ -267,8 +267,8 @@ TEST_F(EngineTest, ReferencesAreHeld) {
   source.reference->file = SafetensorsBuilder().Add("logits", {6, 2}, logits).Build();
   auto handle = engine_->PutModel(source, {});
   ASSERT_TRUE(handle.ok()) << handle.status();
-  EXPECT_TRUE((*handle)->reference_checked);
-  EXPECT_LT((*handle)->reference_error, 1e-5);
+  EXPECT_TRUE(handle->reference_checked);
+  EXPECT_LT(handle->reference_error, 1e-5);
 
   logits[2 * 4 + 1] += 0.5f;
   source.name = "wrong";
@@ -339,7 +339,7 @@ TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
   ExpectError(engine->PutGraph(big).status(), StatusCode::kFailedPrecondition, "OVER_BUDGET");
   big.node_count = 1'000;
   big.x = Floats(std::vector<float>(1000 * 3, 1.0f), {1000, 3});
-  StatusOr<GraphStatus> last = engine->PutGraph(big);
+  StatusOr<GraphResource> last = engine->PutGraph(big);
   for (int i = 0; i < 100 && last.ok(); ++i) {
     ASSERT_TRUE(AwaitGraph(*engine, big.name).ok());
     big.name = "big" + std::to_string(i);

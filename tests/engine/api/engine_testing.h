@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/api/engine.h"
+#include "engine/create_engine.h"
 
 namespace vicinal::testing {
 
@@ -29,18 +30,19 @@ inline HostTensor Ints(const std::vector<int64_t>& values, std::vector<int64_t> 
   return {DataType::kInt64, std::move(shape), BytesOf(values)};
 }
 
-inline std::unique_ptr<Engine> MakeEngine(EngineOptions options = {}) {
+// `meter`: times that the test tells, for tuning; null: nothing is tuned in the background, so that launches can be
+// counted.
+inline std::unique_ptr<Engine> MakeEngine(EngineOptions options = {}, RunMeter* meter = nullptr) {
   if (options.num_threads == 0) options.num_threads = 2;
   if (options.device == "auto") options.device = "cpu";
-  // Nothing is tuned in the background but with times that the test tells: launches are counted.
-  if (options.run_meter == nullptr) options.tuning_budget = Nanoseconds(0);
-  auto engine = Engine::Create(options);
+  if (meter == nullptr) options.tuning_budget = Nanoseconds(0);
+  auto engine = meter == nullptr ? Engine::Create(options) : CreateEngineWithMeter(options, meter);
   EXPECT_TRUE(engine.ok()) << engine.status();
   return engine.ok() ? *std::move(engine) : nullptr;
 }
 
 // Waits until `name` is no longer being prepared.
-inline StatusOr<GraphStatus> AwaitGraph(Engine& engine, const std::string& name) {
+inline StatusOr<GraphResource> AwaitGraph(Engine& engine, const std::string& name) {
   std::promise<void> ended;
   bool told = false;
   const auto look = [&] {

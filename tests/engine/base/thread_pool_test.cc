@@ -217,8 +217,12 @@ TEST(ThreadPool, AScopeWithoutAPoolAsksNobody) {
 
 TEST(ThreadPool, MadeAndDestroyedAtOnce) {
   for (int round = 0; round < 200; ++round) {
-    ThreadPool pool(4);
-    if (round % 2 == 0) pool.ParallelFor(4, [](int64_t, int) {});
+    std::atomic<int64_t> done{0};
+    {
+      ThreadPool pool(4);
+      if (round % 2 == 0) pool.ParallelFor(4, [&](int64_t, int) { ++done; });
+    }
+    EXPECT_EQ(done, round % 2 == 0 ? 4 : 0);
   }
 }
 

@@ -139,7 +139,7 @@ class ModelMaker {
     step.width = width;
     step.layer = static_cast<int32_t>(model_.layers.size());
     widths_.push_back(width);
-    LayerInfo layer;
+    ModelLayer layer;
     layer.name = "l" + std::to_string(model_.steps.size());
     model_.layers.push_back(layer);
     model_.steps.push_back(std::move(step));

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/api/tuning.h"
 #include "engine/kernels/work_shape.h"
-#include "engine/tune/record.h"
 
 namespace vicinal::testing {
 

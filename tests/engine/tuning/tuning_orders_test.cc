@@ -42,9 +42,8 @@ TEST(TuningBudget, WhatATrialHoldsIsAdmittedBeforeItIsMade) {
   ToldMeter meter(OneIsTwiceAsFast());
   EngineOptions options;
   options.tuning_budget = Nanoseconds::zero();
-  options.run_meter = &meter;
   options.memory_budget_bytes = kBudget;
-  const auto engine = MakeEngine(options);
+  const auto engine = MakeEngine(options, &meter);
   PutLargeWorld(*engine);
   TuneGraphRequest request;
   request.graph = "g";

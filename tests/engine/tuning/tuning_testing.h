@@ -135,9 +135,8 @@ class TuningTest : public ::testing::Test {
     meter_ = std::make_unique<ToldMeter>(std::move(times));
     EngineOptions options;
     options.tuning_budget = budget;
-    options.run_meter = meter_.get();
     options.stats = &ended_;
-    engine_ = MakeEngine(options);
+    engine_ = MakeEngine(options, meter_.get());
     PutLargeWorld(*engine_);
   }
   // Waits until nothing of the graph is wanted, queued or running.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/reorder/order.h"
 #include "proto/wire/crc32c.h"
 #include "tests/server/fake_engine.h"
 

@@ -24,16 +24,14 @@ class DeepEngine final : public ::vicinal::testing::FakeEngine {
     for (int i = 0; i < kLayers; ++i) explanation.tuning[i].emplace().note = "a note";
     return explanation;
   }
-  StatusOr<ModelHandle> GetModel(const std::string& name) const override {
-    auto model = std::make_shared<Model>();
-    model->layers.resize(kLayers);
-    for (LayerInfo& layer : model->layers) layer.arguments_json = R"({"in_channels": 16})";
-    auto stored = std::make_shared<StoredModel>();
-    stored->name = name;
-    stored->model = model;
-    return ModelHandle(stored);
+  StatusOr<ModelResource> GetModel(const std::string& name) const override {
+    ModelResource model;
+    model.name = name;
+    model.layers.resize(kLayers);
+    for (LayerInfo& layer : model.layers) layer.arguments_json = R"({"in_channels": 16})";
+    return model;
   }
-  std::vector<ModelHandle> ListModels() const override { return {*GetModel("m")}; }
+  std::vector<ModelResource> ListModels() const override { return {*GetModel("m")}; }
 };
 
 class ReplyLimitsTest : public ::testing::Test {

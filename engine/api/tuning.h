@@ -4,8 +4,8 @@
 //
 // Every CPU kernel and configuration gives the same bits for the same problem (kernels/operations.h, KernelConfig): a
 // choice affects speed, not results. On a GPU it may change a plan's numerics revision.
-#ifndef VICINAL_ENGINE_TUNE_RECORD_H_
-#define VICINAL_ENGINE_TUNE_RECORD_H_
+#ifndef VICINAL_ENGINE_API_TUNING_H_
+#define VICINAL_ENGINE_API_TUNING_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/kernel_config.h"
 #include "engine/base/clock.h"
-#include "engine/kernels/operations.h"
+#include "engine/base/vocabulary.h"
 
 namespace vicinal {
 
@@ -76,12 +77,6 @@ struct TuningCandidate {
   CandidateOutcome outcome = CandidateOutcome::kWaiting;
 };
 
-// A kernel that does not support the problem.
-struct RefusedKernel {
-  std::string kernel;
-  std::string reason;
-};
-
 enum class TuningState {
   kDefault,  // the registry's default serves: tuning is off, or was reset
   kQueued,   // waits to be measured
@@ -95,7 +90,7 @@ struct TuningRecord {
   TuningKey key;
   TuningState state = TuningState::kDefault;
   std::vector<TuningCandidate> candidates;  // the registry's default first; empty before tuning
-  std::vector<RefusedKernel> refused;
+  std::vector<KernelRefusal> refused;
   int64_t chosen = 0;           // index into candidates, if there are any
   double gain = 0.0;            // time of the default / time of the chosen candidate
   double budget_seconds = 0.0;  // allowed
@@ -119,4 +114,4 @@ std::string Describe(const TuningKey& key);
 
 }  // namespace vicinal
 
-#endif  // VICINAL_ENGINE_TUNE_RECORD_H_
+#endif  // VICINAL_ENGINE_API_TUNING_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/execute/classify.h"
+#include "server/handlers/classify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vicinal {
+namespace vicinal::server {
 namespace {
 
 using ::testing::ElementsAre;
@@ -57,4 +57,4 @@ TEST(Classify, RowsAreApart) {
 }
 
 }  // namespace
-}  // namespace vicinal
+}  // namespace vicinal::server

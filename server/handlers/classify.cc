@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/execute/classify.h"
+#include "server/handlers/classify.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "engine/base/check.h"
 
-namespace vicinal {
+namespace vicinal::server {
 namespace {
 
 double Sigmoid(double x) {
@@ -81,4 +81,4 @@ TopClasses TopK(const float* logits, int64_t rows, int64_t classes, int64_t k, b
   return top;
 }
 
-}  // namespace vicinal
+}  // namespace vicinal::server

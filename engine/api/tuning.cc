@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tune/record.h"
+#include "engine/api/tuning.h"
 
 #include "absl/strings/str_cat.h"
 

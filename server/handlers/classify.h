@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // From logits to classes: probabilities and the top k. Pure functions on the host.
-#ifndef VICINAL_ENGINE_EXECUTE_CLASSIFY_H_
-#define VICINAL_ENGINE_EXECUTE_CLASSIFY_H_
+#ifndef VICINAL_SERVER_HANDLERS_CLASSIFY_H_
+#define VICINAL_SERVER_HANDLERS_CLASSIFY_H_
 
 #include <cstdint>
 #include <vector>
 
-namespace vicinal {
+namespace vicinal::server {
 
 // Probabilities [rows, classes] of logits: softmax per row (one label), or sigmoids (many). Stable; sums in double.
 std::vector<float> Probabilities(const float* logits, int64_t rows, int64_t classes, bool multi_label);
@@ -18,6 +18,6 @@ struct TopClasses {
 // REQUIRES: 1 <= k <= classes. NaN ranks last.
 TopClasses TopK(const float* logits, int64_t rows, int64_t classes, int64_t k, bool multi_label);
 
-}  // namespace vicinal
+}  // namespace vicinal::server
 
-#endif  // VICINAL_ENGINE_EXECUTE_CLASSIFY_H_
+#endif  // VICINAL_SERVER_HANDLERS_CLASSIFY_H_

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine keeps, as callers see it: graphs, feature sets, models, plans and devices at one moment. Plain
+// copies: they hold no memory of the engine and never change.
+#ifndef VICINAL_ENGINE_API_RESOURCES_H_
+#define VICINAL_ENGINE_API_RESOURCES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/api/graph_profile.h"
+#include "engine/api/kernel_config.h"
+#include "engine/api/order_kind.h"
+#include "engine/api/requests.h"
+#include "engine/api/tuning.h"
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "engine/base/vocabulary.h"
+
+namespace vicinal {
+
+// --- graphs ---
+
+enum class GraphState { kPreparing, kReady, kFailed };
+
+struct StageTime {
+  std::string stage;
+  double seconds = 0.0;
+};
+
+struct FeatureSetResource {
+  std::string graph;
+  std::string name;
+  int64_t version = 0;
+  WallTime create_time{};
+  int64_t node_count = 0;
+  int64_t feature_count = 0;
+  bool sparse = false;
+  int64_t entry_count = 0;  // nonzeros of a sparse set; of a dense one, all
+  int64_t size_bytes = 0;
+};
+
+// The version of a graph that serves requests.
+struct ServingGraph {
+  int64_t version = 0;
+  WallTime create_time{};
+  std::string ids_digest;  // as GraphSource
+  bool weighted = false;
+  OrderKind requested_order = OrderKind::kAuto;
+  OrderKind order = OrderKind::kNone;  // never kAuto
+  int64_t numerics_revision = 0;       // of plans in the standard order of additions
+  int64_t size_bytes = 0;              // with what was derived from it so far
+  std::vector<StageTime> stages;       // of its preparation
+  GraphProfile profile;
+};
+
+struct GraphResource {
+  std::string name;
+  GraphState state = GraphState::kPreparing;
+  double progress = 0.0;   // while preparing: 0 to 1
+  std::string stage;       // the stage that runs, while preparing
+  Status error;            // of the last preparation, when it failed
+  int64_t node_count = 0;  // as the upload declared while preparing, as prepared afterwards
+  int64_t edge_count = 0;
+  std::optional<ServingGraph> serving;           // nullopt: no version serves
+  std::vector<FeatureSetResource> feature_sets;  // by name
+};
+
+struct TuningReport {
+  std::string graph;
+  int64_t graph_version = 0;
+  std::vector<TuningRecord> records;  // of the keys asked for
+};
+
+// --- models ---
+
+// One layer after loading.
+struct LayerInfo {
+  std::string name;            // unique; also the name of its output
+  std::string type;            // "GCNConv", "ReLU", ...
+  std::string arguments_json;  // all its arguments, including defaults
+  std::string tensor_prefix;
+  std::vector<std::string> inputs;  // names of layers, or "x"
+  Locality locality = Locality::kNode;
+  int64_t width = 0;
+};
+
+struct ModelResource {
+  std::string name;
+  int64_t version = 0;
+  WallTime create_time{};
+  int64_t feature_count = 0;
+  int64_t class_count = 0;
+  bool graph_level = false;  // ends in one row per graph
+  bool multi_label = false;
+  bool uses_edge_weight = false;  // some layer needs a weighted graph
+  std::vector<LayerInfo> layers;
+  std::vector<std::string> outputs;  // names that ExecutionOptions::output takes
+  int64_t parameter_count = 0;
+  int64_t size_bytes = 0;
+  bool reference_checked = false;
+  double reference_error = 0.0;  // largest relative error against the reference, where it was checked
+};
+
+// A layer type with the names of its arguments, supported and unsupported.
+struct LayerTypeInfo {
+  std::string type;
+  std::vector<std::string> supported;
+  std::vector<std::string> refused;
+};
+
+// --- plans ---
+
+// One executable step, as Explain shows it.
+struct PlanStepInfo {
+  std::string operation;    // "aggregate", "dense_update", ...
+  std::string layers;       // the model's layers that it computes: "conv1 + act1"
+  std::string description;  // "[2708, 16] = sparse x [2708, 1433] * W^T"
+  Locality locality = Locality::kNode;
+  std::string kernel;
+  std::vector<NamedParameter> parameters;  // of the kernel; 0: its default
+  std::vector<KernelRefusal> refusals;
+  std::optional<TuningKey> tuning_key;  // for operations that are tuned
+  bool tuned = false;                   // kernel and parameters come from the graph's tuning table
+  int64_t predicted_bytes = 0;
+  int64_t predicted_operations = 0;
+  int64_t run_count = 0;  // over the full graph
+  // Total time of these runs. On a GPU only some runs are timed, the rest is extrapolated; 0 until the first timed run.
+  double total_seconds = 0.0;
+  // The same over receptive fields, whose cost differs from run to run; predicted_* refer to the full graph. Not timed
+  // on a GPU.
+  int64_t receptive_field_run_count = 0;
+  double receptive_field_total_seconds = 0.0;
+};
+
+struct Explanation {
+  ServedBy served_by;
+  std::vector<PlanStepInfo> steps;
+  std::vector<std::optional<TuningRecord>> tuning;  // one per step; none where a step's operation is not tuned
+  std::vector<std::string> decisions;
+  int64_t scratch_bytes = 0;
+  std::string order;  // of the graph, and why
+  std::string device;
+};
+
+// --- the engine ---
+
+struct DeviceInfo {
+  std::string name;
+  std::string description;
+};
+
+struct KernelStatus {
+  std::string operation;
+  std::string name;
+  std::string device;
+  int64_t launches = 0;
+  std::vector<std::string> parameters = {};  // names, as ForcedConfiguration takes them
+};
+
+struct ResourceCounts {
+  int64_t graphs = 0;
+  int64_t feature_sets = 0;
+  int64_t models = 0;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_API_RESOURCES_H_

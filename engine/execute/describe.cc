@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/describe.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace vicinal {
+namespace {
+
+ServingGraph ServingOf(const PreparedGraph& graph) {
+  const PreparedGraph::Parts& parts = graph.parts();
+  ServingGraph serving;
+  serving.version = parts.version;
+  serving.create_time = parts.create_time;
+  serving.ids_digest = parts.ids_digest;
+  serving.weighted = graph.weighted();
+  serving.requested_order = parts.requested_order;
+  serving.order = parts.order;
+  serving.numerics_revision = parts.numerics_revision;
+  serving.size_bytes = graph.size_bytes();
+  serving.stages = parts.stages;
+  serving.profile = parts.profile;
+  return serving;
+}
+
+}  // namespace
+
+GraphResource ResourceOf(const GraphStatus& status) {
+  GraphResource resource;
+  resource.name = status.name;
+  resource.state = status.state;
+  resource.progress = status.progress;
+  resource.stage = status.stage;
+  resource.error = status.error;
+  resource.node_count = status.node_count;
+  resource.edge_count = status.edge_count;
+  if (status.graph != nullptr) resource.serving = ServingOf(*status.graph);
+  for (const FeatureSetHandle& set : status.feature_sets) resource.feature_sets.push_back(ResourceOf(*set));
+  return resource;
+}
+
+FeatureSetResource ResourceOf(const FeatureSet& set) {
+  FeatureSetResource resource;
+  resource.graph = set.graph;
+  resource.name = set.name;
+  resource.version = set.version;
+  resource.create_time = set.create_time;
+  resource.node_count = set.matrix->rows();
+  resource.feature_count = set.matrix->cols();
+  resource.sparse = set.matrix->sparse();
+  resource.entry_count = set.matrix->entries();
+  resource.size_bytes = set.matrix->size_bytes();
+  return resource;
+}
+
+ModelResource ResourceOf(const StoredModel& stored) {
+  const Model& model = *stored.model;
+  ModelResource resource;
+  resource.name = stored.name;
+  resource.version = stored.version;
+  resource.create_time = stored.create_time;
+  resource.feature_count = model.feature_count;
+  resource.class_count = model.class_count;
+  resource.graph_level = model.graph_level;
+  resource.multi_label = model.multi_label;
+  resource.uses_edge_weight = model.uses_edge_weight;
+  resource.layers.assign(model.layers.begin(), model.layers.end());
+  for (const NamedOutput& output : model.outputs) resource.outputs.push_back(output.name);
+  resource.parameter_count = model.parameter_count;
+  resource.size_bytes = model.size_bytes;
+  resource.reference_checked = stored.reference_checked;
+  resource.reference_error = stored.reference_error;
+  return resource;
+}
+
+std::vector<GraphResource> ResourcesOf(const std::vector<GraphStatus>& graphs) {
+  std::vector<GraphResource> resources;
+  for (const GraphStatus& graph : graphs) resources.push_back(ResourceOf(graph));
+  return resources;
+}
+
+std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models) {
+  std::vector<ModelResource> resources;
+  for (const ModelHandle& model : models) resources.push_back(ResourceOf(*model));
+  return resources;
+}
+
+ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models) {
+  ResourceCounts counts;
+  counts.graphs = static_cast<int64_t>(graphs.size());
+  for (const GraphStatus& graph : graphs) counts.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
+  counts.models = static_cast<int64_t>(models.size());
+  return counts;
+}
+
+Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::string device) {
+  const PreparedGraph::Parts& parts = request.graph->parts();
+  Explanation explanation;
+  explanation.served_by = ServedByOf(request);
+  explanation.steps = plan.Steps();
+  for (const PlanStepInfo& step : explanation.steps) {
+    explanation.tuning.push_back(step.tuning_key ? request.graph->tuning().Record(*step.tuning_key) : std::nullopt);
+  }
+  explanation.decisions = plan.Decisions();
+  explanation.scratch_bytes = plan.scratch_bytes();
+  explanation.order = absl::StrCat(std::string(ToString(parts.order)), ": ", parts.order_reason);
+  explanation.device = std::move(device);
+  return explanation;
+}
+
+std::vector<KernelStatus> KernelsOf(const KernelRegistry& registry) {
+  std::vector<KernelStatus> kernels;
+  registry.ForEachOperation([&](const auto& operation) {
+    for (const auto& entry : operation.kernels()) {
+      kernels.push_back({std::string(operation.operation()), std::string(entry->kernel().name()),
+                         entry->kernel().device() == DeviceKind::kCpu ? "cpu" : "cuda", entry->launches()});
+      for (const std::string_view name : entry->kernel().ParameterNames()) kernels.back().parameters.emplace_back(name);
+    }
+  });
+  return kernels;
+}
+
+}  // namespace vicinal

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns handles into the plain resources of engine/api, for replies about resources. Pure functions; none of them runs
+// for an inference.
+#ifndef VICINAL_ENGINE_EXECUTE_DESCRIBE_H_
+#define VICINAL_ENGINE_EXECUTE_DESCRIBE_H_
+
+#include <string>
+#include <vector>
+
+#include "engine/api/resources.h"
+#include "engine/execute/queued_request.h"
+#include "engine/kernels/registry.h"
+#include "engine/plan/plan.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
+
+namespace vicinal {
+
+GraphResource ResourceOf(const GraphStatus& status);
+FeatureSetResource ResourceOf(const FeatureSet& set);
+ModelResource ResourceOf(const StoredModel& stored);
+std::vector<GraphResource> ResourcesOf(const std::vector<GraphStatus>& graphs);
+std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models);
+ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models);
+// `plan` is the plan of `request`; `device` is the name of its device.
+Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::string device);
+// All kernels of all operations, best first.
+std::vector<KernelStatus> KernelsOf(const KernelRegistry& registry);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_DESCRIBE_H_

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/model_uploads.h"
+
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/base/with_field.h"
+#include "engine/execute/reference_check.h"
+#include "engine/execute/resolve.h"
+#include "engine/execute/selection.h"
+
+namespace vicinal {
+
+StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& limits, Reservation memory) const try {
+  VICINAL_RETURN_IF_ERROR(parts_.models->CheckPut(source.name, source.replace, source.if_version));
+  StoredModel stored;
+  stored.name = source.name;
+  VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
+  Reservation weights = memory.Split(static_cast<int64_t>(source.weights_file.size()));
+  std::string().swap(source.weights_file);
+  VICINAL_ASSIGN_OR_RETURN(
+      Reservation kept,
+      parts_.budget->Reserve(Account::kPreparing, stored.model->size_bytes, absl::StrCat("model '", source.name, "'"),
+                             {.replace = source.replace, .own_bytes = memory.bytes(), .consumed = &weights}));
+  stored.memory = std::make_shared<Reservation>(std::move(kept));
+  if (source.reference) {
+    VICINAL_ASSIGN_OR_RETURN(stored.reference_error, Check(stored.model, *source.reference, source.name, limits));
+    stored.reference_checked = true;
+  }
+  VICINAL_ASSIGN_OR_RETURN(ModelHandle handle,
+                           parts_.models->Put(std::move(stored), source.replace, source.if_version));
+  parts_.on_publish();
+  parts_.logger->Log(LogLevel::kInfo, "model ready",
+                     {{"model", handle->name}, {"version", absl::StrCat(handle->version)}});
+  return handle;
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
+}
+
+StatusOr<InlineGraph> ModelUploads::GraphOf(const ModelReference& reference, const Safetensors& file,
+                                            const Model& model) const {
+  if (reference.graph.empty()) return ReadInlineGraph(file, model, *parts_.inline_graphs, *parts_.clock);
+  if (model.graph_level) {
+    return FailedPrecondition(
+        "GRAPH_MODEL",
+        "a model of graphs cannot be checked on a stored graph; leave reference.graph empty and send the graphs in "
+        "line: edge_index, x and ptr in the reference file");
+  }
+  const std::string& feature_set = reference.feature_set.empty() ? "default" : reference.feature_set;
+  VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle,
+                           parts_.graphs->Find(reference.graph, reference.graph_version, feature_set, 0));
+  return InlineGraph{handle.graph, handle.features->matrix};
+}
+
+StatusOr<double> ModelUploads::Check(const std::shared_ptr<const Model>& model, const ModelReference& reference,
+                                     const std::string& name, const WorkLimits& limits) const {
+  if (!(reference.tolerance >= 0.0 && reference.tolerance < 1.0)) {
+    return InvalidArgument("BAD_REFERENCE", "reference.tolerance",
+                           "the tolerance must be at least 0 and below 1; 0 means 1e-4");
+  }
+  const StatusOr<Safetensors> parsed = Safetensors::Parse(reference.file);
+  if (!parsed.ok()) return WithField(parsed.status(), "reference");
+  const Safetensors& file = *parsed;
+  VICINAL_ASSIGN_OR_RETURN(const ReferenceAnswers answers, ReadReferenceAnswers(file, *model));
+  VICINAL_ASSIGN_OR_RETURN(const InlineGraph graph, GraphOf(reference, file, *model));
+  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*model, name, *graph.graph));
+  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*model, ""));
+  QueuedRequest request;
+  request.key = {{}, {name}, {}, NewPrivateId()};
+  request.graph = graph.graph;
+  request.model = model;
+  request.features = graph.features;
+  request.output = output->value;
+  request.limits = limits;
+  request.nodes.all = !answers.nodes.has_value();
+  if (answers.nodes) {
+    VICINAL_RETURN_IF_ERROR(CheckNodeIds(*answers.nodes, graph.graph->num_nodes(), "reference.nodes"));
+    request.nodes.ids = *answers.nodes;
+  }
+  VICINAL_ASSIGN_OR_RETURN(const InferenceResult result, parts_.executor->SubmitAndWait(std::move(request)));
+  if (result.rows != answers.rows) {
+    return InvalidArgument(
+        "BAD_REFERENCE", "reference",
+        absl::StrCat("the reference has ", answers.rows, " rows, but the model gives ", result.rows, " on its graph"));
+  }
+  const ReferenceRows rows = {&answers.values, &result.values,  answers.nodes ? &*answers.nodes : nullptr,
+                              answers.rows,    answers.classes, model->graph_level ? "graph" : "node"};
+  return CheckReference(rows, reference.tolerance > 0 ? reference.tolerance : kDefaultReferenceTolerance);
+}
+
+}  // namespace vicinal

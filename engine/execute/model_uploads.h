@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes uploaded models: loads them, checks the answers that came along, and publishes them in the store.
+#ifndef VICINAL_ENGINE_EXECUTE_MODEL_UPLOADS_H_
+#define VICINAL_ENGINE_EXECUTE_MODEL_UPLOADS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/api/requests.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/status.h"
+#include "engine/execute/executor.h"
+#include "engine/execute/model_reference.h"
+#include "engine/memory/memory_budget.h"
+#include "engine/prepare/inline_graph.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
+
+namespace vicinal {
+
+// Thread-safe.
+class ModelUploads {
+ public:
+  // All must outlive the object.
+  struct Parts {
+    ModelStore* models = nullptr;
+    const GraphStore* graphs = nullptr;               // for references on a stored graph
+    const InlineGraphMaker* inline_graphs = nullptr;  // for references with a graph of their own
+    MemoryBudget* budget = nullptr;
+    Executor* executor = nullptr;  // runs the check
+    const Clock* clock = nullptr;
+    Logger* logger = nullptr;
+    std::function<void()> on_publish;  // a model was published, perhaps in place of another
+  };
+  explicit ModelUploads(Parts parts) : parts_(std::move(parts)) {}
+
+  // As Engine::PutModel.
+  StatusOr<ModelHandle> Put(ModelSource source, const WorkLimits& limits, Reservation memory) const;
+
+ private:
+  // The largest relative error of `model` against `reference`.
+  StatusOr<double> Check(const std::shared_ptr<const Model>& model, const ModelReference& reference,
+                         const std::string& name, const WorkLimits& limits) const;
+  // The graph of `reference` and its features, stored or from `file`.
+  StatusOr<InlineGraph> GraphOf(const ModelReference& reference, const Safetensors& file, const Model& model) const;
+
+  const Parts parts_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_MODEL_UPLOADS_H_

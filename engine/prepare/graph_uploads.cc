@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/prepare/graph_uploads.h"
+
+#include <chrono>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/prepare/measure_orders.h"
+#include "engine/prepare/prepare.h"
+#include "engine/profile/host_caches.h"
+
+namespace vicinal {
+namespace {
+
+// Grows `memory` to `bytes` where it is smaller: the bounds that were reserved cover what is kept, unless they are
+// wrong.
+Status Cover(int64_t bytes, std::string_view what, Reservation* memory) {
+  return bytes <= memory->bytes() ? OkStatus() : memory->Grow(bytes - memory->bytes(), what);
+}
+
+}  // namespace
+
+GraphUploads::GraphUploads(Parts parts)
+    : parts_(std::move(parts)), context_(parts_.device->CreateContext()), queue_(parts_.max_waiting) {}
+
+StatusOr<GraphStatus> GraphUploads::PutGraph(GraphSource source, Reservation memory) {
+  const int64_t edges = source.edge_index.shape.size() == 2 ? source.edge_index.shape[1] : 0;
+  const int64_t bound = PreparationBytesBound(source);
+  const std::string name = source.name;
+  VICINAL_RETURN_IF_ERROR(queue_.Reserve());
+  StatusOr<Reservation> reserved =
+      parts_.budget->Reserve(Account::kPreparing, bound, absl::StrCat("preparing graph '", name, "'"),
+                             {.replace = source.replace, .consumed = &memory});
+  StatusOr<int64_t> version =
+      reserved.ok() ? parts_.graphs->BeginPrepare(name, source.replace, source.if_version, source.node_count, edges)
+                    : reserved.status();
+  if (!version.ok()) {
+    queue_.Release();
+    return version.status();
+  }
+  auto shared = std::make_shared<std::pair<GraphSource, Reservation>>(std::move(source), *std::move(reserved));
+  queue_.Push([this, shared, v = *version](bool stopping) {
+    Prepare(std::move(shared->first), std::move(shared->second), v, stopping);
+  });
+  return parts_.graphs->Get(name);
+}
+
+void GraphUploads::Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping) {
+  const std::string name = source.name;
+  StatusOr<PreparedUpload> prepared =
+      Unavailable("DRAINING", "the server stopped before the graph was prepared", std::chrono::seconds(1));
+  PrepareContext context;
+  context.device = parts_.device;
+  context.clock = parts_.clock;
+  context.stats = parts_.stats;
+  context.choose = {HostCaches(), context_->thread_pool(),
+                    MakeOrderMeasurer(*parts_.registry, *context_, *parts_.clock),
+                    [&] { return queue_.stopping() || !parts_.graphs->IsPreparing(name, version); }};
+  context.on_progress = [&](double progress, std::string_view stage) {
+    parts_.graphs->SetProgress(name, version, progress, stage);
+  };
+  try {
+    if (!stopping) prepared = PrepareGraph(std::move(source), version, context);
+  } catch (const std::bad_alloc&) {
+    prepared = OutOfMemory();
+  }
+  if (prepared.ok()) {
+    const int64_t kept =
+        prepared->graph->size_bytes() + (prepared->features != nullptr ? prepared->features->size_bytes() : 0);
+    if (Status covered = Cover(kept, absl::StrCat("graph '", name, "'"), &memory); !covered.ok()) prepared = covered;
+  }
+  if (!prepared.ok()) {
+    parts_.logger->Log(LogLevel::kWarning, "graph not prepared",
+                       {{"graph", name}, {"error", std::string(prepared.status().message())}});
+    return parts_.graphs->FinishPrepare(name, version, prepared.status(), nullptr);
+  }
+  parts_.logger->Log(LogLevel::kInfo, "graph ready", {{"graph", name}, {"version", absl::StrCat(version)}});
+  prepared->graph->AddReservation(memory.Split(prepared->graph->size_bytes()));
+  std::shared_ptr<Reservation> features_memory;
+  if (prepared->features) {
+    features_memory = std::make_shared<Reservation>(memory.Split(prepared->features->size_bytes()));
+  }
+  memory.Release();
+  parts_.graphs->FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
+                               std::move(features_memory));
+  parts_.on_publish();
+}
+
+StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, const std::string& name,
+                                                     const FeatureTensors& tensors, bool replace, int64_t if_version,
+                                                     int64_t reserved_bytes) try {
+  VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
+  const std::string what = absl::StrCat("feature set '", name, "'");
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory,
+                           parts_.budget->Reserve(Account::kPreparing, FeaturePreparationBytesBound(tensors), what,
+                                                  {.replace = replace, .own_bytes = reserved_bytes}));
+  VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, *parts_.device));
+  VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
+  memory.Shrink(matrix->size_bytes());
+  return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
+                                    std::make_shared<Reservation>(std::move(memory)));
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
+}
+
+}  // namespace vicinal

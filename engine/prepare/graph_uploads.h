@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes uploaded graphs and feature sets: reserves memory for them, prepares them and publishes them in the store.
+// Graphs are prepared on a thread of their own, feature sets on the caller's.
+#ifndef VICINAL_ENGINE_PREPARE_GRAPH_UPLOADS_H_
+#define VICINAL_ENGINE_PREPARE_GRAPH_UPLOADS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/api/requests.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/stats.h"
+#include "engine/base/status.h"
+#include "engine/device/device.h"
+#include "engine/kernels/registry.h"
+#include "engine/memory/memory_budget.h"
+#include "engine/prepare/preparation_queue.h"
+#include "engine/store/graph_store.h"
+
+namespace vicinal {
+
+// Thread-safe.
+class GraphUploads {
+ public:
+  // All must outlive the object, whose destructor waits for the preparation that runs.
+  struct Parts {
+    Device* device = nullptr;
+    const KernelRegistry* registry = nullptr;  // to measure orders with
+    MemoryBudget* budget = nullptr;
+    GraphStore* graphs = nullptr;
+    const Clock* clock = nullptr;
+    StatsSink* stats = nullptr;
+    Logger* logger = nullptr;
+    std::function<void()> on_publish;  // a graph was published, perhaps in place of another
+    int64_t max_waiting = 0;           // graphs that may wait for preparation
+  };
+  explicit GraphUploads(Parts parts);
+
+  // As Engine::PutGraph.
+  StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory);
+  // As Engine::PutFeatures.
+  StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
+                                         const FeatureTensors& tensors, bool replace, int64_t if_version,
+                                         int64_t reserved_bytes);
+
+ private:
+  void Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping);
+
+  const Parts parts_;
+  const std::unique_ptr<DeviceContext> context_;  // used by the queue's thread only
+  PreparationQueue queue_;                        // last: its thread uses all of the above
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_PREPARE_GRAPH_UPLOADS_H_

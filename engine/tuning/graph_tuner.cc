@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tuning/graph_tuner.h"
+
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/tuning/forced_setting.h"
+#include "engine/tuning/tuning_request.h"
+
+namespace vicinal {
+
+Status GraphTuner::Force(const PreparedGraph& graph, const std::vector<TuningWork>& works,
+                         const ForcedConfiguration& forced) const {
+  const TuningService::Parts& parts = service_.parts();
+  static constexpr char kLayouts[] = "what the forced kernel prepares";
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts.budget->Reserve(Account::kTuning, 0, kLayouts));
+  const auto admit = [&memory](int64_t bytes) { return memory.Grow(bytes, kLayouts); };
+  StatusOr<std::vector<TuningRecord>> made =
+      ForcedRecords({parts.registry, parts.device->kind(), parts.clock, admit}, graph, works, forced);
+  graph.SettleReservation(&memory);
+  VICINAL_ASSIGN_OR_RETURN(std::vector<TuningRecord> records, std::move(made));
+  for (size_t i = 0; i < works.size(); ++i) {
+    graph.tuning().Note(works[i]);
+    graph.tuning().Put(std::move(records[i]));
+    parts.stats->TuningRun("forced", 0.0, 0, 0);
+  }
+  return OkStatus();
+}
+
+StatusOr<TuningReport> GraphTuner::Tune(const TuneGraphRequest& request) const try {
+  if (request.reset && request.force.has_value()) {
+    return InvalidArgument("RESET_AND_FORCE", "reset", "a request resets or forces, not both");
+  }
+  if (request.budget < Nanoseconds::zero()) {
+    return InvalidArgument("BAD_BUDGET", "budget", "a budget is not negative; 0 means the server's own");
+  }
+  const TuningService::Parts& parts = service_.parts();
+  VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(request.graph, request.graph_version, "", 0));
+  const PreparedGraph& graph = *handle.graph;
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<TuningWork> works,
+                           WorksOf(request, graph, *parts.registry, parts.device->kind()));
+  if (request.force.has_value()) {
+    VICINAL_RETURN_IF_ERROR(Force(graph, works, *request.force));
+    parts.on_change();
+  } else if (request.reset) {
+    for (const TuningWork& work : works) graph.tuning().Note(work), graph.tuning().Reset(work.key);
+    parts.on_change();
+  } else {
+    for (const TuningWork& work : works) graph.tuning().Note(work);
+    constexpr Nanoseconds kOrdered = std::chrono::milliseconds(500);
+    const Nanoseconds own = parts.budget_per_key > Nanoseconds::zero() ? parts.budget_per_key : kOrdered;
+    const Nanoseconds budget = request.budget > Nanoseconds::zero() ? request.budget : own;
+    VICINAL_RETURN_IF_ERROR(service_.Order(handle.graph, works, budget, request.wait, request.limits));
+  }
+  TuningReport report = {request.graph, graph.parts().version, {}};
+  for (const TuningWork& work : works) report.records.push_back(*graph.tuning().Record(work.key));
+  return report;
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
+}
+
+StatusOr<TuningReport> GraphTuner::Report(const std::string& graph) const {
+  VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
+  return TuningReport{graph, handle.graph->parts().version, handle.graph->tuning().Records()};
+}
+
+}  // namespace vicinal

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client asks of tuning: measure a graph's kernels, force one, forget what was measured, or report it.
+#ifndef VICINAL_ENGINE_TUNING_GRAPH_TUNER_H_
+#define VICINAL_ENGINE_TUNING_GRAPH_TUNER_H_
+
+#include <string>
+#include <vector>
+
+#include "engine/api/requests.h"
+#include "engine/api/resources.h"
+#include "engine/base/status.h"
+#include "engine/store/graph_store.h"
+#include "engine/tuning/tuning_service.h"
+
+namespace vicinal {
+
+// Thread-safe.
+class GraphTuner {
+ public:
+  // Works with the parts of `service`. Both must outlive the object.
+  GraphTuner(const GraphStore* graphs, TuningService* service) : graphs_(*graphs), service_(*service) {}
+
+  // As Engine::TuneGraph and Engine::GetTuning.
+  StatusOr<TuningReport> Tune(const TuneGraphRequest& request) const;
+  StatusOr<TuningReport> Report(const std::string& graph) const;
+
+ private:
+  // Records `forced` for `works` of `graph`.
+  Status Force(const PreparedGraph& graph, const std::vector<TuningWork>& works,
+               const ForcedConfiguration& forced) const;
+
+  const GraphStore& graphs_;
+  TuningService& service_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_TUNING_GRAPH_TUNER_H_
