@@ -27,7 +27,8 @@ namespace vicinal {
 
 // The edges of an adjacency in host memory: the adjacency itself, or the uploaded graph that it was derived from.
 struct HostEdges {
-  explicit HostEdges(const CsrView& csr, bool one_loop_each = false) : csr(csr), one_loop_each(one_loop_each) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): most adjacencies are what they hold
+  HostEdges(const CsrView& csr, bool one_loop_each = false) : csr(csr), one_loop_each(one_loop_each) {}
 
   int64_t Degree(NodeId node) const;
 
