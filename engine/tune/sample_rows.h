@@ -16,9 +16,9 @@ struct SampledRows {
 };
 
 // About `share` of the edges of `adjacency` (on `device`), as kSampleBlocks evenly spaced blocks of consecutive rows.
-// Blocks preserve the locality of consecutive rows. They end at row boundaries, so rows with very many edges may make the
-// sample larger. If it would have more than kMaxSampleExcess times its share of the edges, each block is limited to that
-// many times its own share: its last row is cut. REQUIRES: 0 < share <= 1.
+// Blocks preserve the locality of consecutive rows. They end at row boundaries, so rows with very many edges may make
+// the sample larger. If it would have more than kMaxSampleExcess times its share of the edges, each block is limited to
+// that many times its own share: its last row is cut. REQUIRES: 0 < share <= 1.
 inline constexpr int64_t kSampleBlocks = 16;
 inline constexpr double kMaxSampleExcess = 2.0;
 StatusOr<SampledRows> SampleRows(const CsrView& adjacency, double share, Device& device);
