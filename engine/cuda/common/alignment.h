@@ -10,6 +10,14 @@ namespace vicinal::cuda {
 // What a lane reads or writes at once, at most: from a multiple of that many bytes on.
 inline constexpr int kPackBytes = 16;
 
+// How a lane reaches the columns that it holds of a row: one by one, or all at once, 16 bytes each. Packs need aligned
+// rows and a number of columns that is a multiple of a lane's.
+// Kernels compare this, and other enums of two values in their parameters, with the value that is zero: the compiler
+// then tests the byte as it tests a bool. Comparing with the other value took up to 4 registers and 1 % more
+// instructions.
+enum class Access : bool { kElements, kPacks };
+inline Access PacksIf(bool packs) { return packs ? Access::kPacks : Access::kElements; }
+
 inline int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Floats from one row of a matrix of our own to the next: all begin at multiples of 16 bytes.

@@ -38,7 +38,7 @@ struct alignas(16) TilePiece {
 };
 
 // In host memory.
-struct DenseTiles {
+struct HostDenseTiles {
   std::vector<int32_t> tile_col;     // [tiles] number of the block of sources; tiles of a block of rows lie together
   std::vector<uint64_t> masks;       // [tiles, kTileRows]; bit c: source kTileCols * tile_col + c
   std::vector<TilePiece> pieces;     // longest first
@@ -46,18 +46,18 @@ struct DenseTiles {
   std::vector<int64_t> row_ptr;      // what is left, without values
   std::vector<int32_t> col;
 };
-DenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool);
+HostDenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool);
 
 // Pieces that the tiles are cut into where whole blocks of rows would be too few; more than any GPU runs at once.
 inline constexpr int64_t kWantedPieces = 256;
 // Upper bound of the pieces of an adjacency with so many rows.
 inline int64_t MaxTilePieces(int64_t rows) { return (rows + kTileRows - 1) / kTileRows + kWantedPieces; }
 
-// DenseTiles in device memory, with the work lists of the rest, and those of the whole adjacency for sources that
+// HostDenseTiles in device memory, with the work lists of the rest, and those of the whole adjacency for sources that
 // tensor cores must not see.
 class DenseTilesLayout final : public AdjacencyLayout {
  public:
-  static StatusOr<std::shared_ptr<const DenseTilesLayout>> Upload(const DenseTiles& tiles, const CsrView& on_host,
+  static StatusOr<std::shared_ptr<const DenseTilesLayout>> Upload(const HostDenseTiles& tiles, const CsrView& on_host,
                                                                   LayoutSource& source);
   // With tiles of `threshold` edges at least.
   static int64_t BytesBound(int64_t rows, int64_t edges, int64_t threshold);

@@ -75,10 +75,10 @@ struct Lane {
 
   __device__ explicit Lane(uint32_t tile_number)
       : tile(static_cast<int>(tile_number) * Layout::kTile), column(tile + lane % Layout::kLanes * Layout::kVec) {}
-  __device__ bool has_columns(const RowsParams& params) const { return column < params.dst.cols; }
+  __device__ bool has_columns(const RowsParams& params) const { return column < params.out.dst.cols; }
   // Where it reads row 0. Lanes without columns read what others read; nothing comes of it.
   __device__ const char* Source(const RowsParams& params) const {
-    const char* src = static_cast<const char*>(params.src.data) +
+    const char* src = static_cast<const char*>(params.source.rows.data) +
                       (has_columns(params) ? column : tile) * sizeof(typename Layout::Element);
     // Not to be made anew at every load, which would take four more instructions there.
     asm volatile("" : "+l"(src));
@@ -92,7 +92,7 @@ template <class Layout, bool kLean = false>
 __device__ inline typename Layout::Load::Raw Gathered(const RowsParams& params, const char* src, int32_t source) {
   // Unsigned and of 32 bits, and not seen to be a constant of the launch, so that an address is one instruction: for
   // such a constant the compiler adds the upper half of the product, which is zero, by itself.
-  uint32_t stride = params.src_stride_bytes;
+  uint32_t stride = params.source.stride_bytes;
   if constexpr (kLean) asm("" : "+r"(stride));
   const uint64_t offset = uint64_t{static_cast<uint32_t>(source)} * stride;
   return Layout::Load::Load(reinterpret_cast<const typename Layout::Element*>(src + offset));
@@ -106,20 +106,20 @@ __device__ inline void FetchWeights(const RowsParams& params, const int32_t (&so
   for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
   if constexpr (Mode::kWeighted) {
     // Decided once for all of them, so that their loads go out side by side.
-    if (params.weights != nullptr && params.weight_of_source) {
+    if (params.source.weights != nullptr && params.source.weights_of != WeightsOf::kEdges) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        if (wanted(i)) weight[i] = __ldg(params.weights + source[i]);
+        if (wanted(i)) weight[i] = __ldg(params.source.weights + source[i]);
       }
-    } else if (params.weights != nullptr) {
+    } else if (params.source.weights != nullptr) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        if (wanted(i)) weight[i] = __ldg(params.weights + edge(i));
+        if (wanted(i)) weight[i] = __ldg(params.source.weights + edge(i));
       }
     }
   }
   if constexpr (Mode::kExtremum) {
-    if (params.reduce != Reduce::kMin) return;
+    if (params.out.reduce != Reduce::kMin) return;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) weight[i] = -weight[i];
   }
@@ -145,11 +145,12 @@ __device__ inline Item LoadItem(const RowsParams& params, const RowItem* item) {
 // Item `slot` of the warp's bundle: of the list, or where there is none, of rows in their order.
 template <class Layout>
 __device__ inline Item LoadBundled(const RowsParams& params, uint32_t bundle, int slot) {
-  if (params.bundled != nullptr) return LoadItem(params, params.bundled + uint64_t{bundle} * Layout::kItems + slot);
-  const int64_t row = int64_t{bundle} * params.bundle_rows + slot;
-  if (slot >= params.bundle_rows || row >= params.dst.rows) return {{0, -1, 0.0f, 0.0f}, 0};
-  const int64_t begin = __ldg(params.adjacency.row_ptr + row);
-  const int count = static_cast<int>(__ldg(params.adjacency.row_ptr + row + 1) - begin);
+  if (params.work.bundled != nullptr)
+    return LoadItem(params, params.work.bundled + uint64_t{bundle} * Layout::kItems + slot);
+  const int64_t row = int64_t{bundle} * params.work.bundle_rows + slot;
+  if (slot >= params.work.bundle_rows || row >= params.out.dst.rows) return {{0, -1, 0.0f, 0.0f}, 0};
+  const int64_t begin = __ldg(params.work.adjacency.row_ptr + row);
+  const int count = static_cast<int>(__ldg(params.work.adjacency.row_ptr + row + 1) - begin);
   return {FinishOf(params, static_cast<int>(row), count), begin};
 }
 
@@ -194,13 +195,13 @@ struct LaneTerms {
   // After AwaitFormer(). `src`: the lane's part of row 0.
   __device__ void Load(const RowsParams& params, const Lane<Layout>& at, const char* src, const Finish& finish) {
     if (Layout::kSimple || finish.row < 0 || finish.count < 0) return;
-    if (params.self_scale != 0.0f) own = Gathered<Layout>(params, src, finish.row);
-    const ConstMatrixView& from = params.epilogue.residual;
+    if (params.out.self_scale != 0.0f) own = Gathered<Layout>(params, src, finish.row);
+    const ConstMatrixView& from = params.out.epilogue.residual;
     if (from.data == nullptr || !at.has_columns(params)) return;
-    const int columns = static_cast<int>(params.dst.cols);
+    const int columns = static_cast<int>(params.out.dst.cols);
     const float* const begin = from.data + finish.row * from.stride + at.column;
     if constexpr (Layout::kVec % 4 == 0) {
-      if (params.vector_residual) {
+      if (params.out.residual_access != Access::kElements) {
 #pragma unroll
         for (int i = 0; i < Layout::kVec; i += 4) {
           const float4 x = __ldcg(reinterpret_cast<const float4*>(begin + i));
@@ -222,8 +223,8 @@ template <class Layout>
 __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
                                    const LaneTerms<Layout>& terms, float (&x)[Layout::kVec]) {
   if (finish.row < 0) return;
-  const int columns = static_cast<int>(params.dst.cols);
-  if (params.scaled) {
+  const int columns = static_cast<int>(params.out.dst.cols);
+  if (params.out.scaled()) {
 #pragma unroll
     for (int i = 0; i < Layout::kVec; ++i) {
       x[i] = Scaled(params, finish, x[i]);
@@ -231,17 +232,17 @@ __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>&
       x[i] = __fmul_rn(x[i], finish.factor);
     }
   }
-  if (params.epilogue.bias != nullptr) {
+  if (params.out.epilogue.bias != nullptr) {
 #pragma unroll
     for (int i = 0; i < Layout::kVec; ++i) {
-      if (at.column + i < columns) x[i] = __fadd_rn(x[i], __ldg(params.epilogue.bias + at.column + i));
+      if (at.column + i < columns) x[i] = __fadd_rn(x[i], __ldg(params.out.epilogue.bias + at.column + i));
     }
   }
 #pragma unroll
   for (int i = 0; i < Layout::kVec; ++i) {
-    if constexpr (!Layout::kSimple) x[i] = WithResidual(params.epilogue, terms.residual[i], x[i]);
+    if constexpr (!Layout::kSimple) x[i] = WithResidual(params.out.epilogue, terms.residual[i], x[i]);
   }
-  if (params.epilogue.activation.kind == ActivationKind::kRelu) {
+  if (params.out.epilogue.activation.kind == ActivationKind::kRelu) {
 #pragma unroll
     for (int i = 0; i < Layout::kVec; ++i) x[i] = Rectified(x[i]);
   }
@@ -252,7 +253,7 @@ template <class Layout>
 __device__ inline void StoreResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
                                     float (&x)[Layout::kVec]) {
   if constexpr (!Layout::kSimple) {
-    if (finish.row >= 0) ActivateRarely(params.epilogue.activation, x);
+    if (finish.row >= 0) ActivateRarely(params.out.epilogue.activation, x);
   }
   StoreColumns(params, finish, at.column, x);
 }

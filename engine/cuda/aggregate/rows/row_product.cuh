@@ -83,11 +83,11 @@ __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>
   static_assert(Layout::kVec == 4 && kRows <= Layout::kRows && Layout::kTile >= 4 * kAhead);
   constexpr int kRowQuads = ExchangedRows<Layout>::kQuads;
   float4* const table = ExchangedRows<Layout>::OfWarp(at.warp) + at.group * kRows * kRowQuads;
-  const int lane = at.lane % Layout::kLanes, columns = static_cast<int>(params.dst.cols);
+  const int lane = at.lane % Layout::kLanes, columns = static_cast<int>(params.out.dst.cols);
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if constexpr (!Layout::kSimple) ActivateRarely(params.epilogue.activation, x[r]);
+    if constexpr (!Layout::kSimple) ActivateRarely(params.out.epilogue.activation, x[r]);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (at.column + i >= columns) x[r][i] = 0.0f;
@@ -95,7 +95,7 @@ __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>
     table[r * kRowQuads + lane] = make_float4(x[r][0], x[r][1], x[r][2], x[r][3]);
   }
   __syncwarp();
-  const RowProduct& product = params.product;
+  const RowProduct& product = params.out.product;
   if constexpr (kAhead > 0) {
     if (product.out_width <= Layout::kLanes) {
       if (rows[0] < 0 || lane >= product.out_width) return;

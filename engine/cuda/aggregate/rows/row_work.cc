@@ -86,7 +86,7 @@ std::vector<RowItem> CutRows(const CsrView& adjacency, int64_t part, std::vector
 
 int BlockEdges(int64_t edges) {
   // Otherwise none has: what is longer has been cut.
-  return edges < kFewEdges ? kShortEdges : PartEdges(edges);
+  return edges < kSmallGraphEdges ? kShortEdges : PartEdges(edges);
 }
 
 int64_t RowWork::num_bundles() const {
@@ -100,7 +100,7 @@ bool HasWideBundles(int64_t rows, int64_t edges, int wide_up_to) {
 
 RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) {
   const int64_t part = PartEdges(adjacency.nnz), block = BlockEdges(adjacency.nnz);
-  const bool few = adjacency.nnz < kFewEdges;
+  const bool few = adjacency.nnz < kSmallGraphEdges;
   const Bundling bundling = BundlingOf(adjacency.rows, adjacency.nnz, wide_up_to);
   RowWork work;
   work.bundle_items = static_cast<int>(bundling.items);

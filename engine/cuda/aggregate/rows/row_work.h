@@ -40,7 +40,7 @@ inline int PartEdges(int64_t edges) { return edges >= kManyEdges ? kQuadEdges : 
 
 // Below this number of edges a GPU is hardly filled however they are handed out: what counts is the longest row, and
 // what each warp does once.
-inline constexpr int64_t kFewEdges = int64_t{1} << 17;
+inline constexpr int64_t kSmallGraphEdges = int64_t{1} << 17;
 
 // Rows of more edges than this have blocks of their own, one per piece.
 int BlockEdges(int64_t edges);

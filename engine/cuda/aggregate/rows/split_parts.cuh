@@ -16,8 +16,8 @@ template <class Layout>
 __device__ inline bool ArrivesLast(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split) {
   __threadfence();
   __syncwarp();
-  const int64_t tiles = (params.dst.cols + Layout::kTile - 1) / Layout::kTile;
-  int* const ticket = params.tickets + split.first_part * tiles + at.tile / Layout::kTile;
+  const int64_t tiles = (params.out.dst.cols + Layout::kTile - 1) / Layout::kTile;
+  int* const ticket = params.parts.tickets + split.first_part * tiles + at.tile / Layout::kTile;
   int before = 0;
   if (at.lane == 0) before = atomicAdd(ticket, 1);
   if (__shfl_sync(kWholeWarp, before, 0) + 1 < split.parts) return false;
@@ -31,8 +31,8 @@ template <class Layout>
 __device__ inline Pack<Layout::kVec> SumOfQuad(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split,
                                                int quad) {
   const int first = quad * kPiecesPerQuad;
-  const int64_t columns = params.dst.cols;
-  const float* const parts = params.partials + (split.first_part + first) * columns + at.column;
+  const int64_t columns = params.out.dst.cols;
+  const float* const parts = params.parts.partials + (split.first_part + first) * columns + at.column;
   Pack<Layout::kVec> x[kPiecesPerQuad];
 #pragma unroll
   for (int i = 0; i < kPiecesPerQuad; ++i)
@@ -50,7 +50,7 @@ template <class Layout>
 __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t tile_number, int row) {
   const Lane<Layout> at(tile_number);
   const char* const src = at.Source(params);
-  const SplitRow split = params.split_of_part[~row];
+  const SplitRow split = params.parts.split_of_part[~row];
   if (!ArrivesLast(params, at, split)) return;
   const int quads = (split.parts + kPiecesPerQuad - 1) / kPiecesPerQuad;
   float total[Layout::kVec];
@@ -62,7 +62,7 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
 #pragma unroll
       for (int c = 0; c < Layout::kVec; ++c) {
         const float x = __shfl_sync(kWholeWarp, sum.v[c], group * Layout::kLanes + at.lane % Layout::kLanes);
-        total[c] = first + group == 0 ? x : SumOrLarger(params.extremum, total[c], x);
+        total[c] = first + group == 0 ? x : SumOrLarger(params.out.extremum(), total[c], x);
       }
     }
   }
@@ -75,7 +75,7 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
 template <class Layout>
 __device__ inline void FinishWithPart(const RowsParams& params, const Lane<Layout>& at, int row) {
   if constexpr (!Layout::kProduct) {
-    if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout>(params, at.tile / Layout::kTile, row);
+    if (row < 0 && params.parts.tickets != nullptr) FinishIfLast<Layout>(params, at.tile / Layout::kTile, row);
   }
 }
 

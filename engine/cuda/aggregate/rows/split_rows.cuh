@@ -27,7 +27,8 @@ __device__ inline Pack<kVec> SumOfFour(const RowsParams& params, const Pack<kVec
 #pragma unroll
   for (int i = 1; i < kPiecesPerQuad; ++i)
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) sum.v[c] = i < there ? SumOrLarger(params.extremum, sum.v[c], x[i].v[c]) : sum.v[c];
+    for (int c = 0; c < kVec; ++c)
+      sum.v[c] = i < there ? SumOrLarger(params.out.extremum(), sum.v[c], x[i].v[c]) : sum.v[c];
   return sum;
 }
 
@@ -35,28 +36,30 @@ __device__ inline Pack<kVec> SumOfFour(const RowsParams& params, const Pack<kVec
 template <int kVec>
 __device__ inline Pack<kVec> SumOfParts(const RowsParams& params, const SplitRow& split, bool parts_are_quads,
                                         int64_t col) {
-  const float* const partial = params.partials + split.first_part * params.dst.cols + col;
+  const float* const partial = params.parts.partials + split.first_part * params.out.dst.cols + col;
   Pack<kVec> total = {};
 #pragma unroll 1
   for (int first = 0; first < split.parts; first += kPiecesPerQuad) {
     Pack<kVec> x[kPiecesPerQuad];
 #pragma unroll
     for (int i = 0; i < kPiecesPerQuad; ++i) {
-      x[i] = LoadCoherent<kVec>(partial + min(first + i, split.parts - 1) * params.dst.cols);
+      x[i] = LoadCoherent<kVec>(partial + min(first + i, split.parts - 1) * params.out.dst.cols);
     }
     // Four quads go on from the total; the four pieces of one are a sum of their own before they are added to it.
     const bool go_on = parts_are_quads && first > 0, own_sum = !parts_are_quads && first > 0;
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) x[0].v[c] = go_on ? SumOrLarger(params.extremum, total.v[c], x[0].v[c]) : x[0].v[c];
+    for (int c = 0; c < kVec; ++c)
+      x[0].v[c] = go_on ? SumOrLarger(params.out.extremum(), total.v[c], x[0].v[c]) : x[0].v[c];
     const Pack<kVec> sum = SumOfFour(params, x, split.parts - first);
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) total.v[c] = own_sum ? SumOrLarger(params.extremum, total.v[c], sum.v[c]) : sum.v[c];
+    for (int c = 0; c < kVec; ++c)
+      total.v[c] = own_sum ? SumOrLarger(params.out.extremum(), total.v[c], sum.v[c]) : sum.v[c];
   }
   return total;
 }
 
 __device__ inline Finish FinishOfSplit(const RowsParams& params, const SplitRow& split) {
-  const int64_t* const row_ptr = params.adjacency.row_ptr + split.row;
+  const int64_t* const row_ptr = params.work.adjacency.row_ptr + split.row;
   return FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
 }
 
@@ -68,18 +71,18 @@ __device__ inline Pack<kVec> ResultOfParts(const RowsParams& params, const Split
   float own[kVec] = {};
 #pragma unroll
   for (int c = 0; c < kVec; ++c) {
-    terms[c] = TermsOf(params.epilogue, split.row, col + c);
-    if (params.self_scale != 0.0f) own[c] = ElementAt(params.src, split.row, col + c);
+    terms[c] = TermsOf(params.out.epilogue, split.row, col + c);
+    if (params.out.self_scale != 0.0f) own[c] = ElementAt(params.source.rows, split.row, col + c);
   }
   Pack<kVec> x = SumOfParts<kVec>(params, split, parts_are_quads, col);
 #pragma unroll
   for (int c = 0; c < kVec; ++c) {
-    x.v[c] = ApplyEpilogue(params.epilogue, terms[c], WithSelf(params, own[c], Scaled(params, finish, x.v[c])));
+    x.v[c] = ApplyEpilogue(params.out.epilogue, terms[c], WithSelf(params, own[c], Scaled(params, finish, x.v[c])));
   }
   return x;
 }
 
-// Finishes the rows, when what is before it in the stream has stored their parts in params.partials.
+// Finishes the rows, when what is before it in the stream has stored their parts in params.parts.partials.
 cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream);
 
 }  // namespace vicinal::cuda

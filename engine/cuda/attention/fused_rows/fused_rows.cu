@@ -95,7 +95,7 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
 int SmallTileOf(const AttentionArgs& args, int vec) {
   const AttentionProblem& problem = args.problem;
   const int32_t row_lanes = args.config.values[kRowLanesAt];
-  const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kFewEdges;
+  const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kSmallGraphEdges;
   const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
                        problem.cols * (args.value.stride / 4) <= UINT32_MAX;
   if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
@@ -128,42 +128,43 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   const AttentionProblem& problem = args.problem;
   const AttentionScratch layout(problem);
   AttentionParams params;
-  params.adjacency = args.adjacency;
-  params.value = Gathered(args.value);
-  params.scored = Gathered(ScoredBy(args));
-  params.score_dst = args.score_dst;
-  params.query = args.query;
-  params.att = args.att;
-  params.negative_slope = args.negative_slope;
-  params.factors = FactorsOf(args);
-  params.dst = args.dst;
-  params.epilogue = args.epilogue;
-  params.heads = static_cast<int>(problem.heads);
-  params.head_width = static_cast<int>(problem.head_width);
+  params.work.adjacency = args.adjacency;
+  params.source.value = Gathered(args.value);
+  params.source.scored = Gathered(ScoredBy(args));
+  params.source.score_dst = args.score_dst;
+  params.source.query = args.query;
+  params.source.att = args.att;
+  params.source.negative_slope = args.negative_slope;
+  params.source.factors = FactorsOf(args);
+  params.out.dst = args.dst;
+  params.out.epilogue = args.epilogue;
+  params.work.heads = static_cast<int>(problem.heads);
+  params.work.head_width = static_cast<int>(problem.head_width);
   const int64_t score_packs = (problem.head_width + vec * kScorePacks - 1) / (vec * kScorePacks);
-  params.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
-  params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
+  params.work.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
+  params.work.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
   // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
   // count their edges; as many as are asked for at once where they are shorter still.
   const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
   const int64_t most_rows = problem.edges * kMaxRows <= kAskedEdges * problem.rows ? kMaxRows : kMaxRows / 2;
-  params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
+  params.work.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
   const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
-  params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
-  params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);
-  params.plain = args.epilogue.IsPlain();
-  params.vector_store = vec == 4 && InPacks(args.dst);
+  params.work.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
+  params.source.score_access = PacksIf(problem.kind == AttentionKind::kGat && InPacks(args.score_src));
+  params.out.plain = args.epilogue.IsPlain();
+  params.out.dst_access = PacksIf(vec == 4 && InPacks(args.dst));
   char* bytes = static_cast<char*>(scratch);
-  params.heads_out =
+  params.out.heads_out =
       problem.concat || problem.heads == 1 ? nullptr : reinterpret_cast<float*>(bytes + layout.heads_offset);
-  params.cells = layout.pieces.cells;
-  params.partial_stride = layout.pieces.stride;
-  params.sum_floats = layout.sum_floats;
-  params.partials = static_cast<float*>(scratch);
-  params.tickets = target.tickets;
+  params.parts.cells = layout.pieces.cells;
+  params.parts.partial_stride = layout.pieces.stride;
+  params.parts.sum_floats = layout.sum_floats;
+  params.parts.partials = static_cast<float*>(scratch);
+  params.parts.tickets = target.tickets;
   if (layout.pieces.tickets > 0) {
-    params.tickets = reinterpret_cast<int*>(params.partials + params.cells * params.partial_stride);
+    params.parts.tickets =
+        reinterpret_cast<int*>(params.parts.partials + params.parts.cells * params.parts.partial_stride);
   }
   return params;
 }
@@ -180,7 +181,7 @@ cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& 
   const AttentionParams params = ParamsOf(args, vec, shape, target, scratch);
   const int64_t tickets = AttentionScratch(args.problem).pieces.tickets;
   if (tickets > 0) {
-    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, tickets * sizeof(int), target.stream);
+    const cudaError_t error = cudaMemsetAsync(params.parts.tickets, 0, tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
   const auto launch = args.problem.kind == AttentionKind::kGat     ? &LaunchGat
@@ -189,9 +190,9 @@ cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& 
   const bool overlap = target.overlap && tickets == 0;  // with a kernel, not with what clears them
   const cudaError_t error = small_tile > 0 ? LaunchSmallGat(params, small_tile, overlap, target.stream)
                                            : launch(params, vec, shape, target.stream);
-  if (error != cudaSuccess || params.heads_out == nullptr) return error;
+  if (error != cudaSuccess || params.out.heads_out == nullptr) return error;
   const unsigned blocks = static_cast<unsigned>((args.dst.rows * args.dst.cols + kThreads - 1) / kThreads);
-  MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.heads_out, params.heads, args.dst, args.epilogue);
+  MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.out.heads_out, params.work.heads, args.dst, args.epilogue);
   return cudaGetLastError();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of generalised aggregation, without an MLP on the edges (template_spmm.cu) and with one (edge_network.cu),
+// Launchers of generalised aggregation, without an MLP on the edges (template_spmm.cu) and with one (message_mlp.cu),
 // free of device code.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 #define VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
@@ -27,13 +27,14 @@ inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
                       problem.num_layers > 0 ? 1 : (width + kNarrowestMessageTile - 1) / kNarrowestMessageTile);
 }
 
-// Shared memory of edge_network: messages of a tile of edges before and after a layer, in two buffers that layers take
+// Shared memory of message_mlp: messages of a tile of edges before and after a layer, in two buffers that layers take
 // in turn, and what the row under way has come to.
-struct EdgeTile {
+struct MessageTile {
   int64_t first_floats = 0, second_floats = 0;  // per edge
   int64_t out_width = 0;
 
-  explicit EdgeTile(const MessageReduceProblem& problem) : first_floats(problem.width), out_width(problem.out_width()) {
+  explicit MessageTile(const MessageReduceProblem& problem)
+      : first_floats(problem.width), out_width(problem.out_width()) {
     for (int l = 0; l < problem.num_layers; ++l) {
       int64_t& floats = l % 2 == 0 ? second_floats : first_floats;
       floats = std::max(floats, problem.out_widths[l]);
@@ -44,7 +45,7 @@ struct EdgeTile {
     return ((edges + 4) * (first_floats + second_floats) + 2 * out_width) * static_cast<int64_t>(sizeof(float));
   }
 };
-inline constexpr int kLargeEdgeTile = 64, kSmallEdgeTile = 16;                    // edges
+inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;              // edges
 inline constexpr int64_t kLargeTileBytes = 110 << 10;                             // two blocks to a multiprocessor
 inline constexpr int64_t kSmallTileBytes = kMaxSharedBytes - (int64_t{1} << 10);  // less what is not dynamic
 
@@ -61,8 +62,8 @@ struct MessageRowsPart {
 // Both: scratch MessageScratch(args.problem).bytes(). REQUIRES: num_layers == 0.
 cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
                               void* scratch);
-// REQUIRES: num_layers > 0, EdgeTile(args.problem).Bytes(kSmallEdgeTile) <= kSmallTileBytes.
-cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+// REQUIRES: num_layers > 0, MessageTile(args.problem).Bytes(kSmallMessageTile) <= kSmallTileBytes.
+cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 
 }  // namespace vicinal::cuda
 

@@ -53,26 +53,52 @@ struct GatheredRows {
   }
 };
 
-struct AttentionParams {
-  CsrView adjacency;
-  GatheredRows value, scored;  // scored: what scores are made of: GAT's score_src, GATv2's value, a dot product's key
-  ConstMatrixView score_dst, query;
-  const float* att;
-  float negative_slope;
-  ScoreFactors factors;
-  MatrixView dst;
-  Epilogue epilogue;
-  int heads, head_width;
+// The rows, and how they are shared out: K heads of C columns each.
+struct AttentionWork {
+  CsrView adjacency;   // [R, S]
+  int heads;           // K
+  int head_width;      // C
   int lanes_per_head;  // GATv2 and dot products
   int tile_heads;      // most heads that a tile touches
-  int rows_per_group, cells_per_group;
-  bool score_packs;   // rows of GAT's score_src begin at multiples of 16 bytes
-  bool vector_store;  // packs of dst may be stored whole
-  bool plain;         // no epilogue
-  float* heads_out;   // [R, K*C] where heads are averaged, else null
-  int64_t cells, partial_stride, sum_floats;
-  float* partials;
+  int rows_per_group;
+  int cells_per_group;
+};
+
+// What scores and sums are made of.
+struct AttentionSource {
+  GatheredRows value;         // [S, K * C]
+  GatheredRows scored;        // what scores are made of: GAT's score_src, GATv2's value, a dot product's key
+  ConstMatrixView score_dst;  // [R, K], of GAT
+  ConstMatrixView query;      // [R, K * C], of GATv2 and dot products
+  const float* att;           // [K * C], of GATv2
+  float negative_slope;       // of GATv2
+  ScoreFactors factors;
+  Access score_access;  // of GAT's scores
+};
+
+// Partial results of long rows (row_pieces.h).
+struct AttentionParts {
+  int64_t cells;
+  int64_t partial_stride;  // floats of a cell
+  int64_t sum_floats;      // sums of a cell, before its shifts and denominators
+  float* partials;         // [cells, partial_stride]
   int* tickets;
+};
+
+struct AttentionEpilogue {
+  MatrixView dst;  // [R, K * C], or [R, C] where heads are averaged
+  Epilogue epilogue;
+  float* heads_out;  // [R, K * C] where heads are averaged, else null
+  Access dst_access;
+  bool plain;  // the epilogue does nothing
+};
+
+// The argument of the fused kernels: trivially copyable.
+struct AttentionParams {
+  AttentionWork work;
+  AttentionSource source;
+  AttentionParts parts;
+  AttentionEpilogue out;
 };
 
 inline constexpr int kNoteFloats = sizeof(RowPiece) / sizeof(float);  // a multiple of 16 bytes
@@ -117,18 +143,18 @@ struct TileWork {
   __device__ explicit TileWork(const AttentionParams& params) {
     lane = static_cast<int>(threadIdx.x) % Layout::kRowLanes;
     group = lane / Layout::kLanes;
-    const int columns = params.heads * params.head_width;
+    const int columns = params.work.heads * params.work.head_width;
     const int begin = static_cast<int>(blockIdx.y) * Layout::kTile;
     const int end = min(begin + Layout::kTile, columns);
-    first_head = begin / params.head_width;
-    heads = (end - 1) / params.head_width - first_head + 1;
-    score_packs = params.score_packs && first_head % 4 == 0 && heads % 4 == 0;
+    first_head = begin / params.work.head_width;
+    heads = (end - 1) / params.work.head_width - first_head + 1;
+    score_packs = params.source.score_access != Access::kElements && first_head % 4 == 0 && heads % 4 == 0;
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) {
       column[p] = begin + (p * Layout::kLanes + lane % Layout::kLanes) * Layout::kVec;
       has[p] = column[p] < end;
       if (!has[p]) column[p] = begin;
-      head[p] = column[p] / params.head_width - first_head;
+      head[p] = column[p] / params.work.head_width - first_head;
     }
   }
 };

@@ -92,7 +92,7 @@ __device__ inline void GatherStep(const AttentionParams& params, const TileWork<
   Pack<Layout::kVec> x[4][Layout::kPacks];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float* row = params.value.row(source[i]);
+    const float* row = params.source.value.row(source[i]);
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) x[i][p] = LoadReadOnly<Layout::kVec>(row + work.column[p]);
   }
@@ -141,7 +141,8 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
       if (batch == 0) {
         if (work.lane < work.heads) memory.target[work.lane] = own;
         for (int head = work.lane + Layout::kRowLanes; head < work.heads && count > 0; head += Layout::kRowLanes) {
-          memory.target[head] = params.score_dst.data[row * params.score_dst.stride + work.first_head + head];
+          memory.target[head] =
+              params.source.score_dst.data[row * params.source.score_dst.stride + work.first_head + head];
         }
       }
     } else {
@@ -152,8 +153,8 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
     const bool raised = ShareBatch<Layout>(params, work, memory, batch, edges, most_edges);
     __syncwarp();
     if (raised && batch > 0) {
-      const float* before = memory.shift + batch % 2 * params.tile_heads;
-      const float* after = memory.shift + (batch + 1) % 2 * params.tile_heads;
+      const float* before = memory.shift + batch % 2 * params.work.tile_heads;
+      const float* after = memory.shift + (batch + 1) % 2 * params.work.tile_heads;
 #pragma unroll
       for (int p = 0; p < Layout::kPacks; ++p) {
         sums.Scale(p, PowerOfTwo(before[work.head[p]] - after[work.head[p]]));
@@ -170,15 +171,15 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
 template <class Layout>
 __device__ inline void StorePartial(const AttentionParams& params, const TileWork<Layout>& work,
                                     const GroupMemory& memory, int count, int64_t cell, const RowSums<Layout>& sums) {
-  float* partial = params.partials + cell * params.partial_stride;
+  float* partial = params.parts.partials + cell * params.parts.partial_stride;
   const int batches = (count + kAttentionBatch - 1) / kAttentionBatch;
-  const float* shift = memory.shift + batches % 2 * params.tile_heads;
+  const float* shift = memory.shift + batches % 2 * params.work.tile_heads;
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
     if (!work.has[p]) continue;
     StorePack<Layout::kVec>(partial + work.column[p], sums.sum[0][p]);
     // By all lanes of the head, and by all tiles that touch it: they hold the same.
-    float* of_head = partial + params.sum_floats + 2 * (work.first_head + work.head[p]);
+    float* of_head = partial + params.parts.sum_floats + 2 * (work.first_head + work.head[p]);
     of_head[0] = shift[work.head[p]];
     of_head[1] = sums.total[0][p];
   }
@@ -188,13 +189,13 @@ __device__ inline void StorePartial(const AttentionParams& params, const TileWor
 template <class Layout>
 __device__ inline void MergePieces(const AttentionParams& params, const TileWork<Layout>& work, const RowPiece& piece,
                                    RowSums<Layout>& sums) {
-  const float* partials = params.partials + piece.first_cell * params.partial_stride;
-  const int64_t step = piece.cell_step * params.partial_stride;
+  const float* partials = params.parts.partials + piece.first_cell * params.parts.partial_stride;
+  const int64_t step = piece.cell_step * params.parts.partial_stride;
   sums.Clear();
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
     if (!work.has[p]) continue;
-    const float* of_head = partials + params.sum_floats + 2 * (work.first_head + work.head[p]);
+    const float* of_head = partials + params.parts.sum_floats + 2 * (work.first_head + work.head[p]);
     float shift = kNoScore;
     for (int64_t i = 0; i < piece.pieces; ++i) shift = fmaxf(shift, __ldcg(of_head + i * step));
     for (int64_t base = 0; base < piece.pieces; base += kAttentionChains) {
@@ -217,10 +218,10 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
 // Not inlined: few plans have one here, and its registers would be everybody's.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
-  const int columns = params->heads * params->head_width;
+  const int columns = params->work.heads * params->work.head_width;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    if (column + v < columns) out.v[v] = ApplyEpilogue(params->epilogue, out.v[v], row, column + v);
+    if (column + v < columns) out.v[v] = ApplyEpilogue(params->out.epilogue, out.v[v], row, column + v);
   }
   return out;
 }
@@ -230,14 +231,14 @@ __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int
 template <int kVec, class Finish>
 __device__ inline void StorePackAttended(const AttentionParams& params, int64_t row, int column, float total,
                                          Pack<kVec> out, const Finish& finish) {
-  const int columns = params.heads * params.head_width;
+  const int columns = params.work.heads * params.work.head_width;
   const float inverse = total != 0.0f ? __frcp_rn(total) : 0.0f;
-  const bool averaged = params.heads_out != nullptr;
+  const bool averaged = params.out.heads_out != nullptr;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) out.v[v] *= inverse;
-  if (!averaged && !params.plain) out = finish(out);
-  float* dst = averaged ? params.heads_out + row * columns : params.dst.data + row * params.dst.stride;
-  if ((averaged || params.vector_store) && column + kVec <= columns) {
+  if (!averaged && !params.out.plain) out = finish(out);
+  float* dst = averaged ? params.out.heads_out + row * columns : params.out.dst.data + row * params.out.dst.stride;
+  if ((averaged || params.out.dst_access != Access::kElements) && column + kVec <= columns) {
     StorePack<kVec>(dst + column, out);
     return;
   }
@@ -279,15 +280,15 @@ template <class Layout>
 __device__ inline void AttendCells(const AttentionParams& params, const TileWork<Layout>& work,
                                    const GroupMemory& memory, int64_t first) {
   constexpr int kRowLanes = Layout::kRowLanes;
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const unsigned mask = GroupMask<kRowLanes>();
   int row = 0;
 #pragma unroll 1
-  for (int i = 0; i < params.cells_per_group; ++i) {
+  for (int i = 0; i < params.work.cells_per_group; ++i) {
     const int64_t cell = first + i;
     int64_t begin = 0;
     int count = 0;
-    if (cell < params.cells) {
+    if (cell < params.parts.cells) {
       const int64_t edge = cell * kAttentionUnit;
       row = static_cast<int>(i == 0 ? RowOfEdge<kRowLanes>(adjacency.row_ptr, adjacency.rows, edge)
                                     : RowOfLaterEdge<kRowLanes>(adjacency.row_ptr, adjacency.rows, row, edge));
@@ -302,7 +303,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
     if (most == 0) continue;
     float own = 0.0f;
     if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
-      own = __ldg(params.score_dst.data + row * params.score_dst.stride + work.first_head + work.lane);
+      own = __ldg(params.source.score_dst.data + row * params.source.score_dst.stride + work.first_head + work.lane);
     }
     SourceStream<Layout> sources{adjacency.col + begin, count};
     RowSums<Layout> sums;
@@ -313,7 +314,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
       bool last = true;
       if (piece.split()) {
         if (work.group == 0) StorePartial<Layout>(params, work, memory, count, piece.cell, sums);
-        int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+        int* ticket = params.parts.tickets + blockIdx.y * params.parts.cells + piece.first_cell;
         last = ArrivesLastKeepingL1(ticket, piece.pieces, mask, work.lane == 0);
         if (last) {
           MergePieces<Layout>(params, work, piece, sums);
@@ -341,14 +342,14 @@ __device__ inline void AskForRows(const AttentionParams& params, const TileWork<
                                   const SourceStream<Layout>& sources) {
   constexpr int kLine = 32;  // floats
   const int begin = static_cast<int>(blockIdx.y) * Layout::kTile;
-  const int end = min(begin + Layout::kTile, params.heads * params.head_width);
+  const int end = min(begin + Layout::kTile, params.work.heads * params.work.head_width);
 #pragma unroll
   for (int slot = 0; slot * Layout::kRowLanes < kAskedEdges; ++slot) {
     if (slot * Layout::kRowLanes + work.lane >= sources.stop) continue;
     const int32_t source = sources.held[slot];
-    if (Layout::kKind == AttentionKind::kGat) Prefetch(params.scored.row(source) + work.first_head);
+    if (Layout::kKind == AttentionKind::kGat) Prefetch(params.source.scored.row(source) + work.first_head);
 #pragma unroll 1
-    for (int column = begin; column < end; column += kLine) Prefetch(params.value.row(source) + column);
+    for (int column = begin; column < end; column += kLine) Prefetch(params.source.value.row(source) + column);
   }
 }
 
@@ -357,17 +358,17 @@ __device__ inline void AskForRows(const AttentionParams& params, const TileWork<
 template <class Layout>
 __device__ inline void AttendRows(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int64_t first_row) {
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const int first = static_cast<int>(min(first_row, adjacency.rows));
-  const int last = static_cast<int>(min(first_row + params.rows_per_group, adjacency.rows));
+  const int last = static_cast<int>(min(first_row + params.work.rows_per_group, adjacency.rows));
   const bool has_own = Layout::kKind == AttentionKind::kGat && work.lane < work.heads;
   const auto own_of = [&](int row) {
-    return __ldg(params.score_dst.data + row * params.score_dst.stride + work.first_head + work.lane);
+    return __ldg(params.source.score_dst.data + row * params.source.score_dst.stride + work.first_head + work.lane);
   };
   const int64_t start = __ldg(adjacency.row_ptr + first);
   const uint32_t base = static_cast<uint32_t>(start);
   SourceStream<Layout> sources{adjacency.col + start, static_cast<int>(LowOffset(adjacency.row_ptr, last) - base)};
-  if (params.rows_per_group > 1 && sources.stop <= kAskedEdges) {
+  if (params.work.rows_per_group > 1 && sources.stop <= kAskedEdges) {
     sources.Load(0, work.lane);
     AskForRows<Layout>(params, work, sources);
   }
@@ -375,7 +376,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   float next_own = first < last && has_own ? own_of(first) : 0.0f;
   int begin = 0;
 #pragma unroll 1
-  for (int i = 0; i < params.rows_per_group; ++i) {
+  for (int i = 0; i < params.work.rows_per_group; ++i) {
     const int row = first + i;
     const float own = next_own;
     const int end = static_cast<int>(next_end - base);
@@ -383,7 +384,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
       next_end = LowOffset(adjacency.row_ptr, row + 2);
       if (has_own) next_own = own_of(row + 1);
     }
-    const bool whole = row < last && (params.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
+    const bool whole = row < last && (params.parts.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
     const int count = whole ? end - begin : 0;
     const int most = Layout::kRowLanes == 32 ? count : __reduce_max_sync(kWholeWarp, count);
     RowSums<Layout> sums;
@@ -407,16 +408,16 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
   extern __shared__ float4 shared[];
   const int in_block = static_cast<int>(threadIdx.x) / Layout::kRowLanes;
   const TileWork<Layout> work(params);
-  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.tile_heads),
-                           params.tile_heads);
+  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.work.tile_heads),
+                           params.work.tile_heads);
   // Pieces of long rows first; a block has either those or rows.
-  const int64_t cell_blocks = Blocks<Layout>(params.cells, params.cells_per_group);
+  const int64_t cell_blocks = Blocks<Layout>(params.parts.cells, params.work.cells_per_group);
   const int64_t item =
       (blockIdx.x < cell_blocks ? blockIdx.x : blockIdx.x - cell_blocks) * Layout::kRowsPerBlock + in_block;
   if (blockIdx.x < cell_blocks) {
-    AttendCells<Layout>(params, work, memory, item * params.cells_per_group);
+    AttendCells<Layout>(params, work, memory, item * params.work.cells_per_group);
   } else {
-    AttendRows<Layout>(params, work, memory, item * params.rows_per_group);
+    AttendRows<Layout>(params, work, memory, item * params.work.rows_per_group);
   }
 }
 
@@ -425,18 +426,18 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
 cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
-// fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES: params.tile_heads is at
-// most kSmallHeads.
+// fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES: params.work.tile_heads
+// is at most kSmallHeads.
 cudaError_t LaunchSmallGat(const AttentionParams& params, int tile, bool overlap, cudaStream_t stream);
 
 template <class Layout>
 cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t stream) {
-  const int64_t blocks = Blocks<Layout>(params.cells, params.cells_per_group) +
-                         Blocks<Layout>(params.adjacency.rows, params.rows_per_group);
-  const int64_t columns = int64_t{params.heads} * params.head_width;
+  const int64_t blocks = Blocks<Layout>(params.parts.cells, params.work.cells_per_group) +
+                         Blocks<Layout>(params.work.adjacency.rows, params.work.rows_per_group);
+  const int64_t columns = int64_t{params.work.heads} * params.work.head_width;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((columns + Layout::kTile - 1) / Layout::kTile));
   FusedAttention<Layout>
-      <<<grid, kAttentionThreads, SharedBytes(params.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
+      <<<grid, kAttentionThreads, SharedBytes(params.work.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
   return cudaGetLastError();
 }
 

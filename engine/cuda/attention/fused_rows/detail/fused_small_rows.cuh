@@ -38,19 +38,20 @@ struct SmallTile {
   __device__ explicit SmallTile(const AttentionParams& params) {
     lane = static_cast<int>(threadIdx.x) % 32;
     group = lane / Layout::kLanes;
-    const int begin = static_cast<int>(blockIdx.y) * Layout::kTile, columns = params.heads * params.head_width;
+    const int begin = static_cast<int>(blockIdx.y) * Layout::kTile,
+              columns = params.work.heads * params.work.head_width;
     column = begin + lane % Layout::kLanes * Layout::kVec;
     has = column < columns;
     if (!has) column = begin;
-    values = params.value.data + column;
+    values = params.source.value.data + column;
     // So that it is kept, and addresses are not made from the beginning for each row.
     asm("" : "+l"(values));
-    row_packs = params.value.stride_bytes / (Layout::kVec * sizeof(float));
+    row_packs = params.source.value.stride_bytes / (Layout::kVec * sizeof(float));
     head = 0;
-    scored = params.heads == 1 ? 0 : begin / params.head_width;
+    scored = params.work.heads == 1 ? 0 : begin / params.work.head_width;
     if constexpr (kHeads > 1) {
-      head = column / params.head_width - scored;
-      scored = min(scored + lane % kHeads, params.heads - 1);
+      head = column / params.work.head_width - scored;
+      scored = min(scored + lane % kHeads, params.work.heads - 1);
     }
   }
 };
@@ -115,7 +116,7 @@ struct SmallRow {
     float whole[kSlots], largest = shift;
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
-      const Exponential exponential = ExponentialOf(score[slot], target, params.factors);
+      const Exponential exponential = ExponentialOf(score[slot], target, params.source.factors);
       const bool is_there = slot * 32 + tile.lane < edges * kHeads;
       score[slot] = is_there ? exponential.share : 0.0f;
       whole[slot] = is_there ? exponential.whole : kNoScore;
@@ -137,7 +138,7 @@ struct SmallRow {
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
       const int32_t from = kHeads == 1 ? source : __shfl_sync(kWholeWarp, source, (slot * 32 + tile.lane) / kHeads);
-      share[slot] = params.scored.row(from)[tile.scored];
+      share[slot] = params.source.scored.row(from)[tile.scored];
     }
     Rows<kAtOnce> x;
     LoadRows<kAtOnce>(0, offset, x);
@@ -163,9 +164,10 @@ __device__ inline void StoreSmall(const AttentionParams& params, const SmallTile
                                   float total, const Pack<4>& sum) {
   if (!tile.has || tile.group > 0) return;
   // Inlined, other than FinishPack: there are registers for it here.
-  const int last = params.heads * params.head_width - 1;
-  StorePackAttended(params, row, tile.column, total, sum,
-                    [&](const Pack<4>& out) { return WithEpilogue<4>(params.epilogue, row, tile.column, last, out); });
+  const int last = params.work.heads * params.work.head_width - 1;
+  StorePackAttended(params, row, tile.column, total, sum, [&](const Pack<4>& out) {
+    return WithEpilogue<4>(params.out.epilogue, row, tile.column, last, out);
+  });
 }
 
 // All chains of a row in the lanes of one warp; `source` and `target` as SmallRow's.
@@ -206,8 +208,8 @@ __device__ inline void AttendTogether(const AttentionParams& params, const Small
       RowSums<AttentionLayout<AttentionKind::kGat, Layout::kVec, 32 / kAttentionChains, kAttentionChains, 1>>;
   const int chain = static_cast<int>(threadIdx.x) / 32 * Layout::kGroups + tile.group;
   if (chain < kAttentionChains) {
-    const int32_t* const col = params.adjacency.col + begin;
-    const float target = params.score_dst.data[row * params.score_dst.stride + tile.scored];
+    const int32_t* const col = params.work.adjacency.col + begin;
+    const float target = params.source.score_dst.data[row * params.source.score_dst.stride + tile.scored];
     SmallRow<Layout, kHeads, OneChain> edges{params, tile, chain, target, col[min(tile.lane, count - 1)], kNoScore};
     edges.sums.Clear();
     constexpr int kRounds = kAttentionBatch / kAttentionChains, kAtOnce = kHeads == 1 ? kRounds : kRounds / 2;
@@ -245,15 +247,15 @@ template <class Layout, int kHeads>
 __device__ inline void FinishPiece(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile,
                                    const RowPiece& piece, float shift, float total, const Pack<Layout::kVec>& sum) {
   if (tile.has && tile.group == 0) {
-    float* const partial = params.partials + piece.cell * params.partial_stride;
+    float* const partial = params.parts.partials + piece.cell * params.parts.partial_stride;
     StorePack<Layout::kVec>(partial + tile.column, sum);
     // By all lanes of the head, and by all tiles that touch it: they hold the same.
-    const int head = kHeads == 1 ? tile.scored : tile.column / params.head_width;
-    float* const of_head = partial + params.sum_floats + 2 * head;
+    const int head = kHeads == 1 ? tile.scored : tile.column / params.work.head_width;
+    float* const of_head = partial + params.parts.sum_floats + 2 * head;
     of_head[0] = shift;
     of_head[1] = total;
   }
-  int* const ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+  int* const ticket = params.parts.tickets + blockIdx.y * params.parts.cells + piece.first_cell;
   if (!ArrivesLastKeepingL1(ticket, piece.pieces, kWholeWarp, tile.lane == 0)) return;
   const TileWork<Layout> work(params);
   RowSums<Layout> sums;
@@ -267,11 +269,11 @@ __device__ inline void FinishPiece(const AttentionParams& params, const SmallTil
 template <class Layout, int kHeads>
 __device__ __noinline__ void AttendSmallPieces(const AttentionParams& params, TeamMemory<Layout>& team) {
   const SmallTile<Layout, kHeads> tile(params);
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t cell = int64_t{blockIdx.x} * kSmallWarps + warp;
   int64_t row = -1;
-  if (cell < params.cells) row = RowOfEdge<32>(adjacency.row_ptr, adjacency.rows, cell * kAttentionUnit);
+  if (cell < params.parts.cells) row = RowOfEdge<32>(adjacency.row_ptr, adjacency.rows, cell * kAttentionUnit);
   if (tile.lane == 0) team.row[warp] = static_cast<int>(row);
   AwaitFormer();
 #pragma unroll 1
@@ -301,13 +303,13 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
     SmallAttention(const __grid_constant__ AttentionParams params) {
   LetNextBegin();
   __shared__ TeamMemory<Layout> team;
-  const int cell_blocks = static_cast<int>((params.cells + kSmallWarps - 1) / kSmallWarps);
+  const int cell_blocks = static_cast<int>((params.parts.cells + kSmallWarps - 1) / kSmallWarps);
   if (static_cast<int>(blockIdx.x) < cell_blocks) {
     AttendSmallPieces<Layout, kHeads>(params, team);
     return;
   }
   const SmallTile<Layout, kHeads> tile(params);
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const int rows = static_cast<int>(adjacency.rows), warp = static_cast<int>(threadIdx.x) / 32;
   const int first = (static_cast<int>(blockIdx.x) - cell_blocks) * kSmallWarps, row = first + warp;
   // Of the block's rows: lane l has the beginning of number l.
@@ -321,7 +323,7 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
   if (alone && count > 0) source = adjacency.col[begin + min(tile.lane, count - 1)];
   AwaitFormer();
   if (alone) {
-    const float target = params.score_dst.data[row * params.score_dst.stride + tile.scored];
+    const float target = params.source.score_dst.data[row * params.source.score_dst.stride + tile.scored];
     AttendAlone<Layout, kHeads>(params, tile, row, count, source, target);
   }
 #pragma unroll 1

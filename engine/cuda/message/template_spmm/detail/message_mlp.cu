@@ -253,7 +253,7 @@ __device__ inline void MergePieces(const Params& params, const RowPiece& piece) 
 }
 
 template <int kTile, bool kExtreme>
-__global__ void __launch_bounds__(kThreads) EdgeNetwork(const __grid_constant__ Params params) {
+__global__ void __launch_bounds__(kThreads) MessageMlp(const __grid_constant__ Params params) {
   extern __shared__ float4 shared[];
   __shared__ int32_t sources[kTile], rows_of[kTile];
   Memory<kTile> memory;
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(kThreads) EdgeNetwork(const __grid_constant__ 
 
 template <int kTile, bool kExtreme>
 cudaError_t Launch(const Params& params, int64_t bytes, cudaStream_t stream) {
-  const auto kernel = &EdgeNetwork<kTile, kExtreme>;
+  const auto kernel = &MessageMlp<kTile, kExtreme>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (error != cudaSuccess) return error;
@@ -303,14 +303,14 @@ cudaError_t Launch(const Params& params, int64_t bytes, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
+cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const PieceScratch layout = MessageScratch(args.problem);
-  const EdgeTile tile(args.problem);
-  const bool large = tile.Bytes(kLargeEdgeTile) <= kLargeTileBytes;
+  const MessageTile tile(args.problem);
+  const bool large = tile.Bytes(kLargeMessageTile) <= kLargeTileBytes;
   // Two large tiles of edges to a block, on average.
   const int64_t rows_per_block =
-      std::clamp<int64_t>(2 * kLargeEdgeTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
+      std::clamp<int64_t>(2 * kLargeMessageTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
   Params params{args,
                 {},
                 {},
@@ -332,13 +332,13 @@ cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget&
   }
   const bool extreme = IsExtreme(args.problem.reduce);
   if (large) {
-    const int64_t bytes = tile.Bytes(kLargeEdgeTile);
-    return extreme ? Launch<kLargeEdgeTile, true>(params, bytes, target.stream)
-                   : Launch<kLargeEdgeTile, false>(params, bytes, target.stream);
+    const int64_t bytes = tile.Bytes(kLargeMessageTile);
+    return extreme ? Launch<kLargeMessageTile, true>(params, bytes, target.stream)
+                   : Launch<kLargeMessageTile, false>(params, bytes, target.stream);
   }
-  const int64_t bytes = tile.Bytes(kSmallEdgeTile);
-  return extreme ? Launch<kSmallEdgeTile, true>(params, bytes, target.stream)
-                 : Launch<kSmallEdgeTile, false>(params, bytes, target.stream);
+  const int64_t bytes = tile.Bytes(kSmallMessageTile);
+  return extreme ? Launch<kSmallMessageTile, true>(params, bytes, target.stream)
+                 : Launch<kSmallMessageTile, false>(params, bytes, target.stream);
 }
 
 }  // namespace vicinal::cuda
