@@ -60,8 +60,8 @@ Window MakeWindow(const CsrView& adjacency, const Bundling& bundling, int64_t fi
 std::vector<int64_t> WindowBounds(const CsrView& adjacency) {
   std::vector<int64_t> bounds = {0};
   for (int64_t first = 0; first < adjacency.rows; first = bounds.back()) {
-    const bool tail = adjacency.rows - first <= kTailRows && adjacency.nnz - adjacency.row_ptr[first] <= kTailEdges;
-    bounds.push_back(tail ? adjacency.rows : std::min(adjacency.rows, first + kSortWindow));
+    const bool last = adjacency.rows - first <= kTailRows && adjacency.nnz - adjacency.row_ptr[first] <= kTailEdges;
+    bounds.push_back(last ? adjacency.rows : std::min(adjacency.rows, first + kSortWindow));
   }
   return bounds;
 }
