@@ -100,7 +100,7 @@ struct AttentionArgs {
 };
 
 // Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III): a message per edge (j -> i) from
-// u = src[j] and v = target[i], m_ij = activation(message(u, v) * w_ij), then, where there are edge layers, an MLP over
+// u = src[j] and v = target[i], m_ij = activation(message(u, v) * w_ij), then, where there are layers, an MLP over
 // it (m = activation_l(m W_l^T + b_l), one after the other), then dst[i] = epilogue(reduce over j of m_ij). A target
 // without in-edges gets epilogue(0).
 enum class Message {
@@ -109,7 +109,7 @@ enum class Message {
   kSubtract,  // u - v
   kMultiply,  // u * v, element by element
 };
-inline constexpr int kMaxEdgeLayers = 4;
+inline constexpr int kMaxMessageLayers = 4;
 struct MessageReduceProblem {
   Message message = Message::kSource;
   Reduce reduce = Reduce::kSum;
@@ -117,13 +117,13 @@ struct MessageReduceProblem {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t edges = 0;
-  int64_t width = 0;                                    // D, of u, v and m
-  int32_t num_layers = 0;                               // of the MLP
-  std::array<int64_t, kMaxEdgeLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
+  int64_t width = 0;                                       // D, of u, v and m
+  int32_t num_layers = 0;                                  // of the MLP
+  std::array<int64_t, kMaxMessageLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
 
   int64_t out_width() const { return num_layers == 0 ? width : out_widths[num_layers - 1]; }
 };
-struct EdgeLayerArgs {
+struct MessageLayerArgs {
   const void* weight = nullptr;  // [out, in], packed by the same kernel
   const float* bias = nullptr;   // [out] or null
   Activation activation;
@@ -135,7 +135,7 @@ struct MessageReduceArgs {
   ConstMatrixView src;     // [S, D]
   ConstMatrixView target;  // [R, D]; empty for kSource
   Activation activation;   // of the message, before the MLP
-  std::array<EdgeLayerArgs, kMaxEdgeLayers> layers;
+  std::array<MessageLayerArgs, kMaxMessageLayers> layers;
   MatrixView dst;  // [R, out_width]
   Epilogue epilogue;
 };

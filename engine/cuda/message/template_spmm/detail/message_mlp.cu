@@ -29,8 +29,8 @@ constexpr int kChains = 4;
 
 struct Params {
   MessageReduceArgs args;
-  EdgeLayerArgs layers[kMaxEdgeLayers];  // plain arrays in place of those of args and its problem
-  int64_t out_widths[kMaxEdgeLayers], weight_strides[kMaxEdgeLayers];
+  MessageLayerArgs layers[kMaxMessageLayers];  // plain arrays in place of those of args and its problem
+  int64_t out_widths[kMaxMessageLayers], weight_strides[kMaxMessageLayers];
   int64_t first_floats, second_floats;  // of the buffers, per edge
   int64_t rows_per_block;
   int64_t cells, partial_stride;
@@ -94,7 +94,7 @@ __device__ inline void LoadMessages(const Params& params, const Memory<kTile>& m
 template <int kTile>
 __device__ inline void MultiplyLayer(const Params& params, int l, int64_t in_width, const float* in, float* out) {
   constexpr int kStride = Memory<kTile>::kStride, kAcross = kThreads / (kTile / kThreadEdges);
-  const EdgeLayerArgs& layer = params.layers[l];
+  const MessageLayerArgs& layer = params.layers[l];
   const float* weight = static_cast<const float*>(layer.weight);
   const int64_t stride = params.weight_strides[l], out_width = params.out_widths[l];
   const int edge = static_cast<int>(threadIdx.x) / kAcross * kThreadEdges;
