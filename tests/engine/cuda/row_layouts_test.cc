@@ -198,9 +198,9 @@ TEST(RowWorkTest, ManyRowsOfFewEdgesHaveWideBundles) {
   ASSERT_EQ(work.bundle_items, kWideItems);
   ASSERT_EQ(static_cast<int64_t>(work.items.size()), work.num_bundles() * kWideItems);
   EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool).bundle_items, kBundleItems);
-  EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool, kSomeEdges).bundle_items, kWideItems);
-  EXPECT_EQ(MakeRowWork(Ring(140'000, 17, 17).view(), pool, kSomeEdges).bundle_items, kBundleItems);
-  EXPECT_EQ(MakeRowWork(Ring(100'000, 2, 2).view(), pool, kSomeEdges).bundle_items, kBundleItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool, kWideUpToCheapRows).bundle_items, kWideItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 17, 17).view(), pool, kWideUpToCheapRows).bundle_items, kBundleItems);
+  EXPECT_EQ(MakeRowWork(Ring(100'000, 2, 2).view(), pool, kWideUpToCheapRows).bundle_items, kBundleItems);
   int64_t rows = 0, full = 0;
   for (int64_t bundle = 0; bundle < work.num_bundles(); ++bundle) {
     const RowItem* const items = &work.items[bundle * kWideItems];
@@ -249,7 +249,7 @@ TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
 // Two windows, and what is left.
 TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
   ThreadPool pool(2);
-  const HostCsr graph = Ring(static_cast<int32_t>(kTailRows + kSortWindow) + 1'000, 5, 40);
+  const HostCsr graph = Ring(static_cast<int32_t>(kLastWindowRows + kSortWindow) + 1'000, 5, 40);
   const RowWork work = MakeRowWork(graph.view(), pool);
   const auto window = [](int32_t row) { return std::min<int64_t>(row / kSortWindow, 2); };
   const RowItem* before = nullptr;

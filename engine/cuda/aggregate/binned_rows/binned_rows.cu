@@ -34,7 +34,7 @@ Lanes LanesOf(const RowsParams& params, int vec, const BinnedRowsConfig& config)
   // 8 elements of 2 bytes would leave two of four lanes without columns.
   if (vec == 8 && params.out.dst.cols <= 16) vec = 4;
   // Of rows of hardly any edges, what is done once for every tile of a row counts most.
-  const int tile = vec == 8 && params.work.adjacency.nnz <= kHardlyAnyEdges * params.out.dst.rows ? 128 : 64;
+  const int tile = vec == 8 && params.work.adjacency.nnz <= kWideUpTo * params.out.dst.rows ? 128 : 64;
   return {vec, LanesFor(std::min<int64_t>(params.out.dst.cols, config.tile > 0 ? config.tile : tile), vec)};
 }
 

@@ -6,7 +6,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// With a product, dst has the shape of the sums that are multiplied, and no memory.
+// With a product, out->dst gets the shape of the sums to multiply, and a null pointer.
 void SetProduct(const AggregateArgs& args, RowsEpilogue* out) {
   const int64_t width = args.problem.width;
   out->product = {static_cast<const float4*>(args.weight), static_cast<int>((width + 3) / 4),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel that finishes split rows, where no warp of the one before it does (split_parts.cuh).
+// The kernel that finishes split rows, unless the warps of the kernel before it do (split_parts.cuh).
 // Cost: each part read once, each row written once.
 #include "engine/cuda/aggregate/rows/row_lanes.cuh"
 #include "engine/cuda/aggregate/rows/split_rows.cuh"
@@ -7,7 +7,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// 1 << shift lanes to a row, kVec columns to a lane. Its blocks are there before the parts are.
+// 1 << shift lanes per row, kVec columns per lane. Its blocks may start before the parts are stored.
 template <int kVec>
 __global__ void __launch_bounds__(kBlockThreads)
     FinishSplitRows(const __grid_constant__ RowsParams params, const SplitRows splits, int shift) {
@@ -33,7 +33,7 @@ cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& spl
   const int64_t groups = kBlockThreads >> shift, tile = int64_t{vec} << shift;
   const dim3 grid(static_cast<unsigned>((splits.count + groups - 1) / groups),
                   static_cast<unsigned>((params.out.dst.cols + tile - 1) / tile));
-  // Always, for what comes before it is this launch's own.
+  // It may always overlap: the kernel before it belongs to the same launch.
   return LaunchOverlapping(true, vec == 4 ? FinishSplitRows<4> : FinishSplitRows<1>, grid, kBlockThreads, stream,
                            params, splits, shift);
 }

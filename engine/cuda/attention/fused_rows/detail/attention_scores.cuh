@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first half of fused attention (fused_rows.cuh): scores of a batch of edges, into shared memory, and what they
-// become in the softmax. Called by whole warps; rows of other groups of lanes may have fewer edges, or none.
+// The first half of fused attention (fused_rows.cuh): computes the scores of a batch of edges into shared memory, and
+// turns them into shares of the softmax. To be called by whole warps; the rows of their groups of lanes may have
+// different numbers of edges, or none.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_ATTENTION_SCORES_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_ATTENTION_SCORES_CUH_
 
@@ -9,13 +10,13 @@
 
 namespace vicinal::cuda {
 
-// GAT: a lane per edge and kHeads heads, which lie side by side as they are in memory.
+// GAT: a lane per edge and kHeads heads, adjacent in memory.
 template <class Layout, int kHeads>
 __device__ inline void GatherScores(const AttentionParams& params, const TileWork<Layout>& work,
                                     const GroupMemory& memory, int edges, int most_edges) {
   constexpr int kAtOnce = kHeads == 1 ? 4 : 2;
   const int per_edge = work.heads / kHeads;
-  const uint32_t inverse = (1u << 20) / static_cast<uint32_t>(per_edge) + 1;  // in place of divisions
+  const uint32_t inverse = (1u << 20) / static_cast<uint32_t>(per_edge) + 1;  // replaces divisions
 #pragma unroll 1
   for (int base = 0; base < most_edges * per_edge; base += kAtOnce * Layout::kRowLanes) {
     Pack<kHeads> score[kAtOnce];
@@ -38,7 +39,7 @@ __device__ inline void GatherScores(const AttentionParams& params, const TileWor
   }
 }
 
-// The same where the tile touches one head: sources are still in registers.
+// The same for a tile of one head, with sources still in registers.
 template <class Layout>
 __device__ inline void GatherScoresOfOneHead(const AttentionParams& params, const TileWork<Layout>& work,
                                              const GroupMemory& memory, const int32_t (&source)[Layout::kSlots],
@@ -79,8 +80,9 @@ __device__ inline float PartOfScore(const AttentionParams& params, const ScorePa
   return part;
 }
 
-// GATv2 and dot products: lanes_per_head lanes per edge and head, which read the source's row side by side, hold their
-// part of the target's in registers over the batch and add up by shuffles. Wide heads are done in parts.
+// GATv2 and dot products: lanes_per_head adjacent lanes per edge and head. They read adjacent parts of the source's row,
+// keep their parts of the target's row in registers over the batch, and add their sums by shuffles. Wide heads are done
+// in parts.
 template <class Layout>
 __device__ inline void MultiplyScores(const AttentionParams& params, const TileWork<Layout>& work,
                                       const GroupMemory& memory, int64_t row, int edges, int most_edges) {
@@ -95,7 +97,7 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
     const bool mine = head < work.heads;
     const int64_t begin = int64_t{work.first_head + (mine ? head : 0)} * params.work.head_width;
     for (int c0 = 0; c0 < params.work.head_width; c0 += kScorePacks * step) {
-      // Lanes without a part of this score take another's place, with a weight of 0.
+      // Lanes without a part of this score repeat another lane's, with a weight of 0.
       int64_t column[kScorePacks];
       ScorePacks<Layout> query, att;
 #pragma unroll
@@ -139,8 +141,8 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
   }
 }
 
-// Turns the batch's scores into shares relative to the new shift of each head; those of missing edges are 0. True where
-// a shift was raised.
+// Turns the batch's scores into shares relative to the new shift of each head. Shares of missing edges are 0. Returns
+// true if a shift was raised.
 template <class Layout>
 __device__ inline bool ShareBatch(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int batch, int edges, int most_edges) {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_rows: attention with scores, softmax and weighted sum in one go over a row's edges; nothing of the size of the
+// fused_rows: attention with scores, softmax and weighted sum in one pass over a row's edges. Nothing of the size of the
 // edges is stored.
 //
-// Idea. A row (or a piece of a long one) and a tile of columns belong to a few lanes, which take its edges 32 at a
-// time. First the scores of the batch, one lane per edge and head (attention_scores.cuh), so that an exponential is
-// taken once and not in every lane; they go through shared memory, 16 bytes of it being the shares of four edges. Then
-// the rows themselves: a lane holds packs of columns and loads four edges' packs before it uses the first; where a row
-// needs few lanes, several groups of them take its edges in turn, or the lanes of a warp take several rows. Source ids
-// are read once, side by side, a batch ahead. Sums are relative to a power of two (softmax_state.cuh), which is raised
-// when a batch brings a higher score: one test per batch, no second pass over the edges.
+// Idea. A few lanes process a row (or a piece of a long one) and a tile of columns, 32 edges at a time. First they
+// compute the scores of the batch, one lane per edge and head (attention_scores.cuh), so that each exponential is
+// computed once and not by every lane. Scores go through shared memory, where the shares of four edges are 16 bytes.
+// Then they gather the rows: a lane holds packs of columns and loads the packs of four edges before it uses the first.
+// If a row needs few lanes, several groups of lanes take its edges in turn, or the lanes of a warp take several rows.
+// Source ids are read once, by adjacent lanes, one batch ahead. Sums are relative to a power of two
+// (softmax_state.cuh), which is raised when a batch has a higher score: one test per batch, no second pass over the
+// edges.
 //
-// Order of evaluation: edge j of a row goes to chain j mod 4, chains are added (0, 2), (1, 3), then both; pieces of
-// long rows are added as if they were edges. Equal bits for all shapes, at every run and in every subset of rows; no
-// float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the stores; dot products
-// gather keys too, and GATv2 gathers its values twice, the second time mostly from the L1 cache. Heads that are
-// averaged are stored one by one first and averaged by a second small kernel. Where there are few edges in all, or a
-// configuration says so, fused_small_rows.cuh does the same another way.
+// Order of evaluation: edge j of a row goes to chain j mod 4; chains are added (0, 2), (1, 3), then both; pieces of
+// long rows are added as if they were edges. The bits are equal for all shapes, in every run and in every subset of
+// rows; there are no float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the
+// stores. Dot products also gather keys, and GATv2 gathers its values twice, the second time mostly from the L1 cache.
+// Averaged heads are first stored one by one; a second small kernel averages them. On small graphs, or if configured,
+// fused_small_rows.cuh computes the same with another distribution.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_FUSED_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_FUSED_ROWS_CUH_
 
@@ -56,7 +57,7 @@ struct RowSums {
 #pragma unroll
     for (int v = 0; v < Layout::kVec; ++v) sum[held][pack].v[v] = fmaf(share, x.v[v], sum[held][pack].v[v]);
   }
-  // All chains, in chain 0 of every lane that has the column.
+  // Adds all chains, into chain 0 of every lane that has the column.
   __device__ void MergeChains(unsigned mask) {
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) {
@@ -82,7 +83,7 @@ struct RowSums {
   }
 };
 
-// Four edges of this lane's group, from the batch's edge `first` on. Edges that are not there have a share of 0.
+// Four edges of this lane's group, from the batch's edge `first` on. Missing edges have a share of 0.
 template <class Layout>
 __device__ inline void GatherStep(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int first, RowSums<Layout>& sums) {
@@ -105,7 +106,7 @@ __device__ inline void GatherStep(const AttentionParams& params, const TileWork<
   }
 }
 
-// Attends over `count` edges of the stream from `begin` on; called by a whole warp, `most` being the largest count in
+// Attends over `count` edges of the stream from `begin` on. To be called by a whole warp; `most` is the largest count in
 // it. `own` is GAT's score of the row for head `lane` of the tile.
 template <class Layout>
 __device__ inline void AttendEdges(const AttentionParams& params, const TileWork<Layout>& work,
@@ -114,7 +115,7 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
   sums.Clear();
   if (sources.at != begin) sources.Load(begin, work.lane);
   for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
-  // What stands in for edges that are not there: one of the row's own, so that no row sees another's neighbours.
+  // The source of missing edges: one of the row's own, so that no row reads another row's neighbours.
   int32_t stand_in = 0;
 #pragma unroll 1
   for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
@@ -178,7 +179,7 @@ __device__ inline void StorePartial(const AttentionParams& params, const TileWor
   for (int p = 0; p < Layout::kPacks; ++p) {
     if (!work.has[p]) continue;
     StorePack<Layout::kVec>(partial + work.column[p], sums.sum[0][p]);
-    // By all lanes of the head, and by all tiles that touch it: they hold the same.
+    // Stored by all lanes of the head and all tiles that overlap it: they hold the same value.
     float* of_head = partial + params.parts.sum_floats + 2 * (work.first_head + work.head[p]);
     of_head[0] = shift[work.head[p]];
     of_head[1] = sums.total[0][p];
@@ -215,7 +216,7 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
   }
 }
 
-// Not inlined: few plans have one here, and its registers would be everybody's.
+// Not inlined: few plans have an epilogue here, and its registers would count for all.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
   const int columns = params->work.heads * params->work.head_width;
@@ -226,8 +227,8 @@ __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int
   return out;
 }
 
-// Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares. finish(out) is `out`
-// with the epilogue.
+// Stores columns [column, column + kVec) of a row: the sum of shares times rows, divided by the sum of shares.
+// finish(out) is `out` with the epilogue.
 template <int kVec, class Finish>
 __device__ inline void StorePackAttended(const AttentionParams& params, int64_t row, int column, float total,
                                          Pack<kVec> out, const Finish& finish) {
@@ -261,8 +262,8 @@ __device__ inline void StoreAttended(const AttentionParams& params, const TileWo
   }
 }
 
-// As ArrivesLast, for partial results that are read past the L1 cache: what was stored is released to the device, but
-// nothing is dropped from the cache, whose rows the multiprocessor's other warps are about to read.
+// Like ArrivesLast, for partial results that are read past the L1 cache. Stores are released to the device, but the L1
+// cache is not invalidated: the multiprocessor's other warps are about to read its rows.
 __device__ inline bool ArrivesLastKeepingL1(int* ticket, int64_t pieces, unsigned mask, bool leader) {
   __syncwarp(mask);
   int before = 0;
@@ -275,7 +276,7 @@ __device__ inline bool ArrivesLastKeepingL1(int* ticket, int64_t pieces, unsigne
   return true;
 }
 
-// Neighbouring cells, each a piece of a long row or nothing. Only the first needs a search for its row.
+// Processes adjacent cells, each of which is a piece of a long row or empty. Only the first searches for its row.
 template <class Layout>
 __device__ inline void AttendCells(const AttentionParams& params, const TileWork<Layout>& work,
                                    const GroupMemory& memory, int64_t first) {
@@ -327,16 +328,16 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
   }
 }
 
-// The lower half of a row's offset: what counts is how far apart two of them are.
+// The lower half of a row's offset. Only differences of offsets are needed.
 __device__ inline uint32_t LowOffset(const int64_t* row_ptr, int row) {
   return __ldg(reinterpret_cast<const uint32_t*>(row_ptr + row));
 }
 
-// Of rows that have no more edges than that together, a group of lanes has the L2 fetch what lies where they point
-// before it begins. Otherwise a row of few edges has few bytes on their way, and none while its scores are made.
+// If its rows have at most this many edges together, a group of lanes prefetches all their sources into the L2 cache
+// before it starts. Otherwise a row of few edges would have few bytes in flight, and none while its scores are computed.
 constexpr int kAskedEdges = kAttentionBatch;
 
-// REQUIRES: no more than kAskedEdges edges, and their ids are there.
+// REQUIRES: at most kAskedEdges edges, whose source ids are loaded.
 template <class Layout>
 __device__ inline void AskForRows(const AttentionParams& params, const TileWork<Layout>& work,
                                   const SourceStream<Layout>& sources) {
@@ -353,8 +354,8 @@ __device__ inline void AskForRows(const AttentionParams& params, const TileWork<
   }
 }
 
-// Neighbouring rows, without those that are cut. What the next one needs is on its way while one is worked on. No row
-// has 2^31 edges or more.
+// Processes adjacent rows, except those that are cut. Loads for the next row are in flight while a row is processed. No
+// row has 2^31 edges or more.
 template <class Layout>
 __device__ inline void AttendRows(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int64_t first_row) {
@@ -395,7 +396,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   }
 }
 
-// That have `count` items of work, so many to a group of lanes.
+// Blocks for `count` items of work, with `per_group` items per group of lanes.
 template <class Layout>
 __host__ __device__ inline int64_t Blocks(int64_t count, int per_group) {
   const int64_t per_block = int64_t{Layout::kRowsPerBlock} * per_group;
@@ -410,7 +411,7 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
   const TileWork<Layout> work(params);
   const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.work.tile_heads),
                            params.work.tile_heads);
-  // Pieces of long rows first; a block has either those or rows.
+  // Pieces of long rows come first. A block has either pieces or rows.
   const int64_t cell_blocks = Blocks<Layout>(params.parts.cells, params.work.cells_per_group);
   const int64_t item =
       (blockIdx.x < cell_blocks ? blockIdx.x : blockIdx.x - cell_blocks) * Layout::kRowsPerBlock + in_block;
@@ -421,13 +422,13 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
   }
 }
 
-// One per kind, in files of their own: they compile side by side. `shape` is one of kWideShapes where vec is 4, of
-// kNarrowShapes where it is 1.
+// One per kind, each in a file of its own, so that they compile in parallel. `shape` is one of kWideShapes if vec is 4,
+// and one of kNarrowShapes if vec is 1.
 cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
-// fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES: params.work.tile_heads
-// is at most kSmallHeads.
+// The kernel of fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES:
+// params.work.tile_heads <= kSmallHeads.
 cudaError_t LaunchSmallGat(const AttentionParams& params, int tile, bool overlap, cudaStream_t stream);
 
 template <class Layout>
@@ -441,7 +442,7 @@ cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t st
   return cudaGetLastError();
 }
 
-// The layout of `shape`, by its place in the list.
+// Launches the layout of `shape`, which is searched for from place kAt of the list on.
 template <AttentionKind kKind, int kVec, int kAt = 0>
 cudaError_t LaunchAttentionShape(const AttentionParams& params, const AttentionShape& shape, cudaStream_t stream) {
   constexpr int kShapes = static_cast<int>(kVec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes));
