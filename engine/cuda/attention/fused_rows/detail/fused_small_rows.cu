@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which graphs and heads fused_small_rows.cuh is for, and its launch.
+// The launch of fused_small_rows.cuh for each tile and number of heads.
 #include "engine/cuda/attention/fused_rows/detail/fused_small_rows.cuh"
 
 namespace vicinal::cuda {
