@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launcher needs to know about the context in which it launches. A plain struct, so that .cu files do not include
-// Device, Status or Abseil: they take an operation's arguments and a LaunchTarget, and return a cudaError_t.
+// What a launcher needs to know about the context in which it launches. A plain struct, so that .cu files do not
+// include Device, Status or Abseil: they take an operation's arguments and a LaunchTarget, and return a cudaError_t.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_LAUNCH_H_
 #define VICINAL_ENGINE_CUDA_COMMON_LAUNCH_H_
 

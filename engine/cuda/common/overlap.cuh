@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of a recording that overlap (programmatic dependent launch). A small kernel spends most of its time waiting:
-// for its launch, for its items, for their indices, and only then for rows that the kernel before it computed. All waits
-// before the last can overlap with that kernel.
+// for its launch, for its items, for their indices, and only then for rows that the kernel before it computed. All
+// waits before the last can overlap with that kernel.
 //
-// A kernel launched this way starts when all blocks of the kernel before it have called LetNextBegin() or have ended. At
-// that time, no kernel of the same recording is known to have ended. So:
+// A kernel launched this way starts when all blocks of the kernel before it have called LetNextBegin() or have ended.
+// At that time, no kernel of the same recording is known to have ended. So:
 //  - Before AwaitFormer() it reads only what no kernel of a recording writes: adjacencies, work lists, weights, factors
-//    per node, the request's features. This is why only recordings overlap (LaunchTarget::overlap): a recording consists
-//    of a plan's kernels, while a single launch may directly follow a kernel that writes those inputs.
+//    per node, the request's features. This is why only recordings overlap (LaunchTarget::overlap): a recording
+//    consists of a plan's kernels, while a single launch may directly follow a kernel that writes those inputs.
 //  - It does not write to global memory before AwaitFormer(), as earlier kernels may still read it.
 //  - Some thread of every launch calls AwaitFormer(), so that when a kernel has ended, all kernels before it have.
 //  - It does not read by __ldg what earlier kernels wrote, as the compiler may move __ldg to before AwaitFormer(). The
-//    compiler also moves __ldg to after it, so a load that is to be issued before is a plain load, which it does not move.
+//    compiler also moves __ldg to after it, so a load that is to be issued before is a plain load, which it does not
+//    move.
 // Other kernels are launched as usual, and start when everything before them has ended.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_

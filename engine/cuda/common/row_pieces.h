@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long rows are cut into pieces, without preparing the graph. With a unit of `unit` edges, a row of fewer than 2 *
-// unit edges is one item of work. A longer row is cut, from its first edge on, into pieces of equal length; the last one
-// may be shorter. The length is a multiple of the unit near the square root of the row's length, so that neither a piece
-// nor the sum over all pieces is long. The cuts depend on the row alone, so the same row in another graph (a receptive
-// field) is evaluated in the same order. The edge numbers of every piece contain a multiple of the unit; the first of
-// these multiples is the piece's cell. So cells number the pieces of all rows without a list: the item of work `cell`
-// finds its row by a search in row_ptr.
+// unit edges is one item of work. A longer row is cut, from its first edge on, into pieces of equal length; the last
+// one may be shorter. The length is a multiple of the unit near the square root of the row's length, so that neither a
+// piece nor the sum over all pieces is long. The cuts depend on the row alone, so the same row in another graph (a
+// receptive field) is evaluated in the same order. The edge numbers of every piece contain a multiple of the unit; the
+// first of these multiples is the piece's cell. So cells number the pieces of all rows without a list: the item of work
+// `cell` finds its row by a search in row_ptr.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_
 #define VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_
 

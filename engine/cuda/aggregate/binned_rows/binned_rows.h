@@ -18,8 +18,8 @@ namespace vicinal::cuda {
 struct BinnedRowsConfig {
   int tile = 0;  // columns per group of lanes: 32, 64 or, of 16 bits, 128; 0: chosen by the shape
   // Multiplies the sources by their weights first, in a copy in scratch. Applies to float32 sources with a weight per
-  // source and no self term. Faster if each source is read many times, as a weight fetched per edge costs 32 bytes of L2
-  // traffic for its 4. Products are rounded before they are added, so the bits differ.
+  // source and no self term. Faster if each source is read many times, as a weight fetched per edge costs 32 bytes of
+  // L2 traffic for its 4. Products are rounded before they are added, so the bits differ.
   bool scale_first = false;
 };
 

@@ -3,9 +3,9 @@
 // (binned_rows). This file has the prepared layout and the launcher; dense_tiles.cu has the kernel and its idea.
 //
 // Layout. The adjacency is cut into tiles of kTileRows targets x kTileCols sources, in execution order. A tile with at
-// least `threshold` edges is dense and becomes a mask with a bit per possible edge; its edges are removed from the rows.
-// The mask has one copy of a repeated edge, the rows keep the others. Communities with adjacent ids (reorder/) give such
-// tiles; the layout needs no other information about communities.
+// least `threshold` edges is dense and becomes a mask with a bit per possible edge; its edges are removed from the
+// rows. The mask has one copy of a repeated edge, the rows keep the others. Communities with adjacent ids (reorder/)
+// give such tiles; the layout needs no other information about communities.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_DENSE_TILES_DENSE_TILES_H_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_DENSE_TILES_DENSE_TILES_H_
 

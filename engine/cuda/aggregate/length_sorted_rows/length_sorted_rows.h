@@ -23,7 +23,7 @@ inline constexpr int kStretchEdges = 64;
 inline constexpr int64_t kMinPart = 64, kMaxPart = int64_t{1} << 20;
 
 struct LengthSortedConfig {
-  int tile = 0;  // columns per group of lanes: 16, 32 or 64 (of 16 bits: 32 or 64); 0: 32 (of 16 bits: 64)
+  int tile = 0;        // columns per group of lanes: 16, 32 or 64 (of 16 bits: 32 or 64); 0: 32 (of 16 bits: 64)
   int64_t part = 256;  // the most edges of a part
   int64_t window = 0;  // rows that are sorted by length together; 0: all rows
   // Multiplies float32 sources by their factors first, in a copy in scratch, unless there is a self term. Products are

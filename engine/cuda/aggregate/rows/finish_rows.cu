@@ -100,15 +100,15 @@ cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64
                              const LaunchCondition& condition, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const FinishParams params = {args.adjacency.row_ptr,
-                         sums,
-                         stride,
-                         pieces,
-                         condition,
-                         SourceRowsOf(args),
-                         args.dst,
-                         args.problem.reduce,
-                         args.self_scale,
-                         args.epilogue};
+                               sums,
+                               stride,
+                               pieces,
+                               condition,
+                               SourceRowsOf(args),
+                               args.dst,
+                               args.problem.reduce,
+                               args.self_scale,
+                               args.epilogue};
   FinishRows<<<BlocksFor(args.dst.rows * 32), kThreads, 0, target.stream>>>(params);
   return cudaGetLastError();
 }

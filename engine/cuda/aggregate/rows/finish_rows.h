@@ -34,9 +34,9 @@ cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, 
 // Bytes of such a copy, whose rows are aligned to 16 bytes.
 int64_t ScaledSourcesBytes(const AggregateProblem& problem);
 
-// Scales the sources into `copy` [ScaledSourcesBytes()] and replaces them in *args, which is then a sum without factors.
-// Sets target->overlap, so that the sum may start before the copy has ended. REQUIRES: float32 sources with factors, no
-// self term.
+// Scales the sources into `copy` [ScaledSourcesBytes()] and replaces them in *args, which is then a sum without
+// factors. Sets target->overlap, so that the sum may start before the copy has ended. REQUIRES: float32 sources with
+// factors, no self term.
 cudaError_t LaunchScaleFirst(void* copy, AggregateArgs* args, LaunchTarget* target);
 
 }  // namespace vicinal::cuda

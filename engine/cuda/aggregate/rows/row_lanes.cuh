@@ -20,8 +20,8 @@ inline constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
 // The modes: how messages are made and reduced.
 struct PlainSum {
   static constexpr bool kWeighted = false, kExtremum = false;
-  // Loads are written for the fewest instructions, at the cost of registers. The other modes need those for weights, and
-  // were slower with it.
+  // Loads are written for the fewest instructions, at the cost of registers. The other modes need those for weights,
+  // and were slower with it.
   static constexpr bool kLean = true;
 };
 struct WeightedSum {
@@ -217,8 +217,8 @@ struct LaneTerms {
   }
 };
 
-// Turns a lane's sums `x` of a row into its results, except for rare activations; sums of a part stay as they are. Terms
-// that do not apply are skipped by a branch: for short rows, this is a large share of all instructions.
+// Turns a lane's sums `x` of a row into its results, except for rare activations; sums of a part stay as they are.
+// Terms that do not apply are skipped by a branch: for short rows, this is a large share of all instructions.
 template <class Layout>
 __device__ inline void MakeResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
                                    const LaneTerms<Layout>& terms, float (&x)[Layout::kVec]) {

@@ -4,8 +4,8 @@
 //
 // Idea. The lanes of a group put their rows into shared memory. Then each lane computes outputs of its own: four inputs
 // of a row at a time, which all lanes read at once, times W from the L1 cache, packed so that four inputs of an output
-// are adjacent. Inputs are added in order, as dense_update adds a fold of them, so the bits are equal. A load feeds only
-// a few multiply-adds, so this is for few outputs (kMaxProductOutputs): it saves storing and loading a row once,
+// are adjacent. Inputs are added in order, as dense_update adds a fold of them, so the bits are equal. A load feeds
+// only a few multiply-adds, so this is for few outputs (kMaxProductOutputs): it saves storing and loading a row once,
 // whatever the number of outputs.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_PRODUCT_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_PRODUCT_CUH_

@@ -59,7 +59,8 @@ Window MakeWindow(const CsrView& adjacency, const Bundling& bundling, int64_t fi
 std::vector<int64_t> WindowBounds(const CsrView& adjacency) {
   std::vector<int64_t> bounds = {0};
   for (int64_t first = 0; first < adjacency.rows; first = bounds.back()) {
-    const bool last = adjacency.rows - first <= kLastWindowRows && adjacency.nnz - adjacency.row_ptr[first] <= kLastWindowEdges;
+    const bool last =
+        adjacency.rows - first <= kLastWindowRows && adjacency.nnz - adjacency.row_ptr[first] <= kLastWindowEdges;
     bounds.push_back(last ? adjacency.rows : std::min(adjacency.rows, first + kSortWindow));
   }
   return bounds;

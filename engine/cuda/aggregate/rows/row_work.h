@@ -3,10 +3,10 @@
 // are added. The order is independent of the distribution.
 //
 // Order. Rows of up to kShortEdges edges are added edge by edge. Longer rows are cut, from their first edge on, into
-// quads of kQuadEdges edges, and each quad into four pieces of kPieceEdges. Edge j of a piece goes to chain j mod 8; the
-// chains of a piece are added as ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), then the pieces of a quad in order, then the
-// quads. The order depends on the row alone. So a row has the same bits in every graph, in every subset of rows and
-// under every distribution of work: a group of lanes per row, a warp per row or quad, a block per piece.
+// quads of kQuadEdges edges, and each quad into four pieces of kPieceEdges. Edge j of a piece goes to chain j mod 8;
+// the chains of a piece are added as ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), then the pieces of a quad in order,
+// then the quads. The order depends on the row alone. So a row has the same bits in every graph, in every subset of
+// rows and under every distribution of work: a group of lanes per row, a warp per row or quad, a block per piece.
 //
 // Terms. An item is what one worker sums: a row or a part of one. A row with several parts is split (in the literature:
 // a carry-out row, of row splitting); its parts are quads or, on smaller graphs, pieces. A bundle is several short rows
@@ -59,10 +59,10 @@ struct alignas(16) SplitRow {
 
 // The items of an adjacency, in the order in which they start: first the items that have a block each, then bundles of
 // bundle_items items, which have a warp each. A bundle holds short rows, or a single item of more than kShortEdges
-// edges. Parts of split rows come first, then whole rows. Whole rows are sorted by length, longest first, within windows
-// of kSortWindow rows: concurrent rows end together, and rows close to each other, which share neighbours, still run at
-// about the same time. The last window is larger (kLastWindowRows), so that short rows start last. Small graphs
-// (kSmallGraphEdges) have a list of short rows in place of bundles.
+// edges. Parts of split rows come first, then whole rows. Whole rows are sorted by length, longest first, within
+// windows of kSortWindow rows: concurrent rows end together, and rows close to each other, which share neighbours,
+// still run at about the same time. The last window is larger (kLastWindowRows), so that short rows start last. Small
+// graphs (kSmallGraphEdges) have a list of short rows in place of bundles.
 struct RowWork {
   std::vector<RowItem> items;
   int64_t num_blocks = 0;  // items [0, num_blocks) have a block each

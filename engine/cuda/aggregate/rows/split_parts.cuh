@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Split rows of binned_rows, finished without a second kernel, which would take 2 us: the warp that stores the last of a
-// row's parts adds all of them, in their order, and finishes the row. The sum does not depend on which warp that is.
+// Split rows of binned_rows, finished without a second kernel, which would take 2 us: the warp that stores the last of
+// a row's parts adds all of them, in their order, and finishes the row. The sum does not depend on which warp that is.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_
 

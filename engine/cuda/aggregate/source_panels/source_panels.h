@@ -4,15 +4,15 @@
 //
 // Layout. A block is `rows()` rows that are adjacent in execution order. A source that a block reads at least `uses`
 // times is staged; the edges of other sources are direct, that is, gathered one by one. A block's staged sources, most
-// used first, are cut into panels of `places` - 1 sources; its direct edges are spread evenly over the panels. Every row
-// has a slot of a warp, chosen so that all warps have about the same number of edges. A slot's work in a panel is a cell
-// (low byte: staged edges in pairs for each group of lanes, high byte: direct edges).
+// used first, are cut into panels of `places` - 1 sources; its direct edges are spread evenly over the panels. Every
+// row has a slot of a warp, chosen so that all warps have about the same number of edges. A slot's work in a panel is a
+// cell (low byte: staged edges in pairs for each group of lanes, high byte: direct edges).
 //
-// The warps read streams of 16-bit entries, in steps of kEntries for each of the `groups` of lanes, panel by panel, slot
-// by slot. Direct edges come first, two per group and step, with two entries each: the low and high half of the source
-// id. Then come staged edges, four per group and step (two in a last step, if these suffice), with one entry each: the
-// byte offset of the source in the panel. Steps are padded with the panel's last place, which does not change a sum.
-// Weights are in a parallel stream, at the index of the edge's (first) entry.
+// The warps read streams of 16-bit entries, in steps of kEntries for each of the `groups` of lanes, panel by panel,
+// slot by slot. Direct edges come first, two per group and step, with two entries each: the low and high half of the
+// source id. Then come staged edges, four per group and step (two in a last step, if these suffice), with one entry
+// each: the byte offset of the source in the panel. Steps are padded with the panel's last place, which does not change
+// a sum. Weights are in a parallel stream, at the index of the edge's (first) entry.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_SOURCE_PANELS_SOURCE_PANELS_H_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_SOURCE_PANELS_SOURCE_PANELS_H_
 
@@ -35,8 +35,8 @@ inline constexpr int kEntries = 4;
 // Rows of a warp.
 inline constexpr int kSlots = 8;
 // The most staged edges of a cell (in pairs for each group), which is the number of places of a panel, and the most
-// direct ones, whose sum has little rounding. Further staged edges become direct, and further direct edges get panels of
-// their own.
+// direct ones, whose sum has little rounding. Further staged edges become direct, and further direct edges get panels
+// of their own.
 inline constexpr int kMaxPairs = 64;
 inline constexpr int kMaxDirect = 128;
 // With a higher value hardly any source would be staged.

@@ -17,8 +17,8 @@ namespace vicinal::cuda {
 // The unit that long rows are cut by (row_pieces.h).
 inline constexpr int64_t kAttentionUnit = 128;
 
-// The layout of lanes: `lanes` adjacent lanes cover a tile of columns, with `packs` packs of 1 or 4 floats each; `groups`
-// such groups take a row's edges in turn.
+// The layout of lanes: `lanes` adjacent lanes cover a tile of columns, with `packs` packs of 1 or 4 floats each;
+// `groups` such groups take a row's edges in turn.
 struct AttentionShape {
   int lanes;
   int groups;
@@ -55,8 +55,8 @@ struct AttentionScratch {
 // Indices of the values of a configuration of fused_rows: columns per tile and lanes per row. A value of 0 is chosen by
 // the graph.
 inline constexpr int kTileColumnsAt = 0, kRowLanesAt = 1;
-// This value of the lanes per row selects fused_small_rows.cuh, in which the warps of a block share a long row. It needs
-// GAT's scores and at most kSmallHeads heads per tile.
+// This value of the lanes per row selects fused_small_rows.cuh, in which the warps of a block share a long row. It
+// needs GAT's scores and at most kSmallHeads heads per tile.
 inline constexpr int kBlockLanes = 128, kSmallHeads = 8;
 
 // scratch: AttentionScratch(args.problem).bytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plain_rows: a simple attention, the baseline of the fused one. A warp per row; it reads each edge three times per head
-// and 32 columns (scores twice, values once) and does not cut long rows.
+// plain_rows: a simple attention, the baseline of the fused one. A warp per row; it reads each edge three times per
+// head and 32 columns (scores twice, values once) and does not cut long rows.
 #include "engine/cuda/attention/plain_rows/plain_rows.h"
 #include "engine/cuda/attention/softmax/softmax_state.cuh"
 #include "engine/cuda/common/epilogue.cuh"

@@ -2,8 +2,8 @@
 // Softmax in powers of two. The exponential of a score is share * 2^whole, with a share near 1 and an integer `whole`.
 // Sums are relative to 2^shift, where shift is the largest `whole` so far. Raising the shift multiplies sums by a power
 // of two, which is exact. So sums do not depend on when the shift was raised, and may be merged in any layout. (Online
-// softmax, Milakov and Gimelshein 2018, has a shift that is not a power of two.) Scores and their logarithms are held in
-// two floats each: rounding a score of 80 to one float would cost five digits of its exponential.
+// softmax, Milakov and Gimelshein 2018, has a shift that is not a power of two.) Scores and their logarithms are held
+// in two floats each: rounding a score of 80 to one float would cost five digits of its exponential.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_SOFTMAX_SOFTMAX_STATE_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_SOFTMAX_SOFTMAX_STATE_CUH_
 

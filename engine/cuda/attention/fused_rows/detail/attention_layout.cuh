@@ -159,8 +159,8 @@ struct TileWork {
   }
 };
 
-// The source ids of a batch, loaded one batch ahead. The edges of adjacent rows are adjacent, so the batch after a row's
-// last one is the next row's first. Edge numbers are relative to the first edge of this lane's group.
+// The source ids of a batch, loaded one batch ahead. The edges of adjacent rows are adjacent, so the batch after a
+// row's last one is the next row's first. Edge numbers are relative to the first edge of this lane's group.
 template <class Layout>
 struct SourceStream {
   const int32_t* col;

@@ -80,9 +80,9 @@ __device__ inline float PartOfScore(const AttentionParams& params, const ScorePa
   return part;
 }
 
-// GATv2 and dot products: lanes_per_head adjacent lanes per edge and head. They read adjacent parts of the source's row,
-// keep their parts of the target's row in registers over the batch, and add their sums by shuffles. Wide heads are done
-// in parts.
+// GATv2 and dot products: lanes_per_head adjacent lanes per edge and head. They read adjacent parts of the source's
+// row, keep their parts of the target's row in registers over the batch, and add their sums by shuffles. Wide heads are
+// done in parts.
 template <class Layout>
 __device__ inline void MultiplyScores(const AttentionParams& params, const TileWork<Layout>& work,
                                       const GroupMemory& memory, int64_t row, int edges, int most_edges) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_rows: attention with scores, softmax and weighted sum in one pass over a row's edges. Nothing of the size of the
-// edges is stored.
+// fused_rows: attention with scores, softmax and weighted sum in one pass over a row's edges. Nothing of the size of
+// the edges is stored.
 //
 // Idea. A few lanes process a row (or a piece of a long one) and a tile of columns, 32 edges at a time. First they
 // compute the scores of the batch, one lane per edge and head (attention_scores.cuh), so that each exponential is
@@ -106,8 +106,8 @@ __device__ inline void GatherStep(const AttentionParams& params, const TileWork<
   }
 }
 
-// Attends over `count` edges of the stream from `begin` on. To be called by a whole warp; `most` is the largest count in
-// it. `own` is GAT's score of the row for head `lane` of the tile.
+// Attends over `count` edges of the stream from `begin` on. To be called by a whole warp; `most` is the largest count
+// in it. `own` is GAT's score of the row for head `lane` of the tile.
 template <class Layout>
 __device__ inline void AttendEdges(const AttentionParams& params, const TileWork<Layout>& work,
                                    const GroupMemory& memory, SourceStream<Layout>& sources, int64_t row, int begin,
@@ -334,7 +334,8 @@ __device__ inline uint32_t LowOffset(const int64_t* row_ptr, int row) {
 }
 
 // If its rows have at most this many edges together, a group of lanes prefetches all their sources into the L2 cache
-// before it starts. Otherwise a row of few edges would have few bytes in flight, and none while its scores are computed.
+// before it starts. Otherwise a row of few edges would have few bytes in flight, and none while its scores are
+// computed.
 constexpr int kAskedEdges = kAttentionBatch;
 
 // REQUIRES: at most kAskedEdges edges, whose source ids are loaded.

@@ -127,8 +127,8 @@ struct SmallRow {
     for (int slot = 0; slot < kSlots; ++slot) score[slot] *= PowerOfTwo(whole[slot] - shift);
   }
 
-  // Adds `edges` edges, in at most kRounds rounds, with the rows of kAtOnce rounds in flight at once. Calls fetch_next()
-  // when these loads have been issued.
+  // Adds `edges` edges, in at most kRounds rounds, with the rows of kAtOnce rounds in flight at once. Calls
+  // fetch_next() when these loads have been issued.
   template <int kAtOnce, int kRounds, class FetchNext>
   __device__ void Add(int edges, bool first, const FetchNext& fetch_next) {
     static_assert(kRounds % kAtOnce == 0);

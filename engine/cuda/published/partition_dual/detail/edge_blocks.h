@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The K x K edge blocks of a partition (PCGCN, IPDPS'20, section III). Blocks with enough edges become bitmasks for
-// matrix products (full mode), all other edges an adjacency (selective mode). Built on the host, in parallel; the result
-// does not depend on the number of threads.
+// matrix products (full mode), all other edges an adjacency (selective mode). Built on the host, in parallel; the
+// result does not depend on the number of threads.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_
 
