@@ -91,7 +91,7 @@ struct AttentionArgs {
 };
 
 // Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III). The message of an edge (j -> i)
-// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij). Edge layers, if any, then apply an MLP
+// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij). Message layers, if any, then apply an MLP
 // to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of m_ij). A target
 // without in-edges gets epilogue(0).
 enum class Message {
@@ -100,7 +100,7 @@ enum class Message {
   kSubtract,  // u - v
   kMultiply,  // u * v, element by element
 };
-inline constexpr int kMaxEdgeLayers = 4;
+inline constexpr int kMaxMessageLayers = 4;
 struct MessageReduceProblem {
   Message message = Message::kSource;
   Reduce reduce = Reduce::kSum;
@@ -108,13 +108,13 @@ struct MessageReduceProblem {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t edges = 0;
-  int64_t width = 0;                                    // D, of u, v and m
-  int32_t num_layers = 0;                               // of the MLP
-  std::array<int64_t, kMaxEdgeLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
+  int64_t width = 0;                                       // D, of u, v and m
+  int32_t num_layers = 0;                                  // of the MLP
+  std::array<int64_t, kMaxMessageLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
 
   int64_t out_width() const { return num_layers == 0 ? width : out_widths[num_layers - 1]; }
 };
-struct EdgeLayerArgs {
+struct MessageLayerArgs {
   const void* weight = nullptr;  // [out, in], packed by the same kernel
   const float* bias = nullptr;   // [out] or null
   Activation activation;
@@ -126,7 +126,7 @@ struct MessageReduceArgs {
   ConstMatrixView src;     // [S, D]
   ConstMatrixView target;  // [R, D]; empty for kSource
   Activation activation;   // of the message, before the MLP
-  std::array<EdgeLayerArgs, kMaxEdgeLayers> layers;
+  std::array<MessageLayerArgs, kMaxMessageLayers> layers;
   MatrixView dst;  // [R, out_width]
   Epilogue epilogue;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rows lie in memory, and so how much of one a lane may read at once.
+// The alignment of rows in memory, which limits how much of a row a lane may read at once.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ALIGNMENT_H_
 #define VICINAL_ENGINE_CUDA_COMMON_ALIGNMENT_H_
 
@@ -7,26 +7,35 @@
 
 namespace vicinal::cuda {
 
-// What a lane reads or writes at once, at most: from a multiple of that many bytes on.
+// The most bytes that a lane reads or writes at once, and their alignment.
 inline constexpr int kPackBytes = 16;
+
+// How a lane accesses its columns of a row: one by one, or in packs of 16 bytes. Packs need aligned rows, and a number
+// of columns that is a multiple of a lane's.
+//
+// Kernels compare this, and every other enum of two values in their parameters, with the value that is zero. The
+// compiler then tests the byte like a bool; comparing with the other value took up to 4 registers and 1 % more
+// instructions.
+enum class Access : bool { kElements, kPacks };
+inline Access PacksIf(bool packs) { return packs ? Access::kPacks : Access::kElements; }
 
 inline int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Floats from one row of a matrix of our own to the next: all begin at multiples of 16 bytes.
+// The stride, in floats, of matrices that the engine allocates: every row is aligned to 16 bytes.
 inline int64_t PackedStride(int64_t width) { return RoundUp(width, kPackBytes / int64_t{sizeof(float)}); }
 
-// Whether all rows of a matrix, `stride` elements apart, begin at multiples of `pack` elements.
+// True if all rows of a matrix, `stride` elements apart, are aligned to `pack` elements.
 inline bool InPacks(const void* data, int64_t stride, int64_t element_bytes, int64_t pack) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(element_bytes * pack) == 0 && stride % pack == 0;
 }
 
-// The same of a view that knows its elements; if nothing else is said, of as many as a lane may read.
+// The same for a view; by default, for packs of kPackBytes bytes.
 template <class View, int64_t kElementBytes = sizeof(*View::data)>
 bool InPacks(const View& view, int64_t pack = kPackBytes / kElementBytes) {
   return InPacks(view.data, view.stride, kElementBytes, pack);
 }
 
-// Floats of a row that can be read at once: 4, 2 or 1.
+// The number of floats of a row that a lane can read at once: 4, 2 or 1.
 template <class View>
 int PackWidth(const View& rows) {
   static_assert(sizeof(*View::data) == sizeof(float));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from global to shared memory that threads start and wait for later.
+// Asynchronous copies from global to shared memory (cp.async).
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ASYNC_COPY_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_ASYNC_COPY_CUH_
 
 namespace vicinal::cuda {
 
-// kBytes (4, 8 or 16) to `shared`, both aligned to that; the first `valid` bytes are read, the rest are zeros.
+// Copies kBytes bytes (4, 8 or 16) to `shared`. Both addresses are aligned to kBytes. Only the first `valid` bytes are
+// read; the others become zeros.
 template <int kBytes>
 __device__ inline void CopyAsync(void* shared, const void* global, int valid) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -17,16 +18,16 @@ __device__ inline void CopyAsync(void* shared, const void* global, int valid) {
   }
 }
 
-// What this thread started since the last call is a group.
+// Makes a group of the copies that this thread started since its last call.
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits for all groups of this thread but the latest kPending.
+// Waits for all groups of this thread except the latest kPending.
 template <int kPending>
 __device__ inline void AwaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Has the L2 fetch what lies there.
+// Prefetches the cache line of `p` into the L2 cache.
 __device__ inline void Prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 }  // namespace vicinal::cuda

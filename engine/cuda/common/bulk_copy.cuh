@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's bulk copies to shared memory, which one thread starts for many, and the barriers in shared memory that
-// their arrival is waited for at.
+// Hopper's bulk copies to shared memory, which one thread starts for its whole block, and the shared-memory barriers
+// that signal their completion.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_BULK_COPY_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_BULK_COPY_CUH_
 
@@ -12,11 +12,11 @@ namespace vicinal::cuda {
 
 __device__ inline uint32_t SharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
-// What swizzled boxes begin at multiples of in shared memory: 8 rows of 128 bytes.
+// Alignment of swizzled boxes in shared memory: 8 rows of 128 bytes.
 inline constexpr int kBoxAlignment = 1024;
 
-// The first such multiple in `shared`: fewer than kBoxAlignment bytes lie before it. An offset, not a rounded pointer,
-// of which the compiler would not know that it is of shared memory; how it is aligned, it is told.
+// The first such address in `shared`, less than kBoxAlignment bytes from its start. Computed as an offset: of a rounded
+// pointer the compiler would not know that it points to shared memory. The alignment is stated explicitly.
 __device__ inline char* FirstBox(char* shared) {
   char* const first = shared + (kBoxAlignment - SharedAddress(shared) % kBoxAlignment) % kBoxAlignment;
   return static_cast<char*>(__builtin_assume_aligned(first, kBoxAlignment));
@@ -27,7 +27,7 @@ __device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
 }
 __device__ inline void FenceBarrierInit() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-// Arrives, and lets the barrier's phase end only when `bytes` more have been copied to shared memory.
+// Arrives at the barrier, whose phase then ends only when `bytes` more bytes have been copied to shared memory.
 __device__ inline void ArriveExpecting(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -41,14 +41,14 @@ __device__ inline void AwaitPhase(uint32_t barrier, int parity) {
       "r"(parity)
       : "memory");
 }
-// Copies `bytes` (a multiple of 16) from global to shared memory; their arrival counts for `barrier`.
+// Starts a copy of `bytes` bytes (a multiple of 16) from global to shared memory, which `barrier` counts.
 __device__ inline void CopyBulk(uint32_t shared, const void* global, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(global), "r"(bytes), "r"(barrier)
                : "memory");
 }
-// Copies a box of a matrix, or of a stack of them, as `map` (tensor_map.h) describes it: coordinates are elements, the
-// innermost first. What lies outside arrives as zeros, and counts like the rest.
+// Starts a copy of a box of a matrix, or of a stack of matrices, as `map` (tensor_map.h) describes it. Coordinates are
+// elements, innermost first. Elements outside of the matrix arrive as zeros, and `barrier` counts them like the others.
 __device__ inline void CopyBox(uint32_t shared, const CUtensorMap& map, int x, int y, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The epilogue of every operation on the device: activation(scale * row_scale * result + bias + residual_scale *
-// residual), one element at a time, at the store. Multiplications and additions are spelt out, so that the compiler
-// fuses them alike wherever this is inlined. The residual may be dst itself, so it is read with plain loads by the
-// thread that stores there; and as the compiler moves no such load over a store, who stores several elements reads
-// their terms beforehand.
+// residual), one element at a time, at the store. Multiplications and additions are explicit intrinsics, so that the
+// compiler fuses them the same way wherever this is inlined. The residual may be dst itself, so the thread that stores
+// an element reads its residual, with plain loads. The compiler does not move such loads across a store, so a thread
+// that stores several elements loads the terms of all of them first.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_EPILOGUE_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_EPILOGUE_CUH_
 
@@ -15,7 +15,7 @@
 
 namespace vicinal::cuda {
 
-// A NaN stays one.
+// ReLU. A NaN stays a NaN.
 __device__ inline float Rectified(float x) { return x < 0.0f ? 0.0f : x; }
 
 __device__ inline float Activate(const Activation& activation, float x) {
@@ -40,15 +40,15 @@ __device__ inline bool Holds(const LaunchCondition& condition) {
   return condition.flag == nullptr || *condition.flag == condition.value;
 }
 
-// The weight of edge `edge` from `source`: the adjacency's value, else the source's factor.
+// The weight of edge `edge` from `source`: the adjacency's value or, without values, the source's factor.
 __device__ inline float EdgeWeight(const CsrView& adjacency, const float* src_scale, int64_t edge, int32_t source) {
   return adjacency.value != nullptr ? __ldg(adjacency.value + edge) : __ldg(src_scale + source);
 }
 
-// Added to any number, 0 and -0 included, it leaves it as it is.
+// The neutral element of addition: x + kNothing is x for every x, including 0 and -0.
 inline constexpr float kNothing = -0.0f;
 
-// What an element's epilogue reads.
+// What the epilogue of an element loads.
 struct EpilogueTerms {
   float factor, bias, residual;
 };
@@ -67,7 +67,7 @@ __device__ inline float WithFactor(float factor, float bias, float result) {
   return __fadd_rn(__fmul_rn(result, factor), bias);
 }
 
-// The epilogue, but for its activation.
+// The epilogue without its activation.
 __device__ inline float WithTerms(const Epilogue& epilogue, const EpilogueTerms& terms, float result) {
   result = WithFactor(terms.factor, terms.bias, result);
   return epilogue.residual.data != nullptr ? fmaf(epilogue.residual_scale, terms.residual, result) : result;
@@ -81,14 +81,14 @@ __device__ inline float ApplyEpilogue(const Epilogue& epilogue, float result, in
   return ApplyEpilogue(epilogue, TermsOf(epilogue, row, col), result);
 }
 
-// Not inlined: exponentials would take registers from kernels that have better use for them.
+// Not inlined, as exponentials would take registers from the kernels.
 __device__ __noinline__ inline float4 ActivateFour(ActivationKind kind, float slope, float4 x) {
   const Activation activation = {kind, slope};
   return make_float4(Activate(activation, x.x), Activate(activation, x.y), Activate(activation, x.z),
                      Activate(activation, x.w));
 }
 
-// Activations but ReLU, which is left to the caller.
+// Applies every activation but ReLU, which is left to the caller.
 template <int kCount>
 __device__ inline void ActivateRarely(const Activation& activation, float (&x)[kCount]) {
   if (activation.kind == ActivationKind::kNone || activation.kind == ActivationKind::kRelu) return;
@@ -103,7 +103,7 @@ __device__ inline void ActivateRarely(const Activation& activation, float (&x)[k
   }
 }
 
-// The epilogue of kVec neighbouring columns from `col` on; of those behind `last` nothing may be read, nor is made.
+// The epilogue of columns [col, col + kVec). Columns after `last` are not read, and their results are undefined.
 template <int kVec>
 __device__ inline Pack<kVec> WithEpilogue(const Epilogue& epilogue, int64_t row, int64_t col, int64_t last,
                                           const Pack<kVec>& result) {

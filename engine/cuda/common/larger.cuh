@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The larger of two numbers, and NaN where either is one, so that it does not vanish in a maximum: as PyTorch has it,
-// other than fmaxf and fmax.
+// The larger of two numbers, or NaN if either is NaN, as in PyTorch. (fmaxf and fmax drop NaN.)
 #ifndef VICINAL_ENGINE_CUDA_COMMON_LARGER_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_LARGER_CUH_
 
@@ -10,7 +9,7 @@
 
 namespace vicinal::cuda {
 
-// Whether what is reduced is compared, not added. Minima are maxima of what is negated.
+// True for a maximum or a minimum. Kernels compute a minimum as the negated maximum of negated messages.
 __host__ __device__ inline bool IsExtreme(Reduce reduce) { return reduce == Reduce::kMax || reduce == Reduce::kMin; }
 
 __device__ inline float LargerOf(float a, float b) {
@@ -20,7 +19,7 @@ __device__ inline float LargerOf(float a, float b) {
 }
 __device__ inline double LargerOf(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 
-// Both are made and one is taken: to choose first would be a branch, for the compiler does not look into the maximum.
+// Computes both and selects one. To select first would be a branch, as the maximum is opaque to the compiler.
 __device__ inline float SumOrLarger(bool larger, float a, float b) {
   const float sum = a + b, largest = LargerOf(a, b);
   return larger ? largest : sum;

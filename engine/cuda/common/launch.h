@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launcher needs to know of the context it launches in. Plain, so that .cu files see nothing of Device, Status
-// or Abseil: they take the operations' arguments and a LaunchTarget, and return the runtime's error code.
+// What a launcher needs to know about the context in which it launches. A plain struct, so that .cu files do not
+// include Device, Status or Abseil: they take an operation's arguments and a LaunchTarget, and return a cudaError_t.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_LAUNCH_H_
 #define VICINAL_ENGINE_CUDA_COMMON_LAUNCH_H_
 
@@ -15,22 +15,22 @@ inline constexpr int64_t kContextTickets = int64_t{1} << 20;
 
 struct LaunchTarget {
   cudaStream_t stream = nullptr;
-  // Tickets, all zero between launches: who takes one puts it back to zero. Kernels of one context run one after the
-  // other, so they share.
+  // Tickets, all zero between launches: a kernel resets those that it uses. Kernels of one context run one after the
+  // other, so they share them.
   int* tickets = nullptr;  // [kContextTickets]
   int multiprocessors = 0;
-  // For a kernel that is to run beside those of `stream`: it goes first where both have blocks to start. A launcher
-  // makes it wait for `forked` and `stream` for `joined`, before it returns.
+  // A stream for a kernel that runs concurrently with those of `stream`, at a higher priority. The launcher makes
+  // `beside` wait for `forked`, and `stream` for `joined`, before it returns.
   cudaStream_t beside = nullptr;
   cudaEvent_t forked = nullptr;
   cudaEvent_t joined = nullptr;
-  // Kernels that can may begin before those before them have ended (overlap.cuh).
+  // True if a kernel may start before the kernels before it have ended (overlap.cuh).
   bool overlap = false;
 };
 
-// A launch that does nothing unless *flag is `value` by then.
+// A condition that a kernel tests when it starts: unless *flag equals `value`, it does nothing.
 struct LaunchCondition {
-  const int* flag = nullptr;  // null: none
+  const int* flag = nullptr;  // null: always run
   int value = 0;
 };
 

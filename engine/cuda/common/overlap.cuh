@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of a recording that overlap (programmatic dependent launch). A small kernel's time is mostly one wait after
-// another: to be launched, for its items, for their indices, only then for rows that the kernel before it made. What
-// comes before those rows can be waited for while that kernel still runs.
+// Kernels of a recording that overlap (programmatic dependent launch). A small kernel spends most of its time waiting:
+// for its launch, for its items, for their indices, and only then for rows that the kernel before it computed. All
+// waits before the last can overlap with that kernel.
 //
-// A kernel that is launched so begins when all blocks of the one before it have called LetNextBegin(), or have ended.
-// At that time nothing that was launched in the same recording need have ended, so:
-//  - Until AwaitFormer() it reads only what no kernel of a recording writes: adjacencies, work lists, weights, numbers
-//    per node, the request's features. This is why only recordings overlap (LaunchTarget::overlap): what runs in one is
-//    a plan's kernels and nothing else, while launches one by one may come right after kernels that make those inputs.
-//  - It writes nothing to memory before AwaitFormer(), for kernels before it may still read what lies there.
-//  - Some thread of every launch calls AwaitFormer(), so that when a kernel has ended, all before it have.
-//  - What former kernels wrote is not read by __ldg, which the compiler may move to before AwaitFormer(). It does move
-//    them to after it: what is to be on its way before is read by plain loads, which stay where they stand.
-// A kernel that knows nothing of all this is launched as ever, and begins when everything before it has ended.
+// A kernel launched this way starts when all blocks of the kernel before it have called LetNextBegin() or have ended.
+// At that time, no kernel of the same recording is known to have ended. So:
+//  - Before AwaitFormer() it reads only what no kernel of a recording writes: adjacencies, work lists, weights, factors
+//    per node, the request's features. This is why only recordings overlap (LaunchTarget::overlap): a recording
+//    consists of a plan's kernels, while a single launch may directly follow a kernel that writes those inputs.
+//  - It does not write to global memory before AwaitFormer(), as earlier kernels may still read it.
+//  - Some thread of every launch calls AwaitFormer(), so that when a kernel has ended, all kernels before it have.
+//  - It does not read by __ldg what earlier kernels wrote, as the compiler may move __ldg to before AwaitFormer(). The
+//    compiler also moves __ldg to after it, so a load that is to be issued before is a plain load, which it does not
+//    move.
+// Other kernels are launched as usual, and start when everything before them has ended.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 
@@ -22,13 +23,13 @@
 
 namespace vicinal::cuda {
 
-// The next kernel may take the places that this one leaves from now on.
+// From now on, the next kernel may take the multiprocessors' places that this kernel's blocks leave.
 __device__ inline void LetNextBegin() { cudaTriggerProgrammaticLaunchCompletion(); }
 
-// Returns when all kernels before this one have ended and what they wrote can be seen; at once where that is so anyway.
+// Returns when all kernels before this one have ended and their writes are visible.
 __device__ inline void AwaitFormer() { cudaGridDependencySynchronize(); }
 
-// Launches a kernel that keeps the rules above; `overlap`: it may begin before the one before it has ended.
+// Launches a kernel that follows the rules above. With `overlap`, it may start before the kernel before it has ended.
 template <class... Parameters, class... Arguments>
 cudaError_t LaunchOverlapping(bool overlap, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
                               cudaStream_t stream, const Arguments&... arguments) {

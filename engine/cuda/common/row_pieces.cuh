@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's side of row_pieces.h: which edges an item of work stands for, and who of a row's pieces came last. Cost:
-// two loads for a whole row, a binary search for a cell, one atomic (on integers) per piece.
+// The device side of row_pieces.h: the edges of an item of work, and which piece of a row is stored last. Cost: two
+// loads for a whole row, a binary search for a cell, one integer atomic per piece.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_CUH_
 
@@ -21,7 +21,7 @@ __device__ inline unsigned GroupMask() {
   }
 }
 
-// Edges [begin, end) of `row`; row < 0: nothing to do.
+// Edges [begin, end) of `row`. Negative `row`: no work.
 struct RowPiece {
   int64_t row = -1;
   int64_t begin = 0;
@@ -35,7 +35,7 @@ struct RowPiece {
   __device__ bool split() const { return pieces > 1; }
 };
 
-// Length of the pieces of a row; rows shorter than twice that are not cut.
+// Edges per piece of a long row.
 __device__ inline int64_t PieceLength(int64_t row_edges, int64_t unit) {
   const int64_t root = static_cast<int64_t>(sqrtf(static_cast<float>(row_edges)));
   return (root + unit - 1) / unit * unit;
@@ -43,7 +43,7 @@ __device__ inline int64_t PieceLength(int64_t row_edges, int64_t unit) {
 
 __device__ inline bool IsLongRow(int64_t row_edges, int64_t unit) { return row_edges >= 2 * unit; }
 
-// The row that `edge` is in. All lanes of the group look at once: each round narrows the range by kLanes + 1.
+// The row of `edge`. All lanes of the group search together: each round divides the range by kLanes + 1.
 template <int kLanes>
 __device__ inline int64_t RowOfEdge(const int64_t* row_ptr, int64_t rows, int64_t edge) {
   const unsigned mask = GroupMask<kLanes>();
@@ -61,7 +61,7 @@ __device__ inline int64_t RowOfEdge(const int64_t* row_ptr, int64_t rows, int64_
   return low;
 }
 
-// The same where `edge` is not before row `low`, and mostly in one of the kLanes rows from there on.
+// The same for an edge that is not before row `low`. Fast if it is in one of the kLanes rows from `low` on.
 template <int kLanes>
 __device__ inline int64_t RowOfLaterEdge(const int64_t* row_ptr, int64_t rows, int64_t low, int64_t edge) {
   const unsigned mask = GroupMask<kLanes>();
@@ -70,7 +70,7 @@ __device__ inline int64_t RowOfLaterEdge(const int64_t* row_ptr, int64_t rows, i
   return passed < kLanes ? low + passed : RowOfEdge<kLanes>(row_ptr, rows, edge);
 }
 
-// The piece of a long row that `cell` stands for, whose edge is in `row`.
+// The piece of the long row `row` that has the cell `cell`.
 __device__ inline RowPiece PieceAt(const int64_t* row_ptr, int64_t unit, int64_t cell, int64_t row) {
   RowPiece piece;
   const int64_t edge = cell * unit;
@@ -90,13 +90,13 @@ __device__ inline RowPiece PieceAt(const int64_t* row_ptr, int64_t unit, int64_t
   return piece;
 }
 
-// The piece of a long row that `cell` stands for; called by a whole group of kLanes lanes.
+// The piece of a long row that has the cell `cell`. To be called by a whole group of kLanes lanes.
 template <int kLanes>
 __device__ inline RowPiece FindPiece(const int64_t* row_ptr, int64_t rows, int64_t unit, int64_t cell) {
   return PieceAt(row_ptr, unit, cell, RowOfEdge<kLanes>(row_ptr, rows, cell * unit));
 }
 
-// A row that is not cut; with unit > 0 nothing where the row is long.
+// A whole row. With unit > 0, no work if the row is long.
 __device__ inline RowPiece WholeRow(const int64_t* row_ptr, int64_t unit, int64_t row) {
   RowPiece piece;
   piece.begin = __ldg(row_ptr + row);
@@ -106,8 +106,8 @@ __device__ inline RowPiece WholeRow(const int64_t* row_ptr, int64_t unit, int64_
   return piece;
 }
 
-// Called by all lanes of `mask` after they stored their piece's partial result: true for the row's last piece to
-// arrive, which then sees all partial results of the row. Puts the ticket back to zero.
+// To be called by all lanes of `mask` after they have stored the partial result of their piece. True for the last piece
+// of the row that arrives; its lanes then see all partial results of the row. That call resets the ticket.
 __device__ inline bool ArrivesLast(int* ticket, int64_t pieces, unsigned mask, bool leader) {
   __threadfence();
   __syncwarp(mask);

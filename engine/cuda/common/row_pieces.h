@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long rows are cut, without any preparation of the graph. With a unit of `unit` edges, a row of fewer than 2 *
-// unit edges is one item of work. A longer one is cut from its own beginning into pieces of equal length, a multiple of
-// the unit near the square root of the row's length (so that neither a piece nor the sum over all pieces is long), the
-// last one taking what is left. Where a row is cut thus depends on that row alone: the same row in another graph (a
-// receptive field) is evaluated in the same order. Every piece contains at least one multiple of the unit of the edge
-// numbering; its cell is the first of them. So cells number the pieces of all rows without lists to build: the item of
-// work `cell` finds its row by a search in row_ptr.
+// How long rows are cut into pieces, without preparing the graph. With a unit of `unit` edges, a row of fewer than 2 *
+// unit edges is one item of work. A longer row is cut, from its first edge on, into pieces of equal length; the last
+// one may be shorter. The length is a multiple of the unit near the square root of the row's length, so that neither a
+// piece nor the sum over all pieces is long. The cuts depend on the row alone, so the same row in another graph (a
+// receptive field) is evaluated in the same order. The edge numbers of every piece contain a multiple of the unit; the
+// first of these multiples is the piece's cell. So cells number the pieces of all rows without a list: the item of work
+// `cell` finds its row by a search in row_ptr.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_
 #define VICINAL_ENGINE_CUDA_COMMON_ROW_PIECES_H_
 
@@ -17,12 +17,12 @@
 
 namespace vicinal::cuda {
 
-// Scratch of a kernel that cuts rows: a partial result of `stride` floats per cell, then tickets where the context's do
-// not suffice.
+// Scratch memory of a kernel that cuts rows: a partial result of `stride` floats per cell, then tickets if those of the
+// context are too few.
 struct PieceScratch {
   int64_t cells = 0;
   int64_t stride = 0;
-  int64_t tickets = 0;  // in scratch; 0: the context's are enough
+  int64_t tickets = 0;  // in scratch; 0 if the context has enough
 
   PieceScratch(int64_t edges, int64_t unit, int64_t floats_per_cell, int64_t max_tiles)
       : cells(edges < 2 * unit ? 0 : (edges + unit - 1) / unit), stride(PackedStride(floats_per_cell)) {

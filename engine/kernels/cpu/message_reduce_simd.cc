@@ -33,7 +33,7 @@
 #include "engine/kernels/cpu/simd_targets.h"
 #include "hwy/foreach_target.h"
 //
-#include "engine/kernels/cpu/edge_layers-inl.h"
+#include "engine/kernels/cpu/message_layers-inl.h"
 #include "engine/kernels/cpu/message_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();

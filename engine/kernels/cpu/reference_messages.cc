@@ -77,7 +77,7 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     }
     int64_t in_width = p.width;
     for (int32_t l = 0; l < p.num_layers; ++l) {
-      const EdgeLayerArgs& layer = args.layers[l];
+      const MessageLayerArgs& layer = args.layers[l];
       for (int64_t h = 0; h < p.out_widths[l]; ++h) {
         const float* row = static_cast<const float*>(layer.weight) + h * in_width;
         double sum = layer.bias != nullptr ? layer.bias[h] : 0.0;

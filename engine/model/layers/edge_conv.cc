@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxOwnWidth = 1024;
 
 // Converts a step of nn to an operation on edges, and counts the resulting dense layers.
-class EdgeNetwork {
+class MessageMlp {
  public:
   Status Add(const Step& step, const LayerDeclaration& layer) {
     const std::string what = layer.type + " (" + layer.field + ")";
@@ -65,15 +65,15 @@ StatusOr<ValueId> LowerEdgeConv(const LayerContext& context) {
       const std::vector<LayerDeclaration> layers,
       ParseNestedLayers(context.args.Raw("nn"), context.declaration.prefix + "nn.", context.args.FieldOf("nn")));
   StepList inner(2 * context.input_width());
-  EdgeNetwork network;
+  MessageMlp mlp;
   ValueId value = kInputValue;
   for (const LayerDeclaration& layer : layers) {
     const size_t begin = inner.steps().size();
     VICINAL_ASSIGN_OR_RETURN(value,
                              LowerLayer(layer, {value}, inner, context.tensors, context.graph_level, true, nullptr));
-    for (size_t i = begin; i < inner.steps().size(); ++i) VICINAL_RETURN_IF_ERROR(network.Add(inner.steps()[i], layer));
+    for (size_t i = begin; i < inner.steps().size(); ++i) VICINAL_RETURN_IF_ERROR(mlp.Add(inner.steps()[i], layer));
   }
-  step.nn = network.TakeOps();
+  step.nn = mlp.TakeOps();
   if (step.nn.empty()) {
     return UnsupportedArgument(context.args.FieldOf("nn"),
                                context.Describe() + " has an nn without a Linear; nn must begin with a Linear");

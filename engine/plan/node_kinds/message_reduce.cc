@@ -28,7 +28,7 @@ MessageReduceProblem ProblemOf(StepBinder* step) {
 }
 
 Status BindMessageReduce(StepBinder* step) {
-  static_assert(kMaxEdgeConvLayers == kMaxEdgeLayers + 1, "the first layer is multiplied per node");
+  static_assert(kMaxEdgeConvLayers == kMaxMessageLayers + 1, "the first layer is multiplied per node");
   const Node& node = step->node();
   VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, step->Adjacency());
   VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().message_reduce, ProblemOf(step)));

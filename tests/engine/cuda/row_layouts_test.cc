@@ -198,9 +198,9 @@ TEST(RowWorkTest, ManyRowsOfFewEdgesHaveWideBundles) {
   ASSERT_EQ(work.bundle_items, kWideItems);
   ASSERT_EQ(static_cast<int64_t>(work.items.size()), work.num_bundles() * kWideItems);
   EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool).bundle_items, kBundleItems);
-  EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool, kSomeEdges).bundle_items, kWideItems);
-  EXPECT_EQ(MakeRowWork(Ring(140'000, 17, 17).view(), pool, kSomeEdges).bundle_items, kBundleItems);
-  EXPECT_EQ(MakeRowWork(Ring(100'000, 2, 2).view(), pool, kSomeEdges).bundle_items, kBundleItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 5, 5).view(), pool, kWideUpToCheapRows).bundle_items, kWideItems);
+  EXPECT_EQ(MakeRowWork(Ring(140'000, 17, 17).view(), pool, kWideUpToCheapRows).bundle_items, kBundleItems);
+  EXPECT_EQ(MakeRowWork(Ring(100'000, 2, 2).view(), pool, kWideUpToCheapRows).bundle_items, kBundleItems);
   int64_t rows = 0, full = 0;
   for (int64_t bundle = 0; bundle < work.num_bundles(); ++bundle) {
     const RowItem* const items = &work.items[bundle * kWideItems];
@@ -249,7 +249,7 @@ TEST(RowWorkTest, InSmallGraphsLongRowsHaveBlocks) {
 // Two windows, and what is left.
 TEST(RowWorkTest, WholeRowsComeLongestFirstWithinTheirWindow) {
   ThreadPool pool(2);
-  const HostCsr graph = Ring(static_cast<int32_t>(kTailRows + kSortWindow) + 1'000, 5, 40);
+  const HostCsr graph = Ring(static_cast<int32_t>(kLastWindowRows + kSortWindow) + 1'000, 5, 40);
   const RowWork work = MakeRowWork(graph.view(), pool);
   const auto window = [](int32_t row) { return std::min<int64_t>(row / kSortWindow, 2); };
   const RowItem* before = nullptr;
@@ -293,7 +293,7 @@ EdgeCounts CountsOf(const HostCsr& graph) {
 }
 
 // Edges of masks and rest together; a mask's tiles are those that its pieces name.
-EdgeCounts CountsOf(const DenseTiles& tiles, int64_t rows) {
+EdgeCounts CountsOf(const HostDenseTiles& tiles, int64_t rows) {
   EdgeCounts counts;
   for (size_t block = 0; block + 1 < tiles.first_piece.size(); ++block) {
     for (const TilePiece& piece : tiles.pieces) {
@@ -318,7 +318,7 @@ TEST(DenseTilesTest, MasksAndRestHoldEveryEdgeAsOftenAsItStands) {
   ThreadPool pool(2);
   const HostCsr graph = Communities(3'001, 1'500);
   for (const int64_t threshold : {1, 64, 400}) {
-    const DenseTiles tiles = FindDenseTiles(graph.view(), threshold, pool);
+    const HostDenseTiles tiles = FindDenseTiles(graph.view(), threshold, pool);
     EXPECT_FALSE(tiles.tile_col.empty());
     EXPECT_EQ(CountsOf(tiles, graph.rows()), CountsOf(graph));
   }
@@ -327,7 +327,7 @@ TEST(DenseTilesTest, MasksAndRestHoldEveryEdgeAsOftenAsItStands) {
 TEST(DenseTilesTest, PiecesAreLongestFirstAndWithinTheirBound) {
   ThreadPool pool(2);
   const HostCsr graph = Communities(3'001, 1'500);
-  const DenseTiles tiles = FindDenseTiles(graph.view(), 1, pool);
+  const HostDenseTiles tiles = FindDenseTiles(graph.view(), 1, pool);
   EXPECT_LE(static_cast<int64_t>(tiles.pieces.size()), MaxTilePieces(graph.rows()));
   EXPECT_TRUE(std::is_sorted(tiles.pieces.begin(), tiles.pieces.end(),
                              [](const TilePiece& a, const TilePiece& b) { return a.count > b.count; }));
@@ -337,7 +337,7 @@ TEST(DenseTilesTest, PiecesAreLongestFirstAndWithinTheirBound) {
 TEST(DenseTilesTest, NothingIsDenseWhereNoTileReachesTheThreshold) {
   ThreadPool pool(1);
   const HostCsr graph = Communities(3'001, 1'500);
-  const DenseTiles tiles = FindDenseTiles(graph.view(), kTileRows * kTileCols + 1, pool);
+  const HostDenseTiles tiles = FindDenseTiles(graph.view(), kTileRows * kTileCols + 1, pool);
   EXPECT_TRUE(tiles.tile_col.empty());
   EXPECT_TRUE(tiles.pieces.empty());
   EXPECT_EQ(tiles.row_ptr, graph.row_ptr);
@@ -347,7 +347,7 @@ TEST(DenseTilesTest, NothingIsDenseWhereNoTileReachesTheThreshold) {
 TEST(DenseTilesTest, ThreadsDoNotShow) {
   ThreadPool one(1), two(2);
   const HostCsr graph = Communities(3'001, 1'500);
-  const DenseTiles a = FindDenseTiles(graph.view(), 64, one), b = FindDenseTiles(graph.view(), 64, two);
+  const HostDenseTiles a = FindDenseTiles(graph.view(), 64, one), b = FindDenseTiles(graph.view(), 64, two);
   EXPECT_EQ(a.tile_col, b.tile_col);
   EXPECT_EQ(a.masks, b.masks);
   EXPECT_EQ(a.row_ptr, b.row_ptr);
@@ -358,7 +358,7 @@ TEST(DenseTilesTest, ALayoutIsNoLargerThanItsBound) {
   const std::unique_ptr<Device> device = MakeCpuDevice(2);
   const HostCsr graph = Communities(3'001, 1'500);
   LayoutSource source(graph.view(), {}, *device);
-  const DenseTiles tiles = FindDenseTiles(graph.view(), 64, source.pool());
+  const HostDenseTiles tiles = FindDenseTiles(graph.view(), 64, source.pool());
   const auto layout = DenseTilesLayout::Upload(tiles, graph.view(), source);
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_LE((*layout)->size_bytes(), DenseTilesLayout::BytesBound(graph.rows(), graph.row_ptr.back(), 64));

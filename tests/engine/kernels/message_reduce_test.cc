@@ -277,7 +277,7 @@ TEST(MessageReduceNonFinite, StaysWithTheRowsThatMadeIt) {
           TestMatrix dst(40, operands.out_width, 0);
           std::vector<Buffer> packed;
           MessageReduceArgs args = operands.Args(kernel.kernel(), dst.view(), &packed);
-          for (EdgeLayerArgs& layer : args.layers) layer.activation = {};
+          for (MessageLayerArgs& layer : args.layers) layer.activation = {};
           ASSERT_TRUE(Launch(kernel, args).ok());
           int64_t spoilt = 0;
           for (int64_t i = 0; i < 40; ++i) {

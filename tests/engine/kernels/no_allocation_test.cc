@@ -75,7 +75,7 @@ TEST_F(NoAllocation, MessageReduce) {
       args.problem = {Message::kAdd, Reduce::kMax, true, kNodes, kNodes, 20000, kWidth, layers, {kWidth, kWidth}};
       args.adjacency = csr_.View(true);
       args.src = args.target = src_.view();
-      for (EdgeLayerArgs& layer : args.layers) layer.weight = packed.data();
+      for (MessageLayerArgs& layer : args.layers) layer.weight = packed.data();
       args.dst = dst_.view();
       EXPECT_EQ(AllocationsOf(*kernel, args), 0);
     }

@@ -32,10 +32,10 @@ struct Lanes {
 // with many edges per row that were measured, and the source's part that is read over and over is smaller.
 Lanes LanesOf(const RowsParams& params, int vec, const BinnedRowsConfig& config) {
   // 8 elements of 2 bytes would leave two of four lanes without columns.
-  if (vec == 8 && params.dst.cols <= 16) vec = 4;
+  if (vec == 8 && params.out.dst.cols <= 16) vec = 4;
   // Of rows of hardly any edges, what is done once for every tile of a row counts most.
-  const int tile = vec == 8 && params.adjacency.nnz <= kHardlyAnyEdges * params.dst.rows ? 128 : 64;
-  return {vec, LanesFor(std::min<int64_t>(params.dst.cols, config.tile > 0 ? config.tile : tile), vec)};
+  const int tile = vec == 8 && params.work.adjacency.nnz <= kWideUpTo * params.out.dst.rows ? 128 : 64;
+  return {vec, LanesFor(std::min<int64_t>(params.out.dst.cols, config.tile > 0 ? config.tile : tile), vec)};
 }
 
 // Where rows are so few, lanes that would have no columns cost less than so few warps.
@@ -44,13 +44,13 @@ constexpr int64_t kFewRows = 8192;
 // Where there are few edges, the fewer warps the better, but not fewer than a GPU runs at a time.
 Lanes LanesOfSmall(const RowsParams& params, int vec, const BinnedRowsConfig& config) {
   constexpr int64_t kManyWarps = 8192;
-  const int64_t columns = params.dst.cols;
+  const int64_t columns = params.out.dst.cols;
   // 8 elements of 2 bytes at a time make half as many warps, that take longer.
-  if (vec == 8 && config.tile == 0 && columns >= 128 && params.dst.rows * ((columns + 127) / 128) > kManyWarps) {
+  if (vec == 8 && config.tile == 0 && columns >= 128 && params.out.dst.rows * ((columns + 127) / 128) > kManyWarps) {
     return {8, LanesFor(columns, 8)};
   }
   const int lanes = LanesFor(std::min<int64_t>(columns, config.tile > 0 ? config.tile : 128), 4);
-  return {4, lanes == 4 && params.dst.rows < kFewRows ? 8 : lanes};
+  return {4, lanes == 4 && params.out.dst.rows < kFewRows ? 8 : lanes};
 }
 
 // Without a work list, warps take several rows only where rows are short and there are warps enough all the same.
@@ -65,31 +65,33 @@ int RowsPerWarp(const AggregateProblem& problem) {
 void SetTickets(const RowWorkLayout* work, const LaunchTarget& target, RowsParams* params) {
   constexpr int64_t kMinTile = 8;
   if (work == nullptr || work->split_of_part() == nullptr) return;
-  const int64_t most_tiles = (params->dst.cols + kMinTile - 1) / kMinTile;
+  const int64_t most_tiles = (params->out.dst.cols + kMinTile - 1) / kMinTile;
   if (work->num_parts() * most_tiles > kContextTickets) return;
-  params->split_of_part = work->split_of_part();
-  params->tickets = target.tickets;
+  params->parts.split_of_part = work->split_of_part();
+  params->parts.tickets = target.tickets;
 }
 
-cudaError_t LaunchMode(const RowsParams& params, const Lanes& lanes, cudaStream_t stream) {
-  const bool weighted = params.weights != nullptr;
-  if (params.src.storage != Storage::kFloat32) return LaunchNarrow(params, weighted, lanes.vec, lanes.count, stream);
-  if (params.extremum) return LaunchExtremum(params, lanes.vec, lanes.count, stream);
-  return weighted ? LaunchWeightedSum(params, lanes.vec, lanes.count, stream)
-                  : LaunchPlainSum(params, lanes.vec, lanes.count, stream);
+cudaError_t LaunchMode(const RowsParams& params, const Lanes& lanes, const LaunchTarget& target) {
+  const bool weighted = params.source.weights != nullptr;
+  if (params.source.rows.storage != Storage::kFloat32)
+    return LaunchNarrow(params, weighted, lanes.vec, lanes.count, target);
+  if (params.out.extremum()) return LaunchExtremum(params, lanes.vec, lanes.count, target);
+  return weighted ? LaunchWeightedSum(params, lanes.vec, lanes.count, target)
+                  : LaunchPlainSum(params, lanes.vec, lanes.count, target);
 }
 
-cudaError_t LaunchMultiplied(RowsParams params, const SplitRows& splits, bool small, int vec, cudaStream_t stream) {
-  if (vec != 4 || params.dst.cols > kMaxProductInputs) return cudaErrorInvalidValue;
-  if (params.wide) {
+cudaError_t LaunchMultiplied(RowsParams params, const SplitRows& splits, bool small, int vec,
+                             const LaunchTarget& target) {
+  if (vec != 4 || params.out.dst.cols > kMaxProductInputs) return cudaErrorInvalidValue;
+  if (params.work.bundle_items == kWideItems) {
     // Halves of wide bundles are bundles, too, and need no kernels of their own.
     static_assert(kWideItems == 2 * kBundleItems);
-    params.wide = false;
-    params.num_bundles *= 2;
+    params.work.bundle_items = kBundleItems;
+    params.work.num_bundles *= 2;
   }
-  const int least = small && params.dst.rows < kFewRows ? 8 : 4;
-  const cudaError_t error = LaunchProduct(params, std::max(least, LanesFor(params.dst.cols, 4)), stream);
-  return error != cudaSuccess || splits.count == 0 ? error : LaunchMultiplySplitRows(params, splits, stream);
+  const int least = small && params.out.dst.rows < kFewRows ? 8 : 4;
+  const cudaError_t error = LaunchProduct(params, std::max(least, LanesFor(params.out.dst.cols, 4)), target);
+  return error != cudaSuccess || splits.count == 0 ? error : LaunchMultiplySplitRows(params, splits, target);
 }
 
 int64_t PartialBytes(const AggregateProblem& problem) {
@@ -116,28 +118,28 @@ cudaError_t LaunchBinnedRows(const AggregateArgs& args, const RowWorkLayout* wor
     const cudaError_t error = LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem), &sum, &behind);
     return error != cudaSuccess ? error : LaunchBinnedRows(sum, work, config, condition, behind, scratch);
   }
-  RowsParams params = RowsParamsOf(args, target);
+  RowsParams params = RowsParamsOf(args);
   // Elements per load: all of a pack, or one.
-  const int vec = InPacks(params.src) ? kPackBytes / params.src.element_bytes() : 1;
+  const int vec = InPacks(params.source.rows) ? kPackBytes / params.source.rows.element_bytes() : 1;
   // Lists of short rows and wide bundles are for lanes that read several elements at a time.
   if (work != nullptr && (work->small() || work->wide()) && vec == 1) work = nullptr;
-  params.items = work != nullptr ? work->items() : nullptr;
-  params.bundled = work != nullptr ? work->items() + work->num_blocks() : nullptr;
-  params.bundle_rows = RowsPerWarp(args.problem);
-  params.num_blocks = work != nullptr ? static_cast<uint32_t>(work->num_blocks()) : 0;
-  params.num_bundles = static_cast<uint32_t>(
-      work != nullptr ? work->num_bundles() : (args.dst.rows + params.bundle_rows - 1) / params.bundle_rows);
-  params.num_short = work != nullptr ? static_cast<uint32_t>(work->num_short()) : 0;
-  params.wide = work != nullptr && work->wide();
-  params.partials = static_cast<float*>(scratch);
-  params.condition = condition;
+  params.work.items = work != nullptr ? work->items() : nullptr;
+  params.work.bundled = work != nullptr ? work->items() + work->num_blocks() : nullptr;
+  params.work.bundle_rows = RowsPerWarp(args.problem);
+  params.work.num_blocks = work != nullptr ? static_cast<uint32_t>(work->num_blocks()) : 0;
+  params.work.num_bundles = static_cast<uint32_t>(
+      work != nullptr ? work->num_bundles() : (args.dst.rows + params.work.bundle_rows - 1) / params.work.bundle_rows);
+  params.work.num_short = work != nullptr ? static_cast<uint32_t>(work->num_short()) : 0;
+  params.work.bundle_items = work != nullptr && work->wide() ? kWideItems : kBundleItems;
+  params.parts.partials = static_cast<float*>(scratch);
+  params.work.condition = condition;
   const SplitRows splits = SplitsOf(args, work);
   const bool small = work != nullptr && work->small();
-  if (args.problem.out_width > 0) return LaunchMultiplied(params, splits, small, vec, target.stream);
+  if (args.problem.out_width > 0) return LaunchMultiplied(params, splits, small, vec, target);
   SetTickets(work, target, &params);
   const Lanes lanes = small ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
-  const cudaError_t error = LaunchMode(params, lanes, target.stream);
-  if (error != cudaSuccess || splits.count == 0 || params.tickets != nullptr) return error;
+  const cudaError_t error = LaunchMode(params, lanes, target);
+  if (error != cudaSuccess || splits.count == 0 || params.parts.tickets != nullptr) return error;
   return LaunchFinishSplitRows(params, splits, target.stream);
 }
 

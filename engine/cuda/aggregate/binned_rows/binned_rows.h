@@ -14,29 +14,29 @@
 
 namespace vicinal::cuda {
 
-// How a launch is laid out. All values of `tile` give equal bits.
+// The configuration of a launch. All values of `tile` give equal bits.
 struct BinnedRowsConfig {
-  int tile = 0;  // columns that a group of lanes takes: 32, 64, or 128 of 16 bits; 0: chosen from the shape
-  // Weights of sources are multiplied with the sources beforehand, in a copy in scratch, where there are such weights
-  // of rows in float32 and no own rows are added. Worth it where a source is read many times: a factor that is fetched
-  // for every edge takes 32 bytes of the L2 for 4. Products are rounded before they are added, so bits differ.
+  int tile = 0;  // columns per group of lanes: 32, 64 or, of 16 bits, 128; 0: chosen by the shape
+  // Multiplies the sources by their weights first, in a copy in scratch. Applies to float32 sources with a weight per
+  // source and no self term. Faster if each source is read many times, as a weight fetched per edge costs 32 bytes of
+  // L2 traffic for its 4. Products are rounded before they are added, so the bits differ.
   bool scale_first = false;
 };
 
-// What a sum may be multiplied by: all columns are in one tile, and with more outputs than so many a product of its own
-// is faster where there are many rows (row_product.cuh).
+// Limits of the product that may follow a sum (row_product.cuh). All inputs are in one tile of columns. With more
+// outputs and many rows, a separate product is faster.
 inline constexpr int64_t kMaxProductInputs = 64, kMaxProductOutputs = 16;
-// W [H, D] for it: inputs four by four, [(D + 3) / 4][H][4], zeros behind the last.
+// Floats of its packed weights W [H, D]: [(D + 3) / 4][H][4], four inputs at a time, padded with zeros.
 inline int64_t ProductFloats(int64_t out_width, int64_t in_width) { return (in_width + 3) / 4 * 4 * out_width; }
 
-// Whether `config` has that effect, but for own rows.
+// True if sources are scaled first (a self term, which rules it out, is not considered).
 bool ScalesFirst(const AggregateProblem& problem, const BinnedRowsConfig& config);
 
-// Scratch of a launch with work lists, or that scales first.
+// Scratch bytes of a launch with a work list, or one that scales first.
 size_t BinnedRowsScratchBytes(const AggregateProblem& problem, const BinnedRowsConfig& config);
 
-// Without `work` every row is one item, however long: for adjacencies that are there for one run only.
-// scratch: BinnedRowsScratchBytes(args.problem, config) where there is `work` or it scales first.
+// Without `work`, every row is one item, however long: for adjacencies that exist for one run only.
+// scratch: BinnedRowsScratchBytes(args.problem, config) bytes if there is `work` or the launch scales first.
 cudaError_t LaunchBinnedRows(const AggregateArgs& args, const RowWorkLayout* work, const BinnedRowsConfig& config,
                              const LaunchCondition& condition, const LaunchTarget& target, void* scratch);
 

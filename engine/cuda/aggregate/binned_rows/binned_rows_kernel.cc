@@ -24,7 +24,7 @@ namespace {
 // 6 % slower and weighted ones up to 7 %.
 int WideUpTo(const AggregateProblem& problem) {
   const bool plain = !problem.weighted && (problem.reduce == Reduce::kSum || problem.reduce == Reduce::kMean);
-  return plain && (problem.storage != Storage::kFloat32 || problem.width <= 32) ? kSomeEdges : kHardlyAnyEdges;
+  return plain && (problem.storage != Storage::kFloat32 || problem.width <= 32) ? kWideUpToCheapRows : kWideUpTo;
 }
 
 // Up to so many rows a product of its own is mostly one more launch. Of more, tiles make more than 8 outputs in little
@@ -83,7 +83,7 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig&) const override {
     const auto wide = [&](int up_to) { return HasWideBundles(problem.rows, problem.edges, up_to); };
     // Another one only if it differs.
-    return wide(WideUpTo(problem)) && !wide(kHardlyAnyEdges) ? "wide_row_work" : "row_work";
+    return wide(WideUpTo(problem)) && !wide(kWideUpTo) ? "wide_row_work" : "row_work";
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig&,
                                           LayoutSource& source) const override {

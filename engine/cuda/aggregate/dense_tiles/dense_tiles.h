@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// dense_tiles: the dense parts of an adjacency as bitmasks, multiplied on tensor cores, the rest as rows
-// (binned_rows). This file: what is prepared of a graph, and the launcher; dense_tiles.cu has the kernel and its
-// idea.
+// dense_tiles: the dense parts of an adjacency as bitmasks, multiplied on tensor cores, and the rest as rows
+// (binned_rows). This file has the prepared layout and the launcher; dense_tiles.cu has the kernel and its idea.
 //
 // Layout. The adjacency is cut into tiles of kTileRows targets x kTileCols sources, in execution order. A tile with at
-// least `threshold` edges is dense and becomes a mask, a bit per possible edge; its edges leave the rows. An edge that
-// stands several times is in the mask once, its copies stay in the rows. Communities that lie together (reorder/) make
-// such tiles; nothing else needs to be known of them.
+// least `threshold` edges is dense and becomes a mask with a bit per possible edge; its edges are removed from the
+// rows. The mask has one copy of a repeated edge, the rows keep the others. Communities with adjacent ids (reorder/)
+// give such tiles; the layout needs no other information about communities.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_DENSE_TILES_DENSE_TILES_H_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_DENSE_TILES_DENSE_TILES_H_
 
@@ -28,8 +27,8 @@ namespace vicinal::cuda {
 inline constexpr int kTileRows = 128;
 inline constexpr int kTileCols = 64;
 
-// Dense tiles [first, first + count) of a block of kTileRows rows: the work of one thread block, whose sums become
-// number `sums`.
+// Dense tiles [first, first + count) of a block of kTileRows rows: the work of one thread block. `sums` is the index of
+// its partial sums.
 struct alignas(16) TilePiece {
   int32_t first = 0;
   int32_t count = 0;
@@ -38,28 +37,28 @@ struct alignas(16) TilePiece {
 };
 
 // In host memory.
-struct DenseTiles {
-  std::vector<int32_t> tile_col;     // [tiles] number of the block of sources; tiles of a block of rows lie together
+struct HostDenseTiles {
+  std::vector<int32_t> tile_col;     // [tiles] index of the block of sources; tiles of a block of rows are adjacent
   std::vector<uint64_t> masks;       // [tiles, kTileRows]; bit c: source kTileCols * tile_col + c
   std::vector<TilePiece> pieces;     // longest first
-  std::vector<int32_t> first_piece;  // [blocks of rows + 1]: sums of block b are first_piece[b] to first_piece[b + 1]
-  std::vector<int64_t> row_ptr;      // what is left, without values
+  std::vector<int32_t> first_piece;  // [blocks of rows + 1]: block b has sums [first_piece[b], first_piece[b + 1])
+  std::vector<int64_t> row_ptr;      // the remaining edges, without values
   std::vector<int32_t> col;
 };
-DenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool);
+HostDenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool);
 
-// Pieces that the tiles are cut into where whole blocks of rows would be too few; more than any GPU runs at once.
+// Pieces that the tiles are cut into if there are too few blocks of rows; more than any GPU runs at once.
 inline constexpr int64_t kWantedPieces = 256;
-// Upper bound of the pieces of an adjacency with so many rows.
+// Upper bound of the pieces of an adjacency with `rows` rows.
 inline int64_t MaxTilePieces(int64_t rows) { return (rows + kTileRows - 1) / kTileRows + kWantedPieces; }
 
-// DenseTiles in device memory, with the work lists of the rest, and those of the whole adjacency for sources that
-// tensor cores must not see.
+// HostDenseTiles in device memory, with two work lists: one of the remaining edges, and one of the whole adjacency for
+// sources that are not finite or outside of bfloat16's range.
 class DenseTilesLayout final : public AdjacencyLayout {
  public:
-  static StatusOr<std::shared_ptr<const DenseTilesLayout>> Upload(const DenseTiles& tiles, const CsrView& on_host,
+  static StatusOr<std::shared_ptr<const DenseTilesLayout>> Upload(const HostDenseTiles& tiles, const CsrView& on_host,
                                                                   LayoutSource& source);
-  // With tiles of `threshold` edges at least.
+  // For tiles of at least `threshold` edges.
   static int64_t BytesBound(int64_t rows, int64_t edges, int64_t threshold);
 
   int64_t size_bytes() const override;
@@ -78,10 +77,10 @@ class DenseTilesLayout final : public AdjacencyLayout {
   std::shared_ptr<const RowWorkLayout> rest_work_, all_work_;
 };
 
-// Bytes of scratch of a launch.
+// Scratch bytes of a launch.
 size_t DenseTilesScratchBytes(const AggregateProblem& problem);
 
-// REQUIRES: args.adjacency without values; sum or mean. scratch: DenseTilesScratchBytes(args.problem).
+// REQUIRES: an adjacency without values; sum or mean. scratch: DenseTilesScratchBytes(args.problem) bytes.
 cudaError_t LaunchDenseTiles(const AggregateArgs& args, const DenseTilesLayout& layout, const LaunchTarget& target,
                              void* scratch);
 

@@ -47,7 +47,7 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
                                           LayoutSource& source) const override {
     VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, source.OnHost());
-    const DenseTiles tiles = FindDenseTiles(adjacency, Threshold(config), source.pool());
+    const HostDenseTiles tiles = FindDenseTiles(adjacency, Threshold(config), source.pool());
     if (tiles.tile_col.empty()) {
       return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("no ", kTileRows, " targets and ", kTileCols,
                                                                " sources have ", Threshold(config), " edges"));

@@ -51,20 +51,20 @@ cudaError_t LaunchLengthSortedRows(const AggregateArgs& args, const RowWorkLayou
         LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem, config), &sum, &behind);
     return error != cudaSuccess ? error : LaunchLengthSortedRows(sum, work, config, behind, scratch);
   }
-  RowsParams params = RowsParamsOf(args, target);
-  params.partials = static_cast<float*>(scratch);
+  RowsParams params = RowsParamsOf(args);
+  params.parts.partials = static_cast<float*>(scratch);
   if (work != nullptr) {
-    params.bundled = work->items();
-    params.num_short = static_cast<uint32_t>(work->num_short());
+    params.work.bundled = work->items();
+    params.work.num_short = static_cast<uint32_t>(work->num_short());
   }
-  const bool narrow = params.src.storage != Storage::kFloat32;
+  const bool narrow = params.source.rows.storage != Storage::kFloat32;
   const int64_t tile = config.tile > 0 ? config.tile : narrow ? 64 : 32;
   const LengthSortedLaunch launch = {params,
                                      static_cast<int>(std::min(args.dst.cols, tile)),
-                                     InPacks(params.src),
+                                     InPacks(params.source.rows),
                                      work != nullptr ? ThreadsFor(args.problem.edges) : 0,
                                      config.part,
-                                     target.stream};
+                                     target};
   const cudaError_t error = narrow ? LaunchLengthSortedNarrow(launch) : LaunchLengthSortedFloats(launch);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
   return LaunchFinishSplitRows(params, {work->splits(), work->num_splits(), /*parts_are_quads=*/false}, target.stream);

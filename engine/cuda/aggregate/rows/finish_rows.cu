@@ -14,7 +14,7 @@ constexpr int kThreads = 256;
 
 unsigned BlocksFor(int64_t elements) { return static_cast<unsigned>((elements + kThreads - 1) / kThreads); }
 
-struct Finish {
+struct FinishParams {
   const int64_t* row_ptr;
   const float* sums;
   int64_t stride;
@@ -29,7 +29,7 @@ struct Finish {
   __device__ bool extremum() const { return IsExtreme(reduce); }
 };
 
-__device__ inline float PiecesOf(const Finish& params, int row, int col) {
+__device__ inline float PiecesOf(const FinishParams& params, int row, int col) {
   const RowPieces& pieces = params.pieces;
   const int block = row / pieces.block_rows, within = row % pieces.block_rows;
   float sum = params.extremum() ? -INFINITY : 0.0f;
@@ -40,14 +40,14 @@ __device__ inline float PiecesOf(const Finish& params, int row, int col) {
   return sum;
 }
 
-// `sum` of a row of so many edges, as the operation has it.
-__device__ inline float Reduced(const Finish& params, float sum, int64_t edges) {
+// The result of the reduce for a row of `edges` edges with the given sum or maximum.
+__device__ inline float Reduced(const FinishParams& params, float sum, int64_t edges) {
   if (params.extremum()) return edges == 0 ? 0.0f : params.reduce == Reduce::kMin ? -sum : sum;
   return params.reduce == Reduce::kMean && edges > 0 ? __fdiv_rn(sum, static_cast<float>(edges)) : sum;
 }
 
-// A warp to a row.
-__global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ Finish params) {
+// A warp per row.
+__global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ FinishParams params) {
   const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
   if (row >= params.dst.rows || !Holds(params.condition)) return;
   const int64_t edges = params.row_ptr[row + 1] - params.row_ptr[row];
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
   }
 }
 
-// 2^shift lanes to a row, each of which copies kVec columns at a time.
+// 2^shift lanes per row, each of which copies kVec columns at a time.
 template <int kVec>
 __global__ void __launch_bounds__(kThreads)
     CopySources(const SourceRows rows, const float* scale, const __grid_constant__ MatrixView dst, int shift) {
@@ -99,16 +99,16 @@ cudaError_t LaunchCopy(const AggregateArgs& args, const MatrixView& dst, const L
 cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
                              const LaunchCondition& condition, const LaunchTarget& target) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
-  const Finish params = {args.adjacency.row_ptr,
-                         sums,
-                         stride,
-                         pieces,
-                         condition,
-                         SourceRowsOf(args),
-                         args.dst,
-                         args.problem.reduce,
-                         args.self_scale,
-                         args.epilogue};
+  const FinishParams params = {args.adjacency.row_ptr,
+                               sums,
+                               stride,
+                               pieces,
+                               condition,
+                               SourceRowsOf(args),
+                               args.dst,
+                               args.problem.reduce,
+                               args.self_scale,
+                               args.epilogue};
   FinishRows<<<BlocksFor(args.dst.rows * 32), kThreads, 0, target.stream>>>(params);
   return cudaGetLastError();
 }
@@ -131,7 +131,7 @@ cudaError_t LaunchScaleFirst(void* copy, AggregateArgs* args, LaunchTarget* targ
   args->problem.weighted = args->problem.source_scaled = false;
   args->src = scaled;
   args->src_scale = nullptr;
-  target->overlap = true;  // whatever came before: the copy did not begin early
+  target->overlap = true;  // safe whatever ran before, as the copy itself does not start early
   return error;
 }
 

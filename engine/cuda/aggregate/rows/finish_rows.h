@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over whole matrices around aggregations that somebody else added up: what a kernel of ours does in its loads
-// and stores.
+// Passes over whole matrices before and after aggregations whose kernel only adds (cuSPARSE, for example). They do what
+// our own kernels do in their loads and stores.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_FINISH_ROWS_H_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_FINISH_ROWS_H_
 
@@ -13,29 +13,30 @@
 
 namespace vicinal::cuda {
 
-// Sums of parts of the rows, each of `block_rows` rows: pieces [first[b], first[b + 1]) of `sums`
-// [pieces, block_rows, stride] belong to rows from b * block_rows on.
+// Partial sums of blocks of rows: pieces [first[b], first[b + 1]) of `sums` [pieces, block_rows, stride] belong to rows
+// [b * block_rows, (b + 1) * block_rows).
 struct RowPieces {
-  const float* sums = nullptr;  // null: none
+  const float* sums = nullptr;  // null: no partial sums
   const int32_t* first = nullptr;
   int32_t block_rows = 0;
   int32_t stride = 0;
 };
 
-// args.dst = mean, self term and epilogue of `sums` [R, D], rows `stride` floats apart, with `pieces` joined in order;
-// of minima, what is joined are maxima of negated messages. `sums` may be null, where pieces are all there is, and may
-// be args.dst, unless that is the residual as well.
+// args.dst = mean, self term and epilogue of `sums` [R, D] plus `pieces`, reduced in order. Rows of `sums` are `stride`
+// floats apart. For minima, both hold maxima of negated messages. `sums` may be null if there are pieces, and may be
+// args.dst unless that is also the residual.
 cudaError_t LaunchFinishRows(const AggregateArgs& args, const float* sums, int64_t stride, const RowPieces& pieces,
                              const LaunchCondition& condition, const LaunchTarget& target);
 
-// The sources of `args` in float32, times their factors where they have any, each product rounded.
+// dst = the sources of `args` in float32, times their factors if there are any. Each product is rounded.
 cudaError_t LaunchCopySources(const AggregateArgs& args, const MatrixView& dst, const LaunchTarget& target);
 
-// The bytes of such a copy whose rows begin at multiples of 16 bytes.
+// Bytes of such a copy, whose rows are aligned to 16 bytes.
 int64_t ScaledSourcesBytes(const AggregateProblem& problem);
 
-// Makes it at `copy`, of sources of float32 that have factors and are not added as own rows. What is left to do is
-// *args, a sum without factors, in *target, where it may begin before the copy has ended.
+// Scales the sources into `copy` [ScaledSourcesBytes()] and replaces them in *args, which is then a sum without
+// factors. Sets target->overlap, so that the sum may start before the copy has ended. REQUIRES: float32 sources with
+// factors, no self term.
 cudaError_t LaunchScaleFirst(void* copy, AggregateArgs* args, LaunchTarget* target);
 
 }  // namespace vicinal::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight edges of a row at a time, held by the lanes of its group: each lane fetches a part of the indices and shuffles
-// hand them to the others.
+// Eight edges of a row at a time, distributed over the lanes of its group: each lane fetches some of the indices, and
+// shuffles pass them to the other lanes.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_HELD_EDGES_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_HELD_EDGES_CUH_
 
@@ -10,12 +10,12 @@
 
 namespace vicinal::cuda {
 
-// Eight edges of a row as its group of lanes holds them; where it has fewer, its last one several times.
+// Eight edges of a row as its group of lanes holds them. A row with fewer edges repeats its last one.
 template <class Layout>
 struct HeldEdges {
   static constexpr int kStep = 8, kSpan = Layout::kLanes < kStep ? Layout::kLanes : kStep, kHeld = kStep / kSpan;
 
-  // Of those held, the first is number `begin` of the row.
+  // The index in the row of the edge that the lane holds, if the eight edges start at `begin`.
   __device__ static int Edge(int begin, int held, int lane, int last) {
     return min(begin + held * kSpan + lane % kSpan, last);
   }
@@ -25,7 +25,7 @@ struct HeldEdges {
   }
 };
 
-// Loads kCount of the eight rows, from number kFirst on.
+// Loads source rows [kFirst, kFirst + kCount) of the eight edges.
 template <class Layout, int kFirst, int kCount>
 __device__ inline void LoadRows(const int32_t (&source)[HeldEdges<Layout>::kHeld], const char* src, uint32_t stride,
                                 typename Layout::Load::Raw (&x)[HeldEdges<Layout>::kStep]) {

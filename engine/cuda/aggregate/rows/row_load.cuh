@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a gathered row as one lane holds it: loaded at once (up to 16 bytes), turned into float32 when it is used.
-// Plain loads, which the compiler does not move to before AwaitFormer() (overlap.cuh).
+// One lane's part of a gathered row: loaded at once (up to 16 bytes), converted to float32 when it is used. These are
+// plain loads, which the compiler does not move to before AwaitFormer() (overlap.cuh).
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LOAD_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LOAD_CUH_
 
@@ -22,7 +22,7 @@ struct Float16 {
   uint16_t bits;
 };
 
-// Specialised by kind of element and elements per lane: Raw, Load(address), At(raw, i).
+// Specialised by element type and elements per lane. Has Raw, Load(address) and At(raw, i).
 template <class Element, int kVec>
 struct RowLoad;
 
@@ -40,7 +40,7 @@ struct RowLoad<float, 4> {
   __device__ static float At(const Raw& raw, int i) { return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w; }
 };
 
-// Words of two elements.
+// The word of elements 2 i and 2 i + 1.
 __device__ inline uint32_t WordOf(const uint4& raw, int i) {
   return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w;
 }
@@ -81,7 +81,7 @@ struct RowLoad<Float16, 1> {
   __device__ static float At(const Raw& raw, int) { return __half2float(__ushort_as_half(raw)); }
 };
 
-// The rows that an aggregation reads, however they are stored.
+// The rows that an aggregation reads, in any storage.
 struct SourceRows {
   const void* data;
   int64_t stride;  // in elements

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small product that may follow an aggregation of binned_rows: a row is multiplied by W^T where it was finished,
-// and never comes to memory.
+// The small product that may follow an aggregation of binned_rows. A finished row is multiplied by W^T at once, and the
+// row itself is never stored to global memory.
 //
-// Idea. The lanes of a group lay their rows into shared memory. Then each makes outputs of its own: four inputs of a
-// row at a time, which all lanes read at once, by W as it is packed, four inputs of an output side by side, from the
-// nearest cache. Inputs are added one after the other, as dense_update adds a fold of them: equal bits. Every load
-// gives a few multiply-adds only, so it is for few outputs (kMaxProductOutputs): what it saves, a row that is stored
-// and loaded again, does not grow with them.
+// Idea. The lanes of a group put their rows into shared memory. Then each lane computes outputs of its own: four inputs
+// of a row at a time, which all lanes read at once, times W from the L1 cache, packed so that four inputs of an output
+// are adjacent. Inputs are added in order, as dense_update adds a fold of them, so the bits are equal. A load feeds
+// only a few multiply-adds, so this is for few outputs (kMaxProductOutputs): it saves storing and loading a row once,
+// whatever the number of outputs.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_PRODUCT_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_PRODUCT_CUH_
 
@@ -17,12 +17,12 @@
 
 namespace vicinal::cuda {
 
-// The first weights of a lane's only output, which it may fetch long before it has a row to multiply.
+// The first weights of a lane's only output. The lane may fetch them long before it has a row to multiply.
 template <int kQuads>
 struct WeightsAhead {
   float4 quads[kQuads > 0 ? kQuads : 1];
 
-  // Plain loads, which stay where they stand (overlap.cuh).
+  // Plain loads, which the compiler does not move (overlap.cuh).
   __device__ void Load(const RowProduct& product, int output) {
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
@@ -39,21 +39,21 @@ __device__ inline float WithQuad(float sum, const float4& row, const float4& wei
   return fmaf(row.w, weight.w, sum);
 }
 
-// Stores output `output` of a row that lies at `inputs`, of which the quads before `quad` have given `sum`.
+// Computes and stores output `output` of the row at `inputs`. `sum` is that of the quads before `quad`.
 __device__ inline void MultiplyRow(const RowProduct& product, const float4* inputs, int row, int output, int quad,
                                    float sum) {
   const float4* weight = product.weight + quad * product.out_width + output;
 #pragma unroll 4
   for (; quad < product.quads; ++quad, weight += product.out_width) sum = WithQuad(sum, inputs[quad], __ldg(weight));
   const EpilogueTerms terms = TermsOf(product.epilogue, row, output);
-  // What a fold is added to, for its sign.
+  // Adding the fold to 0 turns a sum of -0 into 0, as in dense_update.
   float x[1] = {WithTerms(product.epilogue, terms, 0.0f + sum)};
   if (product.epilogue.activation.kind == ActivationKind::kRelu) x[0] = Rectified(x[0]);
   ActivateRarely(product.epilogue.activation, x);
   product.dst.data[row * product.dst.stride + output] = x[0];
 }
 
-// The share of one of `lanes` lanes in the outputs of kRows rows (below 0: none), which lie kStride quads apart.
+// One lane's share, of `lanes` lanes, of the outputs of kRows rows (negative: no row) that lie kStride quads apart.
 template <int kRows, int kStride>
 __device__ inline void MultiplyShare(const RowProduct& product, const float4* table, const int (&rows)[kRows], int lane,
                                      int lanes) {
@@ -65,7 +65,7 @@ __device__ inline void MultiplyShare(const RowProduct& product, const float4* ta
   }
 }
 
-// What the lanes of a warp exchange. A row takes as much more as keeps those that are read at once in different banks.
+// Rows that the lanes of a warp exchange, padded so that rows read at once lie in different banks.
 template <class Layout>
 struct ExchangedRows {
   static constexpr int kQuads = Layout::kLanes + 1;
@@ -75,19 +75,19 @@ struct ExchangedRows {
   }
 };
 
-// Multiplies kRows finished rows of each group of the warp, `rows` (below 0: none), of which the lane has the columns
-// x[r], and stores what comes of them. Called by whole warps.
+// Multiplies kRows finished rows of each group of the warp and stores the products. The lane has the columns x[r] of
+// rows[r] (negative: no row). To be called by whole warps.
 template <class Layout, int kRows, int kAhead>
 __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>& at, const int (&rows)[kRows],
                                     const WeightsAhead<kAhead>& ahead, float (&x)[kRows][Layout::kVec]) {
   static_assert(Layout::kVec == 4 && kRows <= Layout::kRows && Layout::kTile >= 4 * kAhead);
   constexpr int kRowQuads = ExchangedRows<Layout>::kQuads;
   float4* const table = ExchangedRows<Layout>::OfWarp(at.warp) + at.group * kRows * kRowQuads;
-  const int lane = at.lane % Layout::kLanes, columns = static_cast<int>(params.dst.cols);
+  const int lane = at.lane % Layout::kLanes, columns = static_cast<int>(params.out.dst.cols);
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if constexpr (!Layout::kSimple) ActivateRarely(params.epilogue.activation, x[r]);
+    if constexpr (!Layout::kSimple) ActivateRarely(params.out.epilogue.activation, x[r]);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (at.column + i >= columns) x[r][i] = 0.0f;
@@ -95,7 +95,7 @@ __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>
     table[r * kRowQuads + lane] = make_float4(x[r][0], x[r][1], x[r][2], x[r][3]);
   }
   __syncwarp();
-  const RowProduct& product = params.product;
+  const RowProduct& product = params.out.product;
   if constexpr (kAhead > 0) {
     if (product.out_width <= Layout::kLanes) {
       if (rows[0] < 0 || lane >= product.out_width) return;
@@ -109,8 +109,8 @@ __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>
   MultiplyShare<kRows, kRowQuads>(product, table, rows, lane, Layout::kLanes);
 }
 
-// Finishes a row of which each group has the sum, and multiplies it for those whose `row` is not below 0. Called by
-// whole warps.
+// Finishes a row of which each group has the sum. Groups whose `row` is not negative multiply it and store the product.
+// To be called by whole warps.
 template <class Layout, int kAhead>
 __device__ inline void MultiplySum(const RowsParams& params, const Lane<Layout>& at, const char* src,
                                    const Finish& finish, int row, const WeightsAhead<kAhead>& ahead,

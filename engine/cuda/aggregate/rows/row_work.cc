@@ -9,17 +9,16 @@
 namespace vicinal::cuda {
 namespace {
 
-// Windows are worked on side by side, each for itself, and then put together.
+// The items of one window of rows. Windows are built in parallel, then joined in order.
 struct Window {
   std::vector<RowItem> blocks, bundles;
 };
 
 bool Longer(const RowItem& a, const RowItem& b) { return a.count > b.count; }
 
-// How many short rows share a warp, fewer where there would not be warps enough, and for how many it has room.
 struct Bundling {
-  int64_t rows;
-  int64_t items;
+  int64_t rows;   // short rows that share a warp: fewer where warps would be too few
+  int64_t items;  // that a bundle has room for
 };
 Bundling BundlingOf(int64_t rows, int64_t edges, int wide_up_to) {
   constexpr int64_t kEnoughBundles = 2048;
@@ -31,10 +30,10 @@ void EndBundle(const Bundling& bundling, std::vector<RowItem>* items) {
   while (items->size() % bundling.items != 0) items->push_back({});
 }
 
-// Whole rows [first, last) of at most `part` edges; those of more than `block` have blocks of their own. `few`: edges,
-// so that the others are not put into bundles.
+// The rows of [first, last) with at most `part` edges. Those of more than `block` edges have a block each. With `small`
+// (kSmallGraphEdges) the others are not bundled.
 Window MakeWindow(const CsrView& adjacency, const Bundling& bundling, int64_t first, int64_t last, int64_t part,
-                  int64_t block, bool few) {
+                  int64_t block, bool small) {
   std::vector<RowItem> rows;
   for (int64_t row = first; row < last; ++row) {
     const int64_t begin = adjacency.row_ptr[row], count = adjacency.row_ptr[row + 1] - begin;
@@ -48,25 +47,26 @@ Window MakeWindow(const CsrView& adjacency, const Bundling& bundling, int64_t fi
       continue;
     }
     window.bundles.push_back(item);
-    if (few) continue;
+    if (small) continue;
     const bool full = static_cast<int64_t>(window.bundles.size()) % bundling.items >= bundling.rows;
     if (item.count > kShortEdges || full) EndBundle(bundling, &window.bundles);
   }
-  if (!few) EndBundle(bundling, &window.bundles);
+  if (!small) EndBundle(bundling, &window.bundles);
   return window;
 }
 
-// The first rows of the windows, and the number of rows.
+// The first row of each window, then the number of rows.
 std::vector<int64_t> WindowBounds(const CsrView& adjacency) {
   std::vector<int64_t> bounds = {0};
   for (int64_t first = 0; first < adjacency.rows; first = bounds.back()) {
-    const bool tail = adjacency.rows - first <= kTailRows && adjacency.nnz - adjacency.row_ptr[first] <= kTailEdges;
-    bounds.push_back(tail ? adjacency.rows : std::min(adjacency.rows, first + kSortWindow));
+    const bool last =
+        adjacency.rows - first <= kLastWindowRows && adjacency.nnz - adjacency.row_ptr[first] <= kLastWindowEdges;
+    bounds.push_back(last ? adjacency.rows : std::min(adjacency.rows, first + kSortWindow));
   }
   return bounds;
 }
 
-// Rows of more than `part` edges, cut.
+// The parts of all rows of more than `part` edges.
 std::vector<RowItem> CutRows(const CsrView& adjacency, int64_t part, std::vector<SplitRow>* splits) {
   std::vector<RowItem> items;
   for (int64_t row = 0; row < adjacency.rows; ++row) {
@@ -85,8 +85,8 @@ std::vector<RowItem> CutRows(const CsrView& adjacency, int64_t part, std::vector
 }  // namespace
 
 int BlockEdges(int64_t edges) {
-  // Otherwise none has: what is longer has been cut.
-  return edges < kFewEdges ? kShortEdges : PartEdges(edges);
+  // On larger graphs no whole row has a block: longer rows are cut.
+  return edges < kSmallGraphEdges ? kShortEdges : PartEdges(edges);
 }
 
 int64_t RowWork::num_bundles() const {
@@ -100,7 +100,7 @@ bool HasWideBundles(int64_t rows, int64_t edges, int wide_up_to) {
 
 RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) {
   const int64_t part = PartEdges(adjacency.nnz), block = BlockEdges(adjacency.nnz);
-  const bool few = adjacency.nnz < kFewEdges;
+  const bool small = adjacency.nnz < kSmallGraphEdges;
   const Bundling bundling = BundlingOf(adjacency.rows, adjacency.nnz, wide_up_to);
   RowWork work;
   work.bundle_items = static_cast<int>(bundling.items);
@@ -109,7 +109,7 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
   const std::vector<int64_t> bounds = WindowBounds(adjacency);
   std::vector<Window> windows(bounds.size() - 1);
   pool.ParallelFor(static_cast<int64_t>(windows.size()), [&](int64_t window, int) {
-    windows[window] = MakeWindow(adjacency, bundling, bounds[window], bounds[window + 1], part, block, few);
+    windows[window] = MakeWindow(adjacency, bundling, bounds[window], bounds[window + 1], part, block, small);
   });
 
   const bool parts_have_blocks = part > block;
@@ -125,11 +125,11 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
   }
   for (const Window& window : windows) bundles.insert(bundles.end(), window.bundles.begin(), window.bundles.end());
   work.items.insert(work.items.end(), bundles.begin(), bundles.end());
-  if (few) work.num_short = static_cast<int64_t>(bundles.size());
-  // A part that looks whether it is the last takes longer, a kernel more 2 us: worth it where parts are few, and a
-  // launch is short.
+  if (small) work.num_short = static_cast<int64_t>(bundles.size());
+  // To look whether a part is the last costs each part a little, a second kernel costs 2 us. So the former is for few
+  // parts and short launches.
   constexpr int64_t kItemsPerPart = 4;
-  if (part == kPieceEdges && (few || work.num_parts * kItemsPerPart <= work.num_bundles())) {
+  if (part == kPieceEdges && (small || work.num_parts * kItemsPerPart <= work.num_bundles())) {
     for (const SplitRow& split : work.splits) work.split_of_part.insert(work.split_of_part.end(), split.parts, split);
   }
   return work;
@@ -137,10 +137,10 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
 
 int64_t RowWorkLayout::BytesBound(int64_t rows, int64_t edges) {
   const int64_t of_one = std::min(rows, edges / (kShortEdges + 1)) + MaxParts(edges);
-  // Fewer edges may be in wider bundles.
+  // An adjacency with fewer edges may have wider bundles.
   int64_t items = 0;
-  for (const int64_t bundled : {edges, std::min(edges, kSomeEdges * rows)}) {
-    const Bundling bundling = BundlingOf(rows, bundled, kSomeEdges);
+  for (const int64_t bundled : {edges, std::min(edges, kWideUpToCheapRows * rows)}) {
+    const Bundling bundling = BundlingOf(rows, bundled, kWideUpToCheapRows);
     items = std::max(items, bundling.items * (of_one + rows / bundling.rows + rows / kSortWindow + 2));
   }
   return items * static_cast<int64_t>(sizeof(RowItem)) + 2 * MaxParts(edges) * static_cast<int64_t>(sizeof(SplitRow));

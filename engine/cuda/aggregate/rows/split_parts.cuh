@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that binned_rows has split: the warp that stores the last of a row's parts adds them all, in their order, and
-// finishes the row. Which warp that is does not show in the sum. A kernel of its own, after all others, took 2 us.
+// Split rows of binned_rows, finished without a second kernel, which would take 2 us: the warp that stores the last of
+// a row's parts adds all of them, in their order, and finishes the row. The sum does not depend on which warp that is.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_SPLIT_PARTS_CUH_
 
@@ -11,13 +11,13 @@
 
 namespace vicinal::cuda {
 
-// Whether the warp, which has stored part `part`, is the last that comes with one of the row.
+// True if `part`, which the warp has stored, was the last missing part of its row.
 template <class Layout>
 __device__ inline bool ArrivesLast(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split) {
   __threadfence();
   __syncwarp();
-  const int64_t tiles = (params.dst.cols + Layout::kTile - 1) / Layout::kTile;
-  int* const ticket = params.tickets + split.first_part * tiles + at.tile / Layout::kTile;
+  const int64_t tiles = (params.out.dst.cols + Layout::kTile - 1) / Layout::kTile;
+  int* const ticket = params.parts.tickets + split.first_part * tiles + at.tile / Layout::kTile;
   int before = 0;
   if (at.lane == 0) before = atomicAdd(ticket, 1);
   if (__shfl_sync(kWholeWarp, before, 0) + 1 < split.parts) return false;
@@ -26,13 +26,13 @@ __device__ inline bool ArrivesLast(const RowsParams& params, const Lane<Layout>&
   return true;
 }
 
-// A lane's columns of the sum of quad `quad` of the row, as far as there are such.
+// A lane's columns of the sum of quad `quad` of the row; columns outside the row are not read.
 template <class Layout>
 __device__ inline Pack<Layout::kVec> SumOfQuad(const RowsParams& params, const Lane<Layout>& at, const SplitRow& split,
                                                int quad) {
   const int first = quad * kPiecesPerQuad;
-  const int64_t columns = params.dst.cols;
-  const float* const parts = params.partials + (split.first_part + first) * columns + at.column;
+  const int64_t columns = params.out.dst.cols;
+  const float* const parts = params.parts.partials + (split.first_part + first) * columns + at.column;
   Pack<Layout::kVec> x[kPiecesPerQuad];
 #pragma unroll
   for (int i = 0; i < kPiecesPerQuad; ++i)
@@ -44,13 +44,13 @@ __device__ inline Pack<Layout::kVec> SumOfQuad(const RowsParams& params, const L
   return SumOfFour(params, x, split.parts - first);
 }
 
-// Finishes the row that item `row` is a part of if no other is missing. A call, which makes its own of what the warp
-// knows anyway: kept for it, that would cost registers that the kernel's loops live by.
+// Finishes the row that item `row` is a part of, if no other part is missing. Not inlined, and computes again what the
+// caller knows: keeping that would cost the kernel's loops registers.
 template <class Layout>
 __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t tile_number, int row) {
   const Lane<Layout> at(tile_number);
   const char* const src = at.Source(params);
-  const SplitRow split = params.split_of_part[~row];
+  const SplitRow split = params.parts.split_of_part[~row];
   if (!ArrivesLast(params, at, split)) return;
   const int quads = (split.parts + kPiecesPerQuad - 1) / kPiecesPerQuad;
   float total[Layout::kVec];
@@ -62,7 +62,7 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
 #pragma unroll
       for (int c = 0; c < Layout::kVec; ++c) {
         const float x = __shfl_sync(kWholeWarp, sum.v[c], group * Layout::kLanes + at.lane % Layout::kLanes);
-        total[c] = first + group == 0 ? x : SumOrLarger(params.extremum, total[c], x);
+        total[c] = first + group == 0 ? x : SumOrLarger(params.out.extremum(), total[c], x);
       }
     }
   }
@@ -70,12 +70,12 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
   FinishRow(params, at, src, FinishOfSplit(params, split), total);
 }
 
-// The whole warp, when it has stored the results of item `row`: finishes the row that it is the last part of, if so.
-// Split rows that are to be multiplied are always left to another kernel.
+// To be called by the whole warp after it has stored the results of item `row`. If that is the last missing part of a
+// row, finishes the row. Split rows that a product follows are always left to a second kernel.
 template <class Layout>
 __device__ inline void FinishWithPart(const RowsParams& params, const Lane<Layout>& at, int row) {
   if constexpr (!Layout::kProduct) {
-    if (row < 0 && params.tickets != nullptr) FinishIfLast<Layout>(params, at.tile / Layout::kTile, row);
+    if (row < 0 && params.parts.tickets != nullptr) FinishIfLast<Layout>(params, at.tile / Layout::kTile, row);
   }
 }
 

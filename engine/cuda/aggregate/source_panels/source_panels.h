@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// source_panels: blocks of rows that read many of the same sources keep those in shared memory. This file: what is
-// prepared of a graph, and the launcher; source_panels.cuh has the kernel and its idea.
+// source_panels: a block of rows that read many of the same sources keeps these in shared memory. This file has the
+// prepared layout and the launcher; source_panels.cuh has the kernel and its idea.
 //
-// Layout. Rows are taken `rows()` at a time, in execution order: a block. A source that a block reads at least `uses`
-// times is staged, the others are gathered edge by edge (direct). A block's staged sources, most used first, are cut
-// into panels of `places` - 1; its direct edges are spread evenly over the panels. Every row has a slot of a warp, so
-// that warps have about as many edges each. What a slot does in a panel is its cell (low byte: staged edges by pairs
-// for each group of lanes, high byte: direct edges). What warps do is a stream of 16-bit entries, in steps of kEntries
-// for each of the `groups` of lanes, panel by panel, slot by slot. Direct edges first, two to a group and step, two
-// entries each: low and high half of the source's number. Then staged edges, four to a group and step, in a last step
-// two where that is enough: where the source's place in the panel begins, in bytes. Steps are filled up with the last
-// place, which changes no sum. Weights lie in a stream beside it, that of an edge where its (first) entry lies.
+// Layout. A block is `rows()` rows that are adjacent in execution order. A source that a block reads at least `uses`
+// times is staged; the edges of other sources are direct, that is, gathered one by one. A block's staged sources, most
+// used first, are cut into panels of `places` - 1 sources; its direct edges are spread evenly over the panels. Every
+// row has a slot of a warp, chosen so that all warps have about the same number of edges. A slot's work in a panel is a
+// cell (low byte: staged edges in pairs for each group of lanes, high byte: direct edges).
+//
+// The warps read streams of 16-bit entries, in steps of kEntries for each of the `groups` of lanes, panel by panel,
+// slot by slot. Direct edges come first, two per group and step, with two entries each: the low and high half of the
+// source id. Then come staged edges, four per group and step (two in a last step, if these suffice), with one entry
+// each: the byte offset of the source in the panel. Steps are padded with the panel's last place, which does not change
+// a sum. Weights are in a parallel stream, at the index of the edge's (first) entry.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_SOURCE_PANELS_SOURCE_PANELS_H_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_SOURCE_PANELS_SOURCE_PANELS_H_
 
@@ -32,25 +34,27 @@ namespace vicinal::cuda {
 inline constexpr int kEntries = 4;
 // Rows of a warp.
 inline constexpr int kSlots = 8;
-// Of a cell: as many staged edges (pairs for each group) as a panel has places, and as many direct ones as add up
-// without much rounding. Further staged edges are gathered, further direct edges get panels of their own.
+// The most staged edges of a cell (in pairs for each group), which is the number of places of a panel, and the most
+// direct ones, whose sum has little rounding. Further staged edges become direct, and further direct edges get panels
+// of their own.
 inline constexpr int kMaxPairs = 64;
 inline constexpr int kMaxDirect = 128;
-// More would stage hardly anything.
+// With a higher value hardly any source would be staged.
 inline constexpr int kMaxUses = 255;
 
 struct PanelShape {
   int warps = 0;   // of a thread block
-  int groups = 0;  // of lanes of a warp, which have different edges of a row
-  int places = 0;  // of a panel, for one source each but for the last
+  int groups = 0;  // of lanes per warp, which have different edges of a row
+  int places = 0;  // per panel: one per source, and a last one for padding
   int uses = 0;
 
   int rows() const { return warps * kSlots; }
-  // Bytes from place to place: 16 for each lane of a group.
+  // Bytes per place: 16 for each lane of a group.
   int pitch() const { return 32 * 16 / groups; }
 };
 
-// Panels [first, first + count) of a block of rows: the work of one thread block, whose sums become number `sums`.
+// Panels [first, first + count) of a block of rows: the work of one thread block. `sums` is the index of its partial
+// sums.
 struct alignas(16) PanelPiece {
   int32_t first = 0;
   int32_t count = 0;
@@ -60,23 +64,23 @@ struct alignas(16) PanelPiece {
 
 // In host memory.
 struct SourcePanels {
-  std::vector<int32_t> source;       // [panels, shape.places]; -1: none
+  std::vector<int32_t> source;       // [panels, shape.places]; -1: no source
   std::vector<uint16_t> stream;      // of all pieces and warps
   std::vector<float> weight;         // [stream], or empty where the adjacency has no values
-  std::vector<PanelPiece> pieces;    // dearest first
-  std::vector<int64_t> begin;        // [pieces, shape.warps] where in `stream` a warp begins; by the piece's sums
-  std::vector<int32_t> first_piece;  // [blocks + 1]: sums of block b are first_piece[b] to first_piece[b + 1]
+  std::vector<PanelPiece> pieces;    // in descending order of cost
+  std::vector<int64_t> begin;        // [pieces, shape.warps], by PanelPiece::sums: first entry of a warp in `stream`
+  std::vector<int32_t> first_piece;  // [blocks + 1]: block b has sums [first_piece[b], first_piece[b + 1])
   std::vector<uint16_t> cell;        // [panels, warps, kSlots]
-  std::vector<int32_t> row;          // [blocks, warps, kSlots] the slot's row within its block; -1: none
+  std::vector<int32_t> row;          // [blocks, warps, kSlots] the slot's row within its block; -1: no row
 };
 SourcePanels MakePanels(const CsrView& adjacency, const PanelShape& shape, ThreadPool& pool);
 
-// Percent of the edges whose sources a block stages, from a sample of the blocks.
+// The percentage of edges whose source is staged, estimated from a sample of the blocks.
 int StagedPercent(const CsrView& adjacency, const PanelShape& shape);
 
-// As many pieces as blocks are cut into at most, where whole ones would be too few or too unlike.
+// The most pieces that blocks are cut into if there are too few blocks, or their sizes differ too much.
 inline constexpr int64_t kMaxWantedPieces = 858;
-// Upper bound of the pieces of an adjacency with so many rows.
+// Upper bound of the pieces of an adjacency with `rows` rows.
 inline int64_t MaxPanelPieces(int64_t rows, const PanelShape& shape) {
   return (rows + shape.rows() - 1) / shape.rows() + kMaxWantedPieces;
 }
@@ -85,7 +89,7 @@ inline int64_t MaxPanelPieces(int64_t rows, const PanelShape& shape) {
 class SourcePanelsLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const SourcePanelsLayout>> Upload(const SourcePanels& panels, Device& device);
-  // Entries that a stream may have; an adjacency that needs more gets no panels.
+  // The most entries of a stream. An adjacency that needs more gets no panels.
   static int64_t MostEntries(int64_t rows, int64_t edges) { return 4 * edges + 2 * rows + (1 << 16); }
   static int64_t BytesBound(int64_t rows, int64_t edges);
 
@@ -104,13 +108,13 @@ class SourcePanelsLayout final : public AdjacencyLayout {
   Buffer source_, stream_, weight_, pieces_, begin_, first_piece_, cell_, row_;
 };
 
-// The shape that columns, `warps` (16, or 32 for anything else) and `uses` (0: the default) lead to.
+// The shape for the problem's columns, `warps` (16; any other value means 32) and `uses` (0: the default).
 PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses);
 
-// Bytes of scratch of a launch.
+// Scratch bytes of a launch.
 size_t SourcePanelsScratchBytes(const AggregateProblem& problem, const PanelShape& shape);
 
-// scratch: SourcePanelsScratchBytes(args.problem, shape); `layout` is of that shape.
+// scratch: SourcePanelsScratchBytes(args.problem, shape) bytes. REQUIRES: `layout` has this shape.
 cudaError_t LaunchSourcePanels(const AggregateArgs& args, const SourcePanelsLayout& layout, const PanelShape& shape,
                                const LaunchTarget& target, void* scratch);
 

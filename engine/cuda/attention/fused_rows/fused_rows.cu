@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of fused attention, and averages heads.
+// Chooses the layout of a launch of fused attention, launches it, and averages heads.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -13,10 +13,10 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor holds
-constexpr int64_t kMaxRows = 8;           // of a group of lanes, one after the other
+constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor can hold
+constexpr int64_t kMaxRows = 8;           // per group of lanes, one after the other
 
-// dst = epilogue(mean over heads), thread per element.
+// dst = epilogue(mean over heads), one thread per element.
 __global__ void __launch_bounds__(kThreads)
     MeanHeads(const float* heads_out, int heads, MatrixView dst, Epilogue epilogue) {
   const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads)
   dst.data[row * dst.stride + col] = ApplyEpilogue(epilogue, __fdiv_rn(sum, static_cast<float>(heads)), row, col);
 }
 
-// 4 where every matrix can be read 16 bytes at a time and no pack has columns of two heads. What a pack of GAT's values
-// reads beyond a row's last column lies before the next row and is not used.
+// 4 if every matrix can be read 16 bytes at a time and no pack has columns of two heads, else 1. A pack of GAT's values
+// may read beyond a row's last column, into the padding before the next row, which is not used.
 int PackOf(const AttentionArgs& args) {
   const AttentionProblem& problem = args.problem;
   const bool whole_heads = problem.head_width % 4 == 0;
@@ -54,8 +54,8 @@ int DefaultTile(const AttentionProblem& problem, int vec) {
   return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
 }
 
-// Short rows are worked on side by side, as long as there are enough of them to fill the device. Scores that are made
-// of whole rows are worth more lanes.
+// Short rows have few lanes each, if there are enough of them to fill the device. Scores that are computed from whole
+// rows deserve more lanes.
 int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
   const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
@@ -63,15 +63,15 @@ int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarge
   return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
 }
 
-// Most heads that a tile of `tile` columns touches.
+// The most heads that a tile of `tile` columns overlaps.
 int TileHeads(const AttentionProblem& problem, int64_t tile) {
   const int64_t width = problem.head_width;
   const bool even = tile % width == 0 || width % tile == 0;
   return static_cast<int>(std::min(problem.heads, even ? std::max<int64_t>(tile / width, 1) : (tile - 1) / width + 2));
 }
 
-// The shape nearest to what is wished for, tile before lanes of a row, among those whose blocks need no more shared
-// memory than any block may have.
+// The shape nearest to the wanted one, among those whose blocks fit shared memory. The tile takes precedence over the
+// lanes per row.
 AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
   const auto wish = [&args](int at, int otherwise) {
     return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
@@ -91,11 +91,11 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
                            [&](const AttentionShape& a, const AttentionShape& b) { return distance(a) < distance(b); });
 }
 
-// The tile of columns that fused_small_rows.cuh takes for this; 0: it does not.
+// The tile of columns for fused_small_rows.cuh, or 0 if it does not apply.
 int SmallTileOf(const AttentionArgs& args, int vec) {
   const AttentionProblem& problem = args.problem;
   const int32_t row_lanes = args.config.values[kRowLanesAt];
-  const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kFewEdges;
+  const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kSmallGraphEdges;
   const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
                        problem.cols * (args.value.stride / 4) <= UINT32_MAX;
   if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
@@ -128,42 +128,43 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   const AttentionProblem& problem = args.problem;
   const AttentionScratch layout(problem);
   AttentionParams params;
-  params.adjacency = args.adjacency;
-  params.value = Gathered(args.value);
-  params.scored = Gathered(ScoredBy(args));
-  params.score_dst = args.score_dst;
-  params.query = args.query;
-  params.att = args.att;
-  params.negative_slope = args.negative_slope;
-  params.factors = FactorsOf(args);
-  params.dst = args.dst;
-  params.epilogue = args.epilogue;
-  params.heads = static_cast<int>(problem.heads);
-  params.head_width = static_cast<int>(problem.head_width);
+  params.work.adjacency = args.adjacency;
+  params.source.value = Gathered(args.value);
+  params.source.scored = Gathered(ScoredBy(args));
+  params.source.score_dst = args.score_dst;
+  params.source.query = args.query;
+  params.source.att = args.att;
+  params.source.negative_slope = args.negative_slope;
+  params.source.factors = FactorsOf(args);
+  params.out.dst = args.dst;
+  params.out.epilogue = args.epilogue;
+  params.work.heads = static_cast<int>(problem.heads);
+  params.work.head_width = static_cast<int>(problem.head_width);
   const int64_t score_packs = (problem.head_width + vec * kScorePacks - 1) / (vec * kScorePacks);
-  params.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
-  params.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
-  // Several rows to a group only where there are enough of them to go round, where they are short, and where 32 bits
-  // count their edges; as many as are asked for at once where they are shorter still.
+  params.work.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
+  params.work.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
+  // A group takes several rows only if there are enough rows for all groups, rows are short, and 32 bits can count the
+  // edges. If rows are shorter still, it takes as many as it can prefetch (kAskedEdges).
   const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
   const int64_t most_rows = problem.edges * kMaxRows <= kAskedEdges * problem.rows ? kMaxRows : kMaxRows / 2;
-  params.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
+  params.work.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
   const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
-  params.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
-  params.score_packs = problem.kind == AttentionKind::kGat && InPacks(args.score_src);
-  params.plain = args.epilogue.IsPlain();
-  params.vector_store = vec == 4 && InPacks(args.dst);
+  params.work.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
+  params.source.score_access = PacksIf(problem.kind == AttentionKind::kGat && InPacks(args.score_src));
+  params.out.plain = args.epilogue.IsPlain();
+  params.out.dst_access = PacksIf(vec == 4 && InPacks(args.dst));
   char* bytes = static_cast<char*>(scratch);
-  params.heads_out =
+  params.out.heads_out =
       problem.concat || problem.heads == 1 ? nullptr : reinterpret_cast<float*>(bytes + layout.heads_offset);
-  params.cells = layout.pieces.cells;
-  params.partial_stride = layout.pieces.stride;
-  params.sum_floats = layout.sum_floats;
-  params.partials = static_cast<float*>(scratch);
-  params.tickets = target.tickets;
+  params.parts.cells = layout.pieces.cells;
+  params.parts.partial_stride = layout.pieces.stride;
+  params.parts.sum_floats = layout.sum_floats;
+  params.parts.partials = static_cast<float*>(scratch);
+  params.parts.tickets = target.tickets;
   if (layout.pieces.tickets > 0) {
-    params.tickets = reinterpret_cast<int*>(params.partials + params.cells * params.partial_stride);
+    params.parts.tickets =
+        reinterpret_cast<int*>(params.parts.partials + params.parts.cells * params.parts.partial_stride);
   }
   return params;
 }
@@ -180,18 +181,18 @@ cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& 
   const AttentionParams params = ParamsOf(args, vec, shape, target, scratch);
   const int64_t tickets = AttentionScratch(args.problem).pieces.tickets;
   if (tickets > 0) {
-    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, tickets * sizeof(int), target.stream);
+    const cudaError_t error = cudaMemsetAsync(params.parts.tickets, 0, tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
   const auto launch = args.problem.kind == AttentionKind::kGat     ? &LaunchGat
                       : args.problem.kind == AttentionKind::kGatV2 ? &LaunchGatV2
                                                                    : &LaunchDot;
-  const bool overlap = target.overlap && tickets == 0;  // with a kernel, not with what clears them
+  const bool overlap = target.overlap && tickets == 0;  // it must not overlap with the clearing of tickets
   const cudaError_t error = small_tile > 0 ? LaunchSmallGat(params, small_tile, overlap, target.stream)
                                            : launch(params, vec, shape, target.stream);
-  if (error != cudaSuccess || params.heads_out == nullptr) return error;
+  if (error != cudaSuccess || params.out.heads_out == nullptr) return error;
   const unsigned blocks = static_cast<unsigned>((args.dst.rows * args.dst.cols + kThreads - 1) / kThreads);
-  MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.heads_out, params.heads, args.dst, args.epilogue);
+  MeanHeads<<<blocks, kThreads, 0, target.stream>>>(params.out.heads_out, params.work.heads, args.dst, args.epilogue);
   return cudaGetLastError();
 }
 

@@ -17,8 +17,8 @@ namespace vicinal::cuda {
 // The unit that long rows are cut by (row_pieces.h).
 inline constexpr int64_t kAttentionUnit = 128;
 
-// How lanes share work: `lanes` side by side cover a tile of columns, `packs` packs of 1 or 4 floats each; `groups` of
-// them take a row's edges in turn.
+// The layout of lanes: `lanes` adjacent lanes cover a tile of columns, with `packs` packs of 1 or 4 floats each;
+// `groups` such groups take a row's edges in turn.
 struct AttentionShape {
   int lanes;
   int groups;
@@ -26,16 +26,16 @@ struct AttentionShape {
 
   constexpr int row_lanes() const { return lanes * groups; }
 };
-// Where rows can be read 16 bytes at a time.
+// Shapes for rows that can be read 16 bytes at a time.
 inline constexpr AttentionShape kWideShapes[] = {
     {8, 1, 1}, {8, 4, 1}, {8, 1, 2}, {16, 1, 1}, {16, 2, 1}, {16, 1, 2}, {32, 1, 1}, {32, 1, 2},
 };
-// Where they cannot.
+// Shapes for other rows.
 inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
 inline constexpr int kNarrowestTile = 32;  // columns
 
-// Scratch: partial results of long rows (sums, and for each head its shift and its denominator), then the heads before
-// their mean.
+// Scratch memory: partial results of long rows (sums, then each head's shift and denominator), then the heads before
+// they are averaged.
 struct AttentionScratch {
   int64_t sum_floats;  // sums of a cell, before its shifts and denominators
   PieceScratch pieces;
@@ -52,10 +52,11 @@ struct AttentionScratch {
                                   : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
 };
 
-// Where configurations of fused_rows have columns per tile and lanes that share a row; 0: as the graph suggests.
+// Indices of the values of a configuration of fused_rows: columns per tile and lanes per row. A value of 0 is chosen by
+// the graph.
 inline constexpr int kTileColumnsAt = 0, kRowLanesAt = 1;
-// As lanes that share a row: the warps of a block do where it is long (fused_small_rows.cuh), with GAT's scores of no
-// more heads in a tile than that.
+// This value of the lanes per row selects fused_small_rows.cuh, in which the warps of a block share a long row. It
+// needs GAT's scores and at most kSmallHeads heads per tile.
 inline constexpr int kBlockLanes = 128, kSmallHeads = 8;
 
 // scratch: AttentionScratch(args.problem).bytes.

@@ -26,8 +26,8 @@ class FusedAttention final : public CudaKernel<AttentionKernel> {
   }
 
   std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes"}; }
-  // Narrower tiles than the row where their part of the sources fits the caches better; more or fewer lanes to a row,
-  // or a block to a long one.
+  // Tiles narrower than the row, if their part of the sources fits the caches better; more or fewer lanes per row; a
+  // block per long row.
   std::vector<KernelConfig> Candidates(const AttentionProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     const int64_t columns = problem.heads * problem.head_width;

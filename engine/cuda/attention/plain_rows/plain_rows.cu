@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plain_rows: the simplest attention that is right, to hold the fused one against. A warp per row; it reads each edge
-// three times per head and 32 columns (scores twice, values once) and does not cut long rows.
+// plain_rows: a simple attention, the baseline of the fused one. A warp per row; it reads each edge three times per
+// head and 32 columns (scores twice, values once) and does not cut long rows.
 #include "engine/cuda/attention/plain_rows/plain_rows.h"
 #include "engine/cuda/attention/softmax/softmax_state.cuh"
 #include "engine/cuda/common/epilogue.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// The two parts that a score is the sum of, before the activation of GAT.
+// The two terms whose sum is a score, before GAT's activation.
 struct Score {
   float a, b;
 };
@@ -36,10 +36,10 @@ __device__ Score PlainScore(const AttentionArgs& args, int64_t row, int64_t sour
   return {score, 0.0f};
 }
 
-struct PlainSum {
+struct SoftmaxSum {
   float shift = kNoScore, total = 0.0f, sum = 0.0f;
 
-  // Another sum, or an exponential and what it is the share of.
+  // Adds another sum, or a single exponential with its value.
   __device__ void Merge(float other_shift, float other_total, float other_sum) {
     const float top = fmaxf(shift, other_shift);
     const float mine = PowerOfTwo(shift - top), theirs = PowerOfTwo(other_shift - top);
@@ -49,12 +49,11 @@ struct PlainSum {
   }
 };
 
-// The softmax-weighted sum of one head in the column `c` of this lane; lanes beyond the head's width come along for the
-// scores.
+// The softmax-weighted sum of one head in this lane's column `c`. Lanes beyond the head's width only help with scores.
 __device__ float PlainHead(const AttentionArgs& args, const ScoreFactors& factors, int64_t row, int64_t head,
                            int64_t c) {
-  constexpr int64_t kFold = 32;  // edges, so that rounding hardly grows with the length of a row
-  PlainSum whole, part;
+  constexpr int64_t kFold = 32;  // edges per fold, so that rounding errors hardly grow with the length of a row
+  SoftmaxSum whole, part;
   const int64_t begin = args.adjacency.row_ptr[row], end = args.adjacency.row_ptr[row + 1];
   for (int64_t e = begin; e < end; ++e) {
     const int64_t source = args.adjacency.col[e];
@@ -67,7 +66,7 @@ __device__ float PlainHead(const AttentionArgs& args, const ScoreFactors& factor
     part.Merge(exponential.whole, exponential.share, exponential.share * x);
     if (e + 1 < end && (e - begin) % kFold != kFold - 1) continue;
     whole.Merge(part.shift, part.total, part.sum);
-    part = PlainSum();
+    part = SoftmaxSum();
   }
   return whole.total != 0.0f ? __fdiv_rn(whole.sum, whole.total) : 0.0f;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scores are multiplied by before they become powers of two, prepared on the host (softmax_state.cuh).
+// The factors of scores before they become powers of two (softmax_state.cuh), computed on the host.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_SOFTMAX_SCORE_FACTORS_H_
 #define VICINAL_ENGINE_CUDA_ATTENTION_SOFTMAX_SCORE_FACTORS_H_
 
@@ -7,7 +7,7 @@
 
 namespace vicinal::cuda {
 
-// log2(e) times a scale, for scores of at least 0 and for those below, each as the sum of two floats.
+// log2(e) times a scale, for non-negative and for negative scores, each as the sum of two floats.
 struct ScoreFactors {
   float above = 0;
   float above_low = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax in powers of two. The exponential of a score is kept as share * 2^whole, share near 1 and `whole` a whole
-// number, and sums are kept relative to 2^shift, the largest `whole` so far. So raising the shift multiplies sums by a
-// power of two, which rounds nothing: sums do not depend on when the shift was raised, and may be merged in any layout.
-// (Online softmax: Milakov and Gimelshein 2018, with a shift that is no power of two.) Scores and their logarithms are
-// carried in two floats each: a score of 80 rounded to one float would cost five digits of what it is the exponent of.
+// Softmax in powers of two. The exponential of a score is share * 2^whole, with a share near 1 and an integer `whole`.
+// Sums are relative to 2^shift, where shift is the largest `whole` so far. Raising the shift multiplies sums by a power
+// of two, which is exact. So sums do not depend on when the shift was raised, and may be merged in any layout. (Online
+// softmax, Milakov and Gimelshein 2018, has a shift that is not a power of two.) Scores and their logarithms are held
+// in two floats each: rounding a score of 80 to one float would cost five digits of its exponential.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_SOFTMAX_SOFTMAX_STATE_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_SOFTMAX_SOFTMAX_STATE_CUH_
 
@@ -20,8 +20,8 @@ struct Exponential {
   float whole;
 };
 
-// exp(factor * (a + b)), factor by the sign of a + b. One instruction of the special function unit. NaN gives a share
-// of NaN.
+// exp(factor * (a + b)), with the factor for the sign of a + b. Takes one instruction of the special function unit. NaN
+// gives a share of NaN.
 __device__ inline Exponential ExponentialOf(float a, float b, const ScoreFactors& factors) {
   constexpr float kLargest = 2.0e38f;  // times log2(e) still finite
   const float sum = __fadd_rn(a, b);
@@ -41,12 +41,13 @@ __device__ inline Exponential ExponentialOf(float a, float b, const ScoreFactors
   return result;
 }
 
-// 2^whole for a whole number of at most 0; 0 where that is no normal float.
+// 2^whole for an integer that is at most 0; 0 if the result is not a normal float.
 __device__ inline float PowerOfTwo(float whole) {
   return whole < -126.0f ? 0.0f : __int_as_float((static_cast<int>(whole) + 127) << 23);
 }
 
-// The largest x among neighbouring groups of kLanes lanes, in each of them; called by the whole warp. Without NaN.
+// The largest x of each group of kLanes adjacent lanes, returned in all of them. To be called by the whole warp.
+// REQUIRES: no x is NaN.
 template <int kLanes>
 __device__ inline float LargestOf(float x) {
   if constexpr (kLanes == 32) {

@@ -61,18 +61,18 @@ int64_t Tiles(const MatrixView& dst) {
 
 template <class T, int kVec>
 cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target) {
-  const auto kernel = &DenseTiles<T, kVec>;
+  const auto kernel = &DenseProductTiles<T, kVec>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
   if (error != cudaSuccess) return error;
   const int64_t resident = T::kBlocks * target.multiprocessors;
-  const unsigned blocks = static_cast<unsigned>(std::min(Tiles<T>(params.dst), resident));
+  const unsigned blocks = static_cast<unsigned>(std::min(Tiles<T>(params.out.dst), resident));
   kernel<<<blocks, T::kThreads, T::kShared, target.stream>>>(params);
   return cudaGetLastError();
 }
 
 template <class T>
 cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
-  switch (PackWidth(params.src)) {
+  switch (PackWidth(params.source.rows)) {
     case 4:
       return LaunchTilesOf<T, 4>(params, target);
     case 2:
@@ -89,8 +89,8 @@ struct Staged {
   // come later.
   static int64_t Cost(const DenseParams& params, const LaunchTarget& target) {
     constexpr int64_t kQuarters = 4;
-    const int warps = T::Warps(params.in_width);
-    const int64_t blocks = (Tiles<T>(params.dst) + target.multiprocessors - 1) / target.multiprocessors;
+    const int warps = T::Warps(params.source.in_width);
+    const int64_t blocks = (Tiles<T>(params.out.dst) + target.multiprocessors - 1) / target.multiprocessors;
     const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / T::Shared(warps));
     const int64_t waves = (blocks + resident - 1) / resident;
     return waves * ((resident * warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
@@ -98,11 +98,11 @@ struct Staged {
 
   static cudaError_t Launch(const DenseParams& params, const LaunchTarget& target) {
     const auto kernel = &DenseStaged<T>;
-    const int warps = T::Warps(params.in_width), bytes = T::Shared(warps);
+    const int warps = T::Warps(params.source.in_width), bytes = T::Shared(warps);
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
-    const unsigned across = static_cast<unsigned>(Across<T>(params.dst));
-    const dim3 blocks(across, static_cast<unsigned>(Tiles<T>(params.dst)) / across);
+    const unsigned across = static_cast<unsigned>(Across<T>(params.out.dst));
+    const dim3 blocks(across, static_cast<unsigned>(Tiles<T>(params.out.dst)) / across);
     kernel<<<blocks, 32 * warps, bytes, target.stream>>>(params);
     return cudaGetLastError();
   }
@@ -111,41 +111,43 @@ struct Staged {
 template <int kCols>
 cudaError_t LaunchFewInputs(const DenseParams& params, const LaunchTarget& target) {
   constexpr int64_t kRows = 128 / kCols;
-  const unsigned blocks = static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows);
+  const unsigned blocks = static_cast<unsigned>((params.out.dst.rows + kRows - 1) / kRows);
   return LaunchOverlapping(target.overlap, &DenseFewInputs<kCols>, dim3(blocks), 128, target.stream, params);
 }
 
 bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
-  return params.in_width >= kSplitInputs && params.dst.rows <= most_rows && InPacks(params.src);
+  return params.source.in_width >= kSplitInputs && params.out.dst.rows <= most_rows && InPacks(params.source.rows);
 }
 
 cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) {
-  if (params.in_width <= kFewInputs) {
-    const int64_t cols = params.dst.cols <= 8 ? 8 : 16;
-    const bool half = params.in_width <= kFewInputs / 2 && cols == kFewInputsColumns / 2;
-    if (!half && params.dst.rows * params.in_width * cols > kFewProducts) return LaunchTiles<Narrow>(params, target);
+  if (params.source.in_width <= kFewInputs) {
+    const int64_t cols = params.out.dst.cols <= 8 ? 8 : 16;
+    const bool half = params.source.in_width <= kFewInputs / 2 && cols == kFewInputsColumns / 2;
+    if (!half && params.out.dst.rows * params.source.in_width * cols > kFewProducts)
+      return LaunchTiles<Narrow>(params, target);
     return cols == 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
   }
   if (!CanBeStaged(params, kStagedNarrowRows * target.multiprocessors)) return LaunchTiles<Narrow>(params, target);
-  if (params.in_width > kOneRoundInputs) return LaunchDenseRounds(params, target);
+  if (params.source.in_width > kOneRoundInputs) return LaunchDenseRounds(params, target);
   // The highest tiles first: they read the weights least often.
   return LaunchCheapest<Staged<StagedTile<8, 1>>, Staged<StagedTile<7, 1>>, Staged<StagedTile<6, 1>>,
                         Staged<StagedTile<4, 1>>, Staged<StagedTile<2, 1>>>(params, target);
 }
 
 cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {
-  const int64_t across = Across<StagedTile<2, 2>>(params.dst);
+  const int64_t across = Across<StagedTile<2, 2>>(params.out.dst);
   if (CanBeStaged(params, kStagedWideRows * target.multiprocessors / across)) {
-    const bool enough = params.dst.rows * across >= kBoxedWideRows * target.multiprocessors;
-    if (params.in_width > (enough ? kBoxedWideInputs : kOneRoundInputs)) return LaunchDenseRounds(params, target);
+    const bool enough = params.out.dst.rows * across >= kBoxedWideRows * target.multiprocessors;
+    if (params.source.in_width > (enough ? kBoxedWideInputs : kOneRoundInputs))
+      return LaunchDenseRounds(params, target);
     return LaunchCheapest<Staged<StagedTile<8, 2>>, Staged<StagedTile<6, 2>>, Staged<StagedTile<4, 2>>,
                           Staged<StagedTile<2, 2>>>(params, target);
   }
-  if (params.dst.cols <= Middle::kCols) return LaunchTiles<Middle>(params, target);
-  if (Tiles<Wide>(params.dst) < kManyTiles * target.multiprocessors) return LaunchTiles<Small>(params, target);
-  const int64_t last = (params.in_width - 1) % Wide::kDepth + 1;
-  return params.in_width <= kShallowInputs && last <= Shallow::kDepth ? LaunchTiles<Shallow>(params, target)
-                                                                      : LaunchTiles<Wide>(params, target);
+  if (params.out.dst.cols <= Middle::kCols) return LaunchTiles<Middle>(params, target);
+  if (Tiles<Wide>(params.out.dst) < kManyTiles * target.multiprocessors) return LaunchTiles<Small>(params, target);
+  const int64_t last = (params.source.in_width - 1) % Wide::kDepth + 1;
+  return params.source.in_width <= kShallowInputs && last <= Shallow::kDepth ? LaunchTiles<Shallow>(params, target)
+                                                                             : LaunchTiles<Wide>(params, target);
 }
 
 }  // namespace
@@ -154,15 +156,13 @@ cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& t
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const Epilogue& epilogue = args.epilogue;
   const ActivationKind activation = epilogue.activation.kind;
-  const DenseParams params{args.src,
-                           static_cast<const float*>(args.weight),
-                           PackedStride(args.problem.out_width),
-                           args.problem.in_width,
-                           args.dst,
-                           epilogue,
-                           InPacks(args.dst) && InPacks(epilogue.residual),
-                           activation != ActivationKind::kNone && activation != ActivationKind::kRelu,
-                           epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.residual.empty()};
+  DenseParams params;
+  params.source = {args.src, static_cast<const float*>(args.weight), PackedStride(args.problem.out_width),
+                   args.problem.in_width};
+  const bool light = epilogue.scale == 1.0f && epilogue.row_scale == nullptr && epilogue.residual.empty();
+  params.out = {args.dst, epilogue, PacksIf(InPacks(args.dst) && InPacks(epilogue.residual)),
+                activation != ActivationKind::kNone && activation != ActivationKind::kRelu,
+                light ? FactorsAndResidual::kNone : FactorsAndResidual::kSome};
   return args.dst.cols <= kFewInputsColumns ? LaunchNarrow(params, target) : LaunchWide(params, target);
 }
 

@@ -57,7 +57,7 @@ __device__ inline void FetchRows(const TensorParams& params, int64_t first_row, 
       CopyAsync<kBytes>(panel + i / kUnits * T::kRowStride + i % kUnits * kFloats, from, valid);
     }
   };
-  if (params.aligned) {
+  if (params.src_access != Access::kElements) {
     fetch.template operator()<16>();
   } else {
     fetch.template operator()<4>();
@@ -190,9 +190,10 @@ cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& t
   params.weight_stride = PackedStride(args.dst.cols);
   params.dst = args.dst;
   params.epilogue = args.epilogue;
-  params.aligned = InPacks(args.src);
-  params.pairs = InPacks(args.dst, 2);
-  if (params.aligned && TensorWeightsStay(args.problem)) return LaunchTensorRows(args.problem, params, target);
+  params.src_access = PacksIf(InPacks(args.src));
+  params.dst_access = PacksIf(InPacks(args.dst, 2));
+  if (params.src_access != Access::kElements && TensorWeightsStay(args.problem))
+    return LaunchTensorRows(args.problem, params, target);
   switch (args.problem.precision) {
     case ProductPrecision::kTf32:
       return LaunchColumns<ProductPrecision::kTf32>(params, target);

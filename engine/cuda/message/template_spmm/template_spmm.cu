@@ -22,18 +22,33 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kChains = 4;
 
-struct Params {
-  CsrView adjacency;
-  ConstMatrixView src, target;
+struct MessageSource {
+  ConstMatrixView rows;    // [S, D]
+  ConstMatrixView target;  // [R, D], read by messages of two rows
   Message message;
-  Reduce reduce;
-  Activation activation;
-  MatrixView dst;
-  Epilogue epilogue;
-  MessageRowsPart part;
-  int64_t cells, partial_stride;
-  float* partials;
+  Activation activation;  // of messages
+};
+
+// Partial results of long rows (row_pieces.h).
+struct MessageParts {
+  int64_t cells;
+  int64_t partial_stride;
+  float* partials;  // [cells, partial_stride]
   int* tickets;
+};
+
+struct MessageEpilogue {
+  MatrixView dst;  // [R, D]
+  Reduce reduce;
+  Epilogue epilogue;
+  MessageRowsPart extra;
+};
+
+struct Params {
+  CsrView adjacency;  // [R, S]
+  MessageSource source;
+  MessageParts parts;
+  MessageEpilogue out;
 };
 
 // kPlain: messages have neither weight nor activation.
@@ -71,12 +86,12 @@ struct EdgeBatch {
   float weight[kChains];
 
   __device__ EdgeBatch(const Params& params, int64_t base, int64_t end) {
-    const bool weighted = !L::kPlain && (params.adjacency.value != nullptr || params.part.src_scale != nullptr);
+    const bool weighted = !L::kPlain && (params.adjacency.value != nullptr || params.out.extra.src_scale != nullptr);
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
       const int64_t edge = min(base + i, end - 1);
       source[i] = __ldg(params.adjacency.col + edge);
-      weight[i] = weighted ? EdgeWeight(params.adjacency, params.part.src_scale, edge, source[i]) : 1.0f;
+      weight[i] = weighted ? EdgeWeight(params.adjacency, params.out.extra.src_scale, edge, source[i]) : 1.0f;
     }
   }
 };
@@ -84,8 +99,9 @@ struct EdgeBatch {
 // Which sources come next is read while the present ones' rows are on their way.
 template <class L>
 __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece& piece, int64_t column) {
-  const TargetTerms<L::kVec> terms(params.message, params.target.data + piece.row * params.target.stride + column);
-  const float sign = L::Reduction::Sign(params.reduce);
+  const TargetTerms<L::kVec> terms(params.source.message,
+                                   params.source.target.data + piece.row * params.source.target.stride + column);
+  const float sign = L::Reduction::Sign(params.out.reduce);
   Chains<L> chains;
   if (piece.begin >= piece.end) return chains.Total();
   EdgeBatch<L> edges(params, piece.begin, piece.end);
@@ -93,7 +109,7 @@ __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece
     Pack<L::kVec> u[kChains];
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
-      u[i] = LoadReadOnly<L::kVec>(params.src.data + edges.source[i] * params.src.stride + column);
+      u[i] = LoadReadOnly<L::kVec>(params.source.rows.data + edges.source[i] * params.source.rows.stride + column);
     }
     const EdgeBatch<L> next(params, base + kChains, piece.end);
 #pragma unroll
@@ -102,7 +118,7 @@ __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece
 #pragma unroll
       for (int v = 0; v < L::kVec; ++v) {
         float m = terms.Of(u[i].v[v], v);
-        if constexpr (!L::kPlain) m = Activate(params.activation, m * edges.weight[i]);
+        if constexpr (!L::kPlain) m = Activate(params.source.activation, m * edges.weight[i]);
         chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
       }
     }
@@ -113,13 +129,14 @@ __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece
 
 template <class L>
 __device__ inline Pack<L::kVec> ReducePieces(const Params& params, const RowPiece& piece, int64_t column) {
-  const float* partials = params.partials + piece.first_cell * params.partial_stride + column;
+  const float* partials = params.parts.partials + piece.first_cell * params.parts.partial_stride + column;
   Chains<L> chains;
   for (int64_t base = 0; base < piece.pieces; base += kChains) {
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
       if (base + i >= piece.pieces) break;
-      const Pack<L::kVec> part = LoadCoherent<L::kVec>(partials + (base + i) * piece.cell_step * params.partial_stride);
+      const Pack<L::kVec> part =
+          LoadCoherent<L::kVec>(partials + (base + i) * piece.cell_step * params.parts.partial_stride);
 #pragma unroll
       for (int v = 0; v < L::kVec; ++v) chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], part.v[v]);
     }
@@ -130,15 +147,16 @@ __device__ inline Pack<L::kVec> ReducePieces(const Params& params, const RowPiec
 // One column of a row, from what its edges came to.
 template <class L>
 __device__ inline float FinishedColumn(const Params& params, const RowPiece& piece, int64_t column, float x) {
-  const MessageRowsPart& part = params.part;
+  const MessageRowsPart& part = params.out.extra;
   int64_t edges = piece.row_edges;
   if (part.carried != nullptr) {
     x = L::Reduction::Join(part.carried[piece.row * part.carried_stride + column], x);
     edges = __ldg(part.degree_ptr + piece.row + 1) - __ldg(part.degree_ptr + piece.row);
   }
-  x = L::Reduction::Finish(params.reduce, x, edges);
-  if (part.self_scale != 0.0f) x = fmaf(part.self_scale, params.src.data[piece.row * params.src.stride + column], x);
-  return ApplyEpilogue(params.epilogue, x, piece.row, column);
+  x = L::Reduction::Finish(params.out.reduce, x, edges);
+  if (part.self_scale != 0.0f)
+    x = fmaf(part.self_scale, params.source.rows.data[piece.row * params.source.rows.stride + column], x);
+  return ApplyEpilogue(params.out.epilogue, x, piece.row, column);
 }
 
 template <class L>
@@ -146,27 +164,27 @@ __global__ void __launch_bounds__(kThreads) MessageRows(const __grid_constant__ 
   const int64_t item = int64_t{blockIdx.x} * L::kGroups + threadIdx.x / L::kLanes;
   const int lane = static_cast<int>(threadIdx.x) % L::kLanes;
   const int64_t column = int64_t{blockIdx.y} * L::kTile + lane * L::kVec;
-  const bool has = column < params.dst.cols;
+  const bool has = column < params.out.dst.cols;
   const CsrView& adjacency = params.adjacency;
   RowPiece piece;
-  if (item < params.cells) {
+  if (item < params.parts.cells) {
     piece = FindPiece<L::kLanes>(adjacency.row_ptr, adjacency.rows, kMessageUnit, item);
-  } else if (item - params.cells < adjacency.rows) {
-    piece = WholeRow(adjacency.row_ptr, params.cells > 0 ? kMessageUnit : 0, item - params.cells);
+  } else if (item - params.parts.cells < adjacency.rows) {
+    piece = WholeRow(adjacency.row_ptr, params.parts.cells > 0 ? kMessageUnit : 0, item - params.parts.cells);
   }
   if (piece.row < 0) return;
   Pack<L::kVec> result = Pack<L::kVec>::Filled(0.0f);
   if (has) result = ReduceEdges<L>(params, piece, column);
   if (piece.split()) {
-    if (has) StorePack<L::kVec>(params.partials + piece.cell * params.partial_stride + column, result);
-    int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+    if (has) StorePack<L::kVec>(params.parts.partials + piece.cell * params.parts.partial_stride + column, result);
+    int* ticket = params.parts.tickets + blockIdx.y * params.parts.cells + piece.first_cell;
     if (!ArrivesLast(ticket, piece.pieces, GroupMask<L::kLanes>(), lane == 0)) return;
     if (has) result = ReducePieces<L>(params, piece, column);
   }
   if (!has) return;
 #pragma unroll
   for (int v = 0; v < L::kVec; ++v) {
-    params.dst.data[piece.row * params.dst.stride + column + v] =
+    params.out.dst.data[piece.row * params.out.dst.stride + column + v] =
         FinishedColumn<L>(params, piece, column + v, result.v[v]);
   }
 }
@@ -174,11 +192,11 @@ __global__ void __launch_bounds__(kThreads) MessageRows(const __grid_constant__ 
 template <int kVec, int kLanes, bool kExtreme>
 void Launch(const Params& params, cudaStream_t stream) {
   using General = Layout<kVec, kLanes, kExtreme, false>;
-  const int64_t items = params.cells + params.adjacency.rows;
+  const int64_t items = params.parts.cells + params.adjacency.rows;
   const dim3 grid(static_cast<unsigned>((items + General::kGroups - 1) / General::kGroups),
-                  static_cast<unsigned>((params.dst.cols + General::kTile - 1) / General::kTile));
-  if (params.adjacency.value == nullptr && params.part.src_scale == nullptr &&
-      params.activation.kind == ActivationKind::kNone) {
+                  static_cast<unsigned>((params.out.dst.cols + General::kTile - 1) / General::kTile));
+  if (params.adjacency.value == nullptr && params.out.extra.src_scale == nullptr &&
+      params.source.activation.kind == ActivationKind::kNone) {
     MessageRows<Layout<kVec, kLanes, kExtreme, true>><<<grid, kThreads, 0, stream>>>(params);
   } else {
     MessageRows<General><<<grid, kThreads, 0, stream>>>(params);
@@ -187,12 +205,13 @@ void Launch(const Params& params, cudaStream_t stream) {
 
 template <int kVec, int kLanes>
 void LaunchReduce(const Params& params, cudaStream_t stream) {
-  IsExtreme(params.reduce) ? Launch<kVec, kLanes, true>(params, stream) : Launch<kVec, kLanes, false>(params, stream);
+  IsExtreme(params.out.reduce) ? Launch<kVec, kLanes, true>(params, stream)
+                               : Launch<kVec, kLanes, false>(params, stream);
 }
 
 template <int kVec>
 void LaunchLanes(const Params& params, cudaStream_t stream) {
-  const int64_t lanes = (params.dst.cols + kVec - 1) / kVec;
+  const int64_t lanes = (params.out.dst.cols + kVec - 1) / kVec;
   if (lanes <= 8) {
     LaunchReduce<kVec, 8>(params, stream);
   } else if (lanes <= 16) {
@@ -210,21 +229,21 @@ cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPa
   const PieceScratch layout = MessageScratch(args.problem);
   Params params;
   params.adjacency = args.adjacency;
-  params.src = args.src;
-  params.target = args.target;
-  params.message = args.problem.message;
-  params.reduce = args.problem.reduce;
-  params.activation = args.activation;
-  params.dst = args.dst;
-  params.epilogue = args.epilogue;
-  params.part = part;
-  params.cells = layout.cells;
-  params.partial_stride = layout.stride;
-  params.partials = static_cast<float*>(scratch);
-  params.tickets = target.tickets;
+  params.source.rows = args.src;
+  params.source.target = args.target;
+  params.source.message = args.problem.message;
+  params.out.reduce = args.problem.reduce;
+  params.source.activation = args.activation;
+  params.out.dst = args.dst;
+  params.out.epilogue = args.epilogue;
+  params.out.extra = part;
+  params.parts.cells = layout.cells;
+  params.parts.partial_stride = layout.stride;
+  params.parts.partials = static_cast<float*>(scratch);
+  params.parts.tickets = target.tickets;
   if (layout.tickets > 0) {
-    params.tickets = reinterpret_cast<int*>(params.partials + layout.cells * layout.stride);
-    const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.tickets * sizeof(int), target.stream);
+    params.parts.tickets = reinterpret_cast<int*>(params.parts.partials + layout.cells * layout.stride);
+    const cudaError_t error = cudaMemsetAsync(params.parts.tickets, 0, layout.tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
   const bool packs = InPacks(args.src) && (args.problem.message == Message::kSource || InPacks(args.target));

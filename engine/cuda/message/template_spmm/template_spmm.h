@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of generalised aggregation, without an MLP on the edges (template_spmm.cu) and with one (edge_network.cu),
-// free of device code.
+// Launchers of generalised aggregation, without a message MLP (template_spmm.cu) and with one (message_mlp.cu), free of
+// device code.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 #define VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 
@@ -27,42 +27,43 @@ inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
                       problem.num_layers > 0 ? 1 : (width + kNarrowestMessageTile - 1) / kNarrowestMessageTile);
 }
 
-// Shared memory of edge_network: messages of a tile of edges before and after a layer, in two buffers that layers take
-// in turn, and what the row under way has come to.
-struct EdgeTile {
+// Shared memory of message_mlp: the messages of a tile of edges before and after a layer, in two buffers that layers
+// alternate between, and the partial result of the current row.
+struct MessageTile {
   int64_t first_floats = 0, second_floats = 0;  // per edge
   int64_t out_width = 0;
 
-  explicit EdgeTile(const MessageReduceProblem& problem) : first_floats(problem.width), out_width(problem.out_width()) {
+  explicit MessageTile(const MessageReduceProblem& problem)
+      : first_floats(problem.width), out_width(problem.out_width()) {
     for (int l = 0; l < problem.num_layers; ++l) {
       int64_t& floats = l % 2 == 0 ? second_floats : first_floats;
       floats = std::max(floats, problem.out_widths[l]);
     }
   }
-  // Four more edges than the tile has, so that columns begin in different banks.
+  // Padded by four edges, so that columns begin in different banks.
   int64_t Bytes(int64_t edges) const {
     return ((edges + 4) * (first_floats + second_floats) + 2 * out_width) * static_cast<int64_t>(sizeof(float));
   }
 };
-inline constexpr int kLargeEdgeTile = 64, kSmallEdgeTile = 16;                    // edges
+inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;              // edges
 inline constexpr int64_t kLargeTileBytes = 110 << 10;                             // two blocks to a multiprocessor
 inline constexpr int64_t kSmallTileBytes = kMaxSharedBytes - (int64_t{1} << 10);  // less what is not dynamic
 
-// What an aggregation has beside a message's reduce; nothing by default.
+// What aggregate has in addition to a reduce of messages. By default, nothing.
 struct MessageRowsPart {
-  const float* src_scale = nullptr;  // in place of the adjacency's values, where it has none
+  const float* src_scale = nullptr;  // a factor per source, if the adjacency has no values
   float self_scale = 0.0f;           // of the row's own source, added after the reduce
-  // What edges that are not in the adjacency came to [R, D], negated for minima; null: nothing.
+  // Reduced messages of further edges, which are not in the adjacency [R, D]; negated for minima. Null: no such edges.
   const float* carried = nullptr;
   int64_t carried_stride = 0;
   const int64_t* degree_ptr = nullptr;  // row_ptr of all edges, with `carried`
 };
 
-// Both: scratch MessageScratch(args.problem).bytes(). REQUIRES: num_layers == 0.
+// For both launchers, `scratch` has MessageScratch(args.problem).bytes() bytes. REQUIRES: num_layers == 0.
 cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
                               void* scratch);
-// REQUIRES: num_layers > 0, EdgeTile(args.problem).Bytes(kSmallEdgeTile) <= kSmallTileBytes.
-cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+// REQUIRES: num_layers > 0, MessageTile(args.problem).Bytes(kSmallMessageTile) <= kSmallTileBytes.
+cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 
 }  // namespace vicinal::cuda
 

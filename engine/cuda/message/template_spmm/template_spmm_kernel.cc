@@ -16,10 +16,10 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
   TemplateSpmm() : CudaWeightedKernel("template_spmm") {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
-    if (problem.num_layers > 0 && EdgeTile(problem).Bytes(kSmallEdgeTile) > kSmallTileBytes) {
-      return absl::StrCat("only networks of which ", kSmallEdgeTile, " edges' messages fit ", kSmallTileBytes,
+    if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > kSmallTileBytes) {
+      return absl::StrCat("only networks of which ", kSmallMessageTile, " edges' messages fit ", kSmallTileBytes,
                           " bytes, before and after their widest layers; these need ",
-                          EdgeTile(problem).Bytes(kSmallEdgeTile));
+                          MessageTile(problem).Bytes(kSmallMessageTile));
     }
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
@@ -29,7 +29,7 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
 
  protected:
   cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
-    return args.problem.num_layers > 0 ? LaunchEdgeNetwork(args, target, scratch)
+    return args.problem.num_layers > 0 ? LaunchMessageMlp(args, target, scratch)
                                        : LaunchMessageRows(args, {}, target, scratch);
   }
 };

@@ -16,7 +16,7 @@ namespace vicinal::cuda {
 
 class GroupKernel : public CudaKernel<AggregateKernel> {
  public:
-  // Most threads of a block: with more, registers would not suffice for weighted sums of two packs.
+  // The most threads of a block. With more, there are too few registers for weighted sums of two packs.
   static constexpr int kMaxThreads = 512;
 
   using CudaKernel::CudaKernel;
@@ -30,7 +30,7 @@ class GroupKernel : public CudaKernel<AggregateKernel> {
   bool whole_graph_only() const override { return true; }
 
  protected:
-  // `config` with defaults in place of what it leaves open, and every value in its range.
+  // `config` with defaults for unset values, and every value clamped to its range.
   static NeighborGroupConfig Resolve(const AggregateProblem& problem, const KernelConfig& config);
   static NeighborGroups GroupsOf(const AggregateArgs& args) {
     return static_cast<const NeighborGroupLayout*>(args.layout)->view();

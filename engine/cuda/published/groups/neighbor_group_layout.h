@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts rows into neighbour groups and gives each its place in a block's shared memory (GNNAdvisor, sections 5.1, 5.3
-// and Algorithm 1). On the host, in parallel; the same result for any number of threads.
+// Cuts rows into neighbour groups and assigns each a place in its block's shared memory (GNNAdvisor, sections 5.1, 5.3
+// and Algorithm 1). Runs on the host, in parallel; the result does not depend on the number of threads.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUP_LAYOUT_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUP_LAYOUT_H_
 
@@ -17,7 +17,7 @@
 
 namespace vicinal::cuda {
 
-// What serves where nothing else is asked for; groups are no smaller than that.
+// The smallest group size that is chosen by default.
 inline constexpr int kSmallestDefaultGroup = 8;
 NeighborGroupConfig DefaultNeighborGroup(const AggregateProblem& problem);
 
@@ -43,7 +43,7 @@ class NeighborGroupLayout final : public AdjacencyLayout {
   int64_t num_groups_ = 0, num_splits_ = 0;
 };
 
-// Upper bound of a layout's bytes: each row ends with a group that may not be full, and each block with a split row.
+// Upper bound of a layout's bytes. The last group of each row may not be full, and each block may end in a split row.
 inline int64_t NeighborGroupBytesBound(int64_t rows, int64_t edges, int group_size) {
   const int64_t groups = edges / group_size + rows;
   return groups * static_cast<int64_t>(sizeof(NeighborGroup) + sizeof(SpreadRow));

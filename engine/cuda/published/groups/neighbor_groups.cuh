@@ -19,21 +19,38 @@ namespace vicinal::cuda {
 // Source rows on their way at once, per lane group.
 inline constexpr int kGroupBatch = 4;
 
-struct GroupParams {
-  CsrView adjacency;
-  const float* src_scale;  // in place of the adjacency's values, where it has none
-  ConstMatrixView src;
-  MatrixView dst;
-  Reduce reduce;
-  float sign;  // -1: minima as maxima of what is negated
-  float self_scale;
-  Epilogue epilogue;
+struct GroupWork {
+  CsrView adjacency;  // [R, S]
   NeighborGroups groups;
-  CarriedSums carried;
-  int workers;
+  int workers;  // lanes that share a group's columns
+};
+
+struct GroupSource {
+  ConstMatrixView rows;  // [S, D]
+  const float* scale;    // [S], in place of the adjacency's values, where it has none
+  float sign;            // of messages; -1: minima as maxima of what is negated
+};
+
+struct GroupParts {
   float* partials;  // [cells, partial_stride]
   int64_t partial_stride;
-  bool vector_store;
+};
+
+struct GroupEpilogue {
+  MatrixView dst;  // [R, D]
+  Reduce reduce;
+  float self_scale;  // of the row's own source; 0: none is added
+  Epilogue epilogue;
+  CarriedSums carried;
+  Access dst_access;
+};
+
+// The argument of the kernels over neighbour groups: trivially copyable.
+struct GroupParams {
+  GroupWork work;
+  GroupSource source;
+  GroupParts parts;
+  GroupEpilogue out;
 };
 
 template <int kVec, int kPacks>
@@ -76,7 +93,7 @@ __device__ inline float GroupBatchOf(const float (&x)[kGroupBatch], const float 
 template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
 __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& group, int64_t first, int step,
                                 GroupSums<kVec, kPacks>& sums) {
-  const int32_t* col = params.adjacency.col + group.begin;
+  const int32_t* col = params.work.adjacency.col + group.begin;
   for (int base = 0; base < group.size; base += kGroupBatch) {
     const int count = min(group.size - base, kGroupBatch);
     GroupSums<kVec, kPacks> rows[kGroupBatch];
@@ -85,14 +102,14 @@ __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& 
     for (int i = 0; i < kGroupBatch; ++i) {
       const int32_t source = i < count ? __ldg(col + base + i) : -1;
       weight[i] = kWeighted && i < count
-                      ? EdgeWeight(params.adjacency, params.src_scale, group.begin + base + i, source)
+                      ? EdgeWeight(params.work.adjacency, params.source.scale, group.begin + base + i, source)
                       : (kWeighted ? 0.0f : 1.0f);
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
         const int64_t column = first + p * step;
         rows[i].pack[p] = Pack<kVec>::Filled(0.0f);
-        if (source >= 0 && column < params.dst.cols) {
-          rows[i].pack[p] = LoadReadOnly<kVec>(params.src.data + source * params.src.stride + column);
+        if (source >= 0 && column < params.out.dst.cols) {
+          rows[i].pack[p] = LoadReadOnly<kVec>(params.source.rows.data + source * params.source.rows.stride + column);
         }
       }
     }
@@ -107,7 +124,7 @@ __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& 
           if (kExtreme && i >= count) x[i] = x[0], weight[i] = weight[0];
         }
         float& sum = sums.pack[p].v[v];
-        sum = GroupReduced<kExtreme>(sum, GroupBatchOf<kWeighted, kExtreme>(x, weight, params.sign));
+        sum = GroupReduced<kExtreme>(sum, GroupBatchOf<kWeighted, kExtreme>(x, weight, params.source.sign));
       }
     }
   }
@@ -128,25 +145,25 @@ struct GroupGrid {
 template <int kVec, int kPacks, class Launch>
 void LaunchGroupsOf(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
   const int tile = config.workers * kVec * kPacks;
-  const GroupGrid grid = {dim3(static_cast<unsigned>(GroupBlocks(params.groups.num_groups, config)),
-                               static_cast<unsigned>((params.dst.cols + tile - 1) / tile)),
+  const GroupGrid grid = {dim3(static_cast<unsigned>(GroupBlocks(params.work.groups.num_groups, config)),
+                               static_cast<unsigned>((params.out.dst.cols + tile - 1) / tile)),
                           config.block_threads,
                           static_cast<size_t>(config.groups_per_block()) * (tile * sizeof(float) + sizeof(int))};
-  const bool weighted = params.adjacency.value != nullptr || params.src_scale != nullptr;
+  const bool weighted = params.work.adjacency.value != nullptr || params.source.scale != nullptr;
   weighted ? launch.template Run<kVec, kPacks, true>(params, grid)
            : launch.template Run<kVec, kPacks, false>(params, grid);
 }
 
 template <int kVec, class Launch>
 void LaunchGroupsIn(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
-  params.dst.cols > config.workers* kVec ? LaunchGroupsOf<kVec, 2>(params, config, launch)
-                                         : LaunchGroupsOf<kVec, 1>(params, config, launch);
+  params.out.dst.cols > config.workers* kVec ? LaunchGroupsOf<kVec, 2>(params, config, launch)
+                                             : LaunchGroupsOf<kVec, 1>(params, config, launch);
 }
 
 // Calls launch.Run<floats a lane loads at once, how often, weighted>(params, grid) as the arguments need it.
 template <class Launch>
 void LaunchGroups(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
-  const int vec = PackWidth(params.src);
+  const int vec = PackWidth(params.source.rows);
   if (vec == 4) return LaunchGroupsIn<4>(params, config, launch);
   if (vec == 2) return LaunchGroupsIn<2>(params, config, launch);
   LaunchGroupsIn<1>(params, config, launch);
@@ -155,20 +172,20 @@ void LaunchGroups(const GroupParams& params, const NeighborGroupConfig& config, 
 inline GroupParams MakeGroupParams(const AggregateArgs& args, const NeighborGroupConfig& config,
                                    const NeighborGroups& groups, void* scratch) {
   GroupParams params;
-  params.adjacency = args.adjacency;
-  params.src_scale = args.src_scale;
-  params.src = args.src;
-  params.dst = args.dst;
-  params.reduce = args.problem.reduce;
-  params.sign = args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f;
-  params.self_scale = args.self_scale;
-  params.epilogue = args.epilogue;
-  params.groups = groups;
-  params.workers = config.workers;
-  params.partials = static_cast<float*>(scratch);
-  params.partial_stride = args.dst.cols;
+  params.work.adjacency = args.adjacency;
+  params.source.scale = args.src_scale;
+  params.source.rows = args.src;
+  params.out.dst = args.dst;
+  params.out.reduce = args.problem.reduce;
+  params.source.sign = args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f;
+  params.out.self_scale = args.self_scale;
+  params.out.epilogue = args.epilogue;
+  params.work.groups = groups;
+  params.work.workers = config.workers;
+  params.parts.partials = static_cast<float*>(scratch);
+  params.parts.partial_stride = args.dst.cols;
   const int vec = PackWidth(args.src);
-  params.vector_store = InPacks(args.dst, vec) && args.dst.cols % vec == 0;
+  params.out.dst_access = PacksIf(InPacks(args.dst, vec) && args.dst.cols % vec == 0);
   return params;
 }
 

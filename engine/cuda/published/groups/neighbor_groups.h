@@ -13,17 +13,17 @@ struct NeighborGroup {
   int64_t begin = 0;
   int32_t row = 0;
   uint16_t size = 0;
-  uint16_t address = 0;  // number of the row among those of its block: node_shared_addr of the paper's Algorithm 1
+  uint16_t address = 0;  // index of the row within its block: node_shared_addr of the paper's Algorithm 1
 };
 
-// A row whose groups lie in several blocks: its partial sums are in cell `first`, then in the even cells that follow.
+// A row with groups in several blocks. Its partial sums are in cell `first` and in the even cells that follow.
 struct SpreadRow {
   int64_t first = 0;
   int32_t row = 0;
   int32_t pieces = 0;
 };
 
-// On the device.
+// Arrays are in device memory.
 struct NeighborGroups {
   const NeighborGroup* groups = nullptr;
   int64_t num_groups = 0;
@@ -33,17 +33,17 @@ struct NeighborGroups {
 
 struct NeighborGroupConfig {
   int group_size = 0;     // gs
-  int workers = 0;        // dw: lanes side by side that share a group's columns; a power of two up to 32
+  int workers = 0;        // dw: adjacent lanes that share a group's columns; a power of two up to 32
   int block_threads = 0;  // tpb
 
   int groups_per_block() const { return block_threads / workers; }
 };
 
-// What a matrix that was aggregated before adds to each row's sum; empty: nothing.
+// Sums of earlier launches, which are added to each row's sum. Empty: none.
 struct CarriedSums {
   const float* data = nullptr;
   int64_t stride = 0;
-  // Of the whole adjacency, where the groups hold a part of it; null: that of the arguments.
+  // row_ptr of the whole adjacency, if the groups hold a part of it. Null: that of the arguments.
   const int64_t* degree_ptr = nullptr;
 };
 

@@ -43,15 +43,17 @@ __device__ inline void Merge(GroupSums<kVec, kPacks>& sums, const GroupSums<kVec
 // Mean, what was carried, self term and epilogue of one element of a finished row.
 template <bool kExtreme>
 __device__ inline float Finished(const GroupParams& params, int64_t row, int64_t col, int64_t edges, float x) {
-  if (kExtreme) x = edges == 0 ? 0.0f : params.sign * x;
-  if (params.carried.data != nullptr) x += params.carried.data[row * params.carried.stride + col];
-  if (params.reduce == Reduce::kMean && edges > 0) x = __fdiv_rn(x, static_cast<float>(edges));
-  if (params.self_scale != 0.0f) x = fmaf(params.self_scale, params.src.data[row * params.src.stride + col], x);
-  return ApplyEpilogue(params.epilogue, x, row, col);
+  if (kExtreme) x = edges == 0 ? 0.0f : params.source.sign * x;
+  if (params.out.carried.data != nullptr) x += params.out.carried.data[row * params.out.carried.stride + col];
+  if (params.out.reduce == Reduce::kMean && edges > 0) x = __fdiv_rn(x, static_cast<float>(edges));
+  if (params.out.self_scale != 0.0f)
+    x = fmaf(params.out.self_scale, params.source.rows.data[row * params.source.rows.stride + col], x);
+  return ApplyEpilogue(params.out.epilogue, x, row, col);
 }
 
 __device__ inline int64_t DegreeOf(const GroupParams& params, int64_t row) {
-  const int64_t* ptr = params.carried.degree_ptr != nullptr ? params.carried.degree_ptr : params.adjacency.row_ptr;
+  const int64_t* ptr =
+      params.out.carried.degree_ptr != nullptr ? params.out.carried.degree_ptr : params.work.adjacency.row_ptr;
   return __ldg(ptr + row + 1) - __ldg(ptr + row);
 }
 
@@ -62,30 +64,30 @@ __device__ inline void FinishRow(const GroupParams& params, int64_t row, int64_t
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     const int64_t column = first + p * step;
-    float* dst = params.dst.data + row * params.dst.stride + column;
+    float* dst = params.out.dst.data + row * params.out.dst.stride + column;
     Pack<kVec> out = sums.pack[p];
 #pragma unroll
     for (int v = 0; v < kVec; ++v) {
-      if (column + v >= params.dst.cols) continue;
+      if (column + v >= params.out.dst.cols) continue;
       out.v[v] = Finished<kExtreme>(params, row, column + v, edges, out.v[v]);
-      if (!params.vector_store) dst[v] = out.v[v];
+      if (params.out.dst_access == Access::kElements) dst[v] = out.v[v];
     }
-    if (params.vector_store && column < params.dst.cols) StorePack<kVec>(dst, out);
+    if (params.out.dst_access != Access::kElements && column < params.out.dst.cols) StorePack<kVec>(dst, out);
   }
 }
 
 template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
 __global__ void NeighborGroupKernel(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
-  const int workers = params.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
+  const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
   float* slots = reinterpret_cast<float*>(shared);  // [per_block, tile]
   int* addresses = reinterpret_cast<int*>(slots + per_block * tile);
   const int64_t index = int64_t{blockIdx.x} * per_block + local;
   const int64_t first = int64_t{blockIdx.y} * tile + lane * kVec;
   NeighborGroup group;
-  if (index < params.groups.num_groups) group = params.groups.groups[index];
-  const int address = index < params.groups.num_groups ? group.address : -1;
+  if (index < params.work.groups.num_groups) group = params.work.groups.groups[index];
+  const int address = index < params.work.groups.num_groups ? group.address : -1;
   if (lane == 0) addresses[local] = address;
   GroupSums<kVec, kPacks> sums;
   sums.Clear(GroupNeutral<kExtreme>());
@@ -109,21 +111,22 @@ __global__ void NeighborGroupKernel(const __grid_constant__ GroupParams params) 
     Merge<kVec, kPacks, kExtreme>(sums, more);
   }
   if (next > local + 1) {
-    const NeighborGroup last = params.groups.groups[index + (next - 1 - local)];
+    const NeighborGroup last = params.work.groups.groups[index + (next - 1 - local)];
     end = last.begin + last.size;
   }
-  const int64_t* row_ptr = params.adjacency.row_ptr + group.row;
+  const int64_t* row_ptr = params.work.adjacency.row_ptr + group.row;
   if (group.begin == __ldg(row_ptr) && end == __ldg(row_ptr + 1)) {
     FinishRow<kVec, kPacks, kExtreme>(params, group.row, first, step, sums);
     return;
   }
-  float* partial = params.partials + (2 * int64_t{blockIdx.x} + (address == 0 ? 0 : 1)) * params.partial_stride;
+  float* partial =
+      params.parts.partials + (2 * int64_t{blockIdx.x} + (address == 0 ? 0 : 1)) * params.parts.partial_stride;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     const int64_t column = first + p * step;
 #pragma unroll
     for (int v = 0; v < kVec; ++v) {
-      if (column + v < params.dst.cols) partial[column + v] = sums.pack[p].v[v];
+      if (column + v < params.out.dst.cols) partial[column + v] = sums.pack[p].v[v];
     }
   }
 }
@@ -133,21 +136,21 @@ template <bool kExtreme>
 __global__ void __launch_bounds__(kSplitColumns* kSplitChains)
     AddSplitRows(const __grid_constant__ GroupParams params) {
   __shared__ float chains[kSplitChains][kSplitColumns];
-  const SpreadRow split = params.groups.splits[blockIdx.x];
+  const SpreadRow split = params.work.groups.splits[blockIdx.x];
   const int lane = threadIdx.x % kSplitColumns, chain = threadIdx.x / kSplitColumns;
   const int64_t column = int64_t{blockIdx.y} * kSplitColumns + lane;
-  const bool inside = column < params.dst.cols;
+  const bool inside = column < params.out.dst.cols;
   float sum = GroupNeutral<kExtreme>();
 #pragma unroll 4
   for (int piece = chain; piece < split.pieces; piece += kSplitChains) {
     const int64_t cell = piece == 0 ? split.first : 2 * (split.first / 2 + piece);
-    if (inside) sum = GroupReduced<kExtreme>(sum, params.partials[cell * params.partial_stride + column]);
+    if (inside) sum = GroupReduced<kExtreme>(sum, params.parts.partials[cell * params.parts.partial_stride + column]);
   }
   chains[chain][lane] = sum;
   __syncthreads();
   if (chain > 0 || !inside) return;
   for (int c = 1; c < kSplitChains; ++c) sum = GroupReduced<kExtreme>(sum, chains[c][lane]);
-  params.dst.data[split.row * params.dst.stride + column] =
+  params.out.dst.data[split.row * params.out.dst.stride + column] =
       Finished<kExtreme>(params, split.row, column, DegreeOf(params, split.row), sum);
 }
 
@@ -177,7 +180,7 @@ cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupCo
                                 void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   GroupParams params = MakeGroupParams(args, config, groups, scratch);
-  params.carried = carried;
+  params.out.carried = carried;
   const bool extreme = IsExtreme(args.problem.reduce);
   LaunchGroups(params, config, SumsLaunch{extreme, target.stream});
   if (groups.num_splits > 0) {

@@ -14,7 +14,7 @@
 
 namespace vicinal::cuda {
 
-// Partial sums of rows that lie in several blocks.
+// Scratch bytes: the partial sums of rows with groups in several blocks.
 size_t NeighborGroupScratch(const AggregateProblem& problem, const NeighborGroupConfig& config);
 cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupConfig& config,
                                 const NeighborGroups& groups, const CarriedSums& carried, const LaunchTarget& target,

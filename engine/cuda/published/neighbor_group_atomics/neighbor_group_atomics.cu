@@ -21,7 +21,8 @@ __device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t 
 #pragma unroll
     for (int v = 0; v < kVec; ++v) {
       const int64_t column = first + p * step + v;
-      if (column < params.dst.cols) atomicAdd(params.partials + row * params.partial_stride + column, value(p, v));
+      if (column < params.out.dst.cols)
+        atomicAdd(params.parts.partials + row * params.parts.partial_stride + column, value(p, v));
     }
   }
 }
@@ -30,15 +31,15 @@ __device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t 
 template <int kVec, int kPacks, bool kWeighted>
 __global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
-  const int workers = params.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
+  const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
   float* slots = reinterpret_cast<float*>(shared);  // [rows of the block, tile]
   int* addresses = reinterpret_cast<int*>(slots + per_block * tile);
   const int64_t index = int64_t{blockIdx.x} * per_block + local;
   const int64_t first = int64_t{blockIdx.y} * tile + lane * kVec;
   NeighborGroup group;
-  if (index < params.groups.num_groups) group = params.groups.groups[index];
-  const int address = index < params.groups.num_groups ? group.address : -1;
+  if (index < params.work.groups.num_groups) group = params.work.groups.groups[index];
+  const int address = index < params.work.groups.num_groups ? group.address : -1;
   if (lane == 0) addresses[local] = address;
   for (int i = threadIdx.x; i < per_block * tile; i += blockDim.x) slots[i] = 0.0f;
   __syncthreads();
@@ -61,12 +62,12 @@ __global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params)
 // Without the block's part, for what that is worth: each group adds to its row in memory by itself.
 template <int kVec, int kPacks, bool kWeighted>
 __global__ void NeighborGroupsApart(const __grid_constant__ GroupParams params) {
-  const int workers = params.workers, lane = threadIdx.x % workers;
+  const int workers = params.work.workers, lane = threadIdx.x % workers;
   const int step = workers * kVec;
   const int64_t index = int64_t{blockIdx.x} * (blockDim.x / workers) + threadIdx.x / workers;
   const int64_t first = int64_t{blockIdx.y} * step * kPacks + lane * kVec;
-  if (index >= params.groups.num_groups) return;
-  const NeighborGroup group = params.groups.groups[index];
+  if (index >= params.work.groups.num_groups) return;
+  const NeighborGroup group = params.work.groups.groups[index];
   GroupSums<kVec, kPacks> sums;
   sums.Clear(0.0f);
   SumGroup<kVec, kPacks, kWeighted, false>(params, group, first, step, sums);
@@ -102,7 +103,7 @@ cudaError_t LaunchNeighborGroupAtomics(const AggregateArgs& args, const Neighbor
   const cudaError_t error = cudaMemsetAsync(scratch, 0, elements * sizeof(float), target.stream);
   if (error != cudaSuccess) return error;
   LaunchGroups(params, config, AtomicsLaunch{apart, target.stream});
-  return LaunchFinishRows(args, params.partials, params.partial_stride, {}, {}, target);
+  return LaunchFinishRows(args, params.parts.partials, params.parts.partial_stride, {}, {}, target);
 }
 
 }  // namespace vicinal::cuda

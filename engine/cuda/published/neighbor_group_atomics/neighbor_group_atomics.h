@@ -14,8 +14,8 @@
 
 namespace vicinal::cuda {
 
-// The form that the paper describes, with atomic additions: sums and means only. `apart`: without its block-level
-// optimisations, every group adding to memory by itself.
+// The method as the paper describes it, with atomic additions; sums and means only. `apart` disables its block-level
+// optimisations: each group adds to global memory by itself.
 size_t NeighborGroupAtomicsScratch(const AggregateProblem& problem);
 cudaError_t LaunchNeighborGroupAtomics(const AggregateArgs& args, const NeighborGroupConfig& config,
                                        const NeighborGroups& groups, bool apart, const LaunchTarget& target,

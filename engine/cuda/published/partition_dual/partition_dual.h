@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// partition_dual's edge blocks on the device and its launcher (partition_dual.cu has the idea), free of device code.
+// The edge blocks of partition_dual in device memory, and its launcher (partition_dual.cu has the idea), free of device
+// code.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_PARTITION_DUAL_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_PARTITION_DUAL_H_
 
@@ -25,13 +26,13 @@ struct RowStrip {
   int32_t tiles = 0;
 };
 
-// On the device.
+// Arrays are in device memory.
 struct EdgeBlocks {
-  const RowStrip* strips = nullptr;  // those with most tiles first
+  const RowStrip* strips = nullptr;  // in descending order of tiles
   int64_t num_strips = 0;
   const int32_t* tile_column = nullptr;  // first column of each tile
   const uint64_t* masks = nullptr;       // [tiles, kStripRows]: bit c of a row is its edge from tile_column + c
-  // The edges that are in no mask, as an adjacency, and their groups.
+  // The edges outside of masks, as an adjacency, and their groups.
   const int64_t* rest_row_ptr = nullptr;
   const int32_t* rest_col = nullptr;
   int64_t rest_edges = 0;
@@ -39,7 +40,7 @@ struct EdgeBlocks {
 };
 
 size_t PartitionDualScratch(const AggregateProblem& problem, const NeighborGroupConfig& rest);
-// args.adjacency has no values.
+// REQUIRES: args.adjacency has no values.
 cudaError_t LaunchPartitionDual(const AggregateArgs& args, const NeighborGroupConfig& rest, const EdgeBlocks& blocks,
                                 const LaunchTarget& target, void* scratch);
 

@@ -19,8 +19,8 @@ struct RowCacheConfig {
   friend bool operator==(const RowCacheConfig&, const RowCacheConfig&) = default;
 };
 
-// What is nearest to the coarsening asked for; 0: two groups where there are as many, as the paper settles on, and as
-// was fastest on an H200 in 16 of 18 cells (six graphs, widths 128, 256 and 512). All give equal bits.
+// The possible coarsening nearest to `asked`. 0 means two groups, if the width has as many: the paper's choice, and the
+// fastest on an H200 in 16 of 18 cases (six graphs, widths 128, 256 and 512). All values give equal bits.
 inline int RowCacheCoarsening(int64_t width, int asked) {
   if (asked <= 0) return width <= 32 ? 1 : 2;
   return asked >= 4 ? 4 : asked >= 2 ? 2 : 1;

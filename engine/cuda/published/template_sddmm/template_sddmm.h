@@ -10,9 +10,10 @@
 
 namespace vicinal::cuda {
 
-inline constexpr int kScoreEdges = 32;  // neighbouring edges of a group of lanes
+inline constexpr int kScoreEdges = 32;  // adjacent edges per group of lanes
 
-// `tree`: products are reduced over lanes side by side; else each is one thread's, which adds in another order.
+// With `tree`, a product is a tree reduction over adjacent lanes. Otherwise one thread computes it, with another order
+// of additions.
 cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

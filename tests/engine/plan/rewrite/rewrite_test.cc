@@ -183,7 +183,7 @@ TEST(Rewrite, TransformersFourProductsAreOne) {
   EXPECT_THAT(Kinds(gated), ElementsAre(NodeKind::kLinear, NodeKind::kAttention, NodeKind::kGate, NodeKind::kRow));
 }
 
-TEST(Rewrite, AnEdgeNetworksFirstProductIsOnePerNode) {
+TEST(Rewrite, TheFirstProductOfAMessageMlpIsOnePerNode) {
   ModelMaker maker(6);
   const ValueId output = maker.EdgeConv(0, Reduce::kMax, {8, 5}, {0, 3});
   const auto model = maker.Done(output);
@@ -209,7 +209,7 @@ TEST(Rewrite, AnEdgeNetworksFirstProductIsOnePerNode) {
   EXPECT_EQ(edges.epilogue.activation.kind, ActivationKind::kRelu);
 }
 
-TEST(Rewrite, NormsOfAnEdgeNetworkAreFolded) {
+TEST(Rewrite, NormsOfAMessageMlpAreFolded) {
   ModelMaker maker(6);
   const auto layers = [&maker](const std::vector<int>& norms) {
     const ValueId output = maker.EdgeConv(0, Reduce::kMax, {8, 7}, norms);

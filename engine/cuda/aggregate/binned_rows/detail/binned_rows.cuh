@@ -48,20 +48,20 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
     BinnedRows(const __grid_constant__ RowsParams params) {
   // FinishSplitRows or the next kernel; it waits for the sums by itself.
   LetNextBegin();
-  if (params.condition.flag != nullptr) AwaitFormer();
-  if (!Holds(params.condition)) return;
+  if (params.work.condition.flag != nullptr) AwaitFormer();
+  if (!Holds(params.work.condition)) return;
   __shared__ Staged<Layout, Mode> staged[kBlockWarps];
   const Lane<Layout> at(blockIdx.y);
   const char* src = at.Source(params);
   const uint32_t bundle = blockIdx.x * kBlockWarps + at.warp;
-  if (bundle >= params.num_bundles) return;
+  if (bundle >= params.work.num_bundles) return;
   int slot = at.lane % Layout::kItems;
   // Where items are fetched again, it is from the L1, and the compiler does not see that they are the same: kept
   // through the loops of long rows, they would cost registers that the kernel lives by.
   if constexpr (Mode::kLean) {
     Item mine = LoadBundled<Layout>(params, bundle, slot);
     if (SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp])) {
-      if (params.bundled != nullptr) {
+      if (params.work.bundled != nullptr) {
         FinishWithPart(params, at, staged[at.warp].finish[0].row);
         return;
       }
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
   } else {
     const Item mine = LoadBundled<Layout>(params, bundle, slot);
     const bool any = SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp]);
-    if (any && params.bundled != nullptr) {
+    if (any && params.work.bundled != nullptr) {
       FinishWithPart(params, at, staged[at.warp].finish[0].row);
       return;
     }
@@ -82,62 +82,63 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
 }
 
 template <class Layout, class Mode>
-cudaError_t LaunchRowLayout(const RowsParams& params, cudaStream_t stream) {
-  const int64_t blocks = (int64_t{params.num_bundles} + kBlockWarps - 1) / kBlockWarps;
+cudaError_t LaunchRowLayout(const RowsParams& params, const LaunchTarget& target) {
+  const int64_t blocks = (int64_t{params.work.num_bundles} + kBlockWarps - 1) / kBlockWarps;
   const dim3 grid(static_cast<unsigned>(blocks),
-                  static_cast<unsigned>((params.dst.cols + Layout::kTile - 1) / Layout::kTile));
-  return LaunchOverlapping(params.overlap, BinnedRows<Layout, Mode>, grid, kBlockThreads, stream, params);
+                  static_cast<unsigned>((params.out.dst.cols + Layout::kTile - 1) / Layout::kTile));
+  return LaunchOverlapping(target.overlap, BinnedRows<Layout, Mode>, grid, kBlockThreads, target.stream, params);
 }
 
 // One mode each, in files of their own: they compile side by side. `lanes` (4, 8, 16 or more) of which each
 // reads `vec` elements at a time: 1 or 4, of 2 bytes also 8.
-cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
-cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
-cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, cudaStream_t stream);
-cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int lanes, cudaStream_t stream);
+cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target);
+cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target);
+cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target);
+cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int lanes, const LaunchTarget& target);
 // Sums that are multiplied, in float32; `lanes`, 4, 8 or 16, have all columns, 4 at a time. And the rows of them that
 // were split.
-cudaError_t LaunchProduct(const RowsParams& params, int lanes, cudaStream_t stream);
-cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream);
+cudaError_t LaunchProduct(const RowsParams& params, int lanes, const LaunchTarget& target);
+cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, const LaunchTarget& target);
 
 template <class Element, int kVec, int kLanes, class Mode>
-cudaError_t LaunchLanes(const RowsParams& params, cudaStream_t stream) {
+cudaError_t LaunchLanes(const RowsParams& params, const LaunchTarget& target) {
   if constexpr (kVec > 1) {
-    if (params.wide) {
-      return params.simple ? LaunchRowLayout<RowLayout<Element, kVec, kLanes, true, kWideItems>, Mode>(params, stream)
-                           : LaunchRowLayout<RowLayout<Element, kVec, kLanes, false, kWideItems>, Mode>(params, stream);
+    if (params.work.bundle_items == kWideItems) {
+      return params.out.simple()
+                 ? LaunchRowLayout<RowLayout<Element, kVec, kLanes, true, kWideItems>, Mode>(params, target)
+                 : LaunchRowLayout<RowLayout<Element, kVec, kLanes, false, kWideItems>, Mode>(params, target);
     }
   }
-  return params.simple ? LaunchRowLayout<RowLayout<Element, kVec, kLanes, true>, Mode>(params, stream)
-                       : LaunchRowLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, stream);
+  return params.out.simple() ? LaunchRowLayout<RowLayout<Element, kVec, kLanes, true>, Mode>(params, target)
+                             : LaunchRowLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, target);
 }
 
 template <class Element, int kVec, int kLanes, class Mode>
-cudaError_t LaunchSmallLanes(const RowsParams& params, cudaStream_t stream) {
-  return params.simple ? LaunchSmallLayout<RowLayout<Element, kVec, kLanes, true>, Mode>(params, stream)
-                       : LaunchSmallLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, stream);
+cudaError_t LaunchSmallLanes(const RowsParams& params, const LaunchTarget& target) {
+  return params.out.simple() ? LaunchSmallLayout<RowLayout<Element, kVec, kLanes, true>, Mode>(params, target)
+                             : LaunchSmallLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, target);
 }
 
 // Where the work list has blocks and short rows in place of bundles.
 template <class Element, class Mode>
-cudaError_t LaunchSmall(const RowsParams& params, int lanes, cudaStream_t stream) {
-  if (lanes <= 4) return LaunchSmallLanes<Element, 4, 4, Mode>(params, stream);
-  if (lanes <= 8) return LaunchSmallLanes<Element, 4, 8, Mode>(params, stream);
-  if (lanes <= 16) return LaunchSmallLanes<Element, 4, 16, Mode>(params, stream);
-  return LaunchSmallLanes<Element, 4, 32, Mode>(params, stream);
+cudaError_t LaunchSmall(const RowsParams& params, int lanes, const LaunchTarget& target) {
+  if (lanes <= 4) return LaunchSmallLanes<Element, 4, 4, Mode>(params, target);
+  if (lanes <= 8) return LaunchSmallLanes<Element, 4, 8, Mode>(params, target);
+  if (lanes <= 16) return LaunchSmallLanes<Element, 4, 16, Mode>(params, target);
+  return LaunchSmallLanes<Element, 4, 32, Mode>(params, target);
 }
 
 // The layouts of rows of float32.
 template <class Mode>
-cudaError_t LaunchFloatRows(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  if (params.num_short + params.num_blocks > 0) return LaunchSmall<float, Mode>(params, lanes, stream);
+cudaError_t LaunchFloatRows(const RowsParams& params, int vec, int lanes, const LaunchTarget& target) {
+  if (params.work.num_short + params.work.num_blocks > 0) return LaunchSmall<float, Mode>(params, lanes, target);
   if (vec == 1) {
-    return lanes <= 8 ? LaunchLanes<float, 1, 8, Mode>(params, stream)
-                      : LaunchLanes<float, 1, 32, Mode>(params, stream);
+    return lanes <= 8 ? LaunchLanes<float, 1, 8, Mode>(params, target)
+                      : LaunchLanes<float, 1, 32, Mode>(params, target);
   }
-  if (lanes <= 4) return LaunchLanes<float, 4, 4, Mode>(params, stream);
-  if (lanes <= 8) return LaunchLanes<float, 4, 8, Mode>(params, stream);
-  return LaunchLanes<float, 4, 16, Mode>(params, stream);
+  if (lanes <= 4) return LaunchLanes<float, 4, 4, Mode>(params, target);
+  if (lanes <= 8) return LaunchLanes<float, 4, 8, Mode>(params, target);
+  return LaunchLanes<float, 4, 16, Mode>(params, target);
 }
 
 }  // namespace vicinal::cuda

@@ -3,8 +3,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  return LaunchFloatRows<Extremum>(params, vec, lanes, stream);
+cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target) {
+  return LaunchFloatRows<Extremum>(params, vec, lanes, target);
 }
 
 }  // namespace vicinal::cuda

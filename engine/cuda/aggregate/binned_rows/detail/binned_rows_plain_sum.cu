@@ -3,8 +3,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  return LaunchFloatRows<PlainSum>(params, vec, lanes, stream);
+cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target) {
+  return LaunchFloatRows<PlainSum>(params, vec, lanes, target);
 }
 
 }  // namespace vicinal::cuda

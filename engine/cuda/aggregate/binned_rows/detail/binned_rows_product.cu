@@ -10,17 +10,17 @@ template <int kLanes, bool kSimple>
 using ProductLayout = RowLayout<float, 4, kLanes, kSimple, kBundleItems, /*kProduct=*/true>;
 
 template <int kLanes, bool kSimple, class Mode>
-cudaError_t LaunchLayout(const RowsParams& params, cudaStream_t stream) {
+cudaError_t LaunchLayout(const RowsParams& params, const LaunchTarget& target) {
   using Layout = ProductLayout<kLanes, kSimple>;
-  return params.num_short + params.num_blocks > 0 ? LaunchSmallLayout<Layout, Mode>(params, stream)
-                                                  : LaunchRowLayout<Layout, Mode>(params, stream);
+  return params.work.num_short + params.work.num_blocks > 0 ? LaunchSmallLayout<Layout, Mode>(params, target)
+                                                            : LaunchRowLayout<Layout, Mode>(params, target);
 }
 
 template <bool kSimple, class Mode>
-cudaError_t LaunchMode(const RowsParams& params, int lanes, cudaStream_t stream) {
-  if (lanes <= 4) return LaunchLayout<4, kSimple, Mode>(params, stream);
-  if (lanes <= 8) return LaunchLayout<8, kSimple, Mode>(params, stream);
-  return LaunchLayout<16, kSimple, Mode>(params, stream);
+cudaError_t LaunchMode(const RowsParams& params, int lanes, const LaunchTarget& target) {
+  if (lanes <= 4) return LaunchLayout<4, kSimple, Mode>(params, target);
+  if (lanes <= 8) return LaunchLayout<8, kSimple, Mode>(params, target);
+  return LaunchLayout<16, kSimple, Mode>(params, target);
 }
 
 // A block makes a row's results, one to a thread, and multiplies them.
@@ -32,27 +32,27 @@ __global__ void __launch_bounds__(kMaxProductInputs)
   const int col = static_cast<int>(threadIdx.x);
   const Finish finish = FinishOfSplit(params, split);
   AwaitFormer();
-  if (!Holds(params.condition)) return;
+  if (!Holds(params.work.condition)) return;
   float x = 0.0f;
-  if (col < params.dst.cols) x = ResultOfParts<1>(params, split, finish, splits.parts_are_quads, col).v[0];
+  if (col < params.out.dst.cols) x = ResultOfParts<1>(params, split, finish, splits.parts_are_quads, col).v[0];
   reinterpret_cast<float*>(row)[col] = x;
   __syncthreads();
   const int rows[1] = {split.row};
-  MultiplyShare<1, 0>(params.product, row, rows, col, static_cast<int>(kMaxProductInputs));
+  MultiplyShare<1, 0>(params.out.product, row, rows, col, static_cast<int>(kMaxProductInputs));
 }
 
 }  // namespace
 
-cudaError_t LaunchProduct(const RowsParams& params, int lanes, cudaStream_t stream) {
-  if (params.extremum) return LaunchMode<false, Extremum>(params, lanes, stream);
-  if (params.weights != nullptr) return LaunchMode<false, WeightedSum>(params, lanes, stream);
-  return params.simple ? LaunchMode<true, PlainSum>(params, lanes, stream)
-                       : LaunchMode<false, PlainSum>(params, lanes, stream);
+cudaError_t LaunchProduct(const RowsParams& params, int lanes, const LaunchTarget& target) {
+  if (params.out.extremum()) return LaunchMode<false, Extremum>(params, lanes, target);
+  if (params.source.weights != nullptr) return LaunchMode<false, WeightedSum>(params, lanes, target);
+  return params.out.simple() ? LaunchMode<true, PlainSum>(params, lanes, target)
+                             : LaunchMode<false, PlainSum>(params, lanes, target);
 }
 
-cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream) {
+cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, const LaunchTarget& target) {
   return LaunchOverlapping(true, MultiplySplitRows, dim3(static_cast<unsigned>(splits.count)), kMaxProductInputs,
-                           stream, params, splits);
+                           target.stream, params, splits);
 }
 
 }  // namespace vicinal::cuda

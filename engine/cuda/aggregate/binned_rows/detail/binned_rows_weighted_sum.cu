@@ -3,8 +3,8 @@
 
 namespace vicinal::cuda {
 
-cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, cudaStream_t stream) {
-  return LaunchFloatRows<WeightedSum>(params, vec, lanes, stream);
+cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target) {
+  return LaunchFloatRows<WeightedSum>(params, vec, lanes, target);
 }
 
 }  // namespace vicinal::cuda

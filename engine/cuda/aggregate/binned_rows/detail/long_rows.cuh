@@ -63,7 +63,7 @@ __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int c
   constexpr int kRound = WarpRows<Layout>::kLoads * Layout::kGroups;
   const int filled = (count + kRound - 1) / kRound * kRound;
   const int64_t first = begin + lane;
-  const int32_t* col = params.adjacency.col + first;        // if lean, of what is fetched next
+  const int32_t* col = params.work.adjacency.col + first;   // if lean, of what is fetched next
   if constexpr (Mode::kLean) asm volatile("" : "+l"(col));  // not to be made anew for every load
   const int list = lane % Layout::kGroups * WarpRows<Layout>::kList + lane / Layout::kGroups;
 #pragma unroll 1
@@ -238,7 +238,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
   int32_t source[kCount] = {};
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    if (wanted(i)) source[i] = __ldg(params.adjacency.col + edge(i));
+    if (wanted(i)) source[i] = __ldg(params.work.adjacency.col + edge(i));
   }
   float weight[kCount];
   FetchWeights<Mode>(params, source, edge, wanted, weight);

@@ -38,7 +38,7 @@ __device__ inline void StageRows(const RowsParams& params, const Item& mine, int
         static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot)) + lane % kWidth;
     left[part] = __shfl_sync(kWholeWarp, mine.finish.count, slot) - lane % kWidth;
     to[part] = slot * ShortRows<Layout>::kList + lane % kWidth;
-    col[part] = params.adjacency.col + first[part];
+    col[part] = params.work.adjacency.col + first[part];
     if constexpr (Mode::kLean) asm volatile("" : "+l"(col[part]));  // not to be made anew for every load
   }
 #pragma unroll 1

@@ -23,8 +23,8 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
                               int longest, float (&total)[Layout::kVec]) {
   using Held = HeldEdges<Layout>;
   constexpr int kStep = Held::kStep;
-  const int32_t* const col = params.adjacency.col + first;
-  uint32_t stride = params.src_stride_bytes;
+  const int32_t* const col = params.work.adjacency.col + first;
+  uint32_t stride = params.source.stride_bytes;
   if constexpr (Mode::kLean && sizeof(typename Layout::Element) == 2) asm("" : "+r"(stride));  // as Gathered() has it
   int32_t source[Held::kHeld];
 #pragma unroll
@@ -72,36 +72,36 @@ template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>()))
     SmallRows(const __grid_constant__ RowsParams params) {
   LetNextBegin();
-  if (params.condition.flag != nullptr) AwaitFormer();
-  if (!Holds(params.condition)) return;
-  const int shift = Layout::kGroups == 1 ? params.tile_shift : 0;
+  if (params.work.condition.flag != nullptr) AwaitFormer();
+  if (!Holds(params.work.condition)) return;
+  const int shift = Layout::kGroups == 1 ? params.work.tile_shift : 0;
   const uint32_t first_tile = blockIdx.y << shift;
-  if (blockIdx.x >> shift < params.num_blocks) {
+  if (blockIdx.x >> shift < params.work.num_blocks) {
     // Tiles of a long row are worked on side by side.
     const Lane<Layout> at(first_tile + (blockIdx.x & ((1u << shift) - 1)));
-    if (at.tile >= params.dst.cols) return;
+    if (at.tile >= params.out.dst.cols) return;
     __shared__ Staged<Layout, Mode> staged;
-    SumPiece<Layout, Mode>(params, at, at.Source(params), LoadItem(params, params.items + (blockIdx.x >> shift)),
+    SumPiece<Layout, Mode>(params, at, at.Source(params), LoadItem(params, params.work.items + (blockIdx.x >> shift)),
                            &staged);
     return;
   }
-  const uint32_t block = blockIdx.x - (params.num_blocks << shift);
+  const uint32_t block = blockIdx.x - (params.work.num_blocks << shift);
   const uint32_t group = (block * kBlockThreads + threadIdx.x) / Layout::kLanes;
   int4 item = make_int4(0, -1, 0, 0);
-  if (group < params.num_short) item = __ldg(reinterpret_cast<const int4*>(params.bundled) + group);
+  if (group < params.work.num_short) item = __ldg(reinterpret_cast<const int4*>(params.work.bundled) + group);
   const int row = item.x, count = item.y;
   const int longest = Layout::kGroups == 1 ? count : __reduce_max_sync(kWholeWarp, count);
   if (longest < 0) return;
   float row_scale = 1.0f;
-  if (params.epilogue.row_scale != nullptr && count >= 0) row_scale = __ldg(params.epilogue.row_scale + row);
+  if (params.out.epilogue.row_scale != nullptr && count >= 0) row_scale = __ldg(params.out.epilogue.row_scale + row);
   SmallAhead<Layout> ahead;
   if constexpr (Layout::kProduct) {
-    if (params.product.out_width <= Layout::kLanes) ahead.Load(params.product, threadIdx.x % Layout::kLanes);
+    if (params.out.product.out_width <= Layout::kLanes) ahead.Load(params.out.product, threadIdx.x % Layout::kLanes);
   }
 #pragma unroll 1
   for (uint32_t tile = 0; tile >> shift == 0; ++tile) {
     const Lane<Layout> at(first_tile + tile);
-    if (at.tile >= params.dst.cols) return;
+    if (at.tile >= params.out.dst.cols) return;
     const char* const src = at.Source(params);
     float total[Layout::kVec];
 #pragma unroll
@@ -118,17 +118,17 @@ __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>())
 }
 
 template <class Layout, class Mode>
-cudaError_t LaunchSmallLayout(RowsParams params, cudaStream_t stream) {
+cudaError_t LaunchSmallLayout(RowsParams params, const LaunchTarget& target) {
   // Where a GPU runs by far not all warps at once, each takes two tiles: the second finds item and indices in the L1.
   constexpr int64_t kManyWarps = 3 << 12;
   constexpr int64_t kBlockRows = kBlockWarps * Layout::kGroups;
-  const int64_t tiles = (params.dst.cols + Layout::kTile - 1) / Layout::kTile;
-  params.tile_shift = Layout::kGroups == 1 && tiles > 1 && params.num_short * tiles > kManyWarps ? 1 : 0;
-  const int64_t blocks =
-      (int64_t{params.num_blocks} << params.tile_shift) + (int64_t{params.num_short} + kBlockRows - 1) / kBlockRows;
+  const int64_t tiles = (params.out.dst.cols + Layout::kTile - 1) / Layout::kTile;
+  params.work.tile_shift = Layout::kGroups == 1 && tiles > 1 && params.work.num_short * tiles > kManyWarps ? 1 : 0;
+  const int64_t blocks = (int64_t{params.work.num_blocks} << params.work.tile_shift) +
+                         (int64_t{params.work.num_short} + kBlockRows - 1) / kBlockRows;
   const dim3 grid(static_cast<unsigned>(blocks),
-                  static_cast<unsigned>((tiles + (1 << params.tile_shift) - 1) >> params.tile_shift));
-  return LaunchOverlapping(params.overlap, SmallRows<Layout, Mode>, grid, kBlockThreads, stream, params);
+                  static_cast<unsigned>((tiles + (1 << params.work.tile_shift) - 1) >> params.work.tile_shift));
+  return LaunchOverlapping(target.overlap, SmallRows<Layout, Mode>, grid, kBlockThreads, target.stream, params);
 }
 
 }  // namespace vicinal::cuda

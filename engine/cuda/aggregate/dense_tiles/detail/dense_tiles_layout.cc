@@ -74,7 +74,7 @@ class BlockMaker {
 };
 
 // Pieces of equal length within a block of rows.
-void CutPieces(const std::vector<RowBlock>& blocks, int64_t tiles, DenseTiles* result) {
+void CutPieces(const std::vector<RowBlock>& blocks, int64_t tiles, HostDenseTiles* result) {
   const int64_t longest = std::max(kShortestPiece, (tiles + kWantedPieces - 1) / kWantedPieces);
   int64_t first = 0;
   for (const RowBlock& block : blocks) {
@@ -94,12 +94,12 @@ void CutPieces(const std::vector<RowBlock>& blocks, int64_t tiles, DenseTiles* r
 
 }  // namespace
 
-DenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool) {
+HostDenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool) {
   std::vector<RowBlock> blocks((adjacency.rows + kTileRows - 1) / kTileRows);
   std::vector<BlockMaker> makers(pool.num_threads(), BlockMaker(adjacency, threshold));
   pool.ParallelFor(static_cast<int64_t>(blocks.size()),
                    [&](int64_t b, int thread) { makers[thread].Make(b, &blocks[b]); });
-  DenseTiles result;
+  HostDenseTiles result;
   size_t tiles = 0, edges = 0;
   for (const RowBlock& block : blocks) tiles += block.tile_col.size(), edges += block.col.size();
   result.tile_col.reserve(tiles);
@@ -118,7 +118,7 @@ DenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPoo
   return result;
 }
 
-StatusOr<std::shared_ptr<const DenseTilesLayout>> DenseTilesLayout::Upload(const DenseTiles& tiles,
+StatusOr<std::shared_ptr<const DenseTilesLayout>> DenseTilesLayout::Upload(const HostDenseTiles& tiles,
                                                                            const CsrView& on_host,
                                                                            LayoutSource& source) {
   Device& device = source.device();

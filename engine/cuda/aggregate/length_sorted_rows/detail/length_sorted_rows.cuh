@@ -41,12 +41,12 @@ struct EightEdges {
 
   // Those from number `first` on of a span with any edges, as far as there are such.
   __device__ void Fetch(const RowsParams& params, const EdgeSpan& span, int first, int lane) {
-    const int32_t* const col = params.adjacency.col + span.begin;
+    const int32_t* const col = params.work.adjacency.col + span.begin;
 #pragma unroll
     for (int h = 0; h < Held::kHeld; ++h) source[h] = __ldg(col + Held::Edge(first, h, lane, span.count - 1));
     if constexpr (Mode::kWeighted) {
-      if (params.weights == nullptr || params.weight_of_source) return;
-      const float* const weights = params.weights + span.begin;
+      if (params.source.weights == nullptr || params.source.weights_of != WeightsOf::kEdges) return;
+      const float* const weights = params.source.weights + span.begin;
 #pragma unroll
       for (int h = 0; h < Held::kHeld; ++h) weight[h] = __ldg(weights + Held::Edge(first, h, lane, span.count - 1));
     }
@@ -60,13 +60,14 @@ __device__ inline void AddEight(const RowsParams& params, const EdgeSpan& span, 
                                 EightEdges<Layout, Mode>& edges, float (&sum)[Layout::kVec]) {
   using Held = HeldEdges<Layout>;
   typename Layout::Load::Raw x[Held::kStep];
-  LoadRows<Layout, 0, Held::kStep>(edges.source, src, params.src_stride_bytes, x);
+  LoadRows<Layout, 0, Held::kStep>(edges.source, src, params.source.stride_bytes, x);
   float weight[Held::kHeld];
   if constexpr (Mode::kWeighted) {
 #pragma unroll
     for (int h = 0; h < Held::kHeld; ++h) {
       weight[h] = edges.weight[h];
-      if (params.weight_of_source && params.weights != nullptr) weight[h] = __ldg(params.weights + edges.source[h]);
+      if (params.source.weights_of != WeightsOf::kEdges && params.source.weights != nullptr)
+        weight[h] = __ldg(params.source.weights + edges.source[h]);
     }
   }
   if (first + Held::kStep < span.count) edges.Fetch(params, span, first + Held::kStep, lane);
@@ -74,7 +75,7 @@ __device__ inline void AddEight(const RowsParams& params, const EdgeSpan& span, 
   for (int i = 0; i < Held::kStep; ++i) {
     float w = 1.0f;
     if constexpr (Mode::kWeighted) w = Held::Of(weight, i);
-    if (Mode::kExtremum && params.reduce == Reduce::kMin) w = -w;
+    if (Mode::kExtremum && params.out.reduce == Reduce::kMin) w = -w;
     if (!kAll && first + i >= span.count) continue;
 #pragma unroll
     for (int c = 0; c < Layout::kVec; ++c) sum[c] = WithMessage<Mode>(sum[c], w, Layout::Load::At(x[i], c));
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   const uint32_t group = (blockIdx.x * kThreads + threadIdx.x) / Layout::kLanes;
   const Lane<Layout> at(blockIdx.y);
   int4 item = make_int4(0, -1, 0, 0);
-  if (group < params.num_short) item = __ldg(reinterpret_cast<const int4*>(params.bundled) + group);
+  if (group < params.work.num_short) item = __ldg(reinterpret_cast<const int4*>(params.work.bundled) + group);
   const EdgeSpan span = {
       static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(item.w)) << 32 | static_cast<uint32_t>(item.z)),
       item.y};
@@ -179,9 +180,9 @@ __global__ void __launch_bounds__(kBlockThreads, 5)
   const char* const src = at.Source(params);
   int64_t begin = 0;
   int count = -1;
-  if (row < params.dst.rows) {
-    begin = __ldg(params.adjacency.row_ptr + row);
-    count = static_cast<int>(__ldg(params.adjacency.row_ptr + row + 1) - begin);
+  if (row < params.out.dst.rows) {
+    begin = __ldg(params.work.adjacency.row_ptr + row);
+    count = static_cast<int>(__ldg(params.work.adjacency.row_ptr + row + 1) - begin);
   }
   const bool cut = count > part;
   float sum[Layout::kVec];
@@ -206,19 +207,19 @@ struct LengthSortedLaunch {
   bool packed;  // rows of sources are read 16 bytes at a time
   int threads;  // of a block with the work list: 128, 512 or 1024; 0: there is none
   int64_t part;
-  cudaStream_t stream;
+  const LaunchTarget& target;
 };
 
 template <class Layout, class Mode>
 cudaError_t LaunchLengthSortedLayout(const LengthSortedLaunch& launch) {
   const RowsParams& params = launch.params;
   const int threads = launch.threads > 0 ? launch.threads : kBlockThreads;
-  const int64_t items = launch.threads > 0 ? int64_t{params.num_short} : params.dst.rows;
+  const int64_t items = launch.threads > 0 ? int64_t{params.work.num_short} : params.out.dst.rows;
   const int64_t groups = threads / Layout::kLanes;
   const dim3 grid(static_cast<unsigned>((items + groups - 1) / groups),
-                  static_cast<unsigned>((params.dst.cols + Layout::kTile - 1) / Layout::kTile));
+                  static_cast<unsigned>((params.out.dst.cols + Layout::kTile - 1) / Layout::kTile));
   const auto start = [&](auto kernel, const auto&... arguments) {
-    return LaunchOverlapping(params.overlap, kernel, grid, threads, launch.stream, params, arguments...);
+    return LaunchOverlapping(launch.target.overlap, kernel, grid, threads, launch.target.stream, params, arguments...);
   };
   if (launch.threads == 0) return start(LengthSortedRowsUnlisted<Layout, Mode>, launch.part);
   if (launch.threads == 1024) return start(LengthSortedRows<Layout, Mode, 1024>);
@@ -229,9 +230,9 @@ cudaError_t LaunchLengthSortedLayout(const LengthSortedLaunch& launch) {
 template <class Element, int kVec, int kLanes>
 cudaError_t LaunchLengthSortedModes(const LengthSortedLaunch& launch) {
   using Layout = RowLayout<Element, kVec, kLanes, /*kSimple=*/false>;
-  if (launch.params.extremum) return LaunchLengthSortedLayout<Layout, Extremum>(launch);
-  return launch.params.weights != nullptr ? LaunchLengthSortedLayout<Layout, WeightedSum>(launch)
-                                          : LaunchLengthSortedLayout<Layout, PlainSum>(launch);
+  if (launch.params.out.extremum()) return LaunchLengthSortedLayout<Layout, Extremum>(launch);
+  return launch.params.source.weights != nullptr ? LaunchLengthSortedLayout<Layout, WeightedSum>(launch)
+                                                 : LaunchLengthSortedLayout<Layout, PlainSum>(launch);
 }
 
 // Rows of float32, and of 16 bits: files of their own, that compile side by side.

@@ -14,8 +14,8 @@ cudaError_t LaunchElement(const LengthSortedLaunch& launch) {
 }  // namespace
 
 cudaError_t LaunchLengthSortedNarrow(const LengthSortedLaunch& launch) {
-  return launch.params.src.storage == Storage::kBfloat16 ? LaunchElement<Bfloat16>(launch)
-                                                         : LaunchElement<Float16>(launch);
+  return launch.params.source.rows.storage == Storage::kBfloat16 ? LaunchElement<Bfloat16>(launch)
+                                                                 : LaunchElement<Float16>(launch);
 }
 
 }  // namespace vicinal::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of fused attention (fused_rows.cuh) share: how lanes are laid out, the parameters of a launch, what a
-// block's tile of columns covers, and each row's part of shared memory.
+// What the parts of fused attention (fused_rows.cuh) share: the layout of lanes, the parameters of a launch, a lane's
+// part of the tile of columns, and each row's part of shared memory.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_ATTENTION_LAYOUT_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_ATTENTION_LAYOUT_CUH_
 
@@ -15,11 +15,11 @@
 namespace vicinal::cuda {
 
 inline constexpr int kAttentionThreads = 128;
-inline constexpr int kAttentionBatch = 32;  // edges whose scores are made at once, counted from a row's (piece's) first
+inline constexpr int kAttentionBatch = 32;  // edges whose scores are computed at once, from a row's (piece's) first on
 inline constexpr int kAttentionChains = 4;  // of additions: edge j of a row (or piece) goes to chain j mod 4
-// Shares of a head, one after the other; 4 more than a batch, so that heads begin in different banks.
+// Stride of a head's shares: 4 more than a batch, so that heads begin in different banks.
 inline constexpr int kShareStride = kAttentionBatch + 4;
-// Lanes that make a score of GATv2 or a dot product, and packs of each: the same in all layouts.
+// The most lanes that compute a score of GATv2 or a dot product, and the packs of each lane. The same in all layouts.
 inline constexpr int kMaxLanesPerHead = 8, kScorePacks = 2;
 
 template <AttentionKind kKind_, int kVec_, int kLanes_, int kGroups_, int kPacks_>
@@ -31,18 +31,18 @@ struct AttentionLayout {
   static constexpr int kTile = kVec * kLanes * kPacks;
   static constexpr int kSlots = kAttentionBatch / kRowLanes;  // edges of a batch per lane
   static constexpr int kHeld = kAttentionChains / kGroups;    // chains per lane
-  static constexpr int kStep = 4 * kGroups;                   // edges whose rows are on their way at once
-  // Blocks per multiprocessor that registers have to suffice for: sums, and what is on its way, decide.
+  static constexpr int kStep = 4 * kGroups;                   // edges whose rows are in flight at once
+  // Blocks per multiprocessor that the registers must suffice for. Sums and loads in flight determine it.
   static constexpr int kOnTheWay = kKind == AttentionKind::kGat ? 0 : 4 * kScorePacks * 2;
   static constexpr int kHeldFloats = kPacks * (kHeld * (kVec + 1) + 4 * kVec) + kOnTheWay;
   static constexpr int kMinBlocks = kHeldFloats <= 26 ? 8 : kHeldFloats <= 42 ? 6 : kHeldFloats <= 56 ? 5 : 4;
   static_assert(kRowLanes >= kMaxLanesPerHead && kRowLanes <= 32 && kRowLanes % kStep == 0);
 
-  // Where edge `edge` of a batch lies: the edges of a group of lanes side by side, so that four are read at once.
+  // The position of edge `edge` of a batch: the edges of a group of lanes are adjacent, so that four are read at once.
   __device__ static int Position(int edge) { return edge % kGroups * (kAttentionBatch / kGroups) + edge / kGroups; }
 };
 
-// Rows that are read where edges point: one multiplication makes an address.
+// Rows gathered by source id, with 32-bit strides, so that one multiplication computes an address.
 struct GatheredRows {
   const float* data;
   uint32_t stride_bytes;
@@ -53,26 +53,52 @@ struct GatheredRows {
   }
 };
 
-struct AttentionParams {
-  CsrView adjacency;
-  GatheredRows value, scored;  // scored: what scores are made of: GAT's score_src, GATv2's value, a dot product's key
-  ConstMatrixView score_dst, query;
-  const float* att;
-  float negative_slope;
-  ScoreFactors factors;
-  MatrixView dst;
-  Epilogue epilogue;
-  int heads, head_width;
+// The rows, which have K heads of C columns each, and how they are distributed.
+struct AttentionWork {
+  CsrView adjacency;   // [R, S]
+  int heads;           // K
+  int head_width;      // C
   int lanes_per_head;  // GATv2 and dot products
-  int tile_heads;      // most heads that a tile touches
-  int rows_per_group, cells_per_group;
-  bool score_packs;   // rows of GAT's score_src begin at multiples of 16 bytes
-  bool vector_store;  // packs of dst may be stored whole
-  bool plain;         // no epilogue
-  float* heads_out;   // [R, K*C] where heads are averaged, else null
-  int64_t cells, partial_stride, sum_floats;
-  float* partials;
+  int tile_heads;      // the most heads that a tile overlaps
+  int rows_per_group;
+  int cells_per_group;
+};
+
+// The inputs of scores and sums.
+struct AttentionSource {
+  GatheredRows value;         // [S, K * C]
+  GatheredRows scored;        // the scores' inputs: GAT's score_src, GATv2's value, a dot product's key
+  ConstMatrixView score_dst;  // [R, K], of GAT
+  ConstMatrixView query;      // [R, K * C], of GATv2 and dot products
+  const float* att;           // [K * C], of GATv2
+  float negative_slope;       // of GATv2
+  ScoreFactors factors;
+  Access score_access;  // of GAT's scores
+};
+
+// Partial results of long rows (row_pieces.h).
+struct AttentionParts {
+  int64_t cells;
+  int64_t partial_stride;  // floats of a cell
+  int64_t sum_floats;      // sums of a cell, before its shifts and denominators
+  float* partials;         // [cells, partial_stride]
   int* tickets;
+};
+
+struct AttentionEpilogue {
+  MatrixView dst;  // [R, K * C], or [R, C] where heads are averaged
+  Epilogue epilogue;
+  float* heads_out;  // [R, K * C] where heads are averaged, else null
+  Access dst_access;
+  bool plain;  // the epilogue does nothing
+};
+
+// The argument of the fused kernels. Trivially copyable.
+struct AttentionParams {
+  AttentionWork work;
+  AttentionSource source;
+  AttentionParts parts;
+  AttentionEpilogue out;
 };
 
 inline constexpr int kNoteFloats = sizeof(RowPiece) / sizeof(float);  // a multiple of 16 bytes
@@ -89,10 +115,10 @@ inline size_t SharedBytes(int tile_heads, int rows_per_block) {
 
 // One row's part of shared memory.
 struct GroupMemory {
-  RowPiece* piece;   // of a long row: where it is, while its edges take the registers
-  float* shares;     // [heads of the tile][kShareStride]: scores, then their shares, by position
+  RowPiece* piece;   // of a long row, kept out of the registers while its edges are summed
+  float* shares;     // [heads of the tile][kShareStride] by position: scores, then shares
   int32_t* columns;  // [kAttentionBatch] by position
-  float* shift;      // two of [heads of the tile], taken in turn by batches
+  float* shift;      // [2][heads of the tile]; batches alternate between the two
   float* target;     // [heads of the tile]: GAT's score_dst
 
   __device__ GroupMemory(float* floats, int tile_heads)
@@ -103,42 +129,42 @@ struct GroupMemory {
         target(shift + 2 * tile_heads) {}
 };
 
-// What a lane is responsible for.
+// The work of a lane.
 template <class Layout>
 struct TileWork {
   int lane;                    // among those of its row
   int group;                   // of the row's edges
   int first_head, heads;       // of the tile
   bool score_packs;            // GAT's scores of the tile's heads can be read four at a time
-  int column[Layout::kPacks];  // first of each pack; that of another lane where this one has none
+  int column[Layout::kPacks];  // first of each pack; without a pack, that of another lane
   int head[Layout::kPacks];    // of each pack, counted from first_head
   bool has[Layout::kPacks];
 
   __device__ explicit TileWork(const AttentionParams& params) {
     lane = static_cast<int>(threadIdx.x) % Layout::kRowLanes;
     group = lane / Layout::kLanes;
-    const int columns = params.heads * params.head_width;
+    const int columns = params.work.heads * params.work.head_width;
     const int begin = static_cast<int>(blockIdx.y) * Layout::kTile;
     const int end = min(begin + Layout::kTile, columns);
-    first_head = begin / params.head_width;
-    heads = (end - 1) / params.head_width - first_head + 1;
-    score_packs = params.score_packs && first_head % 4 == 0 && heads % 4 == 0;
+    first_head = begin / params.work.head_width;
+    heads = (end - 1) / params.work.head_width - first_head + 1;
+    score_packs = params.source.score_access != Access::kElements && first_head % 4 == 0 && heads % 4 == 0;
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) {
       column[p] = begin + (p * Layout::kLanes + lane % Layout::kLanes) * Layout::kVec;
       has[p] = column[p] < end;
       if (!has[p]) column[p] = begin;
-      head[p] = column[p] / params.head_width - first_head;
+      head[p] = column[p] / params.work.head_width - first_head;
     }
   }
 };
 
-// Source ids of a batch, loaded a batch ahead: the edges of neighbouring rows lie one after the other, so at a row's
-// end what comes next is the next row's. Edges count from those of this lane's group.
+// The source ids of a batch, loaded one batch ahead. The edges of adjacent rows are adjacent, so the batch after a
+// row's last one is the next row's first. Edge numbers are relative to the first edge of this lane's group.
 template <class Layout>
 struct SourceStream {
   const int32_t* col;
-  int stop;  // no edge from here on
+  int stop;  // end of the edges
   int at = -1;
   int32_t held[Layout::kSlots];
 
@@ -152,7 +178,7 @@ struct SourceStream {
   }
 };
 
-// *p where `there`, without a branch.
+// *p if `there`, else zeros, without a branch.
 template <int kVec>
 __device__ inline Pack<kVec> LoadWhere(bool there, const float* p) {
   Pack<kVec> x = Pack<kVec>::Filled(0.0f);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first half of fused attention (fused_rows.cuh): scores of a batch of edges, into shared memory, and what they
-// become in the softmax. Called by whole warps; rows of other groups of lanes may have fewer edges, or none.
+// The first half of fused attention (fused_rows.cuh): computes the scores of a batch of edges into shared memory, and
+// turns them into shares of the softmax. To be called by whole warps; the rows of their groups of lanes may have
+// different numbers of edges, or none.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_ATTENTION_SCORES_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_ATTENTION_SCORES_CUH_
 
@@ -9,13 +10,13 @@
 
 namespace vicinal::cuda {
 
-// GAT: a lane per edge and kHeads heads, which lie side by side as they are in memory.
+// GAT: a lane per edge and kHeads heads, adjacent in memory.
 template <class Layout, int kHeads>
 __device__ inline void GatherScores(const AttentionParams& params, const TileWork<Layout>& work,
                                     const GroupMemory& memory, int edges, int most_edges) {
   constexpr int kAtOnce = kHeads == 1 ? 4 : 2;
   const int per_edge = work.heads / kHeads;
-  const uint32_t inverse = (1u << 20) / static_cast<uint32_t>(per_edge) + 1;  // in place of divisions
+  const uint32_t inverse = (1u << 20) / static_cast<uint32_t>(per_edge) + 1;  // replaces divisions
 #pragma unroll 1
   for (int base = 0; base < most_edges * per_edge; base += kAtOnce * Layout::kRowLanes) {
     Pack<kHeads> score[kAtOnce];
@@ -25,7 +26,8 @@ __device__ inline void GatherScores(const AttentionParams& params, const TileWor
       const int item = base + i * Layout::kRowLanes + work.lane;
       const int edge = static_cast<int>(static_cast<uint32_t>(item) * inverse >> 20);
       const int position = Layout::Position(min(edge, kAttentionBatch - 1)), head = (item - edge * per_edge) * kHeads;
-      score[i] = LoadWhere<kHeads>(edge < edges, params.scored.row(memory.columns[position]) + work.first_head + head);
+      score[i] =
+          LoadWhere<kHeads>(edge < edges, params.source.scored.row(memory.columns[position]) + work.first_head + head);
       at[i] = edge < edges ? head * kShareStride + position : -1;
     }
 #pragma unroll
@@ -37,7 +39,7 @@ __device__ inline void GatherScores(const AttentionParams& params, const TileWor
   }
 }
 
-// The same where the tile touches one head: sources are still in registers.
+// The same for a tile of one head, with sources still in registers.
 template <class Layout>
 __device__ inline void GatherScoresOfOneHead(const AttentionParams& params, const TileWork<Layout>& work,
                                              const GroupMemory& memory, const int32_t (&source)[Layout::kSlots],
@@ -45,9 +47,9 @@ __device__ inline void GatherScoresOfOneHead(const AttentionParams& params, cons
   float score[Layout::kSlots];
 #pragma unroll
   for (int slot = 0; slot < Layout::kSlots; ++slot) {
-    score[slot] =
-        LoadWhere<1>(slot * Layout::kRowLanes + work.lane < edges, params.scored.row(source[slot]) + work.first_head)
-            .v[0];
+    score[slot] = LoadWhere<1>(slot * Layout::kRowLanes + work.lane < edges,
+                               params.source.scored.row(source[slot]) + work.first_head)
+                      .v[0];
   }
 #pragma unroll
   for (int slot = 0; slot < Layout::kSlots; ++slot) {
@@ -69,7 +71,7 @@ __device__ inline float PartOfScore(const AttentionParams& params, const ScorePa
 #pragma unroll
     for (int v = 0; v < Layout::kVec; ++v) {
       if constexpr (Layout::kKind == AttentionKind::kGatV2) {
-        part = fmaf(att[p].v[v], LeakyRelu(x[p].v[v] + query[p].v[v], params.negative_slope), part);
+        part = fmaf(att[p].v[v], LeakyRelu(x[p].v[v] + query[p].v[v], params.source.negative_slope), part);
       } else {
         part = fmaf(query[p].v[v], x[p].v[v], part);
       }
@@ -78,35 +80,36 @@ __device__ inline float PartOfScore(const AttentionParams& params, const ScorePa
   return part;
 }
 
-// GATv2 and dot products: lanes_per_head lanes per edge and head, which read the source's row side by side, hold their
-// part of the target's in registers over the batch and add up by shuffles. Wide heads are done in parts.
+// GATv2 and dot products: lanes_per_head adjacent lanes per edge and head. They read adjacent parts of the source's
+// row, keep their parts of the target's row in registers over the batch, and add their sums by shuffles. Wide heads are
+// done in parts.
 template <class Layout>
 __device__ inline void MultiplyScores(const AttentionParams& params, const TileWork<Layout>& work,
                                       const GroupMemory& memory, int64_t row, int edges, int most_edges) {
   constexpr int kAtOnce = 2;
-  const int part_lane = work.lane & (params.lanes_per_head - 1), part = work.lane / params.lanes_per_head;
-  const int parts = Layout::kRowLanes / params.lanes_per_head, step = params.lanes_per_head * Layout::kVec;
+  const int part_lane = work.lane & (params.work.lanes_per_head - 1), part = work.lane / params.work.lanes_per_head;
+  const int parts = Layout::kRowLanes / params.work.lanes_per_head, step = params.work.lanes_per_head * Layout::kVec;
   int heads_at_once = 1;
   while (heads_at_once < work.heads && heads_at_once < parts) heads_at_once *= 2;
   const int edges_at_once = parts / heads_at_once, my_edge = part / heads_at_once;
   for (int head0 = 0; head0 < work.heads; head0 += heads_at_once) {
     const int head = head0 + part % heads_at_once;
     const bool mine = head < work.heads;
-    const int64_t begin = int64_t{work.first_head + (mine ? head : 0)} * params.head_width;
-    for (int c0 = 0; c0 < params.head_width; c0 += kScorePacks * step) {
-      // Lanes without a part of this score take another's place, with a weight of 0.
+    const int64_t begin = int64_t{work.first_head + (mine ? head : 0)} * params.work.head_width;
+    for (int c0 = 0; c0 < params.work.head_width; c0 += kScorePacks * step) {
+      // Lanes without a part of this score repeat another lane's, with a weight of 0.
       int64_t column[kScorePacks];
       ScorePacks<Layout> query, att;
 #pragma unroll
       for (int p = 0; p < kScorePacks; ++p) {
         const int c = c0 + p * step + part_lane * Layout::kVec;
-        const bool has = mine && c < params.head_width;
+        const bool has = mine && c < params.work.head_width;
         column[p] = begin + (has ? c : 0);
         query[p] = att[p] = Pack<Layout::kVec>::Filled(0.0f);
         if (!has || edges == 0) continue;
-        query[p] = LoadReadOnly<Layout::kVec>(params.query.data + row * params.query.stride + column[p]);
+        query[p] = LoadReadOnly<Layout::kVec>(params.source.query.data + row * params.source.query.stride + column[p]);
         if constexpr (Layout::kKind == AttentionKind::kGatV2) {
-          att[p] = LoadReadOnly<Layout::kVec>(params.att + column[p]);
+          att[p] = LoadReadOnly<Layout::kVec>(params.source.att + column[p]);
         }
       }
 #pragma unroll 1
@@ -115,14 +118,14 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
           const int edge = min(edge0 + i * edges_at_once, kAttentionBatch - 1);
-          const float* source = params.scored.row(memory.columns[Layout::Position(edge)]);
+          const float* source = params.source.scored.row(memory.columns[Layout::Position(edge)]);
 #pragma unroll
           for (int p = 0; p < kScorePacks; ++p) x[i][p] = LoadReadOnly<Layout::kVec>(source + column[p]);
         }
         float score[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) score[i] = PartOfScore<Layout>(params, query, att, x[i]);
-        for (int distance = params.lanes_per_head / 2; distance > 0; distance /= 2) {
+        for (int distance = params.work.lanes_per_head / 2; distance > 0; distance /= 2) {
 #pragma unroll
           for (int i = 0; i < kAtOnce; ++i) score[i] += __shfl_xor_sync(kWholeWarp, score[i], distance);
         }
@@ -138,13 +141,13 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
   }
 }
 
-// Turns the batch's scores into shares relative to the new shift of each head; those of missing edges are 0. True where
-// a shift was raised.
+// Turns the batch's scores into shares relative to the new shift of each head. Shares of missing edges are 0. Returns
+// true if a shift was raised.
 template <class Layout>
 __device__ inline bool ShareBatch(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int batch, int edges, int most_edges) {
-  const float* shift_before = memory.shift + batch % 2 * params.tile_heads;
-  float* shift_after = memory.shift + (batch + 1) % 2 * params.tile_heads;
+  const float* shift_before = memory.shift + batch % 2 * params.work.tile_heads;
+  float* shift_after = memory.shift + (batch + 1) % 2 * params.work.tile_heads;
   bool raised = false;
 #pragma unroll 2
   for (int head = 0; head < work.heads; ++head) {
@@ -157,7 +160,7 @@ __device__ inline bool ShareBatch(const AttentionParams& params, const TileWork<
     for (int slot = 0; slot < Layout::kSlots; ++slot) {
       if (slot * Layout::kRowLanes >= most_edges) break;
       const int edge = slot * Layout::kRowLanes + work.lane;
-      exponential[slot] = ExponentialOf(shares[Layout::Position(edge)], target, params.factors);
+      exponential[slot] = ExponentialOf(shares[Layout::Position(edge)], target, params.source.factors);
       if (edge >= edges) exponential[slot] = {0.0f, kNoScore};
       largest = fmaxf(largest, exponential[slot].whole);
     }

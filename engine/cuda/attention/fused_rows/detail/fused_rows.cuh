@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_rows: attention with scores, softmax and weighted sum in one go over a row's edges; nothing of the size of the
-// edges is stored.
+// fused_rows: attention with scores, softmax and weighted sum in one pass over a row's edges. Nothing of the size of
+// the edges is stored.
 //
-// Idea. A row (or a piece of a long one) and a tile of columns belong to a few lanes, which take its edges 32 at a
-// time. First the scores of the batch, one lane per edge and head (attention_scores.cuh), so that an exponential is
-// taken once and not in every lane; they go through shared memory, 16 bytes of it being the shares of four edges. Then
-// the rows themselves: a lane holds packs of columns and loads four edges' packs before it uses the first; where a row
-// needs few lanes, several groups of them take its edges in turn, or the lanes of a warp take several rows. Source ids
-// are read once, side by side, a batch ahead. Sums are relative to a power of two (softmax_state.cuh), which is raised
-// when a batch brings a higher score: one test per batch, no second pass over the edges.
+// Idea. A few lanes process a row (or a piece of a long one) and a tile of columns, 32 edges at a time. First they
+// compute the scores of the batch, one lane per edge and head (attention_scores.cuh), so that each exponential is
+// computed once and not by every lane. Scores go through shared memory, where the shares of four edges are 16 bytes.
+// Then they gather the rows: a lane holds packs of columns and loads the packs of four edges before it uses the first.
+// If a row needs few lanes, several groups of lanes take its edges in turn, or the lanes of a warp take several rows.
+// Source ids are read once, by adjacent lanes, one batch ahead. Sums are relative to a power of two
+// (softmax_state.cuh), which is raised when a batch has a higher score: one test per batch, no second pass over the
+// edges.
 //
-// Order of evaluation: edge j of a row goes to chain j mod 4, chains are added (0, 2), (1, 3), then both; pieces of
-// long rows are added as if they were edges. Equal bits for all shapes, at every run and in every subset of rows; no
-// float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the stores; dot products
-// gather keys too, and GATv2 gathers its values twice, the second time mostly from the L1 cache. Heads that are
-// averaged are stored one by one first and averaged by a second small kernel. Where there are few edges in all, or a
-// configuration says so, fused_small_rows.cuh does the same another way.
+// Order of evaluation: edge j of a row goes to chain j mod 4; chains are added (0, 2), (1, 3), then both; pieces of
+// long rows are added as if they were edges. The bits are equal for all shapes, in every run and in every subset of
+// rows; there are no float atomics. Moves edges * (4 + 4 * heads * head_width + 4 * heads) bytes of gather and the
+// stores. Dot products also gather keys, and GATv2 gathers its values twice, the second time mostly from the L1 cache.
+// Averaged heads are first stored one by one; a second small kernel averages them. On small graphs, or if configured,
+// fused_small_rows.cuh computes the same with another distribution.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_FUSED_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_FUSED_ROWS_CUH_
 
@@ -56,7 +57,7 @@ struct RowSums {
 #pragma unroll
     for (int v = 0; v < Layout::kVec; ++v) sum[held][pack].v[v] = fmaf(share, x.v[v], sum[held][pack].v[v]);
   }
-  // All chains, in chain 0 of every lane that has the column.
+  // Adds all chains, into chain 0 of every lane that has the column.
   __device__ void MergeChains(unsigned mask) {
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) {
@@ -82,7 +83,7 @@ struct RowSums {
   }
 };
 
-// Four edges of this lane's group, from the batch's edge `first` on. Edges that are not there have a share of 0.
+// Four edges of this lane's group, from the batch's edge `first` on. Missing edges have a share of 0.
 template <class Layout>
 __device__ inline void GatherStep(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int first, RowSums<Layout>& sums) {
@@ -92,7 +93,7 @@ __device__ inline void GatherStep(const AttentionParams& params, const TileWork<
   Pack<Layout::kVec> x[4][Layout::kPacks];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float* row = params.value.row(source[i]);
+    const float* row = params.source.value.row(source[i]);
 #pragma unroll
     for (int p = 0; p < Layout::kPacks; ++p) x[i][p] = LoadReadOnly<Layout::kVec>(row + work.column[p]);
   }
@@ -105,8 +106,8 @@ __device__ inline void GatherStep(const AttentionParams& params, const TileWork<
   }
 }
 
-// Attends over `count` edges of the stream from `begin` on; called by a whole warp, `most` being the largest count in
-// it. `own` is GAT's score of the row for head `lane` of the tile.
+// Attends over `count` edges of the stream from `begin` on. To be called by a whole warp; `most` is the largest count
+// in it. `own` is GAT's score of the row for head `lane` of the tile.
 template <class Layout>
 __device__ inline void AttendEdges(const AttentionParams& params, const TileWork<Layout>& work,
                                    const GroupMemory& memory, SourceStream<Layout>& sources, int64_t row, int begin,
@@ -114,7 +115,7 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
   sums.Clear();
   if (sources.at != begin) sources.Load(begin, work.lane);
   for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
-  // What stands in for edges that are not there: one of the row's own, so that no row sees another's neighbours.
+  // The source of missing edges: one of the row's own, so that no row reads another row's neighbours.
   int32_t stand_in = 0;
 #pragma unroll 1
   for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
@@ -141,7 +142,8 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
       if (batch == 0) {
         if (work.lane < work.heads) memory.target[work.lane] = own;
         for (int head = work.lane + Layout::kRowLanes; head < work.heads && count > 0; head += Layout::kRowLanes) {
-          memory.target[head] = params.score_dst.data[row * params.score_dst.stride + work.first_head + head];
+          memory.target[head] =
+              params.source.score_dst.data[row * params.source.score_dst.stride + work.first_head + head];
         }
       }
     } else {
@@ -152,8 +154,8 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
     const bool raised = ShareBatch<Layout>(params, work, memory, batch, edges, most_edges);
     __syncwarp();
     if (raised && batch > 0) {
-      const float* before = memory.shift + batch % 2 * params.tile_heads;
-      const float* after = memory.shift + (batch + 1) % 2 * params.tile_heads;
+      const float* before = memory.shift + batch % 2 * params.work.tile_heads;
+      const float* after = memory.shift + (batch + 1) % 2 * params.work.tile_heads;
 #pragma unroll
       for (int p = 0; p < Layout::kPacks; ++p) {
         sums.Scale(p, PowerOfTwo(before[work.head[p]] - after[work.head[p]]));
@@ -170,15 +172,15 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
 template <class Layout>
 __device__ inline void StorePartial(const AttentionParams& params, const TileWork<Layout>& work,
                                     const GroupMemory& memory, int count, int64_t cell, const RowSums<Layout>& sums) {
-  float* partial = params.partials + cell * params.partial_stride;
+  float* partial = params.parts.partials + cell * params.parts.partial_stride;
   const int batches = (count + kAttentionBatch - 1) / kAttentionBatch;
-  const float* shift = memory.shift + batches % 2 * params.tile_heads;
+  const float* shift = memory.shift + batches % 2 * params.work.tile_heads;
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
     if (!work.has[p]) continue;
     StorePack<Layout::kVec>(partial + work.column[p], sums.sum[0][p]);
-    // By all lanes of the head, and by all tiles that touch it: they hold the same.
-    float* of_head = partial + params.sum_floats + 2 * (work.first_head + work.head[p]);
+    // Stored by all lanes of the head and all tiles that overlap it: they hold the same value.
+    float* of_head = partial + params.parts.sum_floats + 2 * (work.first_head + work.head[p]);
     of_head[0] = shift[work.head[p]];
     of_head[1] = sums.total[0][p];
   }
@@ -188,13 +190,13 @@ __device__ inline void StorePartial(const AttentionParams& params, const TileWor
 template <class Layout>
 __device__ inline void MergePieces(const AttentionParams& params, const TileWork<Layout>& work, const RowPiece& piece,
                                    RowSums<Layout>& sums) {
-  const float* partials = params.partials + piece.first_cell * params.partial_stride;
-  const int64_t step = piece.cell_step * params.partial_stride;
+  const float* partials = params.parts.partials + piece.first_cell * params.parts.partial_stride;
+  const int64_t step = piece.cell_step * params.parts.partial_stride;
   sums.Clear();
 #pragma unroll
   for (int p = 0; p < Layout::kPacks; ++p) {
     if (!work.has[p]) continue;
-    const float* of_head = partials + params.sum_floats + 2 * (work.first_head + work.head[p]);
+    const float* of_head = partials + params.parts.sum_floats + 2 * (work.first_head + work.head[p]);
     float shift = kNoScore;
     for (int64_t i = 0; i < piece.pieces; ++i) shift = fmaxf(shift, __ldcg(of_head + i * step));
     for (int64_t base = 0; base < piece.pieces; base += kAttentionChains) {
@@ -214,30 +216,30 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
   }
 }
 
-// Not inlined: few plans have one here, and its registers would be everybody's.
+// Not inlined: few plans have an epilogue here, and its registers would count for all.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
-  const int columns = params->heads * params->head_width;
+  const int columns = params->work.heads * params->work.head_width;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    if (column + v < columns) out.v[v] = ApplyEpilogue(params->epilogue, out.v[v], row, column + v);
+    if (column + v < columns) out.v[v] = ApplyEpilogue(params->out.epilogue, out.v[v], row, column + v);
   }
   return out;
 }
 
-// Stores kVec columns of a row, from `column` on: a sum of shares times rows over a sum of shares. finish(out) is `out`
-// with the epilogue.
+// Stores columns [column, column + kVec) of a row: the sum of shares times rows, divided by the sum of shares.
+// finish(out) is `out` with the epilogue.
 template <int kVec, class Finish>
 __device__ inline void StorePackAttended(const AttentionParams& params, int64_t row, int column, float total,
                                          Pack<kVec> out, const Finish& finish) {
-  const int columns = params.heads * params.head_width;
+  const int columns = params.work.heads * params.work.head_width;
   const float inverse = total != 0.0f ? __frcp_rn(total) : 0.0f;
-  const bool averaged = params.heads_out != nullptr;
+  const bool averaged = params.out.heads_out != nullptr;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) out.v[v] *= inverse;
-  if (!averaged && !params.plain) out = finish(out);
-  float* dst = averaged ? params.heads_out + row * columns : params.dst.data + row * params.dst.stride;
-  if ((averaged || params.vector_store) && column + kVec <= columns) {
+  if (!averaged && !params.out.plain) out = finish(out);
+  float* dst = averaged ? params.out.heads_out + row * columns : params.out.dst.data + row * params.out.dst.stride;
+  if ((averaged || params.out.dst_access != Access::kElements) && column + kVec <= columns) {
     StorePack<kVec>(dst + column, out);
     return;
   }
@@ -260,8 +262,8 @@ __device__ inline void StoreAttended(const AttentionParams& params, const TileWo
   }
 }
 
-// As ArrivesLast, for partial results that are read past the L1 cache: what was stored is released to the device, but
-// nothing is dropped from the cache, whose rows the multiprocessor's other warps are about to read.
+// Like ArrivesLast, for partial results that are read past the L1 cache. Stores are released to the device, but the L1
+// cache is not invalidated: the multiprocessor's other warps are about to read its rows.
 __device__ inline bool ArrivesLastKeepingL1(int* ticket, int64_t pieces, unsigned mask, bool leader) {
   __syncwarp(mask);
   int before = 0;
@@ -274,20 +276,20 @@ __device__ inline bool ArrivesLastKeepingL1(int* ticket, int64_t pieces, unsigne
   return true;
 }
 
-// Neighbouring cells, each a piece of a long row or nothing. Only the first needs a search for its row.
+// Processes adjacent cells, each of which is a piece of a long row or empty. Only the first searches for its row.
 template <class Layout>
 __device__ inline void AttendCells(const AttentionParams& params, const TileWork<Layout>& work,
                                    const GroupMemory& memory, int64_t first) {
   constexpr int kRowLanes = Layout::kRowLanes;
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const unsigned mask = GroupMask<kRowLanes>();
   int row = 0;
 #pragma unroll 1
-  for (int i = 0; i < params.cells_per_group; ++i) {
+  for (int i = 0; i < params.work.cells_per_group; ++i) {
     const int64_t cell = first + i;
     int64_t begin = 0;
     int count = 0;
-    if (cell < params.cells) {
+    if (cell < params.parts.cells) {
       const int64_t edge = cell * kAttentionUnit;
       row = static_cast<int>(i == 0 ? RowOfEdge<kRowLanes>(adjacency.row_ptr, adjacency.rows, edge)
                                     : RowOfLaterEdge<kRowLanes>(adjacency.row_ptr, adjacency.rows, row, edge));
@@ -302,7 +304,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
     if (most == 0) continue;
     float own = 0.0f;
     if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
-      own = __ldg(params.score_dst.data + row * params.score_dst.stride + work.first_head + work.lane);
+      own = __ldg(params.source.score_dst.data + row * params.source.score_dst.stride + work.first_head + work.lane);
     }
     SourceStream<Layout> sources{adjacency.col + begin, count};
     RowSums<Layout> sums;
@@ -313,7 +315,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
       bool last = true;
       if (piece.split()) {
         if (work.group == 0) StorePartial<Layout>(params, work, memory, count, piece.cell, sums);
-        int* ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+        int* ticket = params.parts.tickets + blockIdx.y * params.parts.cells + piece.first_cell;
         last = ArrivesLastKeepingL1(ticket, piece.pieces, mask, work.lane == 0);
         if (last) {
           MergePieces<Layout>(params, work, piece, sums);
@@ -326,48 +328,49 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
   }
 }
 
-// The lower half of a row's offset: what counts is how far apart two of them are.
+// The lower half of a row's offset. Only differences of offsets are needed.
 __device__ inline uint32_t LowOffset(const int64_t* row_ptr, int row) {
   return __ldg(reinterpret_cast<const uint32_t*>(row_ptr + row));
 }
 
-// Of rows that have no more edges than that together, a group of lanes has the L2 fetch what lies where they point
-// before it begins. Otherwise a row of few edges has few bytes on their way, and none while its scores are made.
+// If its rows have at most this many edges together, a group of lanes prefetches all their sources into the L2 cache
+// before it starts. Otherwise a row of few edges would have few bytes in flight, and none while its scores are
+// computed.
 constexpr int kAskedEdges = kAttentionBatch;
 
-// REQUIRES: no more than kAskedEdges edges, and their ids are there.
+// REQUIRES: at most kAskedEdges edges, whose source ids are loaded.
 template <class Layout>
 __device__ inline void AskForRows(const AttentionParams& params, const TileWork<Layout>& work,
                                   const SourceStream<Layout>& sources) {
   constexpr int kLine = 32;  // floats
   const int begin = static_cast<int>(blockIdx.y) * Layout::kTile;
-  const int end = min(begin + Layout::kTile, params.heads * params.head_width);
+  const int end = min(begin + Layout::kTile, params.work.heads * params.work.head_width);
 #pragma unroll
   for (int slot = 0; slot * Layout::kRowLanes < kAskedEdges; ++slot) {
     if (slot * Layout::kRowLanes + work.lane >= sources.stop) continue;
     const int32_t source = sources.held[slot];
-    if (Layout::kKind == AttentionKind::kGat) Prefetch(params.scored.row(source) + work.first_head);
+    if (Layout::kKind == AttentionKind::kGat) Prefetch(params.source.scored.row(source) + work.first_head);
 #pragma unroll 1
-    for (int column = begin; column < end; column += kLine) Prefetch(params.value.row(source) + column);
+    for (int column = begin; column < end; column += kLine) Prefetch(params.source.value.row(source) + column);
   }
 }
 
-// Neighbouring rows, without those that are cut. What the next one needs is on its way while one is worked on. No row
-// has 2^31 edges or more.
+// Processes adjacent rows, except those that are cut. Loads for the next row are in flight while a row is processed. No
+// row has 2^31 edges or more.
 template <class Layout>
 __device__ inline void AttendRows(const AttentionParams& params, const TileWork<Layout>& work,
                                   const GroupMemory& memory, int64_t first_row) {
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const int first = static_cast<int>(min(first_row, adjacency.rows));
-  const int last = static_cast<int>(min(first_row + params.rows_per_group, adjacency.rows));
+  const int last = static_cast<int>(min(first_row + params.work.rows_per_group, adjacency.rows));
   const bool has_own = Layout::kKind == AttentionKind::kGat && work.lane < work.heads;
   const auto own_of = [&](int row) {
-    return __ldg(params.score_dst.data + row * params.score_dst.stride + work.first_head + work.lane);
+    return __ldg(params.source.score_dst.data + row * params.source.score_dst.stride + work.first_head + work.lane);
   };
   const int64_t start = __ldg(adjacency.row_ptr + first);
   const uint32_t base = static_cast<uint32_t>(start);
   SourceStream<Layout> sources{adjacency.col + start, static_cast<int>(LowOffset(adjacency.row_ptr, last) - base)};
-  if (params.rows_per_group > 1 && sources.stop <= kAskedEdges) {
+  if (params.work.rows_per_group > 1 && sources.stop <= kAskedEdges) {
     sources.Load(0, work.lane);
     AskForRows<Layout>(params, work, sources);
   }
@@ -375,7 +378,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   float next_own = first < last && has_own ? own_of(first) : 0.0f;
   int begin = 0;
 #pragma unroll 1
-  for (int i = 0; i < params.rows_per_group; ++i) {
+  for (int i = 0; i < params.work.rows_per_group; ++i) {
     const int row = first + i;
     const float own = next_own;
     const int end = static_cast<int>(next_end - base);
@@ -383,7 +386,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
       next_end = LowOffset(adjacency.row_ptr, row + 2);
       if (has_own) next_own = own_of(row + 1);
     }
-    const bool whole = row < last && (params.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
+    const bool whole = row < last && (params.parts.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
     const int count = whole ? end - begin : 0;
     const int most = Layout::kRowLanes == 32 ? count : __reduce_max_sync(kWholeWarp, count);
     RowSums<Layout> sums;
@@ -394,7 +397,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   }
 }
 
-// That have `count` items of work, so many to a group of lanes.
+// Blocks for `count` items of work, with `per_group` items per group of lanes.
 template <class Layout>
 __host__ __device__ inline int64_t Blocks(int64_t count, int per_group) {
   const int64_t per_block = int64_t{Layout::kRowsPerBlock} * per_group;
@@ -407,40 +410,40 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
   extern __shared__ float4 shared[];
   const int in_block = static_cast<int>(threadIdx.x) / Layout::kRowLanes;
   const TileWork<Layout> work(params);
-  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.tile_heads),
-                           params.tile_heads);
-  // Pieces of long rows first; a block has either those or rows.
-  const int64_t cell_blocks = Blocks<Layout>(params.cells, params.cells_per_group);
+  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.work.tile_heads),
+                           params.work.tile_heads);
+  // Pieces of long rows come first. A block has either pieces or rows.
+  const int64_t cell_blocks = Blocks<Layout>(params.parts.cells, params.work.cells_per_group);
   const int64_t item =
       (blockIdx.x < cell_blocks ? blockIdx.x : blockIdx.x - cell_blocks) * Layout::kRowsPerBlock + in_block;
   if (blockIdx.x < cell_blocks) {
-    AttendCells<Layout>(params, work, memory, item * params.cells_per_group);
+    AttendCells<Layout>(params, work, memory, item * params.work.cells_per_group);
   } else {
-    AttendRows<Layout>(params, work, memory, item * params.rows_per_group);
+    AttendRows<Layout>(params, work, memory, item * params.work.rows_per_group);
   }
 }
 
-// One per kind, in files of their own: they compile side by side. `shape` is one of kWideShapes where vec is 4, of
-// kNarrowShapes where it is 1.
+// One per kind, each in a file of its own, so that they compile in parallel. `shape` is one of kWideShapes if vec is 4,
+// and one of kNarrowShapes if vec is 1.
 cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
-// fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES: params.tile_heads is at
-// most kSmallHeads.
+// The kernel of fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES:
+// params.work.tile_heads <= kSmallHeads.
 cudaError_t LaunchSmallGat(const AttentionParams& params, int tile, bool overlap, cudaStream_t stream);
 
 template <class Layout>
 cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t stream) {
-  const int64_t blocks = Blocks<Layout>(params.cells, params.cells_per_group) +
-                         Blocks<Layout>(params.adjacency.rows, params.rows_per_group);
-  const int64_t columns = int64_t{params.heads} * params.head_width;
+  const int64_t blocks = Blocks<Layout>(params.parts.cells, params.work.cells_per_group) +
+                         Blocks<Layout>(params.work.adjacency.rows, params.work.rows_per_group);
+  const int64_t columns = int64_t{params.work.heads} * params.work.head_width;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((columns + Layout::kTile - 1) / Layout::kTile));
   FusedAttention<Layout>
-      <<<grid, kAttentionThreads, SharedBytes(params.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
+      <<<grid, kAttentionThreads, SharedBytes(params.work.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
   return cudaGetLastError();
 }
 
-// The layout of `shape`, by its place in the list.
+// Launches the layout of `shape`, which is searched for from place kAt of the list on.
 template <AttentionKind kKind, int kVec, int kAt = 0>
 cudaError_t LaunchAttentionShape(const AttentionParams& params, const AttentionShape& shape, cudaStream_t stream) {
   constexpr int kShapes = static_cast<int>(kVec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_rows where there are few edges in all, with GAT's scores. Nothing there takes long but waits, one after the
-// other, so each is waited for once: a warp has one row and one tile of columns, holds the row's source ids, and asks
-// for the sources' scores and for their rows at the same time; scores, shares and ids go from lane to lane without
-// shared memory. What is left is the longest row: the warps of a block share those of more than kAloneEdges edges, a
-// chain of additions (fused_rows.cuh) each, so that a batch's 32 rows are on their way at once. Pieces of rows that are
-// cut have blocks of their own, before those of the rows, and are found as in fused_rows.cuh. Large graphs whose rows
-// have some 8 edges gain, too, where rows are wide or heads several, so the tuner may ask for it there.
+// fused_rows for small graphs, with GAT's scores. The time of such a graph is a sequence of memory latencies, so this
+// kernel has fewer of them. A warp has one row and one tile of columns. It holds the row's source ids, and loads the
+// sources' scores and rows at the same time; scores, shares and ids are shuffled between lanes, not passed through
+// shared memory. What remains is the longest row. So the warps of a block share a row of more than kAloneEdges edges,
+// one chain of additions (fused_rows.cuh) each, and the 32 rows of a batch are in flight at once. Pieces of cut rows
+// have blocks of their own, before those of the rows, and are found as in fused_rows.cuh. Large graphs with about 8
+// edges per row also gain if rows are wide or have several heads, so the tuner may choose it for them.
 //
-// Orders of evaluation, and so bits, are those of fused_rows.cuh. It may begin before the kernel before it has ended
-// (overlap.cuh): row offsets and source ids are there.
+// The order of evaluation, and so the bits, are those of fused_rows.cuh. The kernel may start before the kernel before
+// it has ended (overlap.cuh), and loads row offsets and source ids meanwhile.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_FUSED_SMALL_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_DETAIL_FUSED_SMALL_ROWS_CUH_
 
@@ -21,41 +21,42 @@
 namespace vicinal::cuda {
 
 inline constexpr int kSmallWarps = kAttentionThreads / 32;
-inline constexpr int kAloneEdges = 16;  // of the longest row that one warp has to itself
+inline constexpr int kAloneEdges = 16;  // the most edges of a row that a single warp processes
 
-// What a lane is responsible for.
+// The work of a lane.
 template <class Layout, int kHeads>
 struct SmallTile {
   int lane;    // of the warp
   int group;   // of the row's edges
-  int column;  // first of four; that of another lane where it has none
+  int column;  // first of four; that of another lane unless `has`
   bool has;
   const float* values;  // from that column on
   uint32_t row_packs;   // from row to row
   int head;             // of the columns, counted from the tile's first
-  int scored;           // the head whose scores it makes
+  int scored;           // the head whose scores it computes
 
   __device__ explicit SmallTile(const AttentionParams& params) {
     lane = static_cast<int>(threadIdx.x) % 32;
     group = lane / Layout::kLanes;
-    const int begin = static_cast<int>(blockIdx.y) * Layout::kTile, columns = params.heads * params.head_width;
+    const int begin = static_cast<int>(blockIdx.y) * Layout::kTile,
+              columns = params.work.heads * params.work.head_width;
     column = begin + lane % Layout::kLanes * Layout::kVec;
     has = column < columns;
     if (!has) column = begin;
-    values = params.value.data + column;
-    // So that it is kept, and addresses are not made from the beginning for each row.
+    values = params.source.value.data + column;
+    // Keeps the compiler from computing the address again for each row.
     asm("" : "+l"(values));
-    row_packs = params.value.stride_bytes / (Layout::kVec * sizeof(float));
+    row_packs = params.source.value.stride_bytes / (Layout::kVec * sizeof(float));
     head = 0;
-    scored = params.heads == 1 ? 0 : begin / params.head_width;
+    scored = params.work.heads == 1 ? 0 : begin / params.work.head_width;
     if constexpr (kHeads > 1) {
-      head = column / params.head_width - scored;
-      scored = min(scored + lane % kHeads, params.heads - 1);
+      head = column / params.work.head_width - scored;
+      scored = min(scored + lane % kHeads, params.work.heads - 1);
     }
   }
 };
 
-// The largest x of the lanes that score the same head, in each of them.
+// The largest x of all lanes that score the same head, returned in each of them.
 template <int kHeads>
 __device__ inline float LargestOfHead(float x) {
   if constexpr (kHeads == 1) {
@@ -67,12 +68,12 @@ __device__ inline float LargestOfHead(float x) {
   }
 }
 
-// Sums over edges of a row or piece for the lane's chains, evenly apart from `first_chain` on.
+// Sums over edges of a row or piece for the lane's chains, which are evenly spaced from `first_chain` on.
 //
-// Rows are asked for several at a time without a branch in between, behind which the compiler would wait for them: for
-// edges that are not there, the last one's, which gets a share of 0. And ids are used once before the first row is
-// asked for: a warp has six scoreboards, and where ids may still be under way on that of the rows, each row is waited
-// for before the next.
+// Several rows are loaded without a branch in between, after which the compiler would wait for them. Missing edges load
+// the last edge's row, with a share of 0. The ids are used once before the first row is loaded: a warp has six
+// scoreboards, and if loads of ids may still be pending on the scoreboard of the rows, the warp waits for each row
+// before it loads the next.
 template <class Layout, int kHeads, class Sums>
 struct SmallRow {
   static constexpr int kHeld = std::extent_v<decltype(Sums::total)>, kApart = kAttentionChains / kHeld;
@@ -85,7 +86,7 @@ struct SmallRow {
   const SmallTile<Layout, kHeads>& tile;
   int first_chain;
   float target;    // score_dst of the row and the head that the lane scores
-  int32_t source;  // of edge `lane` of the next ones; of the last one where there are fewer
+  int32_t source;  // of edge `lane` of the next edges, or of the last one if there are fewer
   float shift;     // of the head that the lane scores
   Sums sums;
 
@@ -115,7 +116,7 @@ struct SmallRow {
     float whole[kSlots], largest = shift;
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
-      const Exponential exponential = ExponentialOf(score[slot], target, params.factors);
+      const Exponential exponential = ExponentialOf(score[slot], target, params.source.factors);
       const bool is_there = slot * 32 + tile.lane < edges * kHeads;
       score[slot] = is_there ? exponential.share : 0.0f;
       whole[slot] = is_there ? exponential.whole : kNoScore;
@@ -126,18 +127,18 @@ struct SmallRow {
     for (int slot = 0; slot < kSlots; ++slot) score[slot] *= PowerOfTwo(whole[slot] - shift);
   }
 
-  // Adds `edges` edges, at most kRounds rounds, with the rows of kAtOnce rounds on their way at once. fetch_next() is
-  // called when those are.
+  // Adds `edges` edges, in at most kRounds rounds, with the rows of kAtOnce rounds in flight at once. Calls
+  // fetch_next() when these loads have been issued.
   template <int kAtOnce, int kRounds, class FetchNext>
   __device__ void Add(int edges, bool first, const FetchNext& fetch_next) {
     static_assert(kRounds % kAtOnce == 0);
     const uint32_t offset = static_cast<uint32_t>(source) * tile.row_packs;
-    constexpr int kSlots = (kRounds * kRoundShares + 31) / 32;  // edge after edge, a lane for each of its heads
+    constexpr int kSlots = (kRounds * kRoundShares + 31) / 32;  // a lane per edge and head, edge-major
     float share[kSlots];
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
       const int32_t from = kHeads == 1 ? source : __shfl_sync(kWholeWarp, source, (slot * 32 + tile.lane) / kHeads);
-      share[slot] = params.scored.row(from)[tile.scored];
+      share[slot] = params.source.scored.row(from)[tile.scored];
     }
     Rows<kAtOnce> x;
     LoadRows<kAtOnce>(0, offset, x);
@@ -157,18 +158,19 @@ struct SmallRow {
   }
 };
 
-// Of a row of which the lane has the sums.
+// Stores the results of a row of which the lane has the sums.
 template <class Layout, int kHeads>
 __device__ inline void StoreSmall(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile, int64_t row,
                                   float total, const Pack<4>& sum) {
   if (!tile.has || tile.group > 0) return;
-  // Inlined, other than FinishPack: there are registers for it here.
-  const int last = params.heads * params.head_width - 1;
-  StorePackAttended(params, row, tile.column, total, sum,
-                    [&](const Pack<4>& out) { return WithEpilogue<4>(params.epilogue, row, tile.column, last, out); });
+  // Inlined, unlike FinishPack, as there are enough registers here.
+  const int last = params.work.heads * params.work.head_width - 1;
+  StorePackAttended(params, row, tile.column, total, sum, [&](const Pack<4>& out) {
+    return WithEpilogue<4>(params.out.epilogue, row, tile.column, last, out);
+  });
 }
 
-// All chains of a row in the lanes of one warp; `source` and `target` as SmallRow's.
+// Sums all chains of a row in one warp. `source` and `target` are as in SmallRow.
 template <class Layout, int kHeads>
 __device__ inline void AttendAlone(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile, int64_t row,
                                    int count, int32_t source, float target) {
@@ -187,7 +189,7 @@ __device__ inline void AttendAlone(const AttentionParams& params, const SmallTil
   StoreSmall(params, tile, row, sums.total[0][0], sums.sum[0][0]);
 }
 
-// The warps of a block that share a row hand their chains on through this.
+// Shared memory through which the warps of a block that share a row merge their chains.
 template <class Layout>
 struct TeamMemory {
   float4 sum[kAttentionChains][Layout::kLanes];
@@ -196,8 +198,8 @@ struct TeamMemory {
   int row[kSmallWarps];         // of cells
 };
 
-// Sums of edges [begin, begin + count) of the adjacency by a block, in all lanes of its first warp. Between calls the
-// block has to meet.
+// Sums edges [begin, begin + count) of the adjacency with a whole block; all lanes of its first warp get the sums.
+// REQUIRES: a __syncthreads() between calls.
 template <class Layout, int kHeads>
 __device__ inline void AttendTogether(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile,
                                       TeamMemory<Layout>& team, int64_t row, int64_t begin, int count, float* total,
@@ -206,8 +208,8 @@ __device__ inline void AttendTogether(const AttentionParams& params, const Small
       RowSums<AttentionLayout<AttentionKind::kGat, Layout::kVec, 32 / kAttentionChains, kAttentionChains, 1>>;
   const int chain = static_cast<int>(threadIdx.x) / 32 * Layout::kGroups + tile.group;
   if (chain < kAttentionChains) {
-    const int32_t* const col = params.adjacency.col + begin;
-    const float target = params.score_dst.data[row * params.score_dst.stride + tile.scored];
+    const int32_t* const col = params.work.adjacency.col + begin;
+    const float target = params.source.score_dst.data[row * params.source.score_dst.stride + tile.scored];
     SmallRow<Layout, kHeads, OneChain> edges{params, tile, chain, target, col[min(tile.lane, count - 1)], kNoScore};
     edges.sums.Clear();
     constexpr int kRounds = kAttentionBatch / kAttentionChains, kAtOnce = kHeads == 1 ? kRounds : kRounds / 2;
@@ -240,20 +242,21 @@ __device__ inline void AttendTogether(const AttentionParams& params, const Small
   sum->v[3] = merged([&](int c) { return team.sum[c][place].w; });
 }
 
-// Keeps a piece's sums; whose piece was the row's last to come adds them all up. By the first warp of a block.
+// Stores a piece's sums. If it was the row's last missing piece, adds all of them and stores the row's results. To be
+// called by the first warp of a block.
 template <class Layout, int kHeads>
 __device__ inline void FinishPiece(const AttentionParams& params, const SmallTile<Layout, kHeads>& tile,
                                    const RowPiece& piece, float shift, float total, const Pack<Layout::kVec>& sum) {
   if (tile.has && tile.group == 0) {
-    float* const partial = params.partials + piece.cell * params.partial_stride;
+    float* const partial = params.parts.partials + piece.cell * params.parts.partial_stride;
     StorePack<Layout::kVec>(partial + tile.column, sum);
-    // By all lanes of the head, and by all tiles that touch it: they hold the same.
-    const int head = kHeads == 1 ? tile.scored : tile.column / params.head_width;
-    float* const of_head = partial + params.sum_floats + 2 * head;
+    // Stored by all lanes of the head and all tiles that overlap it: they hold the same value.
+    const int head = kHeads == 1 ? tile.scored : tile.column / params.work.head_width;
+    float* const of_head = partial + params.parts.sum_floats + 2 * head;
     of_head[0] = shift;
     of_head[1] = total;
   }
-  int* const ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+  int* const ticket = params.parts.tickets + blockIdx.y * params.parts.cells + piece.first_cell;
   if (!ArrivesLastKeepingL1(ticket, piece.pieces, kWholeWarp, tile.lane == 0)) return;
   const TileWork<Layout> work(params);
   RowSums<Layout> sums;
@@ -262,16 +265,16 @@ __device__ inline void FinishPiece(const AttentionParams& params, const SmallTil
   if (work.group == 0) StoreAttended<Layout>(params, work, piece.row, sums);
 }
 
-// A cell for each warp to look at; what pieces there are, the block adds up one after the other. Not inlined: its
-// registers would be everybody's.
+// Each warp looks up one cell; then the block sums the pieces found, one after the other. Not inlined, as its registers
+// would count for the whole kernel.
 template <class Layout, int kHeads>
 __device__ __noinline__ void AttendSmallPieces(const AttentionParams& params, TeamMemory<Layout>& team) {
   const SmallTile<Layout, kHeads> tile(params);
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t cell = int64_t{blockIdx.x} * kSmallWarps + warp;
   int64_t row = -1;
-  if (cell < params.cells) row = RowOfEdge<32>(adjacency.row_ptr, adjacency.rows, cell * kAttentionUnit);
+  if (cell < params.parts.cells) row = RowOfEdge<32>(adjacency.row_ptr, adjacency.rows, cell * kAttentionUnit);
   if (tile.lane == 0) team.row[warp] = static_cast<int>(row);
   AwaitFormer();
 #pragma unroll 1
@@ -289,8 +292,7 @@ __device__ __noinline__ void AttendSmallPieces(const AttentionParams& params, Te
     AttendTogether<Layout, kHeads>(params, tile, team, piece.row, piece.begin,
                                    static_cast<int>(piece.end - piece.begin), &total, &sum);
     if (warp > 0) continue;
-    // Found again: kept, it would take registers that the loop above lives by, so the compiler is not to see that it
-    // is the same.
+    // Looked up again, and hidden from the compiler: keeping it would take registers from the loop above.
     asm volatile("" : "+r"(number));
     FinishPiece<Layout, kHeads>(params, tile, find(), team.shift[tile.lane % Layout::kLanes], total, sum);
   }
@@ -301,16 +303,16 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
     SmallAttention(const __grid_constant__ AttentionParams params) {
   LetNextBegin();
   __shared__ TeamMemory<Layout> team;
-  const int cell_blocks = static_cast<int>((params.cells + kSmallWarps - 1) / kSmallWarps);
+  const int cell_blocks = static_cast<int>((params.parts.cells + kSmallWarps - 1) / kSmallWarps);
   if (static_cast<int>(blockIdx.x) < cell_blocks) {
     AttendSmallPieces<Layout, kHeads>(params, team);
     return;
   }
   const SmallTile<Layout, kHeads> tile(params);
-  const CsrView& adjacency = params.adjacency;
+  const CsrView& adjacency = params.work.adjacency;
   const int rows = static_cast<int>(adjacency.rows), warp = static_cast<int>(threadIdx.x) / 32;
   const int first = (static_cast<int>(blockIdx.x) - cell_blocks) * kSmallWarps, row = first + warp;
-  // Of the block's rows: lane l has the beginning of number l.
+  // Lane l holds the first edge of the block's row l.
   const int begin_of = static_cast<int>(adjacency.row_ptr[min(first + min(tile.lane, kSmallWarps), rows)]);
   const int count_of = __shfl_down_sync(kWholeWarp, begin_of, 1) - begin_of;
   unsigned together = __ballot_sync(
@@ -321,7 +323,7 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
   if (alone && count > 0) source = adjacency.col[begin + min(tile.lane, count - 1)];
   AwaitFormer();
   if (alone) {
-    const float target = params.score_dst.data[row * params.score_dst.stride + tile.scored];
+    const float target = params.source.score_dst.data[row * params.source.score_dst.stride + tile.scored];
     AttendAlone<Layout, kHeads>(params, tile, row, count, source, target);
   }
 #pragma unroll 1

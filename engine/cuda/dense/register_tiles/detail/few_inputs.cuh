@@ -17,19 +17,19 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
   constexpr int kAhead = 16;
   const int64_t row = int64_t{blockIdx.x} * (128 / kCols) + threadIdx.x / kCols;
   const int64_t col = threadIdx.x % kCols;
-  if (row >= params.dst.rows || col >= params.dst.cols) return;
-  const float* src = params.src.data + row * params.src.stride;
-  const int count = static_cast<int>(params.in_width);
+  if (row >= params.out.dst.rows || col >= params.out.dst.cols) return;
+  const float* src = params.source.rows.data + row * params.source.rows.stride;
+  const int count = static_cast<int>(params.source.in_width);
   // Weights are there before the rows that the kernel before this one makes.
   float w[kAhead];
   const auto load_weights = [&](int k) {
-    const float* weight = params.weight + k * params.weight_stride + col;
+    const float* weight = params.source.weight + k * params.source.weight_stride + col;
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) w[i] = k + i < count ? __ldg(weight + i * params.weight_stride) : 0.0f;
+    for (int i = 0; i < kAhead; ++i) w[i] = k + i < count ? __ldg(weight + i * params.source.weight_stride) : 0.0f;
   };
   load_weights(0);
   AwaitFormer();
-  const EpilogueTerms terms = TermsOf(params.epilogue, row, col);
+  const EpilogueTerms terms = TermsOf(params.out.epilogue, row, col);
   float sum = 0.0f;
   for (int k = 0; k < count; k += kAhead) {
     if (k > 0) load_weights(k);
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
     for (int i = 0; i < kAhead; ++i) sum = fmaf(a[i], w[i], sum);
   }
   // The fold's addition to a total of zero, for its sign.
-  params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, terms, 0.0f + sum);
+  params.out.dst.data[row * params.out.dst.stride + col] = ApplyEpilogue(params.out.epilogue, terms, 0.0f + sum);
 }
 
 }  // namespace vicinal::cuda

@@ -43,18 +43,18 @@ __device__ inline void MultiplyFourInputs(const Pack<4> (&rows)[T::kThreadRows],
 // Epilogue and store of kVec neighbouring columns of a row, of those that are there.
 template <int kVec>
 __device__ inline void StoreSums(const DenseParams& params, int64_t row, int64_t col, const Pack<kVec>& sums) {
-  if (row >= params.dst.rows || col >= params.dst.cols) return;
-  if (!params.light || params.rare_activation) {
+  if (row >= params.out.dst.rows || col >= params.out.dst.cols) return;
+  if (!params.out.light() || params.out.rare_activation) {
     StoreRarely<kVec>(&params, row, col, sums);
     return;
   }
-  float* const dst = params.dst.data + row * params.dst.stride + col;
+  float* const dst = params.out.dst.data + row * params.out.dst.stride + col;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    if (col + v >= params.dst.cols) break;
+    if (col + v >= params.out.dst.cols) break;
     float x = sums.v[v];
-    if (params.epilogue.bias != nullptr) x += __ldg(params.epilogue.bias + col + v);
-    if (params.epilogue.activation.kind == ActivationKind::kRelu) x = Rectified(x);
+    if (params.out.epilogue.bias != nullptr) x += __ldg(params.out.epilogue.bias + col + v);
+    if (params.out.epilogue.activation.kind == ActivationKind::kRelu) x = Rectified(x);
     dst[v] = x;
   }
 }

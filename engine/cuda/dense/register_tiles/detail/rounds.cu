@@ -13,26 +13,27 @@ namespace {
 
 template <class T>
 struct InRounds {
-  static int64_t TilesDown(const DenseParams& params) { return (params.dst.rows + T::kRows - 1) / T::kRows; }
-  static int64_t Across(const DenseParams& params) { return (params.dst.cols + T::kCols - 1) / T::kCols; }
+  static int64_t TilesDown(const DenseParams& params) { return (params.out.dst.rows + T::kRows - 1) / T::kRows; }
+  static int64_t Across(const DenseParams& params) { return (params.out.dst.cols + T::kCols - 1) / T::kCols; }
 
   // Cycles of a multiprocessor: what its quarters issue, and what it reads of rows and weights at its part of an H200's
   // L2. Blocks that find no room come later.
   static int64_t Cost(const DenseParams& params, const LaunchTarget& target) {
     constexpr int64_t kQuarters = 4, kBytesPerCycle = 38, kSteps = kFoldInputs / 4;
     constexpr int64_t kMultiply = 16 * T::kThreadRows * T::kPacks, kLoad = T::kThreadRows + 4 * T::kPacks, kRest = 6;
-    const DenseRounds<T> folds(params.in_width);
+    const DenseRounds<T> folds(params.source.in_width);
     const int64_t blocks = (TilesDown(params) * Across(params) + target.multiprocessors - 1) / target.multiprocessors;
     const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / folds.Shared());
     const int64_t waves = (blocks + resident - 1) / resident;
     const int64_t warps = folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters);
-    const int64_t bytes = resident * params.in_width * (T::kRows + T::kCols) * 4;
+    const int64_t bytes = resident * params.source.in_width * (T::kRows + T::kCols) * 4;
     return waves * (warps * kSteps * (kMultiply + kLoad + kRest) + bytes / kBytesPerCycle);
   }
 
   static cudaError_t Describe(const DenseParams& params, DenseMaps* maps) {
-    const BoxedDimension src[] = {{params.in_width, 1, T::kDepth}, {params.src.rows, params.src.stride, T::kRows}};
-    const cudaError_t error = DescribeBoxes(params.src.data, src, 2, true, &maps->src);
+    const BoxedDimension src[] = {{params.source.in_width, 1, T::kDepth},
+                                  {params.source.rows.rows, params.source.rows.stride, T::kRows}};
+    const cudaError_t error = DescribeBoxes(params.source.rows.data, src, 2, true, &maps->src);
     if (error != cudaSuccess) return error;
     return DescribeWeights(params, maps);
   }
@@ -40,13 +41,14 @@ struct InRounds {
   // Where the tile has all columns, inputs lie one right after the other: long lines then, which are fewer to ask for
   // than one for each input.
   static cudaError_t DescribeWeights(const DenseParams& params, DenseMaps* maps) {
-    const int64_t folds = (params.in_width + kFoldInputs - 1) / kFoldInputs, stride = params.weight_stride;
+    const int64_t folds = (params.source.in_width + kFoldInputs - 1) / kFoldInputs,
+                  stride = params.source.weight_stride;
     maps->line_shift = stride == T::kCols ? T::kLineShift : 0;
     const int64_t inputs = int64_t{1} << maps->line_shift, line = stride * inputs;
     const BoxedDimension weights[] = {{line, 1, T::kCols * inputs},
                                       {kFoldInputs / inputs, line, T::kDepth / inputs},
                                       {folds, kFoldInputs * stride, T::kFoldLanes}};
-    return DescribeBoxes(params.weight, weights, 3, false, &maps->weights);
+    return DescribeBoxes(params.source.weight, weights, 3, false, &maps->weights);
   }
 
   static cudaError_t Launch(const DenseParams& params, const LaunchTarget& target) {
@@ -54,7 +56,7 @@ struct InRounds {
     cudaError_t error = Describe(params, &maps);
     if (error != cudaSuccess) return error;
     const auto kernel = &DenseInRounds<T>;
-    const DenseRounds<T> folds(params.in_width);
+    const DenseRounds<T> folds(params.source.in_width);
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, folds.Shared());
     if (error != cudaSuccess) return error;
     const dim3 blocks(static_cast<unsigned>(Across(params)), static_cast<unsigned>(TilesDown(params)));
@@ -67,7 +69,7 @@ struct InRounds {
 
 // The highest tiles first: they read the weights least often.
 cudaError_t LaunchDenseRounds(const DenseParams& params, const LaunchTarget& target) {
-  if (params.dst.cols <= 16) {
+  if (params.out.dst.cols <= 16) {
     return LaunchCheapest<InRounds<RoundsTile<8, 1, 32, 8>>, InRounds<RoundsTile<7, 1, 32, 8>>,
                           InRounds<RoundsTile<6, 1, 32, 8>>, InRounds<RoundsTile<4, 1, 32, 12>>,
                           InRounds<RoundsTile<2, 1, 32, 16>>>(params, target);

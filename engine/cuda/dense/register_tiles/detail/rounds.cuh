@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
   const RoundsCopies<T> copies{maps,
                                static_cast<int>(row0),
                                static_cast<int>(col0),
-                               static_cast<int>(params.in_width),
+                               static_cast<int>(params.source.in_width),
                                rounds * T::kPanels,
                                warps * T::kFoldLanes,
                                warp * T::kFoldLanes,

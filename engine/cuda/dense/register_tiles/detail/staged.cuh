@@ -54,15 +54,15 @@ template <class T>
 class StagedCopies {
  public:
   __device__ StagedCopies(const DenseParams& params, int64_t row0, int64_t col0, int first, float* ring)
-      : src_(reinterpret_cast<const char*>(params.src.data + row0 * params.src.stride)),
-        weight_bytes_(col0 + Column() < params.weight_stride ? 16 : 0),
+      : src_(reinterpret_cast<const char*>(params.source.rows.data + row0 * params.source.rows.stride)),
+        weight_bytes_(col0 + Column() < params.source.weight_stride ? 16 : 0),
         // Where W has no such columns its first stand in, and none of them is read.
-        weight_(params.weight + Lane() / kColumnLanes * params.weight_stride +
+        weight_(params.source.weight + Lane() / kColumnLanes * params.source.weight_stride +
                 (weight_bytes_ > 0 ? col0 + Column() : 0)),
-        stride_(static_cast<int>(params.src.stride) * 4),
-        last_row_(static_cast<int>(min(params.dst.rows - row0, int64_t{T::kRows})) - 1),
-        weight_stride_(static_cast<int>(params.weight_stride)),
-        in_width_(static_cast<int>(params.in_width)),
+        stride_(static_cast<int>(params.source.rows.stride) * 4),
+        last_row_(static_cast<int>(min(params.out.dst.rows - row0, int64_t{T::kRows})) - 1),
+        weight_stride_(static_cast<int>(params.source.weight_stride)),
+        in_width_(static_cast<int>(params.source.in_width)),
         first_(first),
         rows_to_(ring + Strip() * T::kDepth + (Lane() % 4 ^ Strip() / 2 % 4) * 4),
         weights_to_(ring + T::kStrips * T::kDepth + Lane() * 4) {}
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid
     AwaitCopies<T::kStages - 2>();
     __syncwarp();  // all lanes' copies are there, and all have read what is overwritten now
     copies.Start(panel + T::kStages - 1, next);
-    if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.in_width)) {
+    if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.source.in_width)) {
       MultiplyStaged<T>(my_rows + stage * T::kStage, my.row, my_weights + stage * T::kStage, sum);
     }
     stage = stage + 1 == T::kStages ? 0 : stage + 1;

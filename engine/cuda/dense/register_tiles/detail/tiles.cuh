@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/async_copy.cuh"
 #include "engine/cuda/common/epilogue.cuh"
 #include "engine/cuda/common/overlap.cuh"
@@ -21,28 +22,43 @@
 
 namespace vicinal::cuda {
 
-struct DenseParams {
-  ConstMatrixView src;
-  const float* weight;  // packed (register_tiles.h)
+// The factors of a dense product.
+struct DenseSource {
+  ConstMatrixView rows;  // [R, F]
+  const float* weight;   // [F, weight_stride], packed (dense/packed_weights.h)
   int64_t weight_stride;
-  int64_t in_width;
-  MatrixView dst;
+  int64_t in_width;  // F
+};
+
+// Whether the epilogue has factors of rows or a residual.
+enum class FactorsAndResidual : bool { kSome, kNone };
+
+struct DenseEpilogue {
+  MatrixView dst;  // [R, H]
   Epilogue epilogue;
-  bool vector_store;     // packs of 4 columns of dst are aligned, and those of the residual
+  Access dst_access;     // of packs of 4 columns of dst and of the residual
   bool rare_activation;  // neither none nor a ReLU
-  bool light;            // the epilogue has neither factors nor an residual
+  FactorsAndResidual terms;
+
+  __host__ __device__ bool light() const { return terms != FactorsAndResidual::kSome; }
+};
+
+// The argument of the kernels of register_tiles: trivially copyable.
+struct DenseParams {
+  DenseSource source;
+  DenseEpilogue out;
 };
 
 // kVec neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times, and
 // exponentials are code to fetch.
 template <int kVec>
 __device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
-  if (row >= params->dst.rows) return;
-  x = WithEpilogue<kVec>(params->epilogue, row, col, params->dst.cols - 1, x);
-  float* dst = params->dst.data + row * params->dst.stride + col;
+  if (row >= params->out.dst.rows) return;
+  x = WithEpilogue<kVec>(params->out.epilogue, row, col, params->out.dst.cols - 1, x);
+  float* dst = params->out.dst.data + row * params->out.dst.stride + col;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    if (col + v < params->dst.cols) dst[v] = x.v[v];
+    if (col + v < params->out.dst.cols) dst[v] = x.v[v];
   }
 }
 
@@ -86,26 +102,26 @@ class PanelCopies {
   __device__ explicit PanelCopies(const DenseParams& params) : params_(params) {}
 
   __device__ void MoveTo(int64_t row0, int64_t col0) {
-    row_from_ = params_.src.data + (row0 + Row()) * params_.src.stride + RowInput();
-    rows_ = static_cast<int>(min(params_.dst.rows - row0 - Row(), int64_t{T::kRows}));
-    col_from_ = params_.weight + ColInput() * params_.weight_stride + col0 + Col();
-    inside_cols_ = col0 + Col() < params_.weight_stride;
+    row_from_ = params_.source.rows.data + (row0 + Row()) * params_.source.rows.stride + RowInput();
+    rows_ = static_cast<int>(min(params_.out.dst.rows - row0 - Row(), int64_t{T::kRows}));
+    col_from_ = params_.source.weight + ColInput() * params_.source.weight_stride + col0 + Col();
+    inside_cols_ = col0 + Col() < params_.source.weight_stride;
   }
 
   // Inputs [k0, k0 + kDepth) of the tile's rows and of the weights' columns; zeros outside.
   __device__ void Start(int k0, typename T::Panel* panel) const {
-    const int in_width = static_cast<int>(params_.in_width);
+    const int in_width = static_cast<int>(params_.source.in_width);
     const int left = min(in_width - k0 - RowInput(), kVec);
 #pragma unroll
     for (int i = 0; i < T::kRows; i += kRowsAtOnce) {
       const bool inside = i < rows_ && left > 0;
-      const float* from = inside ? row_from_ + k0 + i * params_.src.stride : params_.src.data;
+      const float* from = inside ? row_from_ + k0 + i * params_.source.rows.stride : params_.source.rows.data;
       CopyAsync<kVec * 4>(&panel->rows[i + Row()][RowInput()], from, inside ? left * 4 : 0);
     }
 #pragma unroll
     for (int i = 0; i < T::kDepth; i += kInputsAtOnce) {
       if (i + ColInput() >= T::kDepth) break;
-      const float* from = inside_cols_ ? col_from_ + (k0 + i) * params_.weight_stride : params_.weight;
+      const float* from = inside_cols_ ? col_from_ + (k0 + i) * params_.source.weight_stride : params_.source.weight;
       CopyAsync<16>(&panel->cols[i + ColInput()][Col()], from, inside_cols_ ? 16 : 0);
     }
   }
@@ -155,14 +171,14 @@ __device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row,
 // Has the L2 fetch the residuals of this thread's elements of the tile at (row0, col0), before the tile is multiplied.
 template <class T>
 __device__ inline void PrefetchResiduals(const DenseParams& params, int64_t row0, int64_t col0) {
-  const ConstMatrixView& residual = params.epilogue.residual;
+  const ConstMatrixView& residual = params.out.epilogue.residual;
   if (residual.data == nullptr) return;
 #pragma unroll 1
-  for (int64_t row = row0; row < min(row0 + T::kThreadRows * T::kRowLanes, params.dst.rows); row += T::kRowLanes) {
+  for (int64_t row = row0; row < min(row0 + T::kThreadRows * T::kRowLanes, params.out.dst.rows); row += T::kRowLanes) {
 #pragma unroll
     for (int j = 0; j < T::kThreadCols; j += 4) {
       const int64_t col = col0 + j * T::kColLanes;
-      if (col < params.dst.cols) Prefetch(residual.data + row * residual.stride + col);
+      if (col < params.out.dst.cols) Prefetch(residual.data + row * residual.stride + col);
     }
   }
 }
@@ -172,8 +188,8 @@ __device__ inline void PrefetchResiduals(const DenseParams& params, int64_t row0
 template <class T, bool kWhole, int kRows>
 __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64_t col,
                                   const float (&total)[T::kThreadRows][T::kThreadCols], int i, int j) {
-  const Epilogue& epilogue = params.epilogue;
-  const int cols = kWhole ? 4 : static_cast<int>(min(params.dst.cols - col, int64_t{4}));
+  const Epilogue& epilogue = params.out.epilogue;
+  const int cols = kWhole ? 4 : static_cast<int>(min(params.out.dst.cols - col, int64_t{4}));
   Pack<4> bias = Pack<4>::Filled(kNothing);
   if (epilogue.bias != nullptr) {
 #pragma unroll
@@ -183,8 +199,8 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
   Pack<4> residual[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if (params.light) break;
-    const int64_t row = min(row0 + r * T::kRowLanes, params.dst.rows - 1);
+    if (params.out.light()) break;
+    const int64_t row = min(row0 + r * T::kRowLanes, params.out.dst.rows - 1);
     factor[r] = FactorOf(epilogue, row);
     if (epilogue.residual.data == nullptr) continue;
     const float* from = epilogue.residual.data + row * epilogue.residual.stride + col;
@@ -199,9 +215,9 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const int64_t row = row0 + r * T::kRowLanes;
-    if (row >= params.dst.rows) break;
+    if (row >= params.out.dst.rows) break;
     Pack<4> x;
-    if (params.light) {
+    if (params.out.light()) {
 #pragma unroll
       for (int v = 0; v < 4; ++v) x.v[v] = __fadd_rn(total[i + r][j + v], bias.v[v]);
     } else {
@@ -214,7 +230,7 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
 #pragma unroll
       for (int v = 0; v < 4; ++v) x.v[v] = Rectified(x.v[v]);
     }
-    float* dst = params.dst.data + row * params.dst.stride + col;
+    float* dst = params.out.dst.data + row * params.out.dst.stride + col;
     if constexpr (kWhole) {
       __stwb(reinterpret_cast<float4*>(dst), make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
     } else {
@@ -230,18 +246,18 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
 template <class T>
 __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_t col0,
                                  const float (&total)[T::kThreadRows][T::kThreadCols]) {
-  if (row0 >= params.dst.rows) return;
+  if (row0 >= params.out.dst.rows) return;
 #pragma unroll
   for (int j = 0; j < T::kThreadCols; j += 4) {
     const int64_t col = col0 + j * T::kColLanes;
-    if (col >= params.dst.cols) return;
-    if (params.rare_activation) {
+    if (col >= params.out.dst.cols) return;
+    if (params.out.rare_activation) {
 #pragma unroll
       for (int i = 0; i < T::kThreadRows; ++i) {
         StoreRarely<4>(&params, row0 + i * T::kRowLanes, col,
                        {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
       }
-    } else if (params.vector_store && col + 4 <= params.dst.cols) {
+    } else if (params.out.dst_access != Access::kElements && col + 4 <= params.out.dst.cols) {
 #pragma unroll
       for (int i = 0; i < T::kThreadRows; i += T::kWholeRows) {
         StorePacks<T, true, T::kWholeRows>(params, row0 + i * T::kRowLanes, col, total, i, j);
@@ -256,18 +272,19 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
 }
 
 template <class T, int kVec>
-__global__ void __launch_bounds__(T::kThreads, T::kBlocks) DenseTiles(const __grid_constant__ DenseParams params) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
+    DenseProductTiles(const __grid_constant__ DenseParams params) {
   LetNextBegin();
   extern __shared__ __align__(16) float shared[];
   typename T::Panel* const stages = reinterpret_cast<typename T::Panel*>(shared);
   // Tiles side by side run together: they read the same rows.
-  const unsigned across = static_cast<unsigned>((params.dst.cols + T::kCols - 1) / T::kCols);
-  const unsigned tiles = static_cast<unsigned>((params.dst.rows + T::kRows - 1) / T::kRows) * across;
+  const unsigned across = static_cast<unsigned>((params.out.dst.cols + T::kCols - 1) / T::kCols);
+  const unsigned tiles = static_cast<unsigned>((params.out.dst.rows + T::kRows - 1) / T::kRows) * across;
   const auto row_of = [across](unsigned tile) { return int64_t{tile / across} * T::kRows; };
   const auto col_of = [across](unsigned tile) { return int64_t{tile % across} * T::kCols; };
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int my_row = warp * T::kWarpRows + T::RowLane(lane), my_col = T::ColLane(lane) * 4;
-  const int panels = static_cast<int>((params.in_width + T::kDepth - 1) / T::kDepth);
+  const int panels = static_cast<int>((params.source.in_width + T::kDepth - 1) / T::kDepth);
 
   PanelCopies<T, kVec> copies(params);
   unsigned ahead_tile = blockIdx.x;

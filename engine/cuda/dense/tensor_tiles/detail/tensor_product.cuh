@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/epilogue.cuh"
 #include "engine/kernels/operations.h"
 
@@ -28,8 +29,8 @@ struct TensorParams {
   int64_t weight_stride;
   MatrixView dst;
   Epilogue epilogue;
-  bool aligned;  // rows of src begin at multiples of 16 bytes
-  bool pairs;    // pairs of columns of dst begin at multiples of 8 bytes
+  Access src_access;  // 16 bytes at a time
+  Access dst_access;  // pairs of columns, 8 bytes at a time
 };
 
 // A pair of neighbouring inputs as one register, the first in its low half.
@@ -171,7 +172,7 @@ __device__ inline void StoreRow(const TensorParams& params, int64_t row, int64_t
             ActivateFour(epilogue.activation.kind, epilogue.activation.slope, make_float4(x[0], x[1], 0.0f, 0.0f));
         x[0] = y.x, x[1] = y.y;
       }
-      if (col + 1 < cols && params.pairs) {
+      if (col + 1 < cols && params.dst_access != Access::kElements) {
         *reinterpret_cast<float2*>(dst + col) = make_float2(x[0], x[1]);
       } else {
         if (col < cols) dst[col] = x[0];

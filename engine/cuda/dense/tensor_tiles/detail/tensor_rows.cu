@@ -171,7 +171,7 @@ struct LightStore {
   __device__ LightStore(const TensorParams& params, int64_t col) : first_col(col) {
     const Epilogue& epilogue = params.epilogue;
     rectified = epilogue.activation.kind == ActivationKind::kRelu;
-    applies = params.pairs && params.dst.cols % 2 == 0 && epilogue.residual.data == nullptr &&
+    applies = params.dst_access != Access::kElements && params.dst.cols % 2 == 0 && epilogue.residual.data == nullptr &&
               (rectified || epilogue.activation.kind == ActivationKind::kNone);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {

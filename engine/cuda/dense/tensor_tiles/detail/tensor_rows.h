@@ -12,7 +12,7 @@ namespace vicinal::cuda {
 
 struct TensorParams;
 
-// REQUIRES: TensorWeightsStay, params.aligned.
+// REQUIRES: TensorWeightsStay, params.src_access == Access::kPacks.
 cudaError_t LaunchTensorRows(const DenseUpdateProblem& problem, const TensorParams& params, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

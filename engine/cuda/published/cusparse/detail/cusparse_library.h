@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's cuSPARSE, looked up when it is first asked for: the backend loads and serves on machines that have no more
-// than the driver.
+// NVIDIA's cuSPARSE, loaded on first use, so that the backend works on machines that have only the driver.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_CUSPARSE_DETAIL_CUSPARSE_LIBRARY_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_CUSPARSE_DETAIL_CUSPARSE_LIBRARY_H_
 
@@ -25,7 +24,7 @@ struct CusparseLibrary {
   decltype(&::cusparseSpMM_preprocess) SpMM_preprocess = nullptr;
   decltype(&::cusparseSpMM) SpMM = nullptr;
 
-  // The library, loaded at the first call and kept; null where it cannot be, and then `why` says so.
+  // The library, loaded by the first call and never unloaded. Null if it cannot be loaded; *why then gives the reason.
   static const CusparseLibrary* Get(std::string* why);
   Status StatusOf(cusparseStatus_t status, const char* what) const;
 };

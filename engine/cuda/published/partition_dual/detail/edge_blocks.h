@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edge blocks of a partition (PCGCN, IPDPS'20, section III), K x K of them: those with enough edges as bitmasks for
-// matrix products (full mode), all other edges as an adjacency (selective mode). Made on the host, in parallel; the
-// same result for any number of threads.
+// The K x K edge blocks of a partition (PCGCN, IPDPS'20, section III). Blocks with enough edges become bitmasks for
+// matrix products (full mode), all other edges an adjacency (selective mode). Built on the host, in parallel; the
+// result does not depend on the number of threads.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_DETAIL_EDGE_BLOCKS_H_
 
@@ -19,8 +19,8 @@
 
 namespace vicinal::cuda {
 
-// Borders of parts of at most `most` of `count` nodes, rising from 0 to `count`. Parts are unions of whole `blocks`
-// (LayoutSource::blocks) or even cuts of one; without blocks they are equal cuts of everything.
+// Ascending boundaries, from 0 to `count`, of parts of at most `most` of `count` nodes. Parts are unions of `blocks`
+// (LayoutSource::blocks) or equal cuts of one block. Without blocks, they are equal cuts of all nodes.
 std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, int64_t most);
 
 struct HostEdgeBlocks {
@@ -31,8 +31,8 @@ struct HostEdgeBlocks {
   std::vector<int32_t> rest_col;
 };
 
-// A block is dense where it has at least `least_edges` different edges. Further copies of an edge go to the rest.
-// `row_parts` of at most kStripRows rows and `column_parts` of at most kTileColumns columns: as CutParts makes them.
+// A block is dense if it has at least `least_edges` distinct edges. Further copies of an edge go to the rest.
+// `row_parts` and `column_parts` are results of CutParts, with at most kStripRows rows and kTileColumns columns each.
 // REQUIRES: columns ascend within a row.
 HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
                                const std::vector<int64_t>& column_parts, int64_t least_edges, ThreadPool& pool);

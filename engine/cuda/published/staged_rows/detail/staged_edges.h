@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FeatGraph's hybrid partitioning by degree (Hu et al., SC'20, section III-C): sources that many edges come from, in
-// partitions that fit shared memory; the edges from them by partition (staged), all others as an adjacency (the rest).
-// Made on the host, in parallel; the same result for any number of threads.
+// FeatGraph's hybrid partitioning by degree (Hu et al., SC'20, section III-C). Sources of high out-degree are cut into
+// partitions that fit shared memory. Their edges are staged, that is, stored by partition; all other edges are an
+// adjacency (the rest). Built on the host, in parallel; the result does not depend on the number of threads.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_STAGED_ROWS_DETAIL_STAGED_EDGES_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_STAGED_ROWS_DETAIL_STAGED_EDGES_H_
 
@@ -19,7 +19,7 @@
 namespace vicinal::cuda {
 
 struct HostStagedEdges {
-  std::vector<int32_t> source;  // as StagedEdges has them
+  std::vector<int32_t> source;  // as in StagedEdges
   std::vector<int32_t> row_ptr;
   std::vector<int32_t> border;
   std::vector<uint16_t> local;
@@ -31,7 +31,7 @@ struct HostStagedEdges {
   int64_t partitions() const { return static_cast<int64_t>(source.size()) / kStagedSources; }
 };
 
-// Sources of at least `least_degree` edges are staged; where they are too many, those of most edges.
+// Stages the sources of at least `least_degree` edges or, if these are too many, those with most edges.
 // REQUIRES: fewer than 2^31 edges.
 HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t least_degree, ThreadPool& pool);
 

@@ -29,8 +29,8 @@ constexpr int kChains = 4;
 
 struct Params {
   MessageReduceArgs args;
-  EdgeLayerArgs layers[kMaxEdgeLayers];  // plain arrays in place of those of args and its problem
-  int64_t out_widths[kMaxEdgeLayers], weight_strides[kMaxEdgeLayers];
+  MessageLayerArgs layers[kMaxMessageLayers];  // plain arrays in place of those of args and its problem
+  int64_t out_widths[kMaxMessageLayers], weight_strides[kMaxMessageLayers];
   int64_t first_floats, second_floats;  // of the buffers, per edge
   int64_t rows_per_block;
   int64_t cells, partial_stride;
@@ -94,7 +94,7 @@ __device__ inline void LoadMessages(const Params& params, const Memory<kTile>& m
 template <int kTile>
 __device__ inline void MultiplyLayer(const Params& params, int l, int64_t in_width, const float* in, float* out) {
   constexpr int kStride = Memory<kTile>::kStride, kAcross = kThreads / (kTile / kThreadEdges);
-  const EdgeLayerArgs& layer = params.layers[l];
+  const MessageLayerArgs& layer = params.layers[l];
   const float* weight = static_cast<const float*>(layer.weight);
   const int64_t stride = params.weight_strides[l], out_width = params.out_widths[l];
   const int edge = static_cast<int>(threadIdx.x) / kAcross * kThreadEdges;
@@ -253,7 +253,7 @@ __device__ inline void MergePieces(const Params& params, const RowPiece& piece) 
 }
 
 template <int kTile, bool kExtreme>
-__global__ void __launch_bounds__(kThreads) EdgeNetwork(const __grid_constant__ Params params) {
+__global__ void __launch_bounds__(kThreads) MessageMlp(const __grid_constant__ Params params) {
   extern __shared__ float4 shared[];
   __shared__ int32_t sources[kTile], rows_of[kTile];
   Memory<kTile> memory;
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(kThreads) EdgeNetwork(const __grid_constant__ 
 
 template <int kTile, bool kExtreme>
 cudaError_t Launch(const Params& params, int64_t bytes, cudaStream_t stream) {
-  const auto kernel = &EdgeNetwork<kTile, kExtreme>;
+  const auto kernel = &MessageMlp<kTile, kExtreme>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (error != cudaSuccess) return error;
@@ -303,14 +303,14 @@ cudaError_t Launch(const Params& params, int64_t bytes, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
+cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const PieceScratch layout = MessageScratch(args.problem);
-  const EdgeTile tile(args.problem);
-  const bool large = tile.Bytes(kLargeEdgeTile) <= kLargeTileBytes;
+  const MessageTile tile(args.problem);
+  const bool large = tile.Bytes(kLargeMessageTile) <= kLargeTileBytes;
   // Two large tiles of edges to a block, on average.
   const int64_t rows_per_block =
-      std::clamp<int64_t>(2 * kLargeEdgeTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
+      std::clamp<int64_t>(2 * kLargeMessageTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
   Params params{args,
                 {},
                 {},
@@ -332,13 +332,13 @@ cudaError_t LaunchEdgeNetwork(const MessageReduceArgs& args, const LaunchTarget&
   }
   const bool extreme = IsExtreme(args.problem.reduce);
   if (large) {
-    const int64_t bytes = tile.Bytes(kLargeEdgeTile);
-    return extreme ? Launch<kLargeEdgeTile, true>(params, bytes, target.stream)
-                   : Launch<kLargeEdgeTile, false>(params, bytes, target.stream);
+    const int64_t bytes = tile.Bytes(kLargeMessageTile);
+    return extreme ? Launch<kLargeMessageTile, true>(params, bytes, target.stream)
+                   : Launch<kLargeMessageTile, false>(params, bytes, target.stream);
   }
-  const int64_t bytes = tile.Bytes(kSmallEdgeTile);
-  return extreme ? Launch<kSmallEdgeTile, true>(params, bytes, target.stream)
-                 : Launch<kSmallEdgeTile, false>(params, bytes, target.stream);
+  const int64_t bytes = tile.Bytes(kSmallMessageTile);
+  return extreme ? Launch<kSmallMessageTile, true>(params, bytes, target.stream)
+                 : Launch<kSmallMessageTile, false>(params, bytes, target.stream);
 }
 
 }  // namespace vicinal::cuda

@@ -3,11 +3,11 @@
 // layer is a small product of a block of messages and packed weights in registers, both in the near caches, and runs at
 // nearly the speed of a dense update. A row's reduction is carried from block to block. Compiled once per instruction
 // set.
-#if defined(VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
-#undef VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
+#if defined(VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_
+#undef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_
 #else
-#define VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
+#define VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_
 #endif
 
 #include <utility>
@@ -40,7 +40,7 @@ struct LayerJob {
   float* out;
   int64_t stride;  // of in and out
   int64_t in_width, out_width;
-  EdgeLayerArgs layer;
+  MessageLayerArgs layer;
 };
 
 template <int kRows, int kPanels>
@@ -276,4 +276,4 @@ class EdgeLayers {
 }  // namespace vicinal::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // VICINAL_ENGINE_KERNELS_CPU_EDGE_LAYERS_INL_H_
+#endif  // VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_
