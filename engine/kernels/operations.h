@@ -91,9 +91,9 @@ struct AttentionArgs {
 };
 
 // Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III). The message of an edge (j -> i)
-// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij). Message layers, if any, then apply an MLP
-// to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of m_ij). A target
-// without in-edges gets epilogue(0).
+// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij). Message layers, if any, then apply an
+// MLP to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of m_ij). A
+// target without in-edges gets epilogue(0).
 enum class Message {
   kSource,    // u
   kAdd,       // u + v
