@@ -12,7 +12,7 @@
 namespace vicinal {
 
 // As Engine::Create, with a meter of the caller's for the runs that tuning measures; it must outlive the engine.
-StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& options, RunMeter* meter);
+StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& given, RunMeter* meter);
 
 }  // namespace vicinal
 

@@ -58,7 +58,7 @@ class Engine {
 
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
   // CPU and logs so.
-  static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& given);
+  static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
   // --- graphs ---

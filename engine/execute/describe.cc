@@ -78,12 +78,14 @@ ModelResource ResourceOf(const StoredModel& stored) {
 
 std::vector<GraphResource> ResourcesOf(const std::vector<GraphStatus>& graphs) {
   std::vector<GraphResource> resources;
+  resources.reserve(graphs.size());
   for (const GraphStatus& graph : graphs) resources.push_back(ResourceOf(graph));
   return resources;
 }
 
 std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models) {
   std::vector<ModelResource> resources;
+  resources.reserve(models.size());
   for (const ModelHandle& model : models) resources.push_back(ResourceOf(*model));
   return resources;
 }

@@ -14,6 +14,7 @@ namespace {
 
 TEST_F(TuningTest, LimitsEndTheWaitNotTheWork) {
   std::promise<void> go_on;
+  UseRealClock();
   Make(
       [times = OneIsTwiceAsFast(), released = go_on.get_future().share()](const TuningKey& key,
                                                                           const KernelSetting& setting) {
@@ -36,6 +37,7 @@ TEST_F(TuningTest, LimitsEndTheWaitNotTheWork) {
 TEST_F(TuningTest, ADrainEndsTuningAndNothingHangs) {
   std::promise<void> started;
   std::atomic<bool> told{false};
+  UseRealClock();
   Make(
       [&, times = OneIsTwiceAsFast()](const TuningKey& key, const KernelSetting& setting) {
         if (!told.exchange(true)) started.set_value();
@@ -53,6 +55,7 @@ TEST_F(TuningTest, ADrainEndsTuningAndNothingHangs) {
 // For the thread sanitizer: requests, explanations and replacements while a graph is tuned over and over.
 TEST_F(TuningTest, RequestsWhileTuning) {
   std::atomic<int64_t> turn{0};
+  UseRealClock();
   Make(
       [&turn](const TuningKey&, const KernelSetting& setting) {
         // Now this one is faster, now that one.
