@@ -17,34 +17,11 @@ namespace {
 // After this time another client may have deleted something.
 constexpr std::chrono::milliseconds kRetryAfter{5000};
 
-// Versions by name. They continue to rise after a name was deleted, so that a version is never ambiguous while this
-// process lives.
-class VersionCounter {
- public:
-  int64_t Next(const std::string& name) {
-    if (last_.size() >= kMaxNames) Forget();
-    int64_t& last = last_[name];
-    last = std::max(last, floor_) + 1;
-    return last;
-  }
-
- private:
-  // Names that come and go must not grow this for ever: past the bound, every name continues above the highest version
-  // given.
-  static constexpr size_t kMaxNames = 100'000;
-  void Forget() {
-    for (const auto& [name, last] : last_) floor_ = std::max(floor_, last);
-    last_.clear();
-  }
-
-  std::map<std::string, int64_t> last_;
-  int64_t floor_ = 0;
-};
-
 struct Entry {
   std::shared_ptr<const PreparedGraph> graph;  // the version that serves
   std::map<std::string, FeatureSetHandle> features;
   int64_t preparing_version = 0;  // 0: no preparation is under way
+  VersionClaim features_version;  // while preparing: for the features that come with the graph
   double progress = 0.0;
   std::string stage;
   int64_t declared_nodes = 0, declared_edges = 0;
@@ -130,15 +107,17 @@ GraphStatus StatusOf(const std::string& name, const Entry& entry) {
 struct GraphStore::State {
   explicit State(Options given) : options(given) {
     if (options.clock == nullptr) options.clock = &Clock::Real();
+    if (options.graph_versions == nullptr) options.graph_versions = &own_graph_versions;
+    if (options.feature_versions == nullptr) options.feature_versions = &own_feature_versions;
   }
 
-  FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name,
+  FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name, VersionClaim version,
                                   std::shared_ptr<const FeatureMatrix> matrix, std::shared_ptr<Reservation> memory)
       VICINAL_REQUIRES(mutex) {
     auto set = std::make_shared<FeatureSet>();
     set->graph = graph;
     set->name = name;
-    set->version = versions.Next(absl::StrCat(graph, "/", name));
+    set->version = version.Take();
     set->create_time = options.clock->WallNow();
     if (memory != nullptr) memory->TransferTo(Account::kFeatures);
     set->matrix =
@@ -158,17 +137,19 @@ struct GraphStore::State {
     return OkStatus();
   }
 
+  VersionSource own_graph_versions, own_feature_versions;  // before `entries`, which hold claims
   Options options;
   internal::Watchers watchers;
   mutable Mutex mutex;
   std::map<std::string, Entry> entries VICINAL_GUARDED_BY(mutex);
-  VersionCounter versions VICINAL_GUARDED_BY(mutex);
 };
 
 GraphStore::GraphStore(Options options) : state_(std::make_shared<State>(options)) {}
 
 StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace, int64_t if_version,
                                            int64_t node_count, int64_t edge_count) {
+  VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, state_->options.graph_versions->Claim());
+  VICINAL_ASSIGN_OR_RETURN(VersionClaim features_claim, state_->options.feature_versions->Claim());
   std::string evicted;
   int64_t version = 0;
   {
@@ -188,8 +169,9 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     if (if_version != 0 && if_version != version_now) return VersionDiffers("graph", name, version_now, if_version);
     if (!current) VICINAL_RETURN_IF_ERROR(state_->AdmitName(&evicted));
     Entry& entry = state_->entries[name];
-    version = state_->versions.Next(name);
+    version = claim.Take();
     entry.preparing_version = version;
+    entry.features_version = std::move(features_claim);
     entry.progress = 0.0;
     entry.stage.clear();
     entry.error = OkStatus();
@@ -231,14 +213,15 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
     if (found == state_->entries.end() || found->second.preparing_version != version) return;
     Entry& entry = found->second;
     entry.preparing_version = 0;
+    VersionClaim features_version = std::move(entry.features_version);
     if (graph.ok()) {
       Retire(entry);
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
       entry.graph->TransferReservation(Account::kGraphs);
       if (default_features) {
-        entry.features["default"] =
-            state_->MakeFeatureSet(name, "default", std::move(default_features), std::move(features_memory));
+        entry.features["default"] = state_->MakeFeatureSet(name, "default", std::move(features_version),
+                                                           std::move(default_features), std::move(features_memory));
       }
     } else {
       entry.error = graph.status();
@@ -280,6 +263,7 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
                                                    int64_t graph_version, std::shared_ptr<const FeatureMatrix> matrix,
                                                    bool replace, int64_t if_version,
                                                    std::shared_ptr<Reservation> memory) {
+  VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, state_->options.feature_versions->Claim());
   FeatureSetHandle set, old;
   {
     MutexLock lock(&state_->mutex);
@@ -303,7 +287,7 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
     if (!exists && static_cast<int64_t>(entry.features.size()) >= state_->options.max_feature_sets) {
       return TooMany("feature set", "max_feature_sets", state_->options.max_feature_sets);
     }
-    set = state_->MakeFeatureSet(graph, name, std::move(matrix), std::move(memory));
+    set = state_->MakeFeatureSet(graph, name, std::move(claim), std::move(matrix), std::move(memory));
     old = std::exchange(entry.features[name], set);
     Retire(old);
   }

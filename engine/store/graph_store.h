@@ -19,6 +19,7 @@
 #include "engine/base/status.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepared/prepared_graph.h"
+#include "engine/store/version_source.h"
 
 namespace vicinal {
 
@@ -60,12 +61,15 @@ class GraphStore {
     int64_t max_graphs = 1000;
     int64_t max_feature_sets = 100;  // per graph
     const Clock* clock = nullptr;
+    // Where versions come from; must outlive the store and its subscriptions. Null: sources of its own, in memory.
+    VersionSource* graph_versions = nullptr;
+    VersionSource* feature_versions = nullptr;
   };
   explicit GraphStore(Options options);
 
   // Claims the name for a preparation and returns its future version. ALREADY_EXISTS without replace; ABORTED if
   // if_version differs or another preparation of the name is in progress; RESOURCE_EXHAUSTED if there are too many
-  // names.
+  // names; errors of VersionSource.
   StatusOr<int64_t> BeginPrepare(const std::string& name, bool replace, int64_t if_version, int64_t node_count,
                                  int64_t edge_count);
   void SetProgress(const std::string& name, int64_t version, double progress, std::string_view stage);
@@ -83,7 +87,7 @@ class GraphStore {
   Status Delete(const std::string& name, int64_t if_version);
 
   // The returned version rises with each replacement. `memory` is the reservation of `matrix`; null: not counted.
-  // ABORTED if `graph_version` no longer serves.
+  // ABORTED if `graph_version` no longer serves; errors of VersionSource.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
                                          std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version,
                                          std::shared_ptr<Reservation> memory = nullptr);

@@ -53,10 +53,11 @@ Status ModelStore::CheckPut(const std::string& name, bool replace, int64_t if_ve
 }
 
 StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t if_version) {
+  VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, versions_->Claim());
   ModelHandle replaced;  // freed after the lock
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(CheckPutLocked(model.name, replace, if_version));
-  model.version = next_version_++;
+  model.version = claim.Take();
   model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
   if (model.memory != nullptr) {
     model.memory->TransferTo(Account::kModels);

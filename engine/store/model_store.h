@@ -15,6 +15,7 @@
 #include "engine/base/status.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/model/model.h"
+#include "engine/store/version_source.h"
 
 namespace vicinal {
 
@@ -36,11 +37,14 @@ class ModelStore {
   struct Options {
     int64_t max_models = 1000;
     const Clock* clock = nullptr;
+    VersionSource* versions = nullptr;  // must outlive the store; null: one of its own, in memory
   };
-  explicit ModelStore(Options options) : options_(options) {}
+  explicit ModelStore(Options options)
+      : options_(options), versions_(options.versions != nullptr ? options.versions : &own_versions_) {}
 
   // Whether Put would succeed, to be checked before loading: ALREADY_EXISTS, ABORTED, RESOURCE_EXHAUSTED.
   Status CheckPut(const std::string& name, bool replace, int64_t if_version) const;
+  // Gives the model its version. Errors of CheckPut and VersionSource.
   StatusOr<ModelHandle> Put(StoredModel model, bool replace, int64_t if_version);
   // Version 0: the latest. NOT_FOUND.
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
@@ -53,8 +57,9 @@ class ModelStore {
   Status CheckPutLocked(const std::string& name, bool replace, int64_t if_version) const VICINAL_REQUIRES(mutex_);
 
   const Options options_;
+  VersionSource own_versions_;
+  VersionSource* const versions_;
   mutable Mutex mutex_;
-  int64_t next_version_ VICINAL_GUARDED_BY(mutex_) = 1;
   std::map<std::string, ModelHandle> models_ VICINAL_GUARDED_BY(mutex_);
 };
 
