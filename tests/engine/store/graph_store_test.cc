@@ -142,10 +142,10 @@ TEST_F(GraphStoreTest, IfVersionMustMatch) {
 TEST_F(GraphStoreTest, VersionsRiseAfterDeletion) {
   EXPECT_EQ(Put("g"), 1);
   ASSERT_TRUE(PutSet("f").ok());
-  EXPECT_EQ(Put("h"), 1);
+  EXPECT_EQ(Put("h"), 2);
   ASSERT_TRUE(store_.Delete("g", 0).ok());
   ExpectStatus(store_.Delete("g", 0), StatusCode::kNotFound, "NOT_FOUND", "graph 'g'");
-  EXPECT_EQ(Put("g"), 2);
+  EXPECT_EQ(Put("g"), 3);
   EXPECT_EQ((*PutSet("f"))->version, 2);
 }
 
@@ -162,13 +162,13 @@ TEST_F(GraphStoreTest, APreparationThatWasDeletedPublishesNothing) {
 TEST_F(GraphStoreTest, FeatureSetsHaveVersionsOfTheirOwn) {
   Put("g");
   EXPECT_EQ((*PutSet("a"))->version, 1);
-  EXPECT_EQ((*PutSet("b"))->version, 1);
+  EXPECT_EQ((*PutSet("b"))->version, 2);
   ExpectStatus(PutSet("a").status(), StatusCode::kAlreadyExists, "ALREADY_EXISTS", "feature set 'a'");
   ExpectStatus(PutSet("a", true, 9).status(), StatusCode::kAborted, "VERSION_MISMATCH",
                "is at version 1, but if_version is 9");
-  EXPECT_EQ((*PutSet("a", true, 1))->version, 2);
+  EXPECT_EQ((*PutSet("a", true, 1))->version, 3);
   ExpectStatus(store_.Find("g", 0, "a", 1).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
-               "feature set 'a' is at version 2");
+               "feature set 'a' is at version 3");
   EXPECT_TRUE(store_.DeleteFeatures("g", "a").ok());
   ExpectStatus(store_.DeleteFeatures("g", "a"), StatusCode::kNotFound, "NOT_FOUND", "feature set 'a'");
   ExpectStatus(store_.DeleteFeatures("no", "a"), StatusCode::kNotFound, "NOT_FOUND", "graph 'no'");
@@ -241,7 +241,7 @@ TEST_F(GraphStoreTest, KeepsToItsNumbers) {
   ExpectStatus(begin("c").status(), StatusCode::kResourceExhausted, "TOO_MANY", "at most 2 graphs (--max_graphs)");
   store.FinishPrepare("a", 1, MakeGraph("a", 1, device_.get()), nullptr);
   EXPECT_TRUE(begin("a").ok());  // a replace needs no new name
-  store.FinishPrepare("b", 1, Internal("x"), nullptr);
+  store.FinishPrepare("b", 2, Internal("x"), nullptr);
   EXPECT_TRUE(begin("c").ok());  // what failed makes room
   EXPECT_FALSE(store.Get("b").ok());
   EXPECT_TRUE(store.PutFeatures("a", "f", 1, MakeMatrix(device_.get()), false, 0).ok());
@@ -258,11 +258,12 @@ TEST_F(GraphStoreTest, WatchersHearOfEachChangeOfTheirName) {
   });
   Put("other");
   EXPECT_EQ(calls, 0);
-  ASSERT_TRUE(Begin("g").ok());
+  const StatusOr<int64_t> version = Begin("g");
+  ASSERT_TRUE(version.ok());
   EXPECT_EQ(calls, 1);
-  store_.SetProgress("g", 1, 0.5, "csr");
+  store_.SetProgress("g", *version, 0.5, "csr");
   EXPECT_EQ(calls, 2);
-  store_.FinishPrepare("g", 1, MakeGraph("g", 1, device_.get()), nullptr);
+  store_.FinishPrepare("g", *version, MakeGraph("g", *version, device_.get()), nullptr);
   EXPECT_EQ(calls, 3);
   ASSERT_TRUE(PutSet("f").ok());
   ASSERT_TRUE(store_.DeleteFeatures("g", "f").ok());
