@@ -135,7 +135,8 @@ SimulatedFileSystem::SimulatedFileSystem() : root_(std::make_shared<Node>()), ba
 }
 
 int SimulatedFileSystem::BeginChange() {
-  if (hook_) hook_();
+  if (hook_ && !dead_) hook_();
+  if (dead_) return ENODEV;
   ++operations_;
   if (fail_at_ < 0 || fail_at_-- != 0) return 0;
   failed_ = true;
@@ -167,6 +168,7 @@ void SimulatedFileSystem::Apply(std::vector<Slot> slots) {
 
 Status SimulatedFileSystem::Write(Node& node, const std::string& path, int64_t offset, std::string_view bytes) {
   const int error = BeginChange();
+  if (dead_) return FileError("write", path, error);
   if (error != 0) bytes = bytes.substr(0, bytes.size() / 2);
   Put(node.now, offset, bytes);
   node.size = std::max(node.size, offset + static_cast<int64_t>(bytes.size()));
@@ -176,6 +178,7 @@ Status SimulatedFileSystem::Write(Node& node, const std::string& path, int64_t o
 
 Status SimulatedFileSystem::SyncFile(Node& node, const std::string& path) {
   if (const int error = BeginChange(); error != 0) {
+    if (dead_) return FileError("fsync", path, error);
     for (const auto& [index, block] : node.now) {
       if (node.disk.count(index) == 0 || node.disk[index] != block) node.lost.insert(index);
     }
@@ -195,8 +198,8 @@ Status SimulatedFileSystem::DoSyncDirectory(const std::string& path) {
   const int error = BeginChange();
   for (Change& change : changes_) {
     if (change.unsynced.count(node.get()) == 0) continue;
-    if (error != 0) change.lost.insert(node.get());
-    if (change.lost.count(node.get()) == 0) change.unsynced.erase(node.get());
+    if (error != 0 && !dead_) change.lost.insert(node.get());
+    if (error == 0 && change.lost.count(node.get()) == 0) change.unsynced.erase(node.get());
   }
   return error == 0 ? OkStatus() : FileError("fsync directory", path, error);
 }
@@ -346,6 +349,16 @@ std::unique_ptr<SimulatedFileSystem> SimulatedFileSystem::CutPower(testing::Spli
   };
   remember(after->root_);
   return after;
+}
+
+std::unique_ptr<SimulatedFileSystem> SimulatedFileSystem::NextProcess() {
+  auto next = std::make_unique<SimulatedFileSystem>();
+  next->root_ = std::move(root_);
+  next->base_ = std::move(base_);
+  next->origin_ = std::move(origin_);
+  next->changes_ = std::move(changes_);
+  next->time_ = time_;
+  return next;
 }
 
 std::string SimulatedFileSystem::Read(const std::string& path) const {

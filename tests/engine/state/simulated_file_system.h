@@ -43,6 +43,10 @@ class SimulatedFileSystem final : public FileSystem {
   // Operation `index` from now (0: the next) that changes something fails with `error`. -1: none does.
   void FailAt(int64_t index, int error) { fail_at_ = index, fail_error_ = error; }
   bool failed() const { return failed_; }
+  // kill -9: from now on nothing has any effect.
+  void Kill() { dead_ = true; }
+  // The same files for the next process, which knows of no failure and holds no lock. Leaves this one without files.
+  std::unique_ptr<SimulatedFileSystem> NextProcess();
   int64_t operations() const { return operations_; }
   void set_time(WallTime time) { time_ = time; }
   // The visible bytes of a file, and how to damage them: writes through, as a fault of the disk does.
@@ -89,7 +93,7 @@ class SimulatedFileSystem final : public FileSystem {
   std::function<void()> hook_;
   int64_t fail_at_ = -1, operations_ = 0;
   int fail_error_ = 0;
-  bool failed_ = false;
+  bool failed_ = false, dead_ = false;
   WallTime time_{};
   std::shared_ptr<std::set<std::string>> locks_ = std::make_shared<std::set<std::string>>();
 };
