@@ -194,7 +194,7 @@ Status SimulatedFileSystem::SyncFile(Node& node, const std::string& path) {
 
 Status SimulatedFileSystem::DoSyncDirectory(const std::string& path) {
   const NodeRef node = Find(path);
-  if (node == nullptr) return FileError("fsync directory", path, ENOENT);
+  if (node == nullptr) return FileError("open directory", path, ENOENT);
   const int error = BeginChange();
   for (Change& change : changes_) {
     if (change.unsynced.count(node.get()) == 0) continue;
