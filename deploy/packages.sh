@@ -13,7 +13,7 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev
+  prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
 # and its linter; linter of scripts; valgrind counts instructions (tests/instructions).
@@ -23,7 +23,7 @@ test_packages=(
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
 )
 runtime_packages=(
-  libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5
+  libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5 libisal2
 )
 
 packages_for() {

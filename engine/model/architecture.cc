@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/base/strict_json.h"
 #include "engine/model/arguments.h"
 #include "engine/model/ready_made.h"
-#include "engine/model/strict_json.h"
 
 namespace vicinal::internal {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/model/strict_json.h"
+#include "engine/base/strict_json.h"
 
 namespace vicinal::internal {
 namespace {

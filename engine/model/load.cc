@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/strict_json.h"
 #include "engine/model/architecture.h"
 #include "engine/model/layer_type.h"
 #include "engine/model/model.h"
-#include "engine/model/strict_json.h"
 
 namespace vicinal {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/strict_json.h"
 #include "engine/model/arguments.h"
-#include "engine/model/strict_json.h"
 
 namespace vicinal::internal {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/strict_json.h"
 #include "engine/base/tensor.h"
-#include "engine/model/strict_json.h"
 
 namespace vicinal {
 namespace {

@@ -16,7 +16,7 @@ namespace vicinal::fuzz {
 const std::vector<Target>& Targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> made = FormatTargets();
-    for (auto part : {EngineTargets(), RequestTargets()}) {
+    for (auto part : {EngineTargets(), RequestTargets(), StateTargets()}) {
       made.insert(made.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }
     return made;

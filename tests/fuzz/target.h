@@ -30,6 +30,7 @@ const Target* FindTarget(std::string_view name);
 std::vector<Target> FormatTargets();
 std::vector<Target> EngineTargets();
 std::vector<Target> RequestTargets();
+std::vector<Target> StateTargets();
 
 // Prints what is wrong and aborts.
 [[noreturn]] void Fail(const char* file, int line, const std::string& what);

@@ -39,6 +39,7 @@ ENGINE_LADDER = {
     "prepared": PREPARED - {"prepared"},
     "model": COMMON,
     "store": PREPARED | {"model"},
+    "state": BASE,
     "prepare": STORED,
     "plan": PREPARED | {"model"},
     "execute": EXECUTED,

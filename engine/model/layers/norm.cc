@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/strict_json.h"
 #include "engine/model/layers/layers.h"
-#include "engine/model/strict_json.h"
 
 namespace vicinal::internal {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strict reader of untrusted JSON: no duplicate keys, no deep nesting, valid UTF-8 only, nothing after the document.
 // Errors give the position. One pass, no recursion over the input.
-#ifndef VICINAL_ENGINE_MODEL_STRICT_JSON_H_
-#define VICINAL_ENGINE_MODEL_STRICT_JSON_H_
+#ifndef VICINAL_ENGINE_BASE_STRICT_JSON_H_
+#define VICINAL_ENGINE_BASE_STRICT_JSON_H_
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,4 +22,4 @@ std::string Printable(std::string_view text, size_t most = 80);
 
 }  // namespace vicinal::internal
 
-#endif  // VICINAL_ENGINE_MODEL_STRICT_JSON_H_
+#endif  // VICINAL_ENGINE_BASE_STRICT_JSON_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/model/strict_json.h"
+#include "engine/base/strict_json.h"
 
 #include <utility>
 #include <vector>

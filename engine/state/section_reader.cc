@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/mutex.h"
+#include "engine/state/crc32c.h"
+#include "engine/state/file_error.h"
+#include "engine/state/section_file.h"
+#include "engine/state/section_header.h"
+
+namespace vicinal::state {
+namespace {
+
+constexpr int64_t kTaskChunks = 4;                   // chunks per task: little enough that threads finish together
+constexpr int64_t kPieceBytes = int64_t{256} << 10;  // read at once: stays in the L2 until its checksum is computed
+
+// Chunks [first, first + count) of a target.
+struct Task {
+  size_t target;
+  int64_t first, count;
+};
+
+std::vector<Task> TasksOf(const std::vector<SectionFileReader::Target>& targets) {
+  std::vector<Task> tasks;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const int64_t chunks = internal::ChunkCount(targets[i].section->bytes);
+    for (int64_t first = 0; first < chunks; first += kTaskChunks) {
+      tasks.push_back({i, first, std::min(kTaskChunks, chunks - first)});
+    }
+  }
+  return tasks;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<SectionFileReader>> SectionFileReader::Open(const FileSystem& files, const std::string& path) {
+  VICINAL_ASSIGN_OR_RETURN(auto file, files.Open(path));
+  VICINAL_ASSIGN_OR_RETURN(const int64_t file_bytes, file->Size());
+  if (file_bytes < internal::kFixedHeaderBytes) {
+    return Damaged(path, "it has " + std::to_string(file_bytes) + " bytes, at least " +
+                             std::to_string(internal::kFixedHeaderBytes) + " expected");
+  }
+  std::string text(internal::kFixedHeaderBytes, '\0');
+  VICINAL_RETURN_IF_ERROR(file->ReadAt(0, text.data(), internal::kFixedHeaderBytes));
+  VICINAL_ASSIGN_OR_RETURN(const int64_t header_bytes, internal::HeaderBytes(path, text, file_bytes));
+  text.resize(header_bytes);
+  VICINAL_RETURN_IF_ERROR(file->ReadAt(0, text.data(), header_bytes));
+  VICINAL_ASSIGN_OR_RETURN(internal::Header header, internal::DecodeHeader(path, text, file_bytes));
+
+  // At most 4 bytes per MiB of the file and section: DecodeHeader has checked that.
+  std::vector<uint32_t> checksums(header.table_count);
+  char* const table = reinterpret_cast<char*>(checksums.data());
+  const int64_t table_bytes = header.table_count * static_cast<int64_t>(sizeof(uint32_t));
+  VICINAL_RETURN_IF_ERROR(file->ReadAt(header.table_offset, table, table_bytes));
+  const uint32_t checksum = Crc32c({table, static_cast<size_t>(table_bytes)});
+  if (checksum != header.table_checksum) {
+    return Damaged(path, "the checksum of the checksum table at offset " + std::to_string(header.table_offset) +
+                             " is " + CrcText(checksum) + ", " + CrcText(header.table_checksum) + " expected");
+  }
+  return std::unique_ptr<SectionFileReader>(new SectionFileReader(std::move(file), std::move(header.sections),
+                                                                  std::move(checksums), {file_bytes, Crc32c(text)}));
+}
+
+const Section* SectionFileReader::Find(std::string_view name) const {
+  for (const Section& section : sections_) {
+    if (section.spec.name == name) return &section;
+  }
+  return nullptr;
+}
+
+Status SectionFileReader::ReadChunks(const Target& target, int64_t first, int64_t count) const {
+  const Section& section = *target.section;
+  for (int64_t chunk = first; chunk < first + count; ++chunk) {
+    const int64_t begin = chunk * kChunkBytes, end = std::min(section.bytes, begin + kChunkBytes);
+    uint32_t checksum = 0;
+    for (int64_t at = begin; at < end; at += kPieceBytes) {
+      const int64_t bytes = std::min(kPieceBytes, end - at);
+      char* const to = static_cast<char*>(target.to) + at;
+      VICINAL_RETURN_IF_ERROR(file_->ReadAt(section.offset + at, to, bytes));
+      checksum = Crc32c({to, static_cast<size_t>(bytes)}, checksum);
+    }
+    const uint32_t expected = checksums_[section.first_chunk + chunk];
+    if (checksum != expected) {
+      return Damaged(file_->path(), "section '" + section.spec.name + "', bytes " + std::to_string(begin) + " to " +
+                                        std::to_string(end) + " (offset " + std::to_string(section.offset + begin) +
+                                        " in the file): checksum " + CrcText(checksum) + ", " + CrcText(expected) +
+                                        " expected");
+    }
+  }
+  return OkStatus();
+}
+
+Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* pool) const {
+  const std::vector<Task> tasks = TasksOf(targets);
+  Mutex mutex;
+  Status error;
+  int64_t error_at = 0;
+  const int threads = pool == nullptr ? 1 : pool->num_threads();
+  const auto prefetch = [&](size_t index) {
+    if (index >= tasks.size()) return;
+    const Section& section = *targets[tasks[index].target].section;
+    file_->Prefetch(section.offset + tasks[index].first * kChunkBytes, tasks[index].count * kChunkBytes);
+  };
+  const auto run = [&](int64_t index, int) {
+    // From disk, the range after next is on its way while this one is copied. From the page cache this costs 1%.
+    prefetch(index + 1);
+    const Task& task = tasks[index];
+    const Target& target = targets[task.target];
+    Status status = ReadChunks(target, task.first, task.count);
+    if (status.ok()) return;
+    const int64_t at = target.section->offset + task.first * kChunkBytes;
+    MutexLock lock(&mutex);
+    if (error.ok() || at < error_at) {
+      error = std::move(status);
+      error_at = at;
+    }
+  };
+  if (threads > 1) {
+    pool->ParallelFor(static_cast<int64_t>(tasks.size()), run);
+  } else {
+    for (size_t i = 0; i < tasks.size(); ++i) run(i, 0);
+  }
+  MutexLock lock(&mutex);
+  return error;
+}
+
+StatusOr<std::string> SectionFileReader::ReadBytes(const Section& section) const {
+  std::string bytes(section.bytes, '\0');
+  VICINAL_RETURN_IF_ERROR(Read({{&section, bytes.data()}}, nullptr));
+  return bytes;
+}
+
+}  // namespace vicinal::state

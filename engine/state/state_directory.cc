@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening: format, lock, incarnation, reserved versions. Every step is durable before the next, and each can be done
+// again, so that a crash anywhere leaves a directory that opens.
+#include "engine/state/state_directory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/strict_json.h"
+#include "engine/state/file_error.h"
+#include "engine/state/sealed_json.h"
+
+namespace vicinal::state {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int64_t kMajor = 1, kMinor = 0;
+constexpr int64_t kMaxVersion = int64_t{1} << 53;  // exact in every JSON reader
+constexpr char kFormat[] = "FORMAT", kIncarnation[] = "INCARNATION", kVersions[] = "VERSIONS", kLock[] = "LOCK";
+constexpr Store kStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels};
+
+std::string MakeUuid() {
+  std::random_device device;
+  uint32_t words[4];
+  for (uint32_t& word : words) word = device();
+  words[1] = (words[1] & 0xffff0fff) | 0x4000;      // version 4: random
+  words[2] = (words[2] & 0x3fffffff) | 0x80000000;  // RFC 4122's variant
+  char text[37];
+  std::snprintf(text, sizeof(text), "%08x-%04x-%04x-%04x-%04x%08x", words[0], words[1] >> 16, words[1] & 0xffff,
+                words[2] >> 16, words[2] & 0xffff, words[3]);
+  return text;
+}
+
+bool IsUuid(const std::string& text) {
+  return text.size() == 36 && text.find_first_not_of("0123456789abcdef-") == std::string::npos;
+}
+
+StatusOr<Json> ReadDocument(const FileSystem& files, const std::string& path) {
+  VICINAL_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(files, path, internal::kMaxDocumentBytes));
+  return internal::UnsealJson(path, text);
+}
+
+// True if there is a format, false if the directory is empty of state.
+StatusOr<bool> CheckFormat(const FileSystem& files) {
+  const auto document = ReadDocument(files, kFormat);
+  if (document.ok()) {
+    VICINAL_RETURN_IF_ERROR(internal::CheckMajor(kFormat, *document, kMajor));
+    return true;
+  }
+  if (document.status().code() != StatusCode::kNotFound) return document.status();
+  for (const char* const other : {"graphs", "models", kIncarnation, kVersions}) {
+    const auto info = files.Stat(other);
+    if (info.ok()) return Damaged(kFormat, "it is missing beside '" + std::string(other) + "'; copy it from a backup");
+    if (info.status().code() != StatusCode::kNotFound) return info.status();
+  }
+  return false;
+}
+
+StatusOr<std::string> ReadIncarnation(const FileSystem& files) {
+  VICINAL_ASSIGN_OR_RETURN(const Json json, ReadDocument(files, kIncarnation));
+  VICINAL_ASSIGN_OR_RETURN(std::string uuid, internal::StringMember(kIncarnation, json, "incarnation"));
+  if (!IsUuid(uuid)) return Damaged(kIncarnation, "it has no UUID");
+  return uuid;
+}
+
+std::string HolderText(const LockHolder& holder) {
+  const Json json = {
+      {"host", holder.host}, {"pid", holder.pid}, {"start_time", holder.start_time}, {"address", holder.address}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<LockHolder> ParseHolder(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto word = [&](const char* key) { return internal::StringMember(kLock, json, key).value_or(""); };
+  const auto pid = internal::IntegerMember(kLock, json, "pid", 0, std::numeric_limits<int64_t>::max());
+  return LockHolder{word("host"), pid.value_or(0), word("start_time"), word("address")};
+}
+
+Status IgnoreExisting(const Status& status) {
+  return status.code() == StatusCode::kAlreadyExists ? OkStatus() : status;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem* files, Options options) {
+  auto directory = std::unique_ptr<StateDirectory>(new StateDirectory(files, std::move(options)));
+  // Before anything is written, the lock file included.
+  VICINAL_ASSIGN_OR_RETURN(bool format_exists, CheckFormat(*files));
+  if (directory->options_.read_only) {
+    if (!format_exists) {
+      return FailedPrecondition("STATE_NOT_INITIALIZED",
+                                "the state directory is empty: start the server that writes it");
+    }
+    VICINAL_ASSIGN_OR_RETURN(directory->incarnation_, ReadIncarnation(*files));
+    return directory;
+  }
+  VICINAL_RETURN_IF_ERROR(directory->TakeLock());
+  // Again: who held the lock may have made it.
+  VICINAL_ASSIGN_OR_RETURN(format_exists, CheckFormat(*files));
+  VICINAL_RETURN_IF_ERROR(directory->Initialize(format_exists));
+  return directory;
+}
+
+Status StateDirectory::TakeLock() {
+  auto lock = files_->Lock(kLock, HolderText(options_.holder));
+  if (lock.ok()) {
+    lock_ = *std::move(lock);
+    return OkStatus();
+  }
+  const auto detail = DetailOf(lock.status());
+  if (!detail || detail->reason != "STATE_LOCKED") return lock.status();
+  const auto text = detail->metadata.find("holder");
+  const auto holder = text == detail->metadata.end() ? std::nullopt : ParseHolder(text->second);
+  ErrorDetail named = *detail;
+  std::string who = "another process";
+  if (holder) {
+    who = "process " + std::to_string(holder->pid) + " on " + holder->host + ", started " + holder->start_time;
+    named.metadata = {{"host", holder->host}, {"pid", std::to_string(holder->pid)}, {"startTime", holder->start_time}};
+  }
+  return MakeError(StatusCode::kFailedPrecondition,
+                   "the state directory is in use by " + who + "; stop it, or open the directory read-only", named);
+}
+
+Status StateDirectory::Initialize(bool format_exists) {
+  // What an earlier process made and did not sync comes first: FORMAT before VERSIONS before INCARNATION.
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
+  if (!format_exists) {
+    const Json format = {{"product", "vicinal"}, {"major", kMajor}, {"minor", kMinor}};
+    VICINAL_RETURN_IF_ERROR(ReplaceFile(*files_, kFormat, internal::SealJson(format)));
+  }
+  VICINAL_RETURN_IF_ERROR(OpenIdentity());
+  VICINAL_RETURN_IF_ERROR(IgnoreExisting(files_->MakeDirectory("graphs")));
+  VICINAL_RETURN_IF_ERROR(IgnoreExisting(files_->MakeDirectory("models")));
+  for (const char* const directory : {"graphs", "models", "quarantine"}) VICINAL_RETURN_IF_ERROR(SyncNames(directory));
+  return files_->SyncDirectory("");
+}
+
+// What is visible need not be durable: an earlier process may have ended between a rename or an unlink and its fsync.
+// What this process lists, or does not list any more, must stay so. One fsync per directory, of clean ones mostly.
+Status StateDirectory::SyncNames(const std::string& directory) {
+  const auto entries = files_->List(directory);
+  if (entries.status().code() == StatusCode::kNotFound) return OkStatus();
+  if (!entries.ok()) return entries.status();
+  for (const DirectoryEntry& entry : *entries) {
+    if (entry.kind == FileKind::kDirectory) VICINAL_RETURN_IF_ERROR(SyncNames(directory + "/" + entry.name));
+  }
+  return files_->SyncDirectory(directory);
+}
+
+// VERSIONS is written before the first INCARNATION, so that one without it means that it was lost. Then, and where one
+// of them is damaged, a new incarnation begins, before versions are reserved in it: versions of the former one that are
+// handed out again then mean something else.
+Status StateDirectory::OpenIdentity() {
+  auto incarnation = ReadIncarnation(*files_);
+  auto next = ReadReservations();
+  for (const Status& status : {incarnation.status(), next.status()}) {
+    if (status.ok() || status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound) continue;
+    return status;
+  }
+  const bool first = incarnation.status().code() == StatusCode::kNotFound;
+  if (!next.ok() && !(first && next.status().code() == StatusCode::kNotFound)) {
+    repairs_.push_back("reserved versions were lost, a new incarnation begins: " +
+                       std::string(next.status().message()));
+  } else if (!first && !incarnation.ok()) {
+    repairs_.push_back("a new incarnation begins: " + std::string(incarnation.status().message()));
+  }
+  std::map<Store, int64_t> numbers;
+  if (next.ok()) {
+    numbers = *next;
+  } else {
+    for (const Store store : kStores) numbers[store] = 1;
+    VICINAL_RETURN_IF_ERROR(
+        VisitAll([&](const VersionId& id,
+                     const std::string&) { numbers[id.store] = std::max(numbers[id.store], id.version + 1); },
+                 nullptr));
+  }
+  if (!repairs_.empty()) VICINAL_RETURN_IF_ERROR(WriteIncarnation());
+  if (!next.ok()) VICINAL_RETURN_IF_ERROR(WriteReservations(numbers));
+  if (first && repairs_.empty()) VICINAL_RETURN_IF_ERROR(WriteIncarnation());
+  if (repairs_.empty() && !first) incarnation_ = *incarnation;
+  MutexLock lock(&reserve_mutex_);
+  next_ = std::move(numbers);
+  return OkStatus();
+}
+
+Status StateDirectory::WriteIncarnation() {
+  incarnation_ = MakeUuid();
+  return ReplaceFile(*files_, kIncarnation, internal::SealJson({{"incarnation", incarnation_}}));
+}
+
+Status StateDirectory::WriteReservations(const std::map<Store, int64_t>& next) {
+  Json json;
+  for (const auto& [store, version] : next) json[std::string(ToString(store))] = version;
+  return ReplaceFile(*files_, kVersions, internal::SealJson({{"next", json}}));
+}
+
+StatusOr<std::map<Store, int64_t>> StateDirectory::ReadReservations() const {
+  VICINAL_ASSIGN_OR_RETURN(const Json json, ReadDocument(*files_, kVersions));
+  const auto found = json.find("next");
+  if (found == json.end() || !found->is_object()) return Damaged(kVersions, "next is not an object");
+  std::map<Store, int64_t> next;
+  for (const Store store : kStores) {
+    const std::string key(ToString(store));
+    VICINAL_ASSIGN_OR_RETURN(next[store], internal::IntegerMember(kVersions, *found, key.c_str(), 1, kMaxVersion));
+  }
+  return next;
+}
+
+StatusOr<int64_t> StateDirectory::ReserveVersions(Store store, int64_t count) {
+  VICINAL_CHECK(!options_.read_only && count > 0 && count < kMaxVersion / 2);
+  MutexLock lock(&reserve_mutex_);
+  std::map<Store, int64_t> next = next_;
+  const int64_t first = next[store];
+  next[store] += count;
+  if (next[store] > kMaxVersion) return FailedPrecondition("STATE_NO_VERSIONS", "all version numbers are used");
+  VICINAL_RETURN_IF_ERROR(WriteReservations(next));
+  next_ = std::move(next);
+  return first;
+}
+
+StatusOr<LockHolder> StateDirectory::ReadHolder() const {
+  VICINAL_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(*files_, kLock, 4096));
+  const auto holder = ParseHolder(text);
+  if (!holder) return NotFound("lock holder", kLock, "the writer has not written its name yet");
+  return *holder;
+}
+
+Status StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
+  VICINAL_CHECK(!options_.read_only);
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
+  const std::string target = "quarantine/" + std::string(ToString(id.store)) + "-" + std::to_string(id.version) + "-" +
+                             MakeUuid().substr(0, 8);
+  const Json why = {{"path", path}, {"version", Describe(id)}, {"reason", reason.ToString()}};
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(files_->Stat(path).status());
+  VICINAL_RETURN_IF_ERROR(IgnoreExisting(files_->MakeDirectory("quarantine")));
+  VICINAL_RETURN_IF_ERROR(files_->MakeDirectory(target));
+  VICINAL_RETURN_IF_ERROR(ReplaceFile(*files_, target + "/REASON.json", internal::SealJson(why)));
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory("quarantine"));
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
+  VICINAL_RETURN_IF_ERROR(files_->Rename(path, target + "/data"));
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(target));
+  return files_->SyncDirectory(ParentOf(path));
+}
+
+}  // namespace vicinal::state

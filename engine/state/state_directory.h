@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state directory: graphs, feature sets and models by version, so that what was reported durable survives every
+// crash (docs/state.md). One writer, held by a lock; any number of readers.
+//
+// Durability, exactly. When these return OK, their effect survives a power failure:
+//   ReserveVersions        no number of the block is ever handed out again within this incarnation
+//   VersionWriter::Publish the version is listed, with these bytes and this metadata
+//   Remove                 the version is not listed
+//   Quarantine             the version is not listed; its files and the reason are below quarantine/
+// When Publish or Remove fail, the version may be listed after a crash or not, but never in part. Nothing that was not
+// published is ever listed. A version whose Publish failed keeps its number: use a new one.
+#ifndef VICINAL_ENGINE_STATE_STATE_DIRECTORY_H_
+#define VICINAL_ENGINE_STATE_STATE_DIRECTORY_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/state/file_system.h"
+#include "engine/state/manifest.h"
+#include "engine/state/names.h"
+#include "engine/state/section_file.h"
+
+namespace vicinal::state {
+
+// Who writes a state directory: what the lock file says, for people and for replicas.
+struct LockHolder {
+  std::string host;
+  int64_t pid = 0;
+  std::string start_time;  // RFC 3339
+  std::string address;     // where uploads go; may be empty
+};
+
+struct ListedProblem {
+  std::string path;  // relative to the state directory
+  std::optional<VersionId> id;
+  Status error;
+};
+
+struct Listing {
+  std::vector<Manifest> published;      // by id
+  std::vector<ListedProblem> problems;  // versions that are there and cannot be used; they block no other
+};
+
+struct SweepReport {
+  int64_t files = 0;
+  int64_t bytes = 0;
+};
+
+class VersionWriter;
+
+// Thread-safe.
+class StateDirectory {
+ public:
+  struct Options {
+    bool read_only = false;  // takes no lock, writes nothing; the methods that write are then not to be called
+    LockHolder holder;
+    const Clock* clock = &Clock::Real();
+  };
+  // `files` must outlive it. Errors: FAILED_PRECONDITION (STATE_LOCKED, naming the holder; STATE_FORMAT_TOO_NEW,
+  // nothing is written; STATE_NOT_INITIALIZED, read-only and empty), DATA_LOSS (FORMAT is damaged, or missing beside
+  // versions). A damaged INCARNATION or VERSIONS is replaced, with a new incarnation: see repairs().
+  static StatusOr<std::unique_ptr<StateDirectory>> Open(FileSystem* files, Options options);
+
+  const std::string& incarnation() const { return incarnation_; }       // a UUID
+  const std::vector<std::string>& repairs() const { return repairs_; }  // what Open repaired, for the log
+  StatusOr<LockHolder> ReadHolder() const;                              // NOT_FOUND: there never was one
+
+  // Numbers [first, first + count), never handed out before; returns first. REQUIRES: count > 0.
+  StatusOr<int64_t> ReserveVersions(Store store, int64_t count);
+
+  // Makes the directory of a version. ALREADY_EXISTS if there is one, published or not; NOT_FOUND for a feature set
+  // whose graph version is not published. The writer must not outlive this object.
+  StatusOr<std::unique_ptr<VersionWriter>> BeginVersion(const VersionId& id);
+
+  enum class Data {
+    kDelete,        // at once, as far as possible
+    kLeaveToSweep,  // readers that are loading it have time until a sweep
+  };
+  // NOT_FOUND. Removing a graph version removes its feature sets.
+  Status Remove(const VersionId& id, Data data);
+  // What is published. Checks manifests and the files' sizes, not their contents. Fails only if a store cannot be
+  // listed at all.
+  StatusOr<Listing> List() const;
+  // Opens a file of a published version; DATA_LOSS unless it is the file of the manifest.
+  StatusOr<std::unique_ptr<SectionFileReader>> OpenFile(const Manifest& manifest, const std::string& name) const;
+  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason.
+  Status Quarantine(const VersionId& id, const Status& reason);
+  // Deletes files of versions that are not published, of those removed, and leftovers of crashes, if nothing in their
+  // directory changed within `grace`. Leaves versions that are being written, and files this product does not write.
+  StatusOr<SweepReport> Sweep(std::chrono::seconds grace);
+
+ private:
+  friend class VersionWriter;
+  using NameVisitor = std::function<void(const std::string& name, const std::string& path)>;
+  using VersionVisitor = std::function<void(const VersionId& id, const std::string& path)>;
+
+  StateDirectory(FileSystem* files, Options options) : files_(files), options_(std::move(options)) {}
+
+  Status TakeLock();
+  Status Initialize(bool format_exists);
+  Status OpenIdentity();
+  Status SyncNames(const std::string& directory);
+  Status WriteIncarnation();
+  Status WriteReservations(const std::map<Store, int64_t>& next);
+  StatusOr<std::map<Store, int64_t>> ReadReservations() const;
+
+  // Calls back for what is there, published or not. Problems that keep it from looking go to `problems`, if not null.
+  Status VisitNames(const std::string& directory, const std::string& prefix, int depth, const NameVisitor& visit,
+                    std::vector<ListedProblem>* problems) const;
+  Status VisitVersions(const VersionId& owner, const std::string& directory, const VersionVisitor& visit,
+                       std::vector<ListedProblem>* problems) const;
+  Status VisitAll(const VersionVisitor& visit, std::vector<ListedProblem>* problems) const;
+  bool HasManifest(const std::string& path) const;
+  StatusOr<Manifest> ReadManifest(const VersionId& id, const std::string& path) const;
+  bool IsRecent(const std::string& path, WallTime since) const;
+  void DeleteFiles(const std::string& path, const std::set<std::string>& keep, SweepReport* report);
+  void DeleteTree(const std::string& path, SweepReport* report);
+  void RemoveEmptyParents(const std::string& path);
+
+  FileSystem* const files_;
+  const Options options_;
+  std::unique_ptr<FileLock> lock_;
+  std::string incarnation_;
+  std::vector<std::string> repairs_;
+  mutable Mutex reserve_mutex_;
+  std::map<Store, int64_t> next_ VICINAL_GUARDED_BY(reserve_mutex_);
+  // Held while names of directories change, and while a manifest comes or goes.
+  mutable Mutex mutex_;
+  std::set<std::string> staged_ VICINAL_GUARDED_BY(mutex_);  // paths of versions that have a writer
+};
+
+// Writes one version. One thread at a time. Unless Publish was called, destroying it deletes what was written.
+class VersionWriter {
+ public:
+  ~VersionWriter();
+  VersionWriter(const VersionWriter&) = delete;
+  VersionWriter& operator=(const VersionWriter&) = delete;
+
+  // A file NAME.vsec; `name` matches [a-z0-9_]{1,60} (INVALID_ARGUMENT, BAD_NAME). The caller writes its sections and
+  // calls Finish; the writer stays this object's.
+  StatusOr<SectionFileWriter*> AddFile(const std::string& name, std::vector<SectionSpec> sections);
+  // Once. REQUIRES: every file is finished (VICINAL_CHECK). For a feature set NOT_FOUND if its graph version was
+  // removed meanwhile.
+  Status Publish(std::string metadata);
+
+ private:
+  friend class StateDirectory;
+  VersionWriter(StateDirectory* directory, VersionId id, std::string path)
+      : directory_(directory), id_(std::move(id)), path_(std::move(path)) {}
+
+  StateDirectory* const directory_;
+  const VersionId id_;
+  const std::string path_;
+  std::vector<std::unique_ptr<SectionFileWriter>> files_;
+  bool may_be_published_ = false;  // from then on nothing is deleted: a crash could keep the manifest alone
+};
+
+}  // namespace vicinal::state
+
+#endif  // VICINAL_ENGINE_STATE_STATE_DIRECTORY_H_

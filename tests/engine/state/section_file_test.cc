@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/state/section_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/state/crc32c.h"
+#include "tests/engine/state/simulated_file_system.h"
+
+namespace vicinal::state {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string RandomBytes(int64_t count, uint64_t seed) {
+  testing::SplitMix64 random(seed);
+  std::string bytes(count, '\0');
+  for (char& c : bytes) c = static_cast<char>(random.Next());
+  return bytes;
+}
+
+const std::vector<SectionSpec> kSpecs = {{"row_ptr", DataType::kInt64, {1001}},
+                                         {"empty", DataType::kInt32, {0, 7}},
+                                         {"value", DataType::kFloat32, {600, 500}},
+                                         {"tiny", DataType::kUint8, {1}}};
+
+std::vector<std::string> Contents() { return {RandomBytes(8008, 1), "", RandomBytes(1200000, 2), "x"}; }
+
+class SectionFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteFile("f"); }
+  void WriteFile(const std::string& path) {
+    auto writer = SectionFileWriter::Create(files_, path, kSpecs);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (size_t i = 0; i < kSpecs.size(); ++i) {
+      for (size_t at = 0; at < contents_[i].size(); at += 77777) {
+        ASSERT_TRUE((*writer)->Append(i, std::string_view(contents_[i]).substr(at, 77777)).ok());
+      }
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
+    summary_ = (*writer)->summary();
+  }
+  // OK only if all sections are read, with the bytes that were written.
+  Status ReadAll(ThreadPool* pool = nullptr) {
+    auto reader = SectionFileReader::Open(files_, "f");
+    if (!reader.ok()) return reader.status();
+    std::vector<std::string> read;
+    std::vector<SectionFileReader::Target> targets;
+    for (const Section& section : (*reader)->sections()) read.emplace_back(section.bytes, '?');
+    for (size_t i = 0; i < read.size(); ++i) targets.push_back({&(*reader)->sections()[i], read[i].data()});
+    VICINAL_RETURN_IF_ERROR((*reader)->Read(targets, pool));
+    EXPECT_EQ(read, contents_) << "other bytes than were written";
+    EXPECT_EQ((*reader)->summary(), summary_);
+    for (size_t i = 0; i < kSpecs.size(); ++i) EXPECT_EQ((*reader)->sections()[i].spec, kSpecs[i]);
+    return OkStatus();
+  }
+
+  SimulatedFileSystem files_;
+  const std::vector<std::string> contents_ = Contents();
+  FileSummary summary_;
+};
+
+TEST_F(SectionFileTest, ReadsWhatWasWritten) {
+  EXPECT_TRUE(ReadAll().ok());
+  ThreadPool pool(3);
+  EXPECT_TRUE(ReadAll(&pool).ok());
+  const auto reader = SectionFileReader::Open(files_, "f");
+  ASSERT_TRUE(reader.ok());
+  for (const Section& section : (*reader)->sections()) EXPECT_EQ(section.offset % kSectionAlignment, 0);
+  EXPECT_EQ(*(*reader)->ReadBytes(*(*reader)->Find("tiny")), "x");
+  EXPECT_EQ((*reader)->Find("none"), nullptr);
+  EXPECT_EQ(files_.Stat("f")->bytes, summary_.bytes);
+}
+
+TEST_F(SectionFileTest, RefusesBadSpecs) {
+  for (const std::vector<SectionSpec>& specs : {std::vector<SectionSpec>{{"", DataType::kUint8, {1}}},
+                                                {{"A", DataType::kUint8, {1}}},
+                                                {{"a", DataType::kUint8, {}}},
+                                                {{"a", DataType::kUint8, {1, 1, 1, 1, 1}}},
+                                                {{"a", DataType::kUint8, {-1}}},
+                                                {{"a", DataType::kInt64, {int64_t{1} << 40, int64_t{1} << 40}}},
+                                                {{"a", DataType::kUint8, {1}}, {"a", DataType::kUint8, {1}}}}) {
+    const Status status = SectionFileWriter::Create(files_, "g", specs).status();
+    EXPECT_EQ(DetailOf(status).value_or(ErrorDetail()).reason, "BAD_SECTION") << status;
+  }
+}
+
+// Flips bits at every byte of header and checksum table, and all over each section.
+TEST_F(SectionFileTest, DamageIsFoundOrHarmless) {
+  const auto reader = SectionFileReader::Open(files_, "f");
+  ASSERT_TRUE(reader.ok());
+  const int64_t header = 64 + 128 * static_cast<int64_t>(kSpecs.size()) + 4;
+  std::vector<int64_t> must_fail;
+  for (int64_t at = 0; at < header; ++at) must_fail.push_back(at);
+  for (int64_t at = summary_.bytes - 12; at < summary_.bytes; ++at) must_fail.push_back(at);
+  for (const Section& section : (*reader)->sections()) {
+    for (int64_t at = 0; at < section.bytes; at += 1 + section.bytes / 7) must_fail.push_back(section.offset + at);
+    if (section.bytes > 0) must_fail.push_back(section.offset + section.bytes - 1);
+  }
+  testing::SplitMix64 random(3);
+  for (const int64_t at : must_fail) {
+    const auto mask = static_cast<uint8_t>(1u << (random.Next() % 8));
+    files_.XorByte("f", at, mask);
+    EXPECT_EQ(ReadAll().code(), StatusCode::kDataLoss) << "byte " << at << ": " << ReadAll();
+    files_.XorByte("f", at, mask);
+  }
+  files_.XorByte("f", header + 5, 0xff);  // a gap
+  EXPECT_TRUE(ReadAll().ok());
+}
+
+TEST_F(SectionFileTest, AnErrorNamesThePlace) {
+  const auto reader = SectionFileReader::Open(files_, "f");
+  const int64_t offset = (*reader)->Find("value")->offset;
+  files_.XorByte("f", offset + kChunkBytes + 17, 1);
+  const std::string text(ReadAll().message());
+  EXPECT_THAT(text, HasSubstr("'f' is damaged: section 'value', bytes 1048576 to 1200000"));
+  EXPECT_THAT(text, HasSubstr(std::to_string(offset + kChunkBytes)));
+}
+
+TEST_F(SectionFileTest, EveryTruncationIsFound) {
+  const std::string whole = files_.Read("f");
+  for (int64_t size : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{64}, int64_t{100}, int64_t{600}, summary_.bytes / 2,
+                       summary_.bytes - 1, summary_.bytes + 1}) {
+    std::string cut = whole;
+    cut.resize(size);
+    files_.Overwrite("f", cut);
+    EXPECT_EQ(ReadAll().code(), StatusCode::kDataLoss) << size;
+  }
+  files_.Overwrite("f", std::string(whole.size(), '\0'));
+  EXPECT_EQ(ReadAll().code(), StatusCode::kDataLoss);
+}
+
+// Headers with a right checksum and wrong numbers: what malice can make.
+TEST_F(SectionFileTest, HostileHeadersAreRefused) {
+  const std::string whole = files_.Read("f");
+  const size_t crc_at = 64 + 128 * kSpecs.size();
+  testing::SplitMix64 random(4);
+  for (size_t field = 8; field + 4 <= crc_at; field += 4) {
+    for (const uint32_t value : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0xffffffffu, 0x00200000u, 1025u}) {
+      std::string bad = whole;
+      if (std::memcmp(bad.data() + field, &value, 4) == 0) continue;
+      std::memcpy(bad.data() + field, &value, 4);
+      const uint32_t crc = Crc32c(std::string_view(bad).substr(0, crc_at));
+      std::memcpy(bad.data() + crc_at, &crc, 4);
+      files_.Overwrite("f", bad);
+      const auto reader = SectionFileReader::Open(files_, "f");
+      if (!reader.ok()) continue;  // refused
+      for (const Section& section : (*reader)->sections()) {
+        ASSERT_LE(section.bytes, static_cast<int64_t>(whole.size()));
+        (void)(*reader)->ReadBytes(section);
+      }
+    }
+  }
+}
+
+TEST_F(SectionFileTest, ANewerMajorFormatIsRefused) {
+  std::string newer = files_.Read("f");
+  newer[8] = 2;
+  const size_t crc_at = 64 + 128 * kSpecs.size();
+  const uint32_t crc = Crc32c(std::string_view(newer).substr(0, crc_at));
+  std::memcpy(newer.data() + crc_at, &crc, 4);
+  files_.Overwrite("f", newer);
+  EXPECT_EQ(DetailOf(ReadAll())->reason, "STATE_FORMAT_TOO_NEW");
+  newer = files_.Read("f");
+  newer[8] = 1, newer[12] = 9;  // a newer minor one is read
+  const uint32_t minor = Crc32c(std::string_view(newer).substr(0, crc_at));
+  std::memcpy(newer.data() + crc_at, &minor, 4);
+  files_.Overwrite("f", newer);
+  EXPECT_TRUE(SectionFileReader::Open(files_, "f").ok());
+}
+
+TEST_F(SectionFileTest, AnUnfinishedFileIsRefused) {
+  auto writer = SectionFileWriter::Create(files_, "g", kSpecs);
+  ASSERT_TRUE((*writer)->Append(0, contents_[0]).ok());
+  EXPECT_EQ(SectionFileReader::Open(files_, "g").status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(SectionFileTest, AFailedFsyncIsFinal) {
+  auto writer = SectionFileWriter::Create(files_, "g", {{"a", DataType::kUint8, {1}}});
+  ASSERT_TRUE((*writer)->Append(0, "x").ok());
+  files_.FailAt(2, EIO);  // table, header, fsync
+  EXPECT_EQ(DetailOf((*writer)->Finish())->reason, "STATE_SYNC_FAILED");
+  EXPECT_FALSE((*writer)->finished());
+}
+
+}  // namespace
+}  // namespace vicinal::state

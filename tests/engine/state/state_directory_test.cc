@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/state/state_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/state/posix_file_system.h"
+#include "engine/state/sealed_json.h"
+#include "tests/engine/state/history.h"
+#include "tests/engine/state/temporary_directory.h"
+
+namespace vicinal::state {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::string ReasonOf(const Status& status) {
+  const auto detail = DetailOf(status);
+  return detail ? detail->reason : "";
+}
+
+class StateDirectoryTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<StateDirectory> Open(bool read_only = false) {
+    auto opened = TryOpen(read_only);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *std::move(opened);
+  }
+  StatusOr<std::unique_ptr<StateDirectory>> TryOpen(bool read_only = false) {
+    StateDirectory::Options options;
+    options.read_only = read_only;
+    options.holder = {"host1", 42, "2026-01-02T03:04:05Z", "host1:50051"};
+    options.clock = &clock_;
+    return StateDirectory::Open(&files_, options);
+  }
+  std::vector<VersionId> Listed(const StateDirectory& directory) {
+    std::vector<VersionId> ids;
+    const auto listing = directory.List();
+    EXPECT_TRUE(listing.ok()) << listing.status();
+    EXPECT_THAT(listing->problems, IsEmpty());
+    for (const Manifest& manifest : listing->published) {
+      EXPECT_TRUE(CheckContents(directory, manifest).ok());
+      ids.push_back(manifest.id);
+    }
+    return ids;
+  }
+  void Put(const std::string& path, const std::string& text) {
+    auto file = files_.Create(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Append(text).ok());
+  }
+
+  SimulatedFileSystem files_;
+  FakeClock clock_;
+  const VersionId graph_{Store::kGraphs, "g", 1, "", 0}, features_{Store::kFeatures, "x", 2, "g", 1},
+      model_{Store::kModels, "m", 3, "", 0};
+};
+
+TEST_F(StateDirectoryTest, PublishesListsAndRemoves) {
+  auto directory = Open();
+  for (const VersionId& id : {graph_, features_, model_}) {
+    EXPECT_TRUE(PublishVersion(*directory, id).ok());
+    EXPECT_EQ(directory->BeginVersion(id).status().code(), StatusCode::kAlreadyExists);
+  }
+  EXPECT_THAT(Listed(*directory), ElementsAre(graph_, features_, model_));
+  EXPECT_TRUE(directory->Remove(model_, StateDirectory::Data::kDelete).ok());
+  EXPECT_EQ(directory->Remove(model_, StateDirectory::Data::kDelete).code(), StatusCode::kNotFound);
+  EXPECT_THAT(Listed(*directory), ElementsAre(graph_, features_));
+  EXPECT_TRUE(directory->Remove(graph_, StateDirectory::Data::kDelete).ok());
+  EXPECT_THAT(Listed(*directory), IsEmpty());
+  EXPECT_THAT(files_.AllFiles(), ElementsAre("FORMAT", "INCARNATION", "LOCK", "VERSIONS"));
+}
+
+TEST_F(StateDirectoryTest, FeatureSetsNeedTheirGraph) {
+  auto directory = Open();
+  EXPECT_EQ(directory->BeginVersion(features_).status().code(), StatusCode::kNotFound);
+  ASSERT_TRUE(PublishVersion(*directory, graph_).ok());
+  const auto writer = directory->BeginVersion(features_);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(directory->Remove(graph_, StateDirectory::Data::kLeaveToSweep).ok());
+  EXPECT_EQ((*writer)->Publish("{}").code(), StatusCode::kNotFound);
+}
+
+TEST_F(StateDirectoryTest, AnUnpublishedVersionLeavesNothing) {
+  auto directory = Open();
+  {
+    const auto writer = directory->BeginVersion(graph_);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE((*writer)->AddFile("a", {{"b", DataType::kUint8, {4}}}).ok());
+    EXPECT_EQ((*writer)->AddFile("../a", {}).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(directory->Sweep(seconds(0)).ok());
+    EXPECT_TRUE(files_.Stat("graphs/g/1/a.vsec").ok()) << "swept while it is written";
+  }
+  EXPECT_EQ(files_.Stat("graphs/g").status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(StateDirectoryTest, ReservedVersionsNeverReturn) {
+  std::string incarnation;
+  {
+    auto directory = Open();
+    EXPECT_EQ(*directory->ReserveVersions(Store::kGraphs, 10), 1);
+    EXPECT_EQ(*directory->ReserveVersions(Store::kGraphs, 5), 11);
+    EXPECT_EQ(*directory->ReserveVersions(Store::kModels, 1), 1);
+    incarnation = directory->incarnation();
+    EXPECT_THAT(incarnation, SizeIs(36));
+  }
+  auto directory = Open();
+  EXPECT_EQ(*directory->ReserveVersions(Store::kGraphs, 1), 16);
+  EXPECT_EQ(directory->incarnation(), incarnation);
+}
+
+TEST_F(StateDirectoryTest, LostReservationsBeginANewIncarnation) {
+  const std::string before = [&] {
+    auto directory = Open();
+    EXPECT_TRUE(PublishVersion(*directory, {Store::kGraphs, "g", 70, "", 0}).ok());
+    return directory->incarnation();
+  }();
+  for (const bool missing : {false, true}) {
+    files_.Overwrite("VERSIONS", std::string(80, '\0'));
+    if (missing) {
+      ASSERT_TRUE(files_.Unlink("VERSIONS").ok());
+    }
+    auto directory = Open();
+    EXPECT_THAT(directory->repairs(), SizeIs(1));
+    EXPECT_NE(directory->incarnation(), before);
+    EXPECT_GT(*directory->ReserveVersions(Store::kGraphs, 1), 70);
+    EXPECT_THAT(Listed(*directory), SizeIs(1));
+  }
+}
+
+TEST_F(StateDirectoryTest, ASecondWriterNamesTheHolder) {
+  auto directory = Open();
+  const Status second = TryOpen().status();
+  EXPECT_EQ(ReasonOf(second), "STATE_LOCKED");
+  EXPECT_EQ(second.message(),
+            "the state directory is in use by process 42 on host1, started 2026-01-02T03:04:05Z; stop it, or open the "
+            "directory read-only");
+  EXPECT_EQ(DetailOf(second)->metadata.at("pid"), "42");
+  const auto reader = Open(true);
+  EXPECT_EQ(reader->ReadHolder()->address, "host1:50051");
+  directory.reset();
+  EXPECT_TRUE(TryOpen().ok());
+}
+
+TEST_F(StateDirectoryTest, AReaderWritesNothing) {
+  EXPECT_EQ(ReasonOf(TryOpen(true).status()), "STATE_NOT_INITIALIZED");
+  EXPECT_EQ(files_.operations(), 0);
+  auto directory = Open();
+  ASSERT_TRUE(PublishVersion(*directory, graph_).ok());
+  const int64_t before = files_.operations();
+  auto reader = Open(true);
+  EXPECT_EQ(reader->incarnation(), directory->incarnation());
+  EXPECT_THAT(Listed(*reader), ElementsAre(graph_));
+  EXPECT_EQ(files_.operations(), before);
+  ASSERT_TRUE(PublishVersion(*directory, model_).ok());
+  EXPECT_THAT(Listed(*reader), ElementsAre(graph_, model_));
+  ASSERT_TRUE(directory->Remove(graph_, StateDirectory::Data::kDelete).ok());
+  EXPECT_THAT(Listed(*reader), ElementsAre(model_));
+}
+
+TEST_F(StateDirectoryTest, ANewerMajorFormatIsLeftAlone) {
+  Open().reset();
+  files_.Overwrite("FORMAT", internal::SealJson({{"product", "vicinal"}, {"major", 2}, {"minor", 0}}));
+  const int64_t before = files_.operations();
+  EXPECT_EQ(ReasonOf(TryOpen().status()), "STATE_FORMAT_TOO_NEW");
+  EXPECT_EQ(files_.operations(), before);
+  files_.Overwrite("FORMAT", internal::SealJson({{"product", "vicinal"}, {"major", 1}, {"minor", 7}, {"new", {}}}));
+  EXPECT_TRUE(TryOpen().ok());
+}
+
+TEST_F(StateDirectoryTest, AMissingFormatBesideVersionsIsAnError) {
+  Open().reset();
+  ASSERT_TRUE(files_.Unlink("FORMAT").ok());
+  EXPECT_EQ(TryOpen().status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(StateDirectoryTest, SweepsAfterTheGraceAndLeavesWhatItDoesNotKnow) {
+  auto directory = Open();
+  ASSERT_TRUE(PublishVersion(*directory, graph_).ok());
+  ASSERT_TRUE(PublishVersion(*directory, model_).ok());
+  files_.set_time(clock_.WallNow());
+  Put("graphs/g/1/manifest.json.tmp", "left by a crash");
+  Put("graphs/g/1/left_over.vsec", "left by a crash");
+  Put("graphs/g/1/README", "not ours");
+  Put("models/m/notes.txt", "not ours");
+  Put("notes.txt", "not ours");
+  ASSERT_TRUE(files_.MakeDirectory("lost+found").ok());
+  ASSERT_TRUE(directory->Remove(model_, StateDirectory::Data::kLeaveToSweep).ok());
+  EXPECT_EQ(directory->Sweep(seconds(60))->files, 0);
+  EXPECT_TRUE(files_.Stat("models/m/3/data.vsec").ok());
+  clock_.Advance(seconds(61));
+  EXPECT_EQ(directory->Sweep(seconds(60))->files, 3);
+  EXPECT_THAT(files_.AllFiles(),
+              ElementsAre("FORMAT", "INCARNATION", "LOCK", "VERSIONS", "graphs/g/1/README", "graphs/g/1/data.vsec",
+                          "graphs/g/1/manifest.json", "models/m/notes.txt", "notes.txt"));
+  EXPECT_THAT(Listed(*directory), ElementsAre(graph_));
+}
+
+TEST_F(StateDirectoryTest, ProblemsAreListedAndMovedAside) {
+  auto directory = Open();
+  ASSERT_TRUE(PublishVersion(*directory, graph_).ok());
+  ASSERT_TRUE(PublishVersion(*directory, model_).ok());
+  files_.Overwrite("graphs/g/1/manifest.json", "");
+  const auto listing = directory->List();
+  ASSERT_THAT(listing->problems, SizeIs(1));
+  EXPECT_EQ(listing->problems[0].id, graph_);
+  EXPECT_EQ(listing->problems[0].error.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(listing->published, SizeIs(1));
+  EXPECT_EQ(directory->Sweep(seconds(0))->files, 0) << "damaged files are kept";
+  ASSERT_TRUE(directory->Quarantine(graph_, listing->problems[0].error).ok());
+  EXPECT_THAT(Listed(*directory), ElementsAre(model_));
+  std::string reason;
+  for (const std::string& path : files_.AllFiles()) {
+    if (path.find("REASON.json") != std::string::npos) reason = files_.Read(path);
+  }
+  EXPECT_THAT(reason, HasSubstr("graph 'g' version 1"));
+  EXPECT_EQ(directory->Quarantine(graph_, Internal("again")).code(), StatusCode::kNotFound);
+}
+
+TEST_F(StateDirectoryTest, AMisplacedOrExchangedFileIsFound) {
+  auto directory = Open();
+  const VersionId other{Store::kGraphs, "g", 9, "", 0};
+  ASSERT_TRUE(PublishVersion(*directory, graph_).ok());
+  ASSERT_TRUE(PublishVersion(*directory, other).ok());
+  ASSERT_TRUE(files_.Rename("graphs/g/9/data.vsec", "graphs/g/1/data.vsec").ok());
+  auto listing = directory->List();
+  EXPECT_THAT(listing->problems, SizeIs(2 - listing->published.size()));
+  for (const Manifest& manifest : listing->published) {
+    EXPECT_EQ(directory->OpenFile(manifest, "data.vsec").status().code(), StatusCode::kDataLoss);
+  }
+  ASSERT_TRUE(files_.Rename("graphs/g/9/manifest.json", "graphs/g/1/manifest.json").ok());
+  listing = directory->List();
+  ASSERT_THAT(listing->problems, SizeIs(1));
+  EXPECT_THAT(std::string(listing->problems[0].error.message()),
+              HasSubstr("it is the manifest of graph 'g' version 9"));
+}
+
+TEST(StateDirectoryOnDiskTest, WorksOnThisMachine) {
+  TemporaryDirectory root;
+  std::string incarnation;
+  const VersionId odd{Store::kGraphs, "../" + std::string(700, 'x') + "\xE2\x82\xAC", 5, "", 0};
+  for (int round = 0; round < 2; ++round) {
+    auto files = PosixFileSystem::Open(root / "state", PosixFileSystem::Root::kCreate);
+    ASSERT_TRUE(files.ok()) << files.status();
+    auto directory = StateDirectory::Open(files->get(), {});
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    EXPECT_EQ(ReasonOf(StateDirectory::Open(files->get(), {}).status()), "STATE_LOCKED");
+    if (round == 0) {
+      ASSERT_TRUE(PublishVersion(**directory, odd).ok());
+    }
+    const auto listing = (*directory)->List();
+    ASSERT_TRUE(listing.ok());
+    EXPECT_THAT(listing->problems, IsEmpty());
+    ASSERT_THAT(listing->published, SizeIs(1));
+    EXPECT_EQ(listing->published[0].id, odd);
+    EXPECT_TRUE(CheckContents(**directory, listing->published[0]).ok());
+    if (round == 1) {
+      EXPECT_EQ((*directory)->incarnation(), incarnation);
+    }
+    incarnation = (*directory)->incarnation();
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root.path())) {
+    struct stat info;
+    ASSERT_EQ(stat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, entry.is_directory() ? 0700u : 0600u) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace vicinal::state

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of the state directory, as somebody with malice would write them: checksums are made right, so that what they
+// protect is reached. Errors are DATA_LOSS, or FAILED_PRECONDITION for a newer format.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine/state/crc32c.h"
+#include "engine/state/manifest.h"
+#include "engine/state/names.h"
+#include "engine/state/section_file.h"
+#include "tests/engine/state/simulated_file_system.h"
+#include "tests/fuzz/target.h"
+
+namespace vicinal::fuzz {
+namespace {
+
+constexpr int64_t kFileBytes = (int64_t{4} << 20) + 64;  // room for two sections, and a checksum table at the end
+constexpr int64_t kTableBytes = 64;
+
+void CheckStateError(const Status& status) {
+  FUZZ_CHECK(absl::IsDataLoss(status) || absl::IsFailedPrecondition(status), status.ToString());
+  FUZZ_CHECK(!status.message().empty(), status.ToString());
+}
+
+// Puts the right checksum where the header, as long as it says it is, has it.
+void RepairHeader(std::string* header) {
+  uint32_t bytes = 0;
+  if (header->size() < 64) return;
+  std::memcpy(&bytes, header->data() + 24, sizeof(bytes));
+  if (bytes < 64 || bytes > header->size()) return;
+  const uint32_t crc = state::Crc32c(std::string_view(*header).substr(0, bytes - 4));
+  std::memcpy(header->data() + bytes - 4, &crc, sizeof(crc));
+}
+
+// The last 64 bytes are the end of the file, the rest its beginning; zeros between.
+void SectionFile(std::string_view input) {
+  const size_t end = std::min<size_t>(input.size(), kTableBytes);
+  std::string header(input.substr(0, input.size() - end));
+  RepairHeader(&header);
+  state::SimulatedFileSystem files;
+  {
+    const auto file = files.Create("f");
+    FUZZ_CHECK(file.ok() && (*file)->WriteAt(0, header).ok(), "write");
+    FUZZ_CHECK((*file)->WriteAt(kFileBytes - end, input.substr(input.size() - end)).ok(), "write");
+  }
+  const auto reader = state::SectionFileReader::Open(files, "f");
+  if (!reader.ok()) return CheckStateError(reader.status());
+  int64_t total = 0;
+  for (const state::Section& section : (*reader)->sections()) {
+    FUZZ_CHECK(section.bytes >= 0 && section.offset + section.bytes <= kFileBytes, section.spec.name);
+    total += section.bytes;
+    const auto bytes = (*reader)->ReadBytes(section);
+    if (!bytes.ok()) CheckStateError(bytes.status());
+  }
+  FUZZ_CHECK(total <= kFileBytes, "sections overlap");
+}
+
+// The text after the checksum, which is added.
+void Manifest(std::string_view input) {
+  const std::string text = "{\"crc32c\":\"" + state::CrcText(state::Crc32c(input)) + "\"," + std::string(input);
+  const auto manifest = state::ParseManifest("m", text);
+  if (!manifest.ok()) return CheckStateError(manifest.status());
+  const auto again = state::EncodeManifest(*manifest);
+  FUZZ_CHECK(again.ok(), again.status().ToString());
+  const auto parsed = state::ParseManifest("m", *again);
+  FUZZ_CHECK(parsed.ok() && *parsed == *manifest, *again);
+  (void)state::PathOf(manifest->id);
+}
+
+}  // namespace
+
+std::vector<Target> StateTargets() {
+  return {{"section_file", "section_file", SectionFile}, {"manifest", "manifest", Manifest}};
+}
+
+}  // namespace vicinal::fuzz

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// write_example DIR: a state directory with a graph, a feature set and a model whose contents state_reader_test.py
+// knows.
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/state/posix_file_system.h"
+#include "engine/state/state_directory.h"
+
+namespace vicinal::state {
+namespace {
+
+template <class T>
+std::string_view BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+Status WriteGraph(StateDirectory& directory, const VersionId& id) {
+  std::vector<int64_t> row_ptr(200001);
+  std::iota(row_ptr.begin(), row_ptr.end(), int64_t{5} << 33);
+  std::vector<int32_t> col(300);
+  std::iota(col.begin(), col.end(), -100);
+  VICINAL_ASSIGN_OR_RETURN(const auto writer, directory.BeginVersion(id));
+  VICINAL_ASSIGN_OR_RETURN(auto* const file, writer->AddFile("topology", {{"row_ptr", DataType::kInt64, {200001}},
+                                                                          {"none", DataType::kFloat32, {0, 4}},
+                                                                          {"col", DataType::kInt32, {300}}}));
+  VICINAL_RETURN_IF_ERROR(file->Append(0, BytesOf(row_ptr)));
+  VICINAL_RETURN_IF_ERROR(file->Append(2, BytesOf(col)));
+  VICINAL_RETURN_IF_ERROR(file->Finish());
+  return writer->Publish(R"({"nodes":200000})");
+}
+
+Status WriteMatrix(StateDirectory& directory, const VersionId& id) {
+  std::vector<float> values(60);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 8;
+  VICINAL_ASSIGN_OR_RETURN(const auto writer, directory.BeginVersion(id));
+  VICINAL_ASSIGN_OR_RETURN(auto* const file, writer->AddFile("matrix", {{"x", DataType::kFloat32, {4, 15}}}));
+  VICINAL_RETURN_IF_ERROR(file->Append(0, BytesOf(values)));
+  VICINAL_RETURN_IF_ERROR(file->Finish());
+  return writer->Publish("{}");
+}
+
+Status WriteAll(const std::string& path) {
+  VICINAL_ASSIGN_OR_RETURN(const auto files, PosixFileSystem::Open(path, PosixFileSystem::Root::kCreate));
+  VICINAL_ASSIGN_OR_RETURN(const auto directory, StateDirectory::Open(files.get(), {}));
+  const std::string name = std::string(250, 'g') + "/\xC3\xA9";
+  VICINAL_RETURN_IF_ERROR(WriteGraph(*directory, {Store::kGraphs, name, 7, "", 0}));
+  VICINAL_RETURN_IF_ERROR(WriteMatrix(*directory, {Store::kFeatures, "default", 2, name, 7}));
+  return WriteMatrix(*directory, {Store::kModels, "../m", 3, "", 0});
+}
+
+}  // namespace
+}  // namespace vicinal::state
+
+int main(int argc, char** argv) {
+  const auto status = argc == 2 ? vicinal::state::WriteAll(argv[1]) : absl::InvalidArgumentError("write_example DIR");
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
