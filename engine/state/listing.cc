@@ -102,7 +102,7 @@ StatusOr<Listing> StateDirectory::List() const {
   std::set<VersionId> graphs;
   const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
     // Feature sets come after their graph version, and mean nothing without it.
-    if (id.store == Store::kFeatures && graphs.count(GraphOf(id)) == 0) return;
+    if (id.store == Store::kFeatures && !graphs.contains(GraphOf(id))) return;
     auto manifest = ReadManifest(id, path);
     if (manifest.ok()) {
       if (id.store == Store::kGraphs) graphs.insert(id);
@@ -145,7 +145,7 @@ void StateDirectory::DeleteFiles(const std::string& path, const std::set<std::st
   const auto entries = files_->List(path);
   if (!entries.ok()) return;
   for (const DirectoryEntry& entry : *entries) {
-    if (entry.kind != FileKind::kFile || !IsOurs(entry.name) || keep.count(entry.name) > 0) continue;
+    if (entry.kind != FileKind::kFile || !IsOurs(entry.name) || keep.contains(entry.name)) continue;
     const auto info = files_->Stat(Join(path, entry.name));
     if (!files_->Unlink(Join(path, entry.name)).ok()) continue;
     ++report->files;
@@ -180,7 +180,7 @@ StatusOr<SweepReport> StateDirectory::Sweep(std::chrono::seconds grace) {
       VisitAll([&](const VersionId& id, const std::string& path) { versions.emplace_back(id, path); }, nullptr));
   SweepReport report;
   for (const auto& [id, path] : versions) {
-    if (staged_.count(path) > 0 || IsRecent(path, since)) continue;
+    if (staged_.contains(path) || IsRecent(path, since)) continue;
     const auto manifest = ReadManifest(id, path);
     if (manifest.ok()) {
       std::set<std::string> keep = {kManifestName};

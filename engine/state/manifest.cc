@@ -16,7 +16,6 @@ namespace vicinal::state {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int64_t kMajor = 1, kMinor = 0;
 constexpr int64_t kMaxInteger = std::numeric_limits<int64_t>::max();
 constexpr std::string_view kSuffix = ".vsec";
 
@@ -65,8 +64,8 @@ StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
   for (const ManifestFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.summary.bytes}, {"checksum", file.summary.checksum}});
   }
-  Json json = {{"major", kMajor},
-               {"minor", kMinor},
+  Json json = {{"major", kFormatMajor},
+               {"minor", kFormatMinor},
                {"store", std::string(ToString(manifest.id.store))},
                {"name", manifest.id.name},
                {"version", manifest.id.version},
@@ -81,7 +80,7 @@ StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
 
 StatusOr<Manifest> ParseManifest(const std::string& path, std::string_view text) {
   VICINAL_ASSIGN_OR_RETURN(const Json json, internal::UnsealJson(path, text));
-  VICINAL_RETURN_IF_ERROR(internal::CheckMajor(path, json, kMajor));
+  VICINAL_RETURN_IF_ERROR(internal::CheckMajor(path, json, kFormatMajor));
   Manifest manifest;
   VICINAL_ASSIGN_OR_RETURN(manifest.id, ParseId(path, json));
   const auto files = json.find("files"), metadata = json.find("metadata");

@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_STATE_MANIFEST_H_
 #define VICINAL_ENGINE_STATE_MANIFEST_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ struct Manifest {
 };
 
 inline constexpr char kManifestName[] = "manifest.json";
+// Of the directory and of manifests. Data files count for themselves (section_header.h).
+inline constexpr int64_t kFormatMajor = 1, kFormatMinor = 0;
 
 // INVALID_ARGUMENT (BAD_METADATA) unless the metadata is a JSON object.
 StatusOr<std::string> EncodeManifest(const Manifest& manifest);

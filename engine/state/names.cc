@@ -10,7 +10,6 @@ namespace vicinal::state {
 namespace {
 
 constexpr size_t kComponentBytes = 200;
-constexpr Store kStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels};
 
 bool IsPlain(char c, bool first) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || (c == '.' && !first);
@@ -38,7 +37,7 @@ std::string_view ToString(Store store) {
 }
 
 std::optional<Store> StoreOf(std::string_view name) {
-  for (const Store store : kStores) {
+  for (const Store store : kAllStores) {
     if (ToString(store) == name) return store;
   }
   return std::nullopt;

@@ -16,6 +16,7 @@ namespace vicinal::state {
 
 // Each numbers its versions by itself.
 enum class Store { kGraphs, kFeatures, kModels };
+inline constexpr Store kAllStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels};
 std::string_view ToString(Store store);  // "graphs", "features", "models": also the directories' names
 std::optional<Store> StoreOf(std::string_view name);
 

@@ -58,11 +58,11 @@ class SectionFileWriter {
  public:
   // Creates `path` (ALREADY_EXISTS). INVALID_ARGUMENT (BAD_SECTION) for specs beyond the limits above, or a name twice.
   static StatusOr<std::unique_ptr<SectionFileWriter>> Create(FileSystem& files, const std::string& path,
-                                                             std::vector<SectionSpec> sections);
+                                                             std::vector<SectionSpec> specs);
 
-  // Appends to the contents of that section. Sections are written in the order of the specs, each to its end before
-  // the next (VICINAL_CHECK). After an error every call returns that error.
-  Status Append(size_t section, std::string_view bytes);
+  // Appends to the contents of the section of that index. Sections are written in the order of the specs, each to its
+  // end before the next (VICINAL_CHECK). After an error every call returns that error.
+  Status Append(size_t index, std::string_view bytes);
   // Writes checksums and header and syncs the file. OK means that the file's bytes, though not yet its name, survive
   // a power failure. REQUIRES: every section is complete (VICINAL_CHECK).
   Status Finish();

@@ -36,10 +36,11 @@ StatusOr<std::vector<Section>> Place(std::vector<SectionSpec> specs);
 // The header with its checksum in the last four bytes.
 std::string EncodeHeader(const Header& header);
 
-// Bytes of the whole header, from its first 64. `file_bytes` is the file's real size. Errors: SectionFileReader.
-StatusOr<int64_t> HeaderBytes(const std::string& path, std::string_view fixed, int64_t file_bytes);
-// `header` is all of it.
-StatusOr<Header> DecodeHeader(const std::string& path, std::string_view header, int64_t file_bytes);
+// Bytes of the whole header, from its first 64 in `text`. `file_bytes` is the file's real size. Errors:
+// SectionFileReader.
+StatusOr<int64_t> HeaderBytes(const std::string& path, std::string_view text, int64_t file_bytes);
+// `text` is all of it.
+StatusOr<Header> DecodeHeader(const std::string& path, std::string_view text, int64_t file_bytes);
 
 }  // namespace vicinal::state::internal
 

@@ -118,7 +118,7 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
   if (threads > 1) {
     pool->ParallelFor(static_cast<int64_t>(tasks.size()), run);
   } else {
-    for (size_t i = 0; i < tasks.size(); ++i) run(i, 0);
+    for (int64_t i = 0; i < static_cast<int64_t>(tasks.size()); ++i) run(i, 0);
   }
   MutexLock lock(&mutex);
   return error;

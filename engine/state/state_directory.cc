@@ -19,10 +19,8 @@ namespace vicinal::state {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int64_t kMajor = 1, kMinor = 0;
 constexpr int64_t kMaxVersion = int64_t{1} << 53;  // exact in every JSON reader
 constexpr char kFormat[] = "FORMAT", kIncarnation[] = "INCARNATION", kVersions[] = "VERSIONS", kLock[] = "LOCK";
-constexpr Store kStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels};
 
 std::string MakeUuid() {
   std::random_device device;
@@ -49,7 +47,7 @@ StatusOr<Json> ReadDocument(const FileSystem& files, const std::string& path) {
 StatusOr<bool> CheckFormat(const FileSystem& files) {
   const auto document = ReadDocument(files, kFormat);
   if (document.ok()) {
-    VICINAL_RETURN_IF_ERROR(internal::CheckMajor(kFormat, *document, kMajor));
+    VICINAL_RETURN_IF_ERROR(internal::CheckMajor(kFormat, *document, kFormatMajor));
     return true;
   }
   if (document.status().code() != StatusCode::kNotFound) return document.status();
@@ -131,7 +129,7 @@ Status StateDirectory::Initialize(bool format_exists) {
   // What an earlier process made and did not sync comes first: FORMAT before VERSIONS before INCARNATION.
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
   if (!format_exists) {
-    const Json format = {{"product", "vicinal"}, {"major", kMajor}, {"minor", kMinor}};
+    const Json format = {{"product", "vicinal"}, {"major", kFormatMajor}, {"minor", kFormatMinor}};
     VICINAL_RETURN_IF_ERROR(ReplaceFile(*files_, kFormat, internal::SealJson(format)));
   }
   VICINAL_RETURN_IF_ERROR(OpenIdentity());
@@ -174,7 +172,7 @@ Status StateDirectory::OpenIdentity() {
   if (next.ok()) {
     numbers = *next;
   } else {
-    for (const Store store : kStores) numbers[store] = 1;
+    for (const Store store : kAllStores) numbers[store] = 1;
     VICINAL_RETURN_IF_ERROR(
         VisitAll([&](const VersionId& id,
                      const std::string&) { numbers[id.store] = std::max(numbers[id.store], id.version + 1); },
@@ -205,7 +203,7 @@ StatusOr<std::map<Store, int64_t>> StateDirectory::ReadReservations() const {
   const auto found = json.find("next");
   if (found == json.end() || !found->is_object()) return Damaged(kVersions, "next is not an object");
   std::map<Store, int64_t> next;
-  for (const Store store : kStores) {
+  for (const Store store : kAllStores) {
     const std::string key(ToString(store));
     VICINAL_ASSIGN_OR_RETURN(next[store], internal::IntegerMember(kVersions, *found, key.c_str(), 1, kMaxVersion));
   }

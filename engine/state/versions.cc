@@ -40,7 +40,7 @@ Status StateDirectory::Remove(const VersionId& id, Data data) {
   VICINAL_CHECK(!options_.read_only);
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   MutexLock lock(&mutex_);
-  const Status unlinked = files_->Unlink(ManifestOf(path));
+  Status unlinked = files_->Unlink(ManifestOf(path));
   if (!unlinked.ok() && unlinked.code() != StatusCode::kNotFound) return unlinked;
   // Also where the manifest is gone: an earlier Remove may have failed just here.
   const Status synced = files_->SyncDirectory(path);
