@@ -90,14 +90,19 @@ function(vicinal_test name)
   _vicinal_add_to_labels(${name} ${ARG_LABELS})
 endfunction()
 
-# vicinal_command_test(NAME COMMAND ... LABELS ... [TIMEOUT s] [ENVIRONMENT name=value ...] [SKIP_CODE n])
-# A script, or a program run in another way: one CTest test. SKIP_CODE: the exit status that says that it skipped.
+# vicinal_command_test(NAME COMMAND ... LABELS ... [PROGRAMS target ...] [TIMEOUT s] [ENVIRONMENT name=value ...]
+#                      [SKIP_CODE n])
+# A script, or a program run in another way: one CTest test. PROGRAMS: targets that it runs; they are built with the tests
+# of its labels. SKIP_CODE: the exit status that says that it skipped.
 function(vicinal_command_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SKIP_CODE" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SKIP_CODE" "COMMAND;LABELS;PROGRAMS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   _vicinal_check_labels(${name} ${ARG_LABELS})
+  foreach(program IN LISTS ARG_PROGRAMS)
+    _vicinal_add_to_labels(${program} ${ARG_LABELS})
+  endforeach()
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
   if(ARG_SKIP_CODE)
