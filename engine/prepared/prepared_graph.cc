@@ -96,6 +96,26 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::Upload(const HostF
   return result;
 }
 
+StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::FillDense(
+    int64_t rows, int64_t cols, Device& device, const std::function<Status(float* rows)>& fill) {
+  if (device.kind() != DeviceKind::kCpu) {
+    HostFeatures features;
+    features.rows = rows;
+    features.cols = cols;
+    features.dense.resize(static_cast<size_t>(rows * cols));
+    VICINAL_RETURN_IF_ERROR(fill(features.dense.data()));
+    return Upload(features, device);
+  }
+  auto result = std::make_shared<FeatureMatrix>();
+  result->rows_ = rows;
+  result->cols_ = cols;
+  result->size_bytes_ = rows * cols * static_cast<int64_t>(sizeof(float));
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, device.Allocate(static_cast<size_t>(result->size_bytes_)));
+  VICINAL_RETURN_IF_ERROR(fill(result->buffer_.as<float>()));
+  result->dense_ = {result->buffer_.as<float>(), rows, cols, cols};
+  return std::shared_ptr<const FeatureMatrix>(std::move(result));
+}
+
 StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const FeatureMatrix& stored,
                                                                            const std::vector<float>& rows,
                                                                            const std::vector<int64_t>& positions,

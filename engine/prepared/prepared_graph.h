@@ -6,6 +6,7 @@
 #define VICINAL_ENGINE_PREPARED_PREPARED_GRAPH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -75,6 +76,10 @@ class FeatureMatrix {
   static int64_t BytesOn(const HostFeatures& features, const Device& device);
   // The rows of `features` must be in execution order.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> Upload(const HostFeatures& features, Device& device);
+  // A dense matrix. `fill` writes its rows [rows, cols] to host memory: straight to where they stay on a CPU. The rows
+  // must be in execution order. Errors of `fill` and of the device.
+  static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDense(int64_t rows, int64_t cols, Device& device,
+                                                                  const std::function<Status(float* rows)>& fill);
   // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Transfers only these rows.
   // REQUIRES: `stored` is dense.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> CopyWithRows(const FeatureMatrix& stored,

@@ -40,6 +40,7 @@ ENGINE_LADDER = {
     "model": COMMON,
     "store": PREPARED | {"model"},
     "state": BASE,
+    "durable": STORED | {"state"},
     "prepare": STORED,
     "plan": PREPARED | {"model"},
     "execute": EXECUTED,

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Feature sets. Dense: section x, float32 [N, F]. Sparse: indptr, indices, values.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/durable/graph_codec.h"
+#include "engine/durable/metadata.h"
+#include "engine/durable/sections.h"
+#include "engine/durable/version_files.h"
+#include "engine/state/file_error.h"
+
+namespace vicinal::durable {
+namespace {
+
+constexpr char kFeaturesFile[] = "features";
+
+struct FeaturesMetadata {
+  int64_t feature_count = 0;
+  bool sparse = false;
+  int64_t entry_count = 0;  // of a sparse set
+  int64_t create_time = 0;
+};
+
+template <class Visitor, class Metadata>
+void FeaturesMembers(Visitor& visit, Metadata& metadata) {
+  visit("feature_count", metadata.feature_count);
+  visit("sparse", metadata.sparse);
+  visit("entry_count", metadata.entry_count);
+  visit("create_time_ns", metadata.create_time);
+}
+
+StatusOr<FeaturesMetadata> ParseFeaturesMetadata(const state::Manifest& manifest) {
+  VICINAL_ASSIGN_OR_RETURN(MetadataReader reader,
+                           MetadataReader::Parse(state::Describe(manifest.id), manifest.metadata));
+  FeaturesMetadata metadata;
+  FeaturesMembers(reader, metadata);
+  if (metadata.feature_count < 1 || metadata.feature_count > std::numeric_limits<NodeId>::max()) {
+    reader.Fail("feature_count is out of its range");
+  }
+  VICINAL_RETURN_IF_ERROR(reader.status());
+  return metadata;
+}
+
+// Appends device memory in pieces: straight from it where that is host memory.
+Status AppendFromDevice(state::SectionFileWriter& file, size_t section, const void* data, int64_t bytes, Device& device,
+                        const IsUnwanted& is_unwanted) {
+  if (device.kind() == DeviceKind::kCpu) return AppendInPieces(file, section, data, bytes, is_unwanted);
+  std::vector<char> piece(static_cast<size_t>(std::min(bytes, kPieceBytes)));
+  for (int64_t begin = 0; begin < bytes; begin += kPieceBytes) {
+    const int64_t count = std::min(bytes - begin, kPieceBytes);
+    VICINAL_RETURN_IF_ERROR(
+        device.CopyToHost(piece.data(), static_cast<const char*>(data) + begin, static_cast<size_t>(count)));
+    VICINAL_RETURN_IF_ERROR(AppendInPieces(file, section, piece.data(), count, is_unwanted));
+  }
+  return OkStatus();
+}
+
+// Rows without the padding that a GPU has between them.
+Status AppendRows(state::SectionFileWriter& file, size_t section, ConstMatrixView rows, Device& device,
+                  const IsUnwanted& is_unwanted) {
+  if (rows.stride == rows.cols) {
+    const int64_t bytes = rows.rows * rows.cols * static_cast<int64_t>(sizeof(float));
+    return AppendFromDevice(file, section, rows.data, bytes, device, is_unwanted);
+  }
+  const int64_t at_once = std::max<int64_t>(1, kPieceBytes / (rows.stride * static_cast<int64_t>(sizeof(float))));
+  std::vector<float> padded(static_cast<size_t>(std::min(at_once, rows.rows) * rows.stride));
+  for (int64_t begin = 0; begin < rows.rows; begin += at_once) {
+    const int64_t count = std::min(at_once, rows.rows - begin);
+    VICINAL_RETURN_IF_ERROR(device.CopyToHost(padded.data(), rows.data + begin * rows.stride,
+                                              static_cast<size_t>(count * rows.stride) * sizeof(float)));
+    for (int64_t r = 1; r < count; ++r) {
+      std::copy_n(padded.data() + r * rows.stride, rows.cols, padded.data() + r * rows.cols);
+    }
+    const int64_t bytes = count * rows.cols * static_cast<int64_t>(sizeof(float));
+    VICINAL_RETURN_IF_ERROR(AppendInPieces(file, section, padded.data(), bytes, is_unwanted));
+  }
+  return OkStatus();
+}
+
+Status WriteSparse(CsrView csr, Device& device, state::VersionWriter& writer, const IsUnwanted& is_unwanted) {
+  VICINAL_ASSIGN_OR_RETURN(state::SectionFileWriter* const file,
+                           writer.AddFile(kFeaturesFile, {{"indptr", DataType::kInt64, {csr.rows + 1}},
+                                                          {"indices", DataType::kInt32, {csr.nnz}},
+                                                          {"values", DataType::kFloat32, {csr.nnz}}}));
+  VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 0, csr.row_ptr, (csr.rows + 1) * 8, device, is_unwanted));
+  VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 1, csr.col, csr.nnz * 4, device, is_unwanted));
+  VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 2, csr.value, csr.nnz * 4, device, is_unwanted));
+  return file->Finish();
+}
+
+Status WriteDense(ConstMatrixView rows, Device& device, state::VersionWriter& writer, const IsUnwanted& is_unwanted) {
+  VICINAL_ASSIGN_OR_RETURN(state::SectionFileWriter* const file,
+                           writer.AddFile(kFeaturesFile, {{"x", DataType::kFloat32, {rows.rows, rows.cols}}}));
+  VICINAL_RETURN_IF_ERROR(AppendRows(*file, 0, rows, device, is_unwanted));
+  return file->Finish();
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> ReadSparse(SectionSet& file, const FeaturesMetadata& metadata,
+                                                          int64_t num_nodes, Device& device, ThreadPool* pool) {
+  HostFeatures features;
+  features.sparse = true;
+  features.rows = num_nodes;
+  features.cols = metadata.feature_count;
+  Csr& csr = features.csr;
+  VICINAL_RETURN_IF_ERROR(file.Add("indptr", DataType::kInt64, num_nodes + 1, &csr.row_ptr));
+  VICINAL_RETURN_IF_ERROR(file.Add("indices", DataType::kInt32, metadata.entry_count, &csr.col));
+  VICINAL_RETURN_IF_ERROR(file.Add("values", DataType::kFloat32, metadata.entry_count, &csr.value));
+  VICINAL_RETURN_IF_ERROR(file.ReadAll(pool));
+  if (!AreOffsets(csr.row_ptr, metadata.entry_count, pool)) {
+    return file.Bad("indptr", "these are not the borders of rows");
+  }
+  if (!AreRows(csr.row_ptr, csr.col, features.cols, true, pool)) {
+    return file.Bad("indices", "a column is out of range, or not in its place within a row");
+  }
+  if (!AreFinite(csr.value.data(), metadata.entry_count, pool)) return file.Bad("values", "a number is not finite");
+  csr.num_rows = num_nodes;
+  csr.num_cols = features.cols;
+  return FeatureMatrix::Upload(features, device);
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> ReadDense(const state::SectionFileReader& reader, SectionSet& file,
+                                                         const FeaturesMetadata& metadata, int64_t num_nodes,
+                                                         Device& device, ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(const state::Section* const x,
+                           file.Get("x", DataType::kFloat32, {num_nodes, metadata.feature_count}));
+  return FeatureMatrix::FillDense(num_nodes, metadata.feature_count, device, [&](float* rows) -> Status {
+    VICINAL_RETURN_IF_ERROR(reader.Read({{x, rows}}, pool));
+    if (!AreFinite(rows, num_nodes * metadata.feature_count, pool)) return file.Bad("x", "a number is not finite");
+    return OkStatus();
+  });
+}
+
+}  // namespace
+
+Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device& device, state::VersionWriter& writer,
+                     const IsUnwanted& is_unwanted) {
+  FeaturesMetadata metadata;
+  metadata.feature_count = features.cols();
+  metadata.sparse = features.sparse();
+  metadata.entry_count = features.entries();
+  metadata.create_time = ToNanoseconds(create_time);
+  VICINAL_RETURN_IF_ERROR(features.sparse() ? WriteSparse(features.csr(), device, writer, is_unwanted)
+                                            : WriteDense(features.dense(), device, writer, is_unwanted));
+  MetadataWriter text;
+  FeaturesMembers(text, metadata);
+  return writer.Publish(text.Text());
+}
+
+StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, const Device& device) {
+  VICINAL_ASSIGN_OR_RETURN(const FeaturesMetadata metadata, ParseFeaturesMetadata(manifest));
+  VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kFeaturesFile));
+  // What is read has its place in the file (SectionSet, SectionFileReader). In memory rows may be padded to the next
+  // multiple of 16 floats, which at most doubles those of 32 columns and more; a GPU's matrix is on the host meanwhile.
+  const int64_t copies = device.kind() == DeviceKind::kCpu && !metadata.sparse ? 1 : 3;
+  if (file.summary.bytes > std::numeric_limits<int64_t>::max() / copies) {
+    return state::Damaged(state::Describe(manifest.id), "its size is out of range");
+  }
+  return file.summary.bytes * copies;
+}
+
+StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
+                                          int64_t num_nodes, Device& device, ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(const FeaturesMetadata metadata, ParseFeaturesMetadata(manifest));
+  VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile entry, OnlyFile(manifest, kFeaturesFile));
+  VICINAL_ASSIGN_OR_RETURN(const auto reader, directory.OpenFile(manifest, entry.name));
+  SectionSet file(state::Describe(manifest.id) + ", " + entry.name, *reader);
+  ReadFeaturesResult result;
+  result.create_time = FromNanoseconds(metadata.create_time);
+  VICINAL_ASSIGN_OR_RETURN(result.matrix, metadata.sparse
+                                              ? ReadSparse(file, metadata, num_nodes, device, pool)
+                                              : ReadDense(*reader, file, metadata, num_nodes, device, pool));
+  return result;
+}
+
+}  // namespace vicinal::durable

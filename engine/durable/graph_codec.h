@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs and feature sets as versions of the state directory (docs/state.md, "Contents"). Reading restores what was
+// written, bit for bit: nothing is renumbered, profiled or sorted again.
+//
+// Checksums find accidents, not malice. Reading therefore checks everything that kernels rely on: extents, indices,
+// order within rows, that the permutation is one, that numbers are finite. Errors of reading: DATA_LOSS (STATE_DAMAGED)
+// naming file and section; FAILED_PRECONDITION (STATE_FORMAT_TOO_NEW); those of the file system and of the device.
+#ifndef VICINAL_ENGINE_DURABLE_GRAPH_CODEC_H_
+#define VICINAL_ENGINE_DURABLE_GRAPH_CODEC_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "engine/base/thread_pool.h"
+#include "engine/device/device.h"
+#include "engine/prepared/prepared_graph.h"
+#include "engine/state/manifest.h"
+#include "engine/state/state_directory.h"
+
+namespace vicinal::durable {
+
+// Asked now and then while a version is written: true if it is no longer wanted. Writing then ends with CANCELLED. May
+// be empty.
+using IsUnwanted = std::function<bool()>;
+
+// Writes and publishes `graph` through `writer`, which must have been begun for it. Blocks until the version is
+// durable. Thread-safe with respect to users of the graph.
+Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, const IsUnwanted& is_unwanted);
+
+struct ReadGraphResult {
+  std::shared_ptr<const PreparedGraph> graph;
+  // The version had another numerics revision, which this build cannot continue: it adds in another order. 0: it kept
+  // its revision.
+  int64_t former_revision = 0;
+};
+
+// Bytes that ReadGraph keeps and, at most, needs meanwhile. From the manifest alone, for a memory reservation; never
+// more than a small multiple of the bytes on disk, whatever the manifest claims.
+StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest);
+StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,
+                                    Device& device, ThreadPool* pool);
+
+// A feature set of the graph with `num_nodes` nodes. Rows are kept in execution order.
+Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device& device, state::VersionWriter& writer,
+                     const IsUnwanted& is_unwanted);
+StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, const Device& device);
+
+struct ReadFeaturesResult {
+  std::shared_ptr<const FeatureMatrix> matrix;
+  WallTime create_time{};
+};
+StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
+                                          int64_t num_nodes, Device& device, ThreadPool* pool);
+
+}  // namespace vicinal::durable
+
+#endif  // VICINAL_ENGINE_DURABLE_GRAPH_CODEC_H_
