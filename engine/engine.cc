@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "engine/base/out_of_memory.h"
+#include "engine/base/uuid.h"
 #include "engine/create_engine.h"
+#include "engine/durable/durable_store.h"
+#include "engine/durable/open_state.h"
 #include "engine/execute/describe.h"
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
@@ -27,14 +30,18 @@ namespace {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, RunMeter* meter, std::unique_ptr<KernelRegistry> registry,
-             OpenedDevice opened)
+             OpenedDevice opened, std::unique_ptr<durable::OpenState> state)
       : options_(options),
         registry_(std::move(registry)),
         opened_(std::move(opened)),
         device_(*opened_.device),
+        state_(std::move(state)),
+        incarnation_(state_ != nullptr ? state_->directory().incarnation() : MakeUuid()),
         budget_(options.memory_budget_bytes),
-        graphs_({options.max_graphs, options.max_feature_sets, options.clock}),
-        models_({options.max_models, options.clock}),
+        graphs_({options.max_graphs, options.max_feature_sets, options.clock,
+                 state_ != nullptr ? state_->graph_versions() : nullptr,
+                 state_ != nullptr ? state_->feature_versions() : nullptr}),
+        models_({options.max_models, options.clock, state_ != nullptr ? state_->model_versions() : nullptr}),
         plans_(options.max_cached_plans,
                [this](const PreparedGraph& graph, const std::string& name, const Model& model) {
                  return graphs_.IsServing(graph) && models_.IsServing(name, model);
@@ -43,20 +50,30 @@ class EngineImpl final : public Engine {
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_),
         graph_uploads_({&device_, registry_.get(), &budget_, &graphs_, options.clock, options.stats, options.logger,
-                        [this] { GraphsChanged(); }, options.max_preparations}),
+                        [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
         tuning_(TuningParts(meter)),
         tuner_(&graphs_, &tuning_),
         runner_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock, options.stats,
                  [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}),
         executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
-                        [this] { plans_.PurgeStale(); }}) {
+                        [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+                          ModelPublished(model, std::move(document));
+                        },
+                        state_ != nullptr}) {
     // First what costs least to have again.
     budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
+    if (state_ != nullptr) {
+      durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
+          &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); }});
+    }
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override { tuning_.Stop(); }
+
+  // Loads what is in the state directory. Once, before any other call.
+  Status Load() { return durable_ != nullptr ? durable_->Load() : OkStatus(); }
 
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) override {
     VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graph_uploads_.PutGraph(std::move(source), std::move(memory)));
@@ -64,14 +81,10 @@ class EngineImpl final : public Engine {
   }
   StatusOr<GraphResource> GetGraph(const std::string& name) const override {
     VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graphs_.Get(name));
-    return ResourceOf(status);
+    return Described(ResourceOf(status));
   }
-  std::vector<GraphResource> ListGraphs() const override { return ResourcesOf(graphs_.List()); }
-  Status DeleteGraph(const std::string& name, int64_t if_version) override {
-    VICINAL_RETURN_IF_ERROR(graphs_.Delete(name, if_version));
-    GraphsChanged();
-    return OkStatus();
-  }
+  std::vector<GraphResource> ListGraphs() const override { return Described(ResourcesOf(graphs_.List())); }
+  Status DeleteGraph(const std::string& name, int64_t if_version) override;
   StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override { return tuner_.Tune(request); }
   StatusOr<TuningReport> GetTuning(const std::string& graph) const override { return tuner_.Report(graph); }
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
@@ -84,26 +97,21 @@ class EngineImpl final : public Engine {
                                            int64_t reserved_bytes) override {
     VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
                              graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
-    return ResourceOf(*set);
+    if (durable_ != nullptr) durable_->FeaturesPublished(set);
+    return Described(ResourceOf(*set));
   }
-  Status DeleteFeatures(const std::string& graph, const std::string& name) override {
-    return graphs_.DeleteFeatures(graph, name);
-  }
+  Status DeleteFeatures(const std::string& graph, const std::string& name) override;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override {
     VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, model_uploads_.Put(std::move(source), limits, std::move(memory)));
-    return ResourceOf(*model);
+    return Described(ResourceOf(*model));
   }
   StatusOr<ModelResource> GetModel(const std::string& name) const override {
     VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, models_.Find(name, 0));
-    return ResourceOf(*model);
+    return Described(ResourceOf(*model));
   }
-  std::vector<ModelResource> ListModels() const override { return ResourcesOf(models_.List()); }
-  Status DeleteModel(const std::string& name, int64_t if_version) override {
-    VICINAL_RETURN_IF_ERROR(models_.Delete(name, if_version));
-    plans_.PurgeStale();
-    return OkStatus();
-  }
+  std::vector<ModelResource> ListModels() const override { return Described(ResourcesOf(models_.List())); }
+  Status DeleteModel(const std::string& name, int64_t if_version) override;
 
   Status Submit(InferenceRequest request, InferenceCallback done) override;
   Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) override;
@@ -116,7 +124,13 @@ class EngineImpl final : public Engine {
   int64_t queue_depth() const override { return executor_.queue_depth(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
   Status Health() override { return device_.Health(); }
-  bool Drain(MonotonicTime deadline) override { return executor_.Drain(deadline); }
+  bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
+  bool durable() const override { return durable_ != nullptr; }
+  std::string incarnation() const override { return incarnation_; }
+  bool Drain(MonotonicTime deadline) override {
+    const bool drained = executor_.Drain(deadline);
+    return (durable_ == nullptr || durable_->Flush(deadline)) && drained;
+  }
 
  private:
   // After a graph was deleted or replaced: what was kept for it goes.
@@ -124,12 +138,33 @@ class EngineImpl final : public Engine {
     plans_.PurgeStale();
     receptive_field_memory_.Fit();
   }
+  void GraphPublished(const std::string& name) {
+    GraphsChanged();
+    if (durable_ != nullptr) durable_->GraphPublished(name);
+  }
+  void ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+    plans_.PurgeStale();
+    if (durable_ != nullptr) durable_->ModelPublished(model, std::move(document));
+  }
+  // With what only the state directory knows.
+  template <class Resource>
+  Resource Described(Resource resource) const {
+    if (durable_ != nullptr) durable_->Describe(&resource);
+    return resource;
+  }
+  template <class Resource>
+  std::vector<Resource> Described(std::vector<Resource> resources) const {
+    for (Resource& resource : resources) resource = Described(std::move(resource));
+    return resources;
+  }
   TuningService::Parts TuningParts(RunMeter* meter);
 
   const EngineOptions options_;
   const std::unique_ptr<KernelRegistry> registry_;
   const OpenedDevice opened_;
   Device& device_;
+  const std::unique_ptr<durable::OpenState> state_;  // null: in memory only
+  const std::string incarnation_;
   MemoryBudget budget_;
   GraphStore graphs_;
   ModelStore models_;
@@ -137,6 +172,7 @@ class EngineImpl final : public Engine {
   ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
+  std::unique_ptr<durable::DurableStore> durable_;  // null without state_; outlives those who publish
   GraphUploads graph_uploads_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
@@ -144,6 +180,32 @@ class EngineImpl final : public Engine {
   Executor executor_;
   ModelUploads model_uploads_;
 };
+
+// A deletion that is not durable would come back with the next start. It is therefore durable before it is
+// acknowledged; a call that failed there can be repeated, when only the disk knows of the resource any more.
+
+Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
+  const Status deleted = graphs_.Delete(name, if_version);
+  if (deleted.ok()) GraphsChanged();
+  if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
+  const Status removed = durable_->RemoveGraph(name, deleted.ok() ? 0 : if_version);
+  return removed.code() == StatusCode::kNotFound ? deleted : removed;
+}
+
+Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& name) {
+  const Status deleted = graphs_.DeleteFeatures(graph, name);
+  if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
+  const Status removed = durable_->RemoveFeatures(graph, name);
+  return removed.code() == StatusCode::kNotFound ? deleted : removed;
+}
+
+Status EngineImpl::DeleteModel(const std::string& name, int64_t if_version) {
+  const Status deleted = models_.Delete(name, if_version);
+  if (deleted.ok()) plans_.PurgeStale();
+  if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
+  const Status removed = durable_->RemoveModel(name, deleted.ok() ? 0 : if_version);
+  return removed.code() == StatusCode::kNotFound ? deleted : removed;
+}
 
 TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   TuningService::Parts parts;
@@ -201,7 +263,14 @@ StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& giv
                       {{"device", opened.device->name()},
                        {"description", opened.device->description()},
                        {"simd", CpuInstructionSet()}});
-  return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened)));
+  std::unique_ptr<durable::OpenState> state;
+  if (!options.state_dir.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(
+        state, durable::OpenState::Open(options.state_dir, options.state_address, *options.clock, *options.logger));
+  }
+  auto engine = std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened), std::move(state));
+  VICINAL_RETURN_IF_ERROR(engine->Load());
+  return std::unique_ptr<Engine>(std::move(engine));
 }
 
 StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {

@@ -44,6 +44,10 @@ struct EngineOptions {
   // TuningKey), and per graph version. 0: graphs serve with the registry's defaults, unless TuneGraph asks.
   Nanoseconds tuning_budget = std::chrono::milliseconds(500);
   Nanoseconds max_tuning_per_graph = std::chrono::seconds(60);
+  // Keeps graphs, feature sets and models in this directory, which exists, and loads what is there. Empty: in memory
+  // only.
+  std::string state_dir;
+  std::string state_address;     // where clients reach this server; for the lock file, which people read
   const Clock* clock = nullptr;  // null: the real one
   StatsSink* stats = nullptr;    // null: none; must outlive the engine
   Logger* logger = nullptr;      // null: none; must outlive the engine
@@ -57,7 +61,7 @@ class Engine {
   static std::string InstructionSet();              // of CPU kernels on this processor: "AVX3_ZEN4", "AVX2", ...
 
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
-  // CPU and logs so.
+  // CPU and logs so. Errors of StateDirectory::Open for state_dir.
   static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -121,6 +125,13 @@ class Engine {
   virtual double busy_seconds() const = 0;
   // Not OK once nothing that needs the device will succeed in this process.
   virtual Status Health() { return OkStatus(); }
+
+  // False while graphs from the state directory are being loaded.
+  virtual bool loaded() const { return true; }
+  // Whether there is a state directory.
+  virtual bool durable() const { return false; }
+  // UUID of the engine's state: versions mean something within it only.
+  virtual std::string incarnation() const { return {}; }
 
   // Refuses new inference, lets what is queued finish; false when `deadline` came first.
   virtual bool Drain(MonotonicTime deadline) = 0;

@@ -20,9 +20,21 @@
 
 namespace vicinal {
 
+// Whether a version survives the end of the process.
+enum class Durability {
+  kMemory,   // it does not: there is no state directory, or writing failed
+  kWriting,  // not yet: it is being written, or waits for that
+  kDurable,  // it does, whatever happens to the process or the machine's power
+};
+
 // --- graphs ---
 
-enum class GraphState { kPreparing, kReady, kFailed };
+enum class GraphState {
+  kPreparing,
+  kReady,
+  kFailed,
+  kLoading,  // a version from the state directory is being read; it serves once it is READY
+};
 
 struct StageTime {
   std::string stage;
@@ -39,6 +51,8 @@ struct FeatureSetResource {
   bool sparse = false;
   int64_t entry_count = 0;  // nonzeros of a sparse set; of a dense one, all
   int64_t size_bytes = 0;
+  Durability durability = Durability::kMemory;
+  Status durability_error;  // why writing failed; OK: it did not
 };
 
 // The version of a graph that serves requests.
@@ -53,6 +67,8 @@ struct ServingGraph {
   int64_t size_bytes = 0;              // with what was derived from it so far
   std::vector<StageTime> stages;       // of its preparation
   GraphProfile profile;
+  Durability durability = Durability::kMemory;
+  Status durability_error;  // why writing failed; OK: it did not
 };
 
 struct GraphResource {
@@ -101,6 +117,8 @@ struct ModelResource {
   int64_t size_bytes = 0;
   bool reference_checked = false;
   double reference_error = 0.0;  // largest relative error against the reference, where it was checked
+  Durability durability = Durability::kMemory;
+  Status durability_error;  // why writing failed; OK: it did not
 };
 
 // A layer type with the names of its arguments, supported and unsupported.

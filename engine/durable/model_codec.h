@@ -16,12 +16,6 @@
 
 namespace vicinal::durable {
 
-// A model as it was uploaded.
-struct ModelDocument {
-  std::string architecture_json;
-  std::string weights_file;  // safetensors
-};
-
 // Writes and publishes through `writer`, which must have been begun for this version. Blocks until it is durable.
 Status WriteModel(const StoredModel& model, const ModelDocument& document, state::VersionWriter& writer);
 

@@ -19,6 +19,13 @@ StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& li
   stored.name = source.name;
   VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
   Reservation weights = memory.Split(static_cast<int64_t>(source.weights_file.size()));
+  std::shared_ptr<ModelDocument> document;
+  if (parts_.keep_documents) {
+    document = std::make_shared<ModelDocument>();
+    document->architecture_json = std::move(source.architecture_json);
+    document->weights_file = std::move(source.weights_file);
+    document->memory = std::move(weights);
+  }
   std::string().swap(source.weights_file);
   VICINAL_ASSIGN_OR_RETURN(
       Reservation kept,
@@ -31,7 +38,7 @@ StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& li
   }
   VICINAL_ASSIGN_OR_RETURN(ModelHandle handle,
                            parts_.models->Put(std::move(stored), source.replace, source.if_version));
-  parts_.on_publish();
+  parts_.on_publish(handle, std::move(document));
   parts_.logger->Log(LogLevel::kInfo, "model ready",
                      {{"model", handle->name}, {"version", absl::StrCat(handle->version)}});
   return handle;

@@ -33,7 +33,9 @@ class ModelUploads {
     Executor* executor = nullptr;  // runs the check
     const Clock* clock = nullptr;
     Logger* logger = nullptr;
-    std::function<void()> on_publish;  // a model was published, perhaps in place of another
+    // A model was published, perhaps in place of another. `document`: as it was uploaded; null unless keep_documents.
+    std::function<void(const ModelHandle& model, std::shared_ptr<const ModelDocument> document)> on_publish;
+    bool keep_documents = false;
   };
   explicit ModelUploads(Parts parts) : parts_(std::move(parts)) {}
 

@@ -87,7 +87,7 @@ void GraphUploads::Prepare(GraphSource source, Reservation memory, int64_t versi
   memory.Release();
   parts_.graphs->FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
                                std::move(features_memory));
-  parts_.on_publish();
+  parts_.on_publish(name);
 }
 
 StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, const std::string& name,

@@ -34,8 +34,8 @@ class GraphUploads {
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
     Logger* logger = nullptr;
-    std::function<void()> on_publish;  // a graph was published, perhaps in place of another
-    int64_t max_waiting = 0;           // graphs that may wait for preparation
+    std::function<void(const std::string& graph)> on_publish;  // was published, perhaps in place of another
+    int64_t max_waiting = 0;                                   // graphs that may wait for preparation
   };
   explicit GraphUploads(Parts parts);
 

@@ -4,14 +4,13 @@
 #include "engine/state/state_directory.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/strict_json.h"
+#include "engine/base/uuid.h"
 #include "engine/state/file_error.h"
 #include "engine/state/sealed_json.h"
 
@@ -21,22 +20,6 @@ namespace {
 using Json = nlohmann::json;
 constexpr int64_t kMaxVersion = int64_t{1} << 53;  // exact in every JSON reader
 constexpr char kFormat[] = "FORMAT", kIncarnation[] = "INCARNATION", kVersions[] = "VERSIONS", kLock[] = "LOCK";
-
-std::string MakeUuid() {
-  std::random_device device;
-  uint32_t words[4];
-  for (uint32_t& word : words) word = device();
-  words[1] = (words[1] & 0xffff0fff) | 0x4000;      // version 4: random
-  words[2] = (words[2] & 0x3fffffff) | 0x80000000;  // RFC 4122's variant
-  char text[37];
-  std::snprintf(text, sizeof(text), "%08x-%04x-%04x-%04x-%04x%08x", words[0], words[1] >> 16, words[1] & 0xffff,
-                words[2] >> 16, words[2] & 0xffff, words[3]);
-  return text;
-}
-
-bool IsUuid(const std::string& text) {
-  return text.size() == 36 && text.find_first_not_of("0123456789abcdef-") == std::string::npos;
-}
 
 StatusOr<Json> ReadDocument(const FileSystem& files, const std::string& path) {
   VICINAL_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(files, path, internal::kMaxDocumentBytes));

@@ -16,6 +16,8 @@ namespace {
 
 // After this time another client may have deleted something.
 constexpr std::chrono::milliseconds kRetryAfter{5000};
+// Most graphs are loaded within this time.
+constexpr std::chrono::milliseconds kLoadingRetry{500};
 
 struct Entry {
   std::shared_ptr<const PreparedGraph> graph;  // the version that serves
@@ -24,14 +26,17 @@ struct Entry {
   VersionClaim features_version;  // while preparing: for the features that come with the graph
   double progress = 0.0;
   std::string stage;
+  int64_t loading_version = 0;  // 0: none is being loaded
   int64_t declared_nodes = 0, declared_edges = 0;
-  Status error;  // of the last preparation
+  Status error;              // of the last preparation or load
+  bool load_failed = false;  // `error` is that of a load
 
   GraphState state() const {
     if (preparing_version != 0) return GraphState::kPreparing;
+    if (loading_version != 0) return GraphState::kLoading;
     return graph ? GraphState::kReady : GraphState::kFailed;
   }
-  int64_t version() const { return graph ? graph->parts().version : 0; }
+  int64_t version() const { return graph ? graph->parts().version : loading_version; }
 };
 
 std::string Quoted(const char* type, const std::string& name) { return absl::StrCat(type, " '", name, "'"); }
@@ -87,6 +92,15 @@ void Retire(const Entry& entry) {
   for (const auto& [name, set] : entry.features) Retire(set);
 }
 
+// The set as it is kept: each copy of its matrix keeps its reservation alive.
+FeatureSetHandle HandleOf(FeatureSet set) {
+  if (set.memory != nullptr) {
+    set.memory->TransferTo(Account::kFeatures);
+    set.matrix = WithReservation<const FeatureMatrix>(std::move(set.matrix), set.memory);
+  }
+  return std::make_shared<const FeatureSet>(std::move(set));
+}
+
 GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   GraphStatus status;
   status.name = name;
@@ -114,16 +128,14 @@ struct GraphStore::State {
   FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name, VersionClaim version,
                                   std::shared_ptr<const FeatureMatrix> matrix, std::shared_ptr<Reservation> memory)
       VICINAL_REQUIRES(mutex) {
-    auto set = std::make_shared<FeatureSet>();
-    set->graph = graph;
-    set->name = name;
-    set->version = version.Take();
-    set->create_time = options.clock->WallNow();
-    if (memory != nullptr) memory->TransferTo(Account::kFeatures);
-    set->matrix =
-        memory != nullptr ? WithReservation<const FeatureMatrix>(std::move(matrix), memory) : std::move(matrix);
-    set->memory = std::move(memory);
-    return set;
+    FeatureSet set;
+    set.graph = graph;
+    set.name = name;
+    set.version = version.Take();
+    set.create_time = options.clock->WallNow();
+    set.matrix = std::move(matrix);
+    set.memory = std::move(memory);
+    return HandleOf(std::move(set));
   }
 
   // Makes place for one more name by evicting one whose preparation failed; appends that to `evicted`.
@@ -156,7 +168,7 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     MutexLock lock(&state_->mutex);
     const auto found = state_->entries.find(name);
     const Entry* current = found == state_->entries.end() ? nullptr : &found->second;
-    if (current && current->graph && !replace) {
+    if (current && current->version() != 0 && !replace) {
       return AlreadyExists("graph", name, "set replace to replace it, or delete it first");
     }
     if (current && current->preparing_version != 0) {
@@ -175,6 +187,7 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     entry.progress = 0.0;
     entry.stage.clear();
     entry.error = OkStatus();
+    entry.load_failed = false;
     entry.declared_nodes = node_count;
     entry.declared_edges = edge_count;
   }
@@ -216,6 +229,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
     VersionClaim features_version = std::move(entry.features_version);
     if (graph.ok()) {
       Retire(entry);
+      entry.loading_version = 0;
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
       entry.graph->TransferReservation(Account::kGraphs);
@@ -229,6 +243,44 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
   }
   state_->watchers.Notify(name);
 }
+
+void GraphStore::BeginLoad(const std::string& name, int64_t version, int64_t node_count, int64_t edge_count) {
+  {
+    MutexLock lock(&state_->mutex);
+    const auto [entry, is_new] = state_->entries.try_emplace(name);
+    if (!is_new) return;
+    entry->second.loading_version = version;
+    entry->second.declared_nodes = node_count;
+    entry->second.declared_edges = edge_count;
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::FinishLoad(const std::string& name, int64_t version,
+                            StatusOr<std::shared_ptr<const PreparedGraph>> graph,
+                            std::vector<FeatureSet> feature_sets) {
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    if (found == state_->entries.end() || found->second.loading_version != version) return;
+    Entry& entry = found->second;
+    entry.loading_version = 0;
+    if (graph.ok()) {
+      entry.graph = *std::move(graph);
+      entry.graph->TransferReservation(Account::kGraphs);
+      for (FeatureSet& set : feature_sets) {
+        const std::string set_name = set.name;
+        entry.features[set_name] = HandleOf(std::move(set));
+      }
+    } else if (entry.preparing_version == 0) {
+      entry.error = graph.status();
+      entry.load_failed = true;
+    }
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::NotifyWatchers(const std::string& name) const { state_->watchers.Notify(name); }
 
 StatusOr<GraphStatus> GraphStore::Get(const std::string& name) const {
   MutexLock lock(&state_->mutex);
@@ -318,6 +370,13 @@ StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_v
   if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
   const Entry& entry = found->second;
   if (!entry.graph) {
+    if (entry.loading_version != 0) {
+      return Unavailable("GRAPH_LOADING", absl::StrCat(Quoted("graph", graph), " is being loaded from disk; try again"),
+                         kLoadingRetry);
+    }
+    if (entry.load_failed) {
+      return Annotate(entry.error, absl::StrCat(Quoted("graph", graph), " could not be loaded from disk"));
+    }
     const bool failed = entry.state() == GraphState::kFailed;
     return FailedPrecondition(
         "GRAPH_NOT_READY",

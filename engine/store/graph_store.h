@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and feature sets by name, with versions, states and atomic replacement. In memory; persistence comes later.
+// Graphs and feature sets by name, with versions, states and atomic replacement. In memory (engine/durable keeps them).
 // Handles are shared_ptr: replaced or deleted objects live until their last user releases them. The store checks no
 // memory: its callers reserve it, and the stored objects own the reservations.
 #ifndef VICINAL_ENGINE_STORE_GRAPH_STORE_H_
@@ -52,9 +52,10 @@ struct GraphHandle {
   FeatureSetHandle features;  // null: none was requested
 };
 
-// Thread-safe. A name goes PREPARING -> READY | FAILED. While a READY name is replaced, the old version serves; if the
-// preparation of the new one fails, the old one continues to serve (state READY, `error` set). Reservations of versions
-// that were deleted or replaced are transferred to Account::kRequests, because only requests still use them.
+// Thread-safe. A name goes PREPARING or LOADING -> READY | FAILED. While a READY name is replaced, the old version
+// serves; if the preparation of the new one fails, the old one continues to serve (state READY, `error` set).
+// Reservations of versions that were deleted or replaced are transferred to Account::kRequests, because only requests
+// still use them.
 class GraphStore {
  public:
   struct Options {
@@ -81,6 +82,17 @@ class GraphStore {
                      std::shared_ptr<const FeatureMatrix> default_features,
                      std::shared_ptr<Reservation> features_memory = nullptr);
 
+  // --- versions that come back from the state directory ---
+  // Claims the name for a stored version, which serves after FinishLoad. Until then requests get UNAVAILABLE, and the
+  // name can be replaced or deleted as if the version served already. Does nothing if the name is taken.
+  void BeginLoad(const std::string& name, int64_t version, int64_t node_count, int64_t edge_count);
+  // Publishes a loaded graph with its feature sets, which keep the versions and times they had; or the reason why it
+  // cannot be loaded, which requests then get. Does nothing if the name was deleted or replaced meanwhile.
+  void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
+                  std::vector<FeatureSet> feature_sets);
+  // Tells the watchers of `name` that something about it changed which is not kept here.
+  void NotifyWatchers(const std::string& name) const;
+
   StatusOr<GraphStatus> Get(const std::string& name) const;
   std::vector<GraphStatus> List() const;  // by name
   // ABORTED if if_version != 0 and differs.
@@ -95,7 +107,8 @@ class GraphStore {
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
   // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or
-  // preparation failed.
+  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is still being loaded; the error of FinishLoad where that
+  // failed.
   StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                              int64_t feature_set_version) const;
 

@@ -26,6 +26,15 @@ void Retire(const StoredModel& model) {
   if (model.memory != nullptr) model.memory->TransferTo(Account::kRequests);
 }
 
+// The model as it is kept: each copy of the handle keeps its reservation alive.
+ModelHandle HandleOf(StoredModel model) {
+  if (model.memory != nullptr) {
+    model.memory->TransferTo(Account::kModels);
+    model.model = WithReservation(std::move(model.model), model.memory);
+  }
+  return std::make_shared<const StoredModel>(std::move(model));
+}
+
 }  // namespace
 
 Status ModelStore::CheckPutLocked(const std::string& name, bool replace, int64_t if_version) const {
@@ -59,15 +68,18 @@ StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t i
   VICINAL_RETURN_IF_ERROR(CheckPutLocked(model.name, replace, if_version));
   model.version = claim.Take();
   model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
-  if (model.memory != nullptr) {
-    model.memory->TransferTo(Account::kModels);
-    model.model = WithReservation(std::move(model.model), model.memory);
-  }
   const std::string name = model.name;
-  ModelHandle handle = std::make_shared<const StoredModel>(std::move(model));
+  ModelHandle handle = HandleOf(std::move(model));
   replaced = std::exchange(models_[name], handle);
   if (replaced != nullptr) Retire(*replaced);
   return handle;
+}
+
+void ModelStore::PutLoaded(StoredModel model) {
+  const std::string name = model.name;
+  ModelHandle handle = HandleOf(std::move(model));  // freed after the lock if the name is taken
+  MutexLock lock(&mutex_);
+  models_.try_emplace(name, std::move(handle));
 }
 
 StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models by name, with versions and atomic replacement. In memory; persistence comes later. The store checks no memory:
-// its callers reserve it, and the stored models own the reservations.
+// Models by name, with versions and atomic replacement. In memory (engine/durable keeps them). The store checks no
+// memory: its callers reserve it, and the stored models own the reservations.
 #ifndef VICINAL_ENGINE_STORE_MODEL_STORE_H_
 #define VICINAL_ENGINE_STORE_MODEL_STORE_H_
 
@@ -18,6 +18,13 @@
 #include "engine/store/version_source.h"
 
 namespace vicinal {
+
+// A model as it was uploaded.
+struct ModelDocument {
+  std::string architecture_json;
+  std::string weights_file;  // safetensors
+  Reservation memory;        // of the two
+};
 
 struct StoredModel {
   std::string name;
@@ -46,6 +53,8 @@ class ModelStore {
   Status CheckPut(const std::string& name, bool replace, int64_t if_version) const;
   // Gives the model its version. Errors of CheckPut and VersionSource.
   StatusOr<ModelHandle> Put(StoredModel model, bool replace, int64_t if_version);
+  // Puts a model from the state directory, which keeps its version and time, unless the name is taken.
+  void PutLoaded(StoredModel model);
   // Version 0: the latest. NOT_FOUND.
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
   std::vector<ModelHandle> List() const;  // by name

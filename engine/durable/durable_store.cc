@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer. Jobs run one at a time, so that removals and writes of one name cannot overtake each other.
+#include "engine/durable/durable_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal::durable {
+namespace {
+
+using state::Store;
+using state::VersionId;
+
+VersionId GraphId(const std::string& name, int64_t version) { return {Store::kGraphs, name, version, "", 0}; }
+VersionId ModelId(const std::string& name, int64_t version) { return {Store::kModels, name, version, "", 0}; }
+VersionId FeaturesId(const std::string& graph, int64_t graph_version, const std::string& name, int64_t version) {
+  return {Store::kFeatures, name, version, graph, graph_version};
+}
+
+// Whether publishing `later` makes `earlier` superfluous.
+bool Replaces(const VersionId& later, const VersionId& earlier) {
+  return earlier.store == later.store && earlier.name == later.name && earlier.graph == later.graph &&
+         earlier.graph_version == later.graph_version && earlier.version < later.version;
+}
+
+}  // namespace
+
+DurableStore::DurableStore(Parts parts) : parts_(std::move(parts)), writer_([this] { WriteLoop(); }) {}
+
+DurableStore::~DurableStore() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (loader_.joinable()) loader_.join();
+  writer_.join();
+}
+
+bool DurableStore::stopping() const {
+  MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+bool DurableStore::loaded() const {
+  MutexLock lock(&mutex_);
+  return !loading_;
+}
+
+void DurableStore::Queue(VersionId id, std::function<void()> write) {
+  MutexLock lock(&mutex_);
+  jobs_.push_back({std::move(id), std::move(write)});
+  changed_.NotifyAll();
+}
+
+void DurableStore::WriteLoop() {
+  for (;;) {
+    Job job;
+    {
+      MutexLock lock(&mutex_);
+      writing_.reset();
+      changed_.NotifyAll();
+      while (jobs_.empty() && !stopping_) changed_.Wait(&mutex_);
+      if (jobs_.empty()) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+      writing_ = job.id;
+    }
+    job.write();
+  }
+}
+
+bool DurableStore::Flush(MonotonicTime deadline) {
+  MutexLock lock(&mutex_);
+  while (writing_.has_value() || !jobs_.empty()) {
+    if (!changed_.WaitUntil(&mutex_, deadline)) break;
+  }
+  return !writing_.has_value() && jobs_.empty();
+}
+
+// --- publication ---
+
+void DurableStore::GraphPublished(const std::string& name) {
+  const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
+  if (!status.ok() || status->graph == nullptr) return;
+  Queue(GraphId(name, status->graph->parts().version), [this, graph = status->graph] { Write(graph); });
+  for (const FeatureSetHandle& set : status->feature_sets) FeaturesPublished(set);
+}
+
+void DurableStore::FeaturesPublished(const FeatureSetHandle& set) {
+  const StatusOr<GraphHandle> graph = parts_.graphs->Find(set->graph, 0, "", 0);
+  if (!graph.ok()) return;
+  const int64_t version = graph->graph->parts().version;
+  Queue(FeaturesId(set->graph, version, set->name, set->version), [this, set, version] { Write(set, version); });
+}
+
+void DurableStore::ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+  Queue(ModelId(model->name, model->version),
+        [this, model, document = std::move(document)] { Write(model, *document); });
+}
+
+void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
+  const auto is_unwanted = [&] { return stopping() || !parts_.graphs->IsServing(*graph); };
+  if (is_unwanted()) return;
+  const VersionId id = GraphId(graph->parts().name, graph->parts().version);
+  const Status written = [&]() -> Status {
+    VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
+    return WriteGraph(*graph, *writer, is_unwanted);
+  }();
+  Finish(id, written);
+  parts_.graphs->NotifyWatchers(id.name);
+}
+
+void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {
+  const auto is_unwanted = [&] {
+    const StatusOr<GraphHandle> current = parts_.graphs->Find(set->graph, graph_version, set->name, set->version);
+    return stopping() || !current.ok();
+  };
+  if (is_unwanted()) return;
+  const VersionId id = FeaturesId(set->graph, graph_version, set->name, set->version);
+  const Status written = [&]() -> Status {
+    VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
+    return WriteFeatures(*set->matrix, set->create_time, *parts_.device, *writer, is_unwanted);
+  }();
+  Finish(id, written);
+  parts_.graphs->NotifyWatchers(set->graph);
+}
+
+void DurableStore::Write(const ModelHandle& model, const ModelDocument& document) {
+  if (stopping() || !parts_.models->IsServing(model->name, *model->model)) return;
+  const VersionId id = ModelId(model->name, model->version);
+  const Status written = [&]() -> Status {
+    VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
+    return WriteModel(*model, document, *writer);
+  }();
+  Finish(id, written);
+}
+
+void DurableStore::Finish(const VersionId& id, const Status& written) {
+  if (!written.ok()) {
+    if (written.code() == StatusCode::kCancelled) return;
+    parts_.logger->Log(LogLevel::kError, "version not durable",
+                       {{"version", state::Describe(id)}, {"error", std::string(written.message())}});
+    MutexLock lock(&mutex_);
+    std::erase_if(failures_, [&](const auto& failure) { return Replaces(id, failure.first); });
+    failures_[id] = written;
+    return;
+  }
+  std::vector<VersionId> replaced;
+  {
+    MutexLock lock(&mutex_);
+    published_.insert(id);
+    std::erase_if(failures_, [&](const auto& failure) { return Replaces(id, failure.first); });
+    for (const VersionId& other : published_) {
+      if (Replaces(id, other)) replaced.push_back(other);
+    }
+  }
+  for (const VersionId& other : replaced) {
+    const Status removed = RemoveFromDisk(other);
+    if (removed.ok()) continue;
+    parts_.logger->Log(LogLevel::kWarning, "replaced version not removed from disk",
+                       {{"version", state::Describe(other)}, {"error", std::string(removed.message())}});
+  }
+}
+
+// --- deletion ---
+
+// A version that is not in its store any more is deleted. The stores were asked to delete it before, so nothing of that
+// name is written any more, but for what a later upload has published under another version.
+
+Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
+  const auto is_of_name = [&](const VersionId& id) {
+    return (id.store == Store::kGraphs && id.name == name) || (id.store == Store::kFeatures && id.graph == name);
+  };
+  const auto is_deleted = [&](const VersionId& id) {
+    return id.store == Store::kGraphs && id.name == name && (version == 0 || id.version == version) &&
+           !parts_.graphs->Find(name, id.version, "", 0).ok();
+  };
+  return Remove(is_of_name, is_deleted, "graph", name);
+}
+
+Status DurableStore::RemoveFeatures(const std::string& graph, const std::string& name) {
+  const auto is_of_name = [&](const VersionId& id) {
+    return id.store == Store::kFeatures && id.graph == graph && id.name == name;
+  };
+  const auto is_deleted = [&](const VersionId& id) {
+    return is_of_name(id) && !parts_.graphs->Find(graph, id.graph_version, name, id.version).ok();
+  };
+  return Remove(is_of_name, is_deleted, "feature set", name);
+}
+
+Status DurableStore::RemoveModel(const std::string& name, int64_t version) {
+  const auto is_of_name = [&](const VersionId& id) { return id.store == Store::kModels && id.name == name; };
+  const auto is_deleted = [&](const VersionId& id) {
+    return is_of_name(id) && (version == 0 || id.version == version) && !parts_.models->Find(name, id.version).ok();
+  };
+  return Remove(is_of_name, is_deleted, "model", name);
+}
+
+Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_deleted, const char* type,
+                            const std::string& name) {
+  std::vector<VersionId> deleted;
+  {
+    MutexLock lock(&mutex_);
+    while (writing_.has_value() && is_of_name(*writing_)) changed_.Wait(&mutex_);
+    std::erase_if(failures_, [&](const auto& failure) { return is_deleted(failure.first); });
+    for (const VersionId& id : published_) {
+      if (is_deleted(id)) deleted.push_back(id);
+    }
+  }
+  Status result = deleted.empty() ? NotFound(type, name) : OkStatus();
+  for (const VersionId& id : deleted) {
+    const Status removed = RemoveFromDisk(id);
+    if (!removed.ok()) {
+      result =
+          Annotate(removed, absl::StrCat(type, " '", name,
+                                         "' is deleted in memory, but not on disk, and would come back with the next "
+                                         "start; delete it again"));
+    }
+  }
+  return result;
+}
+
+Status DurableStore::RemoveFromDisk(const VersionId& id) {
+  const Status removed = parts_.directory->Remove(id, state::StateDirectory::Data::kLeaveToSweep);
+  if (!removed.ok() && removed.code() != StatusCode::kNotFound) return removed;
+  MutexLock lock(&mutex_);
+  std::erase_if(published_, [&](const VersionId& version) {
+    return version == id ||
+           (id.store == Store::kGraphs && version.store == Store::kFeatures && state::GraphOf(version) == id);
+  });
+  return OkStatus();
+}
+
+// --- status ---
+
+template <class Resource>
+void DurableStore::DescribeVersion(const VersionId& id, Resource* resource) const {
+  MutexLock lock(&mutex_);
+  const auto failed = failures_.find(id);
+  if (published_.contains(id)) {
+    resource->durability = Durability::kDurable;
+  } else if (failed != failures_.end()) {
+    resource->durability_error = failed->second;
+  } else {
+    resource->durability = Durability::kWriting;
+  }
+}
+
+void DurableStore::Describe(GraphResource* resource) const {
+  if (!resource->serving) return;
+  const int64_t version = resource->serving->version;
+  DescribeVersion(GraphId(resource->name, version), &*resource->serving);
+  for (FeatureSetResource& set : resource->feature_sets) {
+    DescribeVersion(FeaturesId(set.graph, version, set.name, set.version), &set);
+  }
+}
+
+void DurableStore::Describe(FeatureSetResource* resource) const {
+  const StatusOr<GraphHandle> graph = parts_.graphs->Find(resource->graph, 0, "", 0);
+  if (!graph.ok()) return;
+  DescribeVersion(FeaturesId(resource->graph, graph->graph->parts().version, resource->name, resource->version),
+                  resource);
+}
+
+void DurableStore::Describe(ModelResource* resource) const {
+  DescribeVersion(ModelId(resource->name, resource->version), resource);
+}
+
+}  // namespace vicinal::durable

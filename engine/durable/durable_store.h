@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps in the state directory what the stores publish, and brings it back after a start.
+//
+// Serving does not wait for the disk: a version serves once the stores have it, and one thread writes versions in the
+// order in which they were published. A version that is replaced or deleted before it was written is skipped. Versions
+// that a durable one replaced are removed from disk afterwards, so that a crash finds the last durable one.
+#ifndef VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
+#define VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/api/resources.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/device/device.h"
+#include "engine/durable/graph_codec.h"
+#include "engine/durable/model_codec.h"
+#include "engine/memory/memory_budget.h"
+#include "engine/state/state_directory.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
+
+namespace vicinal::durable {
+
+// Thread-safe, unless it says otherwise.
+class DurableStore {
+ public:
+  // All must outlive the object.
+  struct Parts {
+    state::StateDirectory* directory = nullptr;
+    GraphStore* graphs = nullptr;
+    ModelStore* models = nullptr;
+    Device* device = nullptr;
+    MemoryBudget* budget = nullptr;
+    Logger* logger = nullptr;
+    std::function<void()> on_load;  // a graph was loaded
+  };
+  explicit DurableStore(Parts parts);
+  // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
+  ~DurableStore();
+  DurableStore(const DurableStore&) = delete;
+  DurableStore& operator=(const DurableStore&) = delete;
+
+  // Once, before anything is published: loads the models, claims the names of all stored graphs in their store, and
+  // begins to load these on a thread, the latest first. Each serves as soon as it is there. What cannot be loaded is
+  // logged and affects nothing else; damaged versions go to quarantine. An error means that the directory cannot be
+  // listed.
+  Status Load();
+  // False while graphs are being loaded.
+  bool loaded() const;
+
+  // --- what the stores have published ---
+  void GraphPublished(const std::string& name);
+  void FeaturesPublished(const FeatureSetHandle& set);
+  void ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document);
+
+  // --- deletions: durable when these return OK. The stores must have deleted the resource already. NOT_FOUND: it is
+  // not on disk either. After another error it may come back at the next start: the call has to be repeated. ---
+  // `version`: only that one; 0: all.
+  Status RemoveGraph(const std::string& name, int64_t version);
+  Status RemoveFeatures(const std::string& graph, const std::string& name);
+  Status RemoveModel(const std::string& name, int64_t version);
+
+  // Adds how durable the versions in `resource` are.
+  void Describe(GraphResource* resource) const;
+  void Describe(ModelResource* resource) const;
+  void Describe(FeatureSetResource* resource) const;
+
+  // Waits until all that was published is written, has failed or was skipped. False: `deadline` (of the real clock)
+  // came first.
+  bool Flush(MonotonicTime deadline);
+
+ private:
+  struct Job {
+    state::VersionId id;
+    std::function<void()> write;
+  };
+  using IdFilter = std::function<bool(const state::VersionId& id)>;
+
+  void Queue(state::VersionId id, std::function<void()> write);
+  void WriteLoop();
+  void LoadGraphs(std::vector<state::Manifest> graphs, std::map<std::string, std::vector<state::Manifest>> sets);
+  void LoadGraph(const state::Manifest& manifest, const std::vector<state::Manifest>& sets, ThreadPool* pool);
+  StatusOr<FeatureSet> LoadFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);
+  void LoadModel(const state::Manifest& manifest);
+  // Logs `error`; what is damaged is moved aside.
+  void CannotLoad(const state::VersionId& id, const Status& error);
+
+  void Write(const std::shared_ptr<const PreparedGraph>& graph);
+  void Write(const FeatureSetHandle& set, int64_t graph_version);
+  void Write(const ModelHandle& model, const ModelDocument& document);
+  // Records the outcome of writing `id`, logs a failure, and removes what it replaced.
+  void Finish(const state::VersionId& id, const Status& written);
+  // Removes published versions from disk, once none of them is being written.
+  Status Remove(const IdFilter& is_of_name, const IdFilter& is_deleted, const char* type, const std::string& name);
+  // OK also if it is not there.
+  Status RemoveFromDisk(const state::VersionId& id);
+  // Fills durability and durability_error of any resource.
+  template <class Resource>
+  void DescribeVersion(const state::VersionId& id, Resource* resource) const;
+  bool stopping() const;
+
+  const Parts parts_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<Job> jobs_ VICINAL_GUARDED_BY(mutex_);
+  std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
+  bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool loading_ VICINAL_GUARDED_BY(mutex_) = false;
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);         // on disk
+  std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
+  std::thread writer_;
+  std::thread loader_;
+};
+
+}  // namespace vicinal::durable
+
+#endif  // VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_

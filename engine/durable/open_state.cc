@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/durable/open_state.h"
+
+#include <unistd.h>
+
+#include <climits>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/state/posix_file_system.h"
+
+namespace vicinal::durable {
+namespace {
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
+}
+
+}  // namespace
+
+OpenState::OpenState(std::unique_ptr<state::FileSystem> files, std::unique_ptr<state::StateDirectory> directory)
+    : files_(std::move(files)),
+      directory_(std::move(directory)),
+      graph_versions_(ReserveIn(state::Store::kGraphs)),
+      feature_versions_(ReserveIn(state::Store::kFeatures)),
+      model_versions_(ReserveIn(state::Store::kModels)) {}
+
+VersionSource::ReserveBlock OpenState::ReserveIn(state::Store store) {
+  return [this, store](int64_t count) { return directory_->ReserveVersions(store, count); };
+}
+
+StatusOr<std::unique_ptr<OpenState>> OpenState::Open(const std::string& path, const std::string& address,
+                                                     const Clock& clock, Logger& logger) {
+  VICINAL_ASSIGN_OR_RETURN(std::unique_ptr<state::FileSystem> files,
+                           state::PosixFileSystem::Open(path, state::PosixFileSystem::Root::kCreate));
+  state::StateDirectory::Options options;
+  options.holder = {HostName(), getpid(), absl::FormatTime(absl::FromChrono(clock.WallNow()), absl::UTCTimeZone()),
+                    address};
+  options.clock = &clock;
+  VICINAL_ASSIGN_OR_RETURN(std::unique_ptr<state::StateDirectory> directory,
+                           state::StateDirectory::Open(files.get(), std::move(options)));
+  for (const std::string& repair : directory->repairs()) {
+    logger.Log(LogLevel::kWarning, "state directory repaired", {{"directory", path}, {"repair", repair}});
+  }
+  logger.Log(LogLevel::kInfo, "state directory", {{"directory", path}, {"incarnation", directory->incarnation()}});
+  return std::unique_ptr<OpenState>(new OpenState(std::move(files), std::move(directory)));
+}
+
+}  // namespace vicinal::durable

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A state directory in memory, and graphs to keep in it.
+#ifndef VICINAL_TESTS_ENGINE_DURABLE_DURABLE_TESTING_H_
+#define VICINAL_TESTS_ENGINE_DURABLE_DURABLE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/prepare/prepare.h"
+#include "engine/state/state_directory.h"
+#include "tests/engine/graph/graph_testing.h"
+#include "tests/engine/state/simulated_file_system.h"
+#include "tests/support/generators.h"
+
+namespace vicinal::durable {
+
+// Directed, weighted, with loops, duplicates and nodes without edges.
+inline EdgeList DirectedGraph() {
+  EdgeList edges = RmatGraph(9, 3000, 5);
+  for (int i = 0; i < 3; ++i) {
+    edges.source.push_back(7);
+    edges.target.push_back(7);
+  }
+  edges.weight.resize(edges.source.size());
+  for (size_t i = 0; i < edges.weight.size(); ++i) edges.weight[i] = 0.25f * static_cast<float>(i % 13) - 1.0f;
+  return edges;
+}
+
+inline std::shared_ptr<const PreparedGraph> MakePrepared(const EdgeList& edges, OrderKind order, Device& device) {
+  GraphSource source;
+  source.name = "g";
+  source.node_count = edges.num_nodes;
+  source.edge_index = testing::EdgeTensor(edges);
+  if (edges.weighted()) source.edge_weight = testing::FloatTensor({edges.num_edges()}, edges.weight);
+  source.order = order;
+  source.ids_digest = "crc32c:0123abcd";
+  PrepareContext context;
+  context.device = &device;
+  context.clock = &Clock::Real();
+  context.stats = &StatsSink::Null();
+  context.choose.caches = {int64_t{1} << 14, int64_t{1} << 18};
+  auto prepared = PrepareGraph(std::move(source), 7, context);
+  EXPECT_TRUE(prepared.ok()) << prepared.status();
+  return prepared->graph;
+}
+
+inline std::unique_ptr<state::StateDirectory> OpenState(state::FileSystem* files) {
+  state::StateDirectory::Options options;
+  options.holder = {"host", 1, "2026-01-01T00:00:00Z", ""};
+  auto opened = state::StateDirectory::Open(files, options);
+  EXPECT_TRUE(opened.ok()) << opened.status();
+  return *std::move(opened);
+}
+
+// The only published version of that store.
+inline state::Manifest OnlyVersion(const state::StateDirectory& directory, state::Store store) {
+  const auto listing = directory.List();
+  EXPECT_TRUE(listing.ok()) << listing.status();
+  EXPECT_TRUE(listing->problems.empty());
+  for (const state::Manifest& manifest : listing->published) {
+    if (manifest.id.store == store) return manifest;
+  }
+  ADD_FAILURE() << "no version is published";
+  return {};
+}
+
+inline std::string ReasonOf(const Status& status) {
+  const auto detail = DetailOf(status);
+  return detail ? detail->reason : "";
+}
+
+}  // namespace vicinal::durable
+
+#endif  // VICINAL_TESTS_ENGINE_DURABLE_DURABLE_TESTING_H_

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was written comes back bit for bit; what is damaged behind a valid checksum is found.
+#include "engine/durable/graph_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/durable/graph_metadata.h"
+#include "engine/durable/sections.h"
+#include "engine/durable/version_files.h"
+#include "tests/engine/durable/durable_testing.h"
+
+namespace vicinal::durable {
+namespace {
+
+using ::testing::HasSubstr;
+
+const state::VersionId kGraph{state::Store::kGraphs, "g", 7, "", 0};
+const state::VersionId kFeatures{state::Store::kFeatures, "default", 3, "g", 7};
+
+class GraphCodecTest : public ::testing::Test {
+ protected:
+  void Write(const PreparedGraph& graph) {
+    auto writer = directory_->BeginVersion(kGraph);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const Status written = WriteGraph(graph, **writer, {});
+    ASSERT_TRUE(written.ok()) << written;
+  }
+  StatusOr<ReadGraphResult> Read(ThreadPool* pool = nullptr) {
+    return ReadGraph(*directory_, OnlyVersion(*directory_, state::Store::kGraphs), *device_, pool);
+  }
+  void WriteSet(const FeatureMatrix& features) {
+    auto writer = directory_->BeginVersion(kFeatures);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const Status written = WriteFeatures(features, WallTime(std::chrono::seconds(5)), *device_, **writer, {});
+    ASSERT_TRUE(written.ok()) << written;
+  }
+  StatusOr<ReadFeaturesResult> ReadSet(int64_t num_nodes) {
+    return ReadFeatures(*directory_, OnlyVersion(*directory_, state::Store::kFeatures), num_nodes, *device_, nullptr);
+  }
+
+  std::unique_ptr<Device> device_ = MakeCpuDevice(2);
+  state::SimulatedFileSystem files_;
+  std::unique_ptr<state::StateDirectory> directory_ = OpenState(&files_);
+};
+
+void ExpectSameLocality(const LocalityProfile& a, const LocalityProfile& b) {
+  EXPECT_EQ(a.inside_window, b.inside_window);
+  EXPECT_EQ(a.mean_span, b.mean_span);
+  EXPECT_EQ(a.inside_window_and_community, b.inside_window_and_community);
+  EXPECT_EQ(a.tile_density, b.tile_density);
+  for (size_t i = 0; i < kReuseWidths.size(); ++i) {
+    EXPECT_EQ(a.reuse[i].l2, b.reuse[i].l2);
+    EXPECT_EQ(a.reuse[i].llc, b.reuse[i].llc);
+  }
+}
+
+void ExpectSameProfile(const GraphProfile& a, const GraphProfile& b) {
+  EXPECT_EQ(a.num_nodes, b.num_nodes);
+  EXPECT_EQ(a.num_edges, b.num_edges);
+  EXPECT_EQ(a.mean_degree, b.mean_degree);
+  EXPECT_EQ(a.degree_deviation, b.degree_deviation);
+  EXPECT_EQ(a.max_degree, b.max_degree);
+  EXPECT_EQ(a.degree_quantiles, b.degree_quantiles);
+  EXPECT_EQ(a.isolated_nodes, b.isolated_nodes);
+  EXPECT_EQ(a.self_loops, b.self_loops);
+  EXPECT_EQ(a.duplicate_edges, b.duplicate_edges);
+  EXPECT_EQ(a.symmetric, b.symmetric);
+  EXPECT_EQ(a.window, b.window);
+  EXPECT_EQ(a.caches.l2_bytes, b.caches.l2_bytes);
+  EXPECT_EQ(a.caches.llc_bytes, b.caches.llc_bytes);
+  EXPECT_EQ(a.communities.known, b.communities.known);
+  EXPECT_EQ(a.communities.count, b.communities.count);
+  EXPECT_EQ(a.communities.modularity, b.communities.modularity);
+  EXPECT_EQ(a.communities.mean_size, b.communities.mean_size);
+  EXPECT_EQ(a.communities.max_size, b.communities.max_size);
+  EXPECT_EQ(a.communities.size_quantiles, b.communities.size_quantiles);
+  EXPECT_EQ(a.communities.inside, b.communities.inside);
+  EXPECT_EQ(a.communities.density, b.communities.density);
+  ExpectSameLocality(a.before, b.before);
+  ExpectSameLocality(a.after, b.after);
+}
+
+void ExpectSameGraph(const PreparedGraph::Parts& a, const PreparedGraph::Parts& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.ids_digest, b.ids_digest);
+  EXPECT_EQ(a.numerics_revision, b.numerics_revision);
+  EXPECT_EQ(a.requested_order, b.requested_order);
+  EXPECT_EQ(a.order, b.order);
+  EXPECT_EQ(a.order_reason, b.order_reason);
+  EXPECT_EQ(a.csr.num_rows, b.csr.num_rows);
+  EXPECT_EQ(a.csr.num_cols, b.csr.num_cols);
+  EXPECT_EQ(a.csr.row_ptr, b.csr.row_ptr);
+  EXPECT_EQ(a.csr.col, b.csr.col);
+  EXPECT_EQ(a.csr.value, b.csr.value);
+  EXPECT_EQ(a.permutation.is_identity(), b.permutation.is_identity());
+  EXPECT_EQ(a.permutation.new_of_old(), b.permutation.new_of_old());
+  EXPECT_EQ(a.permutation.old_of_new(), b.permutation.old_of_new());
+  EXPECT_EQ(a.blocks, b.blocks);
+  EXPECT_EQ(a.create_time, b.create_time);
+  ASSERT_EQ(a.stages.size(), b.stages.size());
+  for (size_t i = 0; i < a.stages.size(); ++i) {
+    EXPECT_EQ(a.stages[i].stage, b.stages[i].stage);
+    EXPECT_EQ(a.stages[i].seconds, b.stages[i].seconds);
+  }
+  ExpectSameProfile(a.profile, b.profile);
+}
+
+class GraphOfEveryOrder : public GraphCodecTest, public ::testing::WithParamInterface<OrderKind> {};
+
+TEST_P(GraphOfEveryOrder, ComesBackBitForBit) {
+  const auto graph = MakePrepared(DirectedGraph(), GetParam(), *device_);
+  Write(*graph);
+  ThreadPool pool(2);
+  const auto read = Read(&pool);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->former_revision, 0);
+  ExpectSameGraph(read->graph->parts(), graph->parts());
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, GraphOfEveryOrder,
+                         ::testing::Values(OrderKind::kNone, OrderKind::kDegree, OrderKind::kRcm, OrderKind::kCommunity,
+                                           OrderKind::kAuto),
+                         [](const auto& info) { return std::string(ToString(info.param)); });
+
+TEST_F(GraphCodecTest, OneNodeWithoutEdges) {
+  EdgeList edges;
+  edges.num_nodes = 1;
+  const auto graph = MakePrepared(edges, OrderKind::kNone, *device_);
+  Write(*graph);
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSameGraph(read->graph->parts(), graph->parts());
+}
+
+TEST_F(GraphCodecTest, AVersionThatIsNoLongerWantedIsNotPublished) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kNone, *device_);
+  auto writer = directory_->BeginVersion(kGraph);
+  ASSERT_TRUE(writer.ok());
+  EXPECT_EQ(WriteGraph(*graph, **writer, [] { return true; }).code(), StatusCode::kCancelled);
+  writer->reset();
+  EXPECT_TRUE(directory_->List()->published.empty());
+}
+
+TEST_F(GraphCodecTest, ARevisionThatThisBuildCannotContinueIsReported) {
+  PreparedGraph::Parts parts = MakePrepared(DirectedGraph(), OrderKind::kRcm, *device_)->parts();
+  parts.numerics_revision = 4711;
+  Write(PreparedGraph(std::move(parts), device_.get()));
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->former_revision, 4711);
+  EXPECT_EQ(read->graph->parts().numerics_revision, NumericsRevision(OrderKind::kRcm));
+}
+
+TEST_F(GraphCodecTest, TheBoundCoversWhatIsKept) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kCommunity, *device_);
+  Write(*graph);
+  const auto bound = GraphBytesBound(OnlyVersion(*directory_, state::Store::kGraphs));
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_GE(*bound, graph->size_bytes());
+  EXPECT_LE(*bound, 2 * graph->size_bytes());
+}
+
+// --- arrays that no writer of ours wrote, behind valid checksums ---
+
+struct Arrays {
+  std::vector<int64_t> row_ptr = {0, 1, 3, 3};
+  std::vector<int32_t> col = {2, 0, 1};
+  std::vector<float> value = {1.0f, 2.0f, 3.0f};
+  std::vector<int32_t> new_of_old = {1, 2, 0};
+  std::vector<int64_t> blocks = {0, 2, 3};
+  int64_t nodes = 3, edges = 3;
+};
+
+struct BadArrays {
+  const char* name;
+  std::function<void(Arrays&)> change;
+  const char* message;
+};
+
+class MaliciousGraph : public GraphCodecTest, public ::testing::WithParamInterface<BadArrays> {
+ protected:
+  void WriteArrays(const Arrays& arrays) {
+    const auto extent = [](const auto& values) { return std::vector<int64_t>{static_cast<int64_t>(values.size())}; };
+    auto writer = directory_->BeginVersion(kGraph);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE(WriteFile(**writer, "graph",
+                          {{{"row_ptr", DataType::kInt64, extent(arrays.row_ptr)}, BytesOf(arrays.row_ptr)},
+                           {{"col", DataType::kInt32, extent(arrays.col)}, BytesOf(arrays.col)},
+                           {{"value", DataType::kFloat32, extent(arrays.value)}, BytesOf(arrays.value)},
+                           {{"new_of_old", DataType::kInt32, extent(arrays.new_of_old)}, BytesOf(arrays.new_of_old)},
+                           {{"blocks", DataType::kInt64, extent(arrays.blocks)}, BytesOf(arrays.blocks)}},
+                          {})
+                    .ok());
+    GraphMetadata metadata;
+    metadata.node_count = metadata.profile.num_nodes = arrays.nodes;
+    metadata.edge_count = metadata.profile.num_edges = arrays.edges;
+    metadata.weighted = true;
+    metadata.numerics_revision = NumericsRevision(OrderKind::kNone);
+    ASSERT_TRUE((*writer)->Publish(EncodeGraphMetadata(metadata)).ok());
+  }
+};
+
+TEST_F(MaliciousGraph, SoundArraysAreRead) {
+  WriteArrays(Arrays());
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->graph->parts().csr.col, Arrays().col);
+}
+
+TEST_P(MaliciousGraph, IsFound) {
+  Arrays arrays;
+  GetParam().change(arrays);
+  WriteArrays(arrays);
+  const auto read = Read();
+  EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ReasonOf(read.status()), "STATE_DAMAGED");
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Arrays, MaliciousGraph,
+    ::testing::Values(BadArrays{"FirstOffset", [](Arrays& a) { a.row_ptr[0] = -1; }, "section 'row_ptr'"},
+                      BadArrays{"FallingOffsets",
+                                [](Arrays& a) {
+                                  a.row_ptr = {0, 3, 1, 3};
+                                },
+                                "section 'row_ptr'"},
+                      BadArrays{"LastOffset", [](Arrays& a) { a.row_ptr[3] = 4; }, "section 'row_ptr'"},
+                      BadArrays{"HugeOffset", [](Arrays& a) { a.row_ptr[1] = int64_t{1} << 60; }, "section 'row_ptr'"},
+                      BadArrays{"ShortOffsets",
+                                [](Arrays& a) {
+                                  a.row_ptr = {0, 3, 3};
+                                },
+                                "[4] expected"},
+                      BadArrays{"NegativeNode", [](Arrays& a) { a.col[0] = -1; }, "section 'col'"},
+                      BadArrays{"NodeOutOfRange", [](Arrays& a) { a.col[2] = 3; }, "section 'col'"},
+                      BadArrays{"UnsortedRow",
+                                [](Arrays& a) {
+                                  a.col = {2, 1, 0};
+                                },
+                                "section 'col'"},
+                      BadArrays{"MissingColumns", [](Arrays& a) { a.col.pop_back(); }, "[3] expected"},
+                      BadArrays{"NotANumber", [](Arrays& a) { a.value[1] = std::nanf(""); }, "section 'value'"},
+                      BadArrays{"InfiniteWeight",
+                                [](Arrays& a) { a.value[2] = std::numeric_limits<float>::infinity(); },
+                                "section 'value'"},
+                      BadArrays{"RepeatedNode",
+                                [](Arrays& a) {
+                                  a.new_of_old = {1, 1, 0};
+                                },
+                                "section 'new_of_old'"},
+                      BadArrays{"PermutationOutOfRange",
+                                [](Arrays& a) {
+                                  a.new_of_old = {1, 3, 0};
+                                },
+                                "section 'new_of_old'"},
+                      BadArrays{"ShortPermutation",
+                                [](Arrays& a) {
+                                  a.new_of_old = {1, 0};
+                                },
+                                "section 'new_of_old'"},
+                      BadArrays{"FallingBlocks",
+                                [](Arrays& a) {
+                                  a.blocks = {0, 4, 3};
+                                },
+                                "section 'blocks'"},
+                      BadArrays{"TooManyBlocks", [](Arrays& a) { a.blocks = {0, 1, 2, 3, 3, 3}; }, "section 'blocks'"},
+                      BadArrays{"MoreNodesThanBytes", [](Arrays& a) { a.nodes = int64_t{1} << 30; },
+                                "fewer bytes than its nodes and edges take"},
+                      BadArrays{"MoreEdgesThanBytes", [](Arrays& a) { a.edges = std::numeric_limits<int64_t>::max(); },
+                                "fewer bytes"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// --- features ---
+
+HostFeatures Dense(int64_t rows, int64_t cols) {
+  HostFeatures features;
+  features.rows = rows;
+  features.cols = cols;
+  for (int64_t i = 0; i < rows * cols; ++i) features.dense.push_back(0.5f * static_cast<float>(i % 101) - 20.0f);
+  return features;
+}
+
+TEST_F(GraphCodecTest, DenseFeaturesComeBackBitForBit) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kNone, *device_);
+  Write(*graph);
+  const HostFeatures features = Dense(graph->num_nodes(), 37);
+  WriteSet(**FeatureMatrix::Upload(features, *device_));
+  const auto read = ReadSet(graph->num_nodes());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->create_time, WallTime(std::chrono::seconds(5)));
+  ASSERT_FALSE(read->matrix->sparse());
+  const ConstMatrixView view = read->matrix->dense();
+  ASSERT_EQ(view.rows, features.rows);
+  ASSERT_EQ(view.cols, features.cols);
+  EXPECT_EQ(std::memcmp(view.data, features.dense.data(), features.dense.size() * sizeof(float)), 0);
+  EXPECT_EQ(read->matrix->size_bytes(), FeatureMatrix::BytesOn(features, *device_));
+  EXPECT_GE(*FeatureBytesBound(OnlyVersion(*directory_, state::Store::kFeatures), *device_), features.size_bytes());
+}
+
+HostFeatures Sparse() {
+  HostFeatures features;
+  features.sparse = true;
+  features.rows = 3;
+  features.cols = 5;
+  features.csr = {3, 5, {0, 2, 2, 3}, {1, 4, 0}, {1.5f, -2.0f, 3.0f}};
+  return features;
+}
+
+TEST_F(GraphCodecTest, SparseFeaturesComeBackBitForBit) {
+  EdgeList edges;
+  edges.num_nodes = 3;
+  Write(*MakePrepared(edges, OrderKind::kNone, *device_));
+  const HostFeatures features = Sparse();
+  WriteSet(**FeatureMatrix::Upload(features, *device_));
+  const auto read = ReadSet(3);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_TRUE(read->matrix->sparse());
+  EXPECT_EQ(read->matrix->cols(), 5);
+  const CsrView csr = read->matrix->csr();
+  ASSERT_EQ(csr.nnz, 3);
+  EXPECT_EQ(std::vector<int64_t>(csr.row_ptr, csr.row_ptr + 4), features.csr.row_ptr);
+  EXPECT_EQ(std::vector<int32_t>(csr.col, csr.col + 3), features.csr.col);
+  EXPECT_EQ(std::vector<float>(csr.value, csr.value + 3), features.csr.value);
+}
+
+TEST_F(GraphCodecTest, UnsoundFeaturesAreFound) {
+  EdgeList edges;
+  edges.num_nodes = 3;
+  Write(*MakePrepared(edges, OrderKind::kNone, *device_));
+  HostFeatures features = Sparse();
+  features.csr.col = {4, 4, 0};  // twice in a row
+  WriteSet(**FeatureMatrix::Upload(features, *device_));
+  const auto read = ReadSet(3);
+  EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("section 'indices'"));
+  EXPECT_EQ(ReadSet(4).status().code(), StatusCode::kDataLoss) << "of a graph with another number of nodes";
+}
+
+TEST_F(GraphCodecTest, FeaturesThatAreNotFiniteAreFound) {
+  EdgeList edges;
+  edges.num_nodes = 3;
+  Write(*MakePrepared(edges, OrderKind::kNone, *device_));
+  HostFeatures features = Dense(3, 2);
+  features.dense[4] = std::nanf("");
+  WriteSet(**FeatureMatrix::Upload(features, *device_));
+  EXPECT_THAT(std::string(ReadSet(3).status().message()), HasSubstr("section 'x': a number is not finite"));
+}
+
+TEST_F(GraphCodecTest, ADamagedByteIsFound) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kNone, *device_);
+  Write(*graph);
+  files_.XorByte("graphs/g/7/graph.vsec", state::kSectionAlignment + 100, 1);
+  const auto read = Read();
+  EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("graph.vsec"));
+}
+
+}  // namespace
+}  // namespace vicinal::durable
