@@ -48,7 +48,7 @@ class EngineImpl final : public Engine {
                }),
         receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
-        resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_),
+        resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
         graph_uploads_({&device_, registry_.get(), &budget_, &graphs_, options.clock, options.stats, options.logger,
                         [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
         tuning_(TuningParts(meter)),
@@ -146,9 +146,10 @@ class EngineImpl final : public Engine {
     plans_.PurgeStale();
     if (durable_ != nullptr) durable_->ModelPublished(model, std::move(document));
   }
-  // With what only the state directory knows.
+  // With what the stores do not know.
   template <class Resource>
   Resource Described(Resource resource) const {
+    if constexpr (requires { resource.incarnation; }) resource.incarnation = incarnation_;
     if (durable_ != nullptr) durable_->Describe(&resource);
     return resource;
   }

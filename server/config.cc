@@ -186,6 +186,12 @@ bool IsLoopback(const std::string& host) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text) {
+  if (text == "all") return ReadyWhen::kAll;
+  if (text == "any") return ReadyWhen::kAny;
+  return BadFlag("ready_when", absl::StrCat("is '", text, "'; it must be all or any"));
+}
+
 Status CheckConfig(const Config& config) {
   VICINAL_ASSIGN_OR_RETURN(const auto grpc, SplitAddress(config.grpc_listen, "grpc_listen"));
   if (!config.metrics_listen.empty()) {

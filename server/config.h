@@ -53,10 +53,18 @@ int64_t DefaultArrivingBytes(const Limits& limits);
 // Flag names and values, in the order of the struct.
 std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits);
 
+// When a server that loads graphs from its state directory counts as ready.
+enum class ReadyWhen {
+  kAll,  // all of them are loaded, or cannot be
+  kAny,  // one of them serves
+};
+
 struct Config {
   std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free port
   std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics
   std::string ready_file;                         // empty: none
+  std::string state_dir;                          // empty: everything is in memory only
+  ReadyWhen ready_when = ReadyWhen::kAll;
   std::string device = "auto";
   std::string backend_path;
   int threads = 0;  // of kernels; 0: one per core
@@ -77,6 +85,9 @@ struct Config {
   std::chrono::milliseconds keepalive_time = std::chrono::seconds(30);
   LogLevel log_level = LogLevel::kInfo;
 };
+
+// "all", "any". INVALID_ARGUMENT naming the flag.
+StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text);
 
 // INVALID_ARGUMENT, naming the flag, for invalid or unsafe values.
 Status CheckConfig(const Config& config);

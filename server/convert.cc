@@ -38,11 +38,35 @@ v1::Graph::State StateOf(GraphState state) {
       return v1::Graph::STATE_READY;
     case GraphState::kFailed:
       return v1::Graph::STATE_FAILED;
+    case GraphState::kLoading:
+      return v1::Graph::STATE_LOADING;
   }
   return v1::Graph::STATE_UNSPECIFIED;
 }
 
+v1::Durability DurabilityOf(Durability durability) {
+  switch (durability) {
+    case Durability::kMemory:
+      return v1::DURABILITY_MEMORY;
+    case Durability::kWriting:
+      return v1::DURABILITY_WRITING;
+    case Durability::kDurable:
+      return v1::DURABILITY_DURABLE;
+  }
+  return v1::DURABILITY_UNSPECIFIED;
+}
+
+// Of a graph, a feature set or a model.
+template <class Resource, class Message>
+void SetDurability(const Resource& resource, Message* message) {
+  message->set_durability(DurabilityOf(resource.durability));
+  if (!resource.durability_error.ok()) {
+    message->set_durability_error(std::string(resource.durability_error.message()));
+  }
+}
+
 void SetServing(const ServingGraph& serving, v1::Graph* graph) {
+  SetDurability(serving, graph);
   graph->set_version(serving.version);
   graph->set_ids_digest(serving.ids_digest);
   graph->set_weighted(serving.weighted);
@@ -166,6 +190,8 @@ Status FillTarget(const v1::Target& target, InferenceRequest* request) {
   request->model = target.model();
   request->model_version = target.model_version();
   request->feature_set_version = target.feature_set_version();
+  request->incarnation = target.incarnation();
+  request->ids_digest = target.ids_digest();
   if (target.feature_set().empty()) return OkStatus();
   VICINAL_RETURN_IF_ERROR(CheckName(target.feature_set(), "target.feature_set"));
   request->feature_set = target.feature_set();
@@ -245,6 +271,7 @@ v1::Graph ToProto(const GraphResource& graph) {
   }
   out.set_node_count(graph.node_count);
   out.set_edge_count(graph.edge_count);
+  out.set_incarnation(graph.incarnation);
   if (graph.serving) SetServing(*graph.serving, &out);
   for (const FeatureSetResource& set : graph.feature_sets) *out.add_feature_sets() = ToProto(set);
   return out;
@@ -260,6 +287,7 @@ v1::FeatureSet ToProto(const FeatureSetResource& set) {
   out.set_sparse(set.sparse);
   out.set_entry_count(set.entry_count);
   out.set_size_bytes(set.size_bytes);
+  SetDurability(set, &out);
   *out.mutable_create_time() = ToProto(set.create_time);
   return out;
 }
@@ -288,6 +316,8 @@ v1::Model ToProto(const ModelResource& model) {
   out.set_size_bytes(model.size_bytes);
   out.set_reference_checked(model.reference_checked);
   out.set_reference_error(model.reference_error);
+  out.set_incarnation(model.incarnation);
+  SetDurability(model, &out);
   *out.mutable_create_time() = ToProto(model.create_time);
   return out;
 }
@@ -301,6 +331,7 @@ v1::ServedBy ToProto(const ServedBy& served_by) {
   out.set_feature_set(served_by.feature_set);
   out.set_feature_set_version(served_by.feature_set_version);
   out.set_numerics_revision(served_by.numerics_revision);
+  out.set_incarnation(served_by.incarnation);
   return out;
 }
 

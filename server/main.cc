@@ -40,6 +40,12 @@ ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
           "Address of /metrics for Prometheus, HOST:PORT; empty: no metrics.");
 ABSL_FLAG(std::string, ready_file, "",
           "File to write {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} to once the server is ready.");
+ABSL_FLAG(
+    std::string, state_dir, "",
+    "Directory that keeps graphs, feature sets and models across restarts; made if missing. Empty: in memory only.");
+ABSL_FLAG(
+    std::string, ready_when, "all",
+    "When a server that loads graphs from --state_dir becomes ready: all (of them are loaded) or any (one serves).");
 ABSL_FLAG(std::string, device, "auto", "Device that runs models: auto, cpu, or cuda:N.");
 ABSL_FLAG(std::string, backend_path, "",
           "Shared library of the device backend; empty: next to the engine's own library.");
@@ -168,6 +174,8 @@ StatusOr<Config> ConfigFromFlags() {
   config.grpc_listen = absl::GetFlag(FLAGS_grpc_listen);
   config.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   config.ready_file = absl::GetFlag(FLAGS_ready_file);
+  config.state_dir = absl::GetFlag(FLAGS_state_dir);
+  VICINAL_ASSIGN_OR_RETURN(config.ready_when, ParseReadyWhen(absl::GetFlag(FLAGS_ready_when)));
   config.device = absl::GetFlag(FLAGS_device);
   config.backend_path = absl::GetFlag(FLAGS_backend_path);
   config.threads = absl::GetFlag(FLAGS_threads);

@@ -57,6 +57,9 @@ constexpr std::chrono::seconds kLinger{2};
 // goes.
 constexpr std::chrono::milliseconds kDevicePeriod{100};
 
+// From one look at how far loading is to the next.
+constexpr std::chrono::milliseconds kLoadPeriod{20};
+
 // How long a token that was replaced in its file is taken still.
 constexpr std::chrono::seconds kTokenPeriod{5};
 
@@ -75,6 +78,8 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.max_feature_sets = config.limits.max_feature_sets;
   options.max_nodes = config.limits.max_nodes;
   options.max_models = config.limits.max_models;
+  options.state_dir = config.state_dir;
+  options.state_address = config.grpc_listen;
   options.clock = clock;
   options.stats = metrics;
   options.logger = log;
@@ -143,6 +148,8 @@ struct Server::Impl {
   Status StartServing();
   StateSnapshot Snapshot();
   void LookAfterDevice();
+  bool IsLoaded() const;
+  void BecomeReady();
 
   const Config config;
   const std::function<void()> on_device_lost;
@@ -171,6 +178,7 @@ struct Server::Impl {
   std::unique_ptr<grpc::Server> grpc;
   std::optional<Health> health;
   std::unique_ptr<Housekeeper> device_watch;
+  std::unique_ptr<Housekeeper> load_watch;
   std::string grpc_address, metrics_address;
   bool served = false;  // it was said that it serves; else its end is no news
   bool stopped = false;
@@ -252,8 +260,13 @@ Status Server::Impl::StartServing() {
   VICINAL_RETURN_IF_ERROR(calls);
   VICINAL_RETURN_IF_ERROR(scrapes);
   health.emplace(grpc->GetHealthCheckService(), std::vector<std::string>(std::begin(kServices), std::end(kServices)));
-  health->SetReady(true);
-  ready.store(true);
+  if (IsLoaded()) {
+    BecomeReady();
+  } else {
+    load_watch = std::make_unique<Housekeeper>(kLoadPeriod, [this] {
+      if (!ready.load() && IsLoaded()) BecomeReady();
+    });
+  }
   if (!config.ready_file.empty())
     VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address));
   const std::vector<DeviceInfo> devices = engine->Devices();
@@ -261,6 +274,20 @@ Status Server::Impl::StartServing() {
   if (!devices.empty() && devices.front().name != "cpu")
     device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
   return OkStatus();
+}
+
+bool Server::Impl::IsLoaded() const {
+  if (engine->loaded()) return true;
+  if (config.ready_when == ReadyWhen::kAll) return false;
+  const std::vector<GraphResource> graphs = engine->ListGraphs();
+  return std::any_of(graphs.begin(), graphs.end(),
+                     [](const GraphResource& graph) { return graph.serving.has_value(); });
+}
+
+void Server::Impl::BecomeReady() {
+  if (device_lost.load()) return;
+  health->SetReady(true);
+  ready.store(true);
 }
 
 void Server::Impl::LookAfterDevice() {
@@ -329,6 +356,7 @@ bool Server::Stop() {
   if (std::exchange(impl_->stopped, true)) return true;
   bool clean = true;
   impl_->device_watch.reset();
+  impl_->load_watch.reset();
   if (impl_->grpc != nullptr) {
     if (impl_->served) impl_->log.Log(LogLevel::kInfo, "stopping", {});
     impl_->ready.store(false);

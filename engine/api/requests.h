@@ -88,6 +88,9 @@ struct InferenceRequest {
   int64_t model_version = 0;
   std::string feature_set = "default";
   int64_t feature_set_version = 0;
+  // If not empty: FAILED_PRECONDITION unless they are the engine's and the graph's (INCARNATION_MISMATCH,
+  // IDS_DIGEST_MISMATCH).
+  std::string incarnation, ids_digest;
   NodeSelection nodes;
   std::optional<RequestFeatures> features;
   ExecutionOptions options;
@@ -99,6 +102,7 @@ struct InferenceRequest {
 struct GraphBatchRequest {
   std::string model;
   int64_t model_version = 0;
+  std::string incarnation;  // as InferenceRequest's
   TensorView ptr, edge_index;
   std::optional<TensorView> edge_weight;
   FeatureTensors features;
@@ -115,6 +119,7 @@ struct ServedBy {
   std::string feature_set;  // empty when all features came with the request
   int64_t feature_set_version = 0;
   int64_t numerics_revision = 0;  // 0: kernels were forced, outside any revision
+  std::string incarnation;        // of the engine
 };
 
 struct RequestTiming {

@@ -80,6 +80,7 @@ struct GraphResource {
   int64_t node_count = 0;  // as the upload declared while preparing, as prepared afterwards
   int64_t edge_count = 0;
   std::optional<ServingGraph> serving;           // nullopt: no version serves
+  std::string incarnation;                       // of the engine
   std::vector<FeatureSetResource> feature_sets;  // by name
 };
 
@@ -117,6 +118,7 @@ struct ModelResource {
   int64_t size_bytes = 0;
   bool reference_checked = false;
   double reference_error = 0.0;  // largest relative error against the reference, where it was checked
+  std::string incarnation;       // of the engine
   Durability durability = Durability::kMemory;
   Status durability_error;  // why writing failed; OK: it did not
 };

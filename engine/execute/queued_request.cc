@@ -18,6 +18,7 @@ ServedBy ServedByOf(const QueuedRequest& request) {
   served_by.model_version = request.key.model.version;
   served_by.feature_set = request.feature_set;
   served_by.feature_set_version = request.feature_set_version;
+  served_by.incarnation = std::string(request.incarnation);
   const bool forced = !request.key.options.kernels.empty();
   served_by.numerics_revision = forced ? 0 : request.graph->parts().numerics_revision;
   return served_by;

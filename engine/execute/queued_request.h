@@ -73,9 +73,10 @@ struct QueuedRequest {
   std::shared_ptr<const FeatureMatrix> features;  // stored, or sent with the request
   std::string feature_set;                        // empty: all features were sent with the request
   int64_t feature_set_version = 0;
-  ValueId output = 0;   // key.options.output in `model`
-  NodeSelection nodes;  // checked; of a model of graphs: all
-  AnswerShape answer;   // what `done` will get
+  std::string_view incarnation;  // of the engine; it outlives the request
+  ValueId output = 0;            // key.options.output in `model`
+  NodeSelection nodes;           // checked; of a model of graphs: all
+  AnswerShape answer;            // what `done` will get
   WorkLimits limits;
   InferenceCallback done;   // called exactly once, if the queue took the request
   MonotonicTime arrival{};  // when the queue took it

@@ -25,6 +25,22 @@ Status CheckSelection(const NodeSelection& nodes, int64_t num_nodes) {
   return CheckNodeIds(nodes.ids, num_nodes, "nodes.ids");
 }
 
+Status CheckIdsDigest(const std::string& required, const PreparedGraph& graph) {
+  const PreparedGraph::Parts& parts = graph.parts();
+  if (required.empty() || required == parts.ids_digest) return OkStatus();
+  ErrorDetail detail;
+  detail.reason = "IDS_DIGEST_MISMATCH";
+  detail.resource_type = "graph";
+  detail.resource_name = parts.name;
+  detail.metadata = {{"idsDigest", parts.ids_digest}};
+  const std::string has = parts.ids_digest.empty() ? "none" : absl::StrCat("'", parts.ids_digest, "'");
+  return MakeError(StatusCode::kFailedPrecondition,
+                   absl::StrCat("the request requires the ids digest '", required, "', but version ", parts.version,
+                                " of graph '", parts.name, "' has ", has,
+                                ": its nodes may be numbered differently; translate the ids with its own list"),
+                   detail);
+}
+
 }  // namespace
 
 Status CheckEdgeWeights(const Model& model, const std::string& name, const PreparedGraph& graph) {
@@ -82,12 +98,26 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
   return Counted(WithRows(stored, sent, positions, device_), std::move(memory));
 }
 
+Status RequestResolver::CheckIncarnation(const std::string& required) const {
+  if (required.empty() || required == incarnation_) return OkStatus();
+  ErrorDetail detail;
+  detail.reason = "INCARNATION_MISMATCH";
+  detail.metadata = {{"incarnation", std::string(incarnation_)}};
+  return MakeError(StatusCode::kFailedPrecondition,
+                   absl::StrCat("the request requires the incarnation '", required, "', but this server's state is '",
+                                std::string(incarnation_),
+                                "': versions mean something else here; read the resources again, then decide"),
+                   detail);
+}
+
 StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const {
+  VICINAL_RETURN_IF_ERROR(CheckIncarnation(request.incarnation));
   const bool all_features_sent = request.features.has_value() && request.features->rows.empty();
   const std::string set = request.feature_set.empty() ? std::string("default") : request.feature_set;
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle,
                            graphs_.Find(request.graph, request.graph_version, all_features_sent ? "" : set,
                                         all_features_sent ? 0 : request.feature_set_version));
+  VICINAL_RETURN_IF_ERROR(CheckIdsDigest(request.ids_digest, *handle.graph));
   VICINAL_ASSIGN_OR_RETURN(const ModelHandle stored, models_.Find(request.model, request.model_version));
   const Model& model = *stored->model;
   if (model.graph_level) {
@@ -107,6 +137,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   } else {
     resolved.features = handle.features->matrix;
   }
+  resolved.incarnation = incarnation_;
   resolved.key = {{std::move(request.graph), handle.graph->parts().version},
                   {stored->name, stored->version},
                   std::move(request.options)};
@@ -123,6 +154,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
 }
 
 StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request) const {
+  VICINAL_RETURN_IF_ERROR(CheckIncarnation(request.incarnation));
   VICINAL_ASSIGN_OR_RETURN(const ModelHandle stored, models_.Find(request.model, request.model_version));
   const Model& model = *stored->model;
   if (!model.graph_level) {
@@ -141,6 +173,7 @@ StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request)
                            inline_graphs_.MakeBatch({request.ptr, request.edge_index, request.edge_weight},
                                                     request.features, "graphs.features", model.feature_count));
   VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(model, request.model, *made.graph));
+  resolved.incarnation = incarnation_;
   resolved.key = {{}, {stored->name, stored->version}, std::move(request.options), NewPrivateId()};
   resolved.graph = std::move(made.graph);
   resolved.model = stored->model;

@@ -26,15 +26,23 @@ Status CheckEdgeWeights(const Model& model, const std::string& name, const Prepa
 // Thread-safe. What it looks at must outlive it.
 class RequestResolver {
  public:
+  // `incarnation`: of the engine.
   RequestResolver(const GraphStore* graphs, const ModelStore* models, const InlineGraphMaker* inline_graphs,
-                  MemoryBudget* budget, Device* device)
-      : graphs_(*graphs), models_(*models), inline_graphs_(*inline_graphs), budget_(*budget), device_(*device) {}
+                  MemoryBudget* budget, Device* device, std::string_view incarnation)
+      : graphs_(*graphs),
+        models_(*models),
+        inline_graphs_(*inline_graphs),
+        budget_(*budget),
+        device_(*device),
+        incarnation_(incarnation) {}
 
   // Codes as Engine::Submit. What is returned lacks a callback.
   StatusOr<QueuedRequest> Resolve(InferenceRequest request) const;
   StatusOr<QueuedRequest> ResolveBatch(GraphBatchRequest request) const;
 
  private:
+  // FAILED_PRECONDITION (INCARNATION_MISMATCH) unless `required` is empty or the engine's.
+  Status CheckIncarnation(const std::string& required) const;
   // Features as sent, or the stored ones with the rows that were sent. Their bytes count as long as they live.
   StatusOr<std::shared_ptr<const FeatureMatrix>> FeaturesOf(const RequestFeatures& features, const GraphHandle& handle,
                                                             const Model& model) const;
@@ -44,6 +52,7 @@ class RequestResolver {
   const InlineGraphMaker& inline_graphs_;
   MemoryBudget& budget_;
   Device& device_;
+  const std::string_view incarnation_;
 };
 
 }  // namespace vicinal

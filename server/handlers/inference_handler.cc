@@ -169,6 +169,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
   call.model = request.model();
   out.model = request.model();
   out.model_version = request.model_version();
+  out.incarnation = request.incarnation();
   VICINAL_ASSIGN_OR_RETURN(out.ptr, View(request.graphs().ptr(), "graphs.ptr"));
   VICINAL_ASSIGN_OR_RETURN(out.edge_index, View(request.graphs().edge_index(), "graphs.edge_index"));
   if (request.graphs().has_edge_weight()) {

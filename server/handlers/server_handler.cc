@@ -31,6 +31,8 @@ ServerHandler::ServerHandler(Engine& engine, const Limits& limits, const Clock* 
     for (const std::string& argument : type.supported) entry->add_supported_arguments(argument);
     for (const std::string& argument : type.refused) entry->add_refused_arguments(argument);
   }
+  fixed_.set_incarnation(engine_.incarnation());
+  fixed_.set_durable_state(engine_.durable());
   for (const OrderKind order : Engine::AvailableOrders()) fixed_.add_orders(std::string(ToString(order)));
 }
 
