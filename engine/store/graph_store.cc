@@ -29,8 +29,8 @@ class VersionCounter {
   }
 
  private:
-  // Names that come and go must not grow this for ever: past the bound, every name continues above the highest version
-  // given.
+  // Bounds the map if clients keep using new names: at the bound it is cleared, and all names continue above the
+  // highest version so far.
   static constexpr size_t kMaxNames = 100'000;
   void Forget() {
     for (const auto& [name, last] : last_) floor_ = std::max(floor_, last);
@@ -100,7 +100,7 @@ Status TooMany(const char* type, const char* flag, int64_t maximum) {
                    detail);
 }
 
-// It serves no longer; requests that still use it hold its memory.
+// Accounts for a version that no longer serves: only requests still use its memory.
 void Retire(const FeatureSetHandle& set) {
   if (set != nullptr && set->memory != nullptr) set->memory->TransferTo(Account::kRequests);
 }
