@@ -11,8 +11,8 @@
 
 namespace vicinal {
 
-// One thread calls Set once, one calls Take once. It may live on the stack of the one that waits: Set touches nothing
-// of it once Take can return. REQUIRES: whoever calls Take is sure that Set is called, and is not the thread that will.
+// One thread calls Set once, another calls Take once. May live on the stack of the waiting thread: Set does not touch
+// it after Take can return. REQUIRES: Set will be called, by another thread than Take's.
 template <class T>
 class Awaited {
  public:
@@ -20,7 +20,7 @@ class Awaited {
     MutexLock lock(&mutex_);
     VICINAL_CHECK(!value_.has_value());
     value_ = std::move(value);
-    came_.NotifyOne();  // under the lock: after it, this may be gone
+    came_.NotifyOne();  // under the lock: Take may destroy this object once the lock is released
   }
 
   T Take() {

@@ -34,7 +34,7 @@ class Executor {
   Status Submit(QueuedRequest request) { return queue_.Push(std::move(request)); }
   // Submits and blocks until the answer is there; request.done is not used. Not on the executor's thread.
   StatusOr<InferenceResult> SubmitAndWait(QueuedRequest request);
-  // See BackgroundWork. Not bounded: whoever submits waits for the last piece first.
+  // See BackgroundWork. The number is not bounded: callers wait for their previous work before they submit more.
   void SubmitBackground(BackgroundWork work) { queue_.PushBackground(std::move(work)); }
 
   // Refuses new work from now on, and returns when what is queued is done, or at `deadline` (false).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built plans, kept for the next request. The least recently used ones go when there are too many or memory is needed.
+// Built plans, kept for later requests. The least recently used ones are dropped when there are too many or memory is
+// needed.
 // A plan holds its graph and model, so plans of versions that no longer serve are purged when versions change.
 #ifndef VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 #define VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
@@ -75,7 +76,7 @@ class PlanCache {
 
   // The counts of a plan that tuning outdated, for the plan that takes its place.
   struct Retired {
-    PlanKey key;  // of whatever tuning revision: 0
+    PlanKey key;  // with tuning_revision 0: matches every revision
     std::shared_ptr<const PreparedGraph> graph;
     std::shared_ptr<const Model> model;
     std::string model_name;

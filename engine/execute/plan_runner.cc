@@ -19,7 +19,7 @@ PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
   plan.output = request.output;
   plan.forced = options.kernels;
   plan.precision = options.precision;
-  // A CPU multiplies exactly whatever may be rounded: one plan serves all.
+  // CPU kernels ignore product_precision: one plan serves all values.
   plan.products = device == DeviceKind::kCpu ? ProductPrecision::kFloat32 : options.product_precision;
   plan.tuning_revision = request.graph->tuning().revision();
   return plan;
@@ -57,7 +57,7 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   const StopCheck stop = StopOf(request);
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
   const RunParts run = {&context, request.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
-  // A readout's rows are graphs, which were never renumbered.
+  // The rows of a graph-level model are graphs, which are not renumbered.
   static const Permutation& as_is = *new Permutation();
   const WantedRows wanted = {request.nodes.all ? nullptr : &request.nodes.ids,
                              request.model->graph_level ? &as_is : &request.graph->parts().permutation,

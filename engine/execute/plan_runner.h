@@ -27,7 +27,7 @@ class PlanRunner final : public RequestRunner {
     ReceptiveFieldMemory* receptive_field_memory = nullptr;  // used by Run only
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
-    // Told of each graph that a plan was built on and kept. May be empty; must be quick.
+    // Called with the graph of each new plan, before the plan is cached. May be empty; must be quick.
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph)> on_plan;
   };
   // All parts must outlive the runner.
@@ -35,12 +35,13 @@ class PlanRunner final : public RequestRunner {
 
   StatusOr<InferenceResult> Run(const QueuedRequest& request, DeviceContext& context) override;
 
-  // The plan of a request, from the cache or newly built and admitted, unless the request's limits end that.
-  // `num_threads`: the most that a context which runs it has. Runs nothing. On any thread.
+  // The plan of a request: from the cache, or newly built with its memory reserved. Runs nothing. Any thread may call
+  // it. `num_threads`: the maximum number of threads of the contexts that will run the plan. Errors: Plan::Build's, the
+  // budget's, and CANCELLED or DEADLINE_EXCEEDED of the request's limits.
   StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads);
 
  private:
-  // Whether somebody still waits for `request`, which must outlive what is returned.
+  // Checks the limits of `request`, which must outlive the result.
   StopCheck StopOf(const QueuedRequest& request) const;
 
   const Parts parts_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is freed is moved out first, so that no thread waits for it at the lock.
+// A workspace is moved out of the object under the lock and freed after it, so that no thread waits for freeing.
 #include "engine/execute/receptive_field_memory.h"
 
 #include "engine/base/check.h"

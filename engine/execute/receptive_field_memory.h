@@ -54,7 +54,7 @@ class ReceptiveFieldMemory {
   const MemoryPurpose purpose_;
   const std::function<int64_t()> largest_graph_;
   Mutex mutex_;
-  // Its content is the user's alone while `used_`.
+  // While `used_`, only the user accesses its content.
   std::unique_ptr<ReceptiveFieldWorkspace> workspace_ VICINAL_GUARDED_BY(mutex_);
   bool used_ VICINAL_GUARDED_BY(mutex_) = false;
   bool fit_wanted_ VICINAL_GUARDED_BY(mutex_) = false;  // while it was used

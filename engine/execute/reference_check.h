@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds a model's answers against those that came with it (proto ModelReference.tolerance defines the measure). Pure.
+// Compares a model's answers with the expected answers of its reference (proto ModelReference.tolerance defines the
+// measure). Pure functions.
 #ifndef VICINAL_ENGINE_EXECUTE_REFERENCE_CHECK_H_
 #define VICINAL_ENGINE_EXECUTE_REFERENCE_CHECK_H_
 

@@ -32,7 +32,7 @@ Status RequestQueue::Push(QueuedRequest request) {
     if (depth > options_.max_requests) {
       return Unavailable(
           "QUEUE_FULL",
-          absl::StrCat(options_.max_requests, " requests wait already, as many as may (--max_queue); retry later"),
+          absl::StrCat(options_.max_requests, " requests are waiting, the maximum (--max_queue); retry later"),
           std::chrono::milliseconds(100));
     }
     requests_.push_back(std::move(request));

@@ -51,7 +51,8 @@ class RequestQueue final : public Lease {
   // UNAVAILABLE with reason QUEUE_FULL, or DRAINING after Drain and Stop: then `request` was not taken, and its
   // callback is never called.
   Status Push(QueuedRequest request);
-  // Always takes the work, and does not count it: whoever submits background work waits for its last piece first.
+  // Always takes the work, and does not count it against max_requests: callers wait for their previous work before they
+  // submit more.
   void PushBackground(BackgroundWork work);
 
   // Blocks until there is something to do; requests come before background work. nullopt: the queue was stopped and is

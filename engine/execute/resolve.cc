@@ -57,7 +57,7 @@ StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& n
   if (output != nullptr) return output;
   std::string names;
   for (const NamedOutput& known : model.outputs) absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
-  // Embed's own choice, which the client may never have typed.
+  // Embed's default, which the client may not have named itself.
   const char* why = name == "last_conv_input"
                         ? ", which Embed takes where none is named: no layer comes before its last convolution"
                         : "";
@@ -165,7 +165,7 @@ StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request)
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.options.output));
   request.options.output = output->name;  // requests with and without the name have equal keys
   QueuedRequest resolved;
-  // Of a malformed `ptr`, which MakeBatch will report: none.
+  // 0 if `ptr` is malformed, which MakeBatch will report.
   resolved.answer.rows = request.ptr.shape.size() == 1 ? std::max<int64_t>(1, request.ptr.shape[0]) - 1 : 0;
   resolved.answer.width = output->width;
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));

@@ -16,7 +16,7 @@
 
 namespace vicinal {
 
-// The output of that name; empty means "logits". INVALID_ARGUMENT (OUTPUT_UNKNOWN) lists those there are.
+// The output of that name; empty means "logits". INVALID_ARGUMENT (OUTPUT_UNKNOWN) lists the model's outputs.
 StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& name);
 
 // FAILED_PRECONDITION (EDGE_WEIGHT_MISSING) when a layer reads edge weights and the graph has none: it would answer,

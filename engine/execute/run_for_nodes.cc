@@ -10,8 +10,8 @@
 namespace vicinal {
 namespace {
 
-// A field must promise to be this much cheaper than the full graph: its cost is known less well, and the search for it
-// is spent even where it comes to nothing.
+// A field is run if its predicted cost is below this share of the full graph's. It is less than 1 because a field's
+// prediction is less exact and the search costs time, too.
 constexpr double kWorthOfFull = 0.8;
 
 Status NoField(const std::string& why) {
@@ -23,7 +23,7 @@ bool IsRefusedMemory(const Status& status) {
   return status.code() == StatusCode::kResourceExhausted || status.code() == StatusCode::kFailedPrecondition;
 }
 
-// Whether the field of the rows wanted now lies in the workspace's finder, to be run.
+// Searches the receptive field of the wanted rows. True if the field, now in the workspace's finder, is to be run.
 StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunParts& parts) {
   const bool always = wanted.receptive_field == ReceptiveField::kAlways;
   if (wanted.ids == nullptr || wanted.receptive_field == ReceptiveField::kNever) return false;

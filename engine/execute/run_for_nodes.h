@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a plan for the nodes of a request: over their receptive field where that is cheaper than the full graph, decided
-// anew for each request by the cost of what is found. The bits of the answer are the same either way.
+// Runs a plan for the nodes of a request: over their receptive field if that is cheaper than the full graph. Each
+// request decides for itself, by the predicted cost of its field. Both ways give the same bits.
 #ifndef VICINAL_ENGINE_EXECUTE_RUN_FOR_NODES_H_
 #define VICINAL_ENGINE_EXECUTE_RUN_FOR_NODES_H_
 
@@ -33,16 +33,16 @@ struct RunParts {
 
 struct ComputedRows {
   ConstMatrixView rows;          // in the plan's scratch
-  bool receptive_field = false;  // rows are the field's: ReceptiveFieldFinder::RowOf says which is whose
+  bool receptive_field = false;  // rows are the field's; ReceptiveFieldFinder::RowOf maps nodes to rows
   int64_t computed_nodes = 0;    // whose features were read
 };
 
-// FAILED_PRECONDITION (NO_RECEPTIVE_FIELD): kAlways, but the plan has none. Otherwise as Plan::Run, and with kAlways as
-// the account of the workspace; with kAuto the full graph is computed where a field's memory is refused. Reports the
-// search as phase "receptive_field". One caller at a time.
+// FAILED_PRECONDITION (NO_RECEPTIVE_FIELD): kAlways, but the plan has no receptive field. If the workspace does not fit
+// the memory budget, kAlways returns the budget's error and kAuto computes the full graph. Other errors: Plan::Run's.
+// Reports the search as phase "receptive_field". One caller at a time.
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts);
 
-// The rows wanted of what was computed, [rows, width] on the host. Stops as Plan::Run does.
+// Copies the wanted rows to the host, [rows, width], in the order of `wanted.ids`. Checks `parts.stop` between pieces.
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,
                                           const RunParts& parts);
 

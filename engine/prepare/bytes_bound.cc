@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What preparing a graph may hold at once, stage by stage, from the sizes of its tensors alone. Sizes are those of the
-// bytes that came, never those a shape claims, so nothing here can overflow.
+// Upper bound of the memory that each stage of preparation holds at once, from the sizes of the tensors. Uses the
+// number of bytes received, not the declared shapes, so nothing can overflow.
 #include <algorithm>
 #include <limits>
 
@@ -15,7 +15,7 @@ int64_t BytesOf(const std::optional<HostTensor>& tensor) {
   return tensor ? static_cast<int64_t>(tensor->bytes.size()) : 0;
 }
 
-// Elements that are there, times what one takes on the host.
+// Number of received elements, times `element_bytes`.
 int64_t HostBytes(const std::optional<HostTensor>& tensor, int64_t element_bytes) {
   return tensor ? BytesOf(tensor) / SizeOf(tensor->dtype) * element_bytes : 0;
 }

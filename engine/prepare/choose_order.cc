@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule of `auto`. Candidates are judged through their permutation, without renumbering the graph: first by the
-// reuse estimate, then those that promise something by the clock.
+// The rule of `auto`. Candidates are compared through their permutations, without renumbering the graph: first by the
+// reuse estimate; promising ones are then measured.
 #include "engine/prepare/choose_order.h"
 
 #include <algorithm>

@@ -53,7 +53,7 @@ StatusOr<InlineGraph> InlineGraphMaker::MakeBatch(const BatchTensors& batch, con
                                                   std::string_view features_field, int64_t model_columns) const {
   VICINAL_ASSIGN_OR_RETURN(const int64_t nodes, BatchNodeCount(batch.ptr));
   VICINAL_RETURN_IF_ERROR(CheckNodes(nodes, "ptr"));
-  // Features have rows in the message, one per node: with them what the batch claims is no more than what came.
+  // The message has a row of features per node, so the number of nodes is bounded by the bytes received.
   VICINAL_ASSIGN_OR_RETURN(const auto assembled, ReserveLarge(AssembledBytesBound(features), kBatch, &budget_));
   VICINAL_ASSIGN_OR_RETURN(const HostFeatures rows, AssembleFeatures(features, nodes, features_field));
   if (model_columns >= 0) VICINAL_RETURN_IF_ERROR(CheckFeatureWidth(rows.cols, model_columns));

@@ -47,7 +47,7 @@ StatusOr<Buffer> Upload(const std::vector<T>& values, Device& device) {
   return buffer;
 }
 
-// [rows, width] of ones. Written, not only reserved: untouched memory would all be one page that is never missed.
+// [rows, width] of ones. Must be written: untouched memory maps to one zero page, which never misses the cache.
 StatusOr<Buffer> MakeRows(int64_t rows, int64_t width, Device& device) {
   const std::vector<float> ones(std::min<int64_t>(rows * width, int64_t{1} << 16), 1.0f);
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(rows * width * sizeof(float)));
@@ -136,9 +136,9 @@ class OrderMeasurement {
       if (round >= kMinRounds && SecondsBetween(begin, clock_.Now()) > kMeasureBudgetSeconds) break;
       std::vector<double> seconds(contestants_.size());
       for (size_t i = 0; i < contestants_.size(); ++i) {
-        // Each round begins with another, so that nobody always follows the same one.
-        const size_t who = (i + static_cast<size_t>(round + 1)) % contestants_.size();
-        VICINAL_ASSIGN_OR_RETURN(seconds[who], Time(contestants_[who]));
+        // Each round begins with another order, so that none always follows the same one.
+        const size_t next = (i + static_cast<size_t>(round + 1)) % contestants_.size();
+        VICINAL_ASSIGN_OR_RETURN(seconds[next], Time(contestants_[next]));
       }
       if (round >= 0) Keep(seconds);
     }

@@ -82,7 +82,7 @@ Status TooMany(const char* type, const char* flag, int64_t maximum) {
                    detail);
 }
 
-// It serves no longer; requests that still use it hold its memory.
+// Accounts for a version that no longer serves: only requests still use its memory.
 void Retire(const FeatureSetHandle& set) {
   if (set != nullptr && set->memory != nullptr) set->memory->TransferTo(Account::kRequests);
 }

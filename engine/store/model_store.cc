@@ -21,7 +21,7 @@ Status VersionDiffers(const std::string& name, int64_t asked, int64_t there) {
                    detail);
 }
 
-// It serves no longer; requests that still use it hold its memory.
+// Accounts for a version that no longer serves: only requests still use its memory.
 void Retire(const StoredModel& model) {
   if (model.memory != nullptr) model.memory->TransferTo(Account::kRequests);
 }

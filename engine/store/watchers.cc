@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A watcher is a small state machine: idle, running, running with one more call due. The thread that finds it idle does
-// the calling; others only leave word. Invariant: at most one thread is inside the callback, and none once stopped.
+// A watcher is a small state machine: idle, running, running with one more call due. The thread that finds it idle runs
+// the callback; other threads only mark a call as due. Invariant: at most one thread is inside the callback, and none
+// once stopped.
 #include "engine/store/watchers.h"
 
 #include <algorithm>

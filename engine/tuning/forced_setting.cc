@@ -11,7 +11,7 @@
 namespace vicinal {
 namespace {
 
-// What the kernel said of the graph, as an error of the request's.
+// Turns the kernel's refusal of the graph into an error of the request.
 Status NotForThisGraph(const TuningKey& key, const std::string& kernel, const Status& refused) {
   const auto detail = DetailOf(refused);
   return InvalidArgument(detail.has_value() ? detail->reason : "KERNEL_REFUSED", "force.kernel",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that a client forces on a graph: whether it takes the work, and what it prepares of the graph, made before
-// anything is published. Else a kernel that finds nothing to do on the graph (no dense tile) would be refused to every
-// request that follows, until somebody resets it.
+// Forces a kernel on a graph: checks that it supports the work, and builds its layout of the graph, before the choice
+// is published. Otherwise a kernel that cannot use the graph (no dense tile) would fail in every later plan until a
+// reset.
 #ifndef VICINAL_ENGINE_TUNING_FORCED_SETTING_H_
 #define VICINAL_ENGINE_TUNING_FORCED_SETTING_H_
 
@@ -23,13 +23,13 @@ struct ForceTools {
   const KernelRegistry* registry = nullptr;
   DeviceKind device = DeviceKind::kCpu;
   const Clock* clock = nullptr;
-  // Asked before a layout is made, for the most bytes that it takes.
+  // Called before a layout is built, with an upper bound of its bytes.
   std::function<Status(int64_t bytes)> admit;
 };
 
-// The records that say so, one for each of `works`, to be put into the graph's table; layouts stay with the graph.
-// INVALID_ARGUMENT: KERNEL_MISSING, and NamedCandidate's; KERNEL_REFUSED also where the kernel finds that the graph is
-// not for it, in its words. Errors of `admit` and of the device as they come.
+// Returns one record of state kForced for each of `works`; the caller puts them into the graph's table. Layouts are
+// kept with the graph. INVALID_ARGUMENT: KERNEL_MISSING, NamedCandidate's errors, and KERNEL_REFUSED with the kernel's
+// message if it does not support the graph. Errors of `admit` and of the device are passed on.
 StatusOr<std::vector<TuningRecord>> ForcedRecords(const ForceTools& tools, const PreparedGraph& graph,
                                                   const std::vector<TuningWork>& works,
                                                   const ForcedConfiguration& forced);

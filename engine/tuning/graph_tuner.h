@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client asks of tuning: measure a graph's kernels, force one, forget what was measured, or report it.
+// The requests of clients about tuning: measure a graph's kernels, force one, reset the results, or report them.
 #ifndef VICINAL_ENGINE_TUNING_GRAPH_TUNER_H_
 #define VICINAL_ENGINE_TUNING_GRAPH_TUNER_H_
 

@@ -31,7 +31,7 @@ Status CheckOperation(const std::string& operation) {
   for (const std::string_view known : kTunedOperations)
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(known));
   return InvalidArgument("OPERATION_UNKNOWN", "operation",
-                         absl::StrCat("'", operation, "' is no operation that is tuned; there are: ", names));
+                         absl::StrCat("'", operation, "' is not a tuned operation; there are: ", names));
 }
 
 Status CheckAtLeastOne(const std::vector<int64_t>& values, const std::string& field) {
@@ -43,7 +43,7 @@ Status CheckAtLeastOne(const std::vector<int64_t>& values, const std::string& fi
   return OkStatus();
 }
 
-// In the order of their first places.
+// Removes duplicates; keeps the order of first occurrence.
 template <class T>
 std::vector<T> OnceEach(std::vector<T> values) {
   std::set<T> seen;
@@ -70,7 +70,7 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
   for (size_t i = 0; i < lists.kinds.size(); ++i) {
     if (IsKindOf(lists.operation, lists.kinds[i])) continue;
     return InvalidArgument("KIND_UNKNOWN", absl::StrCat("kinds[", i, "]"),
-                           absl::StrCat("'", lists.kinds[i], "' is no kind of ", lists.operation,
+                           absl::StrCat("'", lists.kinds[i], "' is not a kind of ", lists.operation,
                                         "; there are: ", KindsOf(lists.operation)));
   }
   VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.widths, "widths"));
@@ -94,8 +94,8 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
   return lists;
 }
 
-// The operations that a request may be about: the one it names, those of the kernel it forces, or all; where it lists
-// works of an operation that it leaves open, the first of them.
+// The operations that a request may mean: the named one, those that have the forced kernel, or all. A request that
+// lists works without an operation means the first of them.
 StatusOr<std::vector<std::string>> OperationsOf(const TuneGraphRequest& request, const KernelRegistry& registry,
                                                 DeviceKind device) {
   if (!request.operation.empty()) return std::vector<std::string>{request.operation};
@@ -110,7 +110,7 @@ bool IsOneOf(const std::vector<T>& values, const T& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// What plans have asked for so far, and what was tuned before, as far as it fits the lists that are not empty.
+// The works in the table (needed by plans, or tuned before) that match the request's non-empty lists.
 StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
                                              const std::vector<std::string>& operations, const TuningTable& table) {
   std::vector<TuningWork> works = table.Works();
@@ -126,7 +126,7 @@ StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
                                       ") so far: name the widths to tune for"));
 }
 
-// The adjacency that models propagate over with such weights.
+// The adjacency that models use with these weights.
 AdjacencySpec AdjacencyFor(const TuningKey& key, bool graph_weighted) {
   if (key.operation == "attention") return {SelfLoops::kReplace, 1.0f, EdgeWeighting::kNone};
   switch (key.weights) {
@@ -141,7 +141,8 @@ AdjacencySpec AdjacencyFor(const TuningKey& key, bool graph_weighted) {
   return {};
 }
 
-// GCN sums with weights, one per source where the graph has none of its own; the rest counts edges as they are.
+// By default every kind is tuned without weights, and sums also with the weights of GCN: per edge if the graph has
+// weights, otherwise per source.
 std::vector<EdgeWeights> WeightsOf(const Lists& lists, const std::string& kind, bool graph_weighted) {
   std::vector<EdgeWeights> weights;
   for (const std::string& name : lists.weights) weights.push_back(*EdgeWeightsNamed(name));
@@ -153,7 +154,7 @@ std::vector<EdgeWeights> WeightsOf(const Lists& lists, const std::string& kind, 
   return weights;
 }
 
-// Before anything is built from them: a short request may name very many.
+// Called before the combinations are built: a short request can list very many.
 Status CheckCombinations(const Lists& lists, bool graph_weighted) {
   int64_t kinds = 0;
   for (const std::string& kind : lists.kinds)
@@ -172,7 +173,7 @@ Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table)
   if (more == 0 || known + more <= kMaxTuningKeys) return OkStatus();
   return FailedPrecondition("TUNING_TABLE_FULL",
                             absl::StrCat("this version of the graph knows ", known, " kinds of work and may know ",
-                                         kMaxTuningKeys, "; upload the graph again to begin anew"));
+                                         kMaxTuningKeys, "; upload the graph again to start with an empty table"));
 }
 
 }  // namespace

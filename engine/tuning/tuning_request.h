@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request that speaks in words to the kinds of work it means. All that can be wrong with a TuneGraphRequest, but
-// for the graph's name and a forced kernel, is found here.
+// Translates the names in a TuneGraphRequest into kinds of work. Checks the whole request, except the graph's name and
+// a forced kernel.
 #ifndef VICINAL_ENGINE_TUNING_TUNING_REQUEST_H_
 #define VICINAL_ENGINE_TUNING_TUNING_REQUEST_H_
 
@@ -13,15 +13,15 @@
 
 namespace vicinal {
 
-// Floats of a row, over all heads, that tuning takes.
+// Maximum number of floats of a row, over all heads.
 inline constexpr int64_t kMaxTuningColumns = 65'536;
-// Combinations that one request may ask for.
+// Maximum number of combinations in one request.
 inline constexpr int64_t kMaxTuningWorks = 256;
-// Kinds of work that requests may make a graph's table know.
+// Maximum number of keys in a graph's table that requests may reach.
 inline constexpr int64_t kMaxTuningKeys = 1024;
 
-// The works that `request` names, or, where it names no widths, those that `graph`'s table knows and that fit the rest.
-// A forced kernel without an operation is for the operations of `registry` that have it on `device`. Errors as
+// The works that `request` lists. Without widths: the works in `graph`'s table that match the rest of the request. If a
+// kernel is forced without an operation: of the operations of `registry` that have that kernel on `device`. Errors of
 // Engine::TuneGraph.
 StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph,
                                           const KernelRegistry& registry, DeviceKind device);

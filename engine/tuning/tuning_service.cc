@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key that is forced or reset meanwhile, be it that it waits or that it is measured, keeps what it was given.
+// If a key is forced or reset while it waits or is measured, the forced or reset state stays.
 #include "engine/tuning/tuning_service.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void TuningService::Consider(const std::shared_ptr<const PreparedGraph>& graph) 
   if (parts_.budget_per_key <= Nanoseconds::zero()) return;
   {
     MutexLock lock(&mutex_);
-    // Not by locking: what is locked may be freed here.
+    // Compared without lock(), which could make this thread the last owner and free a graph under the mutex.
     const bool known = std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& other) {
       return !other.owner_before(graph) && !graph.owner_before(other);
     });
@@ -68,8 +68,8 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
     if (stopping_) return TuningStopped();
     if (ordered_.size() + works.size() > kMaxWaiting) {
       return ResourceExhausted("TUNING_QUEUE_FULL",
-                               absl::StrCat(ordered_.size(), " measurements wait already; at most ", kMaxWaiting,
-                                            " may; ask again when some are done (GetTuning tells)"),
+                               absl::StrCat(ordered_.size(), " measurements are waiting, and at most ", kMaxWaiting,
+                                            " may wait; retry when some are done (GetTuning shows them)"),
                                std::chrono::seconds(10));
     }
     for (const TuningWork& work : works) {
@@ -81,7 +81,7 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
   }
   came_.NotifyOne();
   if (!wait) return OkStatus();
-  // Nobody tells when limits are over, so they are asked now and then.
+  // The limits do not notify, so they are polled.
   constexpr std::chrono::milliseconds kLook(20);
   MutexLock lock(&mutex_);
   while (!std::all_of(jobs.begin(), jobs.end(), [](const auto& job) { return job->ended; })) {
@@ -145,7 +145,7 @@ void TuningService::Tune(const Job& job) {
   TuningTable& table = job.graph->tuning();
   const TuningKey& key = job.work.key;
   if (!table.Begin(key)) return;
-  // What waited for its turn is told as what was being measured.
+  // A key that still waited gets the same message as one that was being measured.
   TuningOutcome outcome = {TunedGraphGone()};
   try {
     if (parts_.is_current(*job.graph)) outcome = TuneKey(parts_, executor_, job, [this] { return stopping(); });

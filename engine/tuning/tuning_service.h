@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tunes graphs in the background: what plans ask of a graph is measured on it, the most used first, and the winners go
-// into its tuning table. One thread decides and waits; every measured run happens on the executor's thread, in a lease
-// of its own that gives way to requests (execute/executor.h). A sample during which a request came, or the system took
-// the processor away, is dropped.
+// Tunes graphs in the background: measures the kinds of work that plans need on the graph, the most used first, and
+// puts the winners into its tuning table. The service's thread decides and waits; each measured run has its own lease
+// of the executor's thread and yields to requests (execute/executor.h). A sample is dropped if a request arrived or the
+// process was descheduled during the run.
 //
-// What it costs requests: one that comes during a run waits until the run stops, on a CPU before its loop's next task,
-// on a GPU at its end. A run takes about kMaxRunSeconds at most (larger graphs are measured on a part of their rows),
-// and all runs together the budget of each key, and the round that was under way when the budget ended.
+// Cost for requests: a request that arrives during a run waits until the run stops: on a CPU before the loop's next
+// task, on a GPU at the end of the run. A run takes at most about kMaxRunSeconds (larger graphs are measured on a part
+// of their rows). All runs of a key together take its budget, plus the rest of the round in which the budget ended.
 #ifndef VICINAL_ENGINE_TUNING_TUNING_SERVICE_H_
 #define VICINAL_ENGINE_TUNING_TUNING_SERVICE_H_
 
@@ -33,9 +33,9 @@ class TuningService {
   struct Parts : TuningTools {
     StatsSink* stats = nullptr;
     Logger* logger = nullptr;
-    Nanoseconds budget_per_key{0};    // 0: nothing is tuned unless it is ordered
-    Nanoseconds budget_per_graph{0};  // of what is not ordered
-    // A graph's choices changed: plans built before are out of date.
+    Nanoseconds budget_per_key{0};    // 0: only ordered works are tuned
+    Nanoseconds budget_per_graph{0};  // for background tuning; orders do not count
+    // Called after a graph's choices changed: plans built before are out of date.
     std::function<void()> on_change;
   };
   explicit TuningService(Parts parts);
@@ -44,17 +44,17 @@ class TuningService {
 
   const Parts& parts() const { return parts_; }
 
-  // Begins to work. `executor` must outlive Stop().
+  // Starts the thread. `executor` must live until Stop() returns.
   void Start(Executor* executor);
-  // Gives up what is under way (a lease that runs is waited for) and refuses what is ordered. Idempotent.
+  // Abandons the current job after its running lease, and fails waiting and later orders. Idempotent.
   void Stop();
 
-  // Plans of `graph` were built: what they asked for may be tuned. Quick.
+  // A plan of `graph` was built: the works it needs may be tuned. Quick.
   void Consider(const std::shared_ptr<const PreparedGraph>& graph);
 
-  // Tunes `works` of a graph before anything else, each within `budget`, and waits until that is done (OK), `limits`
-  // end the wait (their status; what was ordered goes on) or the service stops (UNAVAILABLE). Without `wait`: returns
-  // at once. The keys must be known to the graph's table.
+  // Queues `works` of a graph before all background tuning, each with `budget`. With `wait`, blocks until they are done
+  // (OK), `limits` end the wait (their status; the works stay queued) or the service stops (UNAVAILABLE). Without
+  // `wait`, returns at once. RESOURCE_EXHAUSTED (TUNING_QUEUE_FULL). REQUIRES: the graph's table has the keys.
   Status Order(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<TuningWork>& works,
                Nanoseconds budget, bool wait, const WorkLimits& limits);
 
@@ -68,8 +68,8 @@ class TuningService {
   void Loop();
   // Null when the service stops.
   std::shared_ptr<Job> AwaitJob();
-  // Null where there is nothing to do. Graphs that were looked at are added to `held`, whose last holder that may be:
-  // to be let go of without the mutex, as freeing one takes long.
+  // Null if there is nothing to do. Adds the graphs it examined to `held`, which may be their last owner: the caller
+  // releases them without the mutex, because freeing a graph takes long.
   std::shared_ptr<Job> NextJob(Graphs* held) VICINAL_REQUIRES(mutex_);
   std::shared_ptr<Job> MostWanted(Graphs* held) VICINAL_REQUIRES(mutex_);
   void Tune(const Job& job);
@@ -82,7 +82,7 @@ class TuningService {
   std::deque<std::shared_ptr<Job>> ordered_ VICINAL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<const PreparedGraph>> graphs_ VICINAL_GUARDED_BY(mutex_);
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
-  bool idle_ VICINAL_GUARDED_BY(mutex_) = false;  // nothing came since there was nothing to do
+  bool idle_ VICINAL_GUARDED_BY(mutex_) = false;  // no new work since NextJob returned null
   std::thread thread_;
 };
 

@@ -19,20 +19,20 @@
 namespace vicinal {
 namespace {
 
-// What a run is taken to last where the first one was disturbed, seconds.
+// Assumed seconds of a run if the first one was disturbed.
 constexpr double kUnknownRun = 100e-6;
-// A disturbed sample is tried again so often before the round goes on without it.
+// Attempts at an undisturbed sample; after that the round continues without it.
 constexpr int kTries = 4;
-// Background tuning of a graph whose runs are long may take so many rounds, whatever the budget.
+// Background tuning may run this many rounds even if the budget is too small for them.
 constexpr double kRoundsAtLeast = 10.0;
-// A kernel for whole graphs only must be so many times as fast as the others: while it serves, a query for a few nodes
-// pays for all of them. On an H200 that is 14 times as much for one node of amazon0505, and nothing on reddit, where
-// the field of one node is half of the graph and dense_tiles is 1.3 times as fast as rows.
+// A kernel without support for receptive fields must be this many times as fast as the others, because with it a query
+// for a few nodes computes all nodes. On an H200 that is 14 times as much for one node of amazon0505, and nothing on
+// reddit, where the field of one node is half of the graph and dense_tiles is 1.3 times as fast as rows.
 constexpr double kWholeGraphHandicap = 1.25;
-// Rounds before anyone is dropped, where half of the budget has time for them.
+// Rounds before the first candidate is eliminated, if half of the budget suffices for them.
 constexpr double kPatientRounds = 60.0;
 
-// Reuse of gathered rows as the profile found it: that of the next wider row it knows.
+// Reuse of gathered rows from the profile, at the next larger of its widths.
 CacheShares ReuseOf(const LocalityProfile& locality, int64_t row_bytes) {
   size_t i = 0;
   while (i + 1 < kReuseWidths.size() && kReuseWidths[i] * static_cast<int64_t>(sizeof(float)) < row_bytes) ++i;
@@ -66,8 +66,7 @@ class Session {
     record_.budget_seconds = std::chrono::duration<double>(job.budget).count();
   }
 
-  // The record, complete; its state is kTuned or kFailed. A status when nothing is to be written (the service stops, or
-  // the graph serves no more).
+  // As TuningOutcome::record.
   StatusOr<TuningRecord> Run() {
     Status status = Prepare();
     if (status.ok()) status = Measure();
@@ -106,7 +105,7 @@ class Session {
     if (predicted > kMaxRunSeconds) {
       share_ = kMaxRunSeconds / predicted;
       VICINAL_ASSIGN_OR_RETURN(sampled_, SampleRows(whole, share_, *tools_.device));
-      // Blocks of rows that nobody has edges into say nothing about their share.
+      // The share of edges, exactly; the sampled rows may have no edges at all.
       if (sampled_.view.nnz > 0) share_ = static_cast<double>(sampled_.view.nnz) / static_cast<double>(whole.nnz);
       input.adjacency = sampled_.view;
       input.blocks = {};  // they are of all rows
@@ -121,7 +120,7 @@ class Session {
     return OkStatus();
   }
 
-  // In place of what was reserved for the trial so far: the last bytes that fit are those that it takes.
+  // Replaces the previous reservation, so that the old and the new bytes need not fit together.
   Status ReserveTrial(int64_t bytes) {
     VICINAL_ASSIGN_OR_RETURN(memory_,
                              tools_.budget->Reserve(Account::kTuning, bytes, kTuningThisGraph, {.consumed = &memory_}));
@@ -140,7 +139,7 @@ class Session {
 
   Status Measure() {
     if (num_to_run() == 1) return OkStatus();
-    // One run to warm up, which also says what rounds will cost.
+    // A warm-up run, which also predicts the cost of a round.
     VICINAL_ASSIGN_OR_RETURN(const std::optional<double> first, Sample(0));
     const double run = std::max(first.value_or(kUnknownRun), 1e-9);
     double budget = record_.budget_seconds;
@@ -161,8 +160,8 @@ class Session {
 
   int num_to_run() const { return static_cast<int>(trial_->num_to_run()); }
 
-  // A dozen candidates are a dozen chances to take a run of luck for the truth. Where runs are short there is time
-  // to look longer before anyone leaves.
+  // With many candidates, one may look best by chance. If runs are short, the budget allows more rounds before the
+  // first elimination.
   ContestOptions RulesFor(double budget, double run) const {
     ContestOptions rules;
     const double rounds = 0.5 * budget / (run * num_to_run());
@@ -180,8 +179,8 @@ class Session {
     bool stopped = false;       // a request came
   };
 
-  // Time of one run of a candidate; nothing when requests came into every try. Where other programs disturbed all, the
-  // shortest counts: a machine on which they always do is one to be tuned for, too, and noise is the contest's trade.
+  // Time of one run of a candidate; nullopt if requests arrived during every attempt. If other programs disturbed all
+  // attempts, the shortest counts: machines that are always busy must be tuned, too, and Contest tolerates noise.
   StatusOr<std::optional<double>> Sample(int candidate) {
     std::optional<double> shortest;
     for (int attempt = 0; attempt < kTries; ++attempt) {
@@ -211,8 +210,8 @@ class Session {
     return outcome.Take();
   }
 
-  // On the executor's thread, which nothing may be thrown through. Where a request comes, loops on the CPU stop in the
-  // middle: on a machine that others use, too, what should take kMaxRunSeconds has taken ten times as long.
+  // On the executor's thread, so it must not throw. When a request arrives, loops on the CPU stop early: on a shared
+  // machine, a run may take ten times kMaxRunSeconds.
   StatusOr<Tried> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
     const std::function<bool()> wanted = [&lease] { return lease.ShouldStop(); };
     const ThreadPool::StopScope loops(context.thread_pool(), wanted);
@@ -223,7 +222,7 @@ class Session {
     const auto run = [&] { return trial_->Run(candidate, turn, context); };
     VICINAL_ASSIGN_OR_RETURN(const RunSample sample,
                              tools_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
-    // The budget is the executor's time, not the meter's: whatever a meter says, a run uses what passes on the clock.
+    // The budget counts the executor's time on the clock, not only what the meter reports.
     const double passed = SecondsBetween(begin, tools_.clock->Now());
     return Tried{sample, std::max(passed, renewing + sample.seconds), lease.ShouldStop()};
   } catch (const std::bad_alloc&) {
@@ -260,7 +259,7 @@ class Session {
     record_.note = Note(verdict);
   }
 
-  // Whether any candidate has met the default in a round.
+  // True if a candidate was measured in the same round as the default.
   bool AnyCompared() const {
     for (int c = 1; c < num_to_run(); ++c) {
       if (contest_->StandingOf(c).ratio > 0.0) return true;
@@ -270,8 +269,9 @@ class Session {
 
   std::string NothingMeasured() const {
     return dropped_ > 0
-               ? absl::StrCat("not measured: ", dropped_, " of ", samples_,
-                              " runs were disturbed by requests or other programs; tune again in quieter times")
+               ? absl::StrCat(
+                     "not measured: ", dropped_, " of ", samples_,
+                     " runs were disturbed by requests or other programs; tune again when the machine is less busy")
                : "not measured: the budget ended before each candidate had run once; tune again with a larger one";
   }
 
@@ -279,9 +279,9 @@ class Session {
     if (num_to_run() == 1) return "one candidate only: nothing to measure";
     std::string note;
     if (verdict.kept) {
-      note = "the default stays: what was faster was so within the noise only";
+      note = "the default stays: faster candidates were within the noise";
     } else if (!verdict.decided) {
-      // Without a next round it was not the budget that ended.
+      // If there is no next round, the rounds ended, not the budget.
       note = contest_->NextRound().empty()
                  ? absl::StrCat("undecided after ", contest_->rounds(), " rounds, the most that are run")
                  : absl::StrCat("the budget ended after ", contest_->rounds(), " rounds");
@@ -297,7 +297,7 @@ class Session {
     return note;
   }
 
-  // The fastest of those that lost by their handicap only; null where the winner has it, too.
+  // The fastest candidate that lost only because of its handicap; null if the winner has the handicap, too.
   const TuningCandidate* FasterForWholeGraphs(const Contest::Verdict& verdict) const {
     const TuningCandidate* fastest = nullptr;
     if (record_.candidates[verdict.winner].whole_graph_only) return fastest;
@@ -317,7 +317,7 @@ class Session {
   const std::function<bool()>& stopping_;
   TuningRecord record_;
   std::shared_ptr<const DeviceCsr> adjacency_;
-  Reservation memory_;  // of the trial and the sampled rows, which go before it
+  Reservation memory_;  // of the trial and the sampled rows; declared first, so that it is released after them
   SampledRows sampled_;
   double share_ = 1.0;  // of the edges that are measured on
   std::unique_ptr<Trial> trial_;
@@ -337,14 +337,14 @@ TuningOutcome TuneKey(const TuningTools& tools, Executor* executor, const Tuning
 }
 
 Status TuningStopped() {
-  return Unavailable("DRAINING", "this server is shutting down and tunes no more; retry on another",
+  return Unavailable("DRAINING", "this server is shutting down and no longer tunes; retry on another",
                      std::chrono::seconds(1));
 }
 
 Status TunedGraphGone() { return MakeError(StatusCode::kCancelled, "the graph was replaced or deleted meanwhile", {}); }
 
 Status NoMemoryToTune() {
-  return ResourceExhausted("OUT_OF_MEMORY", "no memory left to tune with", std::chrono::seconds(1));
+  return ResourceExhausted("OUT_OF_MEMORY", "not enough memory to tune", std::chrono::seconds(1));
 }
 
 }  // namespace vicinal

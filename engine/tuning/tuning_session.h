@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measuring of one kind of work on a graph: adjacency and matrices are made (on the caller's thread), candidates
-// run in rounds (each run on the executor's thread, in a lease of its own that gives way to requests), the contest
-// judges.
+// Measures one kind of work on a graph: builds adjacency and matrices on the caller's thread, runs the candidates in
+// rounds (each run in its own lease of the executor's thread, which yields to requests), and picks the winner
+// (Contest).
 #ifndef VICINAL_ENGINE_TUNING_TUNING_SESSION_H_
 #define VICINAL_ENGINE_TUNING_TUNING_SESSION_H_
 
@@ -20,17 +20,17 @@
 
 namespace vicinal {
 
-// Larger graphs are measured on a part of their rows: a run takes about so long at most.
+// Approximate maximum duration of a run; larger graphs are measured on a part of their rows.
 inline constexpr double kMaxRunSeconds = 0.05;
 
-// All must outlive whoever uses them.
+// All must outlive their users.
 struct TuningTools {
   Device* device = nullptr;
   const KernelRegistry* registry = nullptr;
   MemoryBudget* budget = nullptr;
   const Clock* clock = nullptr;
   RunMeter* meter = nullptr;
-  // Whether a graph is still the version that serves.
+  // True if `graph` is still the serving version.
   std::function<bool(const PreparedGraph& graph)> is_current;
 };
 
@@ -38,23 +38,23 @@ struct TuningJob {
   std::shared_ptr<const PreparedGraph> graph;
   TuningWork work;
   Nanoseconds budget{0};
-  bool ordered = false;  // by somebody, who said the budget; else long runs get rounds enough, whatever it is
+  bool ordered = false;  // by a client, with a strict budget; otherwise long runs may exceed it (kRoundsAtLeast)
 };
 
 struct TuningOutcome {
-  // Complete; its state is kTuned or kFailed. A status when nothing is to be written: TuningStopped, TunedGraphGone.
+  // Complete, in state kTuned or kFailed. An error (TuningStopped, TunedGraphGone) if there is nothing to record.
   StatusOr<TuningRecord> record;
   int64_t samples = 0, dropped = 0;
 };
 
-// Measures and judges; nothing is written to the graph's table. `stopping` is asked before each run. Throws
-// std::bad_alloc on the caller's thread only.
+// Measures and decides; does not change the graph's table. Calls `stopping` before each run. Throws std::bad_alloc on
+// the caller's thread only.
 TuningOutcome TuneKey(const TuningTools& tools, Executor* executor, const TuningJob& job,
                       const std::function<bool()>& stopping);
 
 // UNAVAILABLE (DRAINING): the service stops.
 Status TuningStopped();
-// CANCELLED: the graph serves no more.
+// CANCELLED: the graph no longer serves.
 Status TunedGraphGone();
 // RESOURCE_EXHAUSTED (OUT_OF_MEMORY).
 Status NoMemoryToTune();

@@ -90,7 +90,7 @@ template Status EncodeClasses(const InferenceResult&, const ClassifyWants&, int6
 
 int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes) {
   const int64_t block = std::min(rows, RowsOfBlock(classes));
-  // The order of one row's classes, the top of all rows of the block, and their probabilities.
+  // The class order of one row, and the top classes and probabilities of a block's rows.
   const int64_t computed = 4 * classes + block * (8 * wants.top_k + (wants.probabilities ? 4 * classes : 0));
   return MessageBytes(rows * wants.BytesPerRow(classes)) + computed;
 }

@@ -11,7 +11,7 @@
 
 namespace vicinal::server {
 
-// What a classification is asked to tell, besides the classes.
+// The requested parts of a classification's reply.
 struct ClassifyWants {
   int64_t top_k = 1;
   bool logits = false;
@@ -29,15 +29,15 @@ StatusOr<ClassifyWants> WantsOf(const v1::ClassifyGraphsRequest& request);
 // INVALID_ARGUMENT when top_k is more than `classes`.
 Status CheckTopK(const ClassifyWants& wants, int64_t classes);
 
-// Rows [first, first + count) of the result's logits. Response: ClassifyResponse or ClassifyGraphsResponse. `stop` is
-// asked between blocks of rows, and its error returned: then the response is not whole.
+// Rows [first, first + count) of the result's logits. Response: ClassifyResponse or ClassifyGraphsResponse. Calls
+// `stop` between blocks of rows and returns its error; the response is then incomplete.
 template <class Response>
 Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
                      const StopCheck& stop, Response* response);
 
-// The most bytes that a message whose tensors have `bytes` takes until it has left: itself, and what gRPC makes of it.
+// Maximum memory for a message whose tensors have `bytes`, until it is sent: the message and gRPC's serialised copy.
 inline int64_t MessageBytes(int64_t bytes) { return 2 * bytes; }
-// The same of EncodeClasses for `rows` rows, with what one block takes while it is computed.
+// The same for EncodeClasses of `rows` rows, including the temporary arrays of one block.
 int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes);
 
 v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds);

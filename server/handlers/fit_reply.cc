@@ -8,12 +8,12 @@
 namespace vicinal::server {
 namespace {
 
-// The most that the counts of what is left out take in a reply: three, of a tag and a varint.
+// Upper bound of the bytes of the counts of items left out: three fields, each a tag and a varint.
 constexpr int64_t kCounts = int64_t{3} * 11;
-// An item takes its own bytes and at least so many in the message that holds it: tag and length.
+// Minimum bytes of an item besides its own, in the message that holds it: tag and length.
 constexpr int64_t kFraming = 2;
 
-// Bytes that have to go.
+// Bytes to be dropped.
 int64_t ExcessOf(const google::protobuf::MessageLite& reply, int64_t max_bytes) {
   const auto bytes = static_cast<int64_t>(reply.ByteSizeLong());
   return bytes <= max_bytes ? 0 : bytes + kCounts - max_bytes;
@@ -24,7 +24,7 @@ int64_t BytesOf(const google::protobuf::MessageLite& item) {
 }
 int64_t BytesOf(const std::string& item) { return static_cast<int64_t>(item.size()) + kFraming; }
 
-// How many items, from `begin` on, have to go; takes their bytes off.
+// How many items from `begin` on must be dropped; subtracts their bytes from `excess`.
 template <class Iterator>
 int CountToDrop(Iterator begin, Iterator end, int64_t* excess) {
   int count = 0;
@@ -32,7 +32,7 @@ int CountToDrop(Iterator begin, Iterator end, int64_t* excess) {
   return count;
 }
 
-// Items go from the end; how many.
+// Drops items from the end; returns how many.
 template <class Items>
 int DropLast(int64_t* excess, Items* items) {
   const int count = CountToDrop(items->rbegin(), items->rend(), excess);
@@ -49,7 +49,7 @@ void FitRecords(int64_t max_bytes, Response* reply) {
   reply->set_records_left_out(count);
 }
 
-// Of the last steps; of how many.
+// Drops the tuning records of the last steps; returns how many.
 int DropTuning(int64_t* excess, v1::ExplainResponse* reply) {
   int count = 0;
   for (int i = reply->steps_size() - 1; i >= 0 && *excess > 0; --i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replies that tell of many things (kinds of work, steps, layers) leave some out rather than be larger than clients
-// take: gRPC's libraries refuse messages of more than 4 MiB unless they are told otherwise. What went is counted in the
-// reply. Tuning records are what makes them large: each has every candidate that was considered.
+// Shortens replies that list many items (kinds of work, steps, layers), because clients reject large messages: gRPC's
+// default limit is 4 MiB. The reply counts the items left out. Most bytes are tuning records, each of which has every
+// candidate.
 #ifndef VICINAL_SERVER_HANDLERS_FIT_REPLY_H_
 #define VICINAL_SERVER_HANDLERS_FIT_REPLY_H_
 
@@ -13,10 +13,10 @@
 
 namespace vicinal::server {
 
-// Each does nothing to a reply of at most `max_bytes`. Kept are the kinds of work that came to be known last.
+// No function changes a reply of at most `max_bytes`. Tuning records are dropped from the first on: the latest stay.
 void FitReply(int64_t max_bytes, v1::TuneGraphResponse* reply);
 void FitReply(int64_t max_bytes, v1::GetTuningResponse* reply);
-// The tuning of the last steps goes before any step does.
+// Drops first the tuning records of the last steps, then decisions, then steps.
 void FitReply(int64_t max_bytes, v1::ExplainResponse* reply);
 void FitReply(int64_t max_bytes, v1::Model* reply);
 

@@ -21,7 +21,7 @@ Status CheckIfVersion(int64_t if_version) {
                          absl::StrCat("if_version is ", if_version, "; versions are not negative"));
 }
 
-// Of a graph without a version that serves.
+// The error for a graph without a serving version.
 Status NotReady(const GraphResource& graph) {
   const std::string name = absl::StrCat("graph '", graph.name, "' ");
   if (graph.state == GraphState::kFailed) {
@@ -46,12 +46,13 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
   return std::make_unique<GraphUpload>(uploads_, metrics_, UploadKind::kGraph, begin, make);
 }
 
-// What finish would refuse is refused before megabytes travel. The store checks again: the name may be taken meanwhile.
+// Rejects before the data is sent what finish would reject. The store checks again, because the name may change in the
+// meantime.
 Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec) const {
   const StatusOr<GraphResource> there = engine_.GetGraph(spec.name());
   if (!there.ok()) return OkStatus();
   if (!spec.replace() && there->state != GraphState::kFailed) {
-    return AlreadyExists("graph", spec.name(), "say replace, or delete it first");
+    return AlreadyExists("graph", spec.name(), "set replace to replace it, or delete it first");
   }
   const int64_t version = there->serving ? there->serving->version : 0;
   return CheckVersion("graph", spec.name(), version, spec.if_version());
@@ -88,7 +89,8 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
     if (!graph.serving) return NotReady(graph);
     for (const FeatureSetResource& set : graph.feature_sets) {
       if (set.name != spec.name()) continue;
-      if (!spec.replace()) return AlreadyExists("feature set", spec.name(), "say replace, or delete it first");
+      if (!spec.replace())
+        return AlreadyExists("feature set", spec.name(), "set replace to replace it, or delete it first");
       return CheckVersion("feature set", spec.name(), set.version, spec.if_version());
     }
     return OkStatus();

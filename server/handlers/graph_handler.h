@@ -31,17 +31,17 @@ class GraphHandler {
   Status GetGraph(const Call& call, const v1::GetGraphRequest& request, v1::Graph* response);
   Status ListGraphs(const Call& call, const v1::ListGraphsRequest& request, v1::ListGraphsResponse* response);
   Status DeleteGraph(const Call& call, const v1::DeleteGraphRequest& request, v1::DeleteGraphResponse* response);
-  // Blocks until what was asked for is measured, unless `no_wait`.
+  // Blocks until the measurements are done, unless `no_wait`.
   Status TuneGraph(Call& call, const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response);
   Status GetTuning(const Call& call, const v1::GetTuningRequest& request, v1::GetTuningResponse* response);
   Status ListFeatures(const Call& call, const v1::ListFeaturesRequest& request, v1::ListFeaturesResponse* response);
   Status DeleteFeatures(const Call& call, const v1::DeleteFeaturesRequest& request,
                         v1::DeleteFeaturesResponse* response);
 
-  // `on_change` is called whenever Look may have something new, until the subscription is dropped.
+  // Calls `on_change` whenever Look may return something new, until the subscription is destroyed.
   StatusOr<std::unique_ptr<Subscription>> Watch(const Call& call, const v1::WatchGraphRequest& request,
                                                 std::function<void()> on_change);
-  // The graph now, and whether nothing more will come.
+  // The graph at one moment. `last`: preparation has ended, so no further changes are reported.
   struct GraphSnapshot {
     v1::Graph graph;
     bool last = false;

@@ -28,8 +28,8 @@ int64_t RowsPerPiece(int64_t bytes_per_row, int64_t max_response_bytes) {
 
 double Elapsed(const Call& call, const Clock& clock) { return SecondsBetween(call.begin, clock.Now()); }
 
-// A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one. With the last it tells
-// the metrics how long all took to make, and how long the client took to take the others.
+// A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one. After the last piece it
+// reports to the metrics how long encoding took in total, and how long sending the pieces took.
 template <class Response, class Encode>
 class CutResult final : public Pieces<Response> {
  public:
@@ -195,10 +195,10 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
 }
 
 InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail) {
-  // On the executor's thread or a worker: an answer that finds no memory must fail here, or nobody hears of it.
+  // Runs on the executor's thread or a worker: out-of-memory must end the call here, because no caller would report it.
   const auto encode = [this, &call, use = std::move(use), fail](InferenceResult value) {
     const Status encoded = OrOutOfMemory([&] {
-      // Where replies wait for a worker, those that nobody waits for must not hold up the others.
+      // Skips calls that ended while the result waited for a worker, so that they do not delay others.
       VICINAL_RETURN_IF_ERROR(call.limits.Check(clock_));
       use(std::move(value));
       return OkStatus();
@@ -221,7 +221,7 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
 }
 
 std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(InferenceResult)> use) {
-  // `use` answers the call, and the handler may go once all calls are answered: nothing of it is used after that.
+  // `use` answers the call, after which the handler may be destroyed: so `this` is not captured.
   return [&metrics = metrics_, &clock = clock_, use = std::move(use)](InferenceResult result) {
     const MonotonicTime begin = clock.Now();
     use(std::move(result));

@@ -41,11 +41,11 @@ class InferenceHandler {
   void EmbedStream(Call& call, const v1::EmbedRequest& request, const PiecesDone<v1::EmbedResponse>& done);
 
  private:
-  // `bytes_per_row(width)`: of a reply's tensors; 0: the reply leaves in pieces.
+  // LIMIT_EXCEEDED if a reply of that many rows exceeds max_response_bytes. `bytes_per_row`: of the reply's tensors.
   Status CheckReply(int64_t rows, int64_t bytes_per_row) const;
-  // Refuses a top_k over the number of classes, and a reply (unless it is a stream) that is too large.
+  // Rejects a top_k above the number of classes and, unless it is a stream, a reply that is too large.
   AnswerCheck CheckClasses(const ClassifyWants& wants, bool stream) const;
-  // `wants`: what the reply tells besides the classes.
+  // `wants`: the requested parts of the reply.
   StatusOr<InferenceRequest> DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
                                             ClassifyWants* wants) const;
   StatusOr<InferenceRequest> DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) const;
@@ -54,15 +54,15 @@ class InferenceHandler {
   Status DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
                       const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
                       InferenceRequest* out) const;
-  // Asks the engine (`submit(callback)`) and fills a Classify's or a ClassifyGraphs' response.
+  // Submits with `submit(callback)` and fills the response of Classify or ClassifyGraphs.
   template <class Response, class Submit>
   void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
                      const Submit& submit);
   // Counts `bytes` of a reply against the memory budget until the call has ended; codes as MemoryBudget::Reserve.
   Status ReserveReply(int64_t bytes, Call& call);
-  // Whether somebody waits for the call's reply still.
+  // Checks whether the call's deadline has passed or its client has cancelled.
   StopCheck StopOf(const Call& call) const;
-  // `use` makes the whole reply: how long that takes is phase `encode`. Streams count theirs piece by piece.
+  // Wraps `use`, which makes the whole reply, and reports its time as phase `encode`. Streams report it piece by piece.
   std::function<void(InferenceResult)> Timed(std::function<void(InferenceResult)> use);
   // The engine's callback: `use` runs at once for a small result, on a worker for a large one.
   InferenceCallback Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail);

@@ -25,11 +25,11 @@ std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call&
   return std::make_unique<ModelUpload>(uploads_, metrics_, UploadKind::kModel, begin, make);
 }
 
-// As for graphs: refused before megabytes travel, and checked again by the store.
+// As for graphs: rejects before the data is sent; the store checks again.
 Status ModelHandler::AdmitModel(const v1::UploadModelSpec& spec) const {
   const StatusOr<ModelResource> there = engine_.GetModel(spec.name());
   if (!there.ok()) return OkStatus();
-  if (!spec.replace()) return AlreadyExists("model", spec.name(), "say replace, or delete it first");
+  if (!spec.replace()) return AlreadyExists("model", spec.name(), "set replace to replace it, or delete it first");
   return CheckVersion("model", spec.name(), there->version, spec.if_version());
 }
 

@@ -31,7 +31,7 @@ class ModelHandler {
   Status AdmitModel(const v1::UploadModelSpec& spec) const;
   Status MakeModel(const Call& call, const v1::UploadModelSpec& spec, UploadContent& content,
                    v1::UploadModelResponse* response);
-  // As far as it fits a reply.
+  // The model as a message, shortened to fit a reply (fit_reply.h).
   v1::Model Described(const ModelResource& model) const;
 
   Engine& engine_;

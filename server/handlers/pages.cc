@@ -26,7 +26,8 @@ StatusOr<Page> PageOf(const std::vector<std::string>& names, int32_t page_size, 
     if (page_token.rfind(prefix, 0) != 0 || !wire::IsValidName(page_token.substr(prefix.size()))) {
       return InvalidArgument(
           "BAD_PAGE", "page_token",
-          "page_token is no token of an earlier page; send its next_page_token, or leave it empty to begin anew");
+          "page_token does not come from an earlier page; send that page's next_page_token, or leave it empty to "
+          "start again");
     }
     const std::string last = page_token.substr(prefix.size());
     page.begin = static_cast<size_t>(std::upper_bound(names.begin(), names.end(), last) - names.begin());

@@ -17,18 +17,18 @@
 namespace vicinal::server {
 
 // The half-open range of `names` (ascending) that the page holds, and the token of the next page (empty at the end).
-// INVALID_ARGUMENT: page_size outside 0..1000, a token that is none of ours.
+// INVALID_ARGUMENT: page_size outside 0..1000, an invalid token.
 struct Page {
   size_t begin = 0;
   size_t end = 0;
   std::string next_token;
 };
 StatusOr<Page> PageOf(const std::vector<std::string>& names, int32_t page_size, const std::string& page_token);
-// Of the page that comes after `name`.
+// The token of the page that begins after `name`.
 std::string TokenAfter(const std::string& name);
 
-// Adds the page's items, `make(i)` of each, and returns the token of the next page. A page ends sooner where its items
-// would have more than `max_bytes` together, so that clients take the reply; it always has one.
+// Adds the page's items, `make(i)` of each, and returns the token of the next page. The page ends early if more
+// items would exceed `max_bytes`, which clients would reject; it has at least one item, if there are any.
 template <class Item, class Make>
 std::string FillPage(const Page& page, const std::vector<std::string>& names, int64_t max_bytes, const Make& make,
                      google::protobuf::RepeatedPtrField<Item>* items) {

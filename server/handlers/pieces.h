@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result that leaves in pieces, each made when the one before has left, so that memory holds one encoded piece.
+// A result that is sent in pieces. Each piece is made after the previous one was sent, so that memory holds one encoded
+// piece.
 #ifndef VICINAL_SERVER_HANDLERS_PIECES_H_
 #define VICINAL_SERVER_HANDLERS_PIECES_H_
 

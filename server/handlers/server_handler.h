@@ -15,7 +15,7 @@ class ServerHandler {
   // `engine` must outlive the handler. `clock` null: the real one.
   ServerHandler(Engine& engine, const Limits& limits, const Clock* clock);
 
-  // Copies what never changes and adds launch counts: the emptiest call there is.
+  // Copies the constant part of the reply and adds launch counts. The cheapest of all calls.
   Status GetCapabilities(const Call& call, const v1::GetCapabilitiesRequest& request, v1::Capabilities* response) const;
   // May build a plan on the calling thread.
   Status Explain(Call& call, const v1::ExplainRequest& request, v1::ExplainResponse* response) const;

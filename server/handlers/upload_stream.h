@@ -77,7 +77,7 @@ class UploadStream {
     return OkStatus();
   }
 
-  // The client said no more, without finish: the upload stays open, if anything of it has arrived.
+  // The client closed the stream without finish: the upload stays open if any data has arrived.
   Status End(Response* response) {
     VICINAL_RETURN_IF_ERROR(NeedHold());
     *response->mutable_upload() = store_.Describe(hold_);
@@ -89,8 +89,8 @@ class UploadStream {
   // REQUIRES: begun().
   v1::Upload Describe() const { return store_.Describe(hold_); }
 
-  // The stream ends, in whatever way: nothing more is taken. What is of no use to anybody is forgotten before the
-  // client hears of the end, so that it may begin anew at once.
+  // The stream ends, for any reason; no more messages are accepted. Called before the client learns of the end: it
+  // drops an upload without data, so that the client can start again at once.
   void Leave() {
     if (hold_.upload != nullptr) store_.Leave(hold_);
     hold_ = {};

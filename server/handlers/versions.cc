@@ -18,7 +18,7 @@ Status CheckVersion(std::string_view resource_type, std::string_view name, int64
   detail.metadata = {{"version", std::to_string(version)}};
   return MakeError(StatusCode::kAborted,
                    absl::StrCat(detail.resource_type, " '", detail.resource_name, "' has version ", version, ", not ",
-                                if_version, "; look at it again and decide anew"),
+                                if_version, "; read the current version and decide again"),
                    detail);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The check of `if_version`, the same for graphs, feature sets and models. Handlers make it before megabytes travel;
-// the stores make it again when they publish, since a name may change meanwhile.
+// the stores make it again when they publish, since a name may change in the meantime.
 #ifndef VICINAL_SERVER_HANDLERS_VERSIONS_H_
 #define VICINAL_SERVER_HANDLERS_VERSIONS_H_
 

@@ -36,8 +36,8 @@ grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* contex
   return reactor;
 }
 
-// `start(call, done)` calls `done(status)` once, now or later, on any thread. It may run out of memory (throw) only
-// while it has not passed `done` on.
+// `start(call, done)` calls `done(status)` once, now or later, on any thread. It may throw std::bad_alloc only before
+// it passes `done` on.
 class LaterReactor final : public grpc::ServerUnaryReactor {
  public:
   LaterReactor(Core& core, grpc::CallbackServerContext* context, Method method) : scope_(core, context, method) {}

@@ -16,7 +16,7 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
     scope_.About(request);
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
     VICINAL_RETURN_IF_ERROR(scope_.Take(request));
-    // Only sets a flag: the worker ends the call. So Complete may wait for a running notification.
+    // Only sets a flag, and the worker ends the call. Therefore Complete may wait for a running notification.
     drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
     return core_.tuners.Post([this] { Complete(OrOutOfMemory([this] { return Tune(); })); });
   });
@@ -24,7 +24,7 @@ TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, Graph
 }
 
 Status TuneReactor::Tune() {
-  // It may have waited long behind another call.
+  // The call may have waited long for the worker.
   VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
   Status status = handler_.TuneGraph(scope_.call(), request_, response_);
   if (status.ok()) scope_.About(*response_);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interceptor that checks the status of each call when it is sent. Our code never returns UNIMPLEMENTED without a
-// text, and calls of unknown methods get no interceptor: so such a status comes from gRPC, for a message that it could
-// not read. gRPC's own health service sends a text, with one code in Check and another in Watch.
+// An interceptor that checks the status of each call when it is sent. The server's own code never returns UNIMPLEMENTED
+// without a text, and calls of unknown methods get no interceptor. Therefore such a status comes from gRPC, for a
+// message that it could not parse. gRPC's health service sends a text instead, with different codes in Check and Watch.
 #include "server/services/unreadable.h"
+
+#include <grpcpp/server_context.h>
 
 #include <algorithm>
 #include <iterator>
@@ -29,7 +31,8 @@ bool IsOfHealth(const grpc::Status& status) { return status.error_message() == "
 
 class Unreadable final : public grpc::experimental::Interceptor {
  public:
-  // `name`: "package.Service/Method", which outlives the call; `method` is set for our own methods, which are counted.
+  // `name`: "package.Service/Method"; must outlive the call. `method`: set for Vicinal's own methods, whose calls are
+  // counted.
   Unreadable(Core& core, std::string_view name, std::optional<Method> method, const grpc::ServerContextBase* context)
       : core_(core), name_(name), method_(method), context_(context) {}
 

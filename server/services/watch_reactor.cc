@@ -97,7 +97,7 @@ void WatchReactor::OnCancel() {
 }
 
 void WatchReactor::OnDone() {
-  // On a worker: dropping the subscription waits for a callback that runs, and that one may be what brought us here.
+  // On a worker: destroying the subscription waits for a running callback, which may be the caller of this function.
   core_.workers.PostAdmitted([this] {
     core_.drain.Forget(drain_id_);
     subscription_.reset();
