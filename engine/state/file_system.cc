@@ -31,8 +31,8 @@ Status FileSystem::SyncDirectory(const std::string& path) {
     }
   }
   Status status = DoSyncDirectory(path);
-  // A directory that is gone says nothing about one made later under its name.
-  if (!status.ok() && status.code() != StatusCode::kNotFound) {
+  // A directory that is gone says nothing about one made later under its name, and a full disk nothing about later.
+  if (!status.ok() && status.code() != StatusCode::kNotFound && status.code() != StatusCode::kResourceExhausted) {
     MutexLock lock(&mutex_);
     failed_.emplace(path, status);
   }

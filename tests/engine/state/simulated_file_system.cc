@@ -196,9 +196,10 @@ Status SimulatedFileSystem::DoSyncDirectory(const std::string& path) {
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("open directory", path, ENOENT);
   const int error = BeginChange();
+  const bool may_lose = error != 0 && error != ENOSPC && error != EDQUOT;  // file_system.h
   for (Change& change : changes_) {
     if (change.unsynced.count(node.get()) == 0) continue;
-    if (error != 0 && !dead_) change.lost.insert(node.get());
+    if (may_lose && !dead_) change.lost.insert(node.get());
     if (error == 0 && change.lost.count(node.get()) == 0) change.unsynced.erase(node.get());
   }
   return error == 0 ? OkStatus() : FileError("fsync directory", path, error);

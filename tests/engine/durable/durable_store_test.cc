@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of versions when the disk fails, and of those that nobody wants any more.
+#include "engine/durable/durable_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "tests/engine/durable/durable_testing.h"
+
+namespace vicinal::durable {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DurableStoreTest : public ::testing::Test {
+ protected:
+  DurableStore::Parts Parts() {
+    return {directory_.get(), &graphs_, &models_, device_.get(), &budget_, &Logger::Null(), [] {}};
+  }
+  // Publishes a small graph in the stores, and tells `durable`.
+  int64_t Publish(const std::string& name) {
+    EdgeList edges;
+    edges.num_nodes = 2;
+    const auto version = graphs_.BeginPrepare(name, true, 0, 2, 0);
+    EXPECT_TRUE(version.ok()) << version.status();
+    PreparedGraph::Parts parts = MakePrepared(edges, OrderKind::kNone, *device_)->parts();
+    parts.name = name;
+    parts.version = *version;
+    graphs_.FinishPrepare(name, *version, std::make_shared<const PreparedGraph>(std::move(parts), device_.get()),
+                          nullptr);
+    durable_->GraphPublished(name);
+    return *version;
+  }
+  ServingGraph DurabilityOf(const std::string& name) {
+    EXPECT_TRUE(durable_->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    GraphResource resource;
+    resource.name = name;
+    resource.serving.emplace();
+    resource.serving->version = graphs_.Get(name)->graph->parts().version;
+    durable_->Describe(&resource);
+    return *resource.serving;
+  }
+
+  std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  state::SimulatedFileSystem files_;
+  std::unique_ptr<state::StateDirectory> directory_ = OpenState(&files_);
+  GraphStore graphs_{{}};
+  ModelStore models_{{}};
+  MemoryBudget budget_{0};
+  std::unique_ptr<DurableStore> durable_ = std::make_unique<DurableStore>(Parts());
+};
+
+TEST_F(DurableStoreTest, AFullDiskLeavesTheVersionInMemoryAndTheNextOneIsDurable) {
+  for (int64_t operation = 0;; ++operation) {
+    const int64_t before = files_.operations();
+    files_.FailAt(operation, ENOSPC);
+    Publish("g");
+    const ServingGraph serving = DurabilityOf("g");
+    if (files_.operations() - before <= operation) break;  // the version took fewer operations
+    if (serving.durability != Durability::kDurable) {
+      EXPECT_EQ(serving.durability, Durability::kMemory) << operation;
+      EXPECT_EQ(serving.durability_error.code(), StatusCode::kResourceExhausted) << serving.durability_error;
+      EXPECT_EQ(ReasonOf(serving.durability_error), "STATE_DISK_FULL");
+    }
+    files_.FailAt(-1, 0);
+    Publish("g");
+    EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable) << "after operation " << operation << " failed";
+    ASSERT_LT(operation, 100);
+  }
+}
+
+TEST_F(DurableStoreTest, AVersionThatWasReplacedMeanwhileIsSkipped) {
+  const int64_t first = Publish("g");
+  const int64_t second = Publish("g");
+  EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);
+  const auto listing = directory_->List();
+  ASSERT_TRUE(listing.ok());
+  ASSERT_EQ(listing->published.size(), 1u);
+  EXPECT_EQ(listing->published[0].id.version, second);
+  EXPECT_NE(first, second);
+}
+
+TEST_F(DurableStoreTest, ADeletionThatFailsOnDiskCanBeRepeated) {
+  const int64_t version = Publish("g");
+  EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);
+  ASSERT_TRUE(graphs_.Delete("g", 0).ok());
+  files_.FailAt(0, EIO);
+  const Status failed = durable_->RemoveGraph("g", 0);
+  EXPECT_FALSE(failed.ok());
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("would come back with the next start; delete it again"));
+  files_.FailAt(-1, 0);
+  EXPECT_EQ(durable_->RemoveGraph("g", version + 1).code(), StatusCode::kNotFound) << "another version";
+  EXPECT_TRUE(durable_->RemoveGraph("g", version).ok());
+  EXPECT_EQ(durable_->RemoveGraph("g", 0).code(), StatusCode::kNotFound);
+  EXPECT_TRUE(directory_->List()->published.empty());
+}
+
+TEST_F(DurableStoreTest, AGraphThatDoesNotFitTheBudgetIsReportedAndStaysOnDisk) {
+  Publish("g");
+  EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);
+  durable_.reset();
+  GraphStore graphs{{}};
+  MemoryBudget budget(10);
+  DurableStore::Parts parts = Parts();
+  parts.graphs = &graphs;
+  parts.budget = &budget;
+  std::promise<void> failed;
+  bool told = false;
+  const auto watch = graphs.Watch("g", [&] {
+    if (told || graphs.Get("g")->state != GraphState::kFailed) return;
+    told = true;
+    failed.set_value();
+  });
+  DurableStore durable(parts);
+  ASSERT_TRUE(durable.Load().ok());
+  failed.get_future().wait();
+  EXPECT_EQ(graphs.Find("g", 0, "", 0).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(graphs.Get("g")->error), "OVER_BUDGET");
+  EXPECT_EQ(directory_->List()->published.size(), 1u);
+}
+
+}  // namespace
+}  // namespace vicinal::durable

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine with a state directory, through its own API: what was durable is there after a restart, with the same
+// versions and bits; what was deleted is not; what is damaged affects nothing else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/uuid.h"
+#include "tests/engine/api/small_world.h"
+#include "tests/engine/state/temporary_directory.h"
+
+namespace vicinal {
+namespace {
+
+using testing::AllNodes;
+using testing::AwaitGraph;
+using ::testing::HasSubstr;
+using testing::Infer;
+using testing::SmallGraph;
+using testing::SmallModel;
+
+std::string ReasonOf(const Status& status) {
+  const auto detail = DetailOf(status);
+  return detail ? detail->reason : "";
+}
+
+class RestartTest : public ::testing::Test {
+ protected:
+  EngineOptions Options() const {
+    EngineOptions options;
+    options.num_threads = 2;
+    options.device = "cpu";
+    options.tuning_budget = Nanoseconds(0);
+    options.state_dir = directory_ / "state";
+    return options;
+  }
+  void Start() {
+    auto engine = Engine::Create(Options());
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+  // As a server stops: what was accepted is written.
+  void Stop() {
+    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    engine_.reset();
+  }
+  // Waits until `reached` is true of the graph; returns it.
+  GraphResource Await(const std::string& name, const std::function<bool(const GraphResource&)>& reached) {
+    std::promise<void> promise;
+    bool told = false;
+    const auto look = [&] {
+      const auto graph = engine_->GetGraph(name);
+      if (told || !graph.ok() || !reached(*graph)) return;
+      told = true;
+      promise.set_value();
+    };
+    auto watch = engine_->WatchGraph(name, look);
+    EXPECT_TRUE(watch.ok()) << watch.status();
+    if (!reached(*engine_->GetGraph(name))) promise.get_future().wait();
+    watch->reset();
+    return *engine_->GetGraph(name);
+  }
+  GraphResource AwaitDurable(const std::string& name) {
+    return Await(name, [](const GraphResource& graph) {
+      return graph.state == GraphState::kReady && graph.serving->durability != Durability::kWriting;
+    });
+  }
+  GraphResource AwaitLoaded(const std::string& name) {
+    return Await(name, [](const GraphResource& graph) { return graph.state != GraphState::kLoading; });
+  }
+  void Put(GraphSource source) {
+    const std::string name = source.name;
+    ASSERT_TRUE(engine_->PutGraph(std::move(source)).ok());
+    const auto graph = AwaitGraph(*engine_, name);
+    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
+  }
+  std::string FileOf(const std::string& graph, int64_t version) const {
+    return directory_ / ("state/graphs/" + graph + "/" + std::to_string(version) + "/graph.vsec");
+  }
+
+  state::TemporaryDirectory directory_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(RestartTest, EverythingComesBackWithItsVersionsAndBits) {
+  Start();
+  const std::string incarnation = engine_->incarnation();
+  EXPECT_TRUE(IsUuid(incarnation));
+  Put(SmallGraph("other"));
+  Put(SmallGraph("g"));
+  const std::vector<float> rows = testing::SmallRows(0.75f);
+  const HostTensor x = testing::Floats(rows, {testing::kSmallNodes, testing::kSmallFeatures});
+  FeatureTensors tensors;
+  tensors.dense = x.view();
+  ASSERT_TRUE(engine_->PutFeatures("g", "second", tensors, false, 0).ok());
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  InferenceRequest second = AllNodes("g", "m");
+  second.feature_set = "second";
+  const auto before = Infer(*engine_, AllNodes("g", "m")), before_second = Infer(*engine_, second);
+  ASSERT_TRUE(before.ok() && before_second.ok());
+  EXPECT_NE(before->values, before_second->values);
+  EXPECT_EQ(before->served_by.incarnation, incarnation);
+  EXPECT_EQ(AwaitDurable("g").serving->durability, Durability::kDurable);
+  Stop();
+
+  Start();
+  EXPECT_EQ(engine_->incarnation(), incarnation);
+  const GraphResource graph = AwaitLoaded("g");
+  ASSERT_EQ(graph.state, GraphState::kReady) << graph.error;
+  EXPECT_EQ(graph.serving->durability, Durability::kDurable);
+  ASSERT_EQ(graph.feature_sets.size(), 2u);
+  EXPECT_EQ(graph.feature_sets[1].name, "second");
+  EXPECT_EQ(graph.feature_sets[1].durability, Durability::kDurable);
+  const auto model = engine_->GetModel("m");
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->durability, Durability::kDurable);
+  for (const auto& [request, former] : {std::pair(AllNodes("g", "m"), *before), std::pair(second, *before_second)}) {
+    const auto after = Infer(*engine_, request);
+    ASSERT_TRUE(after.ok()) << after.status();
+    EXPECT_EQ(after->values, former.values);
+    EXPECT_EQ(after->served_by.graph_version, former.served_by.graph_version);
+    EXPECT_EQ(after->served_by.model_version, former.served_by.model_version);
+    EXPECT_EQ(after->served_by.feature_set_version, former.served_by.feature_set_version);
+    EXPECT_EQ(after->served_by.numerics_revision, former.served_by.numerics_revision);
+    EXPECT_EQ(after->served_by.incarnation, incarnation);
+  }
+  EXPECT_TRUE(AwaitLoaded("other").serving.has_value());
+}
+
+TEST_F(RestartTest, AReplacedVersionDoesNotComeBack) {
+  Start();
+  Put(SmallGraph("g"));
+  const int64_t first = AwaitDurable("g").serving->version;
+  GraphSource source = SmallGraph("g", 3.0f);
+  source.replace = true;
+  Put(std::move(source));
+  const int64_t second = AwaitDurable("g").serving->version;
+  EXPECT_GT(second, first);
+  Stop();
+  Start();
+  EXPECT_EQ(AwaitLoaded("g").serving->version, second);
+}
+
+TEST_F(RestartTest, ADeletionIsDurableAndVersionsDoNotReturn) {
+  Start();
+  Put(SmallGraph("g"));
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  const int64_t graph_version = AwaitDurable("g").serving->version;
+  const int64_t model_version = engine_->GetModel("m")->version;
+  ASSERT_TRUE(engine_->DeleteGraph("g", 0).ok());
+  ASSERT_TRUE(engine_->DeleteModel("m", 0).ok());
+  EXPECT_EQ(engine_->DeleteGraph("g", 0).code(), StatusCode::kNotFound);
+  engine_.reset();  // at once: acknowledged deletions need no drain
+  Start();
+  EXPECT_EQ(engine_->GetGraph("g").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(engine_->GetModel("m").status().code(), StatusCode::kNotFound);
+  Put(SmallGraph("g"));
+  EXPECT_GT(engine_->GetGraph("g")->serving->version, graph_version);
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  EXPECT_GT(engine_->GetModel("m")->version, model_version);
+}
+
+TEST_F(RestartTest, ADeletedFeatureSetStaysDeleted) {
+  Start();
+  Put(SmallGraph("g"));
+  AwaitDurable("g");
+  ASSERT_TRUE(engine_->DeleteFeatures("g", "default").ok());
+  Stop();
+  Start();
+  const GraphResource graph = AwaitLoaded("g");
+  ASSERT_EQ(graph.state, GraphState::kReady);
+  EXPECT_TRUE(graph.feature_sets.empty());
+}
+
+TEST_F(RestartTest, ADamagedGraphAffectsNoOther) {
+  Start();
+  Put(SmallGraph("bad"));
+  Put(SmallGraph("good"));
+  const int64_t version = AwaitDurable("bad").serving->version;
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  Stop();
+  {
+    std::fstream file(FileOf("bad", version), std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file.is_open());
+    file.seekp(2 << 20);  // the first section
+    file.put('\x7f');
+  }
+  Start();
+  EXPECT_EQ(AwaitLoaded("good").state, GraphState::kReady);
+  EXPECT_TRUE(Infer(*engine_, AllNodes("good", "m")).ok());
+  const GraphResource bad = AwaitLoaded("bad");
+  EXPECT_EQ(bad.state, GraphState::kFailed);
+  const auto answer = Infer(*engine_, AllNodes("bad", "m"));
+  EXPECT_EQ(answer.status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ReasonOf(answer.status()), "STATE_DAMAGED");
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("graph 'bad' could not be loaded from disk"));
+  EXPECT_FALSE(std::filesystem::is_empty(directory_ / "state/quarantine"));
+  Put(SmallGraph("bad"));  // without replace: nothing serves there
+  EXPECT_GT(AwaitDurable("bad").serving->version, version);
+  Stop();
+  Start();
+  EXPECT_EQ(AwaitLoaded("bad").state, GraphState::kReady);
+}
+
+TEST_F(RestartTest, ASecondWriterIsRefused) {
+  Start();
+  const auto second = Engine::Create(Options());
+  EXPECT_EQ(second.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(second.status()), "STATE_LOCKED");
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(std::to_string(getpid())));
+}
+
+TEST_F(RestartTest, RequestsCanRequireTheIncarnationAndTheIds) {
+  Start();
+  GraphSource source = SmallGraph("g");
+  source.ids_digest = "crc32c:00000001";
+  Put(std::move(source));
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  InferenceRequest request = AllNodes("g", "m");
+  request.incarnation = engine_->incarnation();
+  request.ids_digest = "crc32c:00000001";
+  EXPECT_TRUE(Infer(*engine_, request).ok());
+  request.incarnation = MakeUuid();
+  EXPECT_EQ(ReasonOf(Infer(*engine_, request).status()), "INCARNATION_MISMATCH");
+  request.incarnation.clear();
+  request.ids_digest = "crc32c:00000002";
+  const auto answer = Infer(*engine_, request);
+  EXPECT_EQ(answer.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(answer.status()), "IDS_DIGEST_MISMATCH");
+}
+
+TEST(WithoutAStateDirectory, NothingIsDurableAndEveryStartIsAnotherIncarnation) {
+  const auto first = testing::MakeEngine(), second = testing::MakeEngine();
+  EXPECT_TRUE(IsUuid(first->incarnation()));
+  EXPECT_NE(first->incarnation(), second->incarnation());
+  EXPECT_FALSE(first->durable());
+  testing::PutSmallWorld(*first);
+  EXPECT_EQ(first->GetGraph("g")->serving->durability, Durability::kMemory);
+  EXPECT_EQ(first->GetGraph("g")->incarnation, first->incarnation());
+  EXPECT_EQ(first->GetModel("m")->durability, Durability::kMemory);
+}
+
+}  // namespace
+}  // namespace vicinal
