@@ -204,9 +204,13 @@ StatusOr<int64_t> HeaderBytes(const std::string& path, std::string_view text, in
   if (std::string_view(fixed.magic, sizeof(fixed.magic)) != kMagic) {
     return Damaged(path, "it does not begin like a section file, or was never finished");
   }
-  const int64_t least = kFixedHeaderBytes + int64_t{fixed.section_count} * fixed.entry_bytes + 4;
   if (fixed.section_count > kMaxSections || fixed.entry_bytes < kSectionEntryBytes ||
-      fixed.entry_bytes > kMaxEntryBytes || fixed.header_bytes != least || least > file_bytes) {
+      fixed.entry_bytes > kMaxEntryBytes) {
+    return Damaged(path, "its header counts " + std::to_string(fixed.section_count) + " sections of " +
+                             std::to_string(fixed.entry_bytes) + " bytes each, which is out of range");
+  }
+  const int64_t least = kFixedHeaderBytes + int64_t{fixed.section_count} * fixed.entry_bytes + 4;
+  if (fixed.header_bytes != least || least > file_bytes) {
     return Damaged(path, Numbers("header size", fixed.header_bytes, "by its entries", least) + " in a file of " +
                              std::to_string(file_bytes) + " bytes");
   }
