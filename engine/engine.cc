@@ -65,8 +65,9 @@ class EngineImpl final : public Engine {
     budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     if (state_ != nullptr) {
-      durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
-          &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); }});
+      durable_ = std::make_unique<durable::DurableStore>(
+          durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
+                                       [this] { GraphsChanged(); }, std::chrono::seconds(60)});
     }
     tuning_.Start(&executor_);
   }

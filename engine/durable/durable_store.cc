@@ -56,19 +56,49 @@ void DurableStore::Queue(VersionId id, std::function<void()> write) {
 }
 
 void DurableStore::WriteLoop() {
+  using Time = std::chrono::steady_clock::time_point;
+  Time sweep = parts_.sweep_period.count() > 0 ? std::chrono::steady_clock::now() : Time::max();
   for (;;) {
     Job job;
+    bool idle = false;
     {
       MutexLock lock(&mutex_);
       writing_.reset();
       changed_.NotifyAll();
-      while (jobs_.empty() && !stopping_) changed_.Wait(&mutex_);
-      if (jobs_.empty()) return;
+      while (jobs_.empty() && !stopping_ && std::chrono::steady_clock::now() < sweep) {
+        if (sweep == Time::max())
+          changed_.Wait(&mutex_);
+        else
+          changed_.WaitUntil(&mutex_, sweep);
+      }
+      if (jobs_.empty() && stopping_) return;
+      idle = jobs_.empty();
+    }
+    if (idle) {
+      Sweep();
+      sweep = std::chrono::steady_clock::now() + parts_.sweep_period;
+      continue;
+    }
+    {
+      MutexLock lock(&mutex_);
       job = std::move(jobs_.front());
       jobs_.pop_front();
       writing_ = job.id;
     }
     job.write();
+  }
+}
+
+void DurableStore::Sweep() {
+  // A load that found the manifest opens the files of its version within this time; open files can be deleted.
+  constexpr std::chrono::seconds kGrace{60};
+  const StatusOr<state::SweepReport> report = parts_.directory->Sweep(kGrace);
+  if (!report.ok()) {
+    parts_.logger->Log(LogLevel::kWarning, "state directory not swept",
+                       {{"error", std::string(report.status().message())}});
+  } else if (report->files > 0) {
+    parts_.logger->Log(LogLevel::kInfo, "state directory swept",
+                       {{"files", absl::StrCat(report->files)}, {"bytes", absl::StrCat(report->bytes)}});
   }
 }
 

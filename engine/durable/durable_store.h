@@ -7,6 +7,7 @@
 #ifndef VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
 #define VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -45,6 +46,8 @@ class DurableStore {
     MemoryBudget* budget = nullptr;
     Logger* logger = nullptr;
     std::function<void()> on_load;  // a graph was loaded
+    // Files of removed versions are deleted so often, at the start too; 0: never.
+    std::chrono::seconds sweep_period{0};
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
@@ -90,6 +93,7 @@ class DurableStore {
 
   void Queue(state::VersionId id, std::function<void()> write);
   void WriteLoop();
+  void Sweep();
   void LoadGraphs(std::vector<state::Manifest> graphs, std::map<std::string, std::vector<state::Manifest>> sets);
   void LoadGraph(const state::Manifest& manifest, const std::vector<state::Manifest>& sets, ThreadPool* pool);
   StatusOr<FeatureSet> LoadFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);

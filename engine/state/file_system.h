@@ -9,8 +9,8 @@
 //   - Sync of a file says nothing about its name, SyncDirectory nothing about the bytes of its files.
 //   - A failed Sync or SyncDirectory is final: the kernel may have dropped what it could not write and would report
 //     success next time. The same error comes back for that file, or that directory of that FileSystem, ever after.
-//     One exception: SyncDirectory that fails for lack of space or descriptors can be repeated. File systems reserve the
-//     space for a name before they accept it, so nothing of a directory is dropped when the disk is full.
+//     One exception: SyncDirectory that fails for lack of space or descriptors can be repeated. File systems reserve
+//     the space for a name before they accept it, so nothing of a directory is dropped when the disk is full.
 //
 // Paths are relative to one root, with '/' between components; "" is the root itself. Components are never ".", ".." or
 // empty (VICINAL_CHECK). Symbolic links are not followed anywhere below the root. Errors: file_error.h.

@@ -201,7 +201,7 @@ StatusOr<std::unique_ptr<Subscription>> GraphHandler::Watch(const Call& call, co
 
 StatusOr<GraphHandler::GraphSnapshot> GraphHandler::Look(const std::string& name) const {
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(name));
-  return GraphSnapshot{ToProto(graph), graph.state != GraphState::kPreparing};
+  return GraphSnapshot{ToProto(graph), graph.state != GraphState::kPreparing && graph.state != GraphState::kLoading};
 }
 
 }  // namespace vicinal::server

@@ -27,6 +27,13 @@ double PreparationSeconds(const v1::Graph& graph) {
   return total;
 }
 
+// Whether it survives a restart; nothing for a server without a state directory.
+void PrintDurability(v1::Durability durability, const std::string& error, std::ostream& out) {
+  if (durability == v1::DURABILITY_DURABLE) out << "durable: survives a restart\n";
+  if (durability == v1::DURABILITY_WRITING) out << "not durable yet: the server is writing it\n";
+  if (!error.empty()) out << "not durable: " << error << "\n";
+}
+
 // State, version, sizes, order; and what is wrong.
 void PrintState(const v1::Graph& graph, std::ostream& out) {
   out << "graph '" << graph.name() << "' version " << graph.version() << " is " << StateName(graph.state()) << ": "
@@ -38,6 +45,7 @@ void PrintState(const v1::Graph& graph, std::ostream& out) {
   }
   out << '\n';
   if (!graph.ids_digest().empty()) out << "ids: own (" << graph.ids_digest() << "), not row numbers\n";
+  PrintDurability(graph.durability(), graph.durability_error(), out);
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
 }
@@ -123,6 +131,7 @@ void PrintModel(const v1::Model& model, std::ostream& out) {
   if (model.reference_checked()) {
     out << "matches its reference: largest difference " << FormatNumber(model.reference_error()) << '\n';
   }
+  PrintDurability(model.durability(), model.durability_error(), out);
   out << '\n';
   Table layers({"layer", "type", "reads", "width", "locality", "arguments"});
   for (const v1::Layer& layer : model.layers()) {

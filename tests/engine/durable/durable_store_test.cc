@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 class DurableStoreTest : public ::testing::Test {
  protected:
   DurableStore::Parts Parts() {
-    return {directory_.get(), &graphs_, &models_, device_.get(), &budget_, &Logger::Null(), [] {}};
+    return {directory_.get(), &graphs_,        &models_, device_.get(),
+            &budget_,         &Logger::Null(), [] {},    std::chrono::seconds(0)};
   }
   // Publishes a small graph in the stores, and tells `durable`.
   int64_t Publish(const std::string& name) {
