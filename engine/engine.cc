@@ -187,7 +187,7 @@ class EngineImpl final : public Engine {
 // acknowledged; a call that failed there can be repeated, when only the disk knows of the resource any more.
 
 Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
-  const Status deleted = graphs_.Delete(name, if_version);
+  Status deleted = graphs_.Delete(name, if_version);
   if (deleted.ok()) GraphsChanged();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveGraph(name, deleted.ok() ? 0 : if_version);
@@ -195,14 +195,14 @@ Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
 }
 
 Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& name) {
-  const Status deleted = graphs_.DeleteFeatures(graph, name);
+  Status deleted = graphs_.DeleteFeatures(graph, name);
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveFeatures(graph, name);
   return removed.code() == StatusCode::kNotFound ? deleted : removed;
 }
 
 Status EngineImpl::DeleteModel(const std::string& name, int64_t if_version) {
-  const Status deleted = models_.Delete(name, if_version);
+  Status deleted = models_.Delete(name, if_version);
   if (deleted.ok()) plans_.PurgeStale();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveModel(name, deleted.ok() ? 0 : if_version);

@@ -254,7 +254,7 @@ Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_delet
 }
 
 Status DurableStore::RemoveFromDisk(const VersionId& id) {
-  const Status removed = parts_.directory->Remove(id, state::StateDirectory::Data::kLeaveToSweep);
+  Status removed = parts_.directory->Remove(id, state::StateDirectory::Data::kLeaveToSweep);
   if (!removed.ok() && removed.code() != StatusCode::kNotFound) return removed;
   MutexLock lock(&mutex_);
   std::erase_if(published_, [&](const VersionId& version) {

@@ -94,7 +94,7 @@ class DurableStore {
   void Queue(state::VersionId id, std::function<void()> write);
   void WriteLoop();
   void Sweep();
-  void LoadGraphs(std::vector<state::Manifest> graphs, std::map<std::string, std::vector<state::Manifest>> sets);
+  void LoadGraphs(const std::vector<state::Manifest>& graphs, std::map<std::string, std::vector<state::Manifest>> sets);
   void LoadGraph(const state::Manifest& manifest, const std::vector<state::Manifest>& sets, ThreadPool* pool);
   StatusOr<FeatureSet> LoadFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);
   void LoadModel(const state::Manifest& manifest);

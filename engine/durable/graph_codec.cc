@@ -96,7 +96,7 @@ StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest) {
     return state::Damaged(state::Describe(manifest.id), "it has fewer bytes than its nodes and edges take");
   }
   // Besides the CSR: both directions of the permutation and a bitmap to check it with, and borders of blocks.
-  return 8 * (nodes + 1) + edges * edge_bytes + 2 * 4 * nodes + nodes / 8 + 1 + 8 * (nodes + 1);
+  return 8 * (nodes + 1) + edges * edge_bytes + 8 * nodes + nodes / 8 + 1 + 8 * (nodes + 1);
 }
 
 StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,

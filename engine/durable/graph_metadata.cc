@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/durable/graph_metadata.h"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/vocabulary.h"
 #include "engine/durable/metadata.h"
+#include "engine/graph/edge_list.h"
 #include "engine/state/names.h"
 
 namespace vicinal::durable {

@@ -62,13 +62,12 @@ Status DurableStore::Load() {
     MutexLock lock(&mutex_);
     loading_ = true;
   }
-  loader_ = std::thread([this, ordered = std::move(ordered), sets = std::move(sets)]() mutable {
-    LoadGraphs(std::move(ordered), std::move(sets));
-  });
+  loader_ = std::thread(
+      [this, ordered = std::move(ordered), sets = std::move(sets)]() mutable { LoadGraphs(ordered, std::move(sets)); });
   return OkStatus();
 }
 
-void DurableStore::LoadGraphs(std::vector<Manifest> graphs, std::map<std::string, std::vector<Manifest>> sets) {
+void DurableStore::LoadGraphs(const std::vector<Manifest>& graphs, std::map<std::string, std::vector<Manifest>> sets) {
   const std::unique_ptr<DeviceContext> context = parts_.device->CreateContext();
   for (const Manifest& manifest : graphs) {
     if (stopping()) break;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/model_uploads.h"
 
+#include <algorithm>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -18,19 +19,24 @@ StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& li
   StoredModel stored;
   stored.name = source.name;
   VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
-  Reservation weights = memory.Split(static_cast<int64_t>(source.weights_file.size()));
+  const auto weights_bytes = static_cast<int64_t>(source.weights_file.size());
+  int64_t own_bytes = memory.bytes() - std::min(memory.bytes(), weights_bytes);
+  Reservation freed;
   std::shared_ptr<ModelDocument> document;
   if (parts_.keep_documents) {
     document = std::make_shared<ModelDocument>();
     document->architecture_json = std::move(source.architecture_json);
     document->weights_file = std::move(source.weights_file);
-    document->memory = std::move(weights);
+    document->memory = memory.Split(weights_bytes);
+    own_bytes += document->memory.bytes();
+  } else {
+    freed = memory.Split(weights_bytes);
   }
   std::string().swap(source.weights_file);
   VICINAL_ASSIGN_OR_RETURN(
       Reservation kept,
       parts_.budget->Reserve(Account::kPreparing, stored.model->size_bytes, absl::StrCat("model '", source.name, "'"),
-                             {.replace = source.replace, .own_bytes = memory.bytes(), .consumed = &weights}));
+                             {.replace = source.replace, .own_bytes = own_bytes, .consumed = &freed}));
   stored.memory = std::make_shared<Reservation>(std::move(kept));
   if (source.reference) {
     VICINAL_ASSIGN_OR_RETURN(stored.reference_error, Check(stored.model, *source.reference, source.name, limits));
