@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feature sets. Dense: section x, float32 [N, F]. Sparse: indptr, indices, values.
+// Feature sets. Dense: section x, float32 [N, F]. Sparse: indptr, indices, and values unless all are 1.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -81,13 +81,15 @@ Status AppendRows(state::SectionFileWriter& file, size_t section, ConstMatrixVie
 }
 
 Status WriteSparse(CsrView csr, Device& device, state::VersionWriter& writer, const IsUnwanted& is_unwanted) {
-  VICINAL_ASSIGN_OR_RETURN(state::SectionFileWriter* const file,
-                           writer.AddFile(kFeaturesFile, {{"indptr", DataType::kInt64, {csr.rows + 1}},
-                                                          {"indices", DataType::kInt32, {csr.nnz}},
-                                                          {"values", DataType::kFloat32, {csr.nnz}}}));
+  std::vector<state::SectionSpec> specs = {{"indptr", DataType::kInt64, {csr.rows + 1}},
+                                           {"indices", DataType::kInt32, {csr.nnz}}};
+  if (csr.value != nullptr) specs.push_back({"values", DataType::kFloat32, {csr.nnz}});  // none: all are 1
+  VICINAL_ASSIGN_OR_RETURN(state::SectionFileWriter* const file, writer.AddFile(kFeaturesFile, std::move(specs)));
   VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 0, csr.row_ptr, (csr.rows + 1) * 8, device, is_unwanted));
   VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 1, csr.col, csr.nnz * 4, device, is_unwanted));
-  VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 2, csr.value, csr.nnz * 4, device, is_unwanted));
+  if (csr.value != nullptr) {
+    VICINAL_RETURN_IF_ERROR(AppendFromDevice(*file, 2, csr.value, csr.nnz * 4, device, is_unwanted));
+  }
   return file->Finish();
 }
 
@@ -107,7 +109,9 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> ReadSparse(SectionSet& file, cons
   Csr& csr = features.csr;
   VICINAL_RETURN_IF_ERROR(file.Add("indptr", DataType::kInt64, num_nodes + 1, &csr.row_ptr));
   VICINAL_RETURN_IF_ERROR(file.Add("indices", DataType::kInt32, metadata.entry_count, &csr.col));
-  VICINAL_RETURN_IF_ERROR(file.Add("values", DataType::kFloat32, metadata.entry_count, &csr.value));
+  if (file.Has("values")) {
+    VICINAL_RETURN_IF_ERROR(file.Add("values", DataType::kFloat32, metadata.entry_count, &csr.value));
+  }
   VICINAL_RETURN_IF_ERROR(file.ReadAll(pool));
   if (!AreOffsets(csr.row_ptr, metadata.entry_count, pool)) {
     return file.Bad("indptr", "these are not the borders of rows");
@@ -115,7 +119,8 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> ReadSparse(SectionSet& file, cons
   if (!AreRows(csr.row_ptr, csr.col, features.cols, true, pool)) {
     return file.Bad("indices", "a column is out of range, or not in its place within a row");
   }
-  if (!AreFinite(csr.value.data(), metadata.entry_count, pool)) return file.Bad("values", "a number is not finite");
+  if (!AreFinite(csr.value.data(), static_cast<int64_t>(csr.value.size()), pool))
+    return file.Bad("values", "a number is not finite");
   csr.num_rows = num_nodes;
   csr.num_cols = features.cols;
   return FeatureMatrix::Upload(features, device);

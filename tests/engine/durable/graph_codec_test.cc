@@ -334,6 +334,20 @@ TEST_F(GraphCodecTest, SparseFeaturesComeBackBitForBit) {
   EXPECT_EQ(std::vector<float>(csr.value, csr.value + 3), features.csr.value);
 }
 
+TEST_F(GraphCodecTest, SparseFeaturesThatAreAllOneHaveNoValues) {
+  EdgeList edges;
+  edges.num_nodes = 3;
+  Write(*MakePrepared(edges, OrderKind::kNone, *device_));
+  HostFeatures features = Sparse();
+  features.csr.value.clear();
+  WriteSet(**FeatureMatrix::Upload(features, *device_));
+  const auto read = ReadSet(3);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->matrix->csr().value, nullptr);
+  EXPECT_EQ(std::vector<int32_t>(read->matrix->csr().col, read->matrix->csr().col + 3), features.csr.col);
+  EXPECT_EQ(read->matrix->size_bytes(), FeatureMatrix::BytesOn(features, *device_));
+}
+
 TEST_F(GraphCodecTest, UnsoundFeaturesAreFound) {
   EdgeList edges;
   edges.num_nodes = 3;
