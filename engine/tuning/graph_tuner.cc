@@ -5,12 +5,27 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/tuning/forced_setting.h"
 #include "engine/tuning/tuning_request.h"
 
 namespace vicinal {
+namespace {
+
+// One call may not occupy the idle time of the executor for longer.
+constexpr Nanoseconds kLongestOrder = std::chrono::hours(1);
+
+Status CheckLength(size_t works, Nanoseconds budget) {
+  if (works == 0 || budget <= kLongestOrder / static_cast<int64_t>(works)) return OkStatus();
+  return InvalidArgument("TUNING_TOO_LONG", "budget",
+                         absl::StrCat(works, " kinds of work, ", std::chrono::duration<double>(budget).count(),
+                                      " s each, would take more than an hour; name fewer kinds of work in one call, or "
+                                      "lower the budget"));
+}
+
+}  // namespace
 
 Status GraphTuner::Force(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                          const ForcedConfiguration& forced) const {
@@ -49,10 +64,11 @@ StatusOr<TuningReport> GraphTuner::Tune(const TuneGraphRequest& request) const t
     for (const TuningWork& work : works) graph.tuning().Note(work), graph.tuning().Reset(work.key);
     parts.on_change();
   } else {
-    for (const TuningWork& work : works) graph.tuning().Note(work);
     constexpr Nanoseconds kOrdered = std::chrono::milliseconds(500);
     const Nanoseconds own = parts.budget_per_key > Nanoseconds::zero() ? parts.budget_per_key : kOrdered;
     const Nanoseconds budget = request.budget > Nanoseconds::zero() ? request.budget : own;
+    VICINAL_RETURN_IF_ERROR(CheckLength(works.size(), budget));
+    for (const TuningWork& work : works) graph.tuning().Note(work);
     VICINAL_RETURN_IF_ERROR(service_.Order(handle.graph, works, budget, request.wait, request.limits));
   }
   TuningReport report = {request.graph, graph.parts().version, {}};

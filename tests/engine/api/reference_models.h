@@ -28,6 +28,36 @@ struct ReferenceModel {
   std::string folder = "models";  // of tests/data
 };
 
+// Models on Cora and on the awkward directed graph: small enough for every test of models.
+inline std::vector<ReferenceModel> SmallReferenceModels() {
+  return {{"cora-gcn", "cora"},
+          {"cora-gcn4", "cora"},
+          {"cora-gat", "cora"},
+          {"cora-gatv2", "cora"},
+          {"cora-gin", "cora"},
+          {"cora-sage", "cora"},
+          {"cora-sagemax", "cora"},
+          {"directed-gcn", "directed"},
+          {"directed-gcn4", "directed"},
+          {"directed-gat", "directed"},
+          {"directed-gatv2", "directed"},
+          {"directed-gin", "directed", 4 * 9.7e-7},
+          {"directed-sage", "directed"},
+          {"directed-sagemax", "directed"},
+          {"directed-chain-gat", "directed"},
+          {"directed-chain-gatv2", "directed"},
+          {"directed-chain-gcnimproved", "directed"},
+          {"directed-chain-gcnplain", "directed"},
+          {"directed-chain-gcnw", "directed"},
+          {"directed-chain-gin", "directed"},
+          {"directed-chain-sageproject", "directed"},
+          {"directed-chain-sagesum", "directed"},
+          {"directed-chain-transformer", "directed"},
+          {"directed-chain-edge", "directed"},
+          {"directed-chain-sg", "directed"},
+          {"directed-chain-appnp", "directed"}};
+}
+
 inline std::string ReadTestFile(const std::string& name) {
   std::ifstream file(std::string(VICINAL_TEST_DATA) + "/" + name, std::ios::binary);
   EXPECT_TRUE(file.good()) << name;

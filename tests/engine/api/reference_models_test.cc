@@ -10,22 +10,7 @@ class ReferenceModels : public ::testing::TestWithParam<ReferenceModel> {};
 TEST_P(ReferenceModels, EveryOrderIsExactAndRepeats) { CheckEveryOrder(GetParam()); }
 TEST_P(ReferenceModels, EveryKernelForcedIsExactAndRuns) { CheckEveryKernel(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Small, ReferenceModels,
-    ::testing::Values(
-        ReferenceModel{"cora-gcn", "cora"}, ReferenceModel{"cora-gcn4", "cora"}, ReferenceModel{"cora-gat", "cora"},
-        ReferenceModel{"cora-gatv2", "cora"}, ReferenceModel{"cora-gin", "cora"}, ReferenceModel{"cora-sage", "cora"},
-        ReferenceModel{"cora-sagemax", "cora"}, ReferenceModel{"directed-gcn", "directed"},
-        ReferenceModel{"directed-gcn4", "directed"}, ReferenceModel{"directed-gat", "directed"},
-        ReferenceModel{"directed-gatv2", "directed"}, ReferenceModel{"directed-gin", "directed", 4 * 9.7e-7},
-        ReferenceModel{"directed-sage", "directed"}, ReferenceModel{"directed-sagemax", "directed"},
-        ReferenceModel{"directed-chain-gat", "directed"}, ReferenceModel{"directed-chain-gatv2", "directed"},
-        ReferenceModel{"directed-chain-gcnimproved", "directed"}, ReferenceModel{"directed-chain-gcnplain", "directed"},
-        ReferenceModel{"directed-chain-gcnw", "directed"}, ReferenceModel{"directed-chain-gin", "directed"},
-        ReferenceModel{"directed-chain-sageproject", "directed"}, ReferenceModel{"directed-chain-sagesum", "directed"},
-        ReferenceModel{"directed-chain-transformer", "directed"}, ReferenceModel{"directed-chain-edge", "directed"},
-        ReferenceModel{"directed-chain-sg", "directed"}, ReferenceModel{"directed-chain-appnp", "directed"}),
-    CaseName);
+INSTANTIATE_TEST_SUITE_P(Small, ReferenceModels, ::testing::ValuesIn(SmallReferenceModels()), CaseName);
 
 TEST(ReferenceGraphModel, PooledProteinsInOneBatchAndAlone) {
   auto engine = MakeEngine();

@@ -244,6 +244,8 @@ TEST_F(TuningTest, BadInputNamesItsField) {
       {"TOO_MANY_COMBINATIONS", "widths",
        [](auto* r) { r->widths.resize(300), std::iota(r->widths.begin(), r->widths.end(), 1); }},
       {"BAD_BUDGET", "budget", [](auto* r) { r->budget = std::chrono::seconds(-1); }},
+      {"TUNING_TOO_LONG", "budget",
+       [](auto* r) { r->widths = {1, 2, 3, 4, 5, 6, 7}, r->budget = std::chrono::minutes(10); }},
       {"RESET_AND_FORCE", "reset",
        [](auto* r) {
          r->reset = true, r->force = ForcedConfiguration{"simd_rows", {}};
