@@ -19,7 +19,7 @@ build_packages=(
 # and its linter; linter of scripts; valgrind counts instructions (tests/instructions).
 test_packages=(
   libgtest-dev libgmock-dev
-  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
+  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-wheel openssl
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
 )
 runtime_packages=(
