@@ -4,6 +4,7 @@
 #include "engine/api/engine.h"
 
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "engine/base/out_of_memory.h"
@@ -11,6 +12,8 @@
 #include "engine/create_engine.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/open_state.h"
+#include "engine/execute/answer_cache.h"
+#include "engine/execute/answer_keeper.h"
 #include "engine/execute/describe.h"
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
@@ -26,6 +29,12 @@
 
 namespace vicinal {
 namespace {
+
+// What EngineOptions::max_answer_bytes says.
+int64_t AnswerBytes(const EngineOptions& options) {
+  if (options.max_answer_bytes > 0) return options.max_answer_bytes;
+  return options.memory_budget_bytes > 0 ? options.memory_budget_bytes / 4 : int64_t{1} << 30;
+}
 
 class EngineImpl final : public Engine {
  public:
@@ -46,6 +55,12 @@ class EngineImpl final : public Engine {
                [this](const PreparedGraph& graph, const std::string& name, const Model& model) {
                  return graphs_.IsServing(graph) && models_.IsServing(name, model);
                }),
+        answers_(
+            {AnswerBytes(options), &budget_, options.stats,
+             [this](const AnswerKey& key) {
+               return graphs_.Find(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version).ok() &&
+                      models_.Find(key.model.name, key.model.version).ok();
+             }}),
         receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
@@ -54,7 +69,12 @@ class EngineImpl final : public Engine {
         tuning_(TuningParts(meter)),
         tuner_(&graphs_, &tuning_),
         runner_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock, options.stats,
-                 [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}),
+                 [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); },
+                 [this](const QueuedRequest& request, double share, double seconds) {
+                   keeper_.Computed(request, share, seconds);
+                 }}),
+        keeper_({options.keep_answers, &answers_, &runner_, &budget_, options.clock, options.stats, options.logger,
+                 options.run_elsewhere}),
         executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
                         [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
@@ -62,6 +82,7 @@ class EngineImpl final : public Engine {
                         },
                         state_ != nullptr}) {
     // First what costs least to have again.
+    budget_.AddEvictor(Account::kAnswers, [this](int64_t bytes) { return answers_.Evict(bytes) > 0; });
     budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     if (state_ != nullptr) {
@@ -69,6 +90,7 @@ class EngineImpl final : public Engine {
           durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
                                        [this] { GraphsChanged(); }, std::chrono::seconds(60)});
     }
+    keeper_.Start(&executor_);
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override { tuning_.Stop(); }
@@ -98,6 +120,7 @@ class EngineImpl final : public Engine {
                                            int64_t reserved_bytes) override {
     VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
                              graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
+    answers_.PurgeStale();
     if (durable_ != nullptr) durable_->FeaturesPublished(set);
     return Described(ResourceOf(*set));
   }
@@ -123,6 +146,7 @@ class EngineImpl final : public Engine {
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
   ResourceCounts Counts() const override { return CountsOf(graphs_.List(), models_.List()); }
   int64_t queue_depth() const override { return executor_.queue_depth(); }
+  int64_t kept_answers() const override { return answers_.count(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
   Status Health() override { return device_.Health(); }
   bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
@@ -137,14 +161,19 @@ class EngineImpl final : public Engine {
   // After a graph was deleted or replaced: what was kept for it goes.
   void GraphsChanged() {
     plans_.PurgeStale();
+    answers_.PurgeStale();
     receptive_field_memory_.Fit();
   }
   void GraphPublished(const std::string& name) {
     GraphsChanged();
     if (durable_ != nullptr) durable_->GraphPublished(name);
   }
-  void ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+  void ModelsChanged() {
     plans_.PurgeStale();
+    answers_.PurgeStale();
+  }
+  void ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+    ModelsChanged();
     if (durable_ != nullptr) durable_->ModelPublished(model, std::move(document));
   }
   // With what the stores do not know.
@@ -171,6 +200,7 @@ class EngineImpl final : public Engine {
   GraphStore graphs_;
   ModelStore models_;
   PlanCache plans_;
+  AnswerCache answers_;
   ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
@@ -179,6 +209,7 @@ class EngineImpl final : public Engine {
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
   PlanRunner runner_;
+  AnswerKeeper keeper_;
   Executor executor_;
   ModelUploads model_uploads_;
 };
@@ -196,6 +227,7 @@ Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
 
 Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& name) {
   Status deleted = graphs_.DeleteFeatures(graph, name);
+  if (deleted.ok()) answers_.PurgeStale();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveFeatures(graph, name);
   return removed.code() == StatusCode::kNotFound ? deleted : removed;
@@ -203,7 +235,7 @@ Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& n
 
 Status EngineImpl::DeleteModel(const std::string& name, int64_t if_version) {
   Status deleted = models_.Delete(name, if_version);
-  if (deleted.ok()) plans_.PurgeStale();
+  if (deleted.ok()) ModelsChanged();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveModel(name, deleted.ok() ? 0 : if_version);
   return removed.code() == StatusCode::kNotFound ? deleted : removed;
@@ -228,6 +260,7 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
 Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) try {
   VICINAL_ASSIGN_OR_RETURN(QueuedRequest resolved, resolver_.Resolve(std::move(request)));
   resolved.done = std::move(done);
+  if (const std::optional<Status> answered = keeper_.Answer(&resolved)) return *answered;
   return executor_.Submit(std::move(resolved));
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
