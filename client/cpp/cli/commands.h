@@ -54,6 +54,7 @@ std::vector<Command> StatusCommands();
 Command ExplainCommand();
 Command TuneCommand();
 Command ClassifyGraphsCommand();
+Command LoadCommand();
 
 // The whole program: parses `words` (without the program's name), runs the command, prints errors and returns the exit
 // code. `sleep` as in ClientOptions.
