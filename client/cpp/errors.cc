@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kPayload[] = "vicinal.dev/call";
 constexpr char kUploadPayload[] = "vicinal.dev/upload";
+constexpr char kLocalPayload[] = "vicinal.dev/local";
 
 // Reads `any` into `message` when it holds the google.rpc message of that name.
 template <class T>
@@ -85,6 +86,16 @@ absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& targe
 
 absl::Status CallError(absl::StatusCode code, const std::string& message) { return WithPayload(code, message, ""); }
 
+absl::Status LocalError(const absl::Status& status, const std::string& reason,
+                        const std::map<std::string, std::string>& metadata) {
+  v1::details::ErrorInfo info;
+  info.set_reason(reason);
+  for (const auto& [key, value] : metadata) (*info.mutable_metadata())[key] = value;
+  absl::Status local(status.code(), status.message());
+  local.SetPayload(kLocalPayload, absl::Cord(info.SerializeAsString()));
+  return local;
+}
+
 absl::Status AddToMessage(const absl::Status& status, const std::string& addition) {
   absl::Status longer(status.code(), absl::StrCat(status.message(), addition));
   status.ForEachPayload(
@@ -112,6 +123,11 @@ std::string UploadIdOf(const absl::Status& status) {
 
 ErrorDetails DetailsOf(const absl::Status& status) {
   ErrorDetails details;
+  v1::details::ErrorInfo info;
+  if (const auto local = status.GetPayload(kLocalPayload); local && info.ParseFromString(std::string(*local))) {
+    details.reason = info.reason();
+    for (const auto& [key, value] : info.metadata()) details.metadata[key] = value;
+  }
   const auto payload = status.GetPayload(kPayload);
   v1::details::Status message;
   if (!payload || !message.ParseFromString(std::string(*payload))) return details;

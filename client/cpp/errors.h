@@ -34,6 +34,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& targe
 // An error that the server reported inside a message (a FAILED graph), in the form of a call's error.
 absl::Status CallError(absl::StatusCode code, const std::string& message);
 
+// A local error with a reason and metadata, as DetailsOf tells them. `status` is not OK.
+absl::Status LocalError(const absl::Status& status, const std::string& reason,
+                        const std::map<std::string, std::string>& metadata);
+
 // The same status, with `addition` appended to its message.
 absl::Status AddToMessage(const absl::Status& status, const std::string& addition);
 

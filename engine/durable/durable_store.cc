@@ -2,6 +2,7 @@
 // The writer. Jobs run one at a time, so that removals and writes of one name cannot overtake each other.
 #include "engine/durable/durable_store.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,7 +61,7 @@ void DurableStore::WriteLoop() {
   Time sweep = parts_.sweep_period.count() > 0 ? std::chrono::steady_clock::now() : Time::max();
   for (;;) {
     Job job;
-    bool idle = false;
+    bool sweep_is_due = false;
     {
       MutexLock lock(&mutex_);
       writing_.reset();
@@ -72,9 +73,10 @@ void DurableStore::WriteLoop() {
           changed_.WaitUntil(&mutex_, sweep);
       }
       if (jobs_.empty() && stopping_) return;
-      idle = jobs_.empty();
+      // Also while versions come without pause: replaced ones must not fill the disk.
+      sweep_is_due = !stopping_ && std::chrono::steady_clock::now() >= sweep;
     }
-    if (idle) {
+    if (sweep_is_due) {
       Sweep();
       sweep = std::chrono::steady_clock::now() + parts_.sweep_period;
       continue;
@@ -92,6 +94,7 @@ void DurableStore::WriteLoop() {
 void DurableStore::Sweep() {
   // A load that found the manifest opens the files of its version within this time; open files can be deleted.
   constexpr std::chrono::seconds kGrace{60};
+  RemoveReplaced(kGrace);
   const StatusOr<state::SweepReport> report = parts_.directory->Sweep(kGrace);
   if (!report.ok()) {
     parts_.logger->Log(LogLevel::kWarning, "state directory not swept",
@@ -135,12 +138,30 @@ void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
   const auto is_unwanted = [&] { return stopping() || !parts_.graphs->IsServing(*graph); };
   if (is_unwanted()) return;
   const VersionId id = GraphId(graph->parts().name, graph->parts().version);
+  // The feature sets that it has now become durable with it: no crash, copy or replica sees it without them.
+  std::vector<VersionId> sets;
+  const auto write_sets = [&]() -> Status {
+    VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, parts_.graphs->Get(id.name));
+    if (status.graph != graph) return absl::CancelledError("the graph was replaced");
+    for (const FeatureSetHandle& set : status.feature_sets) {
+      sets.push_back(FeaturesId(id.name, id.version, set->name, set->version));
+      VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(sets.back()));
+      VICINAL_RETURN_IF_ERROR(WriteFeatures(*set->matrix, set->create_time, *parts_.device, *writer, is_unwanted));
+    }
+    return OkStatus();
+  };
   const Status written = [&]() -> Status {
     VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
-    return WriteGraph(*graph, *writer, is_unwanted);
+    return WriteGraph(*graph, *writer, is_unwanted, write_sets);
   }();
   Finish(id, written);
+  for (const VersionId& set : sets) Finish(set, written);
   parts_.graphs->NotifyWatchers(id.name);
+}
+
+bool DurableStore::IsFinished(const VersionId& id) const {
+  MutexLock lock(&mutex_);
+  return published_.contains(id) || failures_.contains(id);
 }
 
 void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {
@@ -148,8 +169,8 @@ void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {
     const StatusOr<GraphHandle> current = parts_.graphs->Find(set->graph, graph_version, set->name, set->version);
     return stopping() || !current.ok();
   };
-  if (is_unwanted()) return;
   const VersionId id = FeaturesId(set->graph, graph_version, set->name, set->version);
+  if (is_unwanted() || IsFinished(id)) return;
   const Status written = [&]() -> Status {
     VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
     return WriteFeatures(*set->matrix, set->create_time, *parts_.device, *writer, is_unwanted);
@@ -178,20 +199,38 @@ void DurableStore::Finish(const VersionId& id, const Status& written) {
     failures_[id] = written;
     return;
   }
-  std::vector<VersionId> replaced;
+  MutexLock lock(&mutex_);
+  published_.insert(id);
+  std::erase_if(failures_, [&](const auto& failure) { return Replaces(id, failure.first); });
+}
+
+void DurableStore::RemoveReplaced(std::chrono::seconds age) {
+  const MonotonicTime now = parts_.clock->Now();
+  std::vector<VersionId> old;
   {
     MutexLock lock(&mutex_);
-    published_.insert(id);
-    std::erase_if(failures_, [&](const auto& failure) { return Replaces(id, failure.first); });
-    for (const VersionId& other : published_) {
-      if (Replaces(id, other)) replaced.push_back(other);
+    if (loading_) return;  // a later version may turn out to be damaged
+    std::map<VersionId, MonotonicTime> replaced;
+    std::map<VersionId, VersionId> latest;  // of each name, which has version 0 here; versions of one name rise
+    for (const VersionId& id : published_) {
+      VersionId name = id;
+      name.version = 0;
+      const auto [known, is_first] = latest.try_emplace(name, id);
+      if (is_first) continue;
+      const auto noted = replaced_.find(known->second);
+      replaced[known->second] = noted == replaced_.end() ? now : noted->second;
+      known->second = id;
+    }
+    replaced_ = std::move(replaced);
+    for (const auto& [id, since] : replaced_) {
+      if (now - since >= age) old.push_back(id);
     }
   }
-  for (const VersionId& other : replaced) {
-    const Status removed = RemoveFromDisk(other);
+  for (const VersionId& id : old) {
+    const Status removed = RemoveFromDisk(id);
     if (removed.ok()) continue;
     parts_.logger->Log(LogLevel::kWarning, "replaced version not removed from disk",
-                       {{"version", state::Describe(other)}, {"error", std::string(removed.message())}});
+                       {{"version", state::Describe(id)}, {"error", std::string(removed.message())}});
   }
 }
 
@@ -200,12 +239,20 @@ void DurableStore::Finish(const VersionId& id, const Status& written) {
 // A version that is not in its store any more is deleted. The stores were asked to delete it before, so nothing of that
 // name is written any more, but for what a later upload has published under another version.
 
+// With a version go those that it replaced and that are still on disk: they must not come back in its place.
+int64_t DurableStore::LastToRemove(const VersionId& id) const {
+  if (id.version == 0) return std::numeric_limits<int64_t>::max();
+  MutexLock lock(&mutex_);
+  return published_.contains(id) || failures_.contains(id) ? id.version : 0;
+}
+
 Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
   const auto is_of_name = [&](const VersionId& id) {
     return (id.store == Store::kGraphs && id.name == name) || (id.store == Store::kFeatures && id.graph == name);
   };
+  const int64_t last = LastToRemove(GraphId(name, version));
   const auto is_deleted = [&](const VersionId& id) {
-    return id.store == Store::kGraphs && id.name == name && (version == 0 || id.version == version) &&
+    return id.store == Store::kGraphs && id.name == name && id.version <= last &&
            !parts_.graphs->Find(name, id.version, "", 0).ok();
   };
   return Remove(is_of_name, is_deleted, "graph", name);
@@ -218,13 +265,18 @@ Status DurableStore::RemoveFeatures(const std::string& graph, const std::string&
   const auto is_deleted = [&](const VersionId& id) {
     return is_of_name(id) && !parts_.graphs->Find(graph, id.graph_version, name, id.version).ok();
   };
-  return Remove(is_of_name, is_deleted, "feature set", name);
+  // A graph that is being written takes the set with it.
+  const auto is_written_with = [&](const VersionId& id) {
+    return is_of_name(id) || (id.store == Store::kGraphs && id.name == graph);
+  };
+  return Remove(is_written_with, is_deleted, "feature set", name);
 }
 
 Status DurableStore::RemoveModel(const std::string& name, int64_t version) {
   const auto is_of_name = [&](const VersionId& id) { return id.store == Store::kModels && id.name == name; };
+  const int64_t last = LastToRemove(ModelId(name, version));
   const auto is_deleted = [&](const VersionId& id) {
-    return is_of_name(id) && (version == 0 || id.version == version) && !parts_.models->Find(name, id.version).ok();
+    return is_of_name(id) && id.version <= last && !parts_.models->Find(name, id.version).ok();
   };
   return Remove(is_of_name, is_deleted, "model", name);
 }
@@ -235,22 +287,21 @@ Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_delet
   {
     MutexLock lock(&mutex_);
     while (writing_.has_value() && is_of_name(*writing_)) changed_.Wait(&mutex_);
-    std::erase_if(failures_, [&](const auto& failure) { return is_deleted(failure.first); });
     for (const VersionId& id : published_) {
       if (is_deleted(id)) deleted.push_back(id);
     }
   }
-  Status result = deleted.empty() ? NotFound(type, name) : OkStatus();
+  // The latest last: until then nothing that it replaced can come back in its place, and the call can be repeated.
   for (const VersionId& id : deleted) {
     const Status removed = RemoveFromDisk(id);
-    if (!removed.ok()) {
-      result =
-          Annotate(removed, absl::StrCat(type, " '", name,
-                                         "' is deleted in memory, but not on disk, and would come back with the next "
-                                         "start; delete it again"));
-    }
+    if (removed.ok()) continue;
+    return Annotate(removed, absl::StrCat(type, " '", name,
+                                          "' is deleted in memory, but not on disk, and would come back with the next "
+                                          "start; delete it again"));
   }
-  return result;
+  MutexLock lock(&mutex_);
+  std::erase_if(failures_, [&](const auto& failure) { return is_deleted(failure.first); });
+  return deleted.empty() ? NotFound(type, name) : OkStatus();
 }
 
 Status DurableStore::RemoveFromDisk(const VersionId& id) {

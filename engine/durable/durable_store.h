@@ -3,7 +3,7 @@
 //
 // Serving does not wait for the disk: a version serves once the stores have it, and one thread writes versions in the
 // order in which they were published. A version that is replaced or deleted before it was written is skipped. Versions
-// that a durable one replaced are removed from disk afterwards, so that a crash finds the last durable one.
+// that a durable one replaced are removed from disk a while later: whoever copies the directory finds one of them.
 #ifndef VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
 #define VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
 
@@ -48,6 +48,7 @@ class DurableStore {
     std::function<void()> on_load;  // a graph was loaded
     // Files of removed versions are deleted so often, at the start too; 0: never.
     std::chrono::seconds sweep_period{0};
+    const Clock* clock = &Clock::Real();  // of how long versions have been replaced
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
@@ -70,7 +71,7 @@ class DurableStore {
 
   // --- deletions: durable when these return OK. The stores must have deleted the resource already. NOT_FOUND: it is
   // not on disk either. After another error it may come back at the next start: the call has to be repeated. ---
-  // `version`: only that one; 0: all.
+  // `version`: that one and those that it replaced; 0: all.
   Status RemoveGraph(const std::string& name, int64_t version);
   Status RemoveFeatures(const std::string& graph, const std::string& name);
   Status RemoveModel(const std::string& name, int64_t version);
@@ -84,6 +85,10 @@ class DurableStore {
   // came first.
   bool Flush(MonotonicTime deadline);
 
+  // What happens every sweep_period: removes versions that were replaced a minute ago, and deletes the files of
+  // versions that were removed.
+  void Sweep();
+
  private:
   struct Job {
     state::VersionId id;
@@ -93,7 +98,8 @@ class DurableStore {
 
   void Queue(state::VersionId id, std::function<void()> write);
   void WriteLoop();
-  void Sweep();
+  // Removes the versions that were found replaced `age` ago. Those found now are noted.
+  void RemoveReplaced(std::chrono::seconds age);
   void LoadGraphs(const std::vector<state::Manifest>& graphs, std::map<std::string, std::vector<state::Manifest>> sets);
   void LoadGraph(const state::Manifest& manifest, const std::vector<state::Manifest>& sets, ThreadPool* pool);
   StatusOr<FeatureSet> LoadFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);
@@ -101,11 +107,15 @@ class DurableStore {
   // Logs `error`; what is damaged is moved aside.
   void CannotLoad(const state::VersionId& id, const Status& error);
 
-  void Write(const std::shared_ptr<const PreparedGraph>& graph);
+  void Write(const std::shared_ptr<const PreparedGraph>& graph);  // with the feature sets that it has
+  // Whether it was written, or failed, together with its graph.
+  bool IsFinished(const state::VersionId& id) const;
   void Write(const FeatureSetHandle& set, int64_t graph_version);
   void Write(const ModelHandle& model, const ModelDocument& document);
-  // Records the outcome of writing `id`, logs a failure, and removes what it replaced.
+  // Records the outcome of writing `id` and logs a failure.
   void Finish(const state::VersionId& id, const Status& written);
+  // The highest version that goes with `id`; 0: none; all if its version is 0.
+  int64_t LastToRemove(const state::VersionId& id) const;
   // Removes published versions from disk, once none of them is being written.
   Status Remove(const IdFilter& is_of_name, const IdFilter& is_deleted, const char* type, const std::string& name);
   // OK also if it is not there.
@@ -122,8 +132,9 @@ class DurableStore {
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
   bool loading_ VICINAL_GUARDED_BY(mutex_) = false;
-  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);         // on disk
-  std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);                // on disk
+  std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);         // of versions that stay in memory
+  std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
   std::thread writer_;
   std::thread loader_;
 };

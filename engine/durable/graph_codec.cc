@@ -67,7 +67,8 @@ Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* p
 
 }  // namespace
 
-Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, const IsUnwanted& is_unwanted) {
+Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, const IsUnwanted& is_unwanted,
+                  const std::function<Status()>& before_publish) {
   const PreparedGraph::Parts& parts = graph.parts();
   VICINAL_CHECK(parts.segments.empty());  // a batch is never stored
   const int64_t nodes = graph.num_nodes(), edges = graph.num_edges();
@@ -83,6 +84,7 @@ Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, cons
     sections.push_back({{"blocks", DataType::kInt64, {count}}, BytesOf(parts.blocks)});
   }
   VICINAL_RETURN_IF_ERROR(WriteFile(writer, kGraphFile, sections, is_unwanted));
+  if (before_publish) VICINAL_RETURN_IF_ERROR(before_publish());
   return writer.Publish(EncodeGraphMetadata(MetadataOf(graph)));
 }
 

@@ -27,8 +27,10 @@ namespace vicinal::durable {
 using IsUnwanted = std::function<bool()>;
 
 // Writes and publishes `graph` through `writer`, which must have been begun for it. Blocks until the version is
-// durable. Thread-safe with respect to users of the graph.
-Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, const IsUnwanted& is_unwanted);
+// durable. `before_publish` (may be empty) writes what shall become visible together with it; its error ends the write.
+// Thread-safe with respect to users of the graph.
+Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, const IsUnwanted& is_unwanted,
+                  const std::function<Status()>& before_publish = {});
 
 struct ReadGraphResult {
   std::shared_ptr<const PreparedGraph> graph;

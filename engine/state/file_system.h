@@ -35,6 +35,7 @@ enum class FileKind { kFile, kDirectory, kOther };
 struct FileInfo {
   FileKind kind = FileKind::kOther;
   int64_t bytes = 0;
+  int64_t disk_bytes = 0;  // that it takes: fewer than `bytes` if it has holes
   WallTime modify_time{};
 };
 

@@ -117,6 +117,21 @@ StatusOr<Listing> StateDirectory::List() const {
   return listing;
 }
 
+StatusOr<std::vector<std::string>> StateDirectory::Unpublished() const {
+  std::vector<std::string> paths;
+  std::set<VersionId> graphs;
+  const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
+    const bool has_graph = id.store != Store::kFeatures || graphs.contains(GraphOf(id));
+    if (!has_graph || files_->Stat(path + "/" + kManifestName).status().code() == StatusCode::kNotFound) {
+      paths.push_back(path);
+    } else if (id.store == Store::kGraphs) {
+      graphs.insert(id);
+    }
+  };
+  VICINAL_RETURN_IF_ERROR(VisitAll(visit, nullptr));
+  return paths;
+}
+
 StatusOr<std::unique_ptr<SectionFileReader>> StateDirectory::OpenFile(const Manifest& manifest,
                                                                       const std::string& name) const {
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(manifest.id));

@@ -246,6 +246,7 @@ StatusOr<FileInfo> PosixFileSystem::Stat(const std::string& path) const {
   FileInfo result;
   result.kind = KindOf(info.st_mode);
   result.bytes = info.st_size;
+  result.disk_bytes = static_cast<int64_t>(info.st_blocks) * 512;
   result.modify_time = WallTime(std::chrono::duration_cast<WallTime::duration>(
       std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
   return result;

@@ -104,6 +104,8 @@ class SectionFileReader {
   // Reads whole sections and verifies them, in parallel over `pool` (null: on this thread). After an error the
   // contents of all targets are undefined; the error is that of the damaged place that comes first in the file.
   Status Read(const std::vector<Target>& targets, ThreadPool* pool) const;
+  // Reads and verifies all sections, a few MiB of memory at a time. The first damaged place, as Read.
+  Status Verify() const;
   // One section as a string, for small ones.
   StatusOr<std::string> ReadBytes(const Section& section) const;
 
@@ -112,8 +114,8 @@ class SectionFileReader {
                     FileSummary summary)
       : file_(std::move(file)), sections_(std::move(sections)), checksums_(std::move(checksums)), summary_(summary) {}
 
-  // Reads and verifies `count` chunks of a section.
-  Status ReadChunks(const Target& target, int64_t first, int64_t count) const;
+  // Reads and verifies `count` chunks of a section, to `to`.
+  Status ReadChunks(const Section& section, int64_t first, int64_t count, char* to) const;
 
   const std::unique_ptr<ReadableFile> file_;
   const std::vector<Section> sections_;

@@ -68,16 +68,15 @@ const Section* SectionFileReader::Find(std::string_view name) const {
   return nullptr;
 }
 
-Status SectionFileReader::ReadChunks(const Target& target, int64_t first, int64_t count) const {
-  const Section& section = *target.section;
+Status SectionFileReader::ReadChunks(const Section& section, int64_t first, int64_t count, char* to) const {
   for (int64_t chunk = first; chunk < first + count; ++chunk) {
     const int64_t begin = chunk * kChunkBytes, end = std::min(section.bytes, begin + kChunkBytes);
     uint32_t checksum = 0;
     for (int64_t at = begin; at < end; at += kPieceBytes) {
       const int64_t bytes = std::min(kPieceBytes, end - at);
-      char* const to = static_cast<char*>(target.to) + at;
       VICINAL_RETURN_IF_ERROR(file_->ReadAt(section.offset + at, to, bytes));
       checksum = Crc32c({to, static_cast<size_t>(bytes)}, checksum);
+      to += bytes;
     }
     const uint32_t expected = checksums_[section.first_chunk + chunk];
     if (checksum != expected) {
@@ -106,7 +105,8 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
     prefetch(index + 1);
     const Task& task = tasks[index];
     const Target& target = targets[task.target];
-    Status status = ReadChunks(target, task.first, task.count);
+    Status status =
+        ReadChunks(*target.section, task.first, task.count, static_cast<char*>(target.to) + task.first * kChunkBytes);
     if (status.ok()) return;
     const int64_t at = target.section->offset + task.first * kChunkBytes;
     MutexLock lock(&mutex);
@@ -122,6 +122,19 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
   }
   MutexLock lock(&mutex);
   return error;
+}
+
+Status SectionFileReader::Verify() const {
+  std::vector<char> buffer(kTaskChunks * kChunkBytes);
+  for (const Section& section : sections_) {
+    const int64_t chunks = internal::ChunkCount(section.bytes);
+    for (int64_t first = 0; first < chunks; first += kTaskChunks) {
+      const int64_t next = first + kTaskChunks;
+      if (next < chunks) file_->Prefetch(section.offset + next * kChunkBytes, kTaskChunks * kChunkBytes);
+      VICINAL_RETURN_IF_ERROR(ReadChunks(section, first, std::min(kTaskChunks, chunks - first), buffer.data()));
+    }
+  }
+  return OkStatus();
 }
 
 StatusOr<std::string> SectionFileReader::ReadBytes(const Section& section) const {

@@ -73,13 +73,18 @@ StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem* files
   auto directory = std::unique_ptr<StateDirectory>(new StateDirectory(files, std::move(options)));
   // Before anything is written, the lock file included.
   VICINAL_ASSIGN_OR_RETURN(bool format_exists, CheckFormat(*files));
-  if (directory->options_.read_only) {
+  if (directory->options_.read_only || directory->options_.inspect) {
     if (!format_exists) {
       return FailedPrecondition("STATE_NOT_INITIALIZED",
                                 "the state directory is empty: start the server that writes it");
     }
-    VICINAL_ASSIGN_OR_RETURN(directory->incarnation_, ReadIncarnation(*files));
+    auto incarnation = ReadIncarnation(*files);
+    if (!incarnation.ok() && !directory->options_.inspect) return incarnation.status();
+    directory->incarnation_ = incarnation.value_or("");
     return directory;
+  }
+  if (directory->options_.new_incarnation && !format_exists) {
+    return FailedPrecondition("STATE_NOT_INITIALIZED", "there is no state directory here");
   }
   VICINAL_RETURN_IF_ERROR(directory->TakeLock());
   // Again: who held the lock may have made it.
@@ -138,8 +143,9 @@ Status StateDirectory::SyncNames(const std::string& directory) {
 // of them is damaged, a new incarnation begins, before versions are reserved in it: versions of the former one that are
 // handed out again then mean something else.
 Status StateDirectory::OpenIdentity() {
+  VICINAL_ASSIGN_OR_RETURN(auto beyond, NumbersBeyondAll());
   auto incarnation = ReadIncarnation(*files_);
-  auto next = ReadReservations();
+  auto next = ReadReservations(beyond);
   for (const Status& status : {incarnation.status(), next.status()}) {
     if (status.ok() || status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound) continue;
     return status;
@@ -151,23 +157,33 @@ Status StateDirectory::OpenIdentity() {
   } else if (!first && !incarnation.ok()) {
     repairs_.push_back("a new incarnation begins: " + std::string(incarnation.status().message()));
   }
-  std::map<Store, int64_t> numbers;
-  if (next.ok()) {
-    numbers = *next;
-  } else {
-    for (const Store store : kAllStores) numbers[store] = 1;
-    VICINAL_RETURN_IF_ERROR(
-        VisitAll([&](const VersionId& id,
-                     const std::string&) { numbers[id.store] = std::max(numbers[id.store], id.version + 1); },
-                 nullptr));
-  }
-  if (!repairs_.empty()) VICINAL_RETURN_IF_ERROR(WriteIncarnation());
-  if (!next.ok()) VICINAL_RETURN_IF_ERROR(WriteReservations(numbers));
-  if (first && repairs_.empty()) VICINAL_RETURN_IF_ERROR(WriteIncarnation());
-  if (repairs_.empty() && !first) incarnation_ = *incarnation;
+  const bool renew = !repairs_.empty() || options_.new_incarnation;
+  if (renew) VICINAL_RETURN_IF_ERROR(WriteIncarnation());
+  if (!next.ok()) VICINAL_RETURN_IF_ERROR(WriteReservations(beyond));
+  if (first && !renew) VICINAL_RETURN_IF_ERROR(WriteIncarnation());
+  if (!renew && !first) incarnation_ = *incarnation;
   MutexLock lock(&reserve_mutex_);
-  next_ = std::move(numbers);
+  next_ = next.ok() ? *std::move(next) : std::move(beyond);
   return OkStatus();
+}
+
+StatusOr<std::map<Store, int64_t>> StateDirectory::NumbersBeyondAll() const {
+  std::map<Store, int64_t> beyond;
+  for (const Store store : kAllStores) beyond[store] = 1;
+  const VersionVisitor visit = [&](const VersionId& id, const std::string&) {
+    // Greater numbers were never handed out: somebody made the directory.
+    if (id.version < kMaxVersion) beyond[id.store] = std::max(beyond[id.store], id.version + 1);
+  };
+  VICINAL_RETURN_IF_ERROR(VisitAll(visit, nullptr));
+  return beyond;
+}
+
+Status StateDirectory::CheckIncarnation() const { return ReadIncarnation(*files_).status(); }
+
+Status StateDirectory::CheckReservations() const {
+  // Listed before VERSIONS is read: a writer reserves numbers before it uses them.
+  VICINAL_ASSIGN_OR_RETURN(const auto beyond, NumbersBeyondAll());
+  return ReadReservations(beyond).status();
 }
 
 Status StateDirectory::WriteIncarnation() {
@@ -181,7 +197,7 @@ Status StateDirectory::WriteReservations(const std::map<Store, int64_t>& next) {
   return ReplaceFile(*files_, kVersions, internal::SealJson({{"next", json}}));
 }
 
-StatusOr<std::map<Store, int64_t>> StateDirectory::ReadReservations() const {
+StatusOr<std::map<Store, int64_t>> StateDirectory::ReadReservations(const std::map<Store, int64_t>& beyond) const {
   VICINAL_ASSIGN_OR_RETURN(const Json json, ReadDocument(*files_, kVersions));
   const auto found = json.find("next");
   if (found == json.end() || !found->is_object()) return Damaged(kVersions, "next is not an object");
@@ -189,6 +205,12 @@ StatusOr<std::map<Store, int64_t>> StateDirectory::ReadReservations() const {
   for (const Store store : kAllStores) {
     const std::string key(ToString(store));
     VICINAL_ASSIGN_OR_RETURN(next[store], internal::IntegerMember(kVersions, *found, key.c_str(), 1, kMaxVersion));
+    const auto least = beyond.find(store);
+    if (least != beyond.end() && next[store] < least->second) {
+      return Damaged(kVersions, "version " + std::to_string(least->second - 1) + " of " + key +
+                                    " is there, but its number is not reserved: this is a copy, see "
+                                    "'vicinal state restore'");
+    }
   }
   return next;
 }

@@ -63,23 +63,32 @@ class StateDirectory {
  public:
   struct Options {
     bool read_only = false;  // takes no lock, writes nothing; the methods that write are then not to be called
+    // Read-only, for people who look at a directory: a damaged or missing INCARNATION is no error (it is empty then).
+    bool inspect = false;
+    // Begins a new incarnation in a directory that exists: a copy whose versions must not pass for the original's.
+    bool new_incarnation = false;
     LockHolder holder;
     const Clock* clock = &Clock::Real();
   };
   // `files` must outlive it. Errors: FAILED_PRECONDITION (STATE_LOCKED, naming the holder; STATE_FORMAT_TOO_NEW,
   // nothing is written; STATE_NOT_INITIALIZED, read-only and empty), DATA_LOSS (FORMAT is damaged, or missing beside
-  // versions). A damaged INCARNATION or VERSIONS is replaced, with a new incarnation: see repairs().
+  // versions). A damaged INCARNATION or VERSIONS is replaced, with a new incarnation: see repairs(). So is a VERSIONS
+  // that does not know of a version that is there: the directory is a copy made while a server wrote it.
   static StatusOr<std::unique_ptr<StateDirectory>> Open(FileSystem* files, Options options);
 
   const std::string& incarnation() const { return incarnation_; }       // a UUID
   const std::vector<std::string>& repairs() const { return repairs_; }  // what Open repaired, for the log
   StatusOr<LockHolder> ReadHolder() const;                              // NOT_FOUND: there never was one
+  // DATA_LOSS or NOT_FOUND: what a writer that opens the directory would repair, in each file.
+  Status CheckIncarnation() const;
+  Status CheckReservations() const;
 
   // Numbers [first, first + count), never handed out before; returns first. REQUIRES: count > 0.
   StatusOr<int64_t> ReserveVersions(Store store, int64_t count);
 
   // Makes the directory of a version. ALREADY_EXISTS if there is one, published or not; NOT_FOUND for a feature set
-  // whose graph version is not published. The writer must not outlive this object.
+  // whose graph version is neither published nor being written. A set that is published while its graph version is
+  // being written is listed from the moment that this one is. The writer must not outlive this object.
   StatusOr<std::unique_ptr<VersionWriter>> BeginVersion(const VersionId& id);
 
   enum class Data {
@@ -91,6 +100,8 @@ class StateDirectory {
   // What is published. Checks manifests and the files' sizes, not their contents. Fails only if a store cannot be
   // listed at all.
   StatusOr<Listing> List() const;
+  // Directories of versions without a manifest: being written, removed, or left from a crash.
+  StatusOr<std::vector<std::string>> Unpublished() const;
   // Opens a file of a published version; DATA_LOSS unless it is the file of the manifest.
   StatusOr<std::unique_ptr<SectionFileReader>> OpenFile(const Manifest& manifest, const std::string& name) const;
   // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason.
@@ -112,7 +123,10 @@ class StateDirectory {
   Status SyncNames(const std::string& directory);
   Status WriteIncarnation();
   Status WriteReservations(const std::map<Store, int64_t>& next);
-  StatusOr<std::map<Store, int64_t>> ReadReservations() const;
+  // The numbers of VERSIONS. DATA_LOSS too if one is not above every version that is there (`beyond`).
+  StatusOr<std::map<Store, int64_t>> ReadReservations(const std::map<Store, int64_t>& beyond) const;
+  // For each store the number after its highest version, published or not.
+  StatusOr<std::map<Store, int64_t>> NumbersBeyondAll() const;
 
   // Calls back for what is there, published or not. Problems that keep it from looking go to `problems`, if not null.
   Status VisitNames(const std::string& directory, const std::string& prefix, int depth, const NameVisitor& visit,

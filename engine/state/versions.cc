@@ -25,7 +25,7 @@ StatusOr<std::unique_ptr<VersionWriter>> StateDirectory::BeginVersion(const Vers
   MutexLock lock(&mutex_);
   if (id.store == Store::kFeatures) {
     VICINAL_ASSIGN_OR_RETURN(const std::string graph, PathOf(GraphOf(id)));
-    if (!HasManifest(graph)) return NotPublished(GraphOf(id));
+    if (!HasManifest(graph) && !staged_.contains(graph)) return NotPublished(GraphOf(id));
   }
   for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const Status made = files_->MakeDirectory(path.substr(0, slash));
@@ -97,7 +97,7 @@ Status VersionWriter::Publish(std::string metadata) {
   MutexLock lock(&directory_->mutex_);
   if (id_.store == Store::kFeatures) {
     VICINAL_ASSIGN_OR_RETURN(const std::string graph, PathOf(GraphOf(id_)));
-    if (!directory_->HasManifest(graph)) return NotPublished(GraphOf(id_));
+    if (!directory_->HasManifest(graph) && !directory_->staged_.contains(graph)) return NotPublished(GraphOf(id_));
   }
   may_be_published_ = true;
   VICINAL_RETURN_IF_ERROR(files.Rename(temporary, target));

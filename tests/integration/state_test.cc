@@ -3,8 +3,13 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/integration/fixture.h"
 
@@ -42,6 +47,33 @@ class StateTest : public IntegrationTest {
       if (durable) return;
     }
   }
+  // Whether the latest version of the graph in that directory is there with its features.
+  static bool HasWholeGraph(const std::string& directory) {
+    std::filesystem::path latest;
+    int64_t version = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory + "/graphs/path")) {
+      const int64_t number = std::stoll(entry.path().filename().string());
+      if (!std::filesystem::exists(entry.path() / "manifest.json") || number < version) continue;
+      latest = entry.path();
+      version = number;
+    }
+    if (version == 0 || !std::filesystem::exists(latest / "features/default")) return false;
+    const std::filesystem::directory_iterator sets(latest / "features/default");
+    return std::any_of(begin(sets), end(sets),
+                       [](const auto& set) { return std::filesystem::exists(set.path() / "manifest.json"); });
+  }
+  // As UploadTinyGraph, with edges of that weight.
+  void ReplaceTinyGraph(float weight) {
+    v1::UploadGraphSpec spec;
+    spec.set_name("path");
+    spec.set_node_count(5);
+    spec.set_replace(true);
+    const OwnedTensor edges = Ints("edge_index", {2, 4}, {0, 1, 2, 3, 1, 2, 3, 4});
+    const OwnedTensor weights = Floats("edge_weight", {4}, {weight, 1, 1, 1});
+    const OwnedTensor x = Floats("x", {5, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6});
+    const auto graph = client_->UploadGraph(spec, {edges.view(), weights.view(), x.view()});
+    EXPECT_TRUE(graph.ok()) << graph.status();
+  }
   static void ExpectSame(const v1::ClassifyResponse& a, const v1::ClassifyResponse& b) {
     EXPECT_EQ(a.logits().data(), b.logits().data());
     EXPECT_EQ(a.served_by().SerializeAsString(), b.served_by().SerializeAsString());
@@ -76,6 +108,55 @@ TEST_F(StateTest, AKilledServerKeepsWhatWasDurable) {
   EXPECT_EQ(server_->Wait(), -SIGKILL);
   Start();
   EXPECT_EQ(client_->GetGraph("path").status().code(), absl::StatusCode::kNotFound);
+}
+
+// Copies that are made while a graph is replaced are whole: each has the graph with its features, and answers with the
+// bits that the original gave for that version.
+TEST_F(StateTest, ACopyMadeUnderLoadIsAConsistentBackup) {
+  constexpr int kReplacements = 20, kMaxCopies = 30;
+  Start();
+  UploadTinyGraph();
+  UploadTinyModel();
+  AwaitDurable();
+  const v1::ClassifyResponse first = Ask();
+  std::map<int64_t, std::string> logits = {{first.served_by().graph_version(), first.logits().data()}};
+  std::atomic<bool> done = false;
+  std::vector<std::string> copies;
+  std::thread copier([&] {
+    while (!done && copies.size() < kMaxCopies) {
+      copies.push_back(folder_ + "/copy" + std::to_string(copies.size()));
+      // 1 if a file that it had listed was renamed meanwhile, as manifest.json.tmp is.
+      EXPECT_LE(RunToEnd("/bin/cp", {"-a", folder_ + "/state", copies.back()}).code, 1);
+    }
+  });
+  for (int i = 0; i < kReplacements; ++i) {
+    ReplaceTinyGraph(static_cast<float>(1 + i));
+    const v1::ClassifyResponse response = Ask();
+    logits[response.served_by().graph_version()] = response.logits().data();
+    AwaitDurable();
+  }
+  done = true;
+  copier.join();
+  EXPECT_EQ(logits.size(), kReplacements + 1u);
+  EXPECT_EQ(server_->Stop(), 0);
+  const std::string vicinal = std::string(VICINAL_BIN_DIR) + "/vicinal";
+  for (const std::string& copy : copies) {
+    const Outcome outcome = RunToEnd(vicinal, {"state", "check", copy});
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_TRUE(HasWholeGraph(copy)) << copy;
+  }
+  for (const std::string& copy : {copies.front(), copies[copies.size() / 2], copies.back()}) {
+    if (!std::filesystem::exists(copy)) continue;  // there were few, and it was served
+    const Outcome outcome = RunToEnd(vicinal, {"state", "restore", copy});
+    ASSERT_EQ(outcome.code, 0) << outcome.output;
+    StartServer({"--state_dir=" + copy});
+    const v1::ClassifyResponse response = Ask();
+    EXPECT_NE(response.served_by().incarnation(), first.served_by().incarnation());
+    ASSERT_TRUE(logits.contains(response.served_by().graph_version()));
+    EXPECT_EQ(response.logits().data(), logits[response.served_by().graph_version()]);
+    EXPECT_EQ(server_->Stop(), 0);
+    std::filesystem::remove_all(copy);
+  }
 }
 
 TEST_F(StateTest, VersionsOfAnotherIncarnationAreRefused) {

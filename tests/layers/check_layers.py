@@ -174,8 +174,15 @@ def from_server(_path, include):
     return f"of the engine the server includes {folders} only"
 
 
-def from_client(_path, include):
+# The one command that works on the server's files instead of talking to a server.
+STATE_COMMANDS = "client/cpp/cli/state_commands.cc"
+STATE_COMMANDS_ENGINE_FOLDERS = {"base", "state"}
+
+
+def from_client(path, include):
     if include.startswith(("client/", "proto/", "vicinal/")):
+        return None
+    if path == STATE_COMMANDS and engine_folder(include) in STATE_COMMANDS_ENGINE_FOLDERS:
         return None
     return "the client includes client/ and proto/ only"
 

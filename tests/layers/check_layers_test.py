@@ -29,6 +29,8 @@ FORBIDDEN = [
     ("engine/api/engine.h", '#include "engine/store/graph_store.h"', "engine/api/ may not include engine/store/"),
     ("engine/memory/memory_budget.h", '#include "engine/api/requests.h"', "engine/memory/ may not include engine/api/"),
     ("client/cpp/client.cc", '#include "engine/base/error.h"', "client/ and proto/"),
+    ("client/cpp/client.cc", '#include "engine/state/inspect.h"', "client/ and proto/"),
+    ("client/cpp/cli/state_commands.cc", '#include "engine/durable/durable_store.h"', "client/ and proto/"),
     ("client/cpp/client.cc", '#include "server/errors.h"', "client/ and proto/"),
     ("proto/wire/names.cc", '#include "engine/base/check.h"', "proto/ only"),
     # Foreign libraries.
@@ -63,6 +65,7 @@ ALLOWED = [
     ("server/metrics.cc", "#include <prometheus/counter.h>"),
     ("server/main.cc", '#include "absl/flags/flag.h"'),
     ("client/cpp/client.cc", "#include <grpcpp/grpcpp.h>"),
+    ("client/cpp/cli/state_commands.cc", '#include "engine/state/inspect.h"'),
     ("client/cpp/cli/main.cc", 'const char* token = getenv("VICINAL_TOKEN");'),
     ("engine/graph/csr.cc", "// getenv() is not for here"),
     ("tests/server/end_to_end_test.cc", '#include "engine/plan/plan.h"'),

@@ -19,26 +19,38 @@
 namespace vicinal::client::cli {
 
 // Stable exit codes, listed by --help.
-enum ExitCode { kExitOk = 0, kExitRefused = 1, kExitUsage = 2, kExitUnavailable = 3, kExitNotFound = 4 };
+enum ExitCode {
+  kExitOk = 0,
+  kExitRefused = 1,
+  kExitUsage = 2,
+  kExitUnavailable = 3,
+  kExitNotFound = 4,
+  kExitDamaged = 5
+};
 
-// The context of a command.
-struct Context {
+// The context of a command that needs no server.
+struct LocalContext {
   const Arguments& args;
   std::ostream& out;
   std::ostream& err;
   // True if `err` is a terminal: then progress bars are drawn.
   bool terminal = false;
-  Client& client;
-  std::string server;  // the address that `client` uses
   bool json = false;
 
   // Prints `result` as JSON, instead of the text, with --json.
   void PrintJson(const Json& result) const { out << Dump(result) << '\n'; }
 };
 
+// The context of a command.
+struct Context : LocalContext {
+  Client& client;
+  std::string server;  // the address that `client` uses
+};
+
 struct Command {
   Syntax syntax;
-  absl::Status (*run)(const Context& context);
+  absl::Status (*run)(const Context& context);  // null: run_local
+  absl::Status (*run_local)(const LocalContext& context) = nullptr;
 };
 
 // All commands, in the order of the help, and the options common to all.
@@ -51,6 +63,7 @@ std::vector<Command> FeaturesCommands();
 std::vector<Command> ModelCommands();
 std::vector<Command> InferenceCommands();
 std::vector<Command> StatusCommands();
+std::vector<Command> StateCommands();
 Command ExplainCommand();
 Command TuneCommand();
 Command ClassifyGraphsCommand();

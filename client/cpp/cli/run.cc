@@ -23,12 +23,16 @@ constexpr char kProgram[] = "vicinal";
 
 constexpr char kAbout[] =
     "Exit codes: 0 done; 1 rejected by the server (the message begins with gRPC's code); 2 invalid command line, or a\n"
-    "local file that cannot be read or written; 3 the server is unreachable, busy, or did not answer in time; 4 not\n"
-    "found.\n";
+    "local file that cannot be read or written; 3 the server is unreachable, busy, or did not answer in time, or "
+    "holds\n"
+    "the state directory; 4 not found; 5 a file of the state directory is damaged.\n";
 
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitOk;
-  if (!IsCallError(status)) return kExitUsage;
+  if (!IsCallError(status)) {
+    if (absl::IsDataLoss(status)) return kExitDamaged;
+    return DetailsOf(status).reason == "STATE_LOCKED" ? kExitUnavailable : kExitUsage;
+  }
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
@@ -167,9 +171,10 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const 
 }
 
 // Files may be larger than memory, most of all packed ones.
-absl::Status RunOrSay(const Command& command, const Context& context) {
+template <class AnyContext>
+absl::Status RunOrSay(absl::Status (*run)(const AnyContext&), const AnyContext& context) {
   try {
-    return command.run(context);
+    return run(context);
   } catch (const std::bad_alloc&) {
     return absl::InvalidArgumentError(
         "this machine has not enough memory for the input; is a file larger than it should be? Split it, or use a "
@@ -177,12 +182,15 @@ absl::Status RunOrSay(const Command& command, const Context& context) {
   }
 }
 
-absl::Status RunCommand(const Command& command, const Arguments& args, std::ostream& out, std::ostream& err,
-                        bool terminal, const Sleep& sleep) {
-  CLIENT_ASSIGN_OR_RETURN(const std::string server, FindServer(args));
-  CLIENT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, MakeClient(args, server, sleep));
-  CLIENT_RETURN_IF_ERROR(RunOrSay(command, Context{args, out, err, terminal, *client, server, args.Has("json")}));
-  return out.flush() ? absl::OkStatus() : absl::InvalidArgumentError("the output could not be written");
+absl::Status RunCommand(const Command& command, const LocalContext& local, const Sleep& sleep) {
+  if (command.run_local != nullptr) {
+    CLIENT_RETURN_IF_ERROR(RunOrSay(command.run_local, local));
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(const std::string server, FindServer(local.args));
+    CLIENT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, MakeClient(local.args, server, sleep));
+    CLIENT_RETURN_IF_ERROR(RunOrSay(command.run, Context{local, *client, server}));
+  }
+  return local.out.flush() ? absl::OkStatus() : absl::InvalidArgumentError("the output could not be written");
 }
 
 }  // namespace
@@ -201,7 +209,8 @@ const std::vector<Option>& GlobalOptions() {
 const std::vector<Command>& Commands() {
   static const auto* const commands = [] {
     auto* all = new std::vector<Command>;
-    for (auto part : {GraphCommands, FeaturesCommands, ModelCommands, InferenceCommands, StatusCommands}) {
+    for (auto part :
+         {GraphCommands, FeaturesCommands, ModelCommands, InferenceCommands, StatusCommands, StateCommands}) {
       for (Command& command : part()) all->push_back(std::move(command));
     }
     return all;
@@ -240,7 +249,7 @@ int Run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
   if (!args.ok()) return usage_error(args.status(), " " + command.syntax.command);
 
   const bool json = args->Has("json");
-  const absl::Status status = RunCommand(command, *args, out, err, terminal, sleep);
+  const absl::Status status = RunCommand(command, LocalContext{*args, out, err, terminal, json}, sleep);
   if (!status.ok()) PrintError(status, words, json, err);
   return ExitCodeOf(status);
 }

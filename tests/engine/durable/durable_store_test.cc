@@ -10,19 +10,23 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/engine/durable/durable_testing.h"
 
 namespace vicinal::durable {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class DurableStoreTest : public ::testing::Test {
  protected:
   DurableStore::Parts Parts() {
-    return {directory_.get(), &graphs_,        &models_, device_.get(),
-            &budget_,         &Logger::Null(), [] {},    std::chrono::seconds(0)};
+    return {directory_.get(),        &graphs_, &models_, device_.get(), &budget_, &Logger::Null(), [] {},
+            std::chrono::seconds(0), &clock_};
   }
   // Publishes a small graph in the stores, and tells `durable`.
   int64_t Publish(const std::string& name) {
@@ -48,6 +52,20 @@ class DurableStoreTest : public ::testing::Test {
     return *resource.serving;
   }
 
+  std::vector<int64_t> VersionsOnDisk() const {
+    std::vector<int64_t> versions;
+    const auto listing = directory_->List();
+    EXPECT_TRUE(listing.ok()) << listing.status();
+    for (const state::Manifest& manifest : listing->published) versions.push_back(manifest.id.version);
+    return versions;
+  }
+  int64_t PublishDurably(const std::string& name) {
+    const int64_t version = Publish(name);
+    EXPECT_EQ(DurabilityOf(name).durability, Durability::kDurable);
+    return version;
+  }
+
+  FakeClock clock_;
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
   state::SimulatedFileSystem files_;
   std::unique_ptr<state::StateDirectory> directory_ = OpenState(&files_);
@@ -85,6 +103,37 @@ TEST_F(DurableStoreTest, AVersionThatWasReplacedMeanwhileIsSkipped) {
   ASSERT_EQ(listing->published.size(), 1u);
   EXPECT_EQ(listing->published[0].id.version, second);
   EXPECT_NE(first, second);
+}
+
+TEST_F(DurableStoreTest, AReplacedVersionStaysOnDiskForAMinute) {
+  const int64_t first = PublishDurably("g"), second = PublishDurably("g");
+  durable_->Sweep();
+  EXPECT_THAT(VersionsOnDisk(), ElementsAre(first, second));
+  clock_.Advance(std::chrono::seconds(59));
+  const int64_t third = PublishDurably("g");
+  durable_->Sweep();
+  EXPECT_THAT(VersionsOnDisk(), ElementsAre(first, second, third));
+  clock_.Advance(std::chrono::seconds(1));
+  durable_->Sweep();
+  EXPECT_THAT(VersionsOnDisk(), ElementsAre(second, third)) << "it was replaced a minute later";
+  clock_.Advance(std::chrono::seconds(60));
+  durable_->Sweep();
+  durable_->Sweep();
+  EXPECT_THAT(VersionsOnDisk(), ElementsAre(third));
+}
+
+TEST_F(DurableStoreTest, WithAVersionGoThoseThatItReplaced) {
+  PublishDurably("g");
+  const int64_t second = PublishDurably("g");
+  ASSERT_TRUE(graphs_.Delete("g", 0).ok());
+  files_.FailAt(0, EIO);
+  EXPECT_FALSE(durable_->RemoveGraph("g", 0).ok());
+  EXPECT_THAT(VersionsOnDisk(), SizeIs(2));
+  files_.FailAt(-1, 0);
+  EXPECT_EQ(durable_->RemoveGraph("g", second + 1).code(), StatusCode::kNotFound);
+  EXPECT_THAT(VersionsOnDisk(), SizeIs(2));
+  EXPECT_TRUE(durable_->RemoveGraph("g", second).ok());
+  EXPECT_THAT(VersionsOnDisk(), IsEmpty());
 }
 
 TEST_F(DurableStoreTest, ADeletionThatFailsOnDiskCanBeRepeated) {

@@ -67,6 +67,7 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
   {
     const auto directory = StateDirectory::Open(&whole, {});
     ASSERT_TRUE(directory.ok());
+    for (const Store store : kAllStores) ASSERT_TRUE((*directory)->ReserveVersions(store, 4).ok());
     for (const VersionId& id : ids) ASSERT_TRUE(PublishVersion(**directory, id).ok());
   }
   testing::SplitMix64 random(5);

@@ -274,7 +274,7 @@ StatusOr<std::vector<DirectoryEntry>> SimulatedFileSystem::List(const std::strin
 StatusOr<FileInfo> SimulatedFileSystem::Stat(const std::string& path) const {
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("stat", path, ENOENT);
-  return FileInfo{node->kind, node->size, node->modify_time};
+  return FileInfo{node->kind, node->size, static_cast<int64_t>(node->now.size()) * kBlock, node->modify_time};
 }
 
 StatusOr<std::unique_ptr<FileLock>> SimulatedFileSystem::Lock(const std::string& path, std::string_view holder) {

@@ -94,6 +94,36 @@ TEST_F(StateDirectoryTest, FeatureSetsNeedTheirGraph) {
   EXPECT_EQ((*writer)->Publish("{}").code(), StatusCode::kNotFound);
 }
 
+TEST_F(StateDirectoryTest, SetsPublishedBeforeTheirGraphAppearWithItAfterAnyPowerFailure) {
+  auto directory = Open();
+  ASSERT_TRUE(directory->ReserveVersions(Store::kGraphs, 1).ok() &&
+              directory->ReserveVersions(Store::kFeatures, 2).ok());
+  testing::SplitMix64 random(11);
+  int without = 0, with = 0;
+  files_.set_hook([&] {
+    const auto files = files_.CutPower(random);
+    const auto found = StateDirectory::Open(files.get(), {});
+    ASSERT_TRUE(found.ok()) << found.status();
+    const auto listing = (*found)->List();
+    ASSERT_TRUE(listing.ok());
+    EXPECT_THAT(listing->problems, IsEmpty());
+    ++(listing->published.empty() ? without : with);
+    EXPECT_TRUE(listing->published.empty() || listing->published.size() == 2u) << listing->published.size();
+  });
+  {
+    const auto writer = directory->BeginVersion(graph_);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE(PublishVersion(*directory, features_).ok());
+    EXPECT_THAT(Listed(*directory), IsEmpty());
+    ASSERT_TRUE((*writer)->Publish("{}").ok());
+  }
+  ASSERT_TRUE(files_.MakeDirectory("other").ok());  // the power fails after it, too
+  files_.set_hook({});
+  EXPECT_THAT(directory->List()->published, SizeIs(2));
+  EXPECT_GT(without, 10);
+  EXPECT_GT(with, 0);
+}
+
 TEST_F(StateDirectoryTest, AnUnpublishedVersionLeavesNothing) {
   auto directory = Open();
   {
@@ -139,6 +169,25 @@ TEST_F(StateDirectoryTest, LostReservationsBeginANewIncarnation) {
     EXPECT_GT(*directory->ReserveVersions(Store::kGraphs, 1), 70);
     EXPECT_THAT(Listed(*directory), SizeIs(1));
   }
+}
+
+TEST_F(StateDirectoryTest, ACopyWhoseVersionsAreNotReservedBeginsANewIncarnation) {
+  std::string before;
+  {
+    auto directory = Open();
+    before = directory->incarnation();
+    const std::string old_versions = files_.Read("VERSIONS");
+    ASSERT_EQ(*directory->ReserveVersions(Store::kGraphs, 4), 1);
+    ASSERT_TRUE(PublishVersion(*directory, {Store::kGraphs, "g", 4, "", 0}).ok());
+    EXPECT_TRUE(directory->CheckReservations().ok());
+    files_.Overwrite("VERSIONS", old_versions);  // copied before the version was
+    EXPECT_EQ(directory->CheckReservations().code(), StatusCode::kDataLoss);
+  }
+  auto directory = Open();
+  EXPECT_NE(directory->incarnation(), before);
+  ASSERT_THAT(directory->repairs(), SizeIs(1));
+  EXPECT_THAT(directory->repairs()[0], HasSubstr("version 4 of graphs"));
+  EXPECT_EQ(*directory->ReserveVersions(Store::kGraphs, 1), 5);
 }
 
 TEST_F(StateDirectoryTest, ASecondWriterNamesTheHolder) {
@@ -259,6 +308,7 @@ TEST(StateDirectoryOnDiskTest, WorksOnThisMachine) {
     ASSERT_TRUE(directory.ok()) << directory.status();
     EXPECT_EQ(ReasonOf(StateDirectory::Open(files->get(), {}).status()), "STATE_LOCKED");
     if (round == 0) {
+      ASSERT_TRUE((*directory)->ReserveVersions(Store::kGraphs, 5).ok());
       ASSERT_TRUE(PublishVersion(**directory, odd).ok());
     }
     const auto listing = (*directory)->List();

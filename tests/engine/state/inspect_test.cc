@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/state/inspect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/state/sealed_json.h"
+#include "tests/engine/state/history.h"
+#include "tests/engine/state/simulated_file_system.h"
+
+namespace vicinal::state {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class InspectTest : public ::testing::Test {
+ protected:
+  InspectTest() {
+    directory_ = Open();
+    for (const Store store : kAllStores) EXPECT_TRUE(directory_->ReserveVersions(store, 10).ok());
+    for (const VersionId& id : {graph_, features_, model_}) EXPECT_TRUE(PublishVersion(*directory_, id).ok());
+  }
+  std::unique_ptr<StateDirectory> Open() {
+    StateDirectory::Options options;
+    options.holder = {"host1", 42, "2026-01-02T03:04:05Z", ""};
+    auto opened = StateDirectory::Open(&files_, options);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *std::move(opened);
+  }
+  static std::string ReasonOf(const Status& status) {
+    const auto detail = DetailOf(status);
+    return detail ? detail->reason : "";
+  }
+  // "PATH" of each file that is not as it should be.
+  std::vector<std::string> Bad() {
+    std::vector<std::string> bad;
+    checked_ = 0;
+    const Status status = CheckFiles(files_, [&](const FileVerdict& verdict) {
+      ++checked_;
+      if (!verdict.status.ok()) bad.push_back(verdict.path);
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return bad;
+  }
+  Status Write(const std::string& path) {
+    VICINAL_ASSIGN_OR_RETURN(const auto file, files_.Create(path));
+    return file->Append("x");
+  }
+
+  SimulatedFileSystem files_;
+  FakeClock clock_;
+  std::unique_ptr<StateDirectory> directory_;
+  const LockHolder self_{"host2", 43, "2026-01-02T03:04:06Z", ""};
+  const VersionId graph_{Store::kGraphs, "g", 1, "", 0}, features_{Store::kFeatures, "x", 2, "g", 1},
+      model_{Store::kModels, "m", 3, "", 0};
+  int checked_ = 0;
+};
+
+TEST_F(InspectTest, ListsWhatIsThereAndWritesNothing) {
+  ASSERT_TRUE(directory_->Quarantine(model_, Internal("for a test")).ok());
+  ASSERT_TRUE(files_.MakeDirectory("graphs/g/7").ok());
+  const int64_t operations = files_.operations();
+  const auto inventory = TakeInventory(files_);
+  ASSERT_TRUE(inventory.ok()) << inventory.status();
+  EXPECT_EQ(files_.operations(), operations);
+  EXPECT_EQ(inventory->incarnation, directory_->incarnation());
+  EXPECT_EQ(inventory->holder->pid, 42);
+  ASSERT_THAT(inventory->versions, SizeIs(2));
+  EXPECT_EQ(inventory->versions[0].id, graph_);
+  EXPECT_EQ(inventory->versions[0].files, 1);
+  EXPECT_GT(inventory->versions[0].bytes, inventory->versions[0].disk_bytes);  // sections lie at 2 MiB
+  EXPECT_GT(inventory->versions[0].disk_bytes, 0);
+  EXPECT_EQ(inventory->versions[1].id, features_);
+  EXPECT_THAT(inventory->unpublished, ElementsAre("graphs/g/7"));
+  EXPECT_THAT(inventory->quarantined, ElementsAre(HasSubstr("quarantine/models-3-")));
+  EXPECT_THAT(inventory->problems, IsEmpty());
+}
+
+TEST_F(InspectTest, ChecksEveryByteOfEveryFile) {
+  EXPECT_THAT(Bad(), IsEmpty());
+  EXPECT_EQ(checked_, 3 + 3 * 2);
+  for (const std::string path : {"graphs/g/1/data.vsec", "graphs/g/1/features/x/2/data.vsec", "models/m/3/data.vsec",
+                                 "models/m/3/manifest.json", "INCARNATION", "VERSIONS"}) {
+    const bool data = path.ends_with(".vsec");
+    const int64_t offset = data ? kSectionAlignment : 30;  // contents, not the header
+    files_.XorByte(path, offset, 0x10);
+    EXPECT_THAT(Bad(), ElementsAre(path));
+    files_.XorByte(path, offset, 0x10);
+  }
+  EXPECT_THAT(Bad(), IsEmpty());
+}
+
+TEST_F(InspectTest, AFileThatIsMissingOrShortIsNamed) {
+  const std::string bytes = files_.Read("models/m/3/data.vsec");
+  files_.Overwrite("models/m/3/data.vsec", bytes.substr(0, bytes.size() - 1));
+  EXPECT_THAT(Bad(), ElementsAre("models/m/3/manifest.json"));
+  ASSERT_TRUE(files_.Unlink("models/m/3/data.vsec").ok());
+  EXPECT_THAT(Bad(), ElementsAre("models/m/3/manifest.json"));
+  EXPECT_THAT(TakeInventory(files_)->problems, SizeIs(1));
+}
+
+TEST_F(InspectTest, OfANewerFormatOrNoStateNothingIsSaid) {
+  SimulatedFileSystem empty;
+  EXPECT_EQ(ReasonOf(TakeInventory(empty).status()), "STATE_NOT_INITIALIZED");
+  EXPECT_EQ(ReasonOf(SweepOffline(empty, self_, seconds(0), clock_).status()), "STATE_NOT_INITIALIZED");
+  EXPECT_EQ(ReasonOf(Restore(empty, self_, clock_).status()), "STATE_NOT_INITIALIZED");
+  EXPECT_EQ(empty.operations(), 0);
+  directory_.reset();
+  files_.Overwrite("FORMAT", internal::SealJson({{"product", "vicinal"}, {"major", 2}, {"minor", 0}}));
+  const int64_t operations = files_.operations();
+  EXPECT_EQ(ReasonOf(CheckFiles(files_, [](const FileVerdict&) {})), "STATE_FORMAT_TOO_NEW");
+  EXPECT_EQ(ReasonOf(Restore(files_, self_, clock_).status()), "STATE_FORMAT_TOO_NEW");
+  EXPECT_EQ(files_.operations(), operations);
+}
+
+TEST_F(InspectTest, WritingIsRefusedWhileAServerWrites) {
+  for (const Status& status :
+       {SweepOffline(files_, self_, seconds(0), clock_).status(), Restore(files_, self_, clock_).status()}) {
+    EXPECT_EQ(ReasonOf(status), "STATE_LOCKED");
+    EXPECT_THAT(std::string(status.message()), HasSubstr("process 42 on host1"));
+  }
+  EXPECT_EQ(TakeInventory(files_)->incarnation, directory_->incarnation());
+}
+
+TEST_F(InspectTest, SweepsWhatIsLeftOverOnceItIsOld) {
+  ASSERT_TRUE(directory_->Remove(model_, StateDirectory::Data::kLeaveToSweep).ok());
+  ASSERT_TRUE(Write("models/notes.txt").ok());
+  directory_.reset();
+  EXPECT_EQ(SweepOffline(files_, self_, seconds(60), clock_)->files, 0);
+  clock_.Advance(seconds(61));
+  EXPECT_EQ(SweepOffline(files_, self_, seconds(60), clock_)->files, 1);
+  EXPECT_TRUE(files_.Stat("models/notes.txt").ok());
+  EXPECT_EQ(files_.Stat("models/m").status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(TakeInventory(files_)->versions, SizeIs(2));
+}
+
+TEST_F(InspectTest, ARestoredCopyHasItsOwnIncarnation) {
+  const std::string former = directory_->incarnation();
+  ASSERT_TRUE(files_.MakeDirectory("graphs/g/9").ok());
+  ASSERT_TRUE(Write("graphs/g/9/graph.vsec").ok());  // half-written when it was copied
+  directory_.reset();
+  const auto restored = Restore(files_, self_, clock_);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->former_incarnation, former);
+  EXPECT_NE(restored->incarnation, former);
+  EXPECT_THAT(restored->repairs, IsEmpty());
+  EXPECT_EQ(restored->swept.files, 1);
+  EXPECT_THAT(Bad(), IsEmpty());
+  EXPECT_THAT(TakeInventory(files_)->versions, SizeIs(3));
+  directory_ = Open();
+  EXPECT_EQ(directory_->incarnation(), restored->incarnation);
+  EXPECT_EQ(*directory_->ReserveVersions(Store::kGraphs, 1), 11);
+}
+
+TEST_F(InspectTest, RestoringSurvivesAnyFailureAndCanBeRepeated) {
+  const std::string former = directory_->incarnation();
+  directory_.reset();
+  for (int64_t step = 0;; ++step) {
+    const int64_t before = files_.operations();
+    files_.FailAt(step, ENOSPC);
+    const Status restored = Restore(files_, self_, clock_).status();
+    files_.FailAt(-1, 0);
+    EXPECT_THAT(TakeInventory(files_)->versions, SizeIs(3));
+    if (files_.operations() - before <= step) {  // it did not come to that
+      EXPECT_TRUE(restored.ok()) << restored;
+      break;
+    }
+    ASSERT_LT(step, 200);
+  }
+  EXPECT_NE(Open()->incarnation(), former);
+}
+
+}  // namespace
+}  // namespace vicinal::state
