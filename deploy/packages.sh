@@ -12,18 +12,19 @@ set -euo pipefail
 # civetweb, which its -dev package brings along.
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
-  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
+  libgrpc++-dev libssl-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
-# and its linter; linter of scripts; valgrind counts instructions (tests/instructions).
+# and its linter; linter of scripts; valgrind counts instructions (tests/instructions);
+# openssl makes certificates.
 test_packages=(
   libgtest-dev libgmock-dev
   python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind openssl
 )
 runtime_packages=(
-  libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5 libisal2
+  libgrpc++1.51 libssl3 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5 libisal2
 )
 
 packages_for() {

@@ -56,6 +56,8 @@ FOREIGN = [
      "protobuf messages never enter the engine"),
     (r"^prometheus/", r"^(server/metrics|tests/server/metrics)",
      "Prometheus stops at server/metrics; the engine reports through engine/base/stats.h"),
+    (r"^openssl/", r"^(proto/tls/|tests/)",
+     "OpenSSL stops at proto/tls, beside gRPC's own use of it"),
     (r"^absl/flags/", r"^(server/(main\.cc$|flags)|client/cpp/cli/|bench/|tests/)",
      "flags are read in main and passed on as options"),
     (r"^(cuda|cublas|cusparse|cudnn|nccl|nvrtc|curand|cusolver|cub/|thrust/|mma\.h$)|\.cuh$", r"(^|/)cuda/",
