@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "client/cpp/credentials.h"
 #include "proto/wire/names.h"
 
 namespace vicinal::client {
@@ -43,7 +44,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   if (!options.service_config.empty()) arguments.SetServiceConfigJSON(options.service_config);
-  return grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments);
+  if (!options.tls.server_name.empty()) arguments.SetSslTargetNameOverride(options.tls.server_name);
+  return grpc::CreateCustomChannel(options.target, MakeCredentials(options.tls), arguments);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/address.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/credentials.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/health.h"
 #include "client/cpp/upload.h"
@@ -105,6 +106,7 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
   const absl::Status address = CheckAddress(options.target);
   if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("the server's address ", address.message()));
+  CLIENT_RETURN_IF_ERROR(internal::CheckTls(options.tls));
   if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
   if (options.token.size() > wire::kMaxTokenBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the token has ", options.token.size(), " characters; at most ",

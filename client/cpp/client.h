@@ -25,11 +25,23 @@ namespace vicinal::client {
 // Retries calls that change nothing up to four times if the server is busy (UNAVAILABLE), after the server's pushback.
 extern const char kDefaultServiceConfig[];
 
+// Encryption, and who each side is. Read when the client is made: make a new one to use a new certificate.
+struct TlsOptions {
+  bool enabled = false;
+  // Certificates of the authorities that may sign the server's (PEM); empty: those that this machine trusts.
+  std::string authorities;
+  // The client's own certificate, first in its chain, and its private key (PEM); empty: none.
+  std::string certificate, key;
+  // The name that the server's certificate must have; empty: the host in `target`.
+  std::string server_name;
+};
+
 struct ClientOptions {
   // HOST:PORT, or another address that gRPC understands (address.h).
   std::string target = "127.0.0.1:8500";
   // Bearer token; empty: none.
   std::string token;
+  TlsOptions tls;
   // Timeout of calls other than uploads, watches and TuneGraph; zero: none.
   std::chrono::milliseconds call_timeout{60'000};
   // Timeout of one upload attempt, of a watch, and of TuneGraph; zero: none.

@@ -55,14 +55,29 @@ absl::Status WithPayload(absl::StatusCode code, const std::string& message, cons
 
 bool Holds(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
+// What the connection's error means, after a semicolon; empty if it says so itself.
+const char* WhyNotReached(const std::string& message) {
+  constexpr std::pair<const char*, const char*> kMeanings[] = {
+      {"parsing HTTP/2",
+       "; the program that listens there does not speak gRPC (the server's default port is 8500; 8502 is that of its "
+       "metrics)"},
+      {"certificate verify failed",
+       "; the server's certificate is not signed by an authority that this client trusts, or is not valid now"},
+      {"is not in peer certificate", "; the server's certificate is for other names: connect to one of them"},
+      {"wrong version number", "; does the server use TLS?"},
+      {"Socket closed",
+       "; the server closed the connection: does it use TLS, or want a client certificate, or another one?"}};
+  for (const auto& [part, meaning] : kMeanings) {
+    if (Holds(message, part)) return meaning;
+  }
+  return "";
+}
+
 // gRPC's own words, which do not say where, nor what to look at.
 std::string InContext(grpc::StatusCode code, const std::string& message, const std::string& target) {
   const std::string said = message.empty() ? "" : ": " + message;
   if (code == grpc::StatusCode::UNAVAILABLE && (Holds(message, "connect") || Holds(message, "DNS"))) {
-    return absl::StrCat("cannot reach the server at ", target, said,
-                        Holds(message, "parsing HTTP/2") ? "; the program that listens there does not speak gRPC (the "
-                                                           "server's default port is 8500; 8502 is that of its metrics)"
-                                                         : "");
+    return absl::StrCat("cannot reach the server at ", target, said, WhyNotReached(message));
   }
   if (code == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::StrCat("the server at ", target, " did not answer in time", said);

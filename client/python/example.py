@@ -149,12 +149,31 @@ def upload(request_type, tensor_pb, spec, tensors):
     yield request_type(finish=tensor_pb.FinishUpload())
 
 
+def connect(args):
+    """The channel, with TLS if the authorities of the server's certificate are named."""
+    # No HTTP proxy from the environment, which would catch calls to the loopback address too.
+    options = [("grpc.enable_http_proxy", 0)]
+    if not args.tls_ca_file:
+        return grpc.insecure_channel(args.server, options=options)
+    contents = []
+    for path in (args.tls_ca_file, args.tls_key_file, args.tls_cert_file):
+        content = None
+        if path:
+            with reading(path), open(path, "rb") as file:
+                content = file.read()
+        contents.append(content)
+    return grpc.secure_channel(args.server, grpc.ssl_channel_credentials(*contents), options=options)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stubs", required=True, help="folder that generate_stubs.sh wrote")
     parser.add_argument("--server", default=os.environ.get("VICINAL_SERVER") or "127.0.0.1:8500",
                         help="HOST:PORT; default: the environment variable VICINAL_SERVER, or 127.0.0.1:8500")
     parser.add_argument("--token_file", help="file with the bearer token")
+    parser.add_argument("--tls_ca_file", help="use TLS, and trust the authorities in this file (PEM)")
+    parser.add_argument("--tls_cert_file", help="with --tls_ca_file: certificate of this client (PEM)")
+    parser.add_argument("--tls_key_file", help="private key of --tls_cert_file (PEM)")
     parser.add_argument("--graph", required=True, help="an .npz with edge_index and features")
     parser.add_argument("--model", required=True, help="architecture (JSON)")
     parser.add_argument("--weights", required=True, help="weights (safetensors)")
@@ -162,6 +181,9 @@ def main():
     args = parser.parse_args()
     if not re.search(r"^unix:.|^[^/]*:\d+$|^dns:///.*:\d+$", args.server):  # gRPC would take it for a name and ask the DNS
         parser.error(f"--server {args.server!r} is not HOST:PORT (such as localhost:8500), dns:///HOST:PORT or unix:PATH")
+
+    if bool(args.tls_cert_file) != bool(args.tls_key_file) or (args.tls_cert_file and not args.tls_ca_file):
+        parser.error("--tls_cert_file and --tls_key_file belong together, and need --tls_ca_file")
 
     sys.path.insert(0, args.stubs)
     try:
@@ -185,8 +207,7 @@ def main():
     with reading(args.weights), open(args.weights, "rb") as file:
         weights = file.read()
     nodes, features = matrix_shape(arrays)
-    # No HTTP proxy from the environment, which would catch calls to the loopback address too.
-    with grpc.insecure_channel(args.server, options=[("grpc.enable_http_proxy", 0)]) as channel:
+    with connect(args) as channel:
         graphs = graph_pb2_grpc.GraphServiceStub(channel)
         models = model_pb2_grpc.ModelServiceStub(channel)
         inference = inference_pb2_grpc.InferenceServiceStub(channel)

@@ -100,5 +100,35 @@ class ExampleTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
 
 
+    def test_speaks_tls_with_a_client_certificate(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+
+        def path(name):
+            return os.path.join(folder.name, name)
+
+        def openssl(*arguments):
+            subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+        new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+        openssl("req", "-x509", *new_key, "-keyout", path("ca.key"), "-out", path("ca.pem"), "-subj", "/CN=ca")
+        for name, names in (("server", "DNS:localhost,IP:127.0.0.1"), ("me", "DNS:me.example.com")):
+            openssl("req", "-x509", *new_key, "-CA", path("ca.pem"), "-CAkey", path("ca.key"), "-keyout", path(name + ".key"),
+                    "-out", path(name + ".pem"), "-subj", "/CN=" + name, "-addext", "subjectAltName=" + names,
+                    "-addext", "basicConstraints=critical,CA:FALSE")
+        with open(path("principals"), "w", encoding="ascii") as file:
+            file.write("me admin DNS:me.example.com\n")
+        with ServerProcess(f"--tls_cert_file={path('server.pem')}", f"--tls_key_file={path('server.key')}",
+                           f"--tls_client_ca_file={path('ca.pem')}", f"--principals_file={path('principals')}") as server:
+            self.assertNotEqual(self.run_example(server).returncode, 0)
+            self.assertNotEqual(self.run_example(server, "--tls_ca_file", path("ca.pem")).returncode, 0)
+            done = self.run_example(server, "--tls_ca_file", path("ca.pem"), "--tls_cert_file", path("me.pem"),
+                                    "--tls_key_file", path("me.key"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("accuracy 0.7950 (795/1000)", done.stdout)
+            alone = self.run_example(server, "--tls_cert_file", path("me.pem"))
+            self.assertIn("belong together", alone.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -146,6 +146,25 @@ absl::StatusOr<std::string> FindServer(const Arguments& args) {
 
 using Sleep = std::function<void(std::chrono::milliseconds)>;
 
+// Any of the options about certificates means TLS.
+absl::StatusOr<TlsOptions> ReadTls(const Arguments& args) {
+  TlsOptions tls;
+  const std::pair<const char*, std::string*> files[] = {
+      {"tls_ca_file", &tls.authorities}, {"tls_cert_file", &tls.certificate}, {"tls_key_file", &tls.key}};
+  for (const auto& [option, content] : files) {
+    if (!args.Has(option)) continue;
+    CLIENT_ASSIGN_OR_RETURN(*content, ReadFile(args.Text(option)));
+    if (content->empty()) return FileError(args.Text(option), 0, "is empty");
+    tls.enabled = true;
+  }
+  if (args.Has("tls_cert_file") != args.Has("tls_key_file")) {
+    return absl::InvalidArgumentError("--tls_cert_file and --tls_key_file belong together");
+  }
+  tls.server_name = args.Text("tls_server_name");
+  tls.enabled = tls.enabled || args.Has("tls") || !tls.server_name.empty();
+  return tls;
+}
+
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const std::string& server,
                                                    const Sleep& sleep) {
   ClientOptions options;
@@ -157,14 +176,15 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const 
     options.token.erase(end == std::string::npos ? 0 : end + 1);
     if (options.token.empty()) return FileError(args.Text("token_file"), 0, "contains no token");
   }
+  CLIENT_ASSIGN_OR_RETURN(options.tls, ReadTls(args));
   const double timeout = args.Number("timeout", 60);
   if (!(timeout > 0 && timeout < 1e6))
     return absl::InvalidArgumentError("--timeout must be above 0 and below 1e6 seconds");
   // Rounded up: 0 would mean no timeout.
   options.call_timeout = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(timeout * 1000)));
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(options);
-  // The address was checked, so the token must be the fault.
-  if (!client.ok() && args.Has("token_file")) {
+  // The address was checked, so the token must be the fault, unless certificates are.
+  if (!client.ok() && args.Has("token_file") && !options.tls.enabled) {
     return FileError(args.Text("token_file"), 0, std::string(client.status().message()));
   }
   return client;
@@ -200,6 +220,12 @@ const std::vector<Option>& GlobalOptions() {
       {"server", OptionKind::kText, "HOST:PORT",
        "address of the server; default: the environment variable VICINAL_SERVER, or 127.0.0.1:8500"},
       {"token_file", OptionKind::kText, "FILE", "file with the bearer token to send"},
+      {"tls", OptionKind::kFlag, "", "use TLS; the server's certificate must be one that this machine trusts"},
+      {"tls_ca_file", OptionKind::kText, "FILE.pem", "use TLS, and trust the authorities in this file instead"},
+      {"tls_cert_file", OptionKind::kText, "FILE.pem", "use TLS, and send this client certificate"},
+      {"tls_key_file", OptionKind::kText, "FILE.pem", "private key of --tls_cert_file"},
+      {"tls_server_name", OptionKind::kText, "NAME",
+       "use TLS, and expect this name in the server's certificate, not the host of --server"},
       {"timeout", OptionKind::kNumber, "SECONDS", "of one call, except for uploads and tuning; default: 60"},
       {"json", OptionKind::kFlag, "", "print one JSON document instead of text, also for errors (on stderr)"},
   };
