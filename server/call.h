@@ -19,9 +19,11 @@ struct Call {
   std::string trace_id;       // from the W3C traceparent; empty if there was none
   std::string routed_graph;   // metadata `vicinal-graph`; empty if there was none
   bool routed_twice = false;  // it had several different values
-  // For the log; empty if the call will not be logged.
-  std::string peer;       // HOST:PORT of the caller, or of the proxy in between
-  std::string_view role;  // Auth::Check's
+  // Who calls: the name of a principal, else a name in the client's certificate, else the address without the port.
+  // Never empty. Fair shares are by this name.
+  std::string principal;
+  std::string_view role;  // Auth::Check's, for the log
+  std::string peer;       // HOST:PORT of the caller, or of the proxy in between; empty if the call will not be logged
   MonotonicTime begin{};
   WorkLimits limits;
   // Set by inference handlers: labels of the metrics.

@@ -47,6 +47,7 @@ void LogCall(const Call& call, const Subject& subject, const Status& status, dou
   add("kernel", subject.kernel);
   add("upload_id", subject.upload_id);
   add("upload", subject.upload);
+  add("principal", call.principal);
   add("role", call.role);
   add("peer", call.peer);
   add("request_id", call.request_id);
@@ -65,6 +66,12 @@ std::string PeerName(std::string_view peer) {
     return absl::StrReplaceAll(absl::string_view(rest.data(), rest.size()), {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
   }
   return std::string(peer);
+}
+
+std::string_view AddressIn(std::string_view peer_name) {
+  constexpr std::string_view kUnix = "unix:";
+  if (peer_name.substr(0, kUnix.size()) == kUnix) return kUnix;
+  return peer_name.substr(0, peer_name.rfind(':'));
 }
 
 }  // namespace vicinal::server

@@ -95,6 +95,7 @@ Status CheckDurations(const Config& config) {
       {"max_connection_age", config.max_connection_age, kNone, kLongest},
       {"max_connection_age_grace", config.max_connection_age_grace, kNone, kLongest},
       {"keepalive_time", config.keepalive_time, kNone, kDay},
+      {"handshake_timeout", config.handshake_timeout, milliseconds(100), hours(1)},
       {"upload_ttl", config.limits.upload_ttl, seconds(1), kLongest},
   };
   for (const Range& range : ranges) {
@@ -105,19 +106,33 @@ Status CheckDurations(const Config& config) {
   return OkStatus();
 }
 
-Status CheckTokens(const Config& config, const std::string& host) {
-  if (!config.infer_token.empty() && config.admin_token.empty()) {
-    return BadFlag("infer_token_file", "needs --admin_token_file, too; otherwise no one could upload");
+Status CheckTls(const Config& config) {
+  if (config.tls_cert_file.empty() != config.tls_key_file.empty()) {
+    const char* const missing = config.tls_cert_file.empty() ? "tls_cert_file" : "tls_key_file";
+    return BadFlag(missing, "TLS needs both --tls_cert_file and --tls_key_file");
   }
-  if (!config.admin_token.empty() && config.infer_token == config.admin_token) {
-    return BadFlag("infer_token_file",
-                   "has the same token as --admin_token_file; the infer role would have admin rights");
+  if (!config.tls_client_ca_file.empty() && !UsesTls(config)) {
+    return BadFlag("tls_client_ca_file", "needs --tls_cert_file and --tls_key_file, too");
   }
-  const bool tokens = !config.admin_token.empty() || !config.infer_token.empty();
-  if (tokens && !IsLoopback(host) && !config.allow_plaintext_tokens) {
+  return OkStatus();
+}
+
+Status CheckWhoMayCall(const Config& config, const std::string& host) {
+  VICINAL_RETURN_IF_ERROR(CheckCredentials(config.credentials));
+  const Credentials& known = config.credentials;
+  const bool named = std::any_of(known.principals.begin(), known.principals.end(),
+                                 [](const Principal& one) { return !one.certificate_names.empty(); });
+  if (named && config.tls_client_ca_file.empty()) {
+    return BadFlag("principals_file", "names client certificates, which needs --tls_client_ca_file");
+  }
+  const bool tokens = !known.admin_token.empty() || !known.infer_token.empty() ||
+                      std::any_of(known.principals.begin(), known.principals.end(),
+                                  [](const Principal& one) { return !one.tokens.empty(); });
+  if (tokens && !IsLoopback(host) && !UsesTls(config) && !config.allow_plaintext_tokens) {
     return BadFlag("grpc_listen", absl::StrCat("tokens would travel in plain text to ", host,
-                                               "; listen on a loopback address, or set --allow_plaintext_tokens if "
-                                               "something else encrypts the connection"));
+                                               "; set --tls_cert_file and --tls_key_file, listen on a loopback "
+                                               "address, or set --allow_plaintext_tokens if something else encrypts "
+                                               "the connection"));
   }
   return OkStatus();
 }
@@ -186,6 +201,8 @@ bool IsLoopback(const std::string& host) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool UsesTls(const Config& config) { return !config.tls_cert_file.empty(); }
+
 StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text) {
   if (text == "all") return ReadyWhen::kAll;
   if (text == "any") return ReadyWhen::kAny;
@@ -197,10 +214,14 @@ Status CheckConfig(const Config& config) {
   if (!config.metrics_listen.empty()) {
     VICINAL_RETURN_IF_ERROR(SplitAddress(config.metrics_listen, "metrics_listen").status());
   }
+  if (!config.health_listen.empty()) {
+    VICINAL_RETURN_IF_ERROR(SplitAddress(config.health_listen, "health_listen").status());
+  }
   if (config.threads < 0 || config.threads > 4096) return BadFlag("threads", "must be within 0..4096");
   VICINAL_RETURN_IF_ERROR(CheckDurations(config));
   VICINAL_RETURN_IF_ERROR(CheckRanges(config.limits));
-  return CheckTokens(config, grpc.first);
+  VICINAL_RETURN_IF_ERROR(CheckTls(config));
+  return CheckWhoMayCall(config, grpc.first);
 }
 
 }  // namespace vicinal::server

@@ -11,6 +11,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/status.h"
+#include "server/auth.h"
 
 namespace vicinal::server {
 
@@ -62,6 +63,7 @@ enum class ReadyWhen {
 struct Config {
   std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free port
   std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics
+  std::string health_listen;                      // HOST:PORT of a plaintext health service; empty: none
   std::string ready_file;                         // empty: none
   std::string state_dir;                          // empty: everything is in memory only
   ReadyWhen ready_when = ReadyWhen::kAll;
@@ -72,17 +74,20 @@ struct Config {
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
   Limits limits;
-  std::string admin_token;       // empty: admin methods are open
-  std::string infer_token;       // empty: inference is open
+  Credentials credentials;       // none: every method is open
   std::string admin_token_file;  // re-read while the server runs; empty: the token never changes
   std::string infer_token_file;
+  std::string principals_file;
   bool allow_plaintext_tokens = false;
+  // PEM files; re-read while the server runs. Empty: no TLS; clients need no certificate.
+  std::string tls_cert_file, tls_key_file, tls_client_ca_file;
   bool reflection = true;
   std::chrono::milliseconds drain_delay{0};
   std::chrono::milliseconds drain_timeout = std::chrono::seconds(25);
   std::chrono::milliseconds max_connection_age = std::chrono::hours(1);
   std::chrono::milliseconds max_connection_age_grace = std::chrono::minutes(10);
   std::chrono::milliseconds keepalive_time = std::chrono::seconds(30);
+  std::chrono::milliseconds handshake_timeout = std::chrono::seconds(10);
   LogLevel log_level = LogLevel::kInfo;
 };
 
@@ -94,6 +99,9 @@ Status CheckConfig(const Config& config);
 
 // Splits "HOST:PORT", "[V6]:PORT"; the host of the latter keeps its brackets. INVALID_ARGUMENT naming `flag`.
 StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag);
+
+// The gRPC address uses TLS.
+bool UsesTls(const Config& config);
 
 // True for addresses that only this machine can reach, and for "localhost". Other names may resolve to any machine.
 bool IsLoopback(const std::string& host);

@@ -25,7 +25,8 @@ struct Core {
   Workers& tuners;  // for calls that wait for tuning
   const Limits& limits;
   Engine& engine;
-  SilenceWatch& silences;  // of client streams
+  SilenceWatch& silences;    // of client streams
+  bool client_certificates;  // the API's listener asks for them
 };
 
 }  // namespace vicinal::server

@@ -27,17 +27,22 @@
 #include "server/duration_flag.h"
 #include "server/handlers/server_handler.h"
 #include "server/json_log.h"
+#include "server/log_limiter.h"
 #include "server/process.h"
 #include "server/read_token_file.h"
 #include "server/server.h"
 #include "server/size_flag.h"
 #include "server/stop.h"
 
-ABSL_FLAG(std::string, grpc_listen, "127.0.0.1:8500",
-          "Address of the API, HOST:PORT; port 0 takes any free port. Not encrypted: listen on a network only where "
-          "something else encrypts.");
+ABSL_FLAG(
+    std::string, grpc_listen, "127.0.0.1:8500",
+    "Address of the API, HOST:PORT; port 0 takes any free port. Encrypted with --tls_cert_file; otherwise listen on "
+    "a network only where something else encrypts.");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
           "Address of /metrics for Prometheus, HOST:PORT; empty: no metrics.");
+ABSL_FLAG(std::string, health_listen, "",
+          "Address of a second listener with nothing but the health service, in plain text, HOST:PORT: for probes that "
+          "speak no TLS. Empty: none.");
 ABSL_FLAG(std::string, ready_file, "",
           "File to write {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} to once the server is ready.");
 ABSL_FLAG(
@@ -101,6 +106,19 @@ ABSL_FLAG(
     std::string, infer_token_file, "",
     "File whose first line is the token for all other methods; re-read when it changes; empty: no token needed for "
     "them.");
+ABSL_FLAG(
+    std::string, principals_file, "",
+    "File of principals, one NAME ROLE CREDENTIAL per line (token:..., DNS:..., URI:..., email:..., IP:...); with it "
+    "every method needs one; re-read when it changes.");
+ABSL_FLAG(
+    std::string, tls_cert_file, "",
+    "Certificate chain of the server in PEM format, its own certificate first; re-read when it changes. Empty: no "
+    "TLS.");
+ABSL_FLAG(std::string, tls_key_file, "", "Private key of --tls_cert_file in PEM format, not encrypted.");
+ABSL_FLAG(
+    std::string, tls_client_ca_file, "",
+    "Certificates in PEM format of the authorities that sign client certificates; with it, clients without such a "
+    "certificate cannot connect; re-read when it changes.");
 ABSL_FLAG(bool, allow_plaintext_tokens, false,
           "Accept tokens on an address other than loopback, although the connection is not encrypted here.");
 ABSL_FLAG(bool, reflection, true, "Serve gRPC reflection.");
@@ -116,6 +134,8 @@ ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::
 ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::seconds(30),
           "Idle time of a connection with open calls after which the server sends a keepalive ping; the connection is "
           "closed if no answer comes within that time, at most 20 s. 0: gRPC's default.");
+ABSL_FLAG(vicinal::server::DurationFlag, handshake_timeout, std::chrono::seconds(10),
+          "A connection that has not finished its handshake (TLS, HTTP/2) after this time is closed.");
 ABSL_FLAG(std::string, log_level, "info", "debug (one line per call), info, warning or error.");
 
 namespace vicinal::server {
@@ -185,13 +205,21 @@ StatusOr<Config> ConfigFromFlags() {
   config.admin_token_file = absl::GetFlag(FLAGS_admin_token_file);
   config.infer_token_file = absl::GetFlag(FLAGS_infer_token_file);
   if (!config.admin_token_file.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(config.admin_token,
+    VICINAL_ASSIGN_OR_RETURN(config.credentials.admin_token,
                              ReadTokenFile(config.admin_token_file, "admin_token_file", kPatienceForPipes));
   }
   if (!config.infer_token_file.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(config.infer_token,
+    VICINAL_ASSIGN_OR_RETURN(config.credentials.infer_token,
                              ReadTokenFile(config.infer_token_file, "infer_token_file", kPatienceForPipes));
   }
+  config.principals_file = absl::GetFlag(FLAGS_principals_file);
+  if (!config.principals_file.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(config.credentials.principals, ReadPrincipals(config.principals_file));
+  }
+  config.tls_cert_file = absl::GetFlag(FLAGS_tls_cert_file);
+  config.tls_key_file = absl::GetFlag(FLAGS_tls_key_file);
+  config.tls_client_ca_file = absl::GetFlag(FLAGS_tls_client_ca_file);
+  config.health_listen = absl::GetFlag(FLAGS_health_listen);
   config.allow_plaintext_tokens = absl::GetFlag(FLAGS_allow_plaintext_tokens);
   config.reflection = absl::GetFlag(FLAGS_reflection);
   config.drain_delay = absl::GetFlag(FLAGS_drain_delay).time;
@@ -199,28 +227,34 @@ StatusOr<Config> ConfigFromFlags() {
   config.max_connection_age = absl::GetFlag(FLAGS_max_connection_age).time;
   config.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace).time;
   config.keepalive_time = absl::GetFlag(FLAGS_keepalive_time).time;
+  config.handshake_timeout = absl::GetFlag(FLAGS_handshake_timeout).time;
   VICINAL_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(absl::GetFlag(FLAGS_log_level)));
   return config;
 }
 
-// Logs why the server cannot start, as the last line.
-int Fail(const Status& status, int code, JsonLog& log) {
+// Logs why the server cannot start, as the last line. Returns the exit code.
+int Fail(const Status& status, JsonLog& log) {
   const std::optional<ErrorDetail> detail = DetailOf(status);
+  const int code = detail && detail->reason == "BAD_FLAG" ? kBadFlags : 1;
   log.Log(LogLevel::kError, "cannot start",
           {{"reason", detail ? detail->reason : "INTERNAL"}, {"error", std::string(status.message())}});
   return code;
 }
 
-// Redirects messages of gRPC and Protobuf (a port in use, a failed connection, invalid UTF-8) to the log, because their
-// own lines are not JSON. Messages that any client can cause are logged at debug level, and so are those before the
-// server is ready: we report ourselves why it cannot start. Call once, before either is used; both log until the
-// process ends. `serving` must live as long.
+// Redirects messages of gRPC and Protobuf to the log, because their own lines are not JSON. gRPC's errors (a failed
+// handshake, a connection that broke) become warnings, at most one per second, because clients cause them; all else,
+// and everything before the server is ready, is logged at debug level: we report ourselves why it cannot start. Call
+// once, before either is used; both log until the process ends. `serving` must live as long.
 void TakeLibrariesLogs(JsonLog& given, const std::atomic<bool>& serving) {
   static JsonLog* const log = &given;
   static const std::atomic<bool>* const told = &serving;
   gpr_set_log_function([](gpr_log_func_args* line) {
+    static LogLimiter& limiter = *new LogLimiter(Clock::Real(), std::chrono::seconds(1));
     const bool error = line->severity == GPR_LOG_SEVERITY_ERROR && told->load();
-    log->Log(error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", {{"text", line->message}});
+    const std::optional<int64_t> left_out = error ? limiter.Admit() : std::nullopt;
+    LogFields fields = {{"text", line->message}};
+    if (left_out.value_or(0) > 0) fields.emplace_back("left_out", std::to_string(*left_out));
+    log->Log(left_out ? LogLevel::kWarning : LogLevel::kDebug, "grpc", fields);
   });
   google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int, const std::string& message) {
     log->Log(LogLevel::kDebug, "protobuf", {{"text", message}});
@@ -276,8 +310,8 @@ int Main(int argc, char** argv) {
   const StatusOr<Config> config = parsed.ok() ? ConfigFromFlags() : parsed;
   // Never destroyed: other threads log until the process ends.
   static JsonLog& log = *new JsonLog(STDERR_FILENO, config.ok() ? config->log_level : LogLevel::kError, &Clock::Real());
-  if (!config.ok()) return Fail(config.status(), kBadFlags, log);
-  if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, kBadFlags, log);
+  if (!config.ok()) return Fail(config.status(), log);
+  if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, log);
   static std::atomic<bool> serving{false};
   TakeLibrariesLogs(log, serving);
   WarnOfFewFiles(AllowManyFiles(), log);
@@ -287,7 +321,7 @@ int Main(int argc, char** argv) {
     kill(getpid(), SIGTERM);
   };
   StatusOr<std::unique_ptr<Server>> server = Server::Start(*config, {}, on_device_lost);
-  if (!server.ok()) return Fail(server.status(), 1, log);
+  if (!server.ok()) return Fail(server.status(), log);
   serving.store(true);
 
   AwaitStopSignal(signals);

@@ -35,8 +35,10 @@ Status RemoveReadyFile(const std::string& path) {
   return CannotWrite(path, std::strerror(errno));
 }
 
-Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics) {
+Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics,
+                      const std::string& health) {
   nlohmann::ordered_json json = {{"grpc", grpc}, {"metrics", metrics}};
+  if (!health.empty()) json["health"] = health;
   const std::string text = json.dump() + "\n";
   const std::string temporary = absl::StrCat(path, ".", getpid());
   VICINAL_RETURN_IF_ERROR(RemoveReadyFile(temporary));

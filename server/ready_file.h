@@ -13,9 +13,10 @@ namespace vicinal::server {
 // Deletes a stale ready file. FAILED_PRECONDITION (CANNOT_WRITE): it is not a regular file, or cannot be deleted.
 Status RemoveReadyFile(const std::string& path);
 
-// Writes {"grpc": ..., "metrics": ...} atomically. FAILED_PRECONDITION (CANNOT_WRITE), also if the path exists and is
-// not a regular file.
-Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics);
+// Writes {"grpc": ..., "metrics": ..., "health": ...} atomically; the last only if it is not empty. FAILED_PRECONDITION
+// (CANNOT_WRITE), also if the path exists and is not a regular file.
+Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics,
+                      const std::string& health = {});
 
 }  // namespace vicinal::server
 

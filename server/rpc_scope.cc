@@ -12,6 +12,7 @@
 #include "proto/wire/names.h"
 #include "server/call_log.h"
 #include "server/errors.h"
+#include "server/rpc_credentials.h"
 
 namespace vicinal::server {
 namespace {
@@ -41,11 +42,11 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
 }
 
 Status RpcScope::ReadMetadata() {
-  std::string_view authorization;
+  Caller caller;
   for (const auto& [key, value] : context_->client_metadata()) {
     const std::string_view name = Std(key);
     if (name == wire::kAuthorizationMetadata) {
-      authorization = Std(value);
+      caller.authorization = Std(value);
     } else if (name == wire::kGraphMetadata) {
       call_.RouteTo(Std(value));
     } else if (name == wire::kRequestIdMetadata) {
@@ -55,8 +56,16 @@ Status RpcScope::ReadMetadata() {
     }
   }
   if (call_.request_id.empty()) call_.request_id = NewRequestId();
-  if (logged_) call_.peer = PeerName(context_->peer());
-  return core_.auth.Check(authorization, InfoOf(call_.method).role, &call_.role);
+  if (core_.client_certificates) ReadCertificate(*context_, &caller);
+  Identity who;
+  const Status status = core_.auth.Check(caller, InfoOf(call_.method).role, &who);
+  call_.role = who.role;
+  call_.principal = std::move(who.principal);
+  if (logged_ || call_.principal.empty()) {
+    call_.peer = PeerName(context_->peer());
+    if (call_.principal.empty()) call_.principal = std::string(AddressIn(call_.peer));
+  }
+  return status;
 }
 
 Status RpcScope::CheckSize(size_t bytes) const {

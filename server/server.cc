@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/service_type.h>
 
 #include <algorithm>
@@ -13,35 +10,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/certificate_files.h"
 #include "server/core.h"
 #include "server/handlers/graph_handler.h"
 #include "server/handlers/inference_handler.h"
 #include "server/handlers/model_handler.h"
 #include "server/handlers/server_handler.h"
-#include "server/health.h"
 #include "server/housekeeper.h"
 #include "server/ready_file.h"
+#include "server/rpc_server.h"
 #include "server/services/services.h"
-#include "server/services/unreadable.h"
 #include "server/token_files.h"
 
 namespace vicinal::server {
 namespace {
-
-constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.ModelService",
-                                     "vicinal.v1.InferenceService", "vicinal.v1.ServerService"};
-
-// gRPC itself rejects larger messages with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
-// covers sizes between the limit and this. gRPC (1.51) checks only after a message has arrived completely, whatever
-// length it declares: until then only max_arriving_bytes bounds its memory.
-constexpr int64_t kHardMessageFactor = 2;
-
-// A stopped client, in the middle of a message or waiting for an answer, does not answer pings either.
-constexpr std::chrono::milliseconds kAnswerWithin = std::chrono::seconds(20);
-
-// Minimum ping interval for clients with long waits (a watch, tuning); by default gRPC closes connections that ping
-// more often than every five minutes.
-constexpr std::chrono::seconds kMinBetweenPings{10};
 
 // After the last call: time for its last bytes, and for notifying health watchers.
 constexpr std::chrono::seconds kLastBytes{2};
@@ -60,8 +42,8 @@ constexpr std::chrono::milliseconds kDevicePeriod{100};
 // From one look at how far loading is to the next.
 constexpr std::chrono::milliseconds kLoadPeriod{20};
 
-// How long a token that was replaced in its file is taken still.
-constexpr std::chrono::seconds kTokenPeriod{5};
+// How long a token or certificate that was replaced in its file is taken still.
+constexpr std::chrono::seconds kFilePeriod{5};
 
 EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics* metrics, Logger* log) {
   EngineOptions options;
@@ -96,38 +78,6 @@ UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const
   return options;
 }
 
-void SetChannelArguments(const Config& config, grpc::ServerBuilder* builder) {
-  // CheckConfig keeps them within an int.
-  const auto ms = [](std::chrono::milliseconds time) { return static_cast<int>(time.count()); };
-  // Two servers on one port would share it silently.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.limits.max_concurrent_streams));
-  if (config.max_connection_age.count() > 0) {
-    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, ms(config.max_connection_age));
-    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, ms(config.max_connection_age_grace));
-  }
-  if (config.keepalive_time.count() > 0) {
-    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms(config.keepalive_time));
-    builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(std::min(config.keepalive_time, kAnswerWithin)));
-  }
-  // A little less: clocks and roads differ.
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ms(kMinBetweenPings) * 9 / 10);
-  const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
-  builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
-  builder->SetMaxSendMessageSize(-1);
-  // gRPC (1.51) unpacks a message before it looks how long it has become: a thousandfold, beside every budget.
-  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
-    builder->SetCompressionAlgorithmSupportStatus(packed, false);
-  }
-  if (config.limits.max_arriving_bytes > 0) {
-    // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
-    // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
-    grpc::ResourceQuota quota("arriving");
-    quota.Resize(static_cast<size_t>(config.limits.max_arriving_bytes));
-    builder->SetResourceQuota(quota);
-  }
-}
-
 }  // namespace
 
 // Members in the order in which they outlive each other: what comes later uses what comes earlier.
@@ -137,14 +87,16 @@ struct Server::Impl {
         on_device_lost(std::move(told_of_loss)),
         clock(fakes.clock != nullptr ? *fakes.clock : Clock::Real()),
         log(fakes.log_fd, given.log_level, &clock),
-        auth(given.admin_token, given.infer_token),
+        auth(given.credentials),
         token_files(given, &auth, &log),
+        certificates(given, &log, &clock),
         engine(std::move(fakes.engine)) {}
 
   Status StartEngine();
   void StartHandlers();
   Status ListenForScrapes();
   Status ListenForCalls();
+  void WatchFiles();
   Status StartServing();
   StateSnapshot Snapshot();
   void LookAfterDevice();
@@ -157,6 +109,7 @@ struct Server::Impl {
   JsonLog log;
   Auth auth;
   TokenFiles token_files;
+  CertificateFiles certificates;
   Drain drain;
   std::atomic<bool> ready{false};
   std::atomic<bool> device_lost{false};
@@ -168,18 +121,17 @@ struct Server::Impl {
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
   std::unique_ptr<Housekeeper> housekeeper;
-  std::unique_ptr<Housekeeper> token_watch;
+  std::unique_ptr<Housekeeper> file_watch;  // tokens, certificates
   std::unique_ptr<GraphHandler> graph_handler;
   std::unique_ptr<ModelHandler> model_handler;
   std::unique_ptr<InferenceHandler> inference_handler;
   std::unique_ptr<ServerHandler> server_handler;
   std::optional<Core> core;
   std::vector<std::unique_ptr<grpc::Service>> services;
-  std::unique_ptr<grpc::Server> grpc;
-  std::optional<Health> health;
+  std::unique_ptr<RpcServer> rpc;
   std::unique_ptr<Housekeeper> device_watch;
   std::unique_ptr<Housekeeper> load_watch;
-  std::string grpc_address, metrics_address;
+  std::string grpc_address, metrics_address, health_address;
   bool served = false;  // it was said that it serves; else its end is no news
   bool stopped = false;
 };
@@ -212,7 +164,8 @@ void Server::Impl::StartHandlers() {
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
   metrics->SetSource([this] { return Snapshot(); });
-  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences});
+  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences,
+                    !config.tls_client_ca_file.empty()});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));
@@ -228,26 +181,18 @@ Status Server::Impl::ListenForScrapes() {
 }
 
 Status Server::Impl::ListenForCalls() {
-  grpc::EnableDefaultHealthCheckService(true);
-  if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.grpc_listen, "grpc_listen"));
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(config.grpc_listen, grpc::InsecureServerCredentials(), &port);
-  SetChannelArguments(config, &builder);
-  for (const auto& service : services) builder.RegisterService(service.get());
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(AnswerUnreadable(*core));
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
-  grpc = builder.BuildAndStart();
-  if (grpc == nullptr || port == 0) {
-    return FailedPrecondition("CANNOT_LISTEN",
-                              absl::StrCat("--grpc_listen: cannot listen on ", config.grpc_listen,
-                                           "; is the port in use, or the address not this machine's? "
-                                           "Use another one (--log_level=debug shows gRPC's own messages)"));
-  }
-  grpc_address = absl::StrCat(address.first, ":", port);
+  VICINAL_ASSIGN_OR_RETURN(rpc, RpcServer::Start(config, *core, UsesTls(config) ? &certificates : nullptr, services));
+  grpc_address = rpc->address();
+  health_address = rpc->health_address();
   return OkStatus();
+}
+
+void Server::Impl::WatchFiles() {
+  if (token_files.empty() && !UsesTls(config)) return;
+  file_watch = std::make_unique<Housekeeper>(kFilePeriod, [this] {
+    token_files.Reread();
+    if (UsesTls(config)) certificates.Reread();
+  });
 }
 
 Status Server::Impl::StartServing() {
@@ -259,7 +204,6 @@ Status Server::Impl::StartServing() {
   }
   VICINAL_RETURN_IF_ERROR(calls);
   VICINAL_RETURN_IF_ERROR(scrapes);
-  health.emplace(grpc->GetHealthCheckService(), std::vector<std::string>(std::begin(kServices), std::end(kServices)));
   if (IsLoaded()) {
     BecomeReady();
   } else {
@@ -268,9 +212,9 @@ Status Server::Impl::StartServing() {
     });
   }
   if (!config.ready_file.empty())
-    VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address));
+    VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address, health_address));
   const std::vector<DeviceInfo> devices = engine->Devices();
-  if (!token_files.empty()) token_watch = std::make_unique<Housekeeper>(kTokenPeriod, [this] { token_files.Reread(); });
+  WatchFiles();
   if (!devices.empty() && devices.front().name != "cpu")
     device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
   return OkStatus();
@@ -286,7 +230,7 @@ bool Server::Impl::IsLoaded() const {
 
 void Server::Impl::BecomeReady() {
   if (device_lost.load()) return;
-  health->SetReady(true);
+  rpc->SetReady(true);
   ready.store(true);
 }
 
@@ -296,7 +240,7 @@ void Server::Impl::LookAfterDevice() {
   log.Log(LogLevel::kError, "the device is lost; the process must be restarted",
           {{"error", std::string(status.message())}});
   ready.store(false);
-  health->SetReady(false);
+  rpc->SetReady(false);
   drain.Begin();
   if (on_device_lost) on_device_lost();
 }
@@ -319,6 +263,7 @@ StateSnapshot Server::Impl::Snapshot() {
   state.upload_bytes = use.uploads;
   state.budget_bytes = use.budget;
   state.ready = ready.load();
+  state.certificate_expiry_seconds = certificates.expiry_seconds();
   for (KernelStatus& kernel : engine->Kernels()) {
     state.launches.push_back(
         {std::move(kernel.operation), std::move(kernel.name), std::move(kernel.device), kernel.launches});
@@ -331,14 +276,20 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fake
   VICINAL_RETURN_IF_ERROR(CheckConfig(config));
   if (!config.ready_file.empty()) VICINAL_RETURN_IF_ERROR(RemoveReadyFile(config.ready_file));
   auto impl = std::make_unique<Impl>(config, std::move(fakes), std::move(on_device_lost));
+  if (UsesTls(config)) VICINAL_RETURN_IF_ERROR(impl->certificates.Load());
   VICINAL_RETURN_IF_ERROR(impl->StartEngine());
   impl->StartHandlers();
   std::unique_ptr<Server> server(new Server(std::move(impl)));
   VICINAL_RETURN_IF_ERROR(server->impl_->StartServing());
   server->impl_->served = true;
-  server->impl_->log.Log(
-      LogLevel::kInfo, "serving",
-      {{"grpc", server->grpc_address()}, {"metrics", server->metrics_address()}, {"version", Version()}});
+  server->impl_->log.Log(LogLevel::kInfo, "serving",
+                         {{"grpc", server->grpc_address()},
+                          {"metrics", server->metrics_address()},
+                          {"health", server->impl_->health_address},
+                          {"tls", !UsesTls(config)                    ? "off"
+                                  : config.tls_client_ca_file.empty() ? "on"
+                                                                      : "client certificates required"},
+                          {"version", Version()}});
   return server;
 }
 
@@ -357,10 +308,10 @@ bool Server::Stop() {
   bool clean = true;
   impl_->device_watch.reset();
   impl_->load_watch.reset();
-  if (impl_->grpc != nullptr) {
+  if (impl_->rpc != nullptr) {
     if (impl_->served) impl_->log.Log(LogLevel::kInfo, "stopping", {});
     impl_->ready.store(false);
-    if (impl_->health) impl_->health->SetReady(false);
+    impl_->rpc->SetReady(false);
     // Load balancers see that this replica stops before it rejects calls. Without a device it already rejects them.
     if (!impl_->device_lost.load()) {
       impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
@@ -368,12 +319,11 @@ bool Server::Stop() {
     impl_->drain.Begin();
     clean = impl_->drain.Wait(std::chrono::steady_clock::now() + impl_->config.drain_timeout);
     impl_->drain.Linger(kQuiet, std::chrono::steady_clock::now() + kLinger);
-    impl_->grpc->Shutdown(std::chrono::system_clock::now() + kLastBytes);
-    impl_->grpc->Wait();
+    impl_->rpc->Shutdown(std::chrono::system_clock::now() + kLastBytes);
   }
   // No call is left: destroys what they used, in reverse order of construction.
   impl_->housekeeper.reset();
-  impl_->token_watch.reset();
+  impl_->file_watch.reset();
   impl_->tuners.reset();
   impl_->workers.reset();
   impl_->encoders.reset();

@@ -31,6 +31,7 @@ struct StateSnapshot {
           budget_bytes = 0;
   double busy_seconds = 0.0;
   bool ready = false;
+  double certificate_expiry_seconds = 0.0;  // since 1970; 0: no TLS
   std::vector<Launches> launches;
 };
 

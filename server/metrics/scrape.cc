@@ -98,20 +98,23 @@ std::vector<MetricFamily> Scrape::Collect() const {
   AddValue(&build, 1.0,
            {{"version", options_.version}, {"device", device}, {"instruction_set", options_.instruction_set}});
   const auto real = [](int64_t value) { return static_cast<double>(value); };
-  return {Gauge("vicinal_queue_depth", "Requests waiting for the executor.", real(state.queue_depth)),
-          Counter("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
-                  state.busy_seconds),
-          Gauge("vicinal_graphs", "Graphs, in any state.", real(state.graphs)),
-          Gauge("vicinal_models", "Models.", real(state.models)),
-          Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
-          Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
-          Memory(state),
-          Gauge("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
-          Gauge("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
-          Launches(state),
-          std::move(build),
-          Gauge("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
-          Gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", start_seconds_)};
+  return {
+      Gauge("vicinal_queue_depth", "Requests waiting for the executor.", real(state.queue_depth)),
+      Counter("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
+              state.busy_seconds),
+      Gauge("vicinal_graphs", "Graphs, in any state.", real(state.graphs)),
+      Gauge("vicinal_models", "Models.", real(state.models)),
+      Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
+      Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
+      Memory(state),
+      Gauge("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
+      Gauge("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
+      Launches(state),
+      std::move(build),
+      Gauge("vicinal_certificate_expiry_timestamp_seconds",
+            "End of the server's certificate, in seconds since 1970; 0 without TLS.", state.certificate_expiry_seconds),
+      Gauge("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
+      Gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", start_seconds_)};
 }
 
 void Scrape::SetDevice(const std::string& device) {

@@ -12,6 +12,8 @@
 #include "client/cpp/formats/matrix_market.h"
 #include "client/cpp/formats/not_finite.h"
 #include "client/cpp/formats/npy.h"
+#include "proto/tls/certificates.h"
+#include "server/principals.h"
 #include "server/read_token_file.h"
 #include "tests/fuzz/target.h"
 
@@ -143,6 +145,31 @@ void TokenFile(std::string_view input) {
   FUZZ_CHECK(input.find(*token) != std::string_view::npos, *token);
 }
 
+// What was read and written reads the same.
+void PrincipalsFile(std::string_view input) {
+  const auto principals = server::ParsePrincipals(input);
+  if (!principals.ok()) return CheckError(principals.status());
+  FUZZ_CHECK(server::CheckPrincipals(*principals).ok(), "credentials of two");
+  std::string text;
+  for (const server::Principal& principal : *principals) {
+    const std::string begin = principal.name + " " + std::string(server::NameOf(principal.role)) + " ";
+    for (const std::string& token : principal.tokens) text += begin + "token:" + token + "\n";
+    for (const std::string& name : principal.certificate_names) text += begin + name + "\n";
+  }
+  const auto again = server::ParsePrincipals(text);
+  FUZZ_CHECK(again.ok(), again.status().ToString());
+  FUZZ_CHECK(*again == *principals, text);
+}
+
+// A certificate that a proxy hands over.
+void CertificateDer(std::string_view input) {
+  const auto certificate = tls::ParseDer(input);
+  if (!certificate.ok()) return;
+  for (const std::string& name : certificate->names) {
+    for (const char c : name) FUZZ_CHECK(c > 0x20 && c < 0x7f, name);
+  }
+}
+
 }  // namespace
 
 std::vector<Target> FormatTargets() {
@@ -152,7 +179,9 @@ std::vector<Target> FormatTargets() {
           {"matrix_market", "matrix_market", MatrixMarket},
           {"graph_file", "graph_file", GraphFile},
           {"ids_file", "ids_file", IdsFile},
-          {"token_file", "token_file", TokenFile}};
+          {"token_file", "token_file", TokenFile},
+          {"principals_file", "principals_file", PrincipalsFile},
+          {"certificate", "certificate", CertificateDer}};
 }
 
 }  // namespace vicinal::fuzz

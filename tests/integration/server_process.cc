@@ -106,6 +106,7 @@ absl::Status ServerProcess::AwaitReadyFile(int inotify) {
   if (!json.is_object()) return absl::InternalError("the ready file is no JSON object");
   grpc_address_ = json.value("grpc", "");
   metrics_address_ = json.value("metrics", "");
+  health_address_ = json.value("health", "");
   return absl::OkStatus();
 }
 

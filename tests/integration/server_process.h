@@ -25,6 +25,8 @@ class ServerProcess {
 
   const std::string& grpc_address() const { return grpc_address_; }
   const std::string& metrics_address() const { return metrics_address_; }
+  // Empty without --health_listen.
+  const std::string& health_address() const { return health_address_; }
   pid_t pid() const { return pid_; }
   // Sends the signal; the process may go on.
   void Signal(int signal) const;
@@ -42,7 +44,7 @@ class ServerProcess {
   absl::Status AwaitReadyFile(int inotify);
 
   std::string folder_;
-  std::string grpc_address_, metrics_address_;
+  std::string grpc_address_, metrics_address_, health_address_;
   pid_t pid_ = -1;
   bool ended_ = false;
 };

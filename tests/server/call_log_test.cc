@@ -25,6 +25,7 @@ class CallLogTest : public ::testing::Test {
     call.request_id = "r1";
     call.routed_graph = "routed";
     call.peer = "10.0.0.1:5000";
+    call.principal = "ops";
     call.role = "admin";
     LogCall(call, subject, status, 0.25, &log);
     log.Log(LogLevel::kError, "end", {});
@@ -59,6 +60,7 @@ TEST_F(CallLogTest, AChangeLeavesOneLineThatSaysWhoAndWhat) {
   EXPECT_EQ(line["code"], "OK");
   EXPECT_EQ(line["seconds"], "0.25");
   EXPECT_EQ(line["peer"], "10.0.0.1:5000");
+  EXPECT_EQ(line["principal"], "ops");
   EXPECT_EQ(line["role"], "admin");
   EXPECT_EQ(line["request_id"], "r1");
   EXPECT_FALSE(line.contains("version"));
@@ -170,6 +172,13 @@ TEST(PeerNameTest, AsAddressesAreWritten) {
   EXPECT_EQ(PeerName("ipv6:%5B::1%5D:5000"), "[::1]:5000");
   EXPECT_EQ(PeerName("ipv6:%5Bfe80::1%25eth0%5D:5000"), "[fe80::1%eth0]:5000");
   EXPECT_EQ(PeerName("unix:/run/x"), "unix:/run/x");
+}
+
+TEST(PeerNameTest, AddressesHaveNoPort) {
+  EXPECT_EQ(AddressIn("10.0.0.1:5000"), "10.0.0.1");
+  EXPECT_EQ(AddressIn("[fe80::1%eth0]:5000"), "[fe80::1%eth0]");
+  EXPECT_EQ(AddressIn("unix:/run/x"), "unix:");
+  EXPECT_EQ(AddressIn("unix:"), "unix:");
   EXPECT_EQ(PeerName(""), "");
 }
 

@@ -37,9 +37,9 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"max_connection_age_grace", [](Config& c) { c.max_connection_age_grace = std::chrono::milliseconds::max(); }},
       {"max_connection_age_grace", [](Config& c) { c.max_connection_age_grace = std::chrono::milliseconds(-1); }},
       {"keepalive_time", [](Config& c) { c.keepalive_time = std::chrono::milliseconds::max(); }},
-      {"grpc_listen", [](Config& c) { c.admin_token = "x", c.grpc_listen = "0.0.0.0:1"; }},
-      {"infer_token_file", [](Config& c) { c.infer_token = "x"; }},
-      {"infer_token_file", [](Config& c) { c.infer_token = c.admin_token = "x"; }},
+      {"grpc_listen", [](Config& c) { c.credentials.admin_token = "x", c.grpc_listen = "0.0.0.0:1"; }},
+      {"infer_token_file", [](Config& c) { c.credentials.infer_token = "x"; }},
+      {"infer_token_file", [](Config& c) { c.credentials.infer_token = c.credentials.admin_token = "x"; }},
   };
   for (const auto& [flag, spoil] : cases) {
     Config config;
@@ -83,7 +83,7 @@ TEST(ConfigTest, DefaultsForMessages) {
 
 TEST(ConfigTest, TokensInPlainText) {
   Config config;
-  config.admin_token = "x";
+  config.credentials.admin_token = "x";
   for (const char* loopback :
        {"127.0.0.1:0", "localhost:0", "[::1]:0", "127.3.2.1:0", "[::ffff:127.0.0.1]:0", "[0:0:0:0:0:0:0:1]:0"}) {
     config.grpc_listen = loopback;

@@ -23,8 +23,8 @@ class TokenFilesTest : public ::testing::Test {
  protected:
   TokenFilesTest() {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    config_.admin_token = "adm";
-    config_.infer_token = "inf";
+    config_.credentials.admin_token = "adm";
+    config_.credentials.infer_token = "inf";
     config_.admin_token_file = folder_ + "/admin";
     config_.infer_token_file = folder_ + "/infer";
     Write("admin", "adm\n");
@@ -36,7 +36,11 @@ class TokenFilesTest : public ::testing::Test {
   }
   void Write(const std::string& name, const std::string& text) const { std::ofstream(folder_ + "/" + name) << text; }
   bool Takes(const std::string& token, Role role = Role::kAdmin) const {
-    return auth_.Check("Bearer " + token, role).ok();
+    const std::string authorization = "Bearer " + token;
+    Caller caller;
+    caller.authorization = authorization;
+    Identity ignored;
+    return auth_.Check(caller, role, &ignored).ok();
   }
   // The lines since the last call; the end of the last one tells how many there are without waiting for more.
   std::string Logged() {
@@ -151,6 +155,37 @@ TEST_F(TokenFilesTest, APipeIsReadOnceOnly) {
   files.Reread();  // waits for nobody to write
   EXPECT_TRUE(Takes("adm"));
   EXPECT_EQ(Logged(), "");
+}
+
+TEST_F(TokenFilesTest, PrincipalsAreReadAgain) {
+  const std::string two = "ops admin token:one\nops admin token:two\nweb infer token:three\n";
+  Write("principals", two);
+  config_.principals_file = folder_ + "/principals";
+  config_.credentials.principals = *ParsePrincipals(two);
+  auth_.Replace(config_.credentials);
+  TokenFiles files(config_, &auth_, &log_);
+  EXPECT_FALSE(files.empty());
+  files.Reread();
+  EXPECT_TRUE(Takes("one") && Takes("two") && Takes("adm"));
+  EXPECT_EQ(Logged(), "");
+  Write("principals", "ops admin token:two\nops admin token:four\n");
+  files.Reread();
+  EXPECT_FALSE(Takes("one"));
+  EXPECT_TRUE(Takes("two") && Takes("four"));
+  EXPECT_FALSE(Takes("three", Role::kInfer));
+  std::string log = Logged();
+  EXPECT_NE(log.find("\"message\":\"principals replaced\",\"flag\":\"principals_file\""), std::string::npos) << log;
+  EXPECT_EQ(log.find("four"), std::string::npos) << log;
+  // A bad line changes nothing, and is said once, without the secret.
+  for (const char* bad : {"ops admin token:five\nweb infer 5ecret\n", "", "ops admin token:inf\n"}) {
+    Write("principals", bad);
+    files.Reread();
+    files.Reread();
+    EXPECT_TRUE(Takes("two") && Takes("four") && Takes("inf", Role::kInfer)) << bad;
+    log = Logged();
+    EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+    EXPECT_EQ(log.find("5ecret"), std::string::npos) << log;
+  }
 }
 
 TEST_F(TokenFilesTest, WithoutFilesNothingIsRead) { EXPECT_TRUE(TokenFiles(Config(), &auth_, &log_).empty()); }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// gRPC's side of the server: the listener of the API, with its limits and credentials, and the plaintext listener that
+// serves nothing but the health service.
+#ifndef VICINAL_SERVER_RPC_SERVER_H_
+#define VICINAL_SERVER_RPC_SERVER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/certificate_files.h"
+#include "server/config.h"
+#include "server/core.h"
+#include "server/health.h"
+
+namespace grpc {
+class CallbackGenericService;
+class Server;
+class Service;
+}  // namespace grpc
+
+namespace vicinal::server {
+
+// Thread-safe, but for Start and Shutdown.
+class RpcServer {
+ public:
+  // Serves when it returns; health is live, but not ready. `core`, `services` and `certificates` (null: no TLS) must
+  // outlive the server. FAILED_PRECONDITION (CANNOT_LISTEN): an address is in use or not this machine's.
+  static StatusOr<std::unique_ptr<RpcServer>> Start(const Config& config, Core& core,
+                                                    const CertificateFiles* certificates,
+                                                    const std::vector<std::unique_ptr<grpc::Service>>& services);
+  ~RpcServer();
+
+  // HOST:PORT; that of health is empty without --health_listen.
+  const std::string& address() const { return address_; }
+  const std::string& health_address() const { return health_address_; }
+
+  void SetReady(bool ready);
+
+  // Closes both listeners, waits for calls in progress until `deadline`, and cancels the rest. Blocks.
+  void Shutdown(std::chrono::system_clock::time_point deadline);
+
+ private:
+  RpcServer();
+  Status ListenForHealth(const Config& config);
+  Status ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
+                        const std::vector<std::unique_ptr<grpc::Service>>& services);
+
+  // The health service is in each of gRPC's servers by itself, which need one more service to be started at all.
+  const std::unique_ptr<grpc::CallbackGenericService> nothing_;
+  std::unique_ptr<grpc::Server> calls_, health_only_;
+  std::vector<Health> health_;  // of both
+  std::string address_, health_address_;
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_RPC_SERVER_H_
