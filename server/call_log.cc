@@ -12,6 +12,8 @@ namespace {
 // A message may quote long input of the client.
 constexpr size_t kLongestError = 1024;
 
+constexpr std::string_view kUnix = "unix:";
+
 LogLevel LevelOf(Method method, StatusCode code) {
   if (code == StatusCode::kInternal) return LogLevel::kError;
   if (!InfoOf(method).changes) return LogLevel::kDebug;
@@ -68,9 +70,10 @@ std::string PeerName(std::string_view peer) {
   return std::string(peer);
 }
 
+bool IsUnix(std::string_view peer_name) { return peer_name.substr(0, kUnix.size()) == kUnix; }
+
 std::string_view AddressIn(std::string_view peer_name) {
-  constexpr std::string_view kUnix = "unix:";
-  if (peer_name.substr(0, kUnix.size()) == kUnix) return kUnix;
+  if (IsUnix(peer_name)) return kUnix;
   return peer_name.substr(0, peer_name.rfind(':'));
 }
 

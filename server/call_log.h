@@ -23,6 +23,9 @@ void LogCall(const Call& call, const Subject& subject, const Status& status, dou
 // unchanged.
 std::string PeerName(std::string_view peer);
 
+// The caller of a PeerName is at a unix socket.
+bool IsUnix(std::string_view peer_name);
+
 // The address in a PeerName: "127.0.0.1", "[::1]", "unix:" without the path.
 std::string_view AddressIn(std::string_view peer_name);
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/error.h"
 #include "server/duration_flag.h"
@@ -53,6 +54,8 @@ Status CheckRanges(const Limits& limits) {
       {"max_cached_plans", limits.max_cached_plans, 1, kHuge},
       {"max_label_names", limits.max_label_names, 0, 100'000},
       {"max_concurrent_streams", limits.max_concurrent_streams, 1, 1'000'000},
+      {"max_connections", limits.max_connections, 1, 1'000'000},
+      {"max_connections_per_address", limits.max_connections_per_address, 1, 1'000'000},
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
       {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
@@ -122,13 +125,14 @@ Status CheckWhoMayCall(const Config& config, const std::string& host) {
   const Credentials& known = config.credentials;
   const bool named = std::any_of(known.principals.begin(), known.principals.end(),
                                  [](const Principal& one) { return !one.certificate_names.empty(); });
-  if (named && config.tls_client_ca_file.empty()) {
-    return BadFlag("principals_file", "names client certificates, which needs --tls_client_ca_file");
+  if (named && config.tls_client_ca_file.empty() && config.edge_listen.empty()) {
+    return BadFlag("principals_file",
+                   "names client certificates, which needs --tls_client_ca_file, or --edge_listen with a proxy");
   }
   const bool tokens = !known.admin_token.empty() || !known.infer_token.empty() ||
                       std::any_of(known.principals.begin(), known.principals.end(),
                                   [](const Principal& one) { return !one.tokens.empty(); });
-  if (tokens && !IsLoopback(host) && !UsesTls(config) && !config.allow_plaintext_tokens) {
+  if (tokens && !host.empty() && !IsLoopback(host) && !UsesTls(config) && !config.allow_plaintext_tokens) {
     return BadFlag("grpc_listen", absl::StrCat("tokens would travel in plain text to ", host,
                                                "; set --tls_cert_file and --tls_key_file, listen on a loopback "
                                                "address, or set --allow_plaintext_tokens if something else encrypts "
@@ -159,6 +163,8 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_cached_plans", limits.max_cached_plans},
           {"max_label_names", limits.max_label_names},
           {"max_concurrent_streams", limits.max_concurrent_streams},
+          {"max_connections", limits.max_connections},
+          {"max_connections_per_address", limits.max_connections_per_address},
           {"max_worker_queue", limits.max_worker_queue},
           {"memory_budget_bytes", limits.memory_budget_bytes},
           {"max_arriving_bytes", limits.max_arriving_bytes}};
@@ -203,6 +209,24 @@ bool IsLoopback(const std::string& host) {
 
 bool UsesTls(const Config& config) { return !config.tls_cert_file.empty(); }
 
+bool IsExposed(const Config& config) {
+  if (config.grpc_listen.empty() || !config.tls_client_ca_file.empty()) return false;
+  const auto address = SplitAddress(config.grpc_listen, "grpc_listen");
+  return address.ok() && !IsLoopback(address->first);
+}
+
+StatusOr<std::vector<uid_t>> ParseUids(const std::string& text) {
+  std::vector<uid_t> uids;
+  for (const absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    uint32_t uid = 0;
+    if (!absl::SimpleAtoi(word, &uid)) {
+      return BadFlag("edge_uids", absl::StrCat("'", word, "' is not a numeric user id; write 1000 or 1000,1001"));
+    }
+    uids.push_back(uid);
+  }
+  return uids;
+}
+
 StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text) {
   if (text == "all") return ReadyWhen::kAll;
   if (text == "any") return ReadyWhen::kAny;
@@ -210,7 +234,13 @@ StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text) {
 }
 
 Status CheckConfig(const Config& config) {
-  VICINAL_ASSIGN_OR_RETURN(const auto grpc, SplitAddress(config.grpc_listen, "grpc_listen"));
+  std::string host;  // empty: only the unix socket
+  if (!config.grpc_listen.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(const auto grpc, SplitAddress(config.grpc_listen, "grpc_listen"));
+    host = grpc.first;
+  } else if (config.edge_listen.empty()) {
+    return BadFlag("grpc_listen", "is empty, which needs --edge_listen");
+  }
   if (!config.metrics_listen.empty()) {
     VICINAL_RETURN_IF_ERROR(SplitAddress(config.metrics_listen, "metrics_listen").status());
   }
@@ -221,7 +251,7 @@ Status CheckConfig(const Config& config) {
   VICINAL_RETURN_IF_ERROR(CheckDurations(config));
   VICINAL_RETURN_IF_ERROR(CheckRanges(config.limits));
   VICINAL_RETURN_IF_ERROR(CheckTls(config));
-  return CheckWhoMayCall(config, grpc.first);
+  return CheckWhoMayCall(config, host);
 }
 
 }  // namespace vicinal::server

@@ -3,6 +3,8 @@
 #ifndef VICINAL_SERVER_CONFIG_H_
 #define VICINAL_SERVER_CONFIG_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -38,9 +40,11 @@ struct Limits {
   int64_t max_cached_plans = 256;
   int64_t max_label_names = 50;          // graphs, and models, named in metrics
   int64_t max_concurrent_streams = 256;  // per connection
-  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies waiting for a worker
-  int64_t memory_budget_bytes = 0;       // 0: unlimited
-  int64_t max_arriving_bytes = 0;        // messages that are still arriving, over all connections; 0: unlimited
+  int64_t max_connections = 1024;
+  int64_t max_connections_per_address = 512;
+  int64_t max_worker_queue = 64;    // finished uploads, explanations and large replies waiting for a worker
+  int64_t memory_budget_bytes = 0;  // 0: unlimited
+  int64_t max_arriving_bytes = 0;   // messages that are still arriving, over all connections; 0: unlimited
 };
 
 // The default of max_message_bytes: 64 MiB or, with a small budget, so much that DefaultArrivingBytes, an eighth of the
@@ -61,7 +65,9 @@ enum class ReadyWhen {
 };
 
 struct Config {
-  std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free port
+  std::string grpc_listen = "127.0.0.1:8500";     // HOST:PORT; port 0: any free port; empty: only edge_listen
+  std::string edge_listen;                        // path of a unix socket for a proxy; empty: none
+  std::vector<uid_t> edge_uids;                   // users who may connect there; empty: only this process's
   std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics
   std::string health_listen;                      // HOST:PORT of a plaintext health service; empty: none
   std::string ready_file;                         // empty: none
@@ -102,6 +108,12 @@ StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, c
 
 // The gRPC address uses TLS.
 bool UsesTls(const Config& config);
+
+// Anyone on a network may connect: gRPC listens beyond loopback and wants no client certificates.
+bool IsExposed(const Config& config);
+
+// "1000,1001". INVALID_ARGUMENT naming the flag.
+StatusOr<std::vector<uid_t>> ParseUids(const std::string& text);
 
 // True for addresses that only this machine can reach, and for "localhost". Other names may resolve to any machine.
 bool IsLoopback(const std::string& host);

@@ -8,6 +8,7 @@
 #include "server/auth.h"
 #include "server/config.h"
 #include "server/drain.h"
+#include "server/edge_certificates.h"
 #include "server/json_log.h"
 #include "server/metrics/metrics.h"
 #include "server/silence_watch.h"
@@ -27,6 +28,7 @@ struct Core {
   Engine& engine;
   SilenceWatch& silences;    // of client streams
   bool client_certificates;  // the API's listener asks for them
+  EdgeCertificates* edge;    // null: there is no unix socket, whose metadata would be believed
 };
 
 }  // namespace vicinal::server

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/acceptor.h"
 #include "server/config.h"
 #include "server/duration_flag.h"
 #include "server/handlers/server_handler.h"
@@ -38,6 +40,12 @@ ABSL_FLAG(
     std::string, grpc_listen, "127.0.0.1:8500",
     "Address of the API, HOST:PORT; port 0 takes any free port. Encrypted with --tls_cert_file; otherwise listen on "
     "a network only where something else encrypts.");
+ABSL_FLAG(std::string, edge_listen, "",
+          "Path of a unix socket for a proxy at the edge, which may state the client's certificate and address in the "
+          "metadata vicinal-edge-*; empty: none. With it --grpc_listen may be empty.");
+ABSL_FLAG(std::string, edge_uids, "",
+          "Numeric ids of the users whose processes may connect to --edge_listen, separated by commas; empty: only the "
+          "server's own user.");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
           "Address of /metrics for Prometheus, HOST:PORT; empty: no metrics.");
 ABSL_FLAG(std::string, health_listen, "",
@@ -95,6 +103,13 @@ ABSL_FLAG(int64_t, max_cached_plans, 256, "Largest number of cached plans.");
 ABSL_FLAG(int64_t, max_label_names, 50,
           "Largest number of graphs, and of models, named in metrics; further ones count as \"other\".");
 ABSL_FLAG(int64_t, max_concurrent_streams, 256, "Largest number of concurrent calls per connection.");
+ABSL_FLAG(
+    int64_t, max_connections, -1,
+    "Largest number of connections; more are closed at once. -1: 10,000 or, if less, as many as the limit of open "
+    "files allows (two each).");
+ABSL_FLAG(int64_t, max_connections_per_address, -1,
+          "Largest number of connections from one IP address, but not from --edge_listen; -1: half of "
+          "--max_connections.");
 ABSL_FLAG(int64_t, max_worker_queue, 64,
           "Largest number of finished uploads and Explain calls waiting for a worker; the same number of TuneGraph "
           "calls may wait.");
@@ -146,6 +161,9 @@ constexpr int kBadFlags = 2;
 // Time for a command that fetches a token; meanwhile signals have no effect.
 constexpr std::chrono::seconds kPatienceForPipes{10};
 
+// Each takes some tens of KB.
+constexpr int64_t kMostConnections = 10'000;
+
 // The memory of this process: the machine's, or its control group's limit if that is smaller (containers).
 int64_t UsableMemory() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -179,6 +197,11 @@ Limits LimitsFromFlags() {
   limits.max_cached_plans = absl::GetFlag(FLAGS_max_cached_plans);
   limits.max_label_names = absl::GetFlag(FLAGS_max_label_names);
   limits.max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
+  limits.max_connections = absl::GetFlag(FLAGS_max_connections);
+  if (limits.max_connections == -1)
+    limits.max_connections = std::min(kMostConnections, ConnectionsFor(AllowManyFiles()));
+  limits.max_connections_per_address = absl::GetFlag(FLAGS_max_connections_per_address);
+  if (limits.max_connections_per_address == -1) limits.max_connections_per_address = (limits.max_connections + 1) / 2;
   limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
   limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes).bytes;
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
@@ -192,6 +215,8 @@ Limits LimitsFromFlags() {
 StatusOr<Config> ConfigFromFlags() {
   Config config;
   config.grpc_listen = absl::GetFlag(FLAGS_grpc_listen);
+  config.edge_listen = absl::GetFlag(FLAGS_edge_listen);
+  VICINAL_ASSIGN_OR_RETURN(config.edge_uids, ParseUids(absl::GetFlag(FLAGS_edge_uids)));
   config.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   config.ready_file = absl::GetFlag(FLAGS_ready_file);
   config.state_dir = absl::GetFlag(FLAGS_state_dir);
@@ -262,14 +287,13 @@ void TakeLibrariesLogs(JsonLog& given, const std::atomic<bool>& serving) {
 }
 
 // Below this limit the number of connections is a risk; Kubernetes and systemd allow far more.
-void WarnOfFewFiles(int64_t files, JsonLog& log) {
+void WarnOfFewFiles(int64_t files, int64_t connections, JsonLog& log) {
   constexpr int64_t kFew = 4096;
-  if (files <= 0 || files >= kFew) return;
+  if (files <= 0 || (files >= kFew && connections <= ConnectionsFor(files))) return;
   log.Log(LogLevel::kWarning, "few open files allowed",
           {{"files", absl::StrCat(files)},
-           {"hint",
-            "each connection takes one; when none is left, no new connection is accepted until a restart; raise "
-            "the hard limit (ulimit -Hn, LimitNOFILE)"}});
+           {"max_connections", absl::StrCat(connections)},
+           {"hint", "each connection takes two; raise the hard limit (ulimit -Hn, LimitNOFILE)"}});
 }
 
 // Abseil ends the process with 1 for a flag it cannot parse, and for --help.
@@ -314,7 +338,7 @@ int Main(int argc, char** argv) {
   if (const Status status = CheckConfig(*config); !status.ok()) return Fail(status, log);
   static std::atomic<bool> serving{false};
   TakeLibrariesLogs(log, serving);
-  WarnOfFewFiles(AllowManyFiles(), log);
+  WarnOfFewFiles(AllowManyFiles(), config->limits.max_connections, log);
   std::atomic<bool> device_lost{false};
   const auto on_device_lost = [&device_lost] {
     device_lost.store(true);

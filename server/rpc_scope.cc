@@ -57,15 +57,35 @@ Status RpcScope::ReadMetadata() {
   }
   if (call_.request_id.empty()) call_.request_id = NewRequestId();
   if (core_.client_certificates) ReadCertificate(*context_, &caller);
+  if (core_.edge != nullptr) VICINAL_RETURN_IF_ERROR(ReadEdge(&caller));
   Identity who;
   const Status status = core_.auth.Check(caller, InfoOf(call_.method).role, &who);
   call_.role = who.role;
   call_.principal = std::move(who.principal);
   if (logged_ || call_.principal.empty()) {
-    call_.peer = PeerName(context_->peer());
-    if (call_.principal.empty()) call_.principal = std::string(AddressIn(call_.peer));
+    if (call_.peer.empty()) call_.peer = PeerName(context_->peer());
+    if (call_.principal.empty()) {
+      call_.principal = edge_address_.empty() ? std::string(AddressIn(call_.peer)) : edge_address_;
+    }
   }
   return status;
+}
+
+Status RpcScope::ReadEdge(Caller* caller) {
+  call_.peer = PeerName(context_->peer());
+  if (!IsUnix(call_.peer)) return OkStatus();
+  for (const auto& [key, value] : context_->client_metadata()) {
+    const std::string_view name = Std(key);
+    if (name == kEdgeCertificateMetadata && !value.empty()) {
+      VICINAL_ASSIGN_OR_RETURN(const EdgeCertificates::Names names, core_.edge->NamesIn(Std(value)));
+      caller->certificate = true;
+      caller->certificate_names = *names;
+    } else if (name == kEdgeAddressMetadata && IsUsableRequestId(Std(value))) {
+      call_.peer = std::string(Std(value));
+      edge_address_ = call_.peer;
+    }
+  }
+  return OkStatus();
 }
 
 Status RpcScope::CheckSize(size_t bytes) const {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "engine/base/mutex.h"
 #include "server/call.h"
@@ -56,6 +57,8 @@ class RpcScope {
  private:
   // Whether the call may proceed.
   Status ReadMetadata();
+  // What the proxy at the unix socket says about the client.
+  Status ReadEdge(Caller* caller);
   grpc::Status Report(const Status& status);
 
   Core& core_;
@@ -65,6 +68,7 @@ class RpcScope {
   Call call_;
   Mutex subject_mutex_;  // a drain may end a call whose first message is being read
   Subject subject_ VICINAL_GUARDED_BY(subject_mutex_);
+  std::string edge_address_;  // of the client, as the proxy says; empty: there is no proxy
   Status admitted_;
   Reservation message_memory_;
 };

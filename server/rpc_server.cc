@@ -8,12 +8,15 @@
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server_builder.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/listen.h"
 #include "server/rpc_credentials.h"
 #include "server/services/unreadable.h"
 
@@ -39,6 +42,7 @@ constexpr seconds kMinBetweenPings{10};
 
 // The health service alone: a probe sends a few bytes, and few watch.
 constexpr int kHealthStreams = 16;
+constexpr int64_t kHealthConnections = 64;
 constexpr int kHealthMessageBytes = 4096;
 constexpr size_t kHealthArrivingBytes = size_t{16} << 20;
 
@@ -59,8 +63,6 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
 
 // What both servers need.
 void SetCommonArguments(const Config& config, grpc::ServerBuilder* builder) {
-  // Two servers on one port would share it silently.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Ms(config.handshake_timeout));
   if (config.keepalive_time.count() > 0) {
     builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Ms(config.keepalive_time));
@@ -92,23 +94,40 @@ void SetCallArguments(const Config& config, grpc::ServerBuilder* builder) {
   }
 }
 
-Status CannotListen(const char* flag, const std::string& address) {
-  return FailedPrecondition("CANNOT_LISTEN",
-                            absl::StrCat("--", flag, ": cannot listen on ", address,
-                                         "; is the port in use, or the address not this machine's? "
-                                         "Use another one (--log_level=debug shows gRPC's own messages)"));
+// Connections that we accept ourselves go to this server's transport with those credentials.
+std::function<void(int)> DoorOf(grpc::ServerBuilder* builder,
+                                const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder->experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  return [acceptor](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  };
 }
 
-// Starts what was built and returns its HOST:PORT.
-StatusOr<std::string> StartOn(const std::string& listen, const char* flag,
-                              const std::shared_ptr<grpc::ServerCredentials>& credentials, grpc::ServerBuilder* builder,
-                              std::unique_ptr<grpc::Server>* server) {
+// Adds listeners for the address, and returns it with its port.
+StatusOr<std::string> AddTcp(const std::string& listen, const char* flag, const std::function<void(int)>& take,
+                             std::vector<Acceptor::Listener>* listeners) {
   VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(listen, flag));
-  int port = 0;
-  builder->AddListeningPort(listen, credentials, &port);
-  *server = builder->BuildAndStart();
-  if (*server == nullptr || port == 0) return CannotListen(flag, listen);
-  return absl::StrCat(address.first, ":", port);
+  VICINAL_ASSIGN_OR_RETURN(const Listening listening, ListenOnTcp(address.first, address.second, flag));
+  for (const int socket : listening.sockets) listeners->push_back({socket, take});
+  return absl::StrCat(address.first, ":", listening.port);
+}
+
+Status AddUnix(const Config& config, const std::function<void(int)>& take, std::vector<Acceptor::Listener>* listeners) {
+  // Which of them may connect is decided when they do.
+  const unsigned mode = config.edge_uids.empty() ? 0600 : 0666;
+  VICINAL_ASSIGN_OR_RETURN(const int socket, ListenOnUnix(config.edge_listen, mode, "edge_listen"));
+  listeners->push_back({socket, take, true, config.edge_uids});
+  if (config.edge_uids.empty()) listeners->back().users = {geteuid()};
+  return OkStatus();
+}
+
+Status CannotStart(const char* flag) {
+  return FailedPrecondition("CANNOT_LISTEN",
+                            absl::StrCat("--", flag, ": gRPC cannot start (--log_level=debug shows its messages)"));
 }
 
 }  // namespace
@@ -116,7 +135,7 @@ StatusOr<std::string> StartOn(const std::string& listen, const char* flag,
 RpcServer::RpcServer() : nothing_(std::make_unique<grpc::CallbackGenericService>()) {}
 RpcServer::~RpcServer() = default;
 
-Status RpcServer::ListenForHealth(const Config& config) {
+Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
   if (config.health_listen.empty()) return OkStatus();
   grpc::ServerBuilder builder;
   SetCommonArguments(config, &builder);
@@ -127,9 +146,14 @@ Status RpcServer::ListenForHealth(const Config& config) {
   grpc::ResourceQuota quota("health");
   quota.Resize(kHealthArrivingBytes);
   builder.SetResourceQuota(quota);
-  VICINAL_ASSIGN_OR_RETURN(health_address_, StartOn(config.health_listen, "health_listen",
-                                                    grpc::InsecureServerCredentials(), &builder, &health_only_));
-  return OkStatus();
+  std::vector<Acceptor::Listener> listeners;
+  const auto take = DoorOf(&builder, grpc::InsecureServerCredentials());
+  VICINAL_ASSIGN_OR_RETURN(health_address_, AddTcp(config.health_listen, "health_listen", take, &listeners));
+  Acceptor::Options options;
+  options.max_connections = kHealthConnections;
+  health_door_ = std::make_unique<Acceptor>(std::move(listeners), options, log, [](bool) {});
+  health_only_ = builder.BuildAndStart();
+  return health_only_ != nullptr ? OkStatus() : CannotStart("health_listen");
 }
 
 Status RpcServer::ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
@@ -142,9 +166,25 @@ Status RpcServer::ListenForCalls(const Config& config, Core& core, const Certifi
   interceptors.push_back(AnswerUnreadable(core));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (const auto& service : services) builder.RegisterService(service.get());
-  const auto credentials = certificates != nullptr ? TlsCredentials(*certificates) : grpc::InsecureServerCredentials();
-  VICINAL_ASSIGN_OR_RETURN(address_, StartOn(config.grpc_listen, "grpc_listen", credentials, &builder, &calls_));
-  return OkStatus();
+  std::vector<Acceptor::Listener> listeners;
+  if (!config.grpc_listen.empty()) {
+    const auto take =
+        DoorOf(&builder, certificates != nullptr ? TlsCredentials(*certificates) : grpc::InsecureServerCredentials());
+    VICINAL_ASSIGN_OR_RETURN(address_, AddTcp(config.grpc_listen, "grpc_listen", take, &listeners));
+  }
+  Status edge = OkStatus();
+  if (!config.edge_listen.empty()) {
+    edge = AddUnix(config, DoorOf(&builder, grpc::InsecureServerCredentials()), &listeners);
+    if (address_.empty()) address_ = absl::StrCat("unix:", config.edge_listen);
+  }
+  Acceptor::Options options;
+  options.max_connections = config.limits.max_connections;
+  options.max_per_address = config.limits.max_connections_per_address;
+  // From here on it owns the sockets.
+  door_ = std::make_unique<Acceptor>(std::move(listeners), options, &core.log, [this](bool full) { SetFull(full); });
+  VICINAL_RETURN_IF_ERROR(edge);
+  calls_ = builder.BuildAndStart();
+  return calls_ != nullptr ? OkStatus() : CannotStart("grpc_listen");
 }
 
 StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core& core,
@@ -152,21 +192,47 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core
                                                       const std::vector<std::unique_ptr<grpc::Service>>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   std::unique_ptr<RpcServer> server(new RpcServer);
-  VICINAL_RETURN_IF_ERROR(server->ListenForHealth(config));
+  VICINAL_RETURN_IF_ERROR(server->ListenForHealth(config, &core.log));
   VICINAL_RETURN_IF_ERROR(server->ListenForCalls(config, core, certificates, services));
-  for (grpc::Server* const part : {server->calls_.get(), server->health_only_.get()}) {
-    if (part == nullptr) continue;
-    server->health_.emplace_back(part->GetHealthCheckService(),
-                                 std::vector<std::string>(std::begin(kServices), std::end(kServices)));
+  {
+    MutexLock lock(&server->mutex_);
+    for (grpc::Server* const part : {server->calls_.get(), server->health_only_.get()}) {
+      if (part == nullptr) continue;
+      server->health_.emplace_back(part->GetHealthCheckService(),
+                                   std::vector<std::string>(std::begin(kServices), std::end(kServices)));
+    }
+  }
+  for (Acceptor* const door : {server->health_door_.get(), server->door_.get()}) {
+    if (door != nullptr) door->Start();
   }
   return server;
 }
 
 void RpcServer::SetReady(bool ready) {
-  for (Health& health : health_) health.SetReady(ready);
+  MutexLock lock(&mutex_);
+  ready_ = ready;
+  TellHealth();
+}
+
+void RpcServer::SetFull(bool full) {
+  MutexLock lock(&mutex_);
+  full_ = full;
+  TellHealth();
+}
+
+void RpcServer::TellHealth() {
+  for (Health& health : health_) health.SetReady(ready_ && !full_);
+}
+
+bool RpcServer::has_room() const {
+  MutexLock lock(&mutex_);
+  return !full_;
 }
 
 void RpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
+  for (Acceptor* const door : {door_.get(), health_door_.get()}) {
+    if (door != nullptr) door->Stop();
+  }
   for (grpc::Server* const part : {calls_.get(), health_only_.get()}) {
     if (part == nullptr) continue;
     part->Shutdown(deadline);

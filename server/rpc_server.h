@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/mutex.h"
+#include "server/acceptor.h"
 #include "server/certificate_files.h"
 #include "server/config.h"
 #include "server/core.h"
@@ -36,22 +38,32 @@ class RpcServer {
   const std::string& address() const { return address_; }
   const std::string& health_address() const { return health_address_; }
 
+  // Health is SERVING while this was set and there is room for connections.
   void SetReady(bool ready);
+  bool has_room() const;
+  // Of the API, the unix socket included.
+  ConnectionCounts Connections() const { return door_->Counts(); }
 
-  // Closes both listeners, waits for calls in progress until `deadline`, and cancels the rest. Blocks.
+  // Closes all listeners, waits for calls in progress until `deadline`, and cancels the rest. Blocks.
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:
   RpcServer();
-  Status ListenForHealth(const Config& config);
+  Status ListenForHealth(const Config& config, JsonLog* log);
   Status ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
                         const std::vector<std::unique_ptr<grpc::Service>>& services);
+  void SetFull(bool full);
+  void TellHealth() VICINAL_REQUIRES(mutex_);
 
   // The health service is in each of gRPC's servers by itself, which need one more service to be started at all.
   const std::unique_ptr<grpc::CallbackGenericService> nothing_;
   std::unique_ptr<grpc::Server> calls_, health_only_;
-  std::vector<Health> health_;  // of both
+  std::unique_ptr<Acceptor> door_, health_door_;
   std::string address_, health_address_;
+  mutable Mutex mutex_;
+  std::vector<Health> health_ VICINAL_GUARDED_BY(mutex_);  // of both
+  bool ready_ VICINAL_GUARDED_BY(mutex_) = false;
+  bool full_ VICINAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace vicinal::server

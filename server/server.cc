@@ -110,6 +110,7 @@ struct Server::Impl {
   Auth auth;
   TokenFiles token_files;
   CertificateFiles certificates;
+  EdgeCertificates edge;
   Drain drain;
   std::atomic<bool> ready{false};
   std::atomic<bool> device_lost{false};
@@ -129,6 +130,7 @@ struct Server::Impl {
   std::optional<Core> core;
   std::vector<std::unique_ptr<grpc::Service>> services;
   std::unique_ptr<RpcServer> rpc;
+  std::atomic<const RpcServer*> rpc_for_scrapes{nullptr};  // they may come before it serves
   std::unique_ptr<Housekeeper> device_watch;
   std::unique_ptr<Housekeeper> load_watch;
   std::string grpc_address, metrics_address, health_address;
@@ -165,7 +167,7 @@ void Server::Impl::StartHandlers() {
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
   metrics->SetSource([this] { return Snapshot(); });
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences,
-                    !config.tls_client_ca_file.empty()});
+                    !config.tls_client_ca_file.empty(), config.edge_listen.empty() ? nullptr : &edge});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));
@@ -182,6 +184,7 @@ Status Server::Impl::ListenForScrapes() {
 
 Status Server::Impl::ListenForCalls() {
   VICINAL_ASSIGN_OR_RETURN(rpc, RpcServer::Start(config, *core, UsesTls(config) ? &certificates : nullptr, services));
+  rpc_for_scrapes.store(rpc.get());
   grpc_address = rpc->address();
   health_address = rpc->health_address();
   return OkStatus();
@@ -263,6 +266,11 @@ StateSnapshot Server::Impl::Snapshot() {
   state.upload_bytes = use.uploads;
   state.budget_bytes = use.budget;
   state.ready = ready.load();
+  if (const RpcServer* const serving = rpc_for_scrapes.load()) {
+    state.ready = state.ready && serving->has_room();
+    state.connections = serving->Connections();
+  }
+  state.exposed = IsExposed(config);
   state.certificate_expiry_seconds = certificates.expiry_seconds();
   for (KernelStatus& kernel : engine->Kernels()) {
     state.launches.push_back(
@@ -282,6 +290,14 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fake
   std::unique_ptr<Server> server(new Server(std::move(impl)));
   VICINAL_RETURN_IF_ERROR(server->impl_->StartServing());
   server->impl_->served = true;
+  if (IsExposed(config)) {
+    server->impl_->log.Log(LogLevel::kWarning, "open to the network",
+                           {{"grpc", server->grpc_address()},
+                            {"hint",
+                             "anyone who reaches this address can exhaust the server's memory, with or without a "
+                             "token; require client certificates (--tls_client_ca_file), or listen on a loopback "
+                             "address or --edge_listen behind a proxy"}});
+  }
   server->impl_->log.Log(LogLevel::kInfo, "serving",
                          {{"grpc", server->grpc_address()},
                           {"metrics", server->metrics_address()},

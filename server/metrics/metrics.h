@@ -16,6 +16,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
+#include "server/connection_counts.h"
 #include "server/methods.h"
 
 namespace vicinal::server {
@@ -31,6 +32,8 @@ struct StateSnapshot {
           budget_bytes = 0;
   double busy_seconds = 0.0;
   bool ready = false;
+  ConnectionCounts connections;
+  bool exposed = false;
   double certificate_expiry_seconds = 0.0;  // since 1970; 0: no TLS
   std::vector<Launches> launches;
 };

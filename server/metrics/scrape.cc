@@ -70,6 +70,15 @@ MetricFamily Memory(const StateSnapshot& state) {
   return family;
 }
 
+MetricFamily Refused(const ConnectionCounts& counts) {
+  MetricFamily family =
+      Family("vicinal_connections_refused_total", "Connections closed as soon as they were made.", MetricType::Counter);
+  const std::pair<const char*, int64_t> reasons[] = {
+      {"full", counts.refused_full}, {"address", counts.refused_address}, {"peer", counts.refused_peer}};
+  for (const auto& [reason, count] : reasons) AddValue(&family, static_cast<double>(count), {{"reason", reason}});
+  return family;
+}
+
 MetricFamily Launches(const StateSnapshot& state) {
   MetricFamily family = Family("vicinal_kernel_launches_total", "Launches of a kernel.", MetricType::Counter);
   for (const StateSnapshot::Launches& entry : state.launches) {
@@ -111,6 +120,11 @@ std::vector<MetricFamily> Scrape::Collect() const {
       Gauge("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
       Launches(state),
       std::move(build),
+      Gauge("vicinal_connections", "Open connections to the API.", real(state.connections.open)),
+      Gauge("vicinal_max_connections", "--max_connections.", real(state.connections.most)),
+      Refused(state.connections),
+      Gauge("vicinal_exposed", "1 if anyone on a network may connect: no client certificates and no edge.",
+            state.exposed ? 1.0 : 0.0),
       Gauge("vicinal_certificate_expiry_timestamp_seconds",
             "End of the server's certificate, in seconds since 1970; 0 without TLS.", state.certificate_expiry_seconds),
       Gauge("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),

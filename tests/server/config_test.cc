@@ -99,5 +99,30 @@ TEST(ConfigTest, TokensInPlainText) {
   EXPECT_TRUE(CheckConfig(config).ok());
 }
 
+TEST(ConfigTest, UserIds) {
+  EXPECT_EQ(*ParseUids(""), std::vector<uid_t>());
+  EXPECT_EQ(*ParseUids("0,65532"), (std::vector<uid_t>{0, 65532}));
+  for (const char* bad : {"root", "1;2", "-1", "4294967296"}) {
+    EXPECT_EQ(ParseUids(bad).status().code(), StatusCode::kInvalidArgument) << bad;
+  }
+}
+
+TEST(ConfigTest, WhoMayConnectFromTheNetwork) {
+  Config config;
+  EXPECT_FALSE(IsExposed(config));
+  config.grpc_listen = "0.0.0.0:8500";
+  EXPECT_TRUE(IsExposed(config));
+  config.tls_cert_file = "c", config.tls_key_file = "k";
+  EXPECT_TRUE(IsExposed(config));  // encrypted, but open to all
+  config.tls_client_ca_file = "a";
+  EXPECT_FALSE(IsExposed(config));
+  config = Config();
+  config.grpc_listen = "";
+  EXPECT_EQ(CheckConfig(config).code(), StatusCode::kInvalidArgument);
+  config.edge_listen = "/run/edge.sock";
+  EXPECT_TRUE(CheckConfig(config).ok());
+  EXPECT_FALSE(IsExposed(config));
+}
+
 }  // namespace
 }  // namespace vicinal::server

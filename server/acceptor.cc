@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/acceptor.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace vicinal::server {
+namespace {
+
+// For the engine, gRPC, metrics, files of the state directory, and libraries.
+constexpr int64_t kOtherFiles = 256;
+// While no descriptor is free, this long passes until the next try.
+constexpr std::chrono::milliseconds kRetry{100};
+// How long readiness stays off after the last refusal, so that it does not flicker.
+constexpr std::chrono::seconds kCalm{1};
+// From one listener in a row; others have their turn then.
+constexpr int kAtOnce = 64;
+
+int NewReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+// No more descriptors or memory for one.
+bool IsStarved(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
+
+// The address without the port, as a key; an IPv4 address is the same over IPv6.
+std::string KeyOf(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+    return std::string(reinterpret_cast<const char*>(&four), sizeof(four));
+  }
+  if (address.ss_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    const auto* bytes = reinterpret_cast<const char*>(&six);
+    return IN6_IS_ADDR_V4MAPPED(&six) ? std::string(bytes + 12, 4) : std::string(bytes, sizeof(six));
+  }
+  return {};
+}
+
+bool IsUser(int fd, const std::vector<uid_t>& users) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return std::find(users.begin(), users.end(), peer.uid) != users.end();
+}
+
+bool WatchFor(int epoll, int fd, uint32_t events) {
+  epoll_event event = {};
+  event.events = events;
+  event.data.fd = fd;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+}  // namespace
+
+int64_t ConnectionsFor(int64_t files) { return std::max<int64_t>((files - kOtherFiles) / 2, 8); }
+
+Acceptor::Acceptor(std::vector<Listener> listeners, const Options& options, JsonLog* log,
+                   std::function<void(bool)> on_full)
+    : listeners_(std::move(listeners)),
+      options_(options),
+      log_(*log),
+      on_full_(std::move(on_full)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      reserve_(NewReserve()) {
+  WatchFor(epoll_, wake_, EPOLLIN);
+  for (const Listener& listener : listeners_) WatchFor(epoll_, listener.socket, EPOLLIN);
+}
+
+Acceptor::~Acceptor() {
+  Stop();
+  for (const auto& [watcher, from] : watched_) close(watcher);
+  for (const int fd : {epoll_, wake_, reserve_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+void Acceptor::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::Stop() {
+  if (stopping_.exchange(true)) return;
+  const uint64_t one = 1;
+  (void)!write(wake_, &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  for (const Listener& listener : listeners_) close(listener.socket);
+}
+
+ConnectionCounts Acceptor::Counts() const {
+  return {open_.load(), options_.max_connections, refused_full_.load(), refused_address_.load(), refused_peer_.load()};
+}
+
+void Acceptor::Run() {
+  while (!stopping_.load()) {
+    epoll_event events[64];
+    const int count = epoll_wait(epoll_, events, 64, full_ ? static_cast<int>(kRetry.count()) : -1);
+    // Closed connections first: they make room.
+    for (int i = 0; i < count; ++i) {
+      if (watched_.count(events[i].data.fd) != 0) Closed(events[i].data.fd);
+    }
+    for (int i = 0; i < count; ++i) {
+      for (const Listener& listener : listeners_) {
+        if (listener.socket == events[i].data.fd) AcceptFrom(listener);
+      }
+    }
+    if (full_) NoteRoom();
+  }
+}
+
+void Acceptor::AcceptFrom(const Listener& listener) {
+  for (int i = 0; i < kAtOnce; ++i) {
+    sockaddr_storage address = {};
+    socklen_t size = sizeof(address);
+    const int fd = accept4(listener.socket, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      Admit(listener, fd, address);
+      continue;
+    }
+    const int error = errno;
+    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    if (!IsStarved(error)) continue;  // that connection failed (ECONNABORTED, EINTR, a network error)
+    if (RefuseOne(listener)) continue;
+    // Not even the reserve is there: no busy loop.
+    pollfd nothing = {wake_, POLLIN, 0};
+    poll(&nothing, 1, static_cast<int>(kRetry.count()));
+    return;
+  }
+}
+
+bool Acceptor::RefuseOne(const Listener& listener) {
+  if (reserve_ >= 0) close(reserve_);
+  const int fd = accept4(listener.socket, nullptr, nullptr, SOCK_CLOEXEC);
+  const int error = fd < 0 ? errno : 0;
+  if (fd >= 0) Refuse(fd, &refused_full_);
+  NoteFull();
+  reserve_ = NewReserve();
+  return !IsStarved(error);
+}
+
+void Acceptor::Admit(const Listener& listener, int fd, const sockaddr_storage& address) {
+  if (listener.is_unix && !IsUser(fd, listener.users)) return Refuse(fd, &refused_peer_);
+  if (open_.load() >= options_.max_connections) {
+    Refuse(fd, &refused_full_);
+    return NoteFull();
+  }
+  const std::string from = listener.is_unix ? std::string() : KeyOf(address);
+  if (!from.empty() && options_.max_per_address > 0) {
+    const auto found = per_address_.find(from);
+    if (found != per_address_.end() && found->second >= options_.max_per_address) return Refuse(fd, &refused_address_);
+  }
+  // gRPC leaks a descriptor whose peer it cannot name.
+  sockaddr_storage peer;
+  socklen_t size = sizeof(peer);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    close(fd);
+    return;
+  }
+  if (!Watch(fd, from)) {
+    Refuse(fd, &refused_full_);
+    return NoteFull();
+  }
+  const int on = 1;
+  if (!listener.is_unix) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  listener.take(fd);
+}
+
+bool Acceptor::Watch(int fd, const std::string& from) {
+  const int watcher = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (watcher < 0) return false;
+  // Hang-ups are always reported; once is enough.
+  if (!WatchFor(epoll_, watcher, EPOLLET)) {
+    close(watcher);
+    return false;
+  }
+  watched_.emplace(watcher, from);
+  if (!from.empty()) ++per_address_[from];
+  open_.fetch_add(1);
+  return true;
+}
+
+void Acceptor::Closed(int watcher) {
+  const auto found = watched_.find(watcher);
+  if (!found->second.empty()) {
+    const auto count = per_address_.find(found->second);
+    if (--count->second == 0) per_address_.erase(count);
+  }
+  watched_.erase(found);
+  open_.fetch_sub(1);
+  close(watcher);
+}
+
+void Acceptor::Refuse(int fd, std::atomic<int64_t>* count) {
+  count->fetch_add(1);
+  close(fd);
+}
+
+void Acceptor::NoteFull() {
+  refused_at_ = std::chrono::steady_clock::now();
+  if (std::exchange(full_, true)) return;
+  log_.Log(LogLevel::kError, "connections refused: no room",
+           {{"open", absl::StrCat(open_.load())},
+            {"max_connections", absl::StrCat(options_.max_connections)},
+            {"hint",
+             "clients that connect now are sent away, and readiness is off, until connections close; see "
+             "--max_connections, --max_connections_per_address and the limit of open files"}});
+  on_full_(true);
+}
+
+void Acceptor::NoteRoom() {
+  if (reserve_ < 0) reserve_ = NewReserve();
+  if (reserve_ < 0 || open_.load() >= options_.max_connections) return;
+  if (std::chrono::steady_clock::now() - refused_at_ < kCalm) return;
+  full_ = false;
+  log_.Log(LogLevel::kInfo, "connections accepted again", {{"open", absl::StrCat(open_.load())}});
+  on_full_(false);
+}
+
+}  // namespace vicinal::server
