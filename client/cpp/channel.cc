@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel arguments: retries by service config, answers of any size (the server limits them), and no HTTP proxy from
-// the environment, which would catch calls to the loopback address too.
+// Channel arguments: retries and limits by service config, a limit for all replies, no compressed ones, and no HTTP
+// proxy from the environment, which would catch calls to the loopback address too.
 #include "client/cpp/channel.h"
 
 #include <algorithm>
@@ -13,8 +13,13 @@
 namespace vicinal::client {
 
 const char kDefaultServiceConfig[] = R"({"methodConfig": [{
+  "name": [{"service": "vicinal.v1.InferenceService"}],
+  "retryPolicy": {
+    "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"]
+  }
+}, {
   "name": [
-    {"service": "vicinal.v1.InferenceService"},
     {"service": "vicinal.v1.ServerService"},
     {"service": "vicinal.v1.GraphService", "method": "GetUpload"},
     {"service": "vicinal.v1.GraphService", "method": "GetGraph"},
@@ -27,7 +32,15 @@ const char kDefaultServiceConfig[] = R"({"methodConfig": [{
   "retryPolicy": {
     "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
     "retryableStatusCodes": ["UNAVAILABLE"]
-  }
+  },
+  "maxResponseMessageBytes": 4194304
+}, {
+  "name": [
+    {"service": "vicinal.v1.GraphService"},
+    {"service": "vicinal.v1.ModelService"},
+    {"service": "grpc.health.v1.Health"}
+  ],
+  "maxResponseMessageBytes": 4194304
 }]})";
 
 namespace internal {
@@ -35,7 +48,10 @@ namespace {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
+  arguments.SetMaxReceiveMessageSize(
+      static_cast<int>(std::min<int64_t>(options.max_reply_bytes, std::numeric_limits<int>::max())));
+  // gRPC would unpack a reply before it checks the size. One bit per algorithm; the first is "identity".
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.keepalive.count() > 0) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options.keepalive.count()));

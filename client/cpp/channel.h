@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/client.h"
 #include "client/cpp/errors.h"
+#include "client/cpp/printable.h"
 
 namespace vicinal::client::internal {
 
@@ -25,6 +26,11 @@ class Channel {
 
   // Sets deadline (zero: none), token, and the graph's name unless it is empty.
   void Prepare(grpc::ClientContext* context, std::chrono::milliseconds timeout, const std::string& graph) const;
+
+  // What the library does to every reply before anyone sees it.
+  void Receive(google::protobuf::Message* reply) const {
+    if (options_.printable) MakePrintable(reply);
+  }
 
   absl::Status Translate(const grpc::Status& status) const { return FromGrpcStatus(status, options_.target); }
 
@@ -48,6 +54,7 @@ class Channel {
     Response response;
     const grpc::Status status = (stub->*method)(&context, request, &response);
     if (!status.ok()) return Translate(status);
+    Receive(&response);
     return response;
   }
 

@@ -3,6 +3,7 @@
 #include "client/cpp/client.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@
 #include "client/cpp/credentials.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/health.h"
+#include "client/cpp/lists.h"
+#include "client/cpp/reply_checks.h"
 #include "client/cpp/upload.h"
 #include "proto/wire/names.h"
 #include "vicinal/v1/graph.grpc.pb.h"
@@ -67,8 +70,11 @@ struct Client::Impl {
       request.set_upload_id(upload_id);
       return channel.Call(graphs.get(), &GraphStub::GetUpload, request, graph);
     };
-    return internal::Upload<Request, Response, Spec>(channel, open, ask, graph, chunk_bytes, tensors, options)
-        .Run(spec, begun);
+    absl::StatusOr<Response> response =
+        internal::Upload<Request, Response, Spec>(channel, open, ask, graph, chunk_bytes, tensors, options)
+            .Run(spec, begun);
+    if (response.ok()) channel.Receive(&*response);
+    return response;
   }
 
   // Reads a server stream to its end, or to the first error of `piece`.
@@ -83,6 +89,7 @@ struct Client::Impl {
     const auto reader = (stub->*method)(&context, request);
     Response response;
     while (reader->Read(&response)) {
+      channel.Receive(&response);
       absl::Status status = piece(response);
       if (!status.ok()) {
         context.TryCancel();
@@ -91,6 +98,35 @@ struct Client::Impl {
       }
     }
     return channel.Translate(reader->Finish());
+  }
+
+  // The same for inference: pieces are checked before `piece` sees them.
+  template <class Request, class Response>
+  absl::Status CheckedStream(
+      std::unique_ptr<grpc::ClientReader<Response>> (InferenceStub::*method)(grpc::ClientContext*, const Request&),
+      const Request& request, int64_t node_count, const std::function<absl::Status(const Response&)>& piece) const {
+    internal::RowCount rows(internal::RowsAsked(request.nodes(), node_count));
+    CLIENT_RETURN_IF_ERROR((Stream<Request, Response>(inference.get(), method, request, request.target().graph(),
+                                                      channel.options().call_timeout, [&](const Response& response) {
+                                                        CLIENT_RETURN_IF_ERROR(
+                                                            internal::CheckReply(request, response, &rows));
+                                                        return piece(response);
+                                                      })));
+    return rows.Finish();
+  }
+
+  // One inference call with a reply of `asked` rows.
+  template <class Request, class Response>
+  absl::StatusOr<Response> CheckedCall(grpc::Status (InferenceStub::*method)(grpc::ClientContext*, const Request&,
+                                                                             Response*),
+                                       const Request& request, const std::string& graph,
+                                       std::optional<int64_t> asked) const {
+    absl::StatusOr<Response> response = channel.Call(inference.get(), method, request, graph);
+    if (!response.ok()) return response;
+    internal::RowCount rows(asked);
+    CLIENT_RETURN_IF_ERROR(internal::CheckReply(request, *response, &rows));
+    CLIENT_RETURN_IF_ERROR(rows.Finish());
+    return response;
   }
 
   const internal::Channel channel;
@@ -108,6 +144,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
   if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("the server's address ", address.message()));
   CLIENT_RETURN_IF_ERROR(internal::CheckTls(options.tls));
   if (options.chunk_bytes <= 0) return absl::InvalidArgumentError("chunk_bytes must be positive");
+  if (options.max_reply_bytes <= 0) return absl::InvalidArgumentError("max_reply_bytes must be positive");
   if (options.token.size() > wire::kMaxTokenBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the token has ", options.token.size(), " characters; at most ",
                                                    wire::kMaxTokenBytes, " can be sent"));
@@ -168,15 +205,11 @@ absl::StatusOr<v1::Graph> Client::GetGraph(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<v1::Graph>> Client::ListGraphs() {
-  std::vector<v1::Graph> graphs;
-  v1::ListGraphsRequest request;
-  do {
-    CLIENT_ASSIGN_OR_RETURN(const v1::ListGraphsResponse response,
-                            impl_->channel.Call(impl_->graphs.get(), &GraphStub::ListGraphs, request, std::string()));
-    graphs.insert(graphs.end(), response.graphs().begin(), response.graphs().end());
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return graphs;
+  return internal::AllPages<v1::Graph, v1::ListGraphsRequest, v1::ListGraphsResponse>(
+      [&](const v1::ListGraphsRequest& request) {
+        return impl_->channel.Call(impl_->graphs.get(), &GraphStub::ListGraphs, request, std::string());
+      },
+      &v1::ListGraphsResponse::graphs);
 }
 
 absl::StatusOr<v1::Graph> Client::WatchGraph(const std::string& name,
@@ -248,15 +281,11 @@ absl::StatusOr<v1::Model> Client::GetModel(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<v1::Model>> Client::ListModels() {
-  std::vector<v1::Model> models;
-  v1::ListModelsRequest request;
-  do {
-    CLIENT_ASSIGN_OR_RETURN(const v1::ListModelsResponse response,
-                            impl_->channel.Call(impl_->models.get(), &ModelStub::ListModels, request, std::string()));
-    models.insert(models.end(), response.models().begin(), response.models().end());
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return models;
+  return internal::AllPages<v1::Model, v1::ListModelsRequest, v1::ListModelsResponse>(
+      [&](const v1::ListModelsRequest& request) {
+        return impl_->channel.Call(impl_->models.get(), &ModelStub::ListModels, request, std::string());
+      },
+      &v1::ListModelsResponse::models);
 }
 
 absl::Status Client::DeleteModel(const std::string& name, int64_t if_version) {
@@ -267,27 +296,31 @@ absl::Status Client::DeleteModel(const std::string& name, int64_t if_version) {
 }
 
 absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest& request) {
-  return impl_->channel.Call(impl_->inference.get(), &InferenceStub::Classify, request, request.target().graph());
+  return impl_->CheckedCall(&InferenceStub::Classify, request, request.target().graph(),
+                            internal::RowsAsked(request.nodes(), 0));
 }
 
 absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request) {
-  return impl_->channel.Call(impl_->inference.get(), &InferenceStub::Embed, request, request.target().graph());
+  return impl_->CheckedCall(&InferenceStub::Embed, request, request.target().graph(),
+                            internal::RowsAsked(request.nodes(), 0));
 }
 
 absl::StatusOr<v1::ClassifyGraphsResponse> Client::ClassifyGraphs(const v1::ClassifyGraphsRequest& request) {
-  return impl_->channel.Call(impl_->inference.get(), &InferenceStub::ClassifyGraphs, request, std::string());
+  const auto& ptr = request.graphs().ptr().shape();
+  return impl_->CheckedCall(&InferenceStub::ClassifyGraphs, request, std::string(),
+                            ptr.size() == 1 && ptr[0] > 0 ? std::optional(ptr[0] - 1) : std::nullopt);
 }
 
 absl::Status Client::ClassifyStream(const v1::ClassifyRequest& request,
-                                    const std::function<absl::Status(const v1::ClassifyResponse&)>& piece) {
-  return impl_->Stream(impl_->inference.get(), &InferenceStub::ClassifyStream, request, request.target().graph(),
-                       impl_->channel.options().call_timeout, piece);
+                                    const std::function<absl::Status(const v1::ClassifyResponse&)>& piece,
+                                    int64_t node_count) {
+  return impl_->CheckedStream(&InferenceStub::ClassifyStream, request, node_count, piece);
 }
 
 absl::Status Client::EmbedStream(const v1::EmbedRequest& request,
-                                 const std::function<absl::Status(const v1::EmbedResponse&)>& piece) {
-  return impl_->Stream(impl_->inference.get(), &InferenceStub::EmbedStream, request, request.target().graph(),
-                       impl_->channel.options().call_timeout, piece);
+                                 const std::function<absl::Status(const v1::EmbedResponse&)>& piece,
+                                 int64_t node_count) {
+  return impl_->CheckedStream(&InferenceStub::EmbedStream, request, node_count, piece);
 }
 
 absl::StatusOr<v1::Capabilities> Client::GetCapabilities() {

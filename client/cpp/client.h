@@ -2,7 +2,8 @@
 // The C++ client for all methods of the server. Uploads survive a broken connection, and errors keep the server's
 // details. A Client owns one channel; its methods are thread-safe. Calls about a graph send its name in the metadata
 // `vicinal-graph`, so that a proxy can route by it. Errors have the server's canonical codes (errors.h gives access to
-// the details); UNAVAILABLE also means that the server cannot be reached.
+// the details); UNAVAILABLE also means that the server cannot be reached. The server is not trusted: replies are
+// limited and checked (INTERNAL if they are not what was asked for), and texts of errors are printable.
 #ifndef VICINAL_CLIENT_CPP_CLIENT_H_
 #define VICINAL_CLIENT_CPP_CLIENT_H_
 
@@ -23,6 +24,7 @@
 namespace vicinal::client {
 
 // Retries calls that change nothing up to four times if the server is busy (UNAVAILABLE), after the server's pushback.
+// Replies other than inference are limited to 4 MiB, as everywhere in gRPC.
 extern const char kDefaultServiceConfig[];
 
 // Encryption, and who each side is. Read when the client is made: make a new one to use a new certificate.
@@ -54,6 +56,12 @@ struct ClientOptions {
   std::chrono::milliseconds keepalive{20'000};
   // Size of an upload's chunks, limited by the server's max_chunk_bytes.
   int64_t chunk_bytes = 1 << 20;
+  // Largest reply, and largest piece of a streamed one; above 0. A larger one ends the call with RESOURCE_EXHAUSTED.
+  // The service config may allow less. Compressed replies are rejected: their size would be unknown until unpacked.
+  int64_t max_reply_bytes = 64 << 20;
+  // True: strings of replies come as Printable (printable.h) makes them, so that they can be shown as they are; that
+  // changes names that no server of ours gives. False: as the server sent them.
+  bool printable = true;
   // gRPC service config (JSON) with the retry policy; empty: no retries.
   std::string service_config = kDefaultServiceConfig;
   // Waits between attempts; tests replace it. Empty: sleeps.
@@ -103,7 +111,8 @@ class Client {
   absl::StatusOr<v1::Upload> GetUpload(const std::string& upload_id);
 
   absl::StatusOr<v1::Graph> GetGraph(const std::string& name);
-  // All pages.
+  // All pages. Lists end with INTERNAL if pages repeat, are longer than asked for, or do not end (10,000 pages, 256
+  // MiB).
   absl::StatusOr<std::vector<v1::Graph>> ListGraphs();
   // Blocks until the graph is READY and returns it; FAILED is an error with the graph's own code and message.
   absl::StatusOr<v1::Graph> WatchGraph(const std::string& name, const std::function<void(const v1::Graph&)>& on_change);
@@ -125,11 +134,13 @@ class Client {
   absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request);
   absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request);
   absl::StatusOr<v1::ClassifyGraphsResponse> ClassifyGraphs(const v1::ClassifyGraphsRequest& request);
-  // Calls `piece` for each piece, in order; an error from it ends the call and is returned.
+  // Calls `piece` for each piece, in order; an error from it ends the call and is returned. The pieces have exactly the
+  // rows that were asked for. For all nodes that takes `node_count` (Graph.node_count); 0: their number is unchecked.
   absl::Status ClassifyStream(const v1::ClassifyRequest& request,
-                              const std::function<absl::Status(const v1::ClassifyResponse&)>& piece);
+                              const std::function<absl::Status(const v1::ClassifyResponse&)>& piece,
+                              int64_t node_count = 0);
   absl::Status EmbedStream(const v1::EmbedRequest& request,
-                           const std::function<absl::Status(const v1::EmbedResponse&)>& piece);
+                           const std::function<absl::Status(const v1::EmbedResponse&)>& piece, int64_t node_count = 0);
 
   absl::StatusOr<v1::Capabilities> GetCapabilities();
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/printable.h"
 #include "vicinal/v1/error_details.pb.h"
 
 namespace vicinal::client {
@@ -32,15 +33,15 @@ void AddDetail(const google::protobuf::Any& any, ErrorDetails* details) {
   v1::details::ResourceInfo resource;
   v1::details::RetryInfo retry;
   if (Unpack(any, "google.rpc.ErrorInfo", &info)) {
-    details->reason = info.reason();
-    for (const auto& [key, value] : info.metadata()) details->metadata[key] = value;
+    details->reason = Printable(info.reason());
+    for (const auto& [key, value] : info.metadata()) details->metadata[Printable(key)] = Printable(value);
   } else if (Unpack(any, "google.rpc.BadRequest", &bad_request)) {
     for (const auto& violation : bad_request.field_violations()) {
-      details->violations.emplace_back(violation.field(), violation.description());
+      details->violations.emplace_back(Printable(violation.field()), Printable(violation.description()));
     }
   } else if (Unpack(any, "google.rpc.ResourceInfo", &resource)) {
-    details->resource_type = resource.resource_type();
-    details->resource_name = resource.resource_name();
+    details->resource_type = Printable(resource.resource_type());
+    details->resource_name = Printable(resource.resource_name());
   } else if (Unpack(any, "google.rpc.RetryInfo", &retry)) {
     details->retry_after_seconds =
         static_cast<double>(retry.retry_delay().seconds()) + retry.retry_delay().nanos() * 1e-9;
@@ -48,10 +49,15 @@ void AddDetail(const google::protobuf::Any& any, ErrorDetails* details) {
 }
 
 absl::Status WithPayload(absl::StatusCode code, const std::string& message, const std::string& details) {
-  absl::Status status(code, message);
+  // A code outside gRPC's, or OK inside a failed reply, would make no error.
+  const bool known = code > absl::StatusCode::kOk && code <= absl::StatusCode::kUnauthenticated;
+  absl::Status status(known ? code : absl::StatusCode::kUnknown, Printable(message));
   status.SetPayload(kPayload, absl::Cord(details));
   return status;
 }
+
+// gRPC's words for a reply over the limit of this end.
+constexpr char kTooLarge[] = "Received message larger than max";
 
 bool Holds(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -81,6 +87,9 @@ std::string InContext(grpc::StatusCode code, const std::string& message, const s
   }
   if (code == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::StrCat("the server at ", target, " did not answer in time", said);
+  }
+  if (code == grpc::StatusCode::RESOURCE_EXHAUSTED && Holds(message, kTooLarge)) {
+    return absl::StrCat("the server at ", target, " sent a reply that is larger than this client accepts", said);
   }
   if (code == grpc::StatusCode::UNIMPLEMENTED) {
     return absl::StrCat("the program that listens at ", target, " does not know this call", said,
@@ -122,6 +131,7 @@ bool IsCallError(const absl::Status& status) { return status.GetPayload(kPayload
 
 bool IsBrokenOff(const absl::Status& status) {
   if (absl::IsUnavailable(status)) return true;
+  if (Holds(std::string(status.message()), kTooLarge)) return false;
   return absl::IsResourceExhausted(status) && DetailsOf(status).reason.empty();
 }
 

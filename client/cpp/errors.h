@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of calls as absl::Status: the server's code (the numbers are the same) and message, with the google.rpc
-// details of the trailer as payload.
+// details of the trailer as payload. All text is printable (printable.h), whatever the server sent.
 #ifndef VICINAL_CLIENT_CPP_ERRORS_H_
 #define VICINAL_CLIENT_CPP_ERRORS_H_
 
@@ -31,7 +31,8 @@ struct ErrorDetails {
 // answer in time, unknown method), the message names `target`.
 absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& target);
 
-// An error that the server reported inside a message (a FAILED graph), in the form of a call's error.
+// An error that the server reported inside a message (a FAILED graph), in the form of a call's error. A code that is no
+// error's becomes UNKNOWN.
 absl::Status CallError(absl::StatusCode code, const std::string& message);
 
 // A local error with a reason and metadata, as DetailsOf tells them. `status` is not OK.
@@ -45,7 +46,8 @@ absl::Status AddToMessage(const absl::Status& status, const std::string& additio
 bool IsCallError(const absl::Status& status);
 
 // True if the call was interrupted rather than answered: the server is unreachable, busy or draining (UNAVAILABLE), or
-// gRPC aborted the call there to limit its memory (RESOURCE_EXHAUSTED without a reason).
+// gRPC aborted the call there to limit its memory (RESOURCE_EXHAUSTED without a reason; not a reply that is too large
+// for this end).
 bool IsBrokenOff(const absl::Status& status);
 
 // Attaches the id of an upload that can be resumed: the server keeps the received bytes for --upload_ttl.

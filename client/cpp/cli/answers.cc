@@ -50,10 +50,15 @@ absl::Status AddRows(const std::string& name, bool there, const v1::Tensor& tens
 // Every matrix must have grown by the same rows.
 absl::Status EndPiece(int64_t rows, Answer* answer) {
   answer->rows += std::max<int64_t>(rows, 0);
+  int64_t bytes = 0;
   for (const auto& [name, matrix] : answer->matrices) {
     if (matrix.shape[0] != answer->rows) return Broken(absl::StrCat(name, " is missing in a piece"));
+    bytes += static_cast<int64_t>(matrix.data.size());
   }
-  return absl::OkStatus();
+  if (bytes <= answer->max_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the answer has more than ", answer->max_bytes, " bytes after ",
+                                                 answer->rows,
+                                                 " rows; ask for fewer nodes, or raise --max_answer_bytes"));
 }
 
 template <class Response>

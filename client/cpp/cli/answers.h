@@ -18,14 +18,19 @@
 
 namespace vicinal::client::cli {
 
+inline constexpr int64_t kDefaultMaxAnswerBytes = int64_t{4} << 30;
+
 // Matrices by name ("classes", "scores", "logits", "probabilities", "embeddings"), all with `rows` rows.
 struct Answer {
   v1::ServedBy served_by;
   v1::Timing timing;
   int64_t rows = 0;
+  // Largest total size of the matrices, in bytes.
+  int64_t max_bytes = kDefaultMaxAnswerBytes;
   std::map<std::string, Array> matrices;
 
-  // Appends the rows of a piece. INTERNAL: the piece does not match the previous ones.
+  // Appends the rows of a piece. INTERNAL: the piece does not match the previous ones. INVALID_ARGUMENT: over
+  // max_bytes.
   absl::Status Add(const v1::ClassifyResponse& piece);
   absl::Status Add(const v1::EmbedResponse& piece);
   absl::Status Add(const v1::ClassifyGraphsResponse& piece);

@@ -13,6 +13,7 @@
 #include "client/cpp/formats/npy.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
+#include "client/cpp/printable.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -153,7 +154,8 @@ absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const st
 std::string DefaultIdsPath(const std::string& graph) { return graph + ".ids.txt"; }
 
 std::string IdsHeader(const v1::Graph& graph) {
-  return absl::StrCat("graph ", graph.name(), ", version ", graph.version(), ", created ",
+  // It is one line of a file: the name is the server's.
+  return absl::StrCat("graph ", Printable(graph.name()), ", version ", graph.version(), ", created ",
                       google::protobuf::util::TimeUtil::ToString(graph.create_time()), ", ", graph.node_count(),
                       " nodes; line i of what follows (from 0) is node i");
 }

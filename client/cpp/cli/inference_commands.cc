@@ -27,6 +27,7 @@ constexpr size_t kUnaryNodes = 4096;
 struct Query {
   std::optional<IdMap> ids;
   std::optional<std::vector<int64_t>> nodes;  // nullopt: all
+  int64_t node_count = 0;                     // of the graph, where all nodes are asked for
   v1::FeatureInput features;
   bool has_features = false;
   std::vector<std::string> notes;  // about ids
@@ -59,6 +60,10 @@ absl::StatusOr<Query> ReadQuery(const Context& context) {
     CLIENT_RETURN_IF_ERROR(CheckFinite(features, args.Text("features"), query.ids));
     query.features = ToFeatureInput(features);
     query.has_features = true;
+  }
+  if (!query.nodes) {
+    CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(args.Text("graph")));
+    query.node_count = graph.node_count();
   }
   return query;
 }
@@ -190,12 +195,13 @@ absl::Status Classify(const Context& context) {
   request.set_return_probabilities(args.Has("probabilities"));
   const auto call = [&]() -> absl::StatusOr<Answer> {
     Answer answer;
+    answer.max_bytes = args.Integer("max_answer_bytes", answer.max_bytes);
     if (query.small()) {
       CLIENT_ASSIGN_OR_RETURN(const v1::ClassifyResponse response, context.client.Classify(request));
       CLIENT_RETURN_IF_ERROR(answer.Add(response));
     } else {
-      CLIENT_RETURN_IF_ERROR(
-          context.client.ClassifyStream(request, [&](const v1::ClassifyResponse& piece) { return answer.Add(piece); }));
+      CLIENT_RETURN_IF_ERROR(context.client.ClassifyStream(
+          request, [&](const v1::ClassifyResponse& piece) { return answer.Add(piece); }, query.node_count));
     }
     return answer;
   };
@@ -212,12 +218,13 @@ absl::Status Embed(const Context& context) {
   request.set_output(context.args.Text("output"));
   const auto call = [&]() -> absl::StatusOr<Answer> {
     Answer answer;
+    answer.max_bytes = context.args.Integer("max_answer_bytes", answer.max_bytes);
     if (query.small()) {
       CLIENT_ASSIGN_OR_RETURN(const v1::EmbedResponse response, context.client.Embed(request));
       CLIENT_RETURN_IF_ERROR(answer.Add(response));
     } else {
-      CLIENT_RETURN_IF_ERROR(
-          context.client.EmbedStream(request, [&](const v1::EmbedResponse& piece) { return answer.Add(piece); }));
+      CLIENT_RETURN_IF_ERROR(context.client.EmbedStream(
+          request, [&](const v1::EmbedResponse& piece) { return answer.Add(piece); }, query.node_count));
     }
     return answer;
   };
@@ -236,6 +243,8 @@ std::vector<Option> QueryOptions() {
       {"feature_set", OptionKind::kName, "NAME", "stored feature set; default: default"},
       {"features", OptionKind::kText, "FILE",
        "features of all nodes for this request, instead of a stored set (.npz or .npy)"},
+      AtLeast(1, {"max_answer_bytes", OptionKind::kInteger, "BYTES",
+                  "largest answer to keep, all rows together; default: 4294967296 (4 GiB)"}),
       {"repeat", OptionKind::kInteger, "TIMES", "repeat the call and print the latency"},
       {"out", OptionKind::kText, "FILE", "write all rows: FILE.npy gets the main matrix, FILE.npz all matrices"}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) options.push_back(std::move(option));

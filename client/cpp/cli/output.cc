@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/printable.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -16,6 +17,8 @@ std::string Print(const char* format, double value) {
   std::snprintf(buffer, sizeof(buffer), format, value);
   return buffer;
 }
+
+constexpr size_t kMaxPadding = 120;
 
 // Starts like a number: then the column is aligned right.
 bool LooksNumeric(const std::string& cell) {
@@ -32,19 +35,25 @@ size_t Width(const std::string& cell) {
 
 }  // namespace
 
+void Table::Add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = Printable(cell);
+  rows_.push_back(std::move(row));
+}
+
 void Table::Print(std::ostream& out) const {
   std::vector<size_t> widths(rows_[0].size(), 0);
   std::vector<bool> right(rows_[0].size(), rows_.size() > 1);
   for (size_t r = 0; r < rows_.size(); ++r) {
     for (size_t c = 0; c < rows_[r].size() && c < widths.size(); ++c) {
-      widths[c] = std::max(widths[c], Width(rows_[r][c]));
+      // One long cell must not make every row as long: a server could fill the terminal with spaces.
+      widths[c] = std::max(widths[c], std::min(Width(rows_[r][c]), kMaxPadding));
       if (r > 0 && !LooksNumeric(rows_[r][c])) right[c] = false;
     }
   }
   for (const std::vector<std::string>& row : rows_) {
     std::string line;
     for (size_t c = 0; c < row.size() && c < widths.size(); ++c) {
-      const std::string padding(widths[c] - Width(row[c]), ' ');
+      const std::string padding(widths[c] - std::min(Width(row[c]), widths[c]), ' ');
       line += (c == 0 ? "" : "  ") + (right[c] ? padding + row[c] : row[c] + padding);
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -11,11 +11,12 @@
 
 namespace vicinal::client::cli {
 
-// Columns as wide as their widest cell, two spaces between them; columns of numbers are aligned right.
+// Columns as wide as their widest cell (but for the padding, at most 120 characters), two spaces between them; columns
+// of numbers are aligned right. Cells are made printable (printable.h).
 class Table {
  public:
   explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}
-  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void Add(std::vector<std::string> row);
   void Print(std::ostream& out) const;
 
  private:

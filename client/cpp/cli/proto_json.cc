@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/printable.h"
 #include "proto/wire/tensors.h"
 #include "vicinal/v1/tensor.pb.h"
 
@@ -89,6 +90,6 @@ Json ToJson(const Message& message) {
   return json;
 }
 
-std::string Dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
+std::string Dump(const Json& json) { return PrintableJson(json.dump(2, ' ', false, Json::error_handler_t::replace)); }
 
 }  // namespace vicinal::client::cli

@@ -170,6 +170,9 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const Arguments& args, const 
   ClientOptions options;
   options.target = server;
   options.sleep = sleep;
+  // JSON has escapes of its own, so that programs get the strings as they are.
+  options.printable = !args.Has("json");
+  options.max_reply_bytes = args.Integer("max_reply_bytes", options.max_reply_bytes);
   if (args.Has("token_file")) {
     CLIENT_ASSIGN_OR_RETURN(options.token, ReadFile(args.Text("token_file")));
     const size_t end = options.token.find_last_not_of(" \t\r\n");
@@ -227,6 +230,8 @@ const std::vector<Option>& GlobalOptions() {
       {"tls_server_name", OptionKind::kText, "NAME",
        "use TLS, and expect this name in the server's certificate, not the host of --server"},
       {"timeout", OptionKind::kNumber, "SECONDS", "of one call, except for uploads and tuning; default: 60"},
+      AtLeast(1, {"max_reply_bytes", OptionKind::kInteger, "BYTES",
+                  "largest reply to accept, and largest piece of a streamed one; default: 67108864 (64 MiB)"}),
       {"json", OptionKind::kFlag, "", "print one JSON document instead of text, also for errors (on stderr)"},
   };
   return *options;

@@ -11,6 +11,7 @@
 
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "client/cpp/errors.h"
 #include "proto/wire/tensors.h"
 #include "tests/client/cpp/fake_server.h"
@@ -29,9 +30,8 @@ class ClientTest : public ::testing::Test {
     options.target = server_.target();
     options.sleep = [this](std::chrono::milliseconds wait) { waits_.push_back(wait.count()); };
     // The default retries, without their waits.
-    const std::string backoff = R"("initialBackoff": "0.1s")";
-    options.service_config.replace(options.service_config.find(backoff), backoff.size(),
-                                   R"("initialBackoff": "0.001s")");
+    options.service_config =
+        absl::StrReplaceAll(options.service_config, {{R"("initialBackoff": "0.1s")", R"("initialBackoff": "0.001s")"}});
     client_ = Client::Connect(options).value();
     for (int i = 0; i < 50; ++i) edges_.push_back(static_cast<char>(i));
     edges_.resize(400, 'e');
