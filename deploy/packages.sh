@@ -21,7 +21,8 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev
   python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind openssl
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
+  haproxy socat openssl python3-h2
 )
 runtime_packages=(
   libgrpc++1.51 libssl3 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5 libisal2
