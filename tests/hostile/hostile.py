@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs each attack of attacks.py against vicinal-server, alone or behind the edge, while an honest client calls:
+
+    VICINAL_BIN_DIR=build/release/bin tests/hostile/hostile.py [--where alone|edge] [--scale 1] [--check]
+
+Prints one line an attack: whether the server lives, its peak memory, the honest client's slowest call and failures, and how soon
+it is served normally again. --check: fails unless all that behind the edge is in order (for CI, with a small scale). Where control groups
+of version 1 can be made, the server has 683 MiB; elsewhere its memory is only watched."""
+
+import argparse
+import contextlib
+import os
+import sys
+import threading
+import time
+
+import grpc
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+for folder in ("deploy", "edge", "hostile"):
+    sys.path.insert(0, os.path.join(ROOT, "tests", folder))
+from attacks import ATTACKS, Sent, Target  # noqa: E402
+from edge_process import TOKEN, Edge  # noqa: E402
+from server_process import ServerProcess  # noqa: E402
+
+LIMIT_BYTES = 683 << 20
+
+
+@contextlib.contextmanager
+def memory_limit(process):
+    group = f"/sys/fs/cgroup/memory/vicinal-hostile-{process}"
+    try:
+        os.mkdir(group)
+    except OSError:
+        yield False
+        return
+    try:
+        for name, value in (("memory.limit_in_bytes", LIMIT_BYTES), ("cgroup.procs", process)):
+            with open(os.path.join(group, name), "w", encoding="ascii") as file:
+                file.write(str(value))
+        yield True
+    finally:
+        with contextlib.suppress(OSError):
+            with open("/sys/fs/cgroup/memory/cgroup.procs", "w", encoding="ascii") as file:
+                file.write(str(process))
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+
+
+def memory_mib(process, name):
+    with open(f"/proc/{process}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) // 1024 for line in file if line.startswith(name))
+
+
+class Honest:
+    """Calls one after another, from another address than the attacker's."""
+
+    def __init__(self, channel):
+        self.call = channel.unary_unary("/vicinal.v1.ServerService/GetCapabilities")
+        self.calls, self.stop = [], threading.Event()  # (begin, seconds, failed)
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.stop.wait(0.01):
+            begin = time.monotonic()
+            try:
+                self.call(b"", metadata=(("authorization", f"Bearer {TOKEN}"),), timeout=20)
+                self.calls.append((begin, time.monotonic() - begin, False))
+            except grpc.RpcError:
+                self.calls.append((begin, time.monotonic() - begin, True))
+
+    def finish(self):
+        self.stop.set()
+        self.thread.join()
+
+
+def p99(seconds):
+    ordered = sorted(seconds)
+    return ordered[int(0.99 * (len(ordered) - 1))] if ordered else 0.0
+
+
+def recovery_seconds(honest, end, normal):
+    """Until five calls in a row took no longer than normal; None: not within 12 s."""
+    while time.monotonic() < end + 12:
+        time.sleep(0.05)
+        calls = [call for call in honest.calls if call[0] + call[1] > end]
+        for first in range(len(calls) - 4):
+            if all(not failed and seconds <= normal for _, seconds, failed in calls[first:first + 5]):
+                return max(0.0, calls[first][0] - end)
+    return None
+
+
+def run_one(attack, where, scale):
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(Edge("127.0.0.1:1").temporary)
+        flags = ["--memory_budget_bytes=512MiB"]
+        for role, token in (("infer", TOKEN), ("admin", TOKEN + "admin")):
+            path = os.path.join(folder, role)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(token + "\n")
+            flags.append(f"--{role}_token_file={path}")
+        server = ServerProcess(*flags)
+        server.__enter__()
+        process = server.process
+        with contextlib.ExitStack() as inner:
+            limited = inner.enter_context(memory_limit(process.pid))
+            if where == "edge":
+                edge = inner.enter_context(Edge(server.grpc, connection_rate=10000))
+                target, channel = Target(edge.target, edge.authority.pem()), inner.enter_context(edge.channel())
+            else:
+                target, channel = Target(server.grpc), inner.enter_context(grpc.insecure_channel(server.grpc))
+            honest = Honest(channel)
+            inner.callback(honest.finish)
+            time.sleep(1.5)
+            before = p99([seconds for _, seconds, _ in honest.calls])
+            begin, sent = time.monotonic(), Sent()
+            attack(target, sent, scale)
+            end = time.monotonic()
+            alive = process.poll() is None
+            recovered = recovery_seconds(honest, end, max(3 * before, 0.1)) if alive else None
+            during = [call for call in honest.calls if call[0] + call[1] > begin and call[0] < end]
+            alive = process.poll() is None
+            row = {"attack": attack.__name__, "where": where, "sent_mb": sent.bytes / 1e6, "connections": sent.connections,
+                   "lives": alive, "limited": limited, "peak_mib": memory_mib(process.pid, "VmHWM") if alive else None,
+                   "p99_before_ms": before * 1e3, "p99_during_ms": p99([seconds for _, seconds, _ in during]) * 1e3,
+                   "failed": sum(failed for _, _, failed in during), "recovered_s": recovered}
+        if alive:
+            server.__exit__()
+        else:
+            server.log.close()
+            server.folder.cleanup()
+        return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--where", choices=("alone", "edge"), action="append")
+    parser.add_argument("--scale", type=float, default=1.0, help="of what is sent; 1 is the whole attack")
+    parser.add_argument("--attack", choices=[attack.__name__ for attack in ATTACKS], action="append")
+    parser.add_argument("--check", action="store_true", help="fail unless the server behind the edge is unharmed")
+    arguments = parser.parse_args()
+    print("| attack | where | sent MB | connections | server | peak MiB | p99 before, during ms | failed | normal after s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    wrong = []
+    for attack in ATTACKS:
+        if arguments.attack and attack.__name__ not in arguments.attack:
+            continue
+        for where in arguments.where or ("alone", "edge"):
+            row = run_one(attack, where, arguments.scale)
+            after = "-" if row["recovered_s"] is None else f"{row['recovered_s']:.1f}"
+            print(f"| {row['attack']} | {where} | {row['sent_mb']:.1f} | {row['connections']} | "
+                  f"{'lives' if row['lives'] else '**ended**'} | {row['peak_mib'] or '-'} | {row['p99_before_ms']:.0f}, "
+                  f"{row['p99_during_ms']:.0f} | {row['failed']} | {after} |", flush=True)
+            unharmed = row["lives"] and row["failed"] == 0 and row["recovered_s"] is not None and row["recovered_s"] < 10
+            if where == "edge" and not unharmed:
+                wrong.append(row)
+    for row in wrong if arguments.check else ():
+        print("not unharmed:", row, file=sys.stderr)
+    return 1 if arguments.check and wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
