@@ -16,11 +16,11 @@ build_packages=(
   prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
-# and its linter; linter of scripts; valgrind counts instructions (tests/instructions);
-# openssl makes certificates.
+# and its linter; linter of scripts; valgrind counts instructions (tests/instructions); HAProxy, socat and h2 are for the edge
+# and its attackers; openssl makes certificates.
 test_packages=(
   libgtest-dev libgmock-dev
-  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml
+  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-wheel
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
   haproxy socat openssl python3-h2
 )

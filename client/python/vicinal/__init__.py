@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python client of Vicinal. docs/python.md is the guide."""
+
+from vicinal import errors
+from vicinal._channel import SERVICE_CONFIG, Tls
+from vicinal._upload import Progress
+from vicinal.aio import AsyncClient
+from vicinal.client import Client
+from vicinal.errors import CallError, Error, IdsError, InputError
+from vicinal.graphs import GraphArrays, graph_arrays
+from vicinal.ids import Ids
+from vicinal.progress import ProgressBar
+from vicinal.results import Classification, Embedding, FeatureSet, Graph, Model, ServedBy
+
+__version__ = "0.1.0"
+__all__ = ["AsyncClient", "CallError", "Classification", "Client", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
+           "IdsError", "InputError", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "errors",
+           "graph_arrays"]

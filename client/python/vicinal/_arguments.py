@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of the clients that stand for files and for messages."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping, Optional
+
+from vicinal._messages import enum_values, message
+from vicinal.errors import InputError
+
+_ENUMS = {"receptive_field": "ReceptiveField", "precision": "Precision", "product_precision": "ProductPrecision"}
+
+
+def file_bytes(value: Any, what: str) -> bytes:
+    """A path, or what a file holds."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(f"{what} is {type(value).__name__}; a path or bytes are needed")
+    with open(value, "rb") as file:
+        return file.read()
+
+
+def architecture_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return value
+    return file_bytes(value, "the architecture").decode("utf-8")
+
+
+def execution(options: Optional[Mapping[str, Any]]) -> Any:
+    """ExecutionOptions, enums by the last words of their values: {"precision": "bfloat16", "kernels": {"aggregate": "reference"}}."""
+    if not options:
+        return None
+    found = message("ExecutionOptions")()
+    for name, value in options.items():
+        if name == "kernels":
+            found.kernels.update(value)
+            continue
+        if name not in _ENUMS:
+            raise InputError(f"there is no option {name!r}, only {['kernels', *_ENUMS]}")
+        names = {key.lower(): number for key, number in enum_values(_ENUMS[name]).items()}
+        if f"{name}_{value}" not in names:
+            raise InputError(f"options[{name!r}] is {value!r}, but must be one of {[key[len(name) + 1:] for key in names]}")
+        setattr(found, name, names[f"{name}_{value}"])
+    return found

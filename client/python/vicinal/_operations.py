@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of a client, written once for `Client` and `AsyncClient` (see _effects.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Optional, Union
+
+import grpc
+import numpy as np
+
+from vicinal import results
+from vicinal._channel import Options
+from vicinal._effects import Call, Next, Open, Operation, Sleep
+from vicinal._messages import METHODS, enum_values, message
+from vicinal._tensors import Array, UINT8, features
+from vicinal._upload import Progress, Report, Upload
+from vicinal.errors import CallError, IdsError, InputError, NotFound, is_broken_off, make_error
+from vicinal.graphs import graph_arrays, graph_batch
+from vicinal.ids import Ids
+from vicinal.progress import reporter
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_REORDER = {name[len("REORDER_"):].lower(): number for name, number in enum_values("Reorder").items()}
+_TARGET, _NODES = message("Target"), message("NodeSelection")
+
+
+@dataclass
+class Known:
+    """What this client knows of a graph's ids. `version` 0: not asked yet."""
+
+    version: int = 0
+    incarnation: str = ""
+    digest: str = ""
+    ids: Optional[Ids] = None
+
+
+@dataclass
+class Session:
+    options: Options
+    known: dict[str, Known] = field(default_factory=dict)
+
+    def remember(self, graph: Any) -> Known:
+        old = self.known.get(graph.name)
+        ids = old.ids if old and old.ids is not None and old.ids.digest == graph.ids_digest else None
+        self.known[graph.name] = Known(graph.version, graph.incarnation, graph.ids_digest, ids)
+        return self.known[graph.name]
+
+
+# --- uploads ---
+
+
+def upload_graph(session: Session, name: str, graph: Any, *, arguments: dict[str, Any], reorder: str, replace: bool, if_version: int,
+                 progress: Union[bool, Report], wait: bool, upload_id: Optional[str]) -> Operation[results.Graph]:
+    arrays = graph_arrays(graph, **arguments)
+    if reorder not in _REORDER:
+        raise InputError(f"reorder is {reorder!r}, but must be one of {sorted(_REORDER)}")
+    method = METHODS["UploadGraph"]
+    spec = message("UploadGraphSpec")(name=name, node_count=arrays.num_nodes, reorder=_REORDER[reorder], replace=replace,
+                                      if_version=if_version, ids_digest=arrays.ids.digest if arrays.ids is not None else "")
+    tensors = [("edge_index", arrays.edge_index)]
+    if arrays.edge_weight is not None:
+        tensors.append(("edge_weight", arrays.edge_weight))
+    if arrays.x is not None:
+        tensors += arrays.x.upload_tensors()
+        spec.feature_count = arrays.x.columns if arrays.x.dense is None else 0
+    report = reporter(progress, f"graph {name}")
+    reply = yield from _run(session, method, spec, tensors, name, upload_id, report)
+    made = reply.graph
+    if wait:
+        made = yield from watch(session, name, report)
+        if made.error_code and made.version <= reply.graph.version:
+            raise make_error(_CODES[made.error_code], f"graph {name!r} was not replaced, version {made.version} continues to serve: "
+                                                      f"{made.error_message}")
+    if arrays.ids is not None or wait:
+        session.known[name] = Known(made.version if wait else 0, made.incarnation, spec.ids_digest, arrays.ids)
+    return results.Graph.of(made, arrays.ids)
+
+
+def _run(session: Session, method: Any, spec: Any, tensors: list[tuple[str, Array]], graph: Optional[str], upload_id: Optional[str],
+         report: Report) -> Operation[Any]:
+    return Upload(method, spec, tensors, graph, upload_id, report, session.options.chunk_bytes, session.options.upload_attempts).run()
+
+
+def upload_features(session: Session, graph: str, x: Any, *, name: str, replace: bool, if_version: int, progress: Union[bool, Report],
+                    upload_id: Optional[str]) -> Operation[results.FeatureSet]:
+    table = features(x)
+    spec = message("UploadFeaturesSpec")(graph=graph, name=name, replace=replace, if_version=if_version,
+                                         feature_count=table.columns if table.dense is None else 0)
+    reply = yield from _run(session, METHODS["UploadFeatures"], spec, table.upload_tensors(), graph, upload_id,
+                            reporter(progress, f"features {graph}/{name}"))
+    return results.FeatureSet.of(reply.feature_set)
+
+
+def upload_model(session: Session, name: str, architecture: str, weights: bytes, *, reference: Optional[bytes],
+                 reference_graph: Optional[str], reference_features: Optional[str], tolerance: float, replace: bool, if_version: int,
+                 progress: Union[bool, Report], upload_id: Optional[str]) -> Operation[results.Model]:
+    spec = message("UploadModelSpec")(name=name, architecture_json=architecture, replace=replace, if_version=if_version)
+    tensors = [("weights", _bytes_array(weights))]
+    if reference is not None:
+        tensors.append(("reference", _bytes_array(reference)))
+        spec.reference.SetInParent()
+        spec.reference.graph, spec.reference.feature_set = reference_graph or "", reference_features or ""
+        spec.reference.tolerance = tolerance
+    elif reference_graph:
+        raise InputError("reference_graph without reference: nothing would be compared")
+    reply = yield from _run(session, METHODS["UploadModel"], spec, tensors, None, upload_id, reporter(progress, f"model {name}"))
+    return results.Model.of(reply.model)
+
+
+def _bytes_array(data: bytes) -> Array:
+    return Array(np.frombuffer(data, dtype=np.uint8), UINT8)
+
+
+def watch(session: Session, name: str, report: Report) -> Operation[Any]:
+    """Waits until the graph is READY; FAILED is an error with the graph's own code. Gives the message."""
+    request, last = METHODS["WatchGraph"].request(name=name), None
+    for attempt in range(session.options.upload_attempts):
+        if attempt:
+            yield Sleep(min(0.2 * 2 ** (attempt - 1), 3.0))
+        try:
+            stream = yield Open(METHODS["WatchGraph"], request, name, timed=False)
+            while (graph := (yield Next(stream))) is not None:
+                last = graph
+                report(Progress("prepare", graph.progress, 1))
+            break
+        except CallError as error:
+            if not is_broken_off(error) or attempt + 1 == session.options.upload_attempts:
+                raise
+    state = results.Graph.of(last).state if last is not None else ""
+    if state == "FAILED":
+        raise make_error(_CODES[last.error_code], f"graph {name!r} could not be prepared: {last.error_message}")
+    if state != "READY":
+        raise make_error(grpc.StatusCode.INTERNAL, f"the watch of graph {name!r} ended before it was ready")
+    return last
+
+
+def watch_graph(session: Session, name: str, progress: Union[bool, Report]) -> Operation[results.Graph]:
+    graph = yield from watch(session, name, reporter(progress, f"graph {name}"))
+    return results.Graph.of(graph, session.remember(graph).ids)
+
+
+# --- graphs, features, models ---
+
+
+def get_graph(session: Session, name: str) -> Operation[results.Graph]:
+    graph = yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=name), name)
+    return results.Graph.of(graph, session.remember(graph).ids)
+
+
+def get_model(session: Session, name: str) -> Operation[results.Model]:
+    return results.Model.of((yield Call(METHODS["GetModel"], METHODS["GetModel"].request(name=name))))
+
+
+def _pages(method: str, items: Callable[[Any], Iterable[Any]]) -> Operation[list[Any]]:
+    found: list[Any] = []
+    token = ""
+    while True:
+        reply = yield Call(METHODS[method], METHODS[method].request(page_token=token))
+        found += items(reply)
+        token = reply.next_page_token
+        if not token:
+            return found
+
+
+def list_graphs(session: Session) -> Operation[list[results.Graph]]:
+    return [results.Graph.of(graph) for graph in (yield from _pages("ListGraphs", lambda reply: reply.graphs))]
+
+
+def list_models(session: Session) -> Operation[list[results.Model]]:
+    return [results.Model.of(model) for model in (yield from _pages("ListModels", lambda reply: reply.models))]
+
+
+def list_features(session: Session, graph: str) -> Operation[list[results.FeatureSet]]:
+    reply = yield Call(METHODS["ListFeatures"], METHODS["ListFeatures"].request(graph=graph), graph)
+    return [results.FeatureSet.of(one) for one in reply.feature_sets]
+
+
+def delete(session: Session, method: str, fields: dict[str, Any], graph: Optional[str], missing_ok: bool) -> Operation[None]:
+    try:
+        yield Call(METHODS[method], METHODS[method].request(**fields), graph)
+    except NotFound:
+        if not missing_ok:
+            raise
+    if method == "DeleteGraph":
+        session.known.pop(graph or "", None)
+
+
+# --- inference ---
+
+
+@dataclass(frozen=True)
+class Query:
+    """The arguments that Classify and Embed share. `ids`: None, what the client knows; False, row numbers; else the map."""
+
+    graph: str
+    model: str
+    nodes: Any
+    ids: Any
+    x: Any
+    x_nodes: Any
+    feature_set: str
+    graph_version: int
+    model_version: int
+
+
+def _map_of(session: Session, query: Query) -> Operation[Optional[Ids]]:
+    if query.ids is False:
+        return None
+    if query.ids is not None:
+        return query.ids if isinstance(query.ids, Ids) else Ids(query.ids)
+    known = session.known.get(query.graph)
+    if known is None or (known.ids is None and not known.version):
+        known = session.remember((yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=query.graph), query.graph)))
+    if known.ids is None and known.digest:
+        raise IdsError(f"graph {query.graph!r} was uploaded with ids of its own, and this client does not have them: pass "
+                       "ids=vicinal.Ids.load(FILE), or ids=False if the nodes are row numbers")
+    return known.ids
+
+
+def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
+    if ids is not None:
+        return ids.rows(nodes)
+    array = np.asarray(nodes if hasattr(nodes, "__len__") else list(nodes))
+    if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
+        raise IdsError(f"nodes must be a list of row numbers, as the graph has no ids of its own; got {array.dtype} {list(array.shape)}")
+    return array.astype(np.int64, copy=False)
+
+
+def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
+    target = request.target
+    target.graph, target.model, target.feature_set = query.graph, query.model, query.feature_set
+    target.graph_version, target.model_version = query.graph_version, query.model_version
+    if query.x_nodes is not None and query.x is None:
+        raise InputError("x_nodes without x: the features of those nodes are missing")
+    ids = None
+    if query.nodes is not None or query.x_nodes is not None:
+        ids = yield from _map_of(session, query)
+    if query.nodes is None:
+        request.nodes.all = True
+    else:
+        request.nodes.ids.extend(_rows(query.nodes, ids).tolist())
+    if ids is not None:
+        target.ids_digest = session.known[query.graph].digest if query.ids is None else ids.digest
+    if query.x is not None:
+        rows = None if query.x_nodes is None else _rows(query.x_nodes, ids)
+        request.features.CopyFrom(features(query.x).to_input(rows))
+    return ids
+
+
+def _check_served(session: Session, query: Query, served: Any, ids: Optional[Ids]) -> Operation[None]:
+    """Row numbers were sent to a graph that may have been replaced since this client looked: it may have ids now."""
+    if ids is not None or query.nodes is None or query.ids is False:
+        return
+    known = session.known[query.graph]
+    if (known.version, known.incarnation) == (served.graph_version, served.incarnation):
+        return
+    known = session.remember((yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=query.graph), query.graph)))
+    if known.digest:
+        raise IdsError(f"graph {query.graph!r} was replaced by a version with ids of its own: pass ids=vicinal.Ids.load(FILE)")
+
+
+def query_request(method: str, fields: dict[str, Any]) -> Any:
+    return METHODS[method].request(**{name: value for name, value in fields.items() if value is not None})
+
+
+def run_query(session: Session, method: str, query: Query, fields: dict[str, Any], parse: Callable[..., Any]) -> Operation[Any]:
+    """Selected nodes: one call. All nodes: a stream, so that the size of the answer is not limited by that of a message."""
+    request = query_request(method, fields)
+    ids = yield from _fill(session, query, request)
+    if query.nodes is not None:
+        reply = yield Call(METHODS[method], request, query.graph)
+        yield from _check_served(session, query, reply.served_by, ids)
+        return parse(reply)
+    stream = yield Open(METHODS[method + "Stream"], request, query.graph)
+    pieces = []
+    while (reply := (yield Next(stream))) is not None:
+        pieces.append(parse(reply, reply.first_row))
+    return results.joined(pieces)
+
+
+def open_stream(session: Session, method: str, query: Query, fields: dict[str, Any]) -> Operation[Any]:
+    request = query_request(method, fields)
+    yield from _fill(session, query, request)
+    return (yield Open(METHODS[method], request, query.graph))
+
+
+def classify_graphs(session: Session, model: str, graphs: Any, fields: dict[str, Any]) -> Operation[results.Classification]:
+    batch = graph_batch(graphs)
+    request = query_request("ClassifyGraphs", {"model": model, **fields})
+    request.graphs.ptr.CopyFrom(batch.ptr.to_tensor())
+    request.graphs.edge_index.CopyFrom(batch.edge_index.to_tensor())
+    if batch.edge_weight is not None:
+        request.graphs.edge_weight.CopyFrom(batch.edge_weight.to_tensor())
+    request.graphs.features.CopyFrom(batch.x.to_input())
+    return results.classification((yield Call(METHODS["ClassifyGraphs"], request)))
+
+
+def simple(method: str, request: Any, graph: Optional[str] = None) -> Operation[Any]:
+    return (yield Call(METHODS[method], request, graph))

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client for asyncio: the methods of `Client` as coroutines, streams as async iterators."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, AsyncIterator, Mapping, Optional, TypeVar, Union
+
+import grpc
+import grpc.aio
+
+from vicinal import _operations as operations
+from vicinal import results
+from vicinal._arguments import architecture_text, execution, file_bytes
+from vicinal._channel import SERVICE_CONFIG, Options, Tls
+from vicinal._effects import Call, Next, Open, Operation, Send, Sleep
+from vicinal._upload import Report
+from vicinal.errors import from_grpc
+from vicinal.ids import Ids
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """As `Client`, in one event loop. Use it in an `async with`, or await `close`.
+
+    `target`: HOST:PORT, dns:///HOST:PORT or unix:PATH. `token`: sent as a bearer token. `tls`: True, or a `Tls`. `timeout`: seconds, of
+    calls other than uploads; None waits for ever. `upload_attempts`: how often an upload is resumed after its stream broke.
+    `service_config`: gRPC's, as JSON; it holds the retries.
+    """
+
+    def __init__(self, target: str = "127.0.0.1:8500", *, token: Optional[str] = None, tls: Union[None, bool, Tls] = None,
+                 timeout: Optional[float] = 60, chunk_bytes: int = 1 << 20, upload_attempts: int = 5,
+                 service_config: Optional[str] = SERVICE_CONFIG) -> None:
+        options = Options(target, token, tls, timeout, chunk_bytes, upload_attempts, service_config)
+        options.check()
+        credentials = options.credentials()
+        self._channel = (grpc.aio.insecure_channel(target, options.arguments()) if credentials is None
+                         else grpc.aio.secure_channel(target, credentials, options.arguments()))
+        self._session = operations.Session(options)
+        self._calls: dict[Any, Any] = {}
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    def _callable(self, kind: str, method: Any, serializer: Any) -> Any:
+        if method not in self._calls:
+            self._calls[method] = getattr(self._channel, kind)(method.path, serializer, method.reply.FromString)
+        return self._calls[method]
+
+    async def _carry_out(self, effect: Any) -> Any:
+        if isinstance(effect, Call):
+            call = self._callable("unary_unary", effect.method, effect.method.request.SerializeToString)
+            return await call(effect.request, timeout=effect.timeout or self._session.options.timeout,
+                              metadata=self._session.options.metadata(effect.graph))
+        if isinstance(effect, Next):
+            reply = await effect.stream.read()
+            return None if reply is grpc.aio.EOF else reply
+        if isinstance(effect, Open):
+            call = self._callable("unary_stream", effect.method, effect.method.request.SerializeToString)
+            return call(effect.request, timeout=self._session.options.timeout if effect.timed else None,
+                        metadata=self._session.options.metadata(effect.graph))
+        if isinstance(effect, Send):
+            call = self._callable("stream_unary", effect.method, None)
+            return await call(effect.requests, metadata=self._session.options.metadata(effect.graph))
+        assert isinstance(effect, Sleep)
+        return await asyncio.sleep(effect.seconds)
+
+    async def _run(self, operation: Operation[T]) -> T:
+        try:
+            effect = next(operation)
+            while True:
+                try:
+                    value = await self._carry_out(effect)
+                except grpc.RpcError as error:
+                    effect = operation.throw(from_grpc(error, self._session.options.target))
+                else:
+                    effect = operation.send(value)
+        except StopIteration as done:
+            return done.value
+
+    async def _pieces(self, operation: Operation[Any], parse: Any) -> AsyncIterator[Any]:
+        stream = await self._run(operation)
+        try:
+            async for reply in stream:
+                yield parse(reply, reply.first_row)
+        except grpc.RpcError as error:
+            raise from_grpc(error, self._session.options.target) from None
+        finally:
+            stream.cancel()
+
+    # --- uploads ---
+
+    async def upload_graph(self, name: str, graph: Any, *, x: Any = None, edge_weight: Any = None, num_nodes: Optional[int] = None,
+                     ids: Any = None, undirected: bool = False, reorder: str = "auto", replace: bool = False, if_version: int = 0,
+                     progress: Union[bool, Report] = False, wait: bool = True, upload_id: Optional[str] = None) -> results.Graph:
+        """Uploads a graph and waits until it serves. What `graph` may be, and what x, edge_weight, num_nodes, ids and undirected mean:
+        `vicinal.graph_arrays`. `reorder`: auto, none, degree, rcm, community, metis. `progress`: True draws a bar on standard error; a
+        function is called with a `Progress`. `upload_id`: resumes the upload that raised an error with this id."""
+        arguments = {"x": x, "edge_weight": edge_weight, "num_nodes": num_nodes, "ids": ids, "undirected": undirected}
+        return await self._run(operations.upload_graph(
+            self._session, name, graph, arguments=arguments, reorder=reorder, replace=replace, if_version=if_version,
+            progress=progress, wait=wait, upload_id=upload_id))
+
+    async def upload_features(self, graph: str, x: Any, *, name: str = "default", replace: bool = False, if_version: int = 0,
+                        progress: Union[bool, Report] = False, upload_id: Optional[str] = None) -> results.FeatureSet:
+        """Uploads a feature set of a graph: NumPy, torch, SciPy sparse, pandas; row i belongs to node i."""
+        return await self._run(operations.upload_features(self._session, graph, x, name=name, replace=replace, if_version=if_version,
+                                                    progress=progress, upload_id=upload_id))
+
+    async def upload_model(self, name: str, architecture: Any, weights: Any = None, *, reference: Any = None,
+                     reference_graph: Optional[str] = None, reference_features: Optional[str] = None, tolerance: float = 0,
+                     replace: bool = False, if_version: int = 0, progress: Union[bool, Report] = False,
+                     upload_id: Optional[str] = None) -> results.Model:
+        """Uploads a model. `architecture`: what `vicinal.export` returns (which brings weights and reference), or a path, a JSON text or a
+        dict. `weights`, `reference`: safetensors, as a path or bytes. The server refuses a model that misses its reference by more than
+        `tolerance` (0: 1e-4)."""
+        if hasattr(architecture, "architecture") and weights is None:
+            exported, architecture = architecture, architecture.architecture
+            weights, reference = exported.weights, exported.reference if reference is None else reference
+        return await self._run(operations.upload_model(
+            self._session, name, architecture_text(architecture), file_bytes(weights, "weights"),
+            reference=None if reference is None else file_bytes(reference, "reference"), reference_graph=reference_graph,
+            reference_features=reference_features, tolerance=tolerance, replace=replace, if_version=if_version, progress=progress,
+            upload_id=upload_id))
+
+    # --- graphs, features, models ---
+
+    async def get_graph(self, name: str) -> results.Graph:
+        return await self._run(operations.get_graph(self._session, name))
+
+    async def list_graphs(self) -> list[results.Graph]:
+        return await self._run(operations.list_graphs(self._session))
+
+    async def watch_graph(self, name: str, *, progress: Union[bool, Report] = False) -> results.Graph:
+        """Waits until the graph is READY."""
+        return await self._run(operations.watch_graph(self._session, name, progress))
+
+    async def delete_graph(self, name: str, *, if_version: int = 0, missing_ok: bool = False) -> None:
+        await self._run(operations.delete(self._session, "DeleteGraph", {"name": name, "if_version": if_version}, name, missing_ok))
+
+    async def list_features(self, graph: str) -> list[results.FeatureSet]:
+        return await self._run(operations.list_features(self._session, graph))
+
+    async def delete_features(self, graph: str, name: str, *, missing_ok: bool = False) -> None:
+        await self._run(operations.delete(self._session, "DeleteFeatures", {"graph": graph, "name": name}, graph, missing_ok))
+
+    async def get_model(self, name: str) -> results.Model:
+        return await self._run(operations.get_model(self._session, name))
+
+    async def list_models(self) -> list[results.Model]:
+        return await self._run(operations.list_models(self._session))
+
+    async def delete_model(self, name: str, *, if_version: int = 0, missing_ok: bool = False) -> None:
+        await self._run(operations.delete(self._session, "DeleteModel", {"name": name, "if_version": if_version}, None, missing_ok))
+
+    async def capabilities(self) -> Any:
+        """Limits, devices, layer types and kernels: the message vicinal.v1.Capabilities."""
+        return await self._run(operations.simple("GetCapabilities", operations.query_request("GetCapabilities", {})))
+
+    async def explain(self, graph: str, model: str, *, output: str = "", options: Optional[Mapping[str, Any]] = None) -> Any:
+        """The plan of a model on a graph: the message vicinal.v1.ExplainResponse."""
+        fields = {"target": {"graph": graph, "model": model}, "output": output, "execution": execution(options)}
+        return await self._run(operations.simple("Explain", operations.query_request("Explain", fields), graph))
+
+    # --- inference ---
+
+    async def classify(self, graph: str, model: str, nodes: Any = None, *, top_k: int = 1, logits: bool = False,
+                 probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None, x_nodes: Any = None,
+                 feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                 options: Optional[Mapping[str, Any]] = None) -> results.Classification:
+        """Classes of nodes. `nodes`: ids as at the upload, in any order; None: all, by row. `ids`: the graph's ids, if another client
+        uploaded it; False: nodes are row numbers. `x`: features for this request, of all nodes, or of `x_nodes` alone.
+        `options`: fields of ExecutionOptions, such as {"precision": "bfloat16"}."""
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "execution": execution(options)}
+        return await self._run(operations.run_query(self._session, "Classify", query, fields, results.classification))
+
+    def classify_stream(self, graph: str, model: str, nodes: Any = None, *, top_k: int = 1, logits: bool = False,
+                        probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None, x_nodes: Any = None,
+                        feature_set: str = "", options: Optional[Mapping[str, Any]] = None) -> AsyncIterator[results.Classification]:
+        """Like `classify`, piece by piece; `first_row` of a piece is its place among the requested nodes."""
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0)
+        fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "execution": execution(options)}
+        return self._pieces(operations.open_stream(self._session, "ClassifyStream", query, fields), results.classification)
+
+    async def embed(self, graph: str, model: str, nodes: Any = None, *, output: str = "", ids: Union[None, bool, Ids] = None,
+              x: Any = None, x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+              options: Optional[Mapping[str, Any]] = None) -> results.Embedding:
+        """A named output of the model (`Model.outputs`) for nodes; "": the input of the last convolution. The rest as in `classify`."""
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        fields = {"output": output, "execution": execution(options)}
+        return await self._run(operations.run_query(self._session, "Embed", query, fields, results.embedding))
+
+    def embed_stream(self, graph: str, model: str, nodes: Any = None, *, output: str = "", ids: Union[None, bool, Ids] = None,
+                     x: Any = None, x_nodes: Any = None, feature_set: str = "",
+                     options: Optional[Mapping[str, Any]] = None) -> AsyncIterator[results.Embedding]:
+        """Like `embed`, piece by piece."""
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0)
+        fields = {"output": output, "execution": execution(options)}
+        return self._pieces(operations.open_stream(self._session, "EmbedStream", query, fields), results.embedding)
+
+    async def classify_graphs(self, model: str, graphs: Any, *, top_k: int = 1, logits: bool = False, probabilities: bool = False,
+                        model_version: int = 0, options: Optional[Mapping[str, Any]] = None) -> results.Classification:
+        """Classes of small graphs that travel with the request: a PyG `Batch`, or a list of graphs (anything that `upload_graph` reads and
+        that has features, or pairs (graph, x))."""
+        fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "model_version": model_version,
+                  "execution": execution(options)}
+        return await self._run(operations.classify_graphs(self._session, model, graphs, fields))

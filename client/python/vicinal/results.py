@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls return. Arrays are read-only views of the bytes that arrived; `torch()` shares them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Optional, TypeVar
+
+import numpy as np
+
+from vicinal._messages import message
+from vicinal._tensors import from_tensor
+from vicinal.ids import Ids
+
+_GRAPH = message("Graph")
+_STATES = {value.number: value.name[len("STATE_"):] for value in _GRAPH.DESCRIPTOR.enum_types_by_name["State"].values}
+_DURABILITY = {value.number: value.name[len("DURABILITY_"):]
+               for value in _GRAPH.DESCRIPTOR.fields_by_name["durability"].enum_type.values}
+Result = TypeVar("Result", bound="Arrays")
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph on the server. `ids`: the map of the user's own ids, if this client has it. `raw`: the whole message (profile, stages, ...)."""
+
+    name: str
+    version: int
+    state: str
+    num_nodes: int
+    num_edges: int
+    weighted: bool
+    order: str
+    size_bytes: int
+    feature_sets: tuple[str, ...]
+    ids_digest: str
+    durability: str
+    incarnation: str
+    raw: Any = field(repr=False)
+    ids: Optional[Ids] = None
+
+    @staticmethod
+    def of(graph: Any, ids: Optional[Ids] = None) -> "Graph":
+        return Graph(graph.name, graph.version, _STATES[graph.state], graph.node_count, graph.edge_count, graph.weighted, graph.order,
+                     graph.size_bytes, tuple(one.name for one in graph.feature_sets), graph.ids_digest, _DURABILITY[graph.durability],
+                     graph.incarnation, graph, ids)
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    graph: str
+    name: str
+    version: int
+    num_nodes: int
+    num_features: int
+    sparse: bool
+    size_bytes: int
+    raw: Any = field(repr=False)
+
+    @staticmethod
+    def of(value: Any) -> "FeatureSet":
+        return FeatureSet(value.graph, value.name, value.version, value.node_count, value.feature_count, value.sparse, value.size_bytes, value)
+
+
+@dataclass(frozen=True)
+class Model:
+    """`outputs`: the names that `embed` takes. `reference_error`: the largest difference from the reference, None if none was uploaded."""
+
+    name: str
+    version: int
+    num_features: int
+    num_classes: int
+    graph_level: bool
+    multi_label: bool
+    uses_edge_weight: bool
+    outputs: tuple[str, ...]
+    num_parameters: int
+    reference_error: Optional[float]
+    raw: Any = field(repr=False)
+
+    @staticmethod
+    def of(model: Any) -> "Model":
+        return Model(model.name, model.version, model.feature_count, model.class_count, model.graph_level, model.multi_label,
+                     model.uses_edge_weight, tuple(model.outputs), model.parameter_count,
+                     model.reference_error if model.reference_checked else None, model)
+
+
+@dataclass(frozen=True)
+class ServedBy:
+    """The versions that served a request; with equal ones and an equal revision the same request gives the same bits."""
+
+    graph: str
+    graph_version: int
+    model: str
+    model_version: int
+    feature_set: str
+    feature_set_version: int
+    numerics_revision: int
+    incarnation: str
+
+    @staticmethod
+    def of(served: Any) -> "ServedBy":
+        return ServedBy(served.graph, served.graph_version, served.model, served.model_version, served.feature_set,
+                        served.feature_set_version, served.numerics_revision, served.incarnation)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Common to results: `served_by`; `seconds`, the time on the server (0 in pieces of a stream but the last)."""
+
+    served_by: ServedBy
+    seconds: float
+    first_row: int
+
+    def torch(self: Result) -> Result:
+        """The same with torch tensors, which share the memory. Do not write to them in place."""
+        import torch
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of arrays that cannot be written
+            tensors = {one.name: torch.from_numpy(value) for one in fields(self)
+                       if isinstance(value := getattr(self, one.name), np.ndarray)}
+        return replace(self, **tensors)
+
+
+@dataclass(frozen=True)
+class Classification(Arrays):
+    """Row i belongs to the i-th requested node (or graph). classes int32 [n, k], most likely first; scores float32 [n, k], their
+    probabilities; logits, probabilities float32 [n, C] if asked for."""
+
+    classes: Any
+    scores: Any
+    logits: Any = None
+    probabilities: Any = None
+
+
+@dataclass(frozen=True)
+class Embedding(Arrays):
+    """embeddings float32 [n, width]; row i belongs to the i-th requested node."""
+
+    embeddings: Any
+
+
+def classification(reply: Any, first_row: int = 0) -> Classification:
+    return Classification(
+        ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.classes), from_tensor(reply.scores),
+        from_tensor(reply.logits) if reply.HasField("logits") else None,
+        from_tensor(reply.probabilities) if reply.HasField("probabilities") else None)
+
+
+def embedding(reply: Any, first_row: int = 0) -> Embedding:
+    return Embedding(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.embeddings))
+
+
+def joined(pieces: list[Result]) -> Result:
+    """The pieces of a stream as one result."""
+    if len(pieces) == 1:
+        return pieces[0]
+    arrays = {one.name: np.concatenate([getattr(piece, one.name) for piece in pieces]) for one in fields(pieces[0])
+              if isinstance(getattr(pieces[0], one.name), np.ndarray)}
+    return replace(pieces[-1], first_row=0, **arrays)

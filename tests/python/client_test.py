@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The blocking Python client against a real server, and the command line beside it."""
+
+import io
+import os
+import unittest
+
+import numpy as np
+
+import vicinal
+from data import layer_model, model_files, needs, read_graph, read_safetensors, safetensors
+from server_process import ServerProcess
+from vicinal import errors
+
+GRAPH = read_graph("cora")
+TEST = np.flatnonzero(GRAPH["test_mask"])
+
+
+class ClientTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ServerProcess().__enter__()
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.client = vicinal.Client(cls.server.grpc)
+        cls.addClassCleanup(cls.client.close)
+        cls.graph = cls.client.upload_graph("cora", GRAPH["edge_index"], x=GRAPH["x"])
+        cls.model = cls.client.upload_model("gcn", *model_files("cora-gcn"))
+
+    def small_graph(self, name, **options):
+        return self.client.upload_graph(name, [["ann", "bob"], ["bob", "cid"]], ids=["cid", "ann", "bob"], x=GRAPH["x"][:3], **options)
+
+    def test_tells_what_it_uploaded(self):
+        self.assertEqual((self.graph.state, self.graph.num_nodes, self.graph.num_edges, self.graph.feature_sets),
+                         ("READY", 2708, 10556, ("default",)))
+        self.assertEqual((self.model.num_features, self.model.num_classes, self.model.reference_error), (1433, 7, None))
+        self.assertEqual(self.client.get_graph("cora").version, self.graph.version)
+        self.assertIn("cora", [graph.name for graph in self.client.list_graphs()])
+        self.assertIn("gcn", [model.name for model in self.client.list_models()])
+        self.assertIn("GCNConv", [layer.type for layer in self.client.capabilities().layer_types])
+        self.assertGreater(len(self.client.explain("cora", "gcn").steps), 1)
+
+    def test_classifies_as_pytorch_geometric_does(self):
+        answer = self.client.classify("cora", "gcn", TEST, top_k=3, logits=True, probabilities=True)
+        self.assertEqual((answer.classes[:, 0] == GRAPH["y"][TEST]).sum(), 795)
+        self.assertEqual((answer.classes.shape, answer.scores.dtype, answer.logits.shape), ((1000, 3), np.float32, (1000, 7)))
+        np.testing.assert_allclose(answer.probabilities.sum(axis=1), 1, rtol=1e-5)
+        self.assertEqual((answer.served_by.graph, answer.served_by.graph_version), ("cora", self.graph.version))
+        self.assertGreater(answer.seconds, 0)
+        self.assertFalse(answer.classes.flags.owndata)
+
+    def test_all_nodes_come_in_pieces(self):
+        whole = self.client.classify("cora", "gcn", logits=True)
+        self.assertEqual(whole.logits.shape, (2708, 7))
+        np.testing.assert_array_equal(whole.logits[TEST], self.client.classify("cora", "gcn", TEST, logits=True).logits)
+        pieces = list(self.client.embed_stream("cora", "gcn"))
+        self.assertEqual(pieces[0].first_row, 0)
+        np.testing.assert_array_equal(np.concatenate([piece.embeddings for piece in pieces]), self.client.embed("cora", "gcn").embeddings)
+
+    def test_features_of_a_request(self):
+        x = GRAPH["x"].copy()
+        x[5] = 0
+        expected = self.client.classify("cora", "gcn", [5, 6], logits=True, x=x).logits
+        replaced = self.client.classify("cora", "gcn", [5, 6], logits=True, x=x[[5]], x_nodes=[5]).logits
+        np.testing.assert_array_equal(replaced, expected)
+        with self.assertRaisesRegex(vicinal.InputError, "x_nodes without x"):
+            self.client.classify("cora", "gcn", [5], x_nodes=[5])
+
+    def test_feature_sets(self):
+        self.client.upload_features("cora", np.zeros_like(GRAPH["x"]), name="zeros")
+        plain = self.client.classify("cora", "gcn", [1], logits=True, feature_set="zeros")
+        self.assertEqual(plain.served_by.feature_set, "zeros")
+        self.assertIn("zeros", [one.name for one in self.client.list_features("cora")])
+        self.client.delete_features("cora", "zeros")
+        with self.assertRaises(errors.NotFound):
+            self.client.delete_features("cora", "zeros")
+        self.client.delete_features("cora", "zeros", missing_ok=True)
+
+    def test_small_graphs(self):
+        batch = read_graph("tiny_batch")
+        sizes = np.bincount(batch["graph_id"])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        graphs = []
+        for start, size in zip(starts, sizes):
+            inside = batch["graph_id"][batch["edge_index"][0]] == batch["graph_id"][start]
+            graphs.append((batch["edge_index"][:, inside] - start, batch["x"][start:start + size]))
+        files = layer_model("pool-mean")
+        self.client.upload_model("pool", *files, replace=True)
+        answer = self.client.classify_graphs("pool", graphs, logits=True)
+        expected = read_safetensors(files[1].replace(".safetensors", ".reference.safetensors"), "graph_logits")
+        np.testing.assert_allclose(answer.logits, expected, rtol=1e-4, atol=1e-5)
+
+    def test_ids_of_ones_own(self):
+        graph = self.small_graph("friends", replace=True)
+        by_id = self.client.classify("friends", "gcn", ["ann", "cid"], logits=True).logits
+        by_row = self.client.classify("friends", "gcn", [1, 0], ids=False, logits=True).logits
+        np.testing.assert_array_equal(by_id, by_row)
+        with self.assertRaisesRegex(vicinal.IdsError, "'zoe'"):
+            self.client.classify("friends", "gcn", ["zoe"])
+        with vicinal.Client(self.server.grpc) as other:
+            with self.assertRaisesRegex(vicinal.IdsError, "ids=vicinal.Ids.load"):
+                other.classify("friends", "gcn", ["ann"])
+            answer = other.classify("friends", "gcn", ["ann", "cid"], ids=graph.ids, logits=True)
+            np.testing.assert_array_equal(answer.logits, by_id)
+            with self.assertRaises(errors.FailedPrecondition) as raised:
+                other.classify("friends", "gcn", ["ann"], ids=vicinal.Ids(["ann", "bob", "cid"]))
+            self.assertEqual(raised.exception.reason, "IDS_DIGEST_MISMATCH")
+
+    def test_row_numbers_are_not_used_once_a_graph_has_ids(self):
+        edges = [[0, 1], [1, 2]]
+        self.client.upload_graph("turned", edges, x=GRAPH["x"][:3], replace=True)
+        self.client.classify("turned", "gcn", [0])
+        with vicinal.Client(self.server.grpc) as other:
+            other.upload_graph("turned", [["7", "8"], ["8", "9"]], x=GRAPH["x"][:3], ids=[7, 8, 9], replace=True)
+        with self.assertRaisesRegex(vicinal.IdsError, "replaced by a version with ids"):
+            self.client.classify("turned", "gcn", [0])
+
+    def test_ids_are_those_of_the_command_line(self):
+        graph = self.small_graph("shared", replace=True)
+        graph.ids.save(self.server.path("shared.ids.txt"), "shared")
+        output = self.server.vicinal("classify", "--graph", "shared", "--model", "gcn", "--nodes", "ann,cid", "--ids", "shared.ids.txt")
+        self.assertRegex(output, r"(?m)^\s*cid\s")
+        with open(self.server.path("edges.txt"), "w", encoding="ascii") as file:
+            file.write("x y\ny z\n")
+        np.save(self.server.path("x.npy"), GRAPH["x"][:3])
+        with open(self.server.path("order.txt"), "w", encoding="ascii") as file:
+            file.write("z\nx\ny\n")
+        self.server.vicinal("graph", "upload", "edges.txt", "--name", "cli", "--ids", "order.txt", "--x", "x.npy")
+        ids = vicinal.Ids.load(self.server.path("cli.ids.txt"))
+        self.assertEqual(ids.digest, self.client.get_graph("cli").ids_digest)
+        self.client.classify("cli", "gcn", ["z"], ids=ids)
+
+    def test_errors_say_code_reason_and_field(self):
+        with self.assertRaises(errors.NotFound) as raised:
+            self.client.classify("cora", "nope", [1])
+        self.assertEqual(raised.exception.reason, "NOT_FOUND")
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.classify("cora", "gcn", [1, 2708])
+        self.assertEqual(raised.exception.reason, "NODE_OUT_OF_RANGE")
+        self.assertEqual([one.field for one in raised.exception.field_violations], ["nodes.ids[1]"])
+        self.assertIn("field: nodes.ids[1]", str(raised.exception))
+        with self.assertRaises(errors.AlreadyExists):
+            self.client.upload_graph("cora", GRAPH["edge_index"])
+        with self.assertRaises(errors.Aborted):
+            self.client.upload_graph("cora", GRAPH["edge_index"], replace=True, if_version=999)
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.upload_model("bad", {"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "a", "type": "ChebConv"}]},
+                                     model_files("cora-gcn")[1])
+        self.assertIn("ChebConv", str(raised.exception))
+        self.client.classify("cora", "gcn", [1])  # the server goes on
+
+    def test_bad_arguments_are_refused_here(self):
+        for bad in ({"target": "localhost"}, {"target": "http://localhost:8500/"}, {"token": "two words"}, {"chunk_bytes": 0}):
+            with self.assertRaises(vicinal.InputError):
+                vicinal.Client(**bad)
+        for nodes in ([0.5], [[1]], ["ann"]):
+            with self.assertRaises(vicinal.IdsError):
+                self.client.classify("cora", "gcn", nodes)
+        with self.assertRaisesRegex(vicinal.InputError, "no option 'speed'"):
+            self.client.classify("cora", "gcn", [1], options={"speed": "high"})
+        with self.assertRaisesRegex(vicinal.InputError, "must be one of.*bfloat16"):
+            self.client.classify("cora", "gcn", [1], options={"precision": "int8"})
+        with self.assertRaisesRegex(vicinal.InputError, "reorder is 'best'"):
+            self.client.upload_graph("g", [[0], [1]], reorder="best")
+
+    def test_options(self):
+        whole = self.client.classify("cora", "gcn", [1], logits=True, options={"receptive_field": "never"}).logits
+        np.testing.assert_array_equal(self.client.classify("cora", "gcn", [1], logits=True, options={"receptive_field": "always"}).logits, whole)
+        forced = self.client.classify("cora", "gcn", [1], logits=True, options={"kernels": {"aggregate": "reference"}})
+        np.testing.assert_allclose(forced.logits, whole, rtol=1e-4, atol=1e-5)
+
+    def test_reports_progress(self):
+        steps = []
+        self.client.upload_graph("progress", GRAPH["edge_index"], x=GRAPH["x"], progress=steps.append, replace=True)
+        sent = [step for step in steps if step.stage == "upload"]
+        self.assertEqual(sent[-1].done, sent[-1].total)
+        self.assertEqual(steps[-1].stage, "prepare")
+        self.assertEqual(sorted(step.done for step in sent), [step.done for step in sent])
+        text = io.StringIO()
+        bar = vicinal.ProgressBar("graph g", text)
+        for done in (0, 1, 50, 100):
+            bar(vicinal.Progress("upload", done * 1e6, 100e6))
+        self.assertIn(" 50% of 100.0 MB", text.getvalue())
+        self.assertTrue(text.getvalue().endswith("100% of 100.0 MB\n"))
+
+    @needs("torch")
+    def test_torch_results_share_memory(self):
+        answer = self.client.embed("cora", "gcn", [1, 2])
+        tensors = answer.torch()
+        self.assertEqual(tensors.embeddings.data_ptr(), answer.embeddings.ctypes.data)
+
+    @needs("scipy")
+    def test_sparse_features(self):
+        from scipy import sparse
+        self.client.upload_graph("sparse", GRAPH["edge_index"], x=sparse.csr_matrix(GRAPH["x"]), replace=True)
+        self.assertTrue(self.client.list_features("sparse")[0].sparse)
+        answer = self.client.classify("sparse", "gcn", TEST)
+        self.assertEqual((answer.classes[:, 0] == GRAPH["y"][TEST]).sum(), 795)
+
+    def test_models_with_a_reference(self):
+        architecture, weights = model_files("cora-gcn")
+        logits = self.client.classify("cora", "gcn", [3, 4], logits=True).logits
+        for change, passes in ((0.0, True), (1.0, False)):
+            reference = safetensors({"logits": logits + np.float32(change), "nodes": np.array([3, 4])})
+            upload = lambda: self.client.upload_model("checked", architecture, weights, reference=reference,  # noqa: E731
+                                                      reference_graph="cora", replace=True)
+            if passes:
+                self.assertLess(upload().reference_error, 1e-6)
+            else:
+                with self.assertRaises(errors.InvalidArgument) as raised:
+                    upload()
+                self.assertEqual(raised.exception.reason, "REFERENCE_MISSED")
+
+
+class TokenTest(unittest.TestCase):
+    def test_token(self):
+        server = ServerProcess(f"--admin_token_file={os.devnull}")
+        path = server.path("admin.token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("s3cret-s3cret-s3cret-s3cret-s3cret\n")
+        os.chmod(path, 0o600)
+        server.flags = (f"--admin_token_file={path}",)
+        with server:
+            with vicinal.Client(server.grpc) as client, self.assertRaises(errors.Unauthenticated) as raised:
+                client.upload_graph("g", [[0], [1]])
+            self.assertEqual(raised.exception.reason, "TOKEN_MISSING")
+            with vicinal.Client(server.grpc, token="s3cret-s3cret-s3cret-s3cret-s3cret") as client:
+                self.assertEqual(client.upload_graph("g", [[0], [1]]).state, "READY")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python client when things go wrong: connections that break under an upload to a real server, and what a real server will not do on
+demand (be overloaded exactly twice, use TLS with this certificate), from a small server made here with grpcio."""
+
+import concurrent.futures
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import grpc
+import numpy as np
+
+import vicinal
+from data import safetensors
+from server_process import ServerProcess
+from vicinal import errors
+from vicinal._messages import METHODS, message
+
+
+class BreakingProxy:
+    """Forwards connections to `target`; the first `breaks` of them are closed after `limit` bytes from the client."""
+
+    def __init__(self, target, breaks, limit):
+        host, _, port = target.rpartition(":")
+        self.server_address = (host, int(port))
+        self.breaks, self.limit, self.connections = breaks, limit, 0
+        self.sockets, self.forwarded = [], 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self.server_address)
+            self.sockets += [near, far]
+            limit = self.limit if self.connections < self.breaks else None
+            self.connections += 1
+            threading.Thread(target=self.forward, args=(near, far, limit), daemon=True).start()
+            threading.Thread(target=self.forward, args=(far, near, None), daemon=True).start()
+
+    def forward(self, source, sink, limit):
+        total = 0
+        try:
+            while data := source.recv(1 << 16):
+                total += len(data)
+                if sink.getpeername() == self.server_address:
+                    self.forwarded += len(data)
+                if limit is not None and total > limit:
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for one in (self.listener, *self.sockets):
+            one.close()
+
+
+class UploadTest(unittest.TestCase):
+    def setUp(self):
+        self.server = ServerProcess().__enter__()
+        self.addCleanup(self.server.__exit__)
+        random = np.random.default_rng(0)
+        self.edges = random.integers(0, 40_000, (2, 5))
+        self.x = random.standard_normal((40_000, 100), dtype=np.float32)  # 16 MB
+
+    def proxy(self, breaks, limit):
+        proxy = BreakingProxy(self.server.grpc, breaks, limit)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def test_goes_on_where_the_connection_broke(self):
+        proxy = self.proxy(2, 6_000_000)
+        with vicinal.Client(proxy.address) as client:
+            graph = client.upload_graph("g", self.edges, x=self.x)
+            self.assertEqual(graph.state, "READY")
+        self.assertGreaterEqual(proxy.connections, 3)
+        self.assertLess(proxy.forwarded, 22_000_000)  # from the beginning each time: 28 MB
+        with vicinal.Client(self.server.grpc) as client:
+            client.upload_model("same", {"format": "vicinal.model/1", "in_channels": 100, "layers": [
+                {"name": "lin", "type": "Linear", "args": {"out_channels": 100, "bias": False}}]},
+                safetensors({"lin.weight": np.eye(100, dtype=np.float32)}))
+            np.testing.assert_array_equal(client.embed("g", "same", output="logits").embeddings, self.x)
+
+    def test_an_interrupted_upload_is_resumed_by_another_client(self):
+        proxy = self.proxy(100, 6_000_000)
+        with vicinal.Client(proxy.address, upload_attempts=1) as client, self.assertRaises(errors.Unavailable) as raised:
+            client.upload_graph("g", self.edges, x=self.x)
+        upload_id = raised.exception.upload_id
+        self.assertIsNotNone(upload_id)
+        self.assertIn(f"upload_id='{upload_id}'", str(raised.exception))
+        steps = []
+        with vicinal.Client(self.server.grpc) as client:
+            with self.assertRaisesRegex(vicinal.InputError, "was started with other tensors: 'x' differs"):
+                client.upload_graph("g", self.edges, x=self.x[:, :50], upload_id=upload_id)
+            self.assertEqual(client.upload_graph("g", self.edges, x=self.x, upload_id=upload_id, progress=steps.append).state, "READY")
+        self.assertGreater(steps[0].done, 1 << 20)
+
+    def test_nobody_listens(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+        with vicinal.Client(address) as client, self.assertRaisesRegex(errors.Unavailable, f"cannot reach the server at {address}"):
+            client.upload_graph("g", self.edges, num_nodes=40_000)
+
+
+class Handlers(grpc.GenericRpcHandler):
+    """Answers methods by name with functions of (request, context)."""
+
+    def __init__(self, functions):
+        self.functions = functions
+
+    def service(self, call):
+        name = call.method.rpartition("/")[2]
+        if name not in self.functions:
+            return None
+        return grpc.unary_unary_rpc_method_handler(self.functions[name], METHODS[name].request.FromString,
+                                                   METHODS[name].reply.SerializeToString)
+
+
+def small_server(test, functions, credentials=None):
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((Handlers(functions),))
+    port = server.add_secure_port("localhost:0", credentials) if credentials else server.add_insecure_port("localhost:0")
+    server.start()
+    test.addCleanup(lambda: server.stop(0).wait())
+    return f"localhost:{port}"
+
+
+class RetryTest(unittest.TestCase):
+    def overloaded(self, failures, pushback):
+        calls = []
+
+        def answer(request, context):
+            calls.append(dict(context.invocation_metadata()))
+            if len(calls) <= failures:
+                context.set_trailing_metadata((("grpc-retry-pushback-ms", pushback),))
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the queue is full")
+            return message("Graph")(name=request.name)
+
+        return small_server(self, {"GetGraph": answer}), calls
+
+    def test_retries_when_the_server_says_so(self):
+        address, calls = self.overloaded(2, "1")
+        with vicinal.Client(address, token="t0ken") as client:
+            self.assertEqual(client.get_graph("g").name, "g")
+        self.assertEqual(len(calls), 3)
+        self.assertEqual((calls[0]["vicinal-graph"], calls[0]["authorization"]), ("g", "Bearer t0ken"))
+
+    def test_does_not_when_the_server_says_not(self):
+        address, calls = self.overloaded(2, "-1")
+        with vicinal.Client(address) as client, self.assertRaisesRegex(errors.Unavailable, "the queue is full"):
+            client.get_graph("g")
+        self.assertEqual(len(calls), 1)
+
+    def test_gives_up(self):
+        address, calls = self.overloaded(100, "1")
+        with vicinal.Client(address) as client, self.assertRaises(errors.Unavailable):
+            client.get_graph("g")
+        self.assertEqual(len(calls), 4)
+
+
+class DetailsTest(unittest.TestCase):
+    def raised(self, code, data):
+        def answer(_, context):
+            context.set_trailing_metadata((("grpc-status-details-bin", data),))
+            context.abort(code, "no")
+
+        with vicinal.Client(small_server(self, {"GetModel": answer})) as client, self.assertRaises(vicinal.CallError) as raised:
+            client.get_model("m")
+        return raised.exception
+
+    def test_retry_after_and_resource(self):
+        status = message("details.Status")()
+        for kind, detail in (("RetryInfo", message("details.RetryInfo")(retry_delay={"seconds": 1, "nanos": 500_000_000})),
+                             ("ResourceInfo", message("details.ResourceInfo")(resource_type="model", resource_name="m")),
+                             ("Unknown", message("details.ErrorInfo")(reason="X"))):
+            status.details.add(type_url="type.googleapis.com/google.rpc." + kind, value=detail.SerializeToString())
+        error = self.raised(grpc.StatusCode.RESOURCE_EXHAUSTED, status.SerializeToString())
+        self.assertIsInstance(error, errors.ResourceExhausted)
+        self.assertEqual((error.retry_after, error.details.resource_name, error.reason), (1.5, "m", ""))
+
+    def test_details_that_are_no_message(self):
+        self.assertEqual(self.raised(grpc.StatusCode.DATA_LOSS, b"\xff\xff\xff").details, errors.Details())
+
+
+class TlsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.certificate, self.key = (os.path.join(self.folder.name, name) for name in ("c.pem", "k.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+                        "-subj", "/CN=gnn.test", "-addext", "subjectAltName=DNS:gnn.test", "-keyout", self.key, "-out", self.certificate],
+                       check=True, capture_output=True)
+
+    def test_server_and_client_certificates(self):
+        tls = vicinal.Tls.from_files(self.certificate, self.certificate, self.key, "gnn.test")
+        credentials = grpc.ssl_server_credentials([(tls.private_key, tls.certificate)], tls.root_certificates, True)
+        address = small_server(self, {"GetGraph": lambda request, _: message("Graph")(name=request.name)}, credentials)
+        with vicinal.Client(address, tls=tls) as client:
+            self.assertEqual(client.get_graph("g").name, "g")
+        without = vicinal.Tls(tls.root_certificates, server_name="gnn.test")
+        for wrong in (without, vicinal.Tls(tls.root_certificates, tls.certificate, tls.private_key), True, None):
+            with vicinal.Client(address, tls=wrong, timeout=5) as client, self.assertRaises(errors.Unavailable):
+                client.get_graph("g")
+
+    def test_half_a_certificate(self):
+        with self.assertRaisesRegex(vicinal.InputError, "needs its private key"):
+            vicinal.Client(tls=vicinal.Tls(certificate=b"x"))
+
+
+if __name__ == "__main__":
+    unittest.main()
