@@ -9,6 +9,7 @@ import unittest
 import numpy as np
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+FEATURES, CLASSES = 12, 5  # of modules to export
 MODELS = os.path.join(ROOT, "tests", "data", "models")
 
 
@@ -58,3 +59,15 @@ def safetensors(tensors):
 def needs(module):
     """Skips, and says so, where an optional library is missing."""
     return unittest.skipUnless(importlib.util.find_spec(module), f"{module} is not installed for this Python")
+
+
+def randomize(module):
+    """Makes every parameter and statistic of a torch module random, so that none can be left out unnoticed."""
+    import torch
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, value in module.state_dict().items():
+            if value.is_floating_point():
+                low = torch.rand(value.shape, generator=generator) + 0.5
+                value.copy_(low if "running_var" in name else torch.randn(value.shape, generator=generator) * (0.3 if value.dim() > 1 else 0.5))
+    return module.eval()

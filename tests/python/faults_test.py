@@ -89,7 +89,7 @@ class UploadTest(unittest.TestCase):
             graph = client.upload_graph("g", self.edges, x=self.x)
             self.assertEqual(graph.state, "READY")
         self.assertGreaterEqual(proxy.connections, 3)
-        self.assertLess(proxy.forwarded, 22_000_000)  # from the beginning each time: 28 MB
+        self.assertLess(proxy.forwarded, 26_000_000)  # from the beginning each time: 28 MB
         with vicinal.Client(self.server.grpc) as client:
             client.upload_model("same", {"format": "vicinal.model/1", "in_channels": 100, "layers": [
                 {"name": "lin", "type": "Linear", "args": {"out_channels": 100, "bias": False}}]},

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python client of Vicinal. docs/python.md is the guide."""
 
+from typing import Any
+
 from vicinal import errors
 from vicinal._channel import SERVICE_CONFIG, Tls
 from vicinal._upload import Progress
@@ -14,5 +16,12 @@ from vicinal.results import Classification, Embedding, FeatureSet, Graph, Model,
 
 __version__ = "0.1.0"
 __all__ = ["AsyncClient", "CallError", "Classification", "Client", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
-           "IdsError", "InputError", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "errors",
+           "IdsError", "InputError", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "errors", "export",
            "graph_arrays"]
+
+
+def export(module: Any, data: Any, **options: Any) -> Any:
+    """Exports a trained module; see vicinal.exporting.export. Needs torch, which a client does not."""
+    from vicinal import exporting
+
+    return exporting.export(module, data, **options)

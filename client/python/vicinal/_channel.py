@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -23,6 +24,10 @@ SERVICE_CONFIG = json.dumps({"methodConfig": [{
                     "retryableStatusCodes": ["UNAVAILABLE"]}}]})
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"(dns:(//[^/]*/)?)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%a-z]+\]):\d{1,5}|unix(-abstract)?:.+|ipv[46]:.+|xds:.+")
+
+
+def default_target() -> str:
+    return os.environ.get("VICINAL_SERVER") or "127.0.0.1:8500"
 
 
 @dataclass(frozen=True)

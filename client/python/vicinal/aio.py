@@ -12,7 +12,7 @@ import grpc.aio
 from vicinal import _operations as operations
 from vicinal import results
 from vicinal._arguments import architecture_text, execution, file_bytes
-from vicinal._channel import SERVICE_CONFIG, Options, Tls
+from vicinal._channel import SERVICE_CONFIG, Options, Tls, default_target
 from vicinal._effects import Call, Next, Open, Operation, Send, Sleep
 from vicinal._upload import Report
 from vicinal.errors import from_grpc
@@ -24,14 +24,15 @@ T = TypeVar("T")
 class AsyncClient:
     """As `Client`, in one event loop. Use it in an `async with`, or await `close`.
 
-    `target`: HOST:PORT, dns:///HOST:PORT or unix:PATH. `token`: sent as a bearer token. `tls`: True, or a `Tls`. `timeout`: seconds, of
-    calls other than uploads; None waits for ever. `upload_attempts`: how often an upload is resumed after its stream broke.
-    `service_config`: gRPC's, as JSON; it holds the retries.
+    `target`: HOST:PORT, dns:///HOST:PORT or unix:PATH; by default, as for the command line, the environment variable VICINAL_SERVER, or
+    127.0.0.1:8500. `token`: sent as a bearer token. `tls`: True, or a `Tls`. `timeout`: seconds, of calls other than uploads; None waits for ever.
+    `upload_attempts`: how often an upload is resumed after its stream broke. `service_config`: gRPC's, as JSON; it holds the retries.
     """
 
-    def __init__(self, target: str = "127.0.0.1:8500", *, token: Optional[str] = None, tls: Union[None, bool, Tls] = None,
+    def __init__(self, target: Optional[str] = None, *, token: Optional[str] = None, tls: Union[None, bool, Tls] = None,
                  timeout: Optional[float] = 60, chunk_bytes: int = 1 << 20, upload_attempts: int = 5,
                  service_config: Optional[str] = SERVICE_CONFIG) -> None:
+        target = target or default_target()
         options = Options(target, token, tls, timeout, chunk_bytes, upload_attempts, service_config)
         options.check()
         credentials = options.credentials()

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from vicinal._tensors import Array, Features, features, float_array, int_array, module_of, to_numpy
+from vicinal._tensors import Array, Features, features, float_array, int_array, to_numpy
 from vicinal.errors import InputError
 from vicinal.ids import Ids, rows_or_ids
 
@@ -39,9 +39,7 @@ def graph_arrays(graph: Any, *, x: Any = None, edge_weight: Any = None, num_node
     if isinstance(graph, GraphArrays):
         return graph
     readers = {"networkx": _networkx, "pandas": _pandas, "torch_geometric": _pyg, "dgl": _dgl, "scipy": _scipy}
-    kind = module_of(graph)
-    if kind not in readers and any(base.__module__.startswith("networkx.") for base in type(graph).__mro__):
-        kind = "networkx"
+    kind = next((root for base in type(graph).__mro__ if (root := base.__module__.partition(".")[0]) in readers), "")
     given = None if ids is None else ids if isinstance(ids, Ids) else Ids(ids)
     found = readers.get(kind, _edge_index)(graph, x, edge_weight, num_nodes, given)
     _check(found)
@@ -221,7 +219,7 @@ def graph_batch(graphs: Any) -> GraphBatch:
     """A PyTorch Geometric `Batch`, or a list of graphs: anything that `graph_arrays` reads, or pairs (graph, x)."""
     if isinstance(graphs, GraphBatch):
         return graphs
-    if module_of(graphs) == "torch_geometric" and hasattr(graphs, "ptr"):
+    if hasattr(graphs, "ptr") and hasattr(graphs, "edge_index"):
         one = graph_arrays(graphs)
         if one.x is None:
             raise InputError("the batch has no x")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports trained modules of PyTorch Geometric and DGL (docs/python.md, "Export a model"). Needs torch; works offline. The order: trace
+forward, lower its calls to layers, run the traced calls for reference answers, check that they are the module's."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Optional
+
+import numpy as np
+import torch
+import torch.fx
+
+from vicinal._tensors import module_of
+from vicinal.errors import InputError
+from vicinal.exporting._lower import Lowering
+from vicinal.exporting._result import Exported, ExportError, Problem, as_text, safetensors
+from vicinal.exporting._trace import Wrapper, trace
+
+__all__ = ["ExportError", "Exported", "Problem", "as_text", "export"]
+
+_REFERENCE_NODES = 2000  # larger graphs: answers on a part, so that the reference stays a few MB
+
+
+def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: Any = None, multi_label: Optional[bool] = None) -> Exported:
+    """The module as architecture, weights and reference answers: `client.upload_model(name, vicinal.export(module, data))`.
+
+    `data`: a graph to answer for: PyTorch Geometric's `Data` or `Batch`, or a DGL graph. `x`: its features, or the name of the field or
+    node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights, default `data.edge_weight`. `multi_label`: classes do not
+    exclude each other; default: forward ends in a sigmoid. ExportError: names everything that the server has no layer for.
+    """
+    inputs, graph = _inputs(data, x, edge_weight)
+    module = copy.deepcopy(module).eval().cpu()
+    wrapper = Wrapper(module, tuple(inputs))
+    traced = trace(wrapper)
+    lowering = Lowering(wrapper, traced, graph)
+    lowering.run()
+    if not lowering.problems and not lowering.layers:
+        lowering.problems.append(Problem("forward", "has no layers", "a model has at least one"))
+    if lowering.problems:
+        raise ExportError(lowering.problems)
+    architecture = {"format": "vicinal.model/1", "in_channels": int(inputs["x"].shape[1]),
+                    "task": "graph" if lowering.graph_level else "node",
+                    "multi_label": lowering.multi_label if multi_label is None else multi_label, "layers": lowering.layers}
+    reference = _reference(wrapper, traced, lowering, inputs)
+    weights = safetensors({name: value.float().numpy() for name, value in lowering.weights.items()})
+    return Exported(architecture, weights, reference, (*lowering.notes, *_unused(module, lowering)))
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    return value.detach().cpu() if isinstance(value, torch.Tensor) else torch.as_tensor(np.asarray(value))
+
+
+def _inputs(data: Any, x: Any, edge_weight: Any) -> tuple[dict[str, Any], Any]:
+    """What forward may ask for, by role; and the DGL graph."""
+    if module_of(data) == "dgl":
+        name = x if isinstance(x, str) else next((one for one in ("feat", "x") if one in data.ndata), None)
+        if x is None and name is None:
+            raise InputError("the DGL graph has no features 'feat' or 'x': pass x")
+        features = _tensor(data.ndata[name] if name is not None else x)
+        return {"x": features, "edge_index": torch.stack(data.edges(order="eid")), "graph": data}, data
+    if not hasattr(data, "edge_index"):
+        raise InputError(f"data is a {type(data).__name__}; a PyTorch Geometric Data or a DGL graph is needed")
+    features = data[x] if isinstance(x, str) else data.x if x is None else x
+    if features is None:
+        raise InputError("the data has no x: pass x")
+    inputs = {"x": _tensor(features), "edge_index": _tensor(data.edge_index)}
+    weight = getattr(data, "edge_weight", None) if edge_weight is None else edge_weight
+    if weight is not None:
+        inputs["edge_weight"] = _tensor(weight).reshape(-1)
+    if getattr(data, "batch", None) is not None:
+        inputs["batch"] = _tensor(data.batch)
+    return inputs, None
+
+
+def _part(inputs: dict[str, Any]) -> dict[str, Any]:
+    """A graph that is small enough to travel with the model: the subgraph of the first nodes."""
+    count = inputs["x"].shape[0]
+    if count <= _REFERENCE_NODES or "graph" in inputs or "batch" in inputs:
+        return inputs
+    kept = (inputs["edge_index"] < _REFERENCE_NODES).all(dim=0)
+    part = {"x": inputs["x"][:_REFERENCE_NODES], "edge_index": inputs["edge_index"][:, kept]}
+    if "edge_weight" in inputs:
+        part["edge_weight"] = inputs["edge_weight"][kept]
+    return part
+
+
+def _run(wrapper: Wrapper, graph: Optional[torch.fx.Graph], inputs: dict[str, Any], dtype: torch.dtype) -> torch.Tensor:
+    """The traced calls, or without `graph` the module itself."""
+    values = [inputs.get(role) for role in ("x", "edge_index", "edge_weight", "batch", "graph")]
+    values = [one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in values]
+    root = copy.deepcopy(wrapper).to(dtype).eval()
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)  # of tensors that layers make, such as the weights of DGL's APPNPConv
+    try:
+        with torch.no_grad():
+            return torch.fx.GraphModule(root, graph)(*values) if graph is not None else root(*values)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _reference(wrapper: Wrapper, traced: torch.fx.Graph, lowering: Lowering, inputs: dict[str, Any]) -> bytes:
+    """Answers in float64 on a small graph, with the graph. The traced calls must give what the module gives."""
+    part = _part(inputs)
+    dtype = torch.float64
+    whole = _run(wrapper, traced, part, dtype)
+    direct = _run(wrapper, None, part, dtype)
+    if not torch.allclose(whole, direct, rtol=1e-6, atol=1e-9, equal_nan=True):
+        raise ExportError([Problem("forward", "gives other answers when traced", "forward must be a fixed sequence of layers")])
+    output = next(node for node in traced.nodes if node.op == "output")
+    output.args = (lowering.pre_output,)
+    logits = _run(wrapper, traced, part, dtype)
+    tensors: dict[str, Optional[np.ndarray]] = {
+        "graph_logits" if lowering.graph_level else "logits": logits.reshape(len(logits), -1).float().numpy(),
+        "edge_index": part["edge_index"].numpy().astype(np.int64), "x": part["x"].float().numpy(),
+        "edge_weight": part["edge_weight"].float().numpy() if "edge_weight" in part else None}
+    if lowering.graph_level:
+        counts = torch.bincount(part["batch"]) if "batch" in part else torch.tensor([part["x"].shape[0]])
+        tensors["ptr"] = np.concatenate([[0], np.cumsum(counts.numpy())]).astype(np.int64)
+    return safetensors(tensors)
+
+
+def _unused(module: torch.nn.Module, lowering: Lowering) -> list[str]:
+    """Parameters that no layer took over: heads of training, mostly."""
+    kept = {value.data_ptr() for value in lowering.weights.values()}
+    left = [name for name, value in module.named_parameters() if value.data_ptr() not in kept]
+    return [f"not exported, as forward does not use them: {', '.join(left)}"] if left and lowering.dgl_graph is None else []

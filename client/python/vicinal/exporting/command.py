@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vicinal-export SCRIPT.py:MODEL, also python -m vicinal export: runs a script and exports a module that it makes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from typing import Optional, Sequence
+
+from vicinal.errors import Error
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="vicinal-export", description="Exports a trained module for vicinal-server.")
+    parser.add_argument("module", metavar="SCRIPT.py:MODEL", help="the script is run; MODEL is the name of the module that it makes")
+    parser.add_argument("--data", default="data", metavar="NAME", help="name of the graph in the script: a PyG Data or a DGL graph")
+    parser.add_argument("--out", metavar="PATH", help="writes PATH.json, PATH.safetensors, PATH.reference.safetensors; default: MODEL")
+    args = parser.parse_args(arguments)
+    script, colon, name = args.module.rpartition(":")
+    if not colon or not os.path.isfile(script):
+        parser.error(f"{args.module!r} is not SCRIPT.py:MODEL with an existing script")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    made = runpy.run_path(script)
+    missing = [one for one in (name, args.data) if one not in made]
+    if missing:
+        parser.error(f"{script} does not define {' or '.join(map(repr, missing))} at its top level")
+    from vicinal.exporting import export
+
+    try:
+        exported = export(made[name], made[args.data])
+    except Error as error:
+        print(f"vicinal-export: {error}", file=sys.stderr)
+        return 1
+    files = exported.save(args.out or name)
+    for note in exported.notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(f"wrote {', '.join(files)}\nnext: vicinal model upload {files[0]} --weights {files[1]} --reference {files[2]} --name {name.lower()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

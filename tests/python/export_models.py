@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules as people write them, for export_test.py: the habits of the examples and repositories around PyTorch Geometric."""
+
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as pyg
+from torch import nn
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, global_add_pool
+
+
+class PlanetoidGCN(nn.Module):
+    """forward(data), dropout as a function, log_softmax at the end."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv1, self.conv2 = GCNConv(features, 16), GCNConv(16, classes)
+
+    def logits(self, x, edge_index):
+        x = F.dropout(F.relu(self.conv1(x, edge_index)), p=0.5, training=self.training)
+        return self.conv2(x, edge_index)
+
+    def forward(self, data):
+        return F.log_softmax(self.logits(data.x, data.edge_index), dim=1)
+
+
+class PlainSAGE(nn.Module):
+    """A loop over a ModuleList that knows its last layer."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.convs = nn.ModuleList([SAGEConv(features, 16), SAGEConv(16, 16, aggr="max"), SAGEConv(16, classes, normalize=True)])
+
+    def forward(self, x, edge_index):
+        for i, conv in enumerate(self.convs):
+            x = conv(x, edge_index)
+            if i != len(self.convs) - 1:
+                x = x.relu_()
+                x = F.dropout(x, p=0.5, training=self.training)
+        return x
+
+
+class TwoHeadedGAT(nn.Module):
+    """GAT's paper: dropout of the input, concatenated heads, one averaged layer."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv1 = GATConv(features, 8, heads=4, dropout=0.6)
+        self.conv2 = GATConv(32, classes, heads=2, concat=False, dropout=0.6, residual=True)
+
+    def forward(self, x, edge_index):
+        x = F.dropout(x, p=0.6, training=self.training)
+        x = F.elu(self.conv1(x, edge_index))
+        return self.conv2(F.dropout(x, p=0.6, training=self.training), edge_index)
+
+
+class ArxivGCN(nn.Module):
+    """The shape of OGB's examples: BatchNorm between convolutions."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.convs = nn.ModuleList([GCNConv(features, 24, cached=False), GCNConv(24, 24), GCNConv(24, classes)])
+        self.bns = nn.ModuleList([nn.BatchNorm1d(24), nn.BatchNorm1d(24)])
+
+    def forward(self, x, edge_index):
+        for conv, bn in zip(self.convs[:-1], self.bns):
+            x = F.dropout(F.relu(bn(conv(x, edge_index))), p=0.5, training=self.training)
+        return self.convs[-1](x, edge_index)
+
+
+class Residual(nn.Module):
+    """Blocks with a residual sum and torch.nn.LayerNorm."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.lin = nn.Linear(features, 16)
+        self.blocks = nn.ModuleList([Block(16) for _ in range(3)])
+        self.head = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, classes))
+
+    def forward(self, x, edge_index):
+        x = self.lin(x)
+        for block in self.blocks:
+            x = block(x, edge_index)
+        return self.head(x)
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.conv = nn.LayerNorm(width), SAGEConv(width, width)
+
+    def forward(self, h, edge_index):
+        return h + torch.relu(self.conv(self.norm(h), edge_index))
+
+
+class Jumping(nn.Module):
+    """JumpingKnowledge over all layers, then an MLP of PyTorch Geometric."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.convs = nn.ModuleList([GCNConv(features, 8), GCNConv(8, 8), GCNConv(8, 8)])
+        self.jump = pyg.JumpingKnowledge("cat")
+        self.mlp = pyg.MLP([24, 16, classes], norm="batch_norm", act="relu")
+
+    def forward(self, x, edge_index):
+        xs = []
+        for conv in self.convs:
+            x = F.leaky_relu(conv(x, edge_index), negative_slope=0.1)
+            xs += [x]
+        return self.mlp(self.jump(xs))
+
+
+class Concatenating(nn.Module):
+    """torch.cat of a local and a structural branch; the input is one of the parts."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.local, self.near = nn.Linear(features, 8), pyg.GraphConv(features, 8)
+        self.far, self.out = pyg.SGConv(features, 8, K=2), nn.Linear(24 + features, classes)
+
+    def forward(self, x, edge_index):
+        parts = [torch.tanh(self.local(x)), F.relu(self.near(x, edge_index)), self.far(x, edge_index), x]
+        return self.out(torch.cat(parts, dim=1))
+
+
+class Appnp(nn.Module):
+    """Predict, then propagate."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.lin1, self.lin2, self.prop = nn.Linear(features, 32), nn.Linear(32, classes), pyg.APPNP(K=10, alpha=0.1)
+
+    def forward(self, x, edge_index):
+        x = F.dropout(x, training=self.training)
+        x = self.lin2(F.dropout(self.lin1(x).relu(), training=self.training))
+        return self.prop(x, edge_index)
+
+
+class GINWithSkip(nn.Module):
+    """GIN layers whose networks are Sequential, nested, and a skip by torch.add."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv1 = GINConv(nn.Sequential(nn.Linear(features, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU()), train_eps=True)
+        self.conv2 = GINConv(nn.Sequential(nn.Sequential(nn.Linear(16, 16), nn.ELU(0.5)), nn.Linear(16, 16)))
+        self.skip, self.lin = nn.Linear(features, 16, bias=False), nn.Linear(16, classes)
+
+    def forward(self, x, edge_index):
+        h = self.conv2(self.conv1(x, edge_index), edge_index)
+        return self.lin(torch.add(h, self.skip(x)))
+
+
+class Transformer(nn.Module):
+    """TransformerConv with a gate, EdgeConv, and one activation module used twice."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.act = nn.LeakyReLU(0.2)
+        self.attention = pyg.TransformerConv(features, 8, heads=2, beta=True)
+        self.edges = pyg.EdgeConv(nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 16)), aggr="mean")
+        self.v2, self.norm = pyg.GATv2Conv(16, classes, share_weights=True), pyg.LayerNorm(16, mode="node")
+
+    def forward(self, x, edge_index):
+        x = self.act(self.attention(x, edge_index))
+        x = self.norm(self.act(self.edges(x, edge_index)))
+        return self.v2(F.normalize(x, p=2, dim=-1), edge_index)
+
+
+class Shared(nn.Module):
+    """One convolution applied twice, inside a ready-made class's company; the maximum of two branches."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.gnn, self.step, self.out = pyg.GraphSAGE(features, 8, 2), GCNConv(8, 8), nn.Linear(8, classes)
+
+    def forward(self, x, edge_index):
+        a = self.gnn(x, edge_index)
+        b = self.step(F.relu(self.step(a, edge_index)), edge_index)
+        return self.out(torch.max(a, b))
+
+
+class WeightedGraphConv(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv1, self.conv2 = pyg.GraphConv(features, 16), GCNConv(16, classes)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.conv2(self.conv1(x, edge_index, edge_weight).relu(), edge_index, edge_weight=edge_weight)
+
+
+class GraphGIN(nn.Module):
+    """Graph classification: two pools concatenated."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv1 = GINConv(nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Linear(16, 16)))
+        self.conv2, self.lin = GCNConv(16, 16), nn.Linear(32, classes)
+
+    def forward(self, x, edge_index, batch):
+        x = self.conv2(self.conv1(x, edge_index).relu(), edge_index)
+        return self.lin(torch.cat([global_add_pool(x, batch), pyg.global_mean_pool(x, batch)], dim=-1))
+
+
+class Unsupported(nn.Module):
+    """Five things that the server has no layer for."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.embedding = nn.Embedding(10, features)
+        self.conv1, self.conv2 = pyg.ChebConv(features, 8, K=2), SAGEConv(8, classes, aggr="median")
+
+    def forward(self, x, edge_index):
+        x = self.embedding(x)
+        x = self.conv1(x, edge_index)
+        x = F.gelu(x)  # gelu here
+        return self.conv2(x * 2, edge_index)
+
+
+class Deciding(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv = GCNConv(features, classes)
+
+    def forward(self, x, edge_index):
+        if x.sum() > 0:
+            return self.conv(x, edge_index)
+        return x
+
+
+NODE_MODELS = [PlainSAGE, TwoHeadedGAT, ArxivGCN, Residual, Jumping, Concatenating, Appnp, GINWithSkip, Transformer, Shared]

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of PyTorch Geometric, shaped like those of public repositories, exported without editing, uploaded with their reference and
+compared with the module in float64. Skips without torch and torch_geometric; run by hand in an environment that has them (docs/python.md)."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import vicinal
+from data import CLASSES, FEATURES, ROOT, needs, randomize
+from server_process import ServerProcess
+
+try:
+    import torch
+    import torch_geometric.nn as pyg
+    from torch import nn
+    from torch_geometric.data import Batch, Data
+
+    import export_models as models
+    from vicinal.exporting import ExportError
+except ImportError:
+    torch = None
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def make_data(nodes=150, edges=700, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return Data(x=torch.randn(nodes, FEATURES, generator=generator), edge_index=torch.randint(0, nodes, (2, edges), generator=generator))
+
+
+@needs("torch")
+@needs("torch_geometric")
+class ExportTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
+        cls.server = ServerProcess().__enter__()
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.client = vicinal.Client(cls.server.grpc)
+        cls.addClassCleanup(cls.client.close)
+        cls.data = make_data()
+        cls.client.upload_graph("g", cls.data)
+        cls.weighted = make_data(seed=2)
+        cls.weighted.edge_weight = torch.rand(cls.weighted.num_edges) + 0.25
+        cls.client.upload_graph("w", cls.weighted)
+
+    def check(self, module, data=None, graph="g", expected=None):
+        """Exports, uploads with the reference, and compares logits of all nodes with the module's in float64."""
+        data = self.data if data is None else data
+        randomize(module)
+        exported = vicinal.export(module, data)
+        served = self.client.upload_model("m", exported, replace=True)
+        self.assertLess(served.reference_error, 1e-5)
+        inputs = (data.x.double(), data.edge_index) + ((data.edge_weight.double(),) if graph == "w" else ())
+        with torch.no_grad():
+            wanted = (expected or (lambda net: net(*inputs)))(module.double())
+        logits = torch.from_numpy(self.client.classify(graph, "m", logits=True).logits.copy()).double()
+        error = float((logits - wanted).norm() / wanted.norm())
+        print(f"{type(module).__name__}: {len(exported.architecture['layers'])} layers, relative L2 error {error:.1e}")
+        self.assertLess(error, 2e-6)
+        return exported
+
+    def test_public_shapes(self):
+        for make in models.NODE_MODELS:
+            with self.subTest(make.__name__):
+                self.check(make(FEATURES, CLASSES))
+
+    def test_forward_of_data_and_log_softmax(self):
+        module = models.PlanetoidGCN(FEATURES, CLASSES)
+        exported = self.check(module, expected=lambda net: net.logits(self.data.x.double(), self.data.edge_index))
+        self.assertIn("final log_softmax was dropped", exported.notes[0])
+
+    def test_edge_weights(self):
+        self.check(models.WeightedGraphConv(FEATURES, CLASSES), self.weighted, "w")
+
+    def test_ready_made_classes(self):
+        options = [(pyg.GCN, {"jk": "cat", "norm": "batch_norm"}), (pyg.GraphSAGE, {"aggr": "max", "jk": "last"}),
+                   (pyg.GIN, {"train_eps": True, "norm": "batch_norm"}),
+                   (pyg.GAT, {"heads": 2, "act": "elu", "norm": "layer_norm"}), (pyg.EdgeCNN, {"act_first": True, "norm": "batch_norm"}),
+                   (pyg.GAT, {"v2": True, "heads": 4, "jk": "max"})]
+        for cls, kwargs in options:
+            with self.subTest(f"{cls.__name__} {kwargs}"):
+                self.check(cls(FEATURES, 8, 3, CLASSES, **kwargs))
+
+    def test_sequential(self):
+        self.check(pyg.Sequential("x, edge_index", [
+            (pyg.GCNConv(FEATURES, 16), "x, edge_index -> h"), nn.ReLU(inplace=True), (pyg.SAGEConv(16, 16), "h, edge_index -> h2"),
+            (lambda a, b: torch.cat([a, b], dim=-1), "h, h2 -> x"), nn.Linear(32, CLASSES)]))
+
+    def test_graph_models(self):
+        batch = Batch.from_data_list([make_data(10 + i, 40, i) for i in range(6)])
+        module = randomize(models.GraphGIN(FEATURES, CLASSES))
+        self.client.upload_model("pool", vicinal.export(module, batch), replace=True)
+        with torch.no_grad():
+            wanted = module.double()(batch.x.double(), batch.edge_index, batch.batch)
+        logits = torch.from_numpy(self.client.classify_graphs("pool", batch, logits=True).logits.copy()).double()
+        self.assertLess(float((logits - wanted).norm() / wanted.norm()), 2e-6)
+
+    def test_everything_unsupported_is_named_at_once(self):
+        with self.assertRaises(ExportError) as raised:
+            vicinal.export(models.Unsupported(FEATURES, CLASSES), self.data)
+        text = str(raised.exception)
+        for told in ("embedding", "conv1", "ChebConv has no counterpart", "gelu() has no counterpart", "mul() has no counterpart",
+                     "conv2", "aggr='median'"):
+            self.assertIn(told, text)
+        path = os.path.join(HERE, "export_models.py")
+        with open(path, encoding="utf-8") as file:
+            (line,) = [number for number, text_line in enumerate(file, 1) if "# gelu here" in text_line]
+        self.assertIn(f"{path}:{line}", text)
+        self.assertGreaterEqual(len(raised.exception.problems), 4)
+
+    def test_forward_that_decides_by_values(self):
+        with self.assertRaisesRegex(ExportError, r"export_models.py:\d+\): cannot be traced"):
+            vicinal.export(models.Deciding(FEATURES, CLASSES), self.data)
+
+    def test_a_wrong_export_is_never_served(self):
+        exported = vicinal.export(randomize(models.Residual(FEATURES, CLASSES)), self.data)
+        wrong = dict(exported.architecture, layers=[{**layer, "args": {**layer["args"], "mode": "graph"}} if layer["type"] == "LayerNorm" else layer
+                                                    for layer in exported.architecture["layers"]])
+        with self.assertRaises(vicinal.errors.InvalidArgument) as raised:
+            self.client.upload_model("wrong", wrong, exported.weights, reference=exported.reference)
+        self.assertEqual(raised.exception.reason, "REFERENCE_MISSED")
+
+    def test_large_graphs_travel_in_part(self):
+        data = make_data(5000, 20_000)
+        module = randomize(models.PlainSAGE(FEATURES, CLASSES))
+        exported = vicinal.export(module, data)
+        self.assertLess(len(exported.reference), 1_000_000)
+        self.assertLess(self.client.upload_model("large", exported).reference_error, 1e-5)
+
+    def test_command(self):
+        script = self.server.path("train.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(f"import sys\nsys.path.insert(0, {HERE!r})\nimport export_models, torch\nfrom torch_geometric.data import Data\n"
+                       "net = export_models.PlainSAGE(12, 5)\ngraph = Data(x=torch.randn(9, 12), edge_index=torch.tensor([[0, 1], [1, 2]]))\n")
+        done = subprocess.run([sys.executable, "-m", "vicinal", "export", f"{script}:net", "--data", "graph", "--out", "net"],
+                              cwd=self.server.folder.name, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.server.vicinal("model", "upload", "net.json", "--weights", "net.safetensors", "--reference", "net.reference.safetensors",
+                            "--name", "net")
+        bad = subprocess.run([sys.executable, "-m", "vicinal", "export", f"{script}:nothing"], capture_output=True, text=True, check=False)
+        self.assertIn("does not define 'nothing' or 'data'", bad.stderr)
+
+    def test_fifteen_minutes(self):
+        script = os.path.join(ROOT, "client", "python", "examples", "fifteen_minutes.py")
+        with open(script, encoding="utf-8") as file:
+            code = [line for line in file if line.strip() and not line.startswith(("#", '"""'))]
+        self.assertLess(len(code), 25)
+        done = subprocess.run([sys.executable, "-W", "ignore", script], env={**os.environ, "VICINAL_SERVER": self.server.grpc},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(float(done.stdout.split()[-1]), 0.6)
+
+
+if __name__ == "__main__":
+    unittest.main()
