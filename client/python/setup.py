@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the API's descriptors to the package: proto/vicinal/v1 as one FileDescriptorSet, from which vicinal/_messages.py makes its
+"""Adds the API's descriptors to the package: proto/vicinal/v1 as one FileDescriptorSet, from which src/vicinal/_messages.py makes its
 classes. Everything else is in pyproject.toml.
 
     python3 setup.py -q build_py --build-lib DIR    # a folder for PYTHONPATH, without an installation

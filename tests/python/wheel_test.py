@@ -54,8 +54,8 @@ class WheelTest(unittest.TestCase):
         for name in ("vicinal/__init__.py", "vicinal/py.typed", "vicinal/api.binpb"):
             self.assertIn(name, self.names)
         self.assertEqual([name for name in self.names if not name.startswith("vicinal")], [])
-        sources = {os.path.relpath(path, os.path.join(ROOT, "client", "python"))
-                   for path in glob.glob(os.path.join(ROOT, "client", "python", "vicinal", "**", "*.py"), recursive=True)}
+        sources = {os.path.relpath(path, os.path.join(ROOT, "client", "python", "src"))
+                   for path in glob.glob(os.path.join(ROOT, "client", "python", "src", "vicinal", "**", "*.py"), recursive=True)}
         self.assertEqual({name for name in self.names if name.endswith(".py")}, sources)
 
     def test_clashes_with_nobody(self):
