@@ -6,11 +6,13 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/uuid.h"
 #include "engine/create_engine.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/open_state.h"
+#include "engine/durable/tuning_keeper.h"
 #include "engine/execute/describe.h"
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
@@ -26,6 +28,12 @@
 
 namespace vicinal {
 namespace {
+
+// What tuning decisions hold for: one kind of processor or GPU.
+std::string KindOf(const Device& device) {
+  if (device.kind() != DeviceKind::kCpu) return device.description();
+  return absl::StrCat(device.description(), ", ", CpuInstructionSet());
+}
 
 class EngineImpl final : public Engine {
  public:
@@ -65,9 +73,11 @@ class EngineImpl final : public Engine {
     budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     if (state_ != nullptr) {
+      tuning_keeper_ = std::make_unique<durable::TuningKeeper>(durable::TuningKeeper::Parts{
+          &state_->directory(), registry_.get(), device_.kind(), KindOf(device_), options.logger});
       durable_ = std::make_unique<durable::DurableStore>(
           durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
-                                       [this] { GraphsChanged(); }, std::chrono::seconds(60)});
+                                       [this] { GraphsChanged(); }, std::chrono::seconds(60), tuning_keeper_.get()});
     }
     tuning_.Start(&executor_);
   }
@@ -174,7 +184,8 @@ class EngineImpl final : public Engine {
   ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
-  std::unique_ptr<durable::DurableStore> durable_;  // null without state_; outlives those who publish
+  std::unique_ptr<durable::TuningKeeper> tuning_keeper_;  // null without state_
+  std::unique_ptr<durable::DurableStore> durable_;        // null without state_; outlives those who publish
   GraphUploads graph_uploads_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
@@ -222,6 +233,11 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   parts.budget_per_graph = options_.max_tuning_per_graph;
   parts.is_current = [this](const PreparedGraph& graph) { return graphs_.IsServing(graph); };
   parts.on_change = [this] { plans_.PurgeStale(); };
+  if (state_ != nullptr) {
+    parts.change = [this](const PreparedGraph& graph, const TuningChange& change) {
+      return tuning_keeper_->Change(graph, change);
+    };
+  }
   return parts;
 }
 

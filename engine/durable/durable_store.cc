@@ -152,8 +152,10 @@ void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
   };
   const Status written = [&]() -> Status {
     VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
+    if (parts_.tuning != nullptr) VICINAL_RETURN_IF_ERROR(parts_.tuning->Attach(*graph));
     return WriteGraph(*graph, *writer, is_unwanted, write_sets);
   }();
+  if (parts_.tuning != nullptr && !written.ok()) parts_.tuning->Detach(id.name, id.version);
   Finish(id, written);
   for (const VersionId& set : sets) Finish(set, written);
   parts_.graphs->NotifyWatchers(id.name);
@@ -307,6 +309,7 @@ Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_delet
 Status DurableStore::RemoveFromDisk(const VersionId& id) {
   Status removed = parts_.directory->Remove(id, state::StateDirectory::Data::kLeaveToSweep);
   if (!removed.ok() && removed.code() != StatusCode::kNotFound) return removed;
+  if (parts_.tuning != nullptr && id.store == Store::kGraphs) parts_.tuning->Detach(id.name, id.version);
   MutexLock lock(&mutex_);
   std::erase_if(published_, [&](const VersionId& version) {
     return version == id ||

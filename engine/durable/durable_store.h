@@ -27,6 +27,7 @@
 #include "engine/device/device.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/model_codec.h"
+#include "engine/durable/tuning_keeper.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/state/state_directory.h"
 #include "engine/store/graph_store.h"
@@ -49,6 +50,7 @@ class DurableStore {
     // Files of removed versions are deleted so often, at the start too; 0: never.
     std::chrono::seconds sweep_period{0};
     const Clock* clock = &Clock::Real();  // of how long versions have been replaced
+    TuningKeeper* tuning = nullptr;  // null: tuning decisions are not kept
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.

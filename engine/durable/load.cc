@@ -98,6 +98,7 @@ void DurableStore::LoadGraph(const Manifest& manifest, const std::vector<Manifes
                         {"former", absl::StrCat(graph->former_revision)},
                         {"revision", absl::StrCat(graph->graph->parts().numerics_revision)}});
   }
+  if (parts_.tuning != nullptr) parts_.tuning->Restore(*graph->graph);
   std::map<std::string, FeatureSet> loaded;  // the latest version of each name that can be read
   for (const Manifest& set : sets) {
     StatusOr<FeatureSet> features = LoadFeatures(set, graph->graph->num_nodes(), pool);

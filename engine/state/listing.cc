@@ -21,7 +21,10 @@ bool EndsWith(const std::string& text, std::string_view end) {
 
 // Whether this product writes files of that name.
 bool IsOurs(const std::string& name) {
-  return name == kManifestName || IsDataFileName(name) || name == std::string(kManifestName) + ".tmp";
+  if (name == kManifestName || IsDataFileName(name)) return true;
+  const std::string whole = EndsWith(name, ".tmp") ? name.substr(0, name.size() - 4) : name;
+  return whole == kManifestName ||
+         (EndsWith(whole, ".json") && IsDocumentName(std::string_view(whole).substr(0, whole.size() - 5)));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -57,6 +58,8 @@ struct SweepReport {
 };
 
 class VersionWriter;
+
+bool IsDocumentName(std::string_view name);
 
 // Thread-safe.
 class StateDirectory {
@@ -104,6 +107,15 @@ class StateDirectory {
   StatusOr<std::vector<std::string>> Unpublished() const;
   // Opens a file of a published version; DATA_LOSS unless it is the file of the manifest.
   StatusOr<std::unique_ptr<SectionFileReader>> OpenFile(const Manifest& manifest, const std::string& name) const;
+
+  // Documents beside a version: small, replaced as a whole, and not part of its manifest. They go with the version.
+  // `name` matches tuning-[0-9a-f]{8}: a sweep deletes no file that others put there.
+  StatusOr<std::string> GetDocument(const VersionId& id, const std::string& name) const;
+  // Durable when it returns OK; after an error a crash may leave the former document or this one. The version need not
+  // be published yet, but begun (NOT_FOUND).
+  Status PutDocument(const VersionId& id, const std::string& name, std::string_view text);
+  Status DropDocument(const VersionId& id, const std::string& name);
+
   // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason.
   Status Quarantine(const VersionId& id, const Status& reason);
   // Deletes files of versions that are not published, of those removed, and leftovers of crashes, if nothing in their

@@ -2,6 +2,7 @@
 // A list with linear search: a graph has about a dozen keys, and only plan building and the tuner search it.
 #include "engine/tune/table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -31,14 +32,18 @@ std::optional<KernelSetting> TuningTable::Find(const TuningKey& key) const {
   return entry != nullptr ? ChoiceOf(entry->record) : std::nullopt;
 }
 
-TuningTable::Uses* TuningTable::Note(const TuningWork& work) {
-  MutexLock lock(&mutex_);
-  if (Entry* entry = FindEntry(work.key)) return &entry->uses;
+TuningTable::Entry* TuningTable::NoteEntry(const TuningWork& work) {
+  if (Entry* entry = FindEntry(work.key)) return entry;
   auto entry = std::make_unique<Entry>();
   entry->work = work;
   entry->record.key = work.key;
   entries_.push_back(std::move(entry));
-  return &entries_.back()->uses;
+  return entries_.back().get();
+}
+
+TuningTable::Uses* TuningTable::Note(const TuningWork& work) {
+  MutexLock lock(&mutex_);
+  return &NoteEntry(work)->uses;
 }
 
 std::vector<TuningRecord> TuningTable::Records() const {
@@ -100,6 +105,7 @@ bool TuningTable::Replace(Entry* entry, TuningRecord record) {
   const std::optional<KernelSetting> before = ServingOf(entry->record);
   used_seconds_ += record.used_seconds;
   entry->record = std::move(record);
+  entry->decided = entry->record.state;
   entry->tried = true;
   const bool changed = ServingOf(entry->record) != before;
   if (changed) revision_.fetch_add(1, std::memory_order_release);
@@ -113,17 +119,60 @@ bool TuningTable::Put(TuningRecord record) {
   return Replace(entry, std::move(record));
 }
 
-bool TuningTable::PutIfRunning(TuningRecord record) {
-  MutexLock lock(&mutex_);
-  Entry* entry = FindEntry(record.key);
-  VICINAL_CHECK(entry != nullptr);
-  return entry->record.state == TuningState::kRunning && Replace(entry, std::move(record));
-}
-
-bool TuningTable::Reset(const TuningKey& key) {
+TuningRecord TuningTable::ResetRecord(const TuningKey& key) {
   TuningRecord record;
   record.key = key;
-  return Put(std::move(record));
+  return record;
+}
+
+bool TuningTable::Wants(const TuningChange& change) const {
+  if (!change.if_running) return true;
+  MutexLock lock(&mutex_);
+  return std::all_of(change.entries.begin(), change.entries.end(), [&](const TuningEntry& entry) {
+    const Entry* const known = FindEntry(entry.work.key);
+    return known != nullptr && known->record.state == TuningState::kRunning;
+  });
+}
+
+bool TuningTable::Apply(const TuningChange& change) {
+  if (!Wants(change)) return false;
+  MutexLock lock(&mutex_);
+  bool changed = false;
+  for (const TuningEntry& entry : change.entries) {
+    Entry* const known = NoteEntry(entry.work);
+    if (change.if_running && known->record.state != TuningState::kRunning) continue;
+    changed = Replace(known, entry.record) || changed;
+  }
+  return changed;
+}
+
+void TuningTable::Abandon(const TuningKey& key, const std::string& note) {
+  MutexLock lock(&mutex_);
+  Entry* const entry = FindEntry(key);
+  VICINAL_CHECK(entry != nullptr);
+  if (entry->record.state != TuningState::kRunning) return;
+  if (!entry->tried) entry->decided = TuningState::kFailed;
+  entry->record.state = entry->decided;
+  entry->record.note = note;
+  entry->tried = true;
+}
+
+std::vector<TuningEntry> TuningTable::Decided() const {
+  MutexLock lock(&mutex_);
+  std::vector<TuningEntry> decided;
+  for (const auto& entry : entries_) {
+    if (!entry->tried || entry->decided == TuningState::kFailed) continue;
+    decided.push_back({entry->work, Snapshot(*entry)});
+    decided.back().record.state = entry->decided;
+  }
+  return decided;
+}
+
+void TuningTable::Restore(const TuningEntry& entry) {
+  MutexLock lock(&mutex_);
+  Entry* const known = NoteEntry(entry.work);
+  Replace(known, entry.record);
+  known->tried = entry.record.state != TuningState::kDefault || entry.record.note.empty();
 }
 
 double TuningTable::used_seconds() const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/api/tuning.h"
@@ -20,6 +21,19 @@ namespace vicinal {
 struct TuningWork {
   TuningKey key;
   AdjacencySpec adjacency;
+};
+
+// A record and the work that it is about: what is kept of a table.
+struct TuningEntry {
+  TuningWork work;
+  TuningRecord record;
+};
+
+// New records for a table, which are applied together or not at all.
+struct TuningChange {
+  std::vector<TuningEntry> entries;
+  // Measured records: applied only if the key was not forced or reset while it was being measured.
+  bool if_running = false;
 };
 
 // Thread-safe.
@@ -54,10 +68,24 @@ class TuningTable {
   bool Begin(const TuningKey& key);
   // Replaces the record of a known key, except its uses. Returns true if new plans get another setting.
   bool Put(TuningRecord record);
-  // Like Put, but changes nothing if the key was forced or reset while it was being measured (no longer kRunning).
-  bool PutIfRunning(TuningRecord record);
-  // Returns to the registry's default, and excludes the key from background tuning. Returns true as Put does.
-  bool Reset(const TuningKey& key);
+  // The record that Reset puts: the registry's default serves, and the key is excluded from background tuning.
+  static TuningRecord ResetRecord(const TuningKey& key);
+  // Returns true as Put does.
+  bool Reset(const TuningKey& key) { return Put(ResetRecord(key)); }
+  // Whether Apply would do anything.
+  bool Wants(const TuningChange& change) const;
+  // Registers the works and puts the records. Returns true if new plans get another setting.
+  bool Apply(const TuningChange& change);
+  // Ends the measurement of a key without a result: its former choice and state stay, and background tuning does not
+  // try it again. No effect if it is no longer kRunning.
+  void Abandon(const TuningKey& key, const std::string& note);
+
+  // What has been decided, with the state before a measurement that is under way: measured and forced choices, and
+  // resets. Not what could not be measured.
+  std::vector<TuningEntry> Decided() const;
+  // Puts a record of an earlier run. One of state kDefault is a reset if it has no note; with a note, which says why
+  // an earlier choice is not used, background tuning may measure the key.
+  void Restore(const TuningEntry& entry);
 
   // Seconds spent on measuring this graph so far.
   double used_seconds() const;
@@ -66,6 +94,7 @@ class TuningTable {
   struct Entry {
     TuningWork work;
     TuningRecord record;
+    TuningState decided = TuningState::kDefault;  // the state that kQueued and kRunning hide
     bool tried = false;
     Uses uses{0};
   };
@@ -75,6 +104,7 @@ class TuningTable {
   static std::optional<KernelSetting> ServingOf(const TuningRecord& record);
   static TuningRecord Snapshot(const Entry& entry);
   bool Replace(Entry* entry, TuningRecord record) VICINAL_REQUIRES(mutex_);
+  Entry* NoteEntry(const TuningWork& work) VICINAL_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_ VICINAL_GUARDED_BY(mutex_);

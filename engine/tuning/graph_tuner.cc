@@ -37,11 +37,10 @@ Status GraphTuner::Force(const PreparedGraph& graph, const std::vector<TuningWor
       ForcedRecords({parts.registry, parts.device->kind(), parts.clock, admit}, graph, works, forced);
   graph.SettleReservation(&memory);
   VICINAL_ASSIGN_OR_RETURN(std::vector<TuningRecord> records, std::move(made));
-  for (size_t i = 0; i < works.size(); ++i) {
-    graph.tuning().Note(works[i]);
-    graph.tuning().Put(std::move(records[i]));
-    parts.stats->TuningRun("forced", 0.0, 0, 0);
-  }
+  TuningChange change;
+  for (size_t i = 0; i < works.size(); ++i) change.entries.push_back({works[i], std::move(records[i])});
+  VICINAL_RETURN_IF_ERROR(service_.Change(graph, change).status());
+  for (size_t i = 0; i < works.size(); ++i) parts.stats->TuningRun("forced", 0.0, 0, 0);
   return OkStatus();
 }
 
@@ -61,7 +60,9 @@ StatusOr<TuningReport> GraphTuner::Tune(const TuneGraphRequest& request) const t
     VICINAL_RETURN_IF_ERROR(Force(graph, works, *request.force));
     parts.on_change();
   } else if (request.reset) {
-    for (const TuningWork& work : works) graph.tuning().Note(work), graph.tuning().Reset(work.key);
+    TuningChange change;
+    for (const TuningWork& work : works) change.entries.push_back({work, TuningTable::ResetRecord(work.key)});
+    VICINAL_RETURN_IF_ERROR(service_.Change(graph, change).status());
     parts.on_change();
   } else {
     constexpr Nanoseconds kOrdered = std::chrono::milliseconds(500);

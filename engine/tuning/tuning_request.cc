@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/tune/kept_record.h"
 #include "engine/tune/work.h"
 
 namespace vicinal {

@@ -13,12 +13,8 @@
 
 namespace vicinal {
 
-// Maximum number of floats of a row, over all heads.
-inline constexpr int64_t kMaxTuningColumns = 65'536;
 // Maximum number of combinations in one request.
 inline constexpr int64_t kMaxTuningWorks = 256;
-// Maximum number of keys in a graph's table that requests may reach.
-inline constexpr int64_t kMaxTuningKeys = 1024;
 
 // The works that `request` lists. Without widths: the works in `graph`'s table that match the rest of the request. If a
 // kernel is forced without an operation: of the operations of `registry` that have that kernel on `device`. Errors of

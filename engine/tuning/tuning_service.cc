@@ -46,6 +46,10 @@ bool TuningService::stopping() const {
   return stopping_;
 }
 
+StatusOr<bool> TuningService::Change(const PreparedGraph& graph, const TuningChange& change) const {
+  return parts_.change ? parts_.change(graph, change) : graph.tuning().Apply(change);
+}
+
 void TuningService::Consider(const std::shared_ptr<const PreparedGraph>& graph) {
   if (parts_.budget_per_key <= Nanoseconds::zero()) return;
   {
@@ -153,14 +157,7 @@ void TuningService::Tune(const Job& job) {
     outcome.record = NoMemoryToTune();
   }
   StatusOr<TuningRecord>& record = outcome.record;
-  if (!record.ok()) {
-    TuningRecord given_up;
-    given_up.key = key;
-    given_up.state = TuningState::kFailed;
-    given_up.note = std::string(record.status().message());
-    table.PutIfRunning(std::move(given_up));
-    return;
-  }
+  if (!record.ok()) return table.Abandon(key, std::string(record.status().message()));
   const double used = record->used_seconds;
   const bool failed = record->state == TuningState::kFailed;
   const TuningCandidate* choice = record->choice();
@@ -170,9 +167,17 @@ void TuningService::Tune(const Job& job) {
                       {"kernel", choice != nullptr ? choice->setting.kernel : std::string()},
                       {"gain", absl::StrFormat("%.3f", record->gain)},
                       {"note", record->note}});
-  const bool changed = table.PutIfRunning(*std::move(record));
-  parts_.stats->TuningRun(failed ? "failed" : changed ? "changed" : "kept", used, outcome.samples, outcome.dropped);
-  if (changed) parts_.on_change();
+  const StatusOr<bool> changed = Change(*job.graph, {{{job.work, *std::move(record)}}, /*if_running=*/true});
+  if (!changed.ok()) {
+    table.Abandon(key, absl::StrCat("measured, but not used, because it could not be made durable: ",
+                                    std::string(changed.status().message())));
+  }
+  const bool new_setting = changed.ok() && *changed;
+  parts_.stats->TuningRun(failed || !changed.ok() ? "failed"
+                          : new_setting           ? "changed"
+                                                  : "kept",
+                          used, outcome.samples, outcome.dropped);
+  if (new_setting) parts_.on_change();
 }
 
 }  // namespace vicinal

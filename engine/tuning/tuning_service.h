@@ -37,12 +37,18 @@ class TuningService {
     Nanoseconds budget_per_graph{0};  // for background tuning; orders do not count
     // Called after a graph's choices changed: plans built before are out of date.
     std::function<void()> on_change;
+    // Applies a change to the graph's table; whoever keeps decisions does that first. Returns whether new plans get
+    // another setting. Empty: only applies it.
+    std::function<StatusOr<bool>(const PreparedGraph& graph, const TuningChange& change)> change;
   };
   explicit TuningService(Parts parts);
   // REQUIRES: Stop() was called, if Start() was.
   ~TuningService();
 
   const Parts& parts() const { return parts_; }
+
+  // As Parts::change.
+  StatusOr<bool> Change(const PreparedGraph& graph, const TuningChange& change) const;
 
   // Starts the thread. `executor` must live until Stop() returns.
   void Start(Executor* executor);

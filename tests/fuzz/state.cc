@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/durable/tuning_document.h"
+#include "engine/kernels/registry.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/manifest.h"
 #include "engine/state/names.h"
 #include "engine/state/section_file.h"
+#include "engine/tune/kept_record.h"
 #include "tests/engine/state/simulated_file_system.h"
 #include "tests/fuzz/target.h"
 
@@ -70,10 +73,41 @@ void Manifest(std::string_view input) {
   (void)state::PathOf(manifest->id);
 }
 
+const KernelRegistry& CpuKernels() {
+  static const KernelRegistry* const kernels = [] {
+    auto* const registry = new KernelRegistry();
+    RegisterCpuKernels(*registry);
+    return registry;
+  }();
+  return *kernels;
+}
+
+// As above. Records that this build can use are kept as they are.
+void TuningDocument(std::string_view input) {
+  const std::string text = "{\"crc32c\":\"" + state::CrcText(state::Crc32c(input)) + "\"," + std::string(input);
+  const auto document = durable::ParseTuningDocument("d", text);
+  if (!document.ok()) return CheckStateError(document.status());
+  const std::string encoded = durable::EncodeTuningDocument(*document);
+  const auto again = durable::ParseTuningDocument("d", encoded);
+  FUZZ_CHECK(again.ok() && durable::EncodeTuningDocument(*again) == encoded, encoded);
+  for (const KeptRecord& record : document->records) {
+    const bool weighted = record.entry.work.key.weights == EdgeWeights::kPerEdge;
+    const auto usable = Usable(CpuKernels(), DeviceKind::kCpu, {10, 10, 40, weighted, 0}, weighted, record);
+    if (!usable.ok()) {
+      CheckError(usable.status());
+    } else if (usable->record.choice() != nullptr) {
+      const KeptRecord kept = Keep(CpuKernels(), DeviceKind::kCpu, *usable);
+      FUZZ_CHECK(kept.order == record.order && kept.order_version == record.order_version, encoded);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Target> StateTargets() {
-  return {{"section_file", "section_file", SectionFile}, {"manifest", "manifest", Manifest}};
+  return {{"section_file", "section_file", SectionFile},
+          {"manifest", "manifest", Manifest},
+          {"tuning_document", "tuning_document", TuningDocument}};
 }
 
 }  // namespace vicinal::fuzz

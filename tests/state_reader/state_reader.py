@@ -172,6 +172,15 @@ class Version:
     def read(self, file, section):
         return self.file(file).read(section)
 
+    def tuning(self):
+        """The tuning decisions: a list of records by device."""
+        documents = [read_document(path) for path in sorted(self.path.glob("documents/tuning-*.json"))]
+        for document in documents:
+            place = (self.manifest["name"], self.manifest["version"])
+            if document["major"] != 1 or (document["graph"], document["version"]) != place:
+                raise Damaged(f"{self.path}: tuning of another version")
+        return {document["device"]: document["records"] for document in documents}
+
 
 def _named(directory, components=()):
     """(name, path) of all names below a store's directory."""
@@ -219,6 +228,11 @@ def main():
                 print("   ", listed["name"], name, kind, shape)
                 if arguments.check:
                     data.read(name)
+        for device, records in version.tuning().items():
+            print("    tuning on", device)
+            for record in records:
+                choice = record["candidates"][record["chosen"]]["kernel"] if record["candidates"] else "-"
+                print("       ", record["operation"], record["kind"], record["width"], record["state"], choice)
     return 0
 
 

@@ -46,6 +46,17 @@ class StateReaderTest(unittest.TestCase):
             expected = (numpy.arange(60, dtype=numpy.float32) / 8).reshape(4, 15)
             numpy.testing.assert_array_equal(version.read("matrix.vsec", "x"), expected)
 
+    def test_tuning(self):
+        graph, features, _ = state_reader.versions(self.state)
+        self.assertEqual(graph.tuning(), {"one": [{"width": 16}], "two": [{"width": 32}]})
+        self.assertEqual(features.tuning(), {})
+        name = f"tuning-{state_reader.crc32c(b'one'):08x}.json"
+        document = next(self.state.rglob(name))
+        raw = document.read_bytes()
+        document.write_bytes(raw.replace(b'"width":16', b'"width":17'))
+        with self.assertRaises(state_reader.Damaged):
+            graph.tuning()
+
     def test_damage(self):
         path = next(self.state.glob("models/*/3/matrix.vsec"))
         raw = bytearray(path.read_bytes())

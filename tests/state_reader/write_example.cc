@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/state/crc32c.h"
 #include "engine/state/posix_file_system.h"
+#include "engine/state/sealed_json.h"
 #include "engine/state/state_directory.h"
 
 namespace vicinal::state {
@@ -48,7 +50,17 @@ Status WriteAll(const std::string& path) {
   VICINAL_ASSIGN_OR_RETURN(const auto files, PosixFileSystem::Open(path, PosixFileSystem::Root::kCreate));
   VICINAL_ASSIGN_OR_RETURN(const auto directory, StateDirectory::Open(files.get(), {}));
   const std::string name = std::string(250, 'g') + "/\xC3\xA9";
-  VICINAL_RETURN_IF_ERROR(WriteGraph(*directory, {Store::kGraphs, name, 7, "", 0}));
+  const VersionId graph = {Store::kGraphs, name, 7, "", 0};
+  VICINAL_RETURN_IF_ERROR(WriteGraph(*directory, graph));
+  for (const std::string device : {"one", "two"}) {
+    const std::string text = internal::SealJson({{"major", 1},
+                                                 {"minor", 0},
+                                                 {"graph", name},
+                                                 {"version", 7},
+                                                 {"device", device},
+                                                 {"records", {{{"width", device == "one" ? 16 : 32}}}}});
+    VICINAL_RETURN_IF_ERROR(directory->PutDocument(graph, "tuning-" + CrcText(Crc32c(device)), text));
+  }
   VICINAL_RETURN_IF_ERROR(WriteMatrix(*directory, {Store::kFeatures, "default", 2, name, 7}));
   return WriteMatrix(*directory, {Store::kModels, "../m", 3, "", 0});
 }

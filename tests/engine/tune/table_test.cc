@@ -29,6 +29,10 @@ TuningRecord Tuned(const TuningKey& key, const std::string& kernel, int32_t para
   return record;
 }
 
+TuningChange Measured(const TuningWork& work, const std::string& kernel) {
+  return {{{work, Tuned(work.key, kernel)}}, /*if_running=*/true};
+}
+
 TuningRecord Forced(const TuningKey& key) {
   TuningRecord record = Tuned(key, "forced");
   record.state = TuningState::kForced;
@@ -100,12 +104,12 @@ TEST(TuningTableTest, ARunThatWasOvertakenIsNotWritten) {
   table.Note(Work(16));
   ASSERT_TRUE(table.Begin(key));
   EXPECT_TRUE(table.Put(Forced(key)));
-  EXPECT_FALSE(table.PutIfRunning(Tuned(key, "measured")));
+  EXPECT_FALSE(table.Apply(Measured(Work(16), "measured")));
   EXPECT_EQ(table.Find(key)->kernel, "forced");
   EXPECT_EQ(table.Record(key)->state, TuningState::kForced);
   table.Queue(key);
   ASSERT_TRUE(table.Begin(key)) << "asked for again";
-  EXPECT_TRUE(table.PutIfRunning(Tuned(key, "measured")));
+  EXPECT_TRUE(table.Apply(Measured(Work(16), "measured")));
   EXPECT_EQ(table.Find(key)->kernel, "measured");
 }
 
@@ -133,9 +137,9 @@ TEST(TuningTableTest, WhatIsAskedForAgainWhileItIsMeasuredIsWrittenAndMeasuredAg
   ASSERT_TRUE(table.Begin(key)) << "in the background, which does not queue";
   table.Queue(key);
   EXPECT_EQ(table.Record(key)->state, TuningState::kRunning);
-  EXPECT_TRUE(table.PutIfRunning(Tuned(key, "first")));
+  EXPECT_TRUE(table.Apply(Measured(Work(16), "first")));
   ASSERT_TRUE(table.Begin(key));
-  EXPECT_TRUE(table.PutIfRunning(Tuned(key, "second")));
+  EXPECT_TRUE(table.Apply(Measured(Work(16), "second")));
   EXPECT_EQ(table.Find(key)->kernel, "second");
 }
 
@@ -150,6 +154,63 @@ TEST(TuningTableTest, KeysThatDifferInAnythingAreApart) {
   table.Note(Work(16, "max"));
   EXPECT_EQ(table.Records().size(), 4);
   EXPECT_EQ(Describe(work.key), "aggregate sum, width 16, weights per_edge, bfloat16");
+}
+
+TEST(TuningTableTest, WhatIsDecidedHidesMeasurementsThatAreUnderWay) {
+  TuningTable table;
+  table.Note(Work(8));  // never decided
+  table.Apply({{{Work(16), Tuned(Work(16).key, "a")}, {Work(32), Forced(Work(32).key)}}});
+  table.Apply({{{Work(64), TuningTable::ResetRecord(Work(64).key)}}});
+  table.Queue(Work(32).key);
+  table.Queue(Work(16).key);
+  ASSERT_TRUE(table.Begin(Work(16).key));
+  TuningRecord failed = Tuned(Work(128).key, "b");
+  failed.state = TuningState::kFailed;
+  table.Apply({{{Work(128), failed}}});
+  const std::vector<TuningEntry> decided = table.Decided();
+  ASSERT_EQ(decided.size(), 3u);
+  EXPECT_EQ(decided[0].record.state, TuningState::kTuned);
+  EXPECT_EQ(decided[1].record.state, TuningState::kForced);
+  EXPECT_EQ(decided[2].record.state, TuningState::kDefault);
+
+  TuningTable later;
+  for (const TuningEntry& entry : decided) later.Restore(entry);
+  EXPECT_EQ(later.Find(Work(16).key)->kernel, "a");
+  EXPECT_EQ(later.Find(Work(32).key)->kernel, "forced");
+  EXPECT_FALSE(later.Find(Work(64).key).has_value());
+  EXPECT_FALSE(later.MostWanted().has_value()) << "nothing is measured again";
+  EXPECT_EQ(later.used_seconds(), 1.0) << "the graph's budget is not renewed";
+}
+
+TEST(TuningTableTest, AnEarlierChoiceThatCannotBeUsedIsMeasuredAgain) {
+  TuningTable table;
+  TuningEntry entry{Work(16), TuningTable::ResetRecord(Work(16).key)};
+  entry.record.note = "its kernel is gone";
+  table.Restore(entry);
+  ASSERT_TRUE(table.MostWanted().has_value());
+  EXPECT_TRUE(table.Decided().empty());
+  EXPECT_EQ(table.Record(Work(16).key)->note, "its kernel is gone");
+  EXPECT_TRUE(table.Begin(Work(16).key));
+}
+
+TEST(TuningTableTest, AMeasurementWithoutResultLeavesTheFormerChoice) {
+  TuningTable table;
+  table.Note(Work(8));
+  ASSERT_TRUE(table.Begin(Work(8).key));
+  table.Abandon(Work(8).key, "gone");
+  EXPECT_EQ(table.Record(Work(8).key)->state, TuningState::kFailed);
+  EXPECT_EQ(table.Record(Work(8).key)->note, "gone");
+  EXPECT_FALSE(table.MostWanted().has_value());
+  EXPECT_TRUE(table.Decided().empty());
+
+  table.Apply({{{Work(16), Tuned(Work(16).key, "a")}}});
+  table.Queue(Work(16).key);
+  ASSERT_TRUE(table.Begin(Work(16).key));
+  table.Abandon(Work(16).key, "gone");
+  EXPECT_EQ(table.Record(Work(16).key)->state, TuningState::kTuned);
+  EXPECT_EQ(table.Find(Work(16).key)->kernel, "a");
+  table.Abandon(Work(16).key, "again");
+  EXPECT_EQ(table.Record(Work(16).key)->note, "gone") << "it was not being measured";
 }
 
 }  // namespace

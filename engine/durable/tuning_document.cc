@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/durable/tuning_document.h"
+
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/state/crc32c.h"
+#include "engine/state/file_error.h"
+#include "engine/state/sealed_json.h"
+
+namespace vicinal::durable {
+namespace {
+using Json = nlohmann::json;
+constexpr int64_t kMajor = 1, kMinor = 0;
+}  // namespace
+
+std::string TuningDocumentName(const std::string& device) {
+  return absl::StrCat("tuning-", state::CrcText(state::Crc32c(device)));
+}
+
+std::string EncodeTuningDocument(const TuningDocument& document) {
+  Json records = Json::array();
+  for (const KeptRecord& record : document.records) records.push_back(ToJson(record));
+  return state::internal::SealJson({{"major", kMajor},
+                                    {"minor", kMinor},
+                                    {"graph", document.graph},
+                                    {"version", document.version},
+                                    {"device", document.device},
+                                    {"records", std::move(records)}});
+}
+
+StatusOr<TuningDocument> ParseTuningDocument(const std::string& path, std::string_view text) {
+  VICINAL_ASSIGN_OR_RETURN(const Json json, state::internal::UnsealJson(path, text));
+  VICINAL_RETURN_IF_ERROR(state::internal::CheckMajor(path, json, kMajor));
+  TuningDocument document;
+  VICINAL_ASSIGN_OR_RETURN(document.graph, state::internal::StringMember(path, json, "graph"));
+  VICINAL_ASSIGN_OR_RETURN(
+      document.version, state::internal::IntegerMember(path, json, "version", 1, std::numeric_limits<int64_t>::max()));
+  VICINAL_ASSIGN_OR_RETURN(document.device, state::internal::StringMember(path, json, "device"));
+  const auto records = json.find("records");
+  if (records == json.end() || !records->is_array()) return state::Damaged(path, "records is not an array");
+  if (records->size() > static_cast<size_t>(kMaxTuningKeys)) return state::Damaged(path, "it has too many records");
+  std::set<std::string> keys;
+  for (size_t i = 0; i < records->size(); ++i) {
+    StatusOr<KeptRecord> record = ParseKeptRecord((*records)[i], absl::StrCat("records[", i, "]"));
+    if (!record.ok()) return state::Damaged(path, std::string(record.status().message()));
+    const TuningKey& key = record->entry.work.key;
+    const std::string name =
+        absl::StrCat(Describe(key), ", ", std::string(ToString(key.storage)), key.concat ? "" : ", averaged");
+    if (!keys.insert(name).second) return state::Damaged(path, "two records are of " + name);
+    document.records.push_back(*std::move(record));
+  }
+  return document;
+}
+
+}  // namespace vicinal::durable

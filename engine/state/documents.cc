@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents beside a version: small, replaced as a whole, and not part of the manifest.
+#include "engine/base/check.h"
+#include "engine/state/sealed_json.h"
+#include "engine/state/state_directory.h"
+
+namespace vicinal::state {
+namespace {
+
+constexpr char kDirectory[] = "/documents";
+constexpr char kJson[] = ".json";
+
+std::string PathIn(const std::string& version, const std::string& name) {
+  return version + kDirectory + "/" + name + kJson;
+}
+
+}  // namespace
+
+bool IsDocumentName(std::string_view name) {
+  constexpr std::string_view kPrefix = "tuning-";
+  return name.size() == kPrefix.size() + 8 && name.substr(0, kPrefix.size()) == kPrefix &&
+         name.find_first_not_of("0123456789abcdef", kPrefix.size()) == std::string_view::npos;
+}
+
+StatusOr<std::string> StateDirectory::GetDocument(const VersionId& id, const std::string& name) const {
+  VICINAL_CHECK(IsDocumentName(name));
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
+  return ReadSmallFile(*files_, PathIn(path, name), internal::kMaxDocumentBytes);
+}
+
+Status StateDirectory::PutDocument(const VersionId& id, const std::string& name, std::string_view text) {
+  VICINAL_CHECK(!options_.read_only && IsDocumentName(name));
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(files_->Stat(path).status());
+  const Status made = files_->MakeDirectory(path + kDirectory);
+  if (!made.ok() && made.code() != StatusCode::kAlreadyExists) return made;
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(path));
+  return ReplaceFile(*files_, PathIn(path, name), text);
+}
+
+Status StateDirectory::DropDocument(const VersionId& id, const std::string& name) {
+  VICINAL_CHECK(!options_.read_only && IsDocumentName(name));
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
+  MutexLock lock(&mutex_);
+  VICINAL_RETURN_IF_ERROR(files_->Unlink(PathIn(path, name)));
+  return files_->SyncDirectory(path + kDirectory);
+}
+
+}  // namespace vicinal::state

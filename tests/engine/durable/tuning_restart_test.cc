@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuning across restarts of an engine: decisions serve at once, and nothing is measured a second time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/engine/state/temporary_directory.h"
+#include "tests/engine/tuning/tuning_testing.h"
+
+namespace vicinal::testing {
+namespace {
+
+// Not a width of the model.
+constexpr int64_t kOtherWidth = 24;
+
+class TuningRestartTest : public TuningTest {
+ protected:
+  void Start(Nanoseconds budget = std::chrono::seconds(1)) {
+    meter_ = std::make_unique<ToldMeter>([this, times = OneIsTwiceAsFast()](const auto& key, const auto& setting) {
+      if (key.width != kOtherWidth) ++measured_;
+      return times(key, setting);
+    });
+    EngineOptions options;
+    options.clock = engine_clock_;
+    options.tuning_budget = budget;
+    options.stats = &ended_;
+    options.state_dir = directory_ / "state";
+    engine_ = MakeEngine(options, meter_.get());
+  }
+  void Stop() {
+    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    engine_.reset();
+  }
+  // A drain waits for versions only: decisions were durable before they served.
+  void Restart() {
+    if (engine_ != nullptr) Stop();
+    measured_ = 0;
+    Start();
+    Await([](const GraphResource& graph) { return graph.state != GraphState::kLoading; });
+    ASSERT_EQ(engine_->GetGraph("g")->state, GraphState::kReady);
+  }
+  void AwaitDurable() {
+    Await([](const GraphResource& graph) {
+      return graph.serving.has_value() && graph.serving->durability == Durability::kDurable;
+    });
+  }
+  void Await(const std::function<bool(const GraphResource&)>& reached) {
+    std::promise<void> promise;
+    bool told = false;
+    const auto look = [&] {
+      const auto graph = engine_->GetGraph("g");
+      if (told || !graph.ok() || !reached(*graph)) return;
+      told = true;
+      promise.set_value();
+    };
+    auto watch = engine_->WatchGraph("g", look);
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    if (!reached(*engine_->GetGraph("g"))) promise.get_future().wait();
+    watch->reset();
+  }
+  InferenceResult Result() {
+    auto answer = Infer(*engine_, AllNodes("g", "m"));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return *std::move(answer);
+  }
+
+  state::TemporaryDirectory directory_;
+  std::atomic<int64_t> measured_{0};  // runs of works of the model
+};
+
+TEST_F(TuningRestartTest, DecisionsServeAtOnceAndNothingIsMeasuredAgain) {
+  Start();
+  PutLargeWorld(*engine_);
+  AwaitDurable();
+  const InferenceResult untuned = Result();
+  const std::vector<TuningRecord> before = AwaitTuning("g");
+  const InferenceResult tuned = Result();
+  ASSERT_EQ(before.size(), 2u);
+  EXPECT_GT(measured_, 0);
+  Restart();
+  const InferenceResult after = Result();
+  EXPECT_EQ(after.values, tuned.values);
+  EXPECT_EQ(after.values, untuned.values);
+  EXPECT_EQ(after.served_by.numerics_revision, tuned.served_by.numerics_revision);
+  const auto report = engine_->GetTuning("g");
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->records.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    const TuningRecord& record = report->records[i];
+    ExpectTheFastOne(record);
+    EXPECT_EQ(record.key, before[i].key);
+    EXPECT_EQ(record.choice()->setting, before[i].choice()->setting);
+    EXPECT_EQ(record.candidates.size(), before[i].candidates.size());
+    EXPECT_EQ(record.used_seconds, before[i].used_seconds);
+    EXPECT_EQ(record.finish_time, before[i].finish_time);
+  }
+  const auto explanation = engine_->Explain(AllNodes("g", "m"));
+  ASSERT_TRUE(explanation.ok());
+  for (const PlanStepInfo& step : explanation->steps) EXPECT_EQ(step.tuned, step.operation == "aggregate");
+  // The service looks for works after each order. Had the known ones been wanted, it would measure them now.
+  ASSERT_TRUE(engine_->TuneGraph(Request({kOtherWidth})).ok());
+  ASSERT_TRUE(engine_->TuneGraph(Request({kOtherWidth})).ok());
+  EXPECT_EQ(measured_, 0);
+}
+
+TEST_F(TuningRestartTest, ForcedKernelsAndResetsComeBack) {
+  Start(Nanoseconds::zero());
+  PutLargeWorld(*engine_);
+  AwaitDurable();
+  (void)Result();
+  TuneGraphRequest force = Request();
+  force.force = ForcedConfiguration{"tiled_rows", {}};
+  const auto forced = engine_->TuneGraph(force);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  TuneGraphRequest reset = Request({8});
+  reset.kinds = {"sum"};
+  reset.reset = true;
+  ASSERT_TRUE(engine_->TuneGraph(reset).ok());
+  const auto before = engine_->GetTuning("g");
+  Restart();  // with background tuning, which leaves both alone
+  (void)Result();
+  const auto after = engine_->GetTuning("g");
+  ASSERT_TRUE(before.ok() && after.ok());
+  std::map<std::string, TuningState> states, former;
+  for (const TuningRecord& record : after->records) states[Describe(record.key)] = record.state;
+  for (const TuningRecord& record : before->records) former[Describe(record.key)] = record.state;
+  for (const auto& [key, state] : former) EXPECT_EQ(states[key], state) << key;
+  EXPECT_EQ(measured_, 0);
+}
+
+TEST_F(TuningRestartTest, DamagedDecisionsBlockNothing) {
+  Start();
+  PutLargeWorld(*engine_);
+  AwaitDurable();
+  (void)Result();
+  AwaitTuning("g");
+  const std::vector<float> values = Result().values;
+  Stop();
+  int64_t damaged = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_ / "state")) {
+    if (entry.path().parent_path().filename() != "documents") continue;
+    std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) / 2);
+    ++damaged;
+  }
+  EXPECT_EQ(damaged, 1);
+  Restart();
+  EXPECT_EQ(Result().values, values);
+  for (const TuningRecord& record : AwaitTuning("g")) ExpectTheFastOne(record);
+  EXPECT_GT(measured_, 0);
+}
+
+TEST_F(TuningRestartTest, ATunedGraphThatIsReplacedStartsAnew) {
+  Start();
+  PutLargeWorld(*engine_);
+  (void)Result();
+  AwaitTuning("g");
+  GraphSource source = LargeGraph();
+  source.replace = true;
+  ASSERT_TRUE(engine_->PutGraph(std::move(source)).ok());
+  ASSERT_TRUE(AwaitGraph(*engine_, "g").ok());
+  AwaitDurable();
+  Stop();
+  Start();
+  Await([](const GraphResource& graph) { return graph.state != GraphState::kLoading; });
+  EXPECT_TRUE(engine_->GetTuning("g")->records.empty());
+}
+
+}  // namespace
+}  // namespace vicinal::testing
