@@ -58,6 +58,7 @@ class EngineImpl final : public Engine {
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
         graph_uploads_({&device_, registry_.get(), &budget_, &graphs_, options.clock, options.stats, options.logger,
+                        [this](const PreparedGraph& graph) { SeedGraph(graph); },
                         [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
         tuning_(TuningParts(meter)),
         tuner_(&graphs_, &tuning_),
@@ -74,7 +75,10 @@ class EngineImpl final : public Engine {
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     if (state_ != nullptr) {
       tuning_keeper_ = std::make_unique<durable::TuningKeeper>(durable::TuningKeeper::Parts{
-          &state_->directory(), registry_.get(), device_.kind(), KindOf(device_), options.logger});
+          &state_->directory(), registry_.get(), device_.kind(), KindOf(device_), options.logger,
+          [this](const PreparedGraph& graph) {
+            seeds_.Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
+          }});
       durable_ = std::make_unique<durable::DurableStore>(
           durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
                                        [this] { GraphsChanged(); }, std::chrono::seconds(60), tuning_keeper_.get()});
@@ -98,6 +102,7 @@ class EngineImpl final : public Engine {
   Status DeleteGraph(const std::string& name, int64_t if_version) override;
   StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override { return tuner_.Tune(request); }
   StatusOr<TuningReport> GetTuning(const std::string& graph) const override { return tuner_.Report(graph); }
+  StatusOr<std::string> ExportTuning(const std::string& graph) const override { return tuner_.Export(graph); }
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
                                                      std::function<void()> on_change) override {
     VICINAL_RETURN_IF_ERROR(graphs_.Get(name).status());
@@ -149,6 +154,15 @@ class EngineImpl final : public Engine {
     plans_.PurgeStale();
     receptive_field_memory_.Fit();
   }
+  // Called by preparations, which outlive the tuning service.
+  void SeedGraph(const PreparedGraph& graph) const {
+    if (options_.tuning_budget <= Nanoseconds::zero()) return;
+    const std::vector<TuningEntry> seeds = seeds_.For(graph.parts().profile);
+    if (seeds.empty()) return;
+    graph.tuning().Seed(seeds);
+    options_.logger->Log(LogLevel::kInfo, "graph seeded with the choices of similar ones",
+                         {{"graph", graph.parts().name}, {"records", absl::StrCat(seeds.size())}});
+  }
   void GraphPublished(const std::string& name) {
     GraphsChanged();
     if (durable_ != nullptr) durable_->GraphPublished(name);
@@ -184,6 +198,7 @@ class EngineImpl final : public Engine {
   ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
+  SeedLibrary seeds_;
   std::unique_ptr<durable::TuningKeeper> tuning_keeper_;  // null without state_
   std::unique_ptr<durable::DurableStore> durable_;        // null without state_; outlives those who publish
   GraphUploads graph_uploads_;
@@ -229,6 +244,8 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   parts.stats = options_.stats;
   parts.logger = options_.logger;
   parts.meter = meter;
+  parts.device_kind = KindOf(device_);
+  parts.seeds = &seeds_;
   parts.budget_per_key = options_.tuning_budget;
   parts.budget_per_graph = options_.max_tuning_per_graph;
   parts.is_current = [this](const PreparedGraph& graph) { return graphs_.IsServing(graph); };

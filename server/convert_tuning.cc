@@ -47,6 +47,8 @@ v1::TuningRecord::State StateOf(TuningState state) {
       return v1::TuningRecord::STATE_FORCED;
     case TuningState::kFailed:
       return v1::TuningRecord::STATE_FAILED;
+    case TuningState::kSeeded:
+      return v1::TuningRecord::STATE_SEEDED;
   }
   return v1::TuningRecord::STATE_UNSPECIFIED;
 }
@@ -121,6 +123,7 @@ StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request) {
                                     {request.force().parameters().begin(), request.force().parameters().end()}};
   }
   out.wait = !request.no_wait();
+  if (request.has_import_text()) out.import_text = request.import_text();
   return out;
 }
 

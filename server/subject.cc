@@ -72,7 +72,10 @@ void Tell(const v1::DeleteModelRequest& request, Subject* subject) {
 }
 
 void Tell(const v1::TuneGraphRequest& request, Subject* subject) {
-  subject->action = request.reset() ? "reset" : request.has_force() ? "force" : "tune";
+  subject->action = request.reset()             ? "reset"
+                    : request.has_force()       ? "force"
+                    : request.has_import_text() ? "import"
+                                                : "tune";
   subject->graph = Shown(request.name());
   subject->version = request.version();
   subject->kernel = Shown(request.force().kernel());

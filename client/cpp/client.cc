@@ -268,6 +268,15 @@ absl::StatusOr<v1::TuneGraphResponse> Client::TuneGraph(const v1::TuneGraphReque
                              impl_->channel.options().upload_timeout);
 }
 
+absl::StatusOr<std::string> Client::ExportTuning(const std::string& name) {
+  v1::GetTuningRequest request;
+  request.set_name(name);
+  request.set_export_text(true);
+  auto response = impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetTuning, request, name);
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_text());
+}
+
 absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& name) {
   v1::GetTuningRequest request;
   request.set_name(name);

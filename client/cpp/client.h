@@ -121,6 +121,8 @@ class Client {
   absl::StatusOr<v1::TuneGraphResponse> TuneGraph(const v1::TuneGraphRequest& request);
   // The tuning records of the graph.
   absl::StatusOr<v1::GetTuningResponse> GetTuning(const std::string& name);
+  // Its decisions as text, for TuneGraphRequest::import_text on a server with the same kind of device.
+  absl::StatusOr<std::string> ExportTuning(const std::string& name);
   // `if_version` 0: any version.
   absl::Status DeleteGraph(const std::string& name, int64_t if_version = 0);
 

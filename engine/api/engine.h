@@ -82,6 +82,8 @@ class Engine {
   // when the forced kernel does not take the work or graph. NOT_FOUND; FAILED_PRECONDITION while the graph is not
   // ready; DEADLINE_EXCEEDED and CANCELLED when `limits` ended the wait.
   virtual StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) = 0;
+  // The decisions of a graph as text, for TuneGraphRequest::import_text. NOT_FOUND, FAILED_PRECONDITION.
+  virtual StatusOr<std::string> ExportTuning(const std::string& graph) const = 0;
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
   // Calls `on_change` after each change of `name` (state, progress, deletion), until the subscription is destroyed.

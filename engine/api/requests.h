@@ -199,8 +199,11 @@ struct TuneGraphRequest {
   Nanoseconds budget{0};                     // per key; 0: EngineOptions::tuning_budget, or 500 ms where that is 0
   bool reset = false;                        // forget what is recorded, and measure nothing
   std::optional<ForcedConfiguration> force;  // take this, and measure nothing
-  bool wait = true;                          // false: return at once, records in state kQueued
-  WorkLimits limits;                         // bound the wait; what was queued goes on after it
+  // Decisions that Engine::ExportTuning wrote for the same kind of device: take these, and measure nothing. Alone: the
+  // request selects no work.
+  std::optional<std::string> import_text;
+  bool wait = true;   // false: return at once, records in state kQueued
+  WorkLimits limits;  // bound the wait; what was queued goes on after it
 };
 
 }  // namespace vicinal

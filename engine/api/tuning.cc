@@ -47,6 +47,8 @@ std::string_view ToString(TuningState state) {
       return "forced";
     case TuningState::kFailed:
       return "failed";
+    case TuningState::kSeeded:
+      return "seeded";
   }
   return "";
 }

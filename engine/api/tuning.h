@@ -84,6 +84,7 @@ enum class TuningState {
   kTuned,   // the choice was measured
   kForced,  // the choice was made by TuneGraph
   kFailed,  // could not be measured (see note); the default serves
+  kSeeded,  // the choice was taken from a graph with a similar profile (see note); not measured on this graph yet
 };
 
 struct TuningRecord {
@@ -107,7 +108,8 @@ struct TuningRecord {
 
 std::string_view ToString(EdgeWeights weights);       // "none", "per_edge", "per_source"
 std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "eliminated", "measured", "chosen"
-std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed"
+std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed",
+                                                      // "seeded"
 // "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads"; for messages and logs, with the
 // terms of the command line.
 std::string Describe(const TuningKey& key);

@@ -14,13 +14,9 @@ namespace vicinal::durable {
 namespace {
 using Json = nlohmann::json;
 constexpr int64_t kMajor = 1, kMinor = 0;
-}  // namespace
+constexpr size_t kLarge = size_t{4} << 20;
 
-std::string TuningDocumentName(const std::string& device) {
-  return absl::StrCat("tuning-", state::CrcText(state::Crc32c(device)));
-}
-
-std::string EncodeTuningDocument(const TuningDocument& document) {
+std::string Encode(const TuningDocument& document) {
   Json records = Json::array();
   for (const KeptRecord& record : document.records) records.push_back(ToJson(record));
   return state::internal::SealJson({{"major", kMajor},
@@ -29,6 +25,20 @@ std::string EncodeTuningDocument(const TuningDocument& document) {
                                     {"version", document.version},
                                     {"device", document.device},
                                     {"records", std::move(records)}});
+}
+
+}  // namespace
+
+std::string TuningDocumentName(const std::string& device) {
+  return absl::StrCat("tuning-", state::CrcText(state::Crc32c(device)));
+}
+
+std::string EncodeTuningDocument(const TuningDocument& document) {
+  std::string text = Encode(document);
+  if (text.size() <= kLarge) return text;
+  TuningDocument thin = document;
+  for (KeptRecord& record : thin.records) Thin(&record);
+  return Encode(thin);
 }
 
 StatusOr<TuningDocument> ParseTuningDocument(const std::string& path, std::string_view text) {
@@ -41,7 +51,6 @@ StatusOr<TuningDocument> ParseTuningDocument(const std::string& path, std::strin
   VICINAL_ASSIGN_OR_RETURN(document.device, state::internal::StringMember(path, json, "device"));
   const auto records = json.find("records");
   if (records == json.end() || !records->is_array()) return state::Damaged(path, "records is not an array");
-  if (records->size() > static_cast<size_t>(kMaxTuningKeys)) return state::Damaged(path, "it has too many records");
   std::set<std::string> keys;
   for (size_t i = 0; i < records->size(); ++i) {
     StatusOr<KeptRecord> record = ParseKeptRecord((*records)[i], absl::StrCat("records[", i, "]"));

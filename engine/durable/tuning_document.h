@@ -23,6 +23,7 @@ struct TuningDocument {
 // The document's name in the version's directory: a function of `device`, so that those of several stand side by side.
 std::string TuningDocumentName(const std::string& device);
 
+// Of a document that would become large, only the decisions are kept, and not what the other candidates took.
 std::string EncodeTuningDocument(const TuningDocument& document);
 // `path` names it in errors. DATA_LOSS (STATE_DAMAGED); FAILED_PRECONDITION (STATE_FORMAT_TOO_NEW).
 StatusOr<TuningDocument> ParseTuningDocument(const std::string& path, std::string_view text);

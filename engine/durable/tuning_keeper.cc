@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "engine/state/file_error.h"
 #include "engine/state/names.h"
+#include "engine/state/sealed_json.h"
 
 namespace vicinal::durable {
 namespace {
@@ -36,7 +38,14 @@ std::optional<KernelSetting> SettingOf(const TuningRecord& record) {
 Status TuningKeeper::Write(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) const {
   TuningDocument document{graph.parts().name, graph.parts().version, parts_.device, {}};
   for (const TuningEntry& entry : entries) document.records.push_back(Keep(*parts_.registry, parts_.kind, entry));
-  return parts_.directory->PutDocument(IdOf(graph), TuningDocumentName(parts_.device), EncodeTuningDocument(document));
+  const std::string text = EncodeTuningDocument(document);
+  if (text.size() > static_cast<size_t>(state::internal::kMaxDocumentBytes)) {
+    return FailedPrecondition(
+        "STATE_DOCUMENT_TOO_LARGE",
+        absl::StrCat("the tuning decisions of this graph take ", text.size(), " bytes and may take ",
+                     state::internal::kMaxDocumentBytes, "; reset some of them"));
+  }
+  return parts_.directory->PutDocument(IdOf(graph), TuningDocumentName(parts_.device), text);
 }
 
 Status TuningKeeper::Attach(const PreparedGraph& graph) {
@@ -136,6 +145,7 @@ void TuningKeeper::Restore(const PreparedGraph& graph) {
   parts_.logger->Log(
       LogLevel::kInfo, "tuning restored",
       {{"graph", id.name}, {"records", absl::StrCat(document->records.size())}, {"dropped", absl::StrCat(dropped)}});
+  if (parts_.on_restore) parts_.on_restore(graph);
   if (dropped == 0 || parts_.read_only) return;
   // From now on the new revisions count: an older build that comes back must not return to those of the dropped ones.
   const Status written = Write(graph, graph.tuning().Decided());

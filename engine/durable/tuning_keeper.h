@@ -10,6 +10,7 @@
 #define VICINAL_ENGINE_DURABLE_TUNING_KEEPER_H_
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@ class TuningKeeper {
     // The kind of processor or GPU: decisions of others are left as they are, and do not serve.
     std::string device;
     Logger* logger = nullptr;
+    std::function<void(const PreparedGraph& graph)> on_restore = {};  // decisions were restored; may be empty
     bool read_only = false;  // of a directory that another server writes: nothing is written
   };
   explicit TuningKeeper(Parts parts) : parts_(std::move(parts)) {}

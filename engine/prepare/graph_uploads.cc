@@ -85,6 +85,7 @@ void GraphUploads::Prepare(GraphSource source, Reservation memory, int64_t versi
     features_memory = std::make_shared<Reservation>(memory.Split(prepared->features->size_bytes()));
   }
   memory.Release();
+  parts_.before_publish(*prepared->graph);
   parts_.graphs->FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
                                std::move(features_memory));
   parts_.on_publish(name);

@@ -34,8 +34,9 @@ class GraphUploads {
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
     Logger* logger = nullptr;
-    std::function<void(const std::string& graph)> on_publish;  // was published, perhaps in place of another
-    int64_t max_waiting = 0;                                   // graphs that may wait for preparation
+    std::function<void(const PreparedGraph& graph)> before_publish;  // is ready, and serves nobody yet
+    std::function<void(const std::string& graph)> on_publish;        // was published, perhaps in place of another
+    int64_t max_waiting = 0;                                         // graphs that may wait for preparation
   };
   explicit GraphUploads(Parts parts);
 

@@ -19,7 +19,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxCandidatesKept = 1024, kMaxParametersKept = 64;
-constexpr TuningState kKeptStates[] = {TuningState::kDefault, TuningState::kTuned, TuningState::kForced};
+// Longest text that is written, and that is read: cutting may end within a character, which JSON then replaces.
+constexpr size_t kMaxTextWritten = 2000, kMaxTextRead = 2 * kMaxTextWritten;
+constexpr TuningState kKeptStates[] = {TuningState::kDefault, TuningState::kTuned, TuningState::kForced,
+                                       TuningState::kSeeded};
 constexpr CandidateOutcome kOutcomes[] = {CandidateOutcome::kWaiting, CandidateOutcome::kPruned,
                                           CandidateOutcome::kEliminated, CandidateOutcome::kMeasured,
                                           CandidateOutcome::kChosen};
@@ -46,7 +49,9 @@ class Members {
 
   void Text(const char* key, std::string* value) {
     const Json* const found = Find(key, Json::value_t::string);
-    if (found != nullptr) *value = found->get<std::string>();
+    if (found == nullptr) return;
+    *value = found->get<std::string>();
+    if (value->size() > kMaxTextRead) Fail(key, absl::StrCat("is longer than ", kMaxTextRead, " bytes"));
   }
   void Bool(const char* key, bool* value) {
     const Json* const found = Find(key, Json::value_t::boolean);
@@ -109,6 +114,8 @@ class Members {
   const std::string where_;
   Status& status_;
 };
+
+std::string Cut(const std::string& text) { return text.substr(0, kMaxTextWritten); }
 
 Json ToJson(const TuningCandidate& candidate) {
   Json parameters = Json::object();
@@ -288,13 +295,26 @@ KeptRecord Keep(const KernelRegistry& registry, DeviceKind device, const TuningE
   return kept;
 }
 
+void Thin(KeptRecord* kept) {
+  TuningRecord& record = kept->entry.record;
+  record.refused.clear();
+  if (record.candidates.size() <= 2) return;
+  if (record.chosen == 0) {
+    record.candidates.resize(1);
+    return;
+  }
+  record.candidates = {record.candidates[0], record.candidates[record.chosen]};
+  record.chosen = 1;
+}
+
 Json ToJson(const KeptRecord& kept) {
   const TuningKey& key = kept.entry.work.key;
   const AdjacencySpec& adjacency = kept.entry.work.adjacency;
   const TuningRecord& record = kept.entry.record;
   Json candidates = Json::array(), refused = Json::array();
   for (const TuningCandidate& candidate : record.candidates) candidates.push_back(ToJson(candidate));
-  for (const KernelRefusal& one : record.refused) refused.push_back({{"kernel", one.kernel}, {"reason", one.reason}});
+  for (const KernelRefusal& one : record.refused)
+    refused.push_back({{"kernel", one.kernel}, {"reason", Cut(one.reason)}});
   return {{"operation", key.operation},
           {"kind", key.kind},
           {"width", key.width},
@@ -313,7 +333,7 @@ Json ToJson(const KeptRecord& kept) {
           {"budget_seconds", record.budget_seconds},
           {"used_seconds", record.used_seconds},
           {"finish_time_ns", ToNanoseconds(record.finish_time)},
-          {"note", record.note},
+          {"note", Cut(record.note)},
           {"candidates", std::move(candidates)},
           {"refused", std::move(refused)}};
 }

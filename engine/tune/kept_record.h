@@ -33,6 +33,9 @@ struct KeptRecord {
 // Adds what `registry` says of the chosen kernel.
 KeptRecord Keep(const KernelRegistry& registry, DeviceKind device, const TuningEntry& entry);
 
+// Drops the evidence, but for that of the default and the choice: what others than this graph may want to know.
+void Thin(KeptRecord* record);
+
 nlohmann::json ToJson(const KeptRecord& record);
 // INVALID_ARGUMENT (BAD_TUNING_RECORD) naming the member below `where`: missing, of another type, out of its range, or
 // in contradiction to others. Unknown members are ignored. Kernels are not looked up: candidates have parameters, but

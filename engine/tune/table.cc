@@ -28,8 +28,10 @@ TuningRecord TuningTable::Snapshot(const Entry& entry) {
 
 std::optional<KernelSetting> TuningTable::Find(const TuningKey& key) const {
   MutexLock lock(&mutex_);
-  const Entry* entry = FindEntry(key);
-  return entry != nullptr ? ChoiceOf(entry->record) : std::nullopt;
+  if (const Entry* entry = FindEntry(key)) return ChoiceOf(entry->record);
+  for (const TuningEntry& seed : seeds_)
+    if (seed.work.key == key) return ChoiceOf(seed.record);
+  return std::nullopt;
 }
 
 TuningTable::Entry* TuningTable::NoteEntry(const TuningWork& work) {
@@ -37,6 +39,13 @@ TuningTable::Entry* TuningTable::NoteEntry(const TuningWork& work) {
   auto entry = std::make_unique<Entry>();
   entry->work = work;
   entry->record.key = work.key;
+  const auto seed =
+      std::find_if(seeds_.begin(), seeds_.end(), [&](const TuningEntry& other) { return other.work.key == work.key; });
+  if (seed != seeds_.end()) {
+    entry->record = std::move(seed->record);
+    entry->decided = TuningState::kSeeded;
+    seeds_.erase(seed);
+  }
   entries_.push_back(std::move(entry));
   return entries_.back().get();
 }
@@ -70,7 +79,8 @@ std::optional<TuningWork> TuningTable::MostWanted() const {
   MutexLock lock(&mutex_);
   const Entry* best = nullptr;
   for (const auto& entry : entries_) {
-    if (entry->tried || entry->record.state != TuningState::kDefault) continue;
+    const TuningState state = entry->record.state;
+    if (entry->tried || (state != TuningState::kDefault && state != TuningState::kSeeded)) continue;
     if (best == nullptr || entry->uses.load() > best->uses.load()) best = entry.get();
   }
   return best != nullptr ? std::optional<TuningWork>(best->work) : std::nullopt;
@@ -97,7 +107,8 @@ bool TuningTable::Begin(const TuningKey& key) {
 
 // The setting for new plans: the choice, unless it is the default, with which untuned plans are built, too.
 std::optional<KernelSetting> TuningTable::ServingOf(const TuningRecord& record) {
-  const bool is_default = record.state != TuningState::kForced && record.chosen == 0;
+  const bool may_be_first = record.state == TuningState::kForced || record.state == TuningState::kSeeded;
+  const bool is_default = !may_be_first && record.chosen == 0;
   return is_default ? std::nullopt : ChoiceOf(record);
 }
 
@@ -151,7 +162,7 @@ void TuningTable::Abandon(const TuningKey& key, const std::string& note) {
   Entry* const entry = FindEntry(key);
   VICINAL_CHECK(entry != nullptr);
   if (entry->record.state != TuningState::kRunning) return;
-  if (!entry->tried) entry->decided = TuningState::kFailed;
+  if (!entry->tried && entry->decided != TuningState::kSeeded) entry->decided = TuningState::kFailed;
   entry->record.state = entry->decided;
   entry->record.note = note;
   entry->tried = true;
@@ -161,14 +172,25 @@ std::vector<TuningEntry> TuningTable::Decided() const {
   MutexLock lock(&mutex_);
   std::vector<TuningEntry> decided;
   for (const auto& entry : entries_) {
-    if (!entry->tried || entry->decided == TuningState::kFailed) continue;
+    const bool is_decided = entry->tried || entry->decided == TuningState::kSeeded;
+    if (!is_decided || entry->decided == TuningState::kFailed) continue;
     decided.push_back({entry->work, Snapshot(*entry)});
     decided.back().record.state = entry->decided;
   }
+  decided.insert(decided.end(), seeds_.begin(), seeds_.end());
   return decided;
 }
 
+void TuningTable::Seed(const std::vector<TuningEntry>& seeds) {
+  MutexLock lock(&mutex_);
+  for (const TuningEntry& seed : seeds) {
+    if (FindEntry(seed.work.key) == nullptr) seeds_.push_back(seed);
+  }
+  revision_.fetch_add(1, std::memory_order_release);
+}
+
 void TuningTable::Restore(const TuningEntry& entry) {
+  if (entry.record.state == TuningState::kSeeded) return Seed({entry});
   MutexLock lock(&mutex_);
   Entry* const known = NoteEntry(entry.work);
   Replace(known, entry.record);

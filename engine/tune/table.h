@@ -59,7 +59,7 @@ class TuningTable {
   std::optional<TuningRecord> Record(const TuningKey& key) const;
   std::vector<TuningWork> Works() const;
 
-  // The most used key in state kDefault that was never tried.
+  // The most used key in state kDefault or kSeeded that was never tried.
   std::optional<TuningWork> MostWanted() const;
 
   // Sets a known key to kQueued, unless it is being measured. Its choice stays.
@@ -80,9 +80,12 @@ class TuningTable {
   // try it again. No effect if it is no longer kRunning.
   void Abandon(const TuningKey& key, const std::string& note);
 
-  // What has been decided, with the state before a measurement that is under way: measured and forced choices, and
-  // resets. Not what could not be measured.
+  // What has been decided, with the state before a measurement that is under way: measured, forced and seeded choices,
+  // and resets. Not what could not be measured.
   std::vector<TuningEntry> Decided() const;
+  // Choices for keys that this graph has not decided, of state kSeeded: they serve until the key is measured. Not for
+  // keys that are known already.
+  void Seed(const std::vector<TuningEntry>& seeds);
   // Puts a record of an earlier run. One of state kDefault is a reset if it has no note; with a note, which says why
   // an earlier choice is not used, background tuning may measure the key.
   void Restore(const TuningEntry& entry);
@@ -108,6 +111,7 @@ class TuningTable {
 
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_ VICINAL_GUARDED_BY(mutex_);
+  std::vector<TuningEntry> seeds_ VICINAL_GUARDED_BY(mutex_);  // of keys that are not noted yet
   double used_seconds_ VICINAL_GUARDED_BY(mutex_) = 0.0;
   std::atomic<int64_t> revision_{0};
 };

@@ -40,16 +40,22 @@ StatusOr<TuningCandidate> Candidate(const ForceTools& tools, const PreparedGraph
                            NamedCandidate(*tools.registry, tools.device, work.key, shape.rows, shape.cols, shape.edges,
                                           forced.kernel, forced.parameters));
   candidate.outcome = CandidateOutcome::kChosen;
-  VICINAL_RETURN_IF_ERROR(WithProblem(
-      *tools.registry, work.key, shape.rows, shape.cols, shape.edges, [&](const auto& operation, const auto& problem) {
-        const auto choice = operation.Choose(problem, tools.device, forced.kernel);
-        if (!choice.ok()) return choice.status();
-        return MakeLayout(tools, graph, work, choice->kernel->kernel(), problem, candidate.setting.config);
-      }));
+  VICINAL_RETURN_IF_ERROR(MakeLayoutOf(tools, graph, work, candidate.setting));
   return candidate;
 }
 
 }  // namespace
+
+Status MakeLayoutOf(const ForceTools& tools, const PreparedGraph& graph, const TuningWork& work,
+                    const KernelSetting& setting) {
+  const AdjacencyShape shape = graph.ShapeOf(work.adjacency);
+  return WithProblem(*tools.registry, work.key, shape.rows, shape.cols, shape.edges,
+                     [&](const auto& operation, const auto& problem) {
+                       const auto choice = operation.Choose(problem, tools.device, setting.kernel);
+                       if (!choice.ok()) return choice.status();
+                       return MakeLayout(tools, graph, work, choice->kernel->kernel(), problem, setting.config);
+                     });
+}
 
 StatusOr<std::vector<TuningRecord>> ForcedRecords(const ForceTools& tools, const PreparedGraph& graph,
                                                   const std::vector<TuningWork>& works,

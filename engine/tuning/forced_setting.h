@@ -34,6 +34,10 @@ StatusOr<std::vector<TuningRecord>> ForcedRecords(const ForceTools& tools, const
                                                   const std::vector<TuningWork>& works,
                                                   const ForcedConfiguration& forced);
 
+// Builds the layout that `setting` needs for `work`, and keeps it with the graph. Errors as above, but KERNEL_MISSING.
+Status MakeLayoutOf(const ForceTools& tools, const PreparedGraph& graph, const TuningWork& work,
+                    const KernelSetting& setting);
+
 }  // namespace vicinal
 
 #endif  // VICINAL_ENGINE_TUNING_FORCED_SETTING_H_

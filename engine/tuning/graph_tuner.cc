@@ -10,6 +10,7 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/tuning/forced_setting.h"
 #include "engine/tuning/tuning_request.h"
+#include "engine/tuning/tuning_text.h"
 
 namespace vicinal {
 namespace {
@@ -44,19 +45,54 @@ Status GraphTuner::Force(const PreparedGraph& graph, const std::vector<TuningWor
   return OkStatus();
 }
 
-StatusOr<TuningReport> GraphTuner::Tune(const TuneGraphRequest& request) const try {
+StatusOr<std::vector<TuningWork>> GraphTuner::Import(const PreparedGraph& graph, const std::string& text) const {
+  const TuningService::Parts& parts = service_.parts();
+  static constexpr char kLayouts[] = "what imported kernels prepare";
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts.budget->Reserve(Account::kTuning, 0, kLayouts));
+  const auto admit = [&memory](int64_t bytes) { return memory.Grow(bytes, kLayouts); };
+  const StatusOr<TuningChange> change =
+      ImportTuning({parts.registry, parts.device->kind(), parts.clock, admit}, parts.device_kind, graph, text);
+  graph.SettleReservation(&memory);
+  VICINAL_RETURN_IF_ERROR(change.status());
+  VICINAL_RETURN_IF_ERROR(service_.Change(graph, *change).status());
+  std::vector<TuningWork> works;
+  for (const TuningEntry& entry : change->entries) works.push_back(entry.work);
+  return works;
+}
+
+StatusOr<std::string> GraphTuner::Export(const std::string& graph) const {
+  VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(graph, 0, "", 0));
+  const TuningService::Parts& parts = service_.parts();
+  return ExportTuning(*parts.registry, parts.device->kind(), parts.device_kind, *handle.graph);
+}
+
+Status GraphTuner::CheckTogether(const TuneGraphRequest& request) {
   if (request.reset && request.force.has_value()) {
     return InvalidArgument("RESET_AND_FORCE", "reset", "a request resets or forces, not both");
   }
   if (request.budget < Nanoseconds::zero()) {
     return InvalidArgument("BAD_BUDGET", "budget", "a budget is not negative; 0 means the server's own");
   }
+  const bool other = !NamesNothing(request) || request.reset || request.force.has_value() || !request.wait ||
+                     request.budget > Nanoseconds::zero();
+  if (!request.import_text.has_value() || !other) return OkStatus();
+  return InvalidArgument("IMPORT_ALONE", "import_text",
+                         "an import measures nothing and selects no work: leave all fields but name and version empty");
+}
+
+StatusOr<TuningReport> GraphTuner::Tune(const TuneGraphRequest& request) const try {
+  VICINAL_RETURN_IF_ERROR(CheckTogether(request));
   const TuningService::Parts& parts = service_.parts();
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, graphs_.Find(request.graph, request.graph_version, "", 0));
   const PreparedGraph& graph = *handle.graph;
-  VICINAL_ASSIGN_OR_RETURN(const std::vector<TuningWork> works,
-                           WorksOf(request, graph, *parts.registry, parts.device->kind()));
-  if (request.force.has_value()) {
+  std::vector<TuningWork> works;
+  if (!request.import_text.has_value()) {
+    VICINAL_ASSIGN_OR_RETURN(works, WorksOf(request, graph, *parts.registry, parts.device->kind()));
+  }
+  if (request.import_text.has_value()) {
+    VICINAL_ASSIGN_OR_RETURN(works, Import(graph, *request.import_text));
+    parts.on_change();
+  } else if (request.force.has_value()) {
     VICINAL_RETURN_IF_ERROR(Force(graph, works, *request.force));
     parts.on_change();
   } else if (request.reset) {

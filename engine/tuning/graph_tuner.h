@@ -23,8 +23,13 @@ class GraphTuner {
   // As Engine::TuneGraph and Engine::GetTuning.
   StatusOr<TuningReport> Tune(const TuneGraphRequest& request) const;
   StatusOr<TuningReport> Report(const std::string& graph) const;
+  StatusOr<std::string> Export(const std::string& graph) const;
 
  private:
+  // What does not depend on the graph.
+  static Status CheckTogether(const TuneGraphRequest& request);
+  // Applies the decisions in `text`; returns their works.
+  StatusOr<std::vector<TuningWork>> Import(const PreparedGraph& graph, const std::string& text) const;
   // Records `forced` for `works` of `graph`.
   Status Force(const PreparedGraph& graph, const std::vector<TuningWork>& works,
                const ForcedConfiguration& forced) const;

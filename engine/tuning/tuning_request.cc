@@ -14,11 +14,6 @@
 namespace vicinal {
 namespace {
 
-bool NamesNothing(const TuneGraphRequest& request) {
-  return request.operation.empty() && request.kinds.empty() && request.widths.empty() && request.heads.empty() &&
-         request.weights.empty();
-}
-
 template <class T>
 std::vector<T> OrDefault(const std::vector<T>& given, std::vector<T> otherwise) {
   return given.empty() ? std::move(otherwise) : given;
@@ -167,6 +162,13 @@ Status CheckCombinations(const Lists& lists, bool graph_weighted) {
       absl::StrCat("these are ", count, " combinations; ask for at most ", kMaxTuningWorks, " at once"));
 }
 
+}  // namespace
+
+bool NamesNothing(const TuneGraphRequest& request) {
+  return request.operation.empty() && request.kinds.empty() && request.widths.empty() && request.heads.empty() &&
+         request.weights.empty();
+}
+
 Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table) {
   const auto is_new = [&](const TuningWork& work) { return !table.Record(work.key).has_value(); };
   const int64_t more = std::count_if(works.begin(), works.end(), is_new);
@@ -176,8 +178,6 @@ Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table)
                             absl::StrCat("this version of the graph knows ", known, " kinds of work and may know ",
                                          kMaxTuningKeys, "; upload the graph again to start with an empty table"));
 }
-
-}  // namespace
 
 StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph,
                                           const KernelRegistry& registry, DeviceKind device) {

@@ -46,8 +46,12 @@ bool TuningService::stopping() const {
   return stopping_;
 }
 
-StatusOr<bool> TuningService::Change(const PreparedGraph& graph, const TuningChange& change) const {
-  return parts_.change ? parts_.change(graph, change) : graph.tuning().Apply(change);
+StatusOr<bool> TuningService::Change(const PreparedGraph& graph, const TuningChange& change) {
+  StatusOr<bool> changed = parts_.change ? parts_.change(graph, change) : graph.tuning().Apply(change);
+  if (changed.ok() && parts_.seeds != nullptr) {
+    parts_.seeds->Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
+  }
+  return changed;
 }
 
 void TuningService::Consider(const std::shared_ptr<const PreparedGraph>& graph) {

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "engine/base/stats.h"
 #include "engine/execute/executor.h"
 #include "engine/prepared/prepared_graph.h"
+#include "engine/tune/seeds.h"
 #include "engine/tuning/tuning_session.h"
 
 namespace vicinal {
@@ -40,6 +42,8 @@ class TuningService {
     // Applies a change to the graph's table; whoever keeps decisions does that first. Returns whether new plans get
     // another setting. Empty: only applies it.
     std::function<StatusOr<bool>(const PreparedGraph& graph, const TuningChange& change)> change;
+    std::string device_kind;       // what decisions hold for, as text
+    SeedLibrary* seeds = nullptr;  // learns what is measured; may be null
   };
   explicit TuningService(Parts parts);
   // REQUIRES: Stop() was called, if Start() was.
@@ -47,8 +51,8 @@ class TuningService {
 
   const Parts& parts() const { return parts_; }
 
-  // As Parts::change.
-  StatusOr<bool> Change(const PreparedGraph& graph, const TuningChange& change) const;
+  // As Parts::change. Remembers measured choices in Parts::seeds.
+  StatusOr<bool> Change(const PreparedGraph& graph, const TuningChange& change);
 
   // Starts the thread. `executor` must live until Stop() returns.
   void Start(Executor* executor);

@@ -169,7 +169,16 @@ Status GraphHandler::TuneGraph(Call& call, const v1::TuneGraphRequest& request, 
 Status GraphHandler::GetTuning(const Call& call, const v1::GetTuningRequest& request, v1::GetTuningResponse* response) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
-  VICINAL_ASSIGN_OR_RETURN(const TuningReport report, engine_.GetTuning(request.name()));
+  VICINAL_ASSIGN_OR_RETURN(TuningReport report, engine_.GetTuning(request.name()));
+  if (request.export_text()) {
+    VICINAL_ASSIGN_OR_RETURN(std::string text, engine_.ExportTuning(request.name()));
+    if (static_cast<int64_t>(text.size()) > limits_.max_response_bytes) {
+      return OverLimit("max_response_bytes", "export_text", static_cast<int64_t>(text.size()),
+                       limits_.max_response_bytes);
+    }
+    *response->mutable_text() = std::move(text);
+    report.records.clear();
+  }
   SetReport(report, response);
   FitReply(limits_.max_response_bytes, response);
   return OkStatus();

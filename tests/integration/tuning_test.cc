@@ -106,6 +106,32 @@ TEST_F(TuningTest, TuningForcingAndResettingKeepTheBits) {
   for (const v1::TuningRecord& record : known->records()) EXPECT_EQ(record.state(), v1::TuningRecord::STATE_DEFAULT);
 }
 
+TEST_F(TuningTest, DecisionsTravelAsText) {
+  auto force = Widths({3});
+  force.clear_budget();
+  force.mutable_force()->set_kernel("tiled_rows");
+  ASSERT_TRUE(client_->TuneGraph(force).ok());
+  const auto text = client_->ExportTuning("path");
+  ASSERT_TRUE(text.ok()) << text.status();
+  auto reset = Widths({3});
+  reset.clear_budget();
+  reset.set_reset(true);
+  ASSERT_TRUE(client_->TuneGraph(reset).ok());
+  v1::TuneGraphRequest request;
+  request.set_name("path");
+  request.set_import_text(*text);
+  const auto imported = client_->TuneGraph(request);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  ASSERT_GT(imported->records_size(), 0);
+  for (const v1::TuningRecord& record : imported->records()) {
+    EXPECT_EQ(record.state(), v1::TuningRecord::STATE_FORCED);
+    EXPECT_EQ(record.candidates(0).kernel(), "tiled_rows");
+  }
+  request.set_import_text(text->substr(0, text->size() / 2));
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, "BAD_TUNING_TEXT");
+  ExpectError(client_->ExportTuning("unknown").status(), StatusCode::kNotFound, "unknown");
+}
+
 TEST_F(TuningTest, WhatCannotBeTunedIsNamed) {
   auto request = Widths({16});
   request.set_name("unknown");

@@ -73,6 +73,7 @@ class FakeEngine : public Engine {
     if (graph != "g") return NotFound("graph", graph);
     return TuningReport{graph, 7, {tuning, tuning}};
   }
+  StatusOr<std::string> ExportTuning(const std::string&) const override { return exported; }
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name, std::function<void()>) override {
     return NotFound("graph", name);
   }
@@ -155,6 +156,7 @@ class FakeEngine : public Engine {
   std::optional<GraphSource> last_graph;
   std::optional<InferenceRequest> last_request;
   std::optional<TuneGraphRequest> last_tuning;
+  std::string exported = "decisions";
   TuningRecord tuning;  // what TuneGraph and GetTuning answer
 
  private:

@@ -2,6 +2,7 @@
 // `vicinal graph tune`: measure a graph's kernels, force one, forget what was measured, or just look.
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "client/cpp/cli/describe_tuning.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/errors.h"
+#include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
 
@@ -84,6 +86,10 @@ absl::StatusOr<v1::TuneGraphRequest> MakeTuneRequest(const Arguments& args) {
   request.set_reset(args.Has("reset"));
   if (args.Has("force")) CLIENT_RETURN_IF_ERROR(ParseForce(args.Text("force"), request.mutable_force()));
   request.set_no_wait(args.Has("no_wait"));
+  if (args.Has("import")) {
+    CLIENT_ASSIGN_OR_RETURN(std::string text, ReadFile(args.Text("import")));
+    request.set_import_text(std::move(text));
+  }
   return request;
 }
 
@@ -105,13 +111,40 @@ absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
   return AddToMessage(status, "; limit --force with --operation OP, --kinds K,... or --widths W,...");
 }
 
+// Options that exclude others.
+absl::Status CheckAlone(const Arguments& args) {
+  for (const char* alone : {"show", "export", "import"}) {
+    if (!args.Has(alone)) continue;
+    for (const char* other : {"operation", "kinds", "widths", "heads", "weights", "budget", "reset", "force", "no_wait",
+                              "show", "export", "import"}) {
+      if (other == std::string_view(alone) || !args.Has(other)) continue;
+      return absl::InvalidArgumentError(
+          std::string_view(alone) == "show"
+              ? absl::StrCat("--show changes nothing: remove --", other)
+              : absl::StrCat("--", alone, " is about all decisions of the graph: remove --", other));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Export(const Context& context) {
+  const std::string& name = context.args.Positional(0);
+  const std::string path = context.args.Text("export");
+  CLIENT_ASSIGN_OR_RETURN(const std::string text, context.client.ExportTuning(name));
+  if (path == "-") {
+    context.out << text;
+    return absl::OkStatus();
+  }
+  CLIENT_RETURN_IF_ERROR(WriteFile(path, text));
+  if (!context.json) context.out << "wrote the tuning decisions of graph '" << name << "' to " << path << "\n";
+  return absl::OkStatus();
+}
+
 absl::Status Tune(const Context& context) {
   const Arguments& args = context.args;
+  CLIENT_RETURN_IF_ERROR(CheckAlone(args));
+  if (args.Has("export")) return Export(context);
   if (args.Has("show")) {
-    for (const char* other :
-         {"operation", "kinds", "widths", "heads", "weights", "budget", "reset", "force", "no_wait"}) {
-      if (args.Has(other)) return absl::InvalidArgumentError(absl::StrCat("--show changes nothing: remove --", other));
-    }
     CLIENT_ASSIGN_OR_RETURN(const v1::GetTuningResponse response, context.client.GetTuning(args.Positional(0)));
     Print(context, response);
     return absl::OkStatus();
@@ -136,7 +169,7 @@ Command TuneCommand() {
            "--kinds,\n"
            "--heads and --weights. On a CPU results keep every bit; on a GPU the last bits may change, and then the "
            "numerics\n"
-           "revision changes, too. Needs the admin token, if the server has one; --show does not.",
+           "revision changes, too. Needs the admin token, if the server has one; --show and --export do not.",
            {{"show", OptionKind::kFlag, "", "change nothing; print what is known so far"},
             {"verbose", OptionKind::kFlag, "",
              "for each kind of work, also what was tried, predicted and measured, and what is not supported"},
@@ -150,6 +183,10 @@ Command TuneCommand() {
              "use this kernel, with these parameters, for the selected work (of --operation, or of all operations that "
              "have the kernel); measure nothing"},
             {"reset", OptionKind::kFlag, "", "discard the measurements; the default kernels serve"},
+            {"export", OptionKind::kText, "FILE",
+             "change nothing; write the decisions as text (-: to the output), for --import"},
+            {"import", OptionKind::kText, "FILE",
+             "use the decisions of an export from the same kind of device; measure nothing"},
             {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show returns the progress"}}},
           Tune};
 }

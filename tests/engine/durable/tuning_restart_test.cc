@@ -159,20 +159,29 @@ TEST_F(TuningRestartTest, DamagedDecisionsBlockNothing) {
   EXPECT_GT(measured_, 0);
 }
 
-TEST_F(TuningRestartTest, ATunedGraphThatIsReplacedStartsAnew) {
+TEST_F(TuningRestartTest, WhatWasLearntAndTakenComesBack) {
   Start();
   PutLargeWorld(*engine_);
   (void)Result();
-  AwaitTuning("g");
+  const std::vector<TuningRecord> tuned = AwaitTuning("g");
+  AwaitDurable();
+  Restart();
+  // Learnt from disk; taken by the new version, which nobody has asked anything yet.
   GraphSource source = LargeGraph();
   source.replace = true;
   ASSERT_TRUE(engine_->PutGraph(std::move(source)).ok());
   ASSERT_TRUE(AwaitGraph(*engine_, "g").ok());
   AwaitDurable();
-  Stop();
-  Start();
-  Await([](const GraphResource& graph) { return graph.state != GraphState::kLoading; });
-  EXPECT_TRUE(engine_->GetTuning("g")->records.empty());
+  Restart();
+  EXPECT_TRUE(engine_->GetTuning("g")->records.empty()) << "no plan has asked for them";
+  const auto explanation = engine_->Explain(AllNodes("g", "m"));
+  ASSERT_TRUE(explanation.ok()) << explanation.status();
+  int64_t seeded = 0;
+  for (const auto& record : explanation->tuning) {
+    if (!record.has_value()) continue;
+    EXPECT_EQ(record->choice()->setting, tuned[seeded++].choice()->setting);
+  }
+  EXPECT_EQ(seeded, 2);
 }
 
 }  // namespace

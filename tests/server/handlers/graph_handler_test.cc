@@ -238,6 +238,28 @@ TEST_F(GraphHandlerTest, TuningMayBeLookedAt) {
   EXPECT_EQ(response.records_left_out(), 0);
 }
 
+TEST_F(GraphHandlerTest, TuningIsExportedAndImportedAsText) {
+  v1::GetTuningRequest look;
+  v1::GetTuningResponse response;
+  look.set_name("g");
+  look.set_export_text(true);
+  ASSERT_TRUE(handler_.GetTuning(call_, look, &response).ok());
+  EXPECT_EQ(response.text(), "decisions");
+  EXPECT_EQ(response.version(), 7);
+  EXPECT_EQ(response.records_size(), 0);
+  engine_.exported.assign(100 << 20, 'x');
+  EXPECT_EQ(handler_.GetTuning(call_, look, &response).code(), StatusCode::kInvalidArgument) << "more than a reply";
+  v1::TuneGraphRequest request;
+  v1::TuneGraphResponse tuned;
+  request.set_name("g");
+  request.set_import_text("");
+  ASSERT_TRUE(handler_.TuneGraph(call_, request, &tuned).ok());
+  EXPECT_EQ(engine_.last_tuning->import_text, "") << "set, if empty";
+  request.clear_import_text();
+  ASSERT_TRUE(handler_.TuneGraph(call_, request, &tuned).ok());
+  EXPECT_FALSE(engine_.last_tuning->import_text.has_value());
+}
+
 TEST_F(GraphHandlerTest, TuningStaysWithinAReply) {
   engine_.tuning.note = std::string(500, 'n');
   limits_.max_response_bytes = 1024;
