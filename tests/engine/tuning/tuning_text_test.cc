@@ -70,7 +70,9 @@ TEST_F(TuningTextTest, AnotherServerTakesTheDecisionsAndMeasuresNothing) {
   const auto explanation = engine_->Explain(AllNodes("g", "m"));
   ASSERT_TRUE(explanation.ok());
   for (const PlanStepInfo& step : explanation->steps) EXPECT_EQ(step.tuned, step.operation == "aggregate");
-  for (const TuningRecord& record : engine_->GetTuning("g")->records) {
+  const auto report = engine_->GetTuning("g");
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const TuningRecord& record : report->records) {
     if (record.key.width != 24) {
       EXPECT_EQ(record.note, "imported");
     }
