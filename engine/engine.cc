@@ -13,6 +13,7 @@
 #include "engine/durable/durable_store.h"
 #include "engine/durable/open_state.h"
 #include "engine/durable/tuning_keeper.h"
+#include "engine/durable/reached.h"
 #include "engine/execute/describe.h"
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
@@ -128,6 +129,14 @@ class EngineImpl final : public Engine {
   }
   std::vector<ModelResource> ListModels() const override { return Described(ResourcesOf(models_.List())); }
   Status DeleteModel(const std::string& name, int64_t if_version) override;
+
+  StatusOr<bool> HasReached(const UploadedVersion& version, WaitFor wait_for) const override {
+    return durable::HasReached(graphs_, models_, durable_.get(), version, wait_for);
+  }
+  std::unique_ptr<Subscription> WatchVersion(const UploadedVersion& version, std::function<void()> on_change) override {
+    return version.kind == UploadedVersion::Kind::kModel ? models_.Watch(version.name, std::move(on_change))
+                                                         : graphs_.Watch(version.name, std::move(on_change));
+  }
 
   Status Submit(InferenceRequest request, InferenceCallback done) override;
   Status SubmitBatch(GraphBatchRequest request, InferenceCallback done) override;

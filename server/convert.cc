@@ -272,6 +272,7 @@ v1::Graph ToProto(const GraphResource& graph) {
   out.set_node_count(graph.node_count);
   out.set_edge_count(graph.edge_count);
   out.set_incarnation(graph.incarnation);
+  out.set_preparing_version(graph.preparing_version);
   if (graph.serving) SetServing(*graph.serving, &out);
   for (const FeatureSetResource& set : graph.feature_sets) *out.add_feature_sets() = ToProto(set);
   return out;

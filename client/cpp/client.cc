@@ -53,12 +53,12 @@ struct Client::Impl {
     return bytes;
   }
 
+  // `await_ready`: follows what was accepted until it serves, and updates the response.
   template <class Request, class Response, class Spec, class Stub>
-  absl::StatusOr<Response> Upload(Stub* stub,
-                                  std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*,
-                                                                                               Response*),
-                                  Spec spec, const std::string& graph, const std::vector<UploadTensor>& tensors,
-                                  const UploadOptions& options) const {
+  absl::StatusOr<Response> Upload(
+      Stub* stub, std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*, Response*),
+      Spec spec, const std::string& graph, const std::vector<UploadTensor>& tensors, const UploadOptions& options,
+      const std::function<absl::Status(Response* accepted)>& await_ready) const {
     const bool begun = !spec.upload_id().empty();
     CLIENT_RETURN_IF_ERROR(internal::FillSpec(tensors, &spec));
     CLIENT_ASSIGN_OR_RETURN(const int64_t chunk_bytes, ChunkBytes());
@@ -70,11 +70,22 @@ struct Client::Impl {
       request.set_upload_id(upload_id);
       return channel.Call(graphs.get(), &GraphStub::GetUpload, request, graph);
     };
-    absl::StatusOr<Response> response =
-        internal::Upload<Request, Response, Spec>(channel, open, ask, graph, chunk_bytes, tensors, options)
-            .Run(spec, begun);
-    if (response.ok()) channel.Receive(&*response);
+    internal::Upload<Request, Response, Spec> upload(channel, open, ask, graph, chunk_bytes, tensors, options);
+    CLIENT_ASSIGN_OR_RETURN(Response response, upload.Run(spec, begun));
+    channel.Receive(&response);
+    if (options.wait_for < v1::WAIT_FOR_READY) return response;
+    CLIENT_RETURN_IF_ERROR(await_ready(&response));
+    if (options.wait_for == v1::WAIT_FOR_READY) return response;
+    if (options.writing) options.writing();
+    CLIENT_ASSIGN_OR_RETURN(response, upload.Wait(spec.upload_id(), options.wait_for));
+    channel.Receive(&response);
     return response;
+  }
+
+  // Feature sets and models serve once they are accepted.
+  template <class Response>
+  static std::function<absl::Status(Response*)> ServesAtOnce() {
+    return [](Response*) { return absl::OkStatus(); };
   }
 
   // Reads a server stream to its end, or to the first error of `piece`.
@@ -161,34 +172,38 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
 absl::StatusOr<v1::Graph> Client::UploadGraph(v1::UploadGraphSpec spec, const std::vector<UploadTensor>& tensors,
                                               const UploadOptions& options) {
   const std::string name = spec.name();
-  CLIENT_ASSIGN_OR_RETURN(v1::UploadGraphResponse response, impl_->Upload(impl_->graphs.get(), &GraphStub::UploadGraph,
-                                                                          std::move(spec), name, tensors, options));
-  if (!options.wait) return std::move(*response.mutable_graph());
-  CLIENT_ASSIGN_OR_RETURN(v1::Graph ready, WatchGraph(name, options.watch));
-  // A replace that failed leaves the older version READY: what was uploaded is not what serves.
-  if (ready.error_code() != 0 && ready.version() <= response.graph().version()) {
-    return CallError(static_cast<absl::StatusCode>(ready.error_code()),
-                     absl::StrCat("graph '", name, "' was not replaced, version ", ready.version(),
-                                  " continues to serve: ", ready.error_message()));
-  }
-  return ready;
+  const auto await_ready = [&](v1::UploadGraphResponse* accepted) -> absl::Status {
+    CLIENT_ASSIGN_OR_RETURN(v1::Graph ready, WatchGraph(name, options.watch));
+    // A replace that failed leaves the older version READY: what was uploaded is not what serves.
+    if (ready.error_code() != 0 && ready.version() <= accepted->graph().version()) {
+      return CallError(static_cast<absl::StatusCode>(ready.error_code()),
+                       absl::StrCat("graph '", name, "' was not replaced, version ", ready.version(),
+                                    " continues to serve: ", ready.error_message()));
+    }
+    accepted->mutable_graph()->Swap(&ready);
+    return absl::OkStatus();
+  };
+  CLIENT_ASSIGN_OR_RETURN(v1::UploadGraphResponse response,
+                          impl_->Upload(impl_->graphs.get(), &GraphStub::UploadGraph, std::move(spec), name, tensors,
+                                        options, std::function<absl::Status(v1::UploadGraphResponse*)>(await_ready)));
+  return std::move(*response.mutable_graph());
 }
 
 absl::StatusOr<v1::FeatureSet> Client::UploadFeatures(v1::UploadFeaturesSpec spec,
                                                       const std::vector<UploadTensor>& tensors,
                                                       const UploadOptions& options) {
   const std::string graph = spec.graph();
-  CLIENT_ASSIGN_OR_RETURN(
-      v1::UploadFeaturesResponse response,
-      impl_->Upload(impl_->graphs.get(), &GraphStub::UploadFeatures, std::move(spec), graph, tensors, options));
+  CLIENT_ASSIGN_OR_RETURN(v1::UploadFeaturesResponse response,
+                          impl_->Upload(impl_->graphs.get(), &GraphStub::UploadFeatures, std::move(spec), graph,
+                                        tensors, options, Impl::ServesAtOnce<v1::UploadFeaturesResponse>()));
   return std::move(*response.mutable_feature_set());
 }
 
 absl::StatusOr<v1::Model> Client::UploadModel(v1::UploadModelSpec spec, const std::vector<UploadTensor>& tensors,
                                               const UploadOptions& options) {
-  CLIENT_ASSIGN_OR_RETURN(
-      v1::UploadModelResponse response,
-      impl_->Upload(impl_->models.get(), &ModelStub::UploadModel, std::move(spec), std::string(), tensors, options));
+  CLIENT_ASSIGN_OR_RETURN(v1::UploadModelResponse response,
+                          impl_->Upload(impl_->models.get(), &ModelStub::UploadModel, std::move(spec), std::string(),
+                                        tensors, options, Impl::ServesAtOnce<v1::UploadModelResponse>()));
   return std::move(*response.mutable_model());
 }
 

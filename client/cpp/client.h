@@ -85,11 +85,15 @@ struct UploadProgress {
 struct UploadOptions {
   // Called on the calling thread after every chunk.
   std::function<void(const UploadProgress&)> progress;
-  // Graphs: called on the calling thread with each change of state or progress.
+  // Graphs: called on the calling thread with each change of state or progress, until the graph is READY.
   std::function<void(const v1::Graph&)> watch;
-  // Graphs: true waits until the graph is READY. If preparation fails, also that of a replacement (the old version then
-  // continues to serve), the call returns its error.
-  bool wait = true;
+  // Called on the calling thread when the upload begins to wait for the server's disk.
+  std::function<void()> writing;
+  // When the call returns. READY: if preparation fails, also that of a replacement (the old version then continues to
+  // serve), it returns its error. DURABLE: also why the version could not be written, though it serves.
+  // FAILED_PRECONDITION (NO_STATE_DIRECTORY) if the server keeps nothing on disk; the upload then serves. No deadline
+  // but upload_timeout: the upload goes on after DEADLINE_EXCEEDED, and the error carries its id.
+  v1::WaitFor wait_for = v1::WAIT_FOR_READY;
 };
 
 class Client {

@@ -70,6 +70,29 @@ class Upload {
     for (const UploadTensor& tensor : tensors_) total_bytes_ += static_cast<int64_t>(tensor.data.size());
   }
 
+  // Waits until `wait_for` holds of the finished upload, again if the connection breaks. Errors of the version, and
+  // NOT_FOUND if the server does not know the upload any more; errors that end the wait only carry the upload id.
+  absl::StatusOr<Response> Wait(const std::string& upload_id, v1::WaitFor wait_for) {
+    absl::Status last;
+    for (int attempt = 0; attempt < std::max(1, channel_.options().upload_attempts); ++attempt) {
+      if (attempt > 0) channel_.Backoff(attempt);
+      Response response;
+      grpc::ClientContext context;
+      channel_.Prepare(&context, channel_.options().upload_timeout, graph_);
+      const Writer writer = open_(&context, &response);
+      Request resume, finish;
+      resume.set_resume_upload_id(upload_id);
+      finish.mutable_finish()->set_wait_for(wait_for);
+      if (writer->Write(resume) && writer->Write(finish)) writer->WritesDone();
+      last = channel_.Translate(writer->Finish());
+      if (last.ok()) return response;
+      if (!IsBrokenOff(last)) break;
+    }
+    if (!IsBrokenOff(last) && !absl::IsDeadlineExceeded(last) && !absl::IsCancelled(last)) return last;
+    return WithUploadId(AddToMessage(last, "; the upload is complete and goes on: wait again with the id " + upload_id),
+                        upload_id);
+  }
+
   // `begun`: an upload with the spec's id may already exist.
   absl::StatusOr<Response> Run(const Spec& spec, bool begun) {
     absl::Status last;

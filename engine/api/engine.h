@@ -19,6 +19,7 @@
 #include "engine/api/requests.h"
 #include "engine/api/resources.h"
 #include "engine/api/subscription.h"
+#include "engine/api/uploaded_version.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/stats.h"
@@ -106,6 +107,15 @@ class Engine {
   virtual StatusOr<ModelResource> GetModel(const std::string& name) const = 0;
   virtual std::vector<ModelResource> ListModels() const = 0;
   virtual Status DeleteModel(const std::string& name, int64_t if_version) = 0;
+
+  // --- what an upload waits for ---
+  // Whether `wait_for` holds of the version by now. The version's own error, if it failed: that of its preparation, or
+  // why it could not be written (RESOURCE_EXHAUSTED: the disk is full). ABORTED (UPLOAD_SUPERSEDED): it was replaced or
+  // deleted before. FAILED_PRECONDITION (NO_STATE_DIRECTORY): kDurable without a state directory.
+  virtual StatusOr<bool> HasReached(const UploadedVersion& version, WaitFor wait_for) const = 0;
+  // Calls `on_change` after each change that may alter what HasReached returns, as WatchGraph does.
+  virtual std::unique_ptr<Subscription> WatchVersion(const UploadedVersion& version,
+                                                     std::function<void()> on_change) = 0;
 
   // --- inference ---
   // Checks what can be checked at once (names, ids, shapes) and queues. An error means that `done` is never called.

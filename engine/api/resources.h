@@ -74,9 +74,11 @@ struct ServingGraph {
 struct GraphResource {
   std::string name;
   GraphState state = GraphState::kPreparing;
-  double progress = 0.0;   // while preparing: 0 to 1
-  std::string stage;       // the stage that runs, while preparing
-  Status error;            // of the last preparation, when it failed
+  double progress = 0.0;  // while preparing: 0 to 1
+  std::string stage;      // the stage that runs, while preparing
+  Status error;           // of the last preparation, when it failed
+  // The version that is being prepared, 0 if none is; in the result of PutGraph, the version that the upload becomes.
+  int64_t preparing_version = 0;
   int64_t node_count = 0;  // as the upload declared while preparing, as prepared afterwards
   int64_t edge_count = 0;
   std::optional<ServingGraph> serving;           // nullopt: no version serves

@@ -189,6 +189,7 @@ void DurableStore::Write(const ModelHandle& model, const ModelDocument& document
     return WriteModel(*model, document, *writer);
   }();
   Finish(id, written);
+  parts_.models->NotifyWatchers(id.name);
 }
 
 void DurableStore::Finish(const VersionId& id, const Status& written) {
@@ -351,6 +352,32 @@ void DurableStore::Describe(FeatureSetResource* resource) const {
 
 void DurableStore::Describe(ModelResource* resource) const {
   DescribeVersion(ModelId(resource->name, resource->version), resource);
+}
+
+std::vector<VersionId> DurableStore::IdsOf(const UploadedVersion& version) const {
+  if (version.kind == UploadedVersion::Kind::kModel) return {ModelId(version.name, version.version)};
+  const StatusOr<GraphStatus> status = parts_.graphs->Get(version.name);
+  if (!status.ok() || status->graph == nullptr) return {};
+  const bool is_graph = version.kind == UploadedVersion::Kind::kGraph;
+  const int64_t graph_version = status->graph->parts().version;
+  std::vector<VersionId> ids = {GraphId(version.name, is_graph ? version.version : graph_version)};
+  for (const FeatureSetHandle& set : status->feature_sets) {
+    if (set->name != (is_graph ? "default" : version.feature_set)) continue;
+    ids.push_back(FeaturesId(version.name, graph_version, set->name, is_graph ? set->version : version.version));
+  }
+  return ids;
+}
+
+StatusOr<bool> DurableStore::IsDurable(const UploadedVersion& version) const {
+  const std::vector<VersionId> ids = IdsOf(version);
+  MutexLock lock(&mutex_);
+  bool durable = !ids.empty();
+  for (const VersionId& id : ids) {
+    if (published_.contains(id)) continue;
+    if (const auto failed = failures_.find(id); failed != failures_.end()) return failed->second;
+    durable = false;
+  }
+  return durable;
 }
 
 }  // namespace vicinal::durable

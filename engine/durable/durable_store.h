@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/api/resources.h"
+#include "engine/api/uploaded_version.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/mutex.h"
@@ -83,6 +84,10 @@ class DurableStore {
   void Describe(ModelResource* resource) const;
   void Describe(FeatureSetResource* resource) const;
 
+  // Whether that version is on disk: of a graph also its feature set `default`, which may have come along; of a feature
+  // set also its graph. An error: it could not be written, and why.
+  StatusOr<bool> IsDurable(const UploadedVersion& version) const;
+
   // Waits until all that was published is written, has failed or was skipped. False: `deadline` (of the real clock)
   // came first.
   bool Flush(MonotonicTime deadline);
@@ -125,6 +130,8 @@ class DurableStore {
   // Fills durability and durability_error of any resource.
   template <class Resource>
   void DescribeVersion(const state::VersionId& id, Resource* resource) const;
+  // The ids that have to be on disk for `version` to be durable.
+  std::vector<state::VersionId> IdsOf(const UploadedVersion& version) const;
   bool stopping() const;
 
   const Parts parts_;

@@ -46,7 +46,10 @@ StatusOr<GraphStatus> GraphUploads::PutGraph(GraphSource source, Reservation mem
   queue_.Push([this, shared, v = *version](bool stopping) {
     Prepare(std::move(shared->first), std::move(shared->second), v, stopping);
   });
-  return parts_.graphs->Get(name);
+  // Preparation may have ended meanwhile: the caller waits for the version that it began.
+  VICINAL_ASSIGN_OR_RETURN(GraphStatus status, parts_.graphs->Get(name));
+  status.preparing_version = *version;
+  return status;
 }
 
 void GraphUploads::Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping) {

@@ -28,8 +28,9 @@ struct Entry {
   std::string stage;
   int64_t loading_version = 0;  // 0: none is being loaded
   int64_t declared_nodes = 0, declared_edges = 0;
-  Status error;              // of the last preparation or load
-  bool load_failed = false;  // `error` is that of a load
+  Status error;                // of the last preparation or load
+  int64_t failed_version = 0;  // whose error that is
+  bool load_failed = false;    // `error` is that of a load
 
   GraphState state() const {
     if (preparing_version != 0) return GraphState::kPreparing;
@@ -108,6 +109,8 @@ GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   status.progress = status.state == GraphState::kReady ? 1.0 : entry.progress;
   status.stage = status.state == GraphState::kPreparing ? entry.stage : "";
   status.error = entry.error;
+  status.preparing_version = entry.preparing_version;
+  status.failed_version = entry.failed_version;
   const bool prepared = status.state == GraphState::kReady;
   status.node_count = prepared ? entry.graph->num_nodes() : entry.declared_nodes;
   status.edge_count = prepared ? entry.graph->num_edges() : entry.declared_edges;
@@ -187,6 +190,7 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     entry.progress = 0.0;
     entry.stage.clear();
     entry.error = OkStatus();
+    entry.failed_version = 0;
     entry.load_failed = false;
     entry.declared_nodes = node_count;
     entry.declared_edges = edge_count;
@@ -239,6 +243,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
       }
     } else {
       entry.error = graph.status();
+      entry.failed_version = version;
     }
   }
   state_->watchers.Notify(name);
@@ -274,6 +279,7 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
       }
     } else if (entry.preparing_version == 0) {
       entry.error = graph.status();
+      entry.failed_version = version;
       entry.load_failed = true;
     }
   }
@@ -402,21 +408,8 @@ StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_v
 }
 
 std::unique_ptr<Subscription> GraphStore::Watch(const std::string& name, std::function<void()> callback) {
-  // Keeps the store's state, so that it may outlive the store.
-  class WatchSubscription final : public Subscription {
-   public:
-    WatchSubscription(std::shared_ptr<State> state, std::string name, std::function<void()> callback)
-        : state_(std::move(state)),
-          name_(std::move(name)),
-          watcher_(state_->watchers.Add(name_, std::move(callback))) {}
-    ~WatchSubscription() override { state_->watchers.Remove(name_, watcher_); }
-
-   private:
-    const std::shared_ptr<State> state_;
-    const std::string name_;
-    const std::shared_ptr<internal::Watcher> watcher_;
-  };
-  return std::make_unique<WatchSubscription>(state_, name, std::move(callback));
+  // Shares the ownership of the store's state.
+  return internal::Watch(std::shared_ptr<internal::Watchers>(state_, &state_->watchers), name, std::move(callback));
 }
 
 bool GraphStore::IsServing(const PreparedGraph& graph) const {

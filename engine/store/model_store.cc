@@ -63,15 +63,18 @@ Status ModelStore::CheckPut(const std::string& name, bool replace, int64_t if_ve
 
 StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t if_version) {
   VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, versions_->Claim());
-  ModelHandle replaced;  // freed after the lock
-  MutexLock lock(&mutex_);
-  VICINAL_RETURN_IF_ERROR(CheckPutLocked(model.name, replace, if_version));
-  model.version = claim.Take();
-  model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
   const std::string name = model.name;
-  ModelHandle handle = HandleOf(std::move(model));
-  replaced = std::exchange(models_[name], handle);
-  if (replaced != nullptr) Retire(*replaced);
+  ModelHandle handle, replaced;  // freed after the lock
+  {
+    MutexLock lock(&mutex_);
+    VICINAL_RETURN_IF_ERROR(CheckPutLocked(name, replace, if_version));
+    model.version = claim.Take();
+    model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
+    handle = HandleOf(std::move(model));
+    replaced = std::exchange(models_[name], handle);
+    if (replaced != nullptr) Retire(*replaced);
+  }
+  watchers_->Notify(name);
   return handle;
 }
 
@@ -114,15 +117,24 @@ bool ModelStore::IsServing(const std::string& name, const Model& model) const {
 
 Status ModelStore::Delete(const std::string& name, int64_t if_version) {
   ModelHandle deleted;  // freed after the lock
-  MutexLock lock(&mutex_);
-  const auto found = models_.find(name);
-  if (found == models_.end()) return NotFound("model", name);
-  if (if_version != 0 && if_version != found->second->version)
-    return VersionDiffers(name, if_version, found->second->version);
-  deleted = std::move(found->second);
-  Retire(*deleted);
-  models_.erase(found);
+  {
+    MutexLock lock(&mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) return NotFound("model", name);
+    if (if_version != 0 && if_version != found->second->version)
+      return VersionDiffers(name, if_version, found->second->version);
+    deleted = std::move(found->second);
+    Retire(*deleted);
+    models_.erase(found);
+  }
+  watchers_->Notify(name);
   return OkStatus();
 }
+
+std::unique_ptr<Subscription> ModelStore::Watch(const std::string& name, std::function<void()> callback) {
+  return internal::Watch(watchers_, name, std::move(callback));
+}
+
+void ModelStore::NotifyWatchers(const std::string& name) const { watchers_->Notify(name); }
 
 }  // namespace vicinal

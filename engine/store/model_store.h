@@ -5,17 +5,20 @@
 #define VICINAL_ENGINE_STORE_MODEL_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/api/subscription.h"
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/model/model.h"
 #include "engine/store/version_source.h"
+#include "engine/store/watchers.h"
 
 namespace vicinal {
 
@@ -47,7 +50,9 @@ class ModelStore {
     VersionSource* versions = nullptr;  // must outlive the store; null: one of its own, in memory
   };
   explicit ModelStore(Options options)
-      : options_(options), versions_(options.versions != nullptr ? options.versions : &own_versions_) {}
+      : options_(options),
+        versions_(options.versions != nullptr ? options.versions : &own_versions_),
+        watchers_(std::make_shared<internal::Watchers>()) {}
 
   // Whether Put would succeed, to be checked before loading: ALREADY_EXISTS, ABORTED, RESOURCE_EXHAUSTED.
   Status CheckPut(const std::string& name, bool replace, int64_t if_version) const;
@@ -62,6 +67,11 @@ class ModelStore {
   bool IsServing(const std::string& name, const Model& model) const;
   Status Delete(const std::string& name, int64_t if_version);
 
+  // Calls `callback` after each replacement, deletion and NotifyWatchers of `name`, as GraphStore::Watch does.
+  std::unique_ptr<Subscription> Watch(const std::string& name, std::function<void()> callback);
+  // Tells the watchers of `name` that something about it changed which is not kept here.
+  void NotifyWatchers(const std::string& name) const;
+
  private:
   Status CheckPutLocked(const std::string& name, bool replace, int64_t if_version) const VICINAL_REQUIRES(mutex_);
 
@@ -70,6 +80,7 @@ class ModelStore {
   VersionSource* const versions_;
   mutable Mutex mutex_;
   std::map<std::string, ModelHandle> models_ VICINAL_GUARDED_BY(mutex_);
+  const std::shared_ptr<internal::Watchers> watchers_;
 };
 
 }  // namespace vicinal

@@ -66,4 +66,22 @@ void Watchers::Notify(const std::string& name) {
   for (const auto& watcher : watchers) watcher->Fire();
 }
 
+std::unique_ptr<Subscription> Watch(std::shared_ptr<Watchers> watchers, std::string name,
+                                    std::function<void()> callback) {
+  class WatchSubscription final : public Subscription {
+   public:
+    WatchSubscription(std::shared_ptr<Watchers> watchers, std::string name, std::function<void()> callback)
+        : watchers_(std::move(watchers)),
+          name_(std::move(name)),
+          watcher_(watchers_->Add(name_, std::move(callback))) {}
+    ~WatchSubscription() override { watchers_->Remove(name_, watcher_); }
+
+   private:
+    const std::shared_ptr<Watchers> watchers_;
+    const std::string name_;
+    const std::shared_ptr<Watcher> watcher_;
+  };
+  return std::make_unique<WatchSubscription>(std::move(watchers), std::move(name), std::move(callback));
+}
+
 }  // namespace vicinal::internal

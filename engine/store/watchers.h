@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/api/subscription.h"
 #include "engine/base/mutex.h"
 
 namespace vicinal::internal {
@@ -50,6 +51,11 @@ class Watchers {
   Mutex mutex_;
   std::map<std::string, std::vector<std::shared_ptr<Watcher>>> by_name_ VICINAL_GUARDED_BY(mutex_);
 };
+
+// Adds a watcher of `name`, which the subscription removes. It keeps `watchers` alive, so that it may outlive the
+// store.
+std::unique_ptr<Subscription> Watch(std::shared_ptr<Watchers> watchers, std::string name,
+                                    std::function<void()> callback);
 
 }  // namespace vicinal::internal
 

@@ -43,7 +43,18 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
   const auto make = [this](const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response) {
     return MakeGraph(spec, content, response);
   };
-  return std::make_unique<GraphUpload>(uploads_, metrics_, UploadKind::kGraph, begin, make);
+  const auto version_of = [](const v1::UploadGraphResponse& made) {
+    return UploadedVersion{UploadedVersion::Kind::kGraph, made.graph().name(), "", made.graph().preparing_version()};
+  };
+  const auto refresh = [this](v1::UploadGraphResponse* response) -> Status {
+    VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(response->graph().name()));
+    const int64_t version = response->graph().preparing_version();
+    *response->mutable_graph() = ToProto(graph);
+    response->mutable_graph()->set_preparing_version(version);
+    return OkStatus();
+  };
+  return std::make_unique<GraphUpload>(GraphUpload::Parts{engine_, uploads_, metrics_}, UploadKind::kGraph,
+                                       GraphUpload::Steps{begin, make, version_of, refresh});
 }
 
 // Rejects before the data is sent what finish would reject. The store checks again, because the name may change in the
@@ -101,7 +112,22 @@ std::unique_ptr<GraphHandler::FeaturesUpload> GraphHandler::UploadFeatures(const
   const auto begin = [this, &call](const v1::UploadFeaturesSpec& spec) { return BeginFeatures(call, spec); };
   const auto make = [this](const v1::UploadFeaturesSpec& spec, UploadContent& content,
                            v1::UploadFeaturesResponse* response) { return MakeFeatures(spec, content, response); };
-  return std::make_unique<FeaturesUpload>(uploads_, metrics_, UploadKind::kFeatures, begin, make);
+  const auto version_of = [](const v1::UploadFeaturesResponse& made) {
+    const v1::FeatureSet& set = made.feature_set();
+    return UploadedVersion{UploadedVersion::Kind::kFeatures, set.graph(), set.name(), set.version()};
+  };
+  const auto refresh = [this](v1::UploadFeaturesResponse* response) { return RefreshFeatures(response); };
+  return std::make_unique<FeaturesUpload>(FeaturesUpload::Parts{engine_, uploads_, metrics_}, UploadKind::kFeatures,
+                                          FeaturesUpload::Steps{begin, make, version_of, refresh});
+}
+
+Status GraphHandler::RefreshFeatures(v1::UploadFeaturesResponse* response) const {
+  const std::string name = response->feature_set().name();
+  VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(response->feature_set().graph()));
+  for (const FeatureSetResource& set : graph.feature_sets) {
+    if (set.name == name) *response->mutable_feature_set() = ToProto(set);
+  }
+  return OkStatus();
 }
 
 Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,

@@ -54,6 +54,7 @@ class GraphHandler {
   Status MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response);
   Status MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,
                       v1::UploadFeaturesResponse* response);
+  Status RefreshFeatures(v1::UploadFeaturesResponse* response) const;
 
   Engine& engine_;
   UploadStore& uploads_;

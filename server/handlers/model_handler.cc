@@ -22,7 +22,16 @@ std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call&
                                   v1::UploadModelResponse* response) {
     return MakeModel(call, spec, content, response);
   };
-  return std::make_unique<ModelUpload>(uploads_, metrics_, UploadKind::kModel, begin, make);
+  const auto version_of = [](const v1::UploadModelResponse& made) {
+    return UploadedVersion{UploadedVersion::Kind::kModel, made.model().name(), "", made.model().version()};
+  };
+  const auto refresh = [this](v1::UploadModelResponse* response) -> Status {
+    VICINAL_ASSIGN_OR_RETURN(const ModelResource model, engine_.GetModel(response->model().name()));
+    *response->mutable_model() = Described(model);
+    return OkStatus();
+  };
+  return std::make_unique<ModelUpload>(ModelUpload::Parts{engine_, uploads_, metrics_}, UploadKind::kModel,
+                                       ModelUpload::Steps{begin, make, version_of, refresh});
 }
 
 // As for graphs: rejects before the data is sent; the store checks again.

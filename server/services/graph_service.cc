@@ -3,6 +3,7 @@
 #include "server/services/reactors.h"
 #include "server/services/services.h"
 #include "server/services/tune_reactor.h"
+#include "server/services/upload_reactor.h"
 #include "server/services/watch_reactor.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 

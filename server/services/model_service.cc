@@ -2,6 +2,7 @@
 #include "server/handlers/model_handler.h"
 #include "server/services/reactors.h"
 #include "server/services/services.h"
+#include "server/services/upload_reactor.h"
 #include "vicinal/v1/model.grpc.pb.h"
 
 namespace vicinal::server {

@@ -89,6 +89,9 @@ class Session {
   template <class Reply, class Uploads, class Request, class Open>
   void Upload(Uploads* streams, const Call& call, const Request& request, const Open& open);
 
+  template <class Uploading, class Reply>
+  void Await(Uploading& stream, Reply reply);
+
   bool RunGraphs(const Call& call, server::Call& about);
   bool RunModels(const Call& call, server::Call& about);
   void RunInference(const Call& call, server::Call& about);
@@ -110,6 +113,16 @@ class Session {
   const MonotonicTime tuning_ends_ = Clock::Real().Now() + kMaxTuning;
 };
 
+// What was uploaded has been prepared, and the engine has no disk: the wait is over.
+template <class Uploading, class Reply>
+void Session::Await(Uploading& stream, Reply reply) {
+  const auto subscription = stream.Watch([] {});
+  const StatusOr<bool> reached = stream.Look(&reply);
+  if (!reached.ok()) return CheckError(reached.status());
+  FUZZ_CHECK(*reached, reply.ShortDebugString());
+  CheckReply(reply);
+}
+
 template <class Reply, class Uploads, class Request, class Open>
 void Session::Upload(Uploads* streams, const Call& call, const Request& request, const Open& open) {
   auto& stream = (*streams)[call.stream()];
@@ -121,8 +134,15 @@ void Session::Upload(Uploads* streams, const Call& call, const Request& request,
   } else if (*next == server::UploadNext::kFinish) {
     over = true;
     const server::Call about;
-    changed_ |= Unary<Reply>([&](Reply* reply) { return stream->Finish(about, reply); });
+    Reply made;
+    const bool done = Unary<Reply>([&](Reply* reply) {
+      Status status = stream->Finish(about, reply);
+      made = *reply;
+      return status;
+    });
+    changed_ |= done;
     world_.AwaitPreparation();
+    if (done && stream->waits()) Await(*stream, made);
   } else if (call.last()) {
     Unary<Reply>([&](Reply* reply) { return stream->End(reply); });
   }

@@ -101,6 +101,16 @@ class FakeEngine : public Engine {
   std::vector<ModelResource> ListModels() const override { return {}; }
   Status DeleteModel(const std::string& name, int64_t) override { return NotFound("model", name); }
 
+  StatusOr<bool> HasReached(const UploadedVersion& version, WaitFor wait_for) const override {
+    MutexLock lock(&mutex_);
+    last_waited = version;
+    if (wait_for == WaitFor::kDurable) return FailedPrecondition("NO_STATE_DIRECTORY", "nothing is kept");
+    return true;
+  }
+  std::unique_ptr<Subscription> WatchVersion(const UploadedVersion&, std::function<void()>) override {
+    return std::make_unique<Subscription>();
+  }
+
   Status Submit(InferenceRequest request, InferenceCallback done) override {
     if (!refuse_submit.ok()) return refuse_submit;
     if (const Status stop = request.limits.Check(Clock::Real()); !stop.ok()) {
@@ -154,6 +164,7 @@ class FakeEngine : public Engine {
   MemoryBudget budget{int64_t{1} << 30};
   int puts = 0;
   std::optional<GraphSource> last_graph;
+  mutable UploadedVersion last_waited;
   std::optional<InferenceRequest> last_request;
   std::optional<TuneGraphRequest> last_tuning;
   std::string exported = "decisions";

@@ -9,6 +9,7 @@
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
+#include "client/cpp/cli/wait_option.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 
@@ -45,6 +46,7 @@ absl::Status UploadFeatures(const Context& context) {
     bar.Show(static_cast<double>(progress.sent_bytes) / static_cast<double>(std::max<int64_t>(progress.total_bytes, 1)),
              absl::StrCat("uploading ", FormatBytes(progress.sent_bytes)));
   };
+  CLIENT_RETURN_IF_ERROR(SetWait(context, &bar, &options));
   CLIENT_ASSIGN_OR_RETURN(const v1::FeatureSet set,
                           context.client.UploadFeatures(spec, FeatureTensors(features), options));
   bar.Clear();
@@ -95,6 +97,7 @@ std::vector<Command> FeaturesCommands() {
          {"name", OptionKind::kName, "NAME", "name of the set", {}, true},
          {"replace", OptionKind::kFlag, "", "replace a set of this name"},
          AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
+         WaitOption(),
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadFeatures},
       {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, ListFeatures},

@@ -12,6 +12,7 @@
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
+#include "client/cpp/cli/wait_option.h"
 #include "client/cpp/formats/status_macros.h"
 #include "proto/wire/names.h"
 
@@ -149,6 +150,7 @@ absl::Status UploadGraph(const Context& context) {
              absl::StrCat("uploading ", FormatBytes(progress.sent_bytes)));
   };
   options.watch = [&](const v1::Graph& state) { bar.Show(state.progress(), "preparing"); };
+  CLIENT_RETURN_IF_ERROR(SetWait(context, &bar, &options));
   CLIENT_ASSIGN_OR_RETURN(const v1::Graph ready,
                           context.client.UploadGraph(MakeSpec(args, graph), GraphTensors(graph), options));
   bar.Clear();
@@ -226,7 +228,7 @@ constexpr char kUploadDetails[] =
 Syntax UploadSyntax() {
   return {"graph upload",
           {"FILE"},
-          "Uploads a graph and waits until it is prepared.",
+          "Uploads a graph and waits until it is prepared and, where the server keeps a state directory, on disk.",
           kUploadDetails,
           {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
            {"reorder", OptionKind::kText, "ORDER", "auto (default), none, degree, rcm, community or metis", Orders()},
@@ -263,6 +265,7 @@ Syntax UploadSyntax() {
             "is the first line of --ids a title? auto (default: no, but an error if it may be one), yes or no",
             {"auto", "yes", "no"}},
            {"ids_out", OptionKind::kText, "FILE", "file for the map of ids; default: GRAPH.ids.txt"},
+           WaitOption(),
            {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}};
 }
 

@@ -8,6 +8,7 @@
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
+#include "client/cpp/cli/wait_option.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
@@ -53,6 +54,7 @@ absl::Status UploadModel(const Context& context) {
     bar.Show(static_cast<double>(progress.sent_bytes) / static_cast<double>(std::max<int64_t>(progress.total_bytes, 1)),
              absl::StrCat("uploading ", FormatBytes(progress.sent_bytes)));
   };
+  CLIENT_RETURN_IF_ERROR(SetWait(context, &bar, &options));
   const absl::StatusOr<v1::Model> uploaded = context.client.UploadModel(spec, tensors, options);
   bar.Clear();
   if (!uploaded.ok()) {
@@ -125,6 +127,7 @@ std::vector<Command> ModelCommands() {
           "the stored graph that they belong to; default: the graph in the reference file"},
          {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default: default"},
          {"tolerance", OptionKind::kNumber, "T", "largest allowed relative difference; default: 1e-4"},
+         WaitOption(),
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadModel},
       {{"model list", {}, "Lists the models.", "", {}}, ListModels},

@@ -5,6 +5,7 @@
 #include <google/protobuf/any.pb.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/wire/crc32c.h"
 #include "proto/wire/tensors.h"
@@ -124,6 +125,14 @@ grpc::Status Receive(grpc::ServerReader<Request>* reader, State* state, const st
       ++kept;
     } else {
       ++state->seen.finishes;
+      const bool durable = request.finish().wait_for() == v1::WAIT_FOR_DURABLE;
+      state->seen.waits.push_back(request.finish().wait_for());
+      if (durable && std::exchange(state->faults.lose_wait, false)) {
+        return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
+      }
+      if (durable && state->faults.disk_full) {
+        return StatusWithDetails(grpc::StatusCode::RESOURCE_EXHAUSTED, "could not be written", "STATE_DISK_FULL", {});
+      }
       for (const auto& [name, size] : upload->sizes) {
         if (static_cast<int64_t>(upload->bytes[name].size()) != size) {
           return {grpc::StatusCode::INVALID_ARGUMENT, "finish came before all of " + name};
@@ -431,12 +440,16 @@ class FakeInference final : public v1::InferenceService::Service {
 
 class FakeCapabilities final : public v1::ServerService::Service {
  public:
+  explicit FakeCapabilities(State* state) : state_(state) {}
+
   grpc::Status GetCapabilities(grpc::ServerContext*, const v1::GetCapabilitiesRequest*,
                                v1::Capabilities* reply) override {
     reply->set_version("fake");
     v1::Limit* limit = reply->add_limits();
     limit->set_name("max_chunk_bytes");
     limit->set_value(64);
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    reply->set_durable_state(state_->faults.durable_state);
     return grpc::Status::OK;
   }
 
@@ -453,6 +466,9 @@ class FakeCapabilities final : public v1::ServerService::Service {
     plan->add_decisions("nothing was rewritten");
     return grpc::Status::OK;
   }
+
+ private:
+  State* const state_;
 };
 
 }  // namespace
@@ -475,7 +491,7 @@ struct FakeServer::Services {
   FakeGraphs graphs{&state};
   FakeModels models{&state};
   FakeInference inference{&state};
-  FakeCapabilities capabilities;
+  FakeCapabilities capabilities{&state};
 };
 
 FakeServer::FakeServer() : services_(std::make_unique<Services>()) {

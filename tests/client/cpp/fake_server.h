@@ -39,6 +39,9 @@ struct Faults {
   std::function<void()> on_prepare;  // called before a graph is made or replaced; may be empty
   bool fail_replace = false;         // the graph keeps its version and READY, with the error beside it
   int busy_calls = 0;                // so many calls of GetGraph answer UNAVAILABLE
+  bool durable_state = false;        // the server says that it has a state directory
+  bool disk_full = false;            // a finish that waits for DURABLE is RESOURCE_EXHAUSTED
+  bool lose_wait = false;            // one that waits for DURABLE is UNAVAILABLE
 };
 
 // What was seen.
@@ -47,6 +50,7 @@ struct Seen {
   std::vector<std::pair<std::string, int64_t>> chunks;  // tensor and offset of each chunk kept, over all streams
   int64_t largest_chunk = 0;
   int finishes = 0;
+  std::vector<v1::WaitFor> waits;           // of each finish
   int prepared = 0;                         // how often a graph was really made
   std::vector<std::string> graph_metadata;  // `vicinal-graph` of each call, "-" when absent
   std::string authorization;

@@ -94,6 +94,26 @@ TEST_F(GraphHandlerTest, TakenNamesAreRefusedAtTheFirstMessage) {
   EXPECT_EQ(Upload(Spec("fresh"), &response).code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(GraphHandlerTest, AFinishThatCannotBeWaitedForLeavesTheUploadOpen) {
+  const auto stream = handler_.UploadGraph(call_);
+  ASSERT_TRUE(stream->Take(Spec("new")).ok());
+  ASSERT_TRUE(stream->Take(Chunk()).ok());
+  v1::UploadGraphRequest finish = Finish();
+  finish.mutable_finish()->set_wait_for(v1::WAIT_FOR_DURABLE);
+  EXPECT_EQ(stream->Take(finish).status().code(), StatusCode::kFailedPrecondition);
+  finish.mutable_finish()->set_wait_for(static_cast<v1::WaitFor>(9));
+  EXPECT_EQ(stream->Take(finish).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine_.puts, 0);
+  EXPECT_EQ(uploads_.open_uploads(), 1);
+  finish.mutable_finish()->set_wait_for(v1::WAIT_FOR_READY);
+  ASSERT_TRUE(stream->Take(finish).ok());
+  v1::UploadGraphResponse response;
+  ASSERT_TRUE(stream->Finish(call_, &response).ok());
+  ASSERT_TRUE(stream->waits());
+  EXPECT_TRUE(*stream->Look(&response));
+  EXPECT_EQ(engine_.last_waited.name, "new");
+}
+
 TEST_F(GraphHandlerTest, ListsInPages) {
   v1::UploadGraphResponse response;
   ASSERT_TRUE(Upload(Spec("another"), &response).ok());

@@ -14,6 +14,7 @@
 namespace vicinal::client::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -380,6 +381,34 @@ TEST_F(RunTest, MarkedMatrixMarketIsRecognised) {
                   .ok());
   ASSERT_EQ(Vicinal("graph upload m --name g"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("2 nodes, 1 edge"));
+}
+
+TEST_F(RunTest, UploadsWaitForTheDiskOfAServerThatHasOne) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_THAT(server_.seen().waits, ElementsAre(v1::WAIT_FOR_UNSPECIFIED));
+  EXPECT_EQ(Vicinal("graph upload e.txt --name h --wait_for durable"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("needs --state_dir"));
+  EXPECT_EQ(server_.seen().waits.size(), 1u) << "nothing was sent";
+  server_.faults().durable_state = true;
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --wait_for ready"), kExitOk) << err();
+  EXPECT_THAT(server_.seen().waits, ElementsAre(v1::WAIT_FOR_UNSPECIFIED, v1::WAIT_FOR_UNSPECIFIED,
+                                                v1::WAIT_FOR_DURABLE, v1::WAIT_FOR_UNSPECIFIED));
+  server_.faults().disk_full = true;
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace"), kExitRefused);
+  EXPECT_THAT(err(), HasSubstr("could not be written"));
+  EXPECT_THAT(err(), Not(HasSubstr("resume with"))) << "sending again would not help";
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --wait_for later"), kExitUsage);
+}
+
+TEST_F(RunTest, AWaitThatIsBrokenOffGoesOn) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  server_.faults().durable_state = true;
+  server_.faults().lose_wait = true;
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().prepared, 1);
+  EXPECT_THAT(server_.seen().waits, ElementsAre(v1::WAIT_FOR_UNSPECIFIED, v1::WAIT_FOR_DURABLE, v1::WAIT_FOR_DURABLE));
 }
 
 }  // namespace
