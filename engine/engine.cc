@@ -4,6 +4,7 @@
 #include "engine/api/engine.h"
 
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +13,10 @@
 #include "engine/create_engine.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/open_state.h"
-#include "engine/durable/tuning_keeper.h"
 #include "engine/durable/reached.h"
+#include "engine/durable/tuning_keeper.h"
+#include "engine/execute/answer_cache.h"
+#include "engine/execute/answer_keeper.h"
 #include "engine/execute/describe.h"
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
@@ -36,6 +39,12 @@ std::string KindOf(const Device& device) {
   return absl::StrCat(device.description(), ", ", CpuInstructionSet());
 }
 
+// What EngineOptions::max_answer_bytes says.
+int64_t AnswerBytes(const EngineOptions& options) {
+  if (options.max_answer_bytes > 0) return options.max_answer_bytes;
+  return options.memory_budget_bytes > 0 ? options.memory_budget_bytes / 4 : int64_t{1} << 30;
+}
+
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, RunMeter* meter, std::unique_ptr<KernelRegistry> registry,
@@ -55,6 +64,12 @@ class EngineImpl final : public Engine {
                [this](const PreparedGraph& graph, const std::string& name, const Model& model) {
                  return graphs_.IsServing(graph) && models_.IsServing(name, model);
                }),
+        answers_(
+            {AnswerBytes(options), &budget_, options.stats,
+             [this](const AnswerKey& key) {
+               return graphs_.Find(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version).ok() &&
+                      models_.Find(key.model.name, key.model.version).ok();
+             }}),
         receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
@@ -64,7 +79,12 @@ class EngineImpl final : public Engine {
         tuning_(TuningParts(meter)),
         tuner_(&graphs_, &tuning_),
         runner_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock, options.stats,
-                 [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); }}),
+                 [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); },
+                 [this](const QueuedRequest& request, double share, double seconds) {
+                   keeper_.Computed(request, share, seconds);
+                 }}),
+        keeper_({options.keep_answers, &answers_, &runner_, &budget_, options.clock, options.stats, options.logger,
+                 options.run_elsewhere}),
         executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
                         [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
@@ -72,6 +92,7 @@ class EngineImpl final : public Engine {
                         },
                         state_ != nullptr}) {
     // First what costs least to have again.
+    budget_.AddEvictor(Account::kAnswers, [this](int64_t bytes) { return answers_.Evict(bytes) > 0; });
     budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     if (state_ != nullptr) {
@@ -84,6 +105,7 @@ class EngineImpl final : public Engine {
           durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
                                        [this] { GraphsChanged(); }, std::chrono::seconds(60), tuning_keeper_.get()});
     }
+    keeper_.Start(&executor_);
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override { tuning_.Stop(); }
@@ -114,6 +136,7 @@ class EngineImpl final : public Engine {
                                            int64_t reserved_bytes) override {
     VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
                              graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
+    answers_.PurgeStale();
     if (durable_ != nullptr) durable_->FeaturesPublished(set);
     return Described(ResourceOf(*set));
   }
@@ -147,6 +170,7 @@ class EngineImpl final : public Engine {
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
   ResourceCounts Counts() const override { return CountsOf(graphs_.List(), models_.List()); }
   int64_t queue_depth() const override { return executor_.queue_depth(); }
+  int64_t kept_answers() const override { return answers_.count(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
   Status Health() override { return device_.Health(); }
   bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
@@ -161,6 +185,7 @@ class EngineImpl final : public Engine {
   // After a graph was deleted or replaced: what was kept for it goes.
   void GraphsChanged() {
     plans_.PurgeStale();
+    answers_.PurgeStale();
     receptive_field_memory_.Fit();
   }
   // Called by preparations, which outlive the tuning service.
@@ -176,8 +201,12 @@ class EngineImpl final : public Engine {
     GraphsChanged();
     if (durable_ != nullptr) durable_->GraphPublished(name);
   }
-  void ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+  void ModelsChanged() {
     plans_.PurgeStale();
+    answers_.PurgeStale();
+  }
+  void ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+    ModelsChanged();
     if (durable_ != nullptr) durable_->ModelPublished(model, std::move(document));
   }
   // With what the stores do not know.
@@ -204,6 +233,7 @@ class EngineImpl final : public Engine {
   GraphStore graphs_;
   ModelStore models_;
   PlanCache plans_;
+  AnswerCache answers_;
   ReceptiveFieldMemory receptive_field_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
@@ -214,6 +244,7 @@ class EngineImpl final : public Engine {
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
   PlanRunner runner_;
+  AnswerKeeper keeper_;
   Executor executor_;
   ModelUploads model_uploads_;
 };
@@ -231,6 +262,7 @@ Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
 
 Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& name) {
   Status deleted = graphs_.DeleteFeatures(graph, name);
+  if (deleted.ok()) answers_.PurgeStale();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveFeatures(graph, name);
   return removed.code() == StatusCode::kNotFound ? deleted : removed;
@@ -238,7 +270,7 @@ Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& n
 
 Status EngineImpl::DeleteModel(const std::string& name, int64_t if_version) {
   Status deleted = models_.Delete(name, if_version);
-  if (deleted.ok()) plans_.PurgeStale();
+  if (deleted.ok()) ModelsChanged();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
   const Status removed = durable_->RemoveModel(name, deleted.ok() ? 0 : if_version);
   return removed.code() == StatusCode::kNotFound ? deleted : removed;
@@ -270,6 +302,7 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
 Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) try {
   VICINAL_ASSIGN_OR_RETURN(QueuedRequest resolved, resolver_.Resolve(std::move(request)));
   resolved.done = std::move(done);
+  if (const std::optional<Status> answered = keeper_.Answer(&resolved)) return *answered;
   return executor_.Submit(std::move(resolved));
 } catch (const std::bad_alloc&) {
   return OutOfMemory();

@@ -58,6 +58,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_connections_per_address", limits.max_connections_per_address, 1, 1'000'000},
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
+      {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge},
       {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
   };
   for (const Range& range : ranges) {
@@ -167,6 +168,7 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_connections_per_address", limits.max_connections_per_address},
           {"max_worker_queue", limits.max_worker_queue},
           {"memory_budget_bytes", limits.memory_budget_bytes},
+          {"max_answer_bytes", limits.max_answer_bytes},
           {"max_arriving_bytes", limits.max_arriving_bytes}};
 }
 
@@ -179,6 +181,10 @@ int64_t DefaultMessageBytes(const Limits& limits) {
 int64_t DefaultArrivingBytes(const Limits& limits) {
   if (limits.memory_budget_bytes == 0) return 0;
   return std::max(limits.memory_budget_bytes / 8, kLargestArriving * limits.max_message_bytes);
+}
+
+int64_t DefaultAnswerBytes(const Limits& limits) {
+  return limits.memory_budget_bytes == 0 ? 1024 * kMiB : limits.memory_budget_bytes / 4;
 }
 
 StatusOr<std::pair<std::string, int>> SplitAddress(const std::string& address, const char* flag) {
@@ -231,6 +237,13 @@ StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text) {
   if (text == "all") return ReadyWhen::kAll;
   if (text == "any") return ReadyWhen::kAny;
   return BadFlag("ready_when", absl::StrCat("is '", text, "'; it must be all or any"));
+}
+
+StatusOr<KeepAnswers> ParseKeepAnswers(const std::string& text) {
+  if (text == "auto") return KeepAnswers::kAuto;
+  if (text == "always") return KeepAnswers::kAlways;
+  if (text == "never") return KeepAnswers::kNever;
+  return BadFlag("keep_answers", absl::StrCat("is '", text, "'; it must be auto, always or never"));
 }
 
 Status CheckConfig(const Config& config) {

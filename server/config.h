@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/api/engine.h"
 #include "engine/base/log.h"
 #include "engine/base/status.h"
 #include "server/auth.h"
@@ -44,6 +45,7 @@ struct Limits {
   int64_t max_connections_per_address = 512;
   int64_t max_worker_queue = 64;    // finished uploads, explanations and large replies waiting for a worker
   int64_t memory_budget_bytes = 0;  // 0: unlimited
+  int64_t max_answer_bytes = 256 << 20;  // of kept answers, within the budget; 0: none are kept
   int64_t max_arriving_bytes = 0;   // messages that are still arriving, over all connections; 0: unlimited
 };
 
@@ -54,6 +56,9 @@ int64_t DefaultMessageBytes(const Limits& limits);
 // The default of max_arriving_bytes: an eighth of the budget. With the default budget this leaves another eighth of the
 // machine for the program and the system. At least as many bytes as CheckConfig requires.
 int64_t DefaultArrivingBytes(const Limits& limits);
+
+// The default of max_answer_bytes: a quarter of the budget; without a budget 1 GiB.
+int64_t DefaultAnswerBytes(const Limits& limits);
 
 // Flag names and values, in the order of the struct.
 std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits);
@@ -79,6 +84,7 @@ struct Config {
   // Time for background tuning per kind of work on a graph, and per graph in total; 0: none.
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
+  KeepAnswers keep_answers = KeepAnswers::kAuto;
   Limits limits;
   Credentials credentials;       // none: every method is open
   std::string admin_token_file;  // re-read while the server runs; empty: the token never changes
@@ -99,6 +105,9 @@ struct Config {
 
 // "all", "any". INVALID_ARGUMENT naming the flag.
 StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text);
+
+// "auto", "always", "never". Likewise.
+StatusOr<KeepAnswers> ParseKeepAnswers(const std::string& text);
 
 // INVALID_ARGUMENT, naming the flag, for invalid or unsafe values.
 Status CheckConfig(const Config& config);

@@ -68,6 +68,14 @@ ABSL_FLAG(vicinal::server::DurationFlag, tuning_budget, std::chrono::millisecond
           "only on TuneGraph.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seconds(60),
           "Largest total time of background tuning per version of a graph.");
+ABSL_FLAG(
+    std::string, keep_answers, "auto",
+    "Whether the rows of all nodes are kept, so that queries only copy rows: auto (once the queries of a model on a "
+    "graph have cost as much as one pass over all nodes), always (after the first query) or never.");
+ABSL_FLAG(
+    vicinal::server::SizeFlag, max_answer_bytes, -1,
+    "Memory for kept answers, part of the memory budget; they are the first to be evicted. 0: none are kept; -1: a "
+    "quarter of the budget, without a budget 1 GiB.");
 ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
           "Memory for graphs, features, models, plans, requests and uploads together; 0: unlimited; -1: three quarters "
           "of this machine's memory, or of the container's limit.");
@@ -205,6 +213,8 @@ Limits LimitsFromFlags() {
   limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
   limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes).bytes;
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
+  limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes).bytes;
+  if (limits.max_answer_bytes == -1) limits.max_answer_bytes = DefaultAnswerBytes(limits);
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
   if (limits.max_message_bytes == -1) limits.max_message_bytes = DefaultMessageBytes(limits);
   limits.max_arriving_bytes = absl::GetFlag(FLAGS_max_arriving_bytes).bytes;
@@ -226,6 +236,7 @@ StatusOr<Config> ConfigFromFlags() {
   config.threads = absl::GetFlag(FLAGS_threads);
   config.tuning_budget = absl::GetFlag(FLAGS_tuning_budget).time;
   config.max_tuning_per_graph = absl::GetFlag(FLAGS_max_tuning_per_graph).time;
+  VICINAL_ASSIGN_OR_RETURN(config.keep_answers, ParseKeepAnswers(absl::GetFlag(FLAGS_keep_answers)));
   config.limits = LimitsFromFlags();
   config.admin_token_file = absl::GetFlag(FLAGS_admin_token_file);
   config.infer_token_file = absl::GetFlag(FLAGS_infer_token_file);

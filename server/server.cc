@@ -54,6 +54,8 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.max_queue = config.limits.max_queue;
   options.tuning_budget = config.tuning_budget;
   options.max_tuning_per_graph = config.max_tuning_per_graph;
+  options.keep_answers = config.limits.max_answer_bytes > 0 ? config.keep_answers : KeepAnswers::kNever;
+  options.max_answer_bytes = config.limits.max_answer_bytes;
   options.max_preparations = config.limits.max_preparations;
   options.max_cached_plans = config.limits.max_cached_plans;
   options.max_graphs = config.limits.max_graphs;
@@ -146,7 +148,10 @@ Status Server::Impl::StartEngine() {
   options.clock = &clock;
   metrics = std::make_unique<Metrics>(options);
   if (engine == nullptr) {
-    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(EngineOptionsOf(config, &clock, metrics.get(), &log)));
+    EngineOptions engine_options = EngineOptionsOf(config, &clock, metrics.get(), &log);
+    // No call comes before StartHandlers, and all of them end before the encoders do.
+    engine_options.run_elsewhere = [this](std::function<void()> job) { encoders->PostAdmitted(std::move(job)); };
+    VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(engine_options));
   }
   const std::vector<DeviceInfo> devices = engine->Devices();
   if (!devices.empty()) metrics->SetDevice(devices.front().name);
@@ -256,12 +261,14 @@ StateSnapshot Server::Impl::Snapshot() {
   state.models = counts.models;
   state.open_uploads = uploads->open_uploads();
   state.queue_depth = engine->queue_depth();
+  state.kept_answers = engine->kept_answers();
   state.busy_seconds = engine->busy_seconds();
   const MemoryUse use = engine->memory().Snapshot();
   state.graph_bytes = use.graphs;
   state.feature_bytes = use.features;
   state.model_bytes = use.models;
   state.plan_bytes = use.plans;
+  state.answer_bytes = use.answers;
   state.request_bytes = use.requests + use.receptive_fields;
   state.upload_bytes = use.uploads;
   state.budget_bytes = use.budget;

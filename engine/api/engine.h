@@ -3,8 +3,9 @@
 // of gRPC, protobuf, Prometheus or flags. All methods are thread-safe; errors follow docs/errors.md. Resources are
 // returned as copies (resources.h).
 //
-// Work is submitted with a callback, which is called exactly once, on the executor's thread, and must be quick (hand
-// over, do not encode megabytes there).
+// Work is submitted with a callback, which is called exactly once and must be quick (hand over, do not encode megabytes
+// there): on the executor's thread, or for kept answers on the thread of Submit, before it returns, or on that of
+// EngineOptions::run_elsewhere.
 #ifndef VICINAL_ENGINE_API_ENGINE_H_
 #define VICINAL_ENGINE_API_ENGINE_H_
 
@@ -28,6 +29,14 @@
 
 namespace vicinal {
 
+// Whether the rows of all nodes are kept once they were computed, so that later queries only copy rows. The bits are
+// the same either way.
+enum class KeepAnswers {
+  kNever,
+  kAuto,    // once the queries of a model on a graph have cost as much as one pass over all nodes
+  kAlways,  // after the first query
+};
+
 struct EngineOptions {
   int num_threads = 0;              // for kernels; 0: the processors that this process may use
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
@@ -45,6 +54,11 @@ struct EngineOptions {
   // TuningKey), and per graph version. 0: graphs serve with the registry's defaults, unless TuneGraph asks.
   Nanoseconds tuning_budget = std::chrono::milliseconds(500);
   Nanoseconds max_tuning_per_graph = std::chrono::seconds(60);
+  KeepAnswers keep_answers = KeepAnswers::kNever;
+  int64_t max_answer_bytes = 0;  // of all kept answers, within the budget; 0: a quarter of it, or 1 GiB without one
+  // Runs a job on another thread, soon: large copies of kept answers. Every job ends before the engine does. Empty:
+  // they are copied on the thread of Submit.
+  std::function<void(std::function<void()> job)> run_elsewhere;
   // Keeps graphs, feature sets and models in this directory, which exists, and loads what is there. Empty: in memory
   // only.
   std::string state_dir;
@@ -133,6 +147,7 @@ class Engine {
   virtual std::vector<KernelStatus> Kernels() const = 0;
   virtual ResourceCounts Counts() const = 0;
   virtual int64_t queue_depth() const = 0;
+  virtual int64_t kept_answers() const { return 0; }  // outputs whose rows are kept for all nodes
   // How long requests have kept the executor busy, the one that runs now included. Never falls.
   virtual double busy_seconds() const = 0;
   // Not OK once nothing that needs the device will succeed in this process.

@@ -138,6 +138,7 @@ struct InferenceResult {
   // What was computed: the receptive field of the nodes asked for, or the full graph.
   bool receptive_field = false;
   int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
+  bool kept = false;           // the rows were kept from an earlier run (KeepAnswers); nothing was computed
   bool multi_label = false;
   RequestTiming timing;
 };

@@ -18,10 +18,16 @@ std::string Needs(std::string_view what, int64_t bytes) {
 }
 
 std::string HolderList(const HeldBytes& held) {
-  const std::pair<const char*, int64_t> holders[] = {
-      {"graphs", held.graphs},         {"feature sets", held.features}, {"models", held.models},
-      {"preparation", held.preparing}, {"plans", held.plans},           {"receptive fields", held.receptive_fields},
-      {"tuning", held.tuning},         {"requests", held.requests},     {"open uploads", held.uploads}};
+  const std::pair<const char*, int64_t> holders[] = {{"graphs", held.graphs},
+                                                     {"feature sets", held.features},
+                                                     {"models", held.models},
+                                                     {"preparation", held.preparing},
+                                                     {"plans", held.plans},
+                                                     {"kept answers", held.answers},
+                                                     {"receptive fields", held.receptive_fields},
+                                                     {"tuning", held.tuning},
+                                                     {"requests", held.requests},
+                                                     {"open uploads", held.uploads}};
   std::string list;
   for (const auto& [name, bytes] : holders) {
     if (bytes > 0) absl::StrAppend(&list, list.empty() ? "" : ", ", name, " ", SizeText(bytes));

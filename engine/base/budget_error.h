@@ -19,6 +19,8 @@ struct HeldBytes {
   int64_t preparing = 0;
   // Cached and running plans. Evicted if memory is needed, unless they run.
   int64_t plans = 0;
+  // Kept answers. The first to be evicted if memory is needed.
+  int64_t answers = 0;
   // Workspace of receptive fields. Evicted if memory is needed, unless a request uses it.
   int64_t receptive_fields = 0;
   // Trials of kernels on a graph.
@@ -30,7 +32,7 @@ struct HeldBytes {
   int64_t uploads = 0;
 
   // Bytes that are freed without a deletion by a client.
-  int64_t transient() const { return preparing + plans + receptive_fields + tuning + requests + uploads; }
+  int64_t transient() const { return preparing + plans + answers + receptive_fields + tuning + requests + uploads; }
   int64_t total() const { return graphs + features + models + transient(); }
 };
 

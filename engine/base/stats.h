@@ -26,6 +26,13 @@ class StatsSink {
     (void)outcome, (void)seconds, (void)samples, (void)dropped_samples;
   }
 
+  // A pass over all nodes, whose rows were to be kept as answers, ended after `seconds`. `outcome`: kept, unchanged
+  // (the rows that were kept have the bits of the new plan, too), interrupted (by requests; it will be repeated),
+  // refused (no memory), failed.
+  virtual void AnswerPass(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
+  // Kept answers were dropped because memory was needed.
+  virtual void AnswersEvicted() {}
+
   // Discards everything.
   static StatsSink& Null();
 };

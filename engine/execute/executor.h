@@ -40,6 +40,9 @@ class Executor {
   // Refuses new work from now on, and returns when what is queued is done, or at `deadline` (false).
   bool Drain(MonotonicTime deadline) { return queue_.Drain(deadline); }
 
+  // True from Drain on.
+  bool draining() const { return queue_.Ending(); }
+
   int64_t queue_depth() const { return queue_.depth(); }
   // How long it has been busy with requests, the one that runs now included; background work does not count. Never
   // falls.

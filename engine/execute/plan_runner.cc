@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/execute/plan_memory.h"
-#include "engine/execute/run_for_nodes.h"
 #include "engine/prepare/counted_features.h"
 
 namespace vicinal {
@@ -25,6 +24,16 @@ PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
   return plan;
 }
 
+int64_t RevisionOf(const QueuedRequest& request, const Plan& plan) {
+  const int64_t revision = ServedByOf(request).numerics_revision;
+  return revision == 0 ? 0 : NumericsRevision(revision, plan.reduction_order());
+}
+
+int ThreadsOf(DeviceContext& context) {
+  const ThreadPool* const pool = context.thread_pool();
+  return pool != nullptr ? pool->num_threads() : 1;
+}
+
 }  // namespace
 
 StopCheck PlanRunner::StopOf(const QueuedRequest& request) const {
@@ -32,6 +41,11 @@ StopCheck PlanRunner::StopOf(const QueuedRequest& request) const {
 }
 
 StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads) {
+  return PlanFor(queued, num_threads, StopOf(queued));
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads,
+                                                    const StopCheck& stop) {
   PlanRequest request = PlanRequestOf(queued, parts_.device->kind());
   const bool keep = queued.key.private_id == 0;
   if (keep) {
@@ -41,7 +55,7 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
   PlanMemory memory(parts_.budget, request.graph.get());
   const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
-                           Plan::Build(request, *parts_.registry, *parts_.device, admit, StopOf(queued)));
+                           Plan::Build(request, *parts_.registry, *parts_.device, admit, stop));
   plan = memory.Keep(std::move(plan));
   if (!keep) return plan;
   if (parts_.on_plan) parts_.on_plan(request.graph);
@@ -50,18 +64,12 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
 
 StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
   const MonotonicTime taken_up = parts_.clock->Now();
-  const ThreadPool* const pool = context.thread_pool();
-  const int num_threads = pool != nullptr ? pool->num_threads() : 1;
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, num_threads));
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context)));
   const MonotonicTime planned = parts_.clock->Now();
   const StopCheck stop = StopOf(request);
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
   const RunParts run = {&context, request.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
-  // The rows of a graph-level model are graphs, which are not renumbered.
-  static const Permutation& as_is = *new Permutation();
-  const WantedRows wanted = {request.nodes.all ? nullptr : &request.nodes.ids,
-                             request.model->graph_level ? &as_is : &request.graph->parts().permutation,
-                             request.key.options.receptive_field};
+  const WantedRows wanted = WantedOf(request, request.nodes.all ? nullptr : &request.nodes.ids);
   VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, wanted, run));
   const MonotonicTime executed = parts_.clock->Now();
 
@@ -75,8 +83,7 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   if (memory) result.held = std::make_shared<const Reservation>(std::move(memory));
   VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
   result.served_by = ServedByOf(request);
-  int64_t& revision = result.served_by.numerics_revision;
-  if (revision != 0) revision = NumericsRevision(revision, plan->reduction_order());
+  result.served_by.numerics_revision = RevisionOf(request, *plan);
   result.multi_label = request.model->multi_label;
   result.timing = {SecondsBetween(request.arrival, taken_up), SecondsBetween(taken_up, planned),
                    SecondsBetween(planned, executed)};
@@ -84,7 +91,33 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   parts_.stats->PhaseSeconds("plan", result.timing.plan_seconds);
   parts_.stats->PhaseSeconds("execute", result.timing.execute_seconds);
   parts_.stats->PhaseSeconds("gather", SecondsBetween(executed, parts_.clock->Now()));
+  if (parts_.on_run) parts_.on_run(request, computed.share, result.timing.execute_seconds);
   return result;
+}
+
+WantedRows PlanRunner::WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids) {
+  // The rows of a graph-level model are graphs, which are not renumbered.
+  static const Permutation& as_is = *new Permutation();
+  return {ids, request.model->graph_level ? &as_is : &request.graph->parts().permutation,
+          request.key.options.receptive_field};
+}
+
+StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, DeviceContext& context,
+                                                 const StopCheck& stop,
+                                                 const std::function<bool(int64_t numerics_revision)>& is_wanted,
+                                                 const std::function<Status(int64_t bytes)>& admit) {
+  AllRows all;
+  all.tuning_revision = request.graph->tuning().revision();
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context), stop));
+  all.numerics_revision = RevisionOf(request, *plan);
+  if (!is_wanted(all.numerics_revision)) return all;
+  const RunParts run = {&context, request.features.get(), nullptr, &stop, parts_.stats, parts_.clock};
+  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, WantedOf(request, nullptr), run));
+  all.rows = computed.rows.rows;
+  all.width = computed.rows.cols;
+  VICINAL_RETURN_IF_ERROR(admit(all.rows * all.width * static_cast<int64_t>(sizeof(float))));
+  VICINAL_ASSIGN_OR_RETURN(all.values, GatherWanted(computed, WantedOf(request, nullptr), run));
+  return all;
 }
 
 }  // namespace vicinal

@@ -5,12 +5,14 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/receptive_field_memory.h"
 #include "engine/execute/request_runner.h"
+#include "engine/execute/run_for_nodes.h"
 #include "engine/kernels/registry.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/plan/plan.h"
@@ -29,20 +31,43 @@ class PlanRunner final : public RequestRunner {
     StatsSink* stats = nullptr;
     // Called with the graph of each new plan, before the plan is cached. May be empty; must be quick.
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph)> on_plan;
+    // Called after each run for a request, with its share of the predicted cost of a full pass and the seconds it took.
+    // May be empty; must be quick.
+    std::function<void(const QueuedRequest& request, double share, double seconds)> on_run;
   };
   // All parts must outlive the runner.
   explicit PlanRunner(const Parts& parts) : parts_(parts) {}
 
   StatusOr<InferenceResult> Run(const QueuedRequest& request, DeviceContext& context) override;
 
+  // The output of all nodes, and what is known of it.
+  struct AllRows {
+    std::vector<float> values;  // [rows, width], by the client's ids
+    int64_t rows = 0;
+    int64_t width = 0;
+    int64_t numerics_revision = 0;
+    int64_t tuning_revision = 0;
+  };
+  // Runs the request's plan over the full graph, whatever its nodes and limits, unless `is_wanted` says that a plan of
+  // that numerics revision need not run: then without values. `admit` is called with the bytes of the values before
+  // they are copied. On the executor's thread. Errors: PlanFor's, Plan::Run's, those of `stop` and `admit`.
+  StatusOr<AllRows> RunAll(const QueuedRequest& request, DeviceContext& context, const StopCheck& stop,
+                           const std::function<bool(int64_t numerics_revision)>& is_wanted,
+                           const std::function<Status(int64_t bytes)>& admit);
+
   // The plan of a request: from the cache, or newly built with its memory reserved. Runs nothing. Any thread may call
   // it. `num_threads`: the maximum number of threads of the contexts that will run the plan. Errors: Plan::Build's, the
   // budget's, and CANCELLED or DEADLINE_EXCEEDED of the request's limits.
   StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads);
+  // The same, with errors of `stop` instead of the request's limits.
+  StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads, const StopCheck& stop);
 
  private:
   // Checks the limits of `request`, which must outlive the result.
   StopCheck StopOf(const QueuedRequest& request) const;
+
+  // The rows of `request` in the plan's result, in the client's ids.
+  static WantedRows WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids);
 
   const Parts parts_;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,6 +74,7 @@ struct QueuedRequest {
   std::shared_ptr<const FeatureMatrix> features;  // stored, or sent with the request
   std::string feature_set;                        // empty: all features were sent with the request
   int64_t feature_set_version = 0;
+  bool brings_features = false;  // all of them, or rows that replace stored ones
   std::string_view incarnation;  // of the engine; it outlives the request
   ValueId output = 0;            // key.options.output in `model`
   NodeSelection nodes;           // checked; of a model of graphs: all
@@ -93,16 +95,20 @@ class Lease {
   // A request waits, or the executor is draining or stopping: return soon. If this becomes true during a measured run,
   // the request has disturbed the measurement.
   virtual bool ShouldStop() const = 0;
+  // The executor is draining or stopping: even work that need not give way to requests returns soon.
+  virtual bool Ending() const = 0;
 };
 
-// Work that nobody waits for, such as tuning. It runs only while no request waits, and holds the executor through a
-// lease.
+// Work that no request waits for, such as tuning. It runs while no request waits, or once it is due, and holds the
+// executor through a lease.
 struct BackgroundWork {
   std::string_view purpose;  // a literal, such as "tuning"
   // Called exactly once, on the executor's thread: with OK, or with UNAVAILABLE (DRAINING) once the executor drains or
   // stops. Requests that arrive meanwhile wait until it returns. It must therefore be short (one measured run) and ask
   // `lease` between its parts.
   std::function<void(const Status& admitted, DeviceContext& context, const Lease& lease)> run;
+  // Work that idle time would never come for under load: from this moment on it is next, before all requests.
+  std::optional<MonotonicTime> due = std::nullopt;
 };
 
 }  // namespace vicinal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/request_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,14 +9,11 @@
 #include "engine/base/error.h"
 
 namespace vicinal {
-namespace {
 
-Status Draining() {
+Status DrainingRefusal() {
   return Unavailable("DRAINING", "this server is shutting down and takes no new requests; retry on another",
                      std::chrono::seconds(1));
 }
-
-}  // namespace
 
 RequestQueue::RequestQueue(Options options)
     : options_(options), stats_(options.stats != nullptr ? *options.stats : StatsSink::Null()) {
@@ -27,7 +25,7 @@ Status RequestQueue::Push(QueuedRequest request) {
   int64_t depth = 0;
   {
     MutexLock lock(&mutex_);
-    if (draining_ || stopping_) return Draining();
+    if (draining_ || stopping_) return DrainingRefusal();
     depth = static_cast<int64_t>(requests_.size()) + 1;
     if (depth > options_.max_requests) {
       return Unavailable(
@@ -58,6 +56,14 @@ void RequestQueue::EndTurn() {
   if (empty()) became_idle_.NotifyAll();
 }
 
+std::deque<BackgroundWork>::iterator RequestQueue::NextBackground() {
+  if (requests_.empty()) return background_.begin();
+  if (background_.empty()) return background_.end();
+  const MonotonicTime now = options_.clock->Now();
+  return std::find_if(background_.begin(), background_.end(),
+                      [now](const BackgroundWork& work) { return work.due && *work.due <= now; });
+}
+
 std::optional<RequestQueue::Turn> RequestQueue::Next() {
   std::optional<Turn> turn;
   int64_t depth = 0;
@@ -67,9 +73,9 @@ std::optional<RequestQueue::Turn> RequestQueue::Next() {
     while (empty() && !stopping_) work_came_.Wait(&mutex_);
     if (empty()) return std::nullopt;
     busy_ = true;
-    if (requests_.empty()) {
-      turn.emplace(Turn{std::move(background_.front()), draining_ || stopping_ ? Draining() : OkStatus()});
-      background_.pop_front();
+    if (const auto background = NextBackground(); background != background_.end()) {
+      turn.emplace(Turn{std::move(*background), draining_ || stopping_ ? DrainingRefusal() : OkStatus()});
+      background_.erase(background);
       return turn;
     }
     running_since_ = options_.clock->Now();
@@ -86,6 +92,7 @@ std::optional<RequestQueue::Turn> RequestQueue::Next() {
 bool RequestQueue::Drain(MonotonicTime deadline) {
   MutexLock lock(&mutex_);
   draining_ = true;
+  ending_.store(true, std::memory_order_relaxed);
   wanted_.store(true, std::memory_order_relaxed);
   while (busy_ || !empty()) {
     // The deadline is in the injected clock's time, the wait in the machine's.
@@ -100,6 +107,7 @@ void RequestQueue::Stop() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
+    ending_.store(true, std::memory_order_relaxed);
     wanted_.store(true, std::memory_order_relaxed);
   }
   work_came_.NotifyAll();

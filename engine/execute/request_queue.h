@@ -32,6 +32,9 @@ struct QueueSnapshot {
   std::vector<std::string_view> background;  // purposes, next first
 };
 
+// UNAVAILABLE (DRAINING): the refusal of a queue that is draining or stopping.
+Status DrainingRefusal();
+
 // Thread-safe. One thread, the consumer, calls Next until there is nothing left.
 class RequestQueue final : public Lease {
  public:
@@ -55,8 +58,8 @@ class RequestQueue final : public Lease {
   // submit more.
   void PushBackground(BackgroundWork work);
 
-  // Blocks until there is something to do; requests come before background work. nullopt: the queue was stopped and is
-  // empty. The turn before this one counts as ended, so the consumer destroys it first.
+  // Blocks until there is something to do; requests come before background work that is not due. nullopt: the queue was
+  // stopped and is empty. The turn before this one counts as ended, so the consumer destroys it first.
   std::optional<Turn> Next();
 
   // Refuses new requests from now on. Returns once everything in the queue has been done, or false at `deadline`.
@@ -66,6 +69,7 @@ class RequestQueue final : public Lease {
 
   // Of background work: a request waits, or the queue is draining or stopping.
   bool ShouldStop() const override { return wanted_.load(std::memory_order_relaxed); }
+  bool Ending() const override { return ending_.load(std::memory_order_relaxed); }
 
   int64_t depth() const;  // requests that wait
   // How long the consumer has been busy with requests, the one that runs now included. Never falls.
@@ -74,6 +78,8 @@ class RequestQueue final : public Lease {
 
  private:
   void EndTurn() VICINAL_REQUIRES(mutex_);
+  // The first background work that is due, or the first of all if no request waits; end() if it is a request's turn.
+  std::deque<BackgroundWork>::iterator NextBackground() VICINAL_REQUIRES(mutex_);
   bool empty() const VICINAL_REQUIRES(mutex_) { return requests_.empty() && background_.empty(); }
 
   const Options options_;
@@ -89,6 +95,7 @@ class RequestQueue final : public Lease {
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
   // Requests wait, or the queue is draining or stopping. Written under the mutex, read without it.
   std::atomic<bool> wanted_{false};
+  std::atomic<bool> ending_{false};  // draining or stopping; likewise
 };
 
 }  // namespace vicinal

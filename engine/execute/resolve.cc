@@ -132,6 +132,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
   resolved.answer.width = output->width;
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
+  resolved.brings_features = request.features.has_value();
   if (request.features) {
     VICINAL_ASSIGN_OR_RETURN(resolved.features, FeaturesOf(*request.features, handle, model));
   } else {

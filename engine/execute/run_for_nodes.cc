@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/run_for_nodes.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,11 @@ StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const R
   if (found) {
     const StatusOr<ConstMatrixView> rows = plan.RunReceptiveField(*parts.context, *parts.features, parts.workspace,
                                                                   *parts.stop, *parts.stats, *parts.clock);
-    if (rows.ok()) return ComputedRows{*rows, true, parts.workspace->finder.num_nodes()};
+    if (rows.ok()) {
+      const double full = plan.field().full_cost;
+      const ReceptiveFieldFinder& field = parts.workspace->finder;
+      return ComputedRows{*rows, true, field.num_nodes(), full > 0 ? std::min(field.cost() / full, 1.0) : 1.0};
+    }
     if (wanted.receptive_field == ReceptiveField::kAlways || !IsRefusedMemory(rows.status())) return rows.status();
   }
   VICINAL_ASSIGN_OR_RETURN(const ConstMatrixView rows,

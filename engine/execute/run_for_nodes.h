@@ -35,6 +35,7 @@ struct ComputedRows {
   ConstMatrixView rows;          // in the plan's scratch
   bool receptive_field = false;  // rows are the field's; ReceptiveFieldFinder::RowOf maps nodes to rows
   int64_t computed_nodes = 0;    // whose features were read
+  double share = 1.0;            // of the predicted cost of the full graph
 };
 
 // FAILED_PRECONDITION (NO_RECEPTIVE_FIELD): kAlways, but the plan has no receptive field. If the workspace does not fit

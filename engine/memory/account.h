@@ -16,6 +16,7 @@ enum class Account {
   kModels,
   kPreparing,
   kPlans,
+  kAnswers,
   kReceptiveFields,
   kTuning,
   kRequests,
@@ -35,6 +36,8 @@ constexpr int64_t HeldBytes::*FieldOf(Account account) {
       return &HeldBytes::preparing;
     case Account::kPlans:
       return &HeldBytes::plans;
+    case Account::kAnswers:
+      return &HeldBytes::answers;
     case Account::kReceptiveFields:
       return &HeldBytes::receptive_fields;
     case Account::kTuning:

@@ -36,6 +36,7 @@ class BudgetState {
           what(for_what),
           replace(options.replace),
           own_bytes(options.own_bytes),
+          evict(options.evict),
           consumed(for_account) {}
 
     Account account;
@@ -44,6 +45,7 @@ class BudgetState {
     bool replace;
     bool reserve = true;  // false: only check whether it fits
     int64_t own_bytes;
+    bool evict;
     Account consumed;
     int64_t consumed_bytes = 0;
   };
@@ -60,7 +62,7 @@ class BudgetState {
     {
       MutexLock lock(&mutex_);
       if (TakeIfFits(request)) return OkStatus();
-      if (!EvictionMaySuffice(request) || ThreadEvicts()) return DoesNotFit(request);
+      if (!request.evict || !EvictionMaySuffice(request) || ThreadEvicts()) return DoesNotFit(request);
       evicting_.push_back(std::this_thread::get_id());
       evictors = evictors_;
     }

@@ -38,6 +38,8 @@ struct ReserveOptions {
   // The new reservation replaces this one in one step, so its bytes are not counted twice. On success it is left empty,
   // on an error unchanged. Null or empty: none. Not owned; used during the call only.
   Reservation* consumed = nullptr;
+  // False: fails if the bytes are not free, instead of evicting for them. For what is the first to be evicted itself.
+  bool evict = true;
 };
 
 // Reserved bytes of a budget; the destructor releases them. Movable: a reservation that was moved from is empty. It may

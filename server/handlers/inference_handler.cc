@@ -26,6 +26,11 @@ int64_t RowsPerPiece(int64_t bytes_per_row, int64_t max_response_bytes) {
   return std::max<int64_t>(1, std::min(kPieceBytes, max_response_bytes) / std::max<int64_t>(1, bytes_per_row));
 }
 
+ComputedOver OverOf(const InferenceResult& result) {
+  if (result.kept) return ComputedOver::kKeptAnswers;
+  return result.receptive_field ? ComputedOver::kReceptiveField : ComputedOver::kFullGraph;
+}
+
 double Elapsed(const Call& call, const Clock& clock) { return SecondsBetween(call.begin, clock.Now()); }
 
 // A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one. After the last piece it
@@ -208,7 +213,7 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
   return [this, &call, encode, fail = std::move(fail)](StatusOr<InferenceResult> result) {
     if (!result.ok()) return fail(result.status());
     metrics_.ResultRows(call.method, result->rows);
-    metrics_.Computed(result->receptive_field, result->computed_nodes);
+    metrics_.Computed(OverOf(*result), result->computed_nodes);
     if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return encode(*std::move(result));
     const Status posted = OrOutOfMemory([&] {
       // Shared, because std::function must be copyable.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InferenceService without gRPC: decode, hand to the engine, encode. Thread-safe. Every method calls `done` exactly
-// once, at once or later, on the calling thread, the executor's (small replies) or a worker's (large ones). Call,
-// request and response must live until then.
+// once, at once or later, on the calling thread (kept answers), the executor's (small replies) or a worker's (large
+// ones). Call, request and response must live until then.
 #ifndef VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_
 #define VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_
 

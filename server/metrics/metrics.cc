@@ -46,7 +46,8 @@ constexpr std::string_view kPhases[] = {"queue",          "plan",           "rec
                                         "attention",      "message_reduce", "edge_scores",
                                         "dense_update",   "sparse_update",  "sparse_aggregate_update",
                                         "rowwise",        "other"};
-constexpr const char* kComputed[] = {"full_graph", "receptive_field"};
+constexpr const char* kComputed[] = {"full_graph", "receptive_field", "kept_answers"};  // as ComputedOver
+constexpr std::string_view kPassOutcomes[] = {"kept", "unchanged", "interrupted", "refused", "failed", "other"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
 constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};
 
@@ -107,10 +108,27 @@ struct Metrics::Impl {
                       .Name("vicinal_computed_nodes_total")
                       .Help("Nodes whose features were read for inference results.")
                       .Register(*registry);
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < std::size(kComputed); ++i) {
       computed_results[i] = &results.Add({{"computed", kComputed[i]}});
       computed_nodes[i] = &nodes.Add({{"computed", kComputed[i]}});
     }
+    auto& passes = prometheus::BuildCounter()
+                       .Name("vicinal_answer_passes_total")
+                       .Help("Passes over all nodes whose rows were to be kept, by outcome.")
+                       .Register(*registry);
+    for (size_t i = 0; i < std::size(kPassOutcomes); ++i) {
+      answer_passes[i] = &passes.Add({{"outcome", std::string(kPassOutcomes[i])}});
+    }
+    answer_seconds = &prometheus::BuildCounter()
+                          .Name("vicinal_answer_seconds_total")
+                          .Help("Time of passes over all nodes whose rows were to be kept.")
+                          .Register(*registry)
+                          .Add({});
+    answers_evicted = &prometheus::BuildCounter()
+                           .Name("vicinal_answers_evicted_total")
+                           .Help("Kept answers that were dropped because memory was needed.")
+                           .Register(*registry)
+                           .Add({});
     auto& runs = prometheus::BuildCounter()
                      .Name("vicinal_tuning_runs_total")
                      .Help("Kinds of work whose kernels were tuned, by outcome.")
@@ -158,8 +176,11 @@ struct Metrics::Impl {
   std::atomic<Counter*> rows_by_method[kMethodCount] = {};
   Gauge* in_flight[kMethodCount];
   Counter* upload_bytes[3];
-  Counter* computed_results[2];
-  Counter* computed_nodes[2];
+  Counter* computed_results[std::size(kComputed)];
+  Counter* computed_nodes[std::size(kComputed)];
+  Counter* answer_passes[std::size(kPassOutcomes)];
+  Counter* answer_seconds;
+  Counter* answers_evicted;
   Counter* tuning_runs[std::size(kTuningOutcomes)];
   Counter* tuning_samples;
   Counter* tuning_samples_dropped;
@@ -201,10 +222,19 @@ void Metrics::ResultRows(Method method, int64_t rows) {
   counter->Increment(static_cast<double>(rows));
 }
 
-void Metrics::Computed(bool receptive_field, int64_t nodes) {
-  impl_->computed_results[receptive_field ? 1 : 0]->Increment();
-  impl_->computed_nodes[receptive_field ? 1 : 0]->Increment(static_cast<double>(nodes));
+void Metrics::Computed(ComputedOver over, int64_t nodes) {
+  impl_->computed_results[static_cast<size_t>(over)]->Increment();
+  impl_->computed_nodes[static_cast<size_t>(over)]->Increment(static_cast<double>(nodes));
 }
+
+void Metrics::AnswerPass(std::string_view outcome, double seconds) {
+  size_t i = 0;
+  while (i + 1 < std::size(kPassOutcomes) && kPassOutcomes[i] != outcome) ++i;
+  impl_->answer_passes[i]->Increment();
+  impl_->answer_seconds->Increment(seconds);
+}
+
+void Metrics::AnswersEvicted() { impl_->answers_evicted->Increment(); }
 
 void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) {
   size_t i = 0;

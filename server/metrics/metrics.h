@@ -27,9 +27,9 @@ struct StateSnapshot {
     std::string operation, kernel, device;
     int64_t count = 0;
   };
-  int64_t graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0;
-  int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, request_bytes = 0, upload_bytes = 0,
-          budget_bytes = 0;
+  int64_t graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0, kept_answers = 0;
+  int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, answer_bytes = 0, request_bytes = 0,
+          upload_bytes = 0, budget_bytes = 0;
   double busy_seconds = 0.0;
   bool ready = false;
   ConnectionCounts connections;
@@ -37,6 +37,9 @@ struct StateSnapshot {
   double certificate_expiry_seconds = 0.0;  // since 1970; 0: no TLS
   std::vector<Launches> launches;
 };
+
+// What was computed for an inference result.
+enum class ComputedOver { kFullGraph, kReceptiveField, kKeptAnswers };
 
 // Thread-safe.
 class Metrics final : public StatsSink {
@@ -56,14 +59,17 @@ class Metrics final : public StatsSink {
   void EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
   void UploadBytes(std::string_view kind, int64_t bytes);  // kind: "graph", "features", "model"
   void ResultRows(Method method, int64_t rows);
-  // A result was computed over the receptive field, or over the full graph; it read the features of `nodes` nodes.
-  void Computed(bool receptive_field, int64_t nodes);
+  // A result was computed in that way; it read the features of `nodes` nodes.
+  void Computed(ComputedOver over, int64_t nodes);
 
   // StatsSink
   void StageSeconds(std::string_view stage, double seconds) override;
   void PhaseSeconds(std::string_view phase, double seconds) override;
   void QueueDepth(int64_t depth) override;
   void TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) override;
+
+  void AnswerPass(std::string_view outcome, double seconds) override;
+  void AnswersEvicted() override;
 
   // The device's name in vicinal_build_info, once it is known.
   void SetDevice(const std::string& device);

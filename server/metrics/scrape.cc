@@ -63,9 +63,10 @@ MetricFamily Counter(const char* name, const char* help, double value) {
 
 MetricFamily Memory(const StateSnapshot& state) {
   MetricFamily family = Family("vicinal_memory_bytes", "Reserved bytes by use.", MetricType::Gauge);
-  const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},     {"features", state.feature_bytes},
-                                                   {"models", state.model_bytes},     {"plans", state.plan_bytes},
-                                                   {"requests", state.request_bytes}, {"uploads", state.upload_bytes}};
+  const std::pair<const char*, int64_t> kinds[] = {{"graphs", state.graph_bytes},   {"features", state.feature_bytes},
+                                                   {"models", state.model_bytes},   {"plans", state.plan_bytes},
+                                                   {"answers", state.answer_bytes}, {"requests", state.request_bytes},
+                                                   {"uploads", state.upload_bytes}};
   for (const auto& [kind, bytes] : kinds) AddValue(&family, static_cast<double>(bytes), {{"kind", kind}});
   return family;
 }
@@ -115,6 +116,7 @@ std::vector<MetricFamily> Scrape::Collect() const {
       Gauge("vicinal_models", "Models.", real(state.models)),
       Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
       Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
+      Gauge("vicinal_kept_answers", "Outputs whose rows are kept for all nodes.", real(state.kept_answers)),
       Memory(state),
       Gauge("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
       Gauge("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),

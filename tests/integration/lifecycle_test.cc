@@ -65,6 +65,7 @@ TEST_F(LifecycleTest, BadFlagsAreNamedAndEndWithTwo) {
       {{"--infer_token_file=" + TokenFile("infer", "secret\n")}, "admin_token_file"},
       {{"stray"}, "stray"},
       {{"--tuning_budget=500"}, "500ms"},
+      {{"--keep_answers=often"}, "auto, always or never"},
   };
   for (const auto& [flags, name] : cases) {
     const Outcome outcome = RunToEnd(kServer, flags);

@@ -112,8 +112,10 @@ void PrintTimes(const Answer& answer, const std::vector<double>& seconds, std::o
   out << "served by " << Served(answer.served_by) << "\ntime: " << FormatSeconds(seconds.back()) << " at the client, "
       << FormatSeconds(timing.total_seconds()) << " on the server (queue " << FormatSeconds(timing.queue_seconds())
       << ", plan " << FormatSeconds(timing.plan_seconds()) << ", execute " << FormatSeconds(timing.execute_seconds())
-      << ", other " << FormatSeconds(OtherSeconds(timing))
-      << ")\ncomputed: " << (timing.receptive_field() ? "the receptive field, " : "the full graph, ")
+      << ", other " << FormatSeconds(OtherSeconds(timing)) << ")\ncomputed: "
+      << (timing.kept_answers()      ? "nothing, the answers were kept; "
+          : timing.receptive_field() ? "the receptive field, "
+                                     : "the full graph, ")
       << FormatCount(timing.computed_node_count(), "node") << '\n';
   if (seconds.size() > 1) {
     const Latency latency = Summarise(seconds);

@@ -44,7 +44,8 @@ StatusOr<bool> ReceptiveFieldFinder::Find(const ReceptiveFieldShape& shape, cons
     if (MinCost(depth) > limit_) return false;
   }
   rows_[deepest] = num_nodes_;
-  return static_cast<double>(num_nodes_) * cost_from_[deepest] + spent_ <= limit_;
+  cost_ = static_cast<double>(num_nodes_) * cost_from_[deepest] + spent_;
+  return cost_ <= limit_;
 }
 
 Status ReceptiveFieldFinder::Begin(const ReceptiveFieldShape& shape, int num_threads) {

@@ -93,6 +93,9 @@ class ReceptiveFieldFinder {
   // The same adjacency's rows for the deepest steps that read it. Its values are null where HostEdges has none.
   CsrView Adjacency(int index) const;
 
+  // Its cost in the units of ReceptiveFieldShape, which are those of `full_cost`.
+  double cost() const { return cost_; }
+
   // Nodes of the largest graph so far, which determine the size of the kept memory.
   int64_t largest_graph() const { return largest_graph_; }
 
@@ -132,6 +135,7 @@ class ReceptiveFieldFinder {
   std::vector<LocalCsr> locals_;
   std::vector<double> cost_from_;  // cost of one row in all levels from this one on
   double spent_ = 0.0;
+  double cost_ = 0.0;
   double limit_ = 0.0;
   double scan_cost_ = 0.0;  // of finding one edge
 };

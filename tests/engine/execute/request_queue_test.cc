@@ -126,6 +126,19 @@ TEST_F(RequestQueueTest, BackgroundWorkComesWhenNoRequestWaits) {
   EXPECT_TRUE(queue_.ShouldStop()) << "of the lease under way";
 }
 
+TEST_F(RequestQueueTest, BackgroundWorkThatIsDueComesBeforeRequests) {
+  const auto nothing = [](const Status&, DeviceContext&, const Lease&) {};
+  queue_.PushBackground({"tuning", nothing});
+  queue_.PushBackground({"keeping answers", nothing, clock_.Now() + seconds(2)});
+  for (const int64_t number : {1, 2}) ASSERT_TRUE(queue_.Push(Numbered(number)).ok());
+  EXPECT_EQ(NextRequest().first, 1) << "not due yet";
+  clock_.Advance(seconds(2));
+  EXPECT_TRUE(NextBackground().ok());
+  EXPECT_THAT(queue_.Snapshot().background, ::testing::ElementsAre("tuning")) << "it has no time that it is due";
+  EXPECT_FALSE(queue_.Ending());
+  EXPECT_EQ(NextRequest().first, 2);
+}
+
 TEST_F(RequestQueueTest, OnlyRequestsCountAsBusy) {
   ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
   queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
@@ -142,6 +155,7 @@ TEST_F(RequestQueueTest, DrainingKeepsWhatWaits) {
   queue_.PushBackground({"tuning", [](const Status&, DeviceContext&, const Lease&) {}});
   EXPECT_FALSE(queue_.Drain(clock_.Now())) << "the deadline is now";
   EXPECT_TRUE(queue_.ShouldStop());
+  EXPECT_TRUE(queue_.Ending());
   const Status refused = queue_.Push(Numbered(2));
   EXPECT_EQ(DetailOf(refused)->reason, "DRAINING");
   EXPECT_TRUE(NextRequest().second.ok()) << "it was queued before";

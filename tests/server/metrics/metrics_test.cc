@@ -108,9 +108,13 @@ TEST(MetricsTest, TheRest) {
   metrics.StageSeconds("csr", 0.5);
   metrics.PhaseSeconds("aggregate", 0.5);
   metrics.PhaseSeconds("something new", 0.5);
-  metrics.Computed(/*receptive_field=*/true, 12);
-  metrics.Computed(/*receptive_field=*/true, 3);
-  metrics.Computed(/*receptive_field=*/false, 100);
+  metrics.Computed(ComputedOver::kReceptiveField, 12);
+  metrics.Computed(ComputedOver::kReceptiveField, 3);
+  metrics.Computed(ComputedOver::kFullGraph, 100);
+  metrics.Computed(ComputedOver::kKeptAnswers, 0);
+  metrics.AnswerPass("kept", 0.25);
+  metrics.AnswerPass("something new", 0.5);
+  metrics.AnswersEvicted();
   metrics.TuningRun("changed", 0.25, 40, 3);
   metrics.TuningRun("kept", 0.5, 10, 0);
   metrics.TuningRun("something new", 0.0, 0, 0);
@@ -119,6 +123,8 @@ TEST(MetricsTest, TheRest) {
     state.graphs = 4;
     state.ready = true;
     state.busy_seconds = 1.5;
+    state.answer_bytes = 12;
+    state.kept_answers = 2;
     state.request_bytes = 13;
     state.upload_bytes = 11;
     state.launches = {{"aggregate", "simd_rows", "cpu", 9}};
@@ -135,6 +141,13 @@ TEST(MetricsTest, TheRest) {
         "vicinal_results_total{computed=\"full_graph\"} 1",
         "vicinal_computed_nodes_total{computed=\"receptive_field\"} 15",
         "vicinal_computed_nodes_total{computed=\"full_graph\"} 100",
+        "vicinal_results_total{computed=\"kept_answers\"} 1",
+        "vicinal_answer_passes_total{outcome=\"kept\"} 1",
+        "vicinal_answer_passes_total{outcome=\"other\"} 1",
+        "vicinal_answer_seconds_total 0.75",
+        "vicinal_answers_evicted_total 1",
+        "vicinal_memory_bytes{kind=\"answers\"} 12",
+        "vicinal_kept_answers 2",
         "vicinal_tuning_runs_total{outcome=\"changed\"} 1",
         "vicinal_tuning_runs_total{outcome=\"kept\"} 1",
         "vicinal_tuning_runs_total{outcome=\"other\"} 1",

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/answer_keeper.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/prepare/counted_features.h"
+
+namespace vicinal {
+namespace {
+
+// Larger answers are copied elsewhere: up to here a hop to another thread costs more than the copy.
+constexpr int64_t kInlineValues = int64_t{16} * 1024;
+
+// Keys whose queries are counted. Clients choose versions and outputs, so there is a bound; at the bound counting
+// begins anew.
+constexpr size_t kMaxTallies = 4096;
+
+Status Interrupted() {
+  ErrorDetail detail;
+  detail.reason = "CANCELLED";
+  return MakeError(StatusCode::kCancelled, "requests wait", detail);
+}
+
+bool DoesNotFit(const Status& status) {
+  return status.code() == StatusCode::kResourceExhausted || status.code() == StatusCode::kFailedPrecondition;
+}
+
+}  // namespace
+
+struct AnswerKeeper::Pass {
+  AnswerKey key;
+  QueuedRequest request;
+  MonotonicTime due{};
+};
+
+KeptAnswersHandle AnswerKeeper::Find(const QueuedRequest& request) {
+  if (parts_.mode == KeepAnswers::kNever) return nullptr;
+  const std::optional<AnswerKey> key = AnswerKey::Of(request);
+  if (!key) return nullptr;
+  KeptAnswersHandle kept = parts_.cache->Find(*key);
+  if (kept != nullptr && kept->tuning_revision.load(std::memory_order_relaxed) != request.graph->tuning().revision()) {
+    Order(*key, request, 0.0);
+  }
+  return kept;
+}
+
+std::optional<Status> AnswerKeeper::Answer(QueuedRequest* request) {
+  KeptAnswersHandle kept = Find(*request);
+  if (kept == nullptr) return std::nullopt;
+  if (executor_->draining()) return DrainingRefusal();
+  request->arrival = parts_.clock->Now();
+  if (Status limits = request->limits.Check(*parts_.clock); !limits.ok()) return limits;
+  if (!parts_.run_elsewhere || request->answer.rows * request->answer.width <= kInlineValues) {
+    Deliver(*request, *kept);
+    return OkStatus();
+  }
+  parts_.run_elsewhere(
+      [this, shared = std::make_shared<const QueuedRequest>(std::move(*request)), kept] { Deliver(*shared, *kept); });
+  return OkStatus();
+}
+
+void AnswerKeeper::Deliver(const QueuedRequest& request, const KeptAnswers& kept) const {
+  request.done(OrOutOfMemory([&]() -> StatusOr<InferenceResult> {
+    const MonotonicTime begin = parts_.clock->Now();
+    VICINAL_RETURN_IF_ERROR(request.limits.Check(*parts_.clock));
+    InferenceResult result;
+    result.rows = request.answer.rows;
+    result.width = kept.width;
+    const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
+    VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(bytes, "the answer", parts_.budget));
+    if (memory) result.held = std::make_shared<const Reservation>(std::move(memory));
+    result.values = kept.Gather(request.nodes);
+    result.kept = true;
+    result.served_by = ServedByOf(request);
+    result.served_by.numerics_revision = kept.numerics_revision;
+    result.multi_label = request.model->multi_label;
+    result.timing.queue_seconds = SecondsBetween(request.arrival, begin);
+    parts_.stats->PhaseSeconds("gather", SecondsBetween(begin, parts_.clock->Now()));
+    return result;
+  }));
+}
+
+void AnswerKeeper::Computed(const QueuedRequest& request, double share, double seconds) {
+  if (parts_.mode == KeepAnswers::kNever) return;
+  const std::optional<AnswerKey> key = AnswerKey::Of(request);
+  const int64_t bytes = request.graph->num_nodes() * request.answer.width * static_cast<int64_t>(sizeof(float));
+  if (!key || !parts_.cache->Fits(bytes) || parts_.cache->Find(*key) != nullptr) return;
+  double spent = 0.0;
+  {
+    MutexLock lock(&mutex_);
+    if (tallies_.size() >= kMaxTallies) {
+      std::erase_if(tallies_, [](const auto& tally) { return !tally.second.pass_ordered; });
+    }
+    Tally& tally = tallies_[*key];
+    tally.share += share;
+    tally.seconds += seconds;
+    if (tally.share < 1.0 && (parts_.mode == KeepAnswers::kAuto || tally.pass_failed)) return;
+    spent = tally.seconds;
+  }
+  Order(*key, request, spent);
+}
+
+void AnswerKeeper::Order(const AnswerKey& key, const QueuedRequest& request, double seconds) {
+  {
+    MutexLock lock(&mutex_);
+    Tally& tally = tallies_[key];
+    if (std::exchange(tally.pass_ordered, true)) return;
+  }
+  auto pass = std::make_shared<Pass>();
+  pass->key = key;
+  pass->request.key = request.key;
+  pass->request.graph = request.graph;
+  pass->request.model = request.model;
+  pass->request.features = request.features;
+  pass->request.feature_set = request.feature_set;
+  pass->request.feature_set_version = request.feature_set_version;
+  pass->request.incarnation = request.incarnation;
+  pass->request.output = request.output;
+  pass->request.nodes.all = true;
+  pass->request.answer = {request.graph->num_nodes(), request.answer.width};
+  pass->due = parts_.clock->Now() + std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds));
+  Submit(std::move(pass));
+}
+
+void AnswerKeeper::Submit(std::shared_ptr<Pass> pass) {
+  const MonotonicTime due = pass->due;
+  executor_->SubmitBackground(
+      {"keeping answers",
+       [this, pass = std::move(pass)](const Status& admitted, DeviceContext& context, const Lease& lease) {
+         Run(pass, admitted, context, lease);
+       },
+       due});
+}
+
+void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context,
+                       const Lease& lease) {
+  if (!admitted.ok()) return End(pass->key, false);
+  const MonotonicTime begin = parts_.clock->Now();
+  const bool due = begin >= pass->due;
+  const StopCheck stop = [&lease, due] {
+    return lease.Ending() || (!due && lease.ShouldStop()) ? Interrupted() : OkStatus();
+  };
+  const StatusOr<const char*> outcome = OrOutOfMemory([&] { return Keep(*pass, context, stop); });
+  const double seconds = SecondsBetween(begin, parts_.clock->Now());
+  if (outcome.status().code() == StatusCode::kCancelled) {
+    parts_.stats->AnswerPass("interrupted", seconds);
+    return Submit(pass);
+  }
+  End(pass->key, outcome.ok());
+  if (outcome.ok()) return parts_.stats->AnswerPass(*outcome, seconds);
+  const bool refused = DoesNotFit(outcome.status());
+  parts_.stats->AnswerPass(refused ? "refused" : "failed", seconds);
+  parts_.logger->Log(refused ? LogLevel::kDebug : LogLevel::kWarning, "answers not kept",
+                     {{"graph", pass->key.graph.name},
+                      {"model", pass->key.model.name},
+                      {"error", std::string(outcome.status().message())}});
+}
+
+StatusOr<const char*> AnswerKeeper::Keep(const Pass& pass, DeviceContext& context, const StopCheck& stop) {
+  const KeptAnswersHandle before = parts_.cache->Find(pass.key);
+  Reservation memory;
+  VICINAL_ASSIGN_OR_RETURN(
+      PlanRunner::AllRows all,
+      parts_.runner->RunAll(
+          pass.request, context, stop,
+          [&before](int64_t revision) { return before == nullptr || before->numerics_revision != revision; },
+          [this, &memory](int64_t bytes) -> Status {
+            VICINAL_ASSIGN_OR_RETURN(memory, parts_.cache->Reserve(bytes));
+            return OkStatus();
+          }));
+  if (before != nullptr && before->numerics_revision == all.numerics_revision) {
+    before->tuning_revision.store(all.tuning_revision, std::memory_order_relaxed);
+    return "unchanged";
+  }
+  auto kept = std::make_shared<KeptAnswers>();
+  kept->values = std::move(all.values);
+  kept->rows = all.rows;
+  kept->width = all.width;
+  kept->numerics_revision = all.numerics_revision;
+  kept->tuning_revision.store(all.tuning_revision, std::memory_order_relaxed);
+  parts_.cache->Insert(pass.key, std::move(kept), std::move(memory));
+  parts_.logger->Log(LogLevel::kDebug, "answers kept",
+                     {{"graph", pass.key.graph.name},
+                      {"model", pass.key.model.name},
+                      {"output", pass.key.output},
+                      {"bytes", absl::StrCat(all.rows * all.width * static_cast<int64_t>(sizeof(float)))}});
+  return "kept";
+}
+
+void AnswerKeeper::End(const AnswerKey& key, bool kept) {
+  MutexLock lock(&mutex_);
+  if (kept) {
+    tallies_.erase(key);
+  } else {
+    tallies_[key] = {.pass_failed = true};
+  }
+}
+
+}  // namespace vicinal
