@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/api/engine.h"
+#include "engine/api/requests.h"
 #include "engine/base/log.h"
 #include "engine/base/status.h"
 #include "server/auth.h"

@@ -29,14 +29,6 @@
 
 namespace vicinal {
 
-// Whether the rows of all nodes are kept once they were computed, so that later queries only copy rows. The bits are
-// the same either way.
-enum class KeepAnswers {
-  kNever,
-  kAuto,    // once the queries of a model on a graph have cost as much as one pass over all nodes
-  kAlways,  // after the first query
-};
-
 struct EngineOptions {
   int num_threads = 0;              // for kernels; 0: the processors that this process may use
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)

@@ -31,6 +31,14 @@ enum class ReceptiveField {
   kAlways,  // only what the nodes depend on; an error where that cannot be
 };
 
+// Whether the rows of all nodes are kept once they were computed, so that later queries only copy rows. The bits are
+// the same either way.
+enum class KeepAnswers {
+  kNever,
+  kAuto,    // once the queries of a model on a graph have cost as much as one pass over all nodes
+  kAlways,  // after the first query
+};
+
 // Features as they come: dense [N, F], or CSR given by its three tensors.
 struct FeatureTensors {
   std::optional<TensorView> dense;                    // x

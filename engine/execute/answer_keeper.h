@@ -17,7 +17,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "engine/api/engine.h"
+#include "engine/api/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/mutex.h"

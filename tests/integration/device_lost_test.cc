@@ -21,6 +21,7 @@ class DeviceLostTest : public IntegrationTest {
     // An hour of drain delay, which a server without a device must not wait for.
     ASSERT_NO_FATAL_FAILURE(
         StartServer({"--device=cuda:0", "--drain_delay=1h", "--tuning_budget=0s",
+                     "--keep_answers=never",  // kept answers need no device
                      std::string("--backend_path=") + VICINAL_LIB_DIR + "/libvicinal_fake_backend_losing.so"}));
     UploadTinyGraph();
     UploadTinyModel();
