@@ -59,7 +59,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
     // Else only the first two pings of a long wait are sent.
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  if (!options.service_config.empty()) arguments.SetServiceConfigJSON(options.service_config);
+  if (options.service_config.empty()) {
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  } else {
+    arguments.SetServiceConfigJSON(options.service_config);
+  }
+  if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (!options.tls.server_name.empty()) arguments.SetSslTargetNameOverride(options.tls.server_name);
   return grpc::CreateCustomChannel(options.target, MakeCredentials(options.tls), arguments);
 }

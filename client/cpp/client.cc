@@ -150,6 +150,8 @@ struct Client::Impl {
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Client::~Client() = default;
 
+const ClientOptions& Client::options() const { return impl_->channel.options(); }
+
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
   const absl::Status address = CheckAddress(options.target);
   if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("the server's address ", address.message()));

@@ -66,6 +66,8 @@ struct ClientOptions {
   std::string service_config = kDefaultServiceConfig;
   // Waits between attempts; tests replace it. Empty: sleeps.
   std::function<void(std::chrono::milliseconds)> sleep;
+  // True: a connection of this channel's own. Otherwise channels of a process to the same server share one.
+  bool own_connection = false;
 };
 
 // A tensor to upload. `data` is not owned and must have product(shape) * size(dtype) bytes, little-endian, row-major.
@@ -101,6 +103,9 @@ class Client {
   // Creates the channel; sends nothing before the first call. INVALID_ARGUMENT: invalid options.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();
+
+  // As given to Connect.
+  const ClientOptions& options() const;
 
   // Uploads. Fills in the spec's `tensors`, and its `upload_id` with a random one if it is empty; a given id resumes
   // the upload with that id. A broken stream (IsBrokenOff, or ABORTED for a chunk) is resumed from the server's

@@ -67,6 +67,7 @@ std::vector<Command> StateCommands();
 Command ExplainCommand();
 Command TuneCommand();
 Command ClassifyGraphsCommand();
+Command LoadCommand();
 
 // The whole program: parses `words` (without the program's name), runs the command, prints errors and returns the exit
 // code. `sleep` as in ClientOptions.

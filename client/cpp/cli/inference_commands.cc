@@ -275,6 +275,7 @@ std::vector<Command> InferenceCommands() {
       {{"classify", {}, "Classifies nodes of a stored graph.", "", classify}, Classify},
       {{"embed", {}, "Computes embeddings of nodes of a stored graph.", "", embed}, Embed},
       ClassifyGraphsCommand(),
+      LoadCommand(),
   };
 }
 
