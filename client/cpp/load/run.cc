@@ -266,15 +266,18 @@ absl::StatusOr<LoadResult> RunLoad(const ClientOptions& server, const LoadOption
   own.own_connection = true;
   own.service_config.clear();  // a retry would hide an error, and add its wait to the latency
   std::vector<std::unique_ptr<Connection>> connections;
+  connections.reserve(static_cast<size_t>(options.connections));
   for (int i = 0; i < options.connections; ++i) connections.push_back(std::make_unique<Connection>(own));
   const absl::Status connected = Connect(connections, own);
   if (!connected.ok()) return connected;
 
   Shared shared(options, mix);
   std::vector<std::unique_ptr<Worker>> workers;
+  workers.reserve(static_cast<size_t>(options.threads));
   for (int i = 0; i < options.threads; ++i) workers.push_back(std::make_unique<Worker>(shared, i, connections));
   shared.SetStart(Clock::now());
   std::vector<std::thread> threads;
+  threads.reserve(workers.size());
   for (const auto& worker : workers) threads.emplace_back([&worker] { worker->Run(); });
   for (std::thread& thread : threads) thread.join();
   LoadResult result;

@@ -80,7 +80,7 @@ void Steps::Advance(double time) {
 
 bool Steps::Count(double time) {
   if (current_ == kWarmup || schedule_.step_calls == 0 || ++calls_ < schedule_.step_calls) return false;
-  early_[static_cast<size_t>(current_ + 1)] = true;
+  early_[Index(current_)] = true;
   Advance(time);
   return true;
 }
@@ -98,8 +98,8 @@ int Steps::At(double time) const {
   return static_cast<int>(std::min<double>(last, current_ + 1 + std::floor(further)));
 }
 
-double Steps::StartOf(int step) const { return starts_[static_cast<size_t>(step + 1)]; }
-double Steps::EndOf(int step) const { return starts_[static_cast<size_t>(step + 2)]; }
+double Steps::StartOf(int step) const { return starts_[Index(step)]; }
+double Steps::EndOf(int step) const { return starts_[Index(step) + 1]; }
 
 int ClosedLoop::users() const {
   double most = 0;

@@ -5,6 +5,7 @@
 #ifndef VICINAL_CLIENT_CPP_LOAD_SCHEDULE_H_
 #define VICINAL_CLIENT_CPP_LOAD_SCHEDULE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -58,9 +59,12 @@ class Steps {
   // When the step started and ended; meaningful once it has ended. A last step that ended early ends at its last call.
   double StartOf(int step) const;
   double EndOf(int step) const;
-  bool ended_early(int step) const { return early_[static_cast<size_t>(step + 1)]; }
+  bool ended_early(int step) const { return early_[Index(step)]; }
 
  private:
+  // Of starts_ and early_, where the warm-up comes first.
+  static size_t Index(int step) { return static_cast<size_t>(step) + 1; }
+
   const Schedule schedule_;
   int current_ = kWarmup;
   int64_t calls_ = 0;
