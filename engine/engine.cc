@@ -103,7 +103,8 @@ class EngineImpl final : public Engine {
           }});
       durable_ = std::make_unique<durable::DurableStore>(
           durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
-                                       [this] { GraphsChanged(); }, std::chrono::seconds(60), tuning_keeper_.get()});
+                                       [this] { GraphsChanged(); }, std::chrono::seconds(60), options_.clock,
+                                       tuning_keeper_.get()});
     }
     keeper_.Start(&executor_);
     tuning_.Start(&executor_);
