@@ -101,10 +101,9 @@ class EngineImpl final : public Engine {
           [this](const PreparedGraph& graph) {
             seeds_.Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
           }});
-      durable_ = std::make_unique<durable::DurableStore>(
-          durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
-                                       [this] { GraphsChanged(); }, std::chrono::seconds(60), options_.clock,
-                                       tuning_keeper_.get()});
+      durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
+          &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
+          std::chrono::seconds(60), options_.clock, tuning_keeper_.get()});
     }
     keeper_.Start(&executor_);
     tuning_.Start(&executor_);

@@ -43,10 +43,10 @@ struct Limits {
   int64_t max_concurrent_streams = 256;  // per connection
   int64_t max_connections = 1024;
   int64_t max_connections_per_address = 512;
-  int64_t max_worker_queue = 64;    // finished uploads, explanations and large replies waiting for a worker
-  int64_t memory_budget_bytes = 0;  // 0: unlimited
+  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies waiting for a worker
+  int64_t memory_budget_bytes = 0;       // 0: unlimited
   int64_t max_answer_bytes = 256 << 20;  // of kept answers, within the budget; 0: none are kept
-  int64_t max_arriving_bytes = 0;   // messages that are still arriving, over all connections; 0: unlimited
+  int64_t max_arriving_bytes = 0;        // messages that are still arriving, over all connections; 0: unlimited
 };
 
 // The default of max_message_bytes: 64 MiB or, with a small budget, so much that DefaultArrivingBytes, an eighth of the

@@ -51,7 +51,7 @@ class DurableStore {
     // Files of removed versions are deleted so often, at the start too; 0: never.
     std::chrono::seconds sweep_period{0};
     const Clock* clock = &Clock::Real();  // of how long versions have been replaced
-    TuningKeeper* tuning = nullptr;  // null: tuning decisions are not kept
+    TuningKeeper* tuning = nullptr;       // null: tuning decisions are not kept
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
