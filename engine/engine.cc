@@ -27,6 +27,7 @@
 #include "engine/memory/memory_budget.h"
 #include "engine/prepare/graph_uploads.h"
 #include "engine/prepare/inline_graph.h"
+#include "engine/store/graph_evictor.h"
 #include "engine/tuning/graph_tuner.h"
 #include "engine/tuning/tuning_service.h"
 
@@ -67,7 +68,7 @@ class EngineImpl final : public Engine {
         answers_(
             {AnswerBytes(options), &budget_, options.stats,
              [this](const AnswerKey& key) {
-               return graphs_.Find(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version).ok() &&
+               return graphs_.Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version).ok() &&
                       models_.Find(key.model.name, key.model.version).ok();
              }}),
         receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
@@ -101,14 +102,24 @@ class EngineImpl final : public Engine {
           [this](const PreparedGraph& graph) {
             seeds_.Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
           }});
-      durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
-          &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
-          std::chrono::seconds(60), options_.clock, tuning_keeper_.get()});
+      durable_ = std::make_unique<durable::DurableStore>(
+          durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
+                                       [this] { GraphsChanged(); }, std::chrono::seconds(60), options_.clock,
+                                       tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue});
+      evictor_ = std::make_unique<GraphEvictor>(GraphEvictor::Parts{
+          &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return OnDisk(name); },
+          [this](const std::string& name, int64_t version) { plans_.Release(name, version); }});
+      for (const Account account : {Account::kGraphs, Account::kFeatures}) {
+        budget_.AddEvictor(account, [this](int64_t bytes) { return evictor_->Evict(bytes); });
+      }
     }
     keeper_.Start(&executor_);
     tuning_.Start(&executor_);
   }
-  ~EngineImpl() override { tuning_.Stop(); }
+  ~EngineImpl() override {
+    if (durable_ != nullptr) durable_->loader().Stop();  // what waits there would go to the executor
+    tuning_.Stop();
+  }
 
   // Loads what is in the state directory. Once, before any other call.
   Status Load() { return durable_ != nullptr ? durable_->Load() : OkStatus(); }
@@ -123,9 +134,18 @@ class EngineImpl final : public Engine {
   }
   std::vector<GraphResource> ListGraphs() const override { return Described(ResourcesOf(graphs_.List())); }
   Status DeleteGraph(const std::string& name, int64_t if_version) override;
-  StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override { return tuner_.Tune(request); }
-  StatusOr<TuningReport> GetTuning(const std::string& graph) const override { return tuner_.Report(graph); }
-  StatusOr<std::string> ExportTuning(const std::string& graph) const override { return tuner_.Export(graph); }
+  StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override {
+    VICINAL_RETURN_IF_ERROR(BringIn(request.graph, request.limits));
+    return tuner_.Tune(request);
+  }
+  StatusOr<TuningReport> GetTuning(const std::string& graph) const override {
+    VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
+    return tuner_.Report(graph);
+  }
+  StatusOr<std::string> ExportTuning(const std::string& graph) const override {
+    VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
+    return tuner_.Export(graph);
+  }
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
                                                      std::function<void()> on_change) override {
     VICINAL_RETURN_IF_ERROR(graphs_.Get(name).status());
@@ -134,6 +154,7 @@ class EngineImpl final : public Engine {
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                            const FeatureTensors& tensors, bool replace, int64_t if_version,
                                            int64_t reserved_bytes) override {
+    VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
     VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
                              graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
     answers_.PurgeStale();
@@ -143,6 +164,7 @@ class EngineImpl final : public Engine {
   Status DeleteFeatures(const std::string& graph, const std::string& name) override;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override {
+    if (source.reference) VICINAL_RETURN_IF_ERROR(BringIn(source.reference->graph, limits));
     VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, model_uploads_.Put(std::move(source), limits, std::move(memory)));
     return Described(ResourceOf(*model));
   }
@@ -177,11 +199,22 @@ class EngineImpl final : public Engine {
   bool durable() const override { return durable_ != nullptr; }
   std::string incarnation() const override { return incarnation_; }
   bool Drain(MonotonicTime deadline) override {
+    if (durable_ != nullptr) durable_->loader().Stop();
     const bool drained = executor_.Drain(deadline);
     return (durable_ == nullptr || durable_->Flush(deadline)) && drained;
   }
 
  private:
+  // Loads the graph of that name if it is on disk only, and waits.
+  Status BringIn(const std::string& graph, const WorkLimits& limits) const {
+    if (durable_ == nullptr || graphs_.StoredVersion(graph) == 0) return OkStatus();
+    return durable_->loader().LoadAndWait(graph, limits, *options_.clock);
+  }
+  Status SubmitResident(InferenceRequest request, InferenceCallback done);
+  // Graphs that are loaded at once: one alone seldom keeps the disk and all processors busy.
+  static constexpr int kLoaders = 2;
+  std::optional<StoredGraph> OnDisk(const std::string& name) const;
+
   // After a graph was deleted or replaced: what was kept for it goes.
   void GraphsChanged() {
     plans_.PurgeStale();
@@ -240,6 +273,7 @@ class EngineImpl final : public Engine {
   SeedLibrary seeds_;
   std::unique_ptr<durable::TuningKeeper> tuning_keeper_;  // null without state_
   std::unique_ptr<durable::DurableStore> durable_;        // null without state_; outlives those who publish
+  std::unique_ptr<GraphEvictor> evictor_;                 // null without state_
   GraphUploads graph_uploads_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
@@ -299,7 +333,33 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   return parts;
 }
 
-Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) try {
+// How the version in memory is described while it is on disk only; nothing unless all of it is on disk.
+std::optional<StoredGraph> EngineImpl::OnDisk(const std::string& name) const {
+  const StatusOr<GraphStatus> status = graphs_.Get(name);
+  if (!status.ok() || status->graph == nullptr) return std::nullopt;
+  const GraphResource resource = Described(ResourceOf(*status));
+  if (!resource.serving || resource.serving->durability != Durability::kDurable) return std::nullopt;
+  for (const FeatureSetResource& set : resource.feature_sets) {
+    if (set.durability != Durability::kDurable) return std::nullopt;
+  }
+  return StoredGraph{*resource.serving, resource.node_count, resource.edge_count, resource.feature_sets};
+}
+
+// A request for a graph that is on disk only waits until that is loaded.
+Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) {
+  if (durable_ == nullptr || graphs_.StoredVersion(request.graph) == 0) {
+    return SubmitResident(std::move(request), std::move(done));
+  }
+  VICINAL_RETURN_IF_ERROR(request.limits.Check(*options_.clock));
+  const std::string graph = request.graph;
+  return durable_->loader().Load(graph,
+                                 [this, request = std::move(request), done = std::move(done)](const Status& loaded) {
+                                   const Status submitted = loaded.ok() ? SubmitResident(request, done) : loaded;
+                                   if (!submitted.ok()) done(submitted);
+                                 });
+}
+
+Status EngineImpl::SubmitResident(InferenceRequest request, InferenceCallback done) try {
   VICINAL_ASSIGN_OR_RETURN(QueuedRequest resolved, resolver_.Resolve(std::move(request)));
   resolved.done = std::move(done);
   if (const std::optional<Status> answered = keeper_.Answer(&resolved)) return *answered;
@@ -317,6 +377,7 @@ Status EngineImpl::SubmitBatch(GraphBatchRequest request, InferenceCallback done
 }
 
 StatusOr<Explanation> EngineImpl::Explain(const InferenceRequest& request) try {
+  VICINAL_RETURN_IF_ERROR(BringIn(request.graph, request.limits));
   InferenceRequest asked = request;
   if (asked.nodes.ids.empty()) asked.nodes.all = true;
   VICINAL_ASSIGN_OR_RETURN(const QueuedRequest resolved, resolver_.Resolve(std::move(asked)));

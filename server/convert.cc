@@ -69,6 +69,8 @@ void SetServing(const ServingGraph& serving, v1::Graph* graph) {
   SetDurability(serving, graph);
   graph->set_version(serving.version);
   graph->set_ids_digest(serving.ids_digest);
+  graph->set_pinned(serving.pinned);
+  graph->set_resident(serving.resident);
   graph->set_weighted(serving.weighted);
   graph->set_reorder(ToProto(serving.requested_order));
   graph->set_order(std::string(ToString(serving.order)));

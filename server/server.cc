@@ -257,6 +257,7 @@ StateSnapshot Server::Impl::Snapshot() {
   StateSnapshot state;
   const ResourceCounts counts = engine->Counts();
   state.graphs = counts.graphs;
+  state.resident_graphs = counts.resident_graphs;
   state.feature_sets = counts.feature_sets;
   state.models = counts.models;
   state.open_uploads = uploads->open_uploads();

@@ -166,6 +166,7 @@ struct GraphSource {
   bool replace = false;
   int64_t if_version = 0;
   std::string ids_digest;  // of the client's own ids; opaque
+  bool pinned = false;     // with a state directory: it is never evicted from memory
 };
 
 // Expected answers that come with a model.

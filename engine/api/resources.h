@@ -33,7 +33,7 @@ enum class GraphState {
   kPreparing,
   kReady,
   kFailed,
-  kLoading,  // a version from the state directory is being read; it serves once it is READY
+  kLoading,  // the version in the state directory has not been read since the start; requests wait until it is
 };
 
 struct StageTime {
@@ -60,6 +60,8 @@ struct ServingGraph {
   int64_t version = 0;
   WallTime create_time{};
   std::string ids_digest;  // as GraphSource
+  bool pinned = false;     // likewise
+  bool resident = true;    // false: on disk only; the next request loads it
   bool weighted = false;
   OrderKind requested_order = OrderKind::kAuto;
   OrderKind order = OrderKind::kNone;  // never kAuto
@@ -183,6 +185,7 @@ struct KernelStatus {
 
 struct ResourceCounts {
   int64_t graphs = 0;
+  int64_t resident_graphs = 0;  // those in memory
   int64_t feature_sets = 0;
   int64_t models = 0;
 };

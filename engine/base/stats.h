@@ -33,6 +33,11 @@ class StatsSink {
   // Kept answers were dropped because memory was needed.
   virtual void AnswersEvicted() {}
 
+  // Loading a graph from disk ended after `seconds`. `outcome`: loaded, failed.
+  virtual void GraphLoaded(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
+  // A graph left memory, because that was needed; it stays on disk.
+  virtual void GraphEvicted() {}
+
   // Discards everything.
   static StatsSink& Null();
 };

@@ -2,6 +2,7 @@
 // The writer. Jobs run one at a time, so that removals and writes of one name cannot overtake each other.
 #include "engine/durable/durable_store.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -20,6 +21,12 @@ VersionId FeaturesId(const std::string& graph, int64_t graph_version, const std:
   return {Store::kFeatures, name, version, graph, graph_version};
 }
 
+// The version that serves, in memory or on disk only; 0: none.
+int64_t ServingVersion(const GraphStatus& status) {
+  if (status.graph != nullptr) return status.graph->parts().version;
+  return status.stored != nullptr ? status.stored->serving.version : 0;
+}
+
 // Whether publishing `later` makes `earlier` superfluous.
 bool Replaces(const VersionId& later, const VersionId& earlier) {
   return earlier.store == later.store && earlier.name == later.name && earlier.graph == later.graph &&
@@ -28,7 +35,13 @@ bool Replaces(const VersionId& later, const VersionId& earlier) {
 
 }  // namespace
 
-DurableStore::DurableStore(Parts parts) : parts_(std::move(parts)), writer_([this] { WriteLoop(); }) {}
+DurableStore::DurableStore(Parts parts)
+    : parts_(std::move(parts)),
+      loader_({parts_.directory, parts_.graphs, parts_.device, parts_.budget, parts_.logger, parts_.stats,
+               parts_.tuning, parts_.on_load,
+               [this](const VersionId& id, const Status& error) { CannotLoad(id, error); }, parts_.num_loaders,
+               parts_.max_waiting}),
+      writer_([this] { WriteLoop(); }) {}
 
 DurableStore::~DurableStore() {
   {
@@ -36,18 +49,14 @@ DurableStore::~DurableStore() {
     stopping_ = true;
     changed_.NotifyAll();
   }
-  if (loader_.joinable()) loader_.join();
+  loader_.Stop();
   writer_.join();
+  WriteRecent();
 }
 
 bool DurableStore::stopping() const {
   MutexLock lock(&mutex_);
   return stopping_;
-}
-
-bool DurableStore::loaded() const {
-  MutexLock lock(&mutex_);
-  return !loading_;
 }
 
 void DurableStore::Queue(VersionId id, std::function<void()> write) {
@@ -95,6 +104,7 @@ void DurableStore::Sweep() {
   // A load that found the manifest opens the files of its version within this time; open files can be deleted.
   constexpr std::chrono::seconds kGrace{60};
   RemoveReplaced(kGrace);
+  WriteRecent();
   const StatusOr<state::SweepReport> report = parts_.directory->Sweep(kGrace);
   if (!report.ok()) {
     parts_.logger->Log(LogLevel::kWarning, "state directory not swept",
@@ -103,6 +113,22 @@ void DurableStore::Sweep() {
     parts_.logger->Log(LogLevel::kInfo, "state directory swept",
                        {{"files", absl::StrCat(report->files)}, {"bytes", absl::StrCat(report->bytes)}});
   }
+}
+
+void DurableStore::WriteRecent() {
+  std::vector<std::string> recent = parts_.graphs->ByUse();
+  {
+    MutexLock lock(&mutex_);
+    if (recent == recent_) return;
+  }
+  const Status written = parts_.directory->PutRecent(recent);
+  if (!written.ok()) {
+    parts_.logger->Log(LogLevel::kWarning, "order of use not kept for the next start",
+                       {{"error", std::string(written.message())}});
+    return;
+  }
+  MutexLock lock(&mutex_);
+  recent_ = std::move(recent);
 }
 
 bool DurableStore::Flush(MonotonicTime deadline) {
@@ -123,7 +149,7 @@ void DurableStore::GraphPublished(const std::string& name) {
 }
 
 void DurableStore::FeaturesPublished(const FeatureSetHandle& set) {
-  const StatusOr<GraphHandle> graph = parts_.graphs->Find(set->graph, 0, "", 0);
+  const StatusOr<GraphHandle> graph = parts_.graphs->Peek(set->graph, 0, "", 0);
   if (!graph.ok()) return;
   const int64_t version = graph->graph->parts().version;
   Queue(FeaturesId(set->graph, version, set->name, set->version), [this, set, version] { Write(set, version); });
@@ -168,8 +194,7 @@ bool DurableStore::IsFinished(const VersionId& id) const {
 
 void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {
   const auto is_unwanted = [&] {
-    const StatusOr<GraphHandle> current = parts_.graphs->Find(set->graph, graph_version, set->name, set->version);
-    return stopping() || !current.ok();
+    return stopping() || !parts_.graphs->Has(set->graph, graph_version, set->name, set->version);
   };
   const VersionId id = FeaturesId(set->graph, graph_version, set->name, set->version);
   if (is_unwanted() || IsFinished(id)) return;
@@ -210,9 +235,9 @@ void DurableStore::Finish(const VersionId& id, const Status& written) {
 void DurableStore::RemoveReplaced(std::chrono::seconds age) {
   const MonotonicTime now = parts_.clock->Now();
   std::vector<VersionId> old;
+  if (!loaded()) return;  // a later version may turn out to be damaged
   {
     MutexLock lock(&mutex_);
-    if (loading_) return;  // a later version may turn out to be damaged
     std::map<VersionId, MonotonicTime> replaced;
     std::map<VersionId, VersionId> latest;  // of each name, which has version 0 here; versions of one name rise
     for (const VersionId& id : published_) {
@@ -255,8 +280,7 @@ Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
   };
   const int64_t last = LastToRemove(GraphId(name, version));
   const auto is_deleted = [&](const VersionId& id) {
-    return id.store == Store::kGraphs && id.name == name && id.version <= last &&
-           !parts_.graphs->Find(name, id.version, "", 0).ok();
+    return id.store == Store::kGraphs && id.name == name && id.version <= last && !parts_.graphs->Has(name, id.version);
   };
   return Remove(is_of_name, is_deleted, "graph", name);
 }
@@ -266,7 +290,7 @@ Status DurableStore::RemoveFeatures(const std::string& graph, const std::string&
     return id.store == Store::kFeatures && id.graph == graph && id.name == name;
   };
   const auto is_deleted = [&](const VersionId& id) {
-    return is_of_name(id) && !parts_.graphs->Find(graph, id.graph_version, name, id.version).ok();
+    return is_of_name(id) && !parts_.graphs->Has(graph, id.graph_version, name, id.version);
   };
   // A graph that is being written takes the set with it.
   const auto is_written_with = [&](const VersionId& id) {
@@ -344,10 +368,9 @@ void DurableStore::Describe(GraphResource* resource) const {
 }
 
 void DurableStore::Describe(FeatureSetResource* resource) const {
-  const StatusOr<GraphHandle> graph = parts_.graphs->Find(resource->graph, 0, "", 0);
-  if (!graph.ok()) return;
-  DescribeVersion(FeaturesId(resource->graph, graph->graph->parts().version, resource->name, resource->version),
-                  resource);
+  const StatusOr<GraphStatus> graph = parts_.graphs->Get(resource->graph);
+  const int64_t version = graph.ok() ? ServingVersion(*graph) : 0;
+  if (version != 0) DescribeVersion(FeaturesId(resource->graph, version, resource->name, resource->version), resource);
 }
 
 void DurableStore::Describe(ModelResource* resource) const {
@@ -357,13 +380,17 @@ void DurableStore::Describe(ModelResource* resource) const {
 std::vector<VersionId> DurableStore::IdsOf(const UploadedVersion& version) const {
   if (version.kind == UploadedVersion::Kind::kModel) return {ModelId(version.name, version.version)};
   const StatusOr<GraphStatus> status = parts_.graphs->Get(version.name);
-  if (!status.ok() || status->graph == nullptr) return {};
+  const int64_t graph_version = status.ok() ? ServingVersion(*status) : 0;
+  if (graph_version == 0) return {};
   const bool is_graph = version.kind == UploadedVersion::Kind::kGraph;
-  const int64_t graph_version = status->graph->parts().version;
   std::vector<VersionId> ids = {GraphId(version.name, is_graph ? version.version : graph_version)};
-  for (const FeatureSetHandle& set : status->feature_sets) {
-    if (set->name != (is_graph ? "default" : version.feature_set)) continue;
-    ids.push_back(FeaturesId(version.name, graph_version, set->name, is_graph ? set->version : version.version));
+  const auto add = [&](const std::string& name, int64_t set_version) {
+    if (name != (is_graph ? "default" : version.feature_set)) return;
+    ids.push_back(FeaturesId(version.name, graph_version, name, is_graph ? set_version : version.version));
+  };
+  for (const FeatureSetHandle& set : status->feature_sets) add(set->name, set->version);
+  if (status->stored != nullptr) {
+    for (const FeatureSetResource& set : status->stored->feature_sets) add(set.name, set.version);
   }
   return ids;
 }

@@ -27,6 +27,7 @@
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/durable/graph_codec.h"
+#include "engine/durable/graph_loader.h"
 #include "engine/durable/model_codec.h"
 #include "engine/durable/tuning_keeper.h"
 #include "engine/memory/memory_budget.h"
@@ -52,6 +53,9 @@ class DurableStore {
     std::chrono::seconds sweep_period{0};
     const Clock* clock = &Clock::Real();  // of how long versions have been replaced
     TuningKeeper* tuning = nullptr;       // null: tuning decisions are not kept
+    StatsSink* stats = &StatsSink::Null();
+    int num_loaders = 1;         // graphs that are loaded at once
+    int64_t max_waiting = 1024;  // requests that wait for graphs on disk
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
@@ -60,12 +64,14 @@ class DurableStore {
   DurableStore& operator=(const DurableStore&) = delete;
 
   // Once, before anything is published: loads the models, claims the names of all stored graphs in their store, and
-  // begins to load these on a thread, the latest first. Each serves as soon as it is there. What cannot be loaded is
-  // logged and affects nothing else; damaged versions go to quarantine. An error means that the directory cannot be
-  // listed.
+  // begins to load these, the most recently used first. Each serves as soon as it is there. What cannot be loaded is
+  // logged and affects nothing else; damaged versions go to quarantine, and an earlier one serves if there is one. An
+  // error means that the directory cannot be listed.
   Status Load();
   // False while graphs are being loaded.
-  bool loaded() const;
+  bool loaded() const { return loader_.loaded(); }
+  // For requests that need a graph which is on disk only.
+  GraphLoader& loader() { return loader_; }
 
   // --- what the stores have published ---
   void GraphPublished(const std::string& name);
@@ -92,8 +98,8 @@ class DurableStore {
   // came first.
   bool Flush(MonotonicTime deadline);
 
-  // What happens every sweep_period: removes versions that were replaced a minute ago, and deletes the files of
-  // versions that were removed.
+  // What happens every sweep_period: removes versions that were replaced a minute ago, deletes the files of versions
+  // that were removed, and keeps the order in which graphs were used.
   void Sweep();
 
  private:
@@ -105,11 +111,11 @@ class DurableStore {
 
   void Queue(state::VersionId id, std::function<void()> write);
   void WriteLoop();
+  // Keeps the order of use for the next start.
+  void WriteRecent();
   // Removes the versions that were found replaced `age` ago. Those found now are noted.
   void RemoveReplaced(std::chrono::seconds age);
-  void LoadGraphs(const std::vector<state::Manifest>& graphs, std::map<std::string, std::vector<state::Manifest>> sets);
-  void LoadGraph(const state::Manifest& manifest, const std::vector<state::Manifest>& sets, ThreadPool* pool);
-  StatusOr<FeatureSet> LoadFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);
+  std::vector<std::string> LoadOrder(const std::map<std::string, state::Manifest>& graphs) const;
   void LoadModel(const state::Manifest& manifest);
   // Logs `error`; what is damaged is moved aside.
   void CannotLoad(const state::VersionId& id, const Status& error);
@@ -140,12 +146,12 @@ class DurableStore {
   std::deque<Job> jobs_ VICINAL_GUARDED_BY(mutex_);
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
-  bool loading_ VICINAL_GUARDED_BY(mutex_) = false;
-  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);                // on disk
-  std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);         // of versions that stay in memory
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);         // on disk
+  std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
+  std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
+  GraphLoader loader_;
   std::thread writer_;
-  std::thread loader_;
 };
 
 }  // namespace vicinal::durable

@@ -154,16 +154,37 @@ Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device
   return writer.Publish(text.Text());
 }
 
-StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, const Device& device) {
+FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num_nodes) {
+  FeatureSetResource set;
+  set.graph = manifest.id.graph;
+  set.name = manifest.id.name;
+  set.version = manifest.id.version;
+  set.node_count = num_nodes;
+  for (const state::ManifestFile& file : manifest.files) set.size_bytes += file.summary.bytes;
+  const StatusOr<FeaturesMetadata> metadata = ParseFeaturesMetadata(manifest);
+  if (!metadata.ok()) return set;
+  set.create_time = FromNanoseconds(metadata->create_time);
+  set.feature_count = metadata->feature_count;
+  set.sparse = metadata->sparse;
+  set.entry_count = metadata->entry_count;
+  return set;
+}
+
+StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, int64_t num_nodes, const Device& device) {
   VICINAL_ASSIGN_OR_RETURN(const FeaturesMetadata metadata, ParseFeaturesMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kFeaturesFile));
-  // What is read has its place in the file (SectionSet, SectionFileReader). In memory rows may be padded to the next
-  // multiple of 16 floats, which at most doubles those of 32 columns and more; a GPU's matrix is on the host meanwhile.
-  const int64_t copies = device.kind() == DeviceKind::kCpu && !metadata.sparse ? 1 : 3;
-  if (file.summary.bytes > std::numeric_limits<int64_t>::max() / copies) {
-    return state::Damaged(state::Describe(manifest.id), "its size is out of range");
+  // Compared by division, so that no claim overflows. Sparse entries may have no values.
+  const int64_t most = file.summary.bytes / 4;
+  if (metadata.sparse ? metadata.entry_count > most || num_nodes > most / 2
+                      : metadata.feature_count > most / num_nodes) {
+    return state::Damaged(state::Describe(manifest.id), "it has fewer bytes than its rows take");
   }
-  return file.summary.bytes * copies;
+  const int64_t bytes =
+      metadata.sparse ? 8 * (num_nodes + 1) + 8 * metadata.entry_count : 4 * num_nodes * metadata.feature_count;
+  // In memory rows may be padded to the next multiple of 16 floats, which at most doubles those of 32 columns and more;
+  // a GPU's matrix is on the host meanwhile.
+  const int64_t copies = device.kind() == DeviceKind::kCpu && !metadata.sparse ? 1 : 3;
+  return bytes * copies;
 }
 
 StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,

@@ -26,6 +26,7 @@ GraphMetadata MetadataOf(const PreparedGraph& graph) {
   metadata.order = parts.order;
   metadata.order_reason = parts.order_reason;
   metadata.ids_digest = parts.ids_digest;
+  metadata.pinned = parts.pinned;
   metadata.numerics_revision = parts.numerics_revision;
   metadata.create_time = parts.create_time;
   metadata.stages = parts.stages;
@@ -113,6 +114,7 @@ StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, cons
   parts.name = manifest.id.name;
   parts.version = manifest.id.version;
   parts.ids_digest = metadata.ids_digest;
+  parts.pinned = metadata.pinned;
   parts.numerics_revision = NumericsRevision(metadata.order);
   parts.requested_order = metadata.requested_order;
   parts.order = metadata.order;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine/api/resources.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/base/thread_pool.h"
@@ -48,7 +49,10 @@ StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, cons
 // A feature set of the graph with `num_nodes` nodes. Rows are kept in execution order.
 Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device& device, state::VersionWriter& writer,
                      const IsUnwanted& is_unwanted);
-StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, const Device& device);
+// What the manifest says. Never fails: what is damaged is found when it is read.
+FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num_nodes);
+// As GraphBytesBound, for a graph of that many nodes. REQUIRES: num_nodes > 0.
+StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, int64_t num_nodes, const Device& device);
 
 struct ReadFeaturesResult {
   std::shared_ptr<const FeatureMatrix> matrix;

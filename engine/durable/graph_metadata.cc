@@ -97,6 +97,7 @@ std::string EncodeGraphMetadata(const GraphMetadata& metadata) {
                      ToNanoseconds(metadata.create_time)};
   MetadataWriter writer;
   GraphMembers(writer, metadata, text);
+  writer("pinned", metadata.pinned);
   writer.Object("stages", [&](MetadataWriter& inner) {
     for (const StageTime& stage : metadata.stages) inner(stage.stage.c_str(), stage.seconds);
   });
@@ -109,6 +110,7 @@ StatusOr<GraphMetadata> ParseGraphMetadata(const state::Manifest& manifest) {
   GraphMetadata metadata;
   Text text;
   GraphMembers(reader, metadata, text);
+  if (reader.Has("pinned")) reader("pinned", metadata.pinned);  // format 1.0 of the first builds had none
   reader.Object("stages", [&](MetadataReader& inner) {
     for (const char* const name : kStageNames) {
       if (!inner.Has(name)) continue;

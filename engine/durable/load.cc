@@ -2,12 +2,14 @@
 // The start: what is on disk comes back.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
-#include "engine/durable/graph_metadata.h"
 
 namespace vicinal::durable {
 namespace {
@@ -47,96 +49,38 @@ Status DurableStore::Load() {
       sets[KeyOf(id.graph, id.graph_version)].push_back(std::move(manifest));
   }
   for (const auto& [name, manifest] : models) LoadModel(manifest);
-  std::vector<Manifest> ordered;
-  ordered.reserve(graphs.size());
-  for (auto& [name, manifest] : graphs) {
-    const StatusOr<GraphMetadata> metadata = ParseGraphMetadata(manifest);
-    parts_.graphs->BeginLoad(name, manifest.id.version, metadata.ok() ? metadata->node_count : 0,
-                             metadata.ok() ? metadata->edge_count : 0);
-    ordered.push_back(std::move(manifest));
+  const std::vector<std::string> order = LoadOrder(graphs);
+  MonotonicTime last_use{};
+  for (const std::string& name : order) {
+    const Manifest& manifest = graphs.at(name);
+    parts_.graphs->BeginLoad(name, DescribeStored(manifest, sets[KeyOf(name, manifest.id.version)]), last_use);
+    last_use -= Nanoseconds(1);
   }
-  std::sort(ordered.begin(), ordered.end(),
-            [](const Manifest& a, const Manifest& b) { return a.id.version > b.id.version; });
-  if (ordered.empty()) return OkStatus();
   {
     MutexLock lock(&mutex_);
-    loading_ = true;
+    recent_ = order;
   }
-  loader_ = std::thread(
-      [this, ordered = std::move(ordered), sets = std::move(sets)]() mutable { LoadGraphs(ordered, std::move(sets)); });
+  loader_.LoadAll(order);
   return OkStatus();
 }
 
-void DurableStore::LoadGraphs(const std::vector<Manifest>& graphs, std::map<std::string, std::vector<Manifest>> sets) {
-  const std::unique_ptr<DeviceContext> context = parts_.device->CreateContext();
-  for (const Manifest& manifest : graphs) {
-    if (stopping()) break;
-    LoadGraph(manifest, sets[KeyOf(manifest.id.name, manifest.id.version)], context->thread_pool());
+// Those that were used before the last stop, the latest first; then the others, the latest version first.
+std::vector<std::string> DurableStore::LoadOrder(const std::map<std::string, Manifest>& graphs) const {
+  std::vector<std::string> order = parts_.directory->GetRecent().value_or(std::vector<std::string>());
+  std::erase_if(order, [&](const std::string& name) { return !graphs.contains(name); });
+  const std::set<std::string> known(order.begin(), order.end());
+  std::vector<std::pair<int64_t, std::string>> others;
+  for (const auto& [name, manifest] : graphs) {
+    if (!known.contains(name)) others.emplace_back(-manifest.id.version, name);
   }
-  MutexLock lock(&mutex_);
-  loading_ = false;
-}
-
-void DurableStore::LoadGraph(const Manifest& manifest, const std::vector<Manifest>& sets, ThreadPool* pool) {
-  const VersionId& id = manifest.id;
-  const auto load = [&]() -> StatusOr<ReadGraphResult> {
-    VICINAL_ASSIGN_OR_RETURN(const int64_t bound, GraphBytesBound(manifest));
-    VICINAL_ASSIGN_OR_RETURN(Reservation memory,
-                             parts_.budget->Reserve(Account::kPreparing, bound, absl::StrCat("graph '", id.name, "'")));
-    VICINAL_ASSIGN_OR_RETURN(ReadGraphResult result, ReadGraph(*parts_.directory, manifest, *parts_.device, pool));
-    result.graph->AddReservation(memory.Split(result.graph->size_bytes()));
-    return result;
-  };
-  const StatusOr<ReadGraphResult> graph = load();
-  if (!graph.ok()) {
-    CannotLoad(id, graph.status());
-    return parts_.graphs->FinishLoad(id.name, id.version, graph.status(), {});
-  }
-  if (graph->former_revision != 0) {
-    parts_.logger->Log(LogLevel::kWarning, "numerics revision changed: this build adds in another order",
-                       {{"graph", id.name},
-                        {"former", absl::StrCat(graph->former_revision)},
-                        {"revision", absl::StrCat(graph->graph->parts().numerics_revision)}});
-  }
-  if (parts_.tuning != nullptr) parts_.tuning->Restore(*graph->graph);
-  std::map<std::string, FeatureSet> loaded;  // the latest version of each name that can be read
-  for (const Manifest& set : sets) {
-    StatusOr<FeatureSet> features = LoadFeatures(set, graph->graph->num_nodes(), pool);
-    if (features.ok()) {
-      loaded[set.id.name] = *std::move(features);
-    } else {
-      CannotLoad(set.id, features.status());
-    }
-  }
-  std::vector<FeatureSet> feature_sets;
-  feature_sets.reserve(loaded.size());
-  for (auto& [name, set] : loaded) feature_sets.push_back(std::move(set));
-  parts_.logger->Log(LogLevel::kInfo, "graph loaded", {{"graph", id.name}, {"version", absl::StrCat(id.version)}});
-  parts_.graphs->FinishLoad(id.name, id.version, graph->graph, std::move(feature_sets));
-  parts_.on_load();
-}
-
-StatusOr<FeatureSet> DurableStore::LoadFeatures(const Manifest& manifest, int64_t num_nodes, ThreadPool* pool) {
-  VICINAL_ASSIGN_OR_RETURN(const int64_t bound, FeatureBytesBound(manifest, *parts_.device));
-  VICINAL_ASSIGN_OR_RETURN(
-      Reservation memory,
-      parts_.budget->Reserve(Account::kPreparing, bound, absl::StrCat("feature set '", manifest.id.name, "'")));
-  VICINAL_ASSIGN_OR_RETURN(ReadFeaturesResult read,
-                           ReadFeatures(*parts_.directory, manifest, num_nodes, *parts_.device, pool));
-  memory.Shrink(read.matrix->size_bytes());
-  FeatureSet set;
-  set.graph = manifest.id.graph;
-  set.name = manifest.id.name;
-  set.version = manifest.id.version;
-  set.create_time = read.create_time;
-  set.matrix = std::move(read.matrix);
-  set.memory = std::make_shared<Reservation>(std::move(memory));
-  return set;
+  std::sort(others.begin(), others.end());
+  for (auto& [version, name] : others) order.push_back(std::move(name));
+  return order;
 }
 
 void DurableStore::LoadModel(const Manifest& manifest) {
   const auto load = [&]() -> Status {
-    VICINAL_ASSIGN_OR_RETURN(const int64_t bound, ModelBytesBound(manifest));
+    VICINAL_ASSIGN_OR_RETURN(const int64_t bound, ModelBytesBound(*parts_.directory, manifest));
     VICINAL_ASSIGN_OR_RETURN(
         Reservation memory,
         parts_.budget->Reserve(Account::kPreparing, bound, absl::StrCat("model '", manifest.id.name, "'")));

@@ -50,12 +50,17 @@ Status WriteModel(const StoredModel& model, const ModelDocument& document, state
   return writer.Publish(text.Text());
 }
 
-StatusOr<int64_t> ModelBytesBound(const state::Manifest& manifest) {
-  VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kModelFile));
-  if (file.summary.bytes > std::numeric_limits<int64_t>::max() / 4) {
+StatusOr<int64_t> ModelBytesBound(const state::StateDirectory& directory, const state::Manifest& manifest) {
+  VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile entry, OnlyFile(manifest, kModelFile));
+  VICINAL_ASSIGN_OR_RETURN(const auto file, directory.OpenFile(manifest, entry.name));
+  int64_t bytes = 0;  // at most those of the file, which pads its sections
+  for (const char* const name : {"architecture", "weights"}) {
+    if (const state::Section* const section = file->Find(name); section != nullptr) bytes += section->bytes;
+  }
+  if (bytes > std::numeric_limits<int64_t>::max() / 4) {
     return state::Damaged(state::Describe(manifest.id), "its size is out of range");
   }
-  return 4 * file.summary.bytes;  // the file's bytes, and weights that 16-bit numbers become, twice where transposed
+  return 4 * bytes;  // what is read, and weights that 16-bit numbers become, twice where transposed
 }
 
 StatusOr<StoredModel> ReadModel(const state::StateDirectory& directory, const state::Manifest& manifest) {

@@ -20,7 +20,7 @@ namespace vicinal::durable {
 Status WriteModel(const StoredModel& model, const ModelDocument& document, state::VersionWriter& writer);
 
 // Upper bound of the bytes that ReadModel needs: the files, and the model made of them.
-StatusOr<int64_t> ModelBytesBound(const state::Manifest& manifest);
+StatusOr<int64_t> ModelBytesBound(const state::StateDirectory& directory, const state::Manifest& manifest);
 // The model without a reservation. DATA_LOSS (STATE_DAMAGED); FAILED_PRECONDITION: STATE_FORMAT_TOO_NEW, or
 // STATE_MODEL_UNSUPPORTED where this build lacks what the model needs.
 StatusOr<StoredModel> ReadModel(const state::StateDirectory& directory, const state::Manifest& manifest);

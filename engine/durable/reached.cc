@@ -3,6 +3,7 @@
 // any more will never be on disk, because nothing that was replaced is written.
 #include "engine/durable/reached.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -41,11 +42,25 @@ StatusOr<bool> IsReady(const GraphStore& graphs, const UploadedVersion& version,
   const StatusOr<GraphStatus> status = graphs.Get(version.name);
   if (!status.ok()) return Superseded(version, wait_for);
   if (status->preparing_version == version.version) return false;
-  if (status->graph != nullptr && status->graph->parts().version == version.version) return true;
+  if (graphs.Has(version.name, version.version)) return true;
   if (status->failed_version == version.version) {
     return Annotate(status->error, absl::StrCat(NameOf(version), " could not be prepared"));
   }
   return Superseded(version, wait_for);
+}
+
+bool HasFeatures(const GraphStore& graphs, const UploadedVersion& version) {
+  const StatusOr<GraphStatus> status = graphs.Get(version.name);
+  if (!status.ok()) return false;
+  const auto is_it = [&](const std::string& name, int64_t number) {
+    return name == version.feature_set && number == version.version;
+  };
+  if (status->stored != nullptr) {
+    return std::any_of(status->stored->feature_sets.begin(), status->stored->feature_sets.end(),
+                       [&](const FeatureSetResource& set) { return is_it(set.name, set.version); });
+  }
+  return std::any_of(status->feature_sets.begin(), status->feature_sets.end(),
+                     [&](const FeatureSetHandle& set) { return is_it(set->name, set->version); });
 }
 
 // Whether the version serves. Feature sets and models serve from the start.
@@ -55,7 +70,7 @@ StatusOr<bool> IsReady(const GraphStore& graphs, const ModelStore& models, const
     case Kind::kGraph:
       return IsReady(graphs, version, wait_for);
     case Kind::kFeatures:
-      if (graphs.Find(version.name, 0, version.feature_set, version.version).ok()) return true;
+      if (HasFeatures(graphs, version)) return true;
       return Superseded(version, wait_for);
     case Kind::kModel:
       if (models.Find(version.name, version.version).ok()) return true;

@@ -16,6 +16,7 @@ ServingGraph ServingOf(const PreparedGraph& graph) {
   serving.version = parts.version;
   serving.create_time = parts.create_time;
   serving.ids_digest = parts.ids_digest;
+  serving.pinned = parts.pinned;
   serving.weighted = graph.weighted();
   serving.requested_order = parts.requested_order;
   serving.order = parts.order;
@@ -40,6 +41,10 @@ GraphResource ResourceOf(const GraphStatus& status) {
   resource.edge_count = status.edge_count;
   if (status.graph != nullptr) resource.serving = ServingOf(*status.graph);
   for (const FeatureSetHandle& set : status.feature_sets) resource.feature_sets.push_back(ResourceOf(*set));
+  if (status.stored != nullptr) {
+    resource.serving = status.stored->serving;
+    resource.feature_sets = status.stored->feature_sets;
+  }
   return resource;
 }
 
@@ -94,7 +99,11 @@ std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models) {
 ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models) {
   ResourceCounts counts;
   counts.graphs = static_cast<int64_t>(graphs.size());
-  for (const GraphStatus& graph : graphs) counts.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
+  for (const GraphStatus& graph : graphs) {
+    counts.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
+    if (graph.stored != nullptr) counts.feature_sets += static_cast<int64_t>(graph.stored->feature_sets.size());
+    if (graph.graph != nullptr) ++counts.resident_graphs;
+  }
   counts.models = static_cast<int64_t>(models.size());
   return counts;
 }

@@ -98,6 +98,25 @@ void PlanCache::PurgeStale() {
   }
 }
 
+void PlanCache::Release(const std::string& graph, int64_t version) {
+  Entries dropped;
+  Retirees forgotten;
+  const auto is_of = [&](const auto& entry) {
+    return entry.graph->parts().version == version && entry.graph->parts().name == graph;
+  };
+  MutexLock lock(&mutex_);
+  for (auto retired = retired_.begin(); retired != retired_.end();) {
+    const auto next = std::next(retired);
+    if (is_of(*retired)) forgotten.splice(forgotten.begin(), retired_, retired);
+    retired = next;
+  }
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (is_of(*entry)) Drop(entry, &dropped);
+    entry = next;
+  }
+}
+
 int64_t PlanCache::Evict(int64_t bytes) {
   Entries dropped;
   int64_t dropped_bytes = 0;

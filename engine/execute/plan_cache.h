@@ -58,6 +58,8 @@ class PlanCache {
   // Drops plans whose graph or model is no longer current, or whose graph was tuned since. Call it after each such
   // change.
   void PurgeStale();
+  // Drops the plans of a graph version, and what is known of former ones.
+  void Release(const std::string& graph, int64_t version);
   // Drops least recently used plans until `bytes` are freed. Plans that run are kept: dropping them would free nothing.
   // Returns the bytes freed.
   int64_t Evict(int64_t bytes);

@@ -126,6 +126,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   parts.name = std::move(source.name);
   parts.version = version;
   parts.ids_digest = std::move(source.ids_digest);
+  parts.pinned = source.pinned;
   parts.requested_order = source.order;
   parts.order = order.kind;
   parts.numerics_revision = NumericsRevision(order.kind);

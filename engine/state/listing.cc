@@ -120,6 +120,30 @@ StatusOr<Listing> StateDirectory::List() const {
   return listing;
 }
 
+StatusOr<Listing> StateDirectory::ListGraph(const VersionId& graph) const {
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(graph));
+  Listing listing;
+  const auto add = [&](const VersionId& id, const std::string& at) -> Status {
+    auto manifest = ReadManifest(id, at);
+    if (manifest.ok()) {
+      listing.published.push_back(*std::move(manifest));
+    } else if (manifest.status().code() != StatusCode::kNotFound) {
+      listing.problems.push_back({at, id, manifest.status()});
+    }
+    return manifest.status();
+  };
+  if (const Status status = add(graph, path); !status.ok()) {
+    if (status.code() == StatusCode::kNotFound) return NotFound("graph version", Describe(graph), "it is not on disk");
+    return listing;
+  }
+  const VersionId owner{Store::kFeatures, "", 0, graph.name, graph.version};
+  const VersionVisitor visit = [&](const VersionId& id, const std::string& at) { add(id, at).IgnoreError(); };
+  VICINAL_RETURN_IF_ERROR(VisitVersions(owner, path + "/features", visit, &listing.problems));
+  std::sort(listing.published.begin() + 1, listing.published.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  return listing;
+}
+
 StatusOr<std::vector<std::string>> StateDirectory::Unpublished() const {
   std::vector<std::string> paths;
   std::set<VersionId> graphs;

@@ -19,7 +19,8 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr int64_t kMaxVersion = int64_t{1} << 53;  // exact in every JSON reader
-constexpr char kFormat[] = "FORMAT", kIncarnation[] = "INCARNATION", kVersions[] = "VERSIONS", kLock[] = "LOCK";
+constexpr char kFormat[] = "FORMAT", kIncarnation[] = "INCARNATION", kVersions[] = "VERSIONS", kLock[] = "LOCK",
+               kRecent[] = "RECENT";
 
 StatusOr<Json> ReadDocument(const FileSystem& files, const std::string& path) {
   VICINAL_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(files, path, internal::kMaxDocumentBytes));
@@ -225,6 +226,24 @@ StatusOr<int64_t> StateDirectory::ReserveVersions(Store store, int64_t count) {
   VICINAL_RETURN_IF_ERROR(WriteReservations(next));
   next_ = std::move(next);
   return first;
+}
+
+Status StateDirectory::PutRecent(const std::vector<std::string>& graphs) {
+  VICINAL_CHECK(!options_.read_only);
+  MutexLock lock(&mutex_);
+  return ReplaceFile(*files_, kRecent, internal::SealJson({{"graphs", graphs}}));
+}
+
+StatusOr<std::vector<std::string>> StateDirectory::GetRecent() const {
+  VICINAL_ASSIGN_OR_RETURN(const Json json, ReadDocument(*files_, kRecent));
+  const auto found = json.find("graphs");
+  if (found == json.end() || !found->is_array()) return Damaged(kRecent, "graphs is not a list");
+  std::vector<std::string> graphs;
+  for (const Json& name : *found) {
+    if (!name.is_string()) return Damaged(kRecent, "a name is not a string");
+    graphs.push_back(name.get<std::string>());
+  }
+  return graphs;
 }
 
 StatusOr<LockHolder> StateDirectory::ReadHolder() const {

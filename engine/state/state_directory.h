@@ -103,6 +103,8 @@ class StateDirectory {
   // What is published. Checks manifests and the files' sizes, not their contents. Fails only if a store cannot be
   // listed at all.
   StatusOr<Listing> List() const;
+  // The same of one graph version and its feature sets: itself first. NOT_FOUND: it is not published.
+  StatusOr<Listing> ListGraph(const VersionId& graph) const;
   // Directories of versions without a manifest: being written, removed, or left from a crash.
   StatusOr<std::vector<std::string>> Unpublished() const;
   // Opens a file of a published version; DATA_LOSS unless it is the file of the manifest.
@@ -115,6 +117,11 @@ class StateDirectory {
   // be published yet, but begun (NOT_FOUND).
   Status PutDocument(const VersionId& id, const std::string& name, std::string_view text);
   Status DropDocument(const VersionId& id, const std::string& name);
+
+  // Names of graphs, the most recently used first: what to load first after a start. Advice only, so a crash may leave
+  // the former list. NOT_FOUND, DATA_LOSS.
+  Status PutRecent(const std::vector<std::string>& graphs);
+  StatusOr<std::vector<std::string>> GetRecent() const;
 
   // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason.
   Status Quarantine(const VersionId& id, const Status& reason);

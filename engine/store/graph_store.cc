@@ -5,6 +5,7 @@
 #include "engine/store/graph_store.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@ namespace {
 
 // After this time another client may have deleted something.
 constexpr std::chrono::milliseconds kRetryAfter{5000};
-// Most graphs are loaded within this time.
+// Most graphs are loaded within this time. Only who does not wait for the load sees the error.
 constexpr std::chrono::milliseconds kLoadingRetry{500};
 
 struct Entry {
@@ -26,7 +27,9 @@ struct Entry {
   VersionClaim features_version;  // while preparing: for the features that come with the graph
   double progress = 0.0;
   std::string stage;
-  int64_t loading_version = 0;  // 0: none is being loaded
+  std::shared_ptr<const StoredGraph> stored;  // the version that is on disk only
+  bool loading = false;                       // `stored` has not been in memory yet
+  MonotonicTime last_use{};
   int64_t declared_nodes = 0, declared_edges = 0;
   Status error;                // of the last preparation or load
   int64_t failed_version = 0;  // whose error that is
@@ -34,10 +37,14 @@ struct Entry {
 
   GraphState state() const {
     if (preparing_version != 0) return GraphState::kPreparing;
-    if (loading_version != 0) return GraphState::kLoading;
-    return graph ? GraphState::kReady : GraphState::kFailed;
+    if (graph) return GraphState::kReady;
+    if (!stored) return GraphState::kFailed;
+    return loading ? GraphState::kLoading : GraphState::kReady;
   }
-  int64_t version() const { return graph ? graph->parts().version : loading_version; }
+  int64_t version() const {
+    if (graph) return graph->parts().version;
+    return stored ? stored->serving.version : 0;
+  }
 };
 
 std::string Quoted(const char* type, const std::string& name) { return absl::StrCat(type, " '", name, "'"); }
@@ -102,6 +109,52 @@ FeatureSetHandle HandleOf(FeatureSet set) {
   return std::make_shared<const FeatureSet>(std::move(set));
 }
 
+// Whether the entry alone holds what `stored` describes, which is then all it has in memory.
+bool IsOnlyIn(const Entry& entry, const StoredGraph& stored) {
+  if (!entry.graph || entry.version() != stored.serving.version || entry.graph.use_count() > 1) return false;
+  if (entry.features.size() != stored.feature_sets.size()) return false;
+  size_t next = 0;
+  return std::all_of(entry.features.begin(), entry.features.end(), [&](const auto& set) {
+    return set.second->version == stored.feature_sets[next++].version && set.second.use_count() == 1 &&
+           set.second->matrix.use_count() == 1;
+  });
+}
+
+// GraphStore::Find in the entry of `graph`.
+StatusOr<GraphHandle> HandleIn(const Entry& entry, const std::string& graph, int64_t graph_version,
+                               const std::string& feature_set, int64_t feature_set_version) {
+  if (!entry.graph) {
+    if (entry.stored) {
+      return Unavailable("GRAPH_LOADING", absl::StrCat(Quoted("graph", graph), " is being loaded from disk; try again"),
+                         kLoadingRetry);
+    }
+    if (entry.load_failed) {
+      return Annotate(entry.error, absl::StrCat(Quoted("graph", graph), " could not be loaded from disk"));
+    }
+    const bool failed = entry.state() == GraphState::kFailed;
+    return FailedPrecondition(
+        "GRAPH_NOT_READY",
+        failed ? absl::StrCat(Quoted("graph", graph), " could not be prepared: ", entry.error.message(),
+                              "; upload it again")
+               : absl::StrCat(Quoted("graph", graph), " is being prepared; wait until it is READY (WatchGraph)"));
+  }
+  if (graph_version != 0 && graph_version != entry.version())
+    return VersionGone("graph", graph, entry.version(), graph_version);
+  GraphHandle handle;
+  handle.graph = entry.graph;
+  if (feature_set.empty()) return handle;
+  const auto set = entry.features.find(feature_set);
+  if (set == entry.features.end()) {
+    return NotFound("feature set", feature_set,
+                    absl::StrCat("upload it to ", Quoted("graph", graph), ", or send features with the request"));
+  }
+  if (feature_set_version != 0 && feature_set_version != set->second->version) {
+    return VersionGone("feature set", feature_set, set->second->version, feature_set_version);
+  }
+  handle.features = set->second;
+  return handle;
+}
+
 GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   GraphStatus status;
   status.name = name;
@@ -111,10 +164,15 @@ GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   status.error = entry.error;
   status.preparing_version = entry.preparing_version;
   status.failed_version = entry.failed_version;
-  const bool prepared = status.state == GraphState::kReady;
+  const bool prepared = status.state == GraphState::kReady && entry.graph != nullptr;
   status.node_count = prepared ? entry.graph->num_nodes() : entry.declared_nodes;
   status.edge_count = prepared ? entry.graph->num_edges() : entry.declared_edges;
+  if (status.state != GraphState::kPreparing && entry.stored) {
+    status.node_count = entry.stored->node_count;
+    status.edge_count = entry.stored->edge_count;
+  }
   status.graph = entry.graph;
+  status.stored = entry.stored;
   for (const auto& [feature_name, set] : entry.features) status.feature_sets.push_back(set);
   return status;
 }
@@ -139,6 +197,13 @@ struct GraphStore::State {
     set.matrix = std::move(matrix);
     set.memory = std::move(memory);
     return HandleOf(std::move(set));
+  }
+
+  // Null unless that version is on disk only.
+  Entry* FindStored(const std::string& name, int64_t version) VICINAL_REQUIRES(mutex) {
+    const auto found = entries.find(name);
+    if (found == entries.end() || !found->second.stored) return nullptr;
+    return found->second.stored->serving.version == version ? &found->second : nullptr;
   }
 
   // Makes place for one more name by evicting one whose preparation failed; appends that to `evicted`.
@@ -233,7 +298,8 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
     VersionClaim features_version = std::move(entry.features_version);
     if (graph.ok()) {
       Retire(entry);
-      entry.loading_version = 0;
+      entry.stored = nullptr;
+      entry.last_use = state_->options.clock->Now();
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
       entry.graph->TransferReservation(Account::kGraphs);
@@ -249,16 +315,28 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
   state_->watchers.Notify(name);
 }
 
-void GraphStore::BeginLoad(const std::string& name, int64_t version, int64_t node_count, int64_t edge_count) {
+void GraphStore::BeginLoad(const std::string& name, StoredGraph stored, MonotonicTime last_use) {
   {
     MutexLock lock(&state_->mutex);
     const auto [entry, is_new] = state_->entries.try_emplace(name);
     if (!is_new) return;
-    entry->second.loading_version = version;
-    entry->second.declared_nodes = node_count;
-    entry->second.declared_edges = edge_count;
+    entry->second.stored = std::make_shared<const StoredGraph>(std::move(stored));
+    entry->second.loading = true;
+    entry->second.last_use = last_use;
   }
   state_->watchers.Notify(name);
+}
+
+void GraphStore::Touch(const std::string& name) {
+  const MonotonicTime now = state_->options.clock->Now();
+  MutexLock lock(&state_->mutex);
+  if (const auto found = state_->entries.find(name); found != state_->entries.end()) found->second.last_use = now;
+}
+
+int64_t GraphStore::StoredVersion(const std::string& name) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(name);
+  return found != state_->entries.end() && found->second.stored ? found->second.stored->serving.version : 0;
 }
 
 void GraphStore::FinishLoad(const std::string& name, int64_t version,
@@ -266,24 +344,82 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
                             std::vector<FeatureSet> feature_sets) {
   {
     MutexLock lock(&state_->mutex);
-    const auto found = state_->entries.find(name);
-    if (found == state_->entries.end() || found->second.loading_version != version) return;
-    Entry& entry = found->second;
-    entry.loading_version = 0;
+    Entry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return;
+    entry->loading = false;
     if (graph.ok()) {
-      entry.graph = *std::move(graph);
-      entry.graph->TransferReservation(Account::kGraphs);
+      entry->stored = nullptr;
+      entry->graph = *std::move(graph);
+      entry->graph->TransferReservation(Account::kGraphs);
       for (FeatureSet& set : feature_sets) {
         const std::string set_name = set.name;
-        entry.features[set_name] = HandleOf(std::move(set));
+        entry->features[set_name] = HandleOf(std::move(set));
       }
-    } else if (entry.preparing_version == 0) {
-      entry.error = graph.status();
-      entry.failed_version = version;
-      entry.load_failed = true;
+    } else if (graph.status().code() != StatusCode::kResourceExhausted) {
+      entry->stored = nullptr;
+      if (entry->preparing_version == 0) {
+        entry->error = graph.status();
+        entry->failed_version = version;
+        entry->load_failed = true;
+      }
     }
   }
   state_->watchers.Notify(name);
+}
+
+void GraphStore::FallBack(const std::string& name, int64_t version, StoredGraph earlier) {
+  {
+    MutexLock lock(&state_->mutex);
+    Entry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return;
+    entry->stored = std::make_shared<const StoredGraph>(std::move(earlier));
+  }
+  state_->watchers.Notify(name);
+}
+
+bool GraphStore::Evict(const std::string& name, StoredGraph stored) {
+  // Freed after the lock.
+  std::shared_ptr<const PreparedGraph> graph;
+  std::map<std::string, FeatureSetHandle> features;
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    if (found == state_->entries.end() || !IsOnlyIn(found->second, stored)) return false;
+    Entry& entry = found->second;
+    graph = std::exchange(entry.graph, nullptr);
+    features = std::exchange(entry.features, {});
+    entry.stored = std::make_shared<const StoredGraph>(std::move(stored));
+  }
+  state_->watchers.Notify(name);
+  return true;
+}
+
+std::vector<GraphUse> GraphStore::ByLastUse() const {
+  std::vector<GraphUse> uses;
+  {
+    MutexLock lock(&state_->mutex);
+    for (const auto& [name, entry] : state_->entries) {
+      if (!entry.graph) continue;
+      uses.push_back({name, entry.version(), entry.graph->parts().pinned, entry.last_use});
+    }
+  }
+  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.last_use < b.last_use; });
+  return uses;
+}
+
+std::vector<std::string> GraphStore::ByUse() const {
+  std::vector<std::pair<MonotonicTime, std::string>> uses;
+  {
+    MutexLock lock(&state_->mutex);
+    for (const auto& [name, entry] : state_->entries) {
+      if (entry.version() != 0) uses.emplace_back(entry.last_use, name);
+    }
+  }
+  std::sort(uses.begin(), uses.end(), std::greater<>());
+  std::vector<std::string> names;
+  names.reserve(uses.size());
+  for (auto& [last_use, name] : uses) names.push_back(std::move(name));
+  return names;
 }
 
 void GraphStore::NotifyWatchers(const std::string& name) const { state_->watchers.Notify(name); }
@@ -359,11 +495,19 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
     MutexLock lock(&state_->mutex);
     const auto found = state_->entries.find(graph);
     if (found == state_->entries.end()) return NotFound("graph", graph);
-    const auto set = found->second.features.find(name);
-    if (set == found->second.features.end()) return NotFound("feature set", name);
-    deleted = std::move(set->second);
-    Retire(deleted);
-    found->second.features.erase(set);
+    Entry& entry = found->second;
+    if (entry.stored) {
+      auto rest = std::make_shared<StoredGraph>(*entry.stored);
+      const auto is_it = [&](const FeatureSetResource& set) { return set.name == name; };
+      if (std::erase_if(rest->feature_sets, is_it) == 0) return NotFound("feature set", name);
+      entry.stored = std::move(rest);
+    } else {
+      const auto set = entry.features.find(name);
+      if (set == entry.features.end()) return NotFound("feature set", name);
+      deleted = std::move(set->second);
+      Retire(deleted);
+      entry.features.erase(set);
+    }
   }
   state_->watchers.Notify(graph);
   return OkStatus();
@@ -371,40 +515,40 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
 
 StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                                        int64_t feature_set_version) const {
+  const MonotonicTime now = state_->options.clock->Now();
   MutexLock lock(&state_->mutex);
   const auto found = state_->entries.find(graph);
   if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
+  found->second.last_use = now;
+  return HandleIn(found->second, graph, graph_version, feature_set, feature_set_version);
+}
+
+StatusOr<GraphHandle> GraphStore::Peek(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                                       int64_t feature_set_version) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(graph);
+  if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
+  return HandleIn(found->second, graph, graph_version, feature_set, feature_set_version);
+}
+
+bool GraphStore::Has(const std::string& graph, int64_t graph_version) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(graph);
+  return found != state_->entries.end() && found->second.version() == graph_version;
+}
+
+bool GraphStore::Has(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                     int64_t feature_set_version) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(graph);
+  if (found == state_->entries.end() || found->second.version() != graph_version) return false;
   const Entry& entry = found->second;
-  if (!entry.graph) {
-    if (entry.loading_version != 0) {
-      return Unavailable("GRAPH_LOADING", absl::StrCat(Quoted("graph", graph), " is being loaded from disk; try again"),
-                         kLoadingRetry);
-    }
-    if (entry.load_failed) {
-      return Annotate(entry.error, absl::StrCat(Quoted("graph", graph), " could not be loaded from disk"));
-    }
-    const bool failed = entry.state() == GraphState::kFailed;
-    return FailedPrecondition(
-        "GRAPH_NOT_READY",
-        failed ? absl::StrCat(Quoted("graph", graph), " could not be prepared: ", entry.error.message(),
-                              "; upload it again")
-               : absl::StrCat(Quoted("graph", graph), " is being prepared; wait until it is READY (WatchGraph)"));
+  if (entry.stored) {
+    return std::any_of(entry.stored->feature_sets.begin(), entry.stored->feature_sets.end(),
+                       [&](const auto& set) { return set.name == feature_set && set.version == feature_set_version; });
   }
-  if (graph_version != 0 && graph_version != entry.version())
-    return VersionGone("graph", graph, entry.version(), graph_version);
-  GraphHandle handle;
-  handle.graph = entry.graph;
-  if (feature_set.empty()) return handle;
   const auto set = entry.features.find(feature_set);
-  if (set == entry.features.end()) {
-    return NotFound("feature set", feature_set,
-                    absl::StrCat("upload it to ", Quoted("graph", graph), ", or send features with the request"));
-  }
-  if (feature_set_version != 0 && feature_set_version != set->second->version) {
-    return VersionGone("feature set", feature_set, set->second->version, feature_set_version);
-  }
-  handle.features = set->second;
-  return handle;
+  return set != entry.features.end() && set->second->version == feature_set_version;
 }
 
 std::unique_ptr<Subscription> GraphStore::Watch(const std::string& name, std::function<void()> callback) {
@@ -413,7 +557,7 @@ std::unique_ptr<Subscription> GraphStore::Watch(const std::string& name, std::fu
 }
 
 bool GraphStore::IsServing(const PreparedGraph& graph) const {
-  const StatusOr<GraphHandle> current = Find(graph.parts().name, 0, "", 0);
+  const StatusOr<GraphHandle> current = Peek(graph.parts().name, 0, "", 0);
   return current.ok() && current->graph.get() == &graph;
 }
 

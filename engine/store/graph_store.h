@@ -33,6 +33,14 @@ struct FeatureSet {
 };
 using FeatureSetHandle = std::shared_ptr<const FeatureSet>;
 
+// What is known of a version that is on disk and not in memory.
+struct StoredGraph {
+  ServingGraph serving;  // size_bytes: when it was in memory last, 0 if it never was
+  int64_t node_count = 0;
+  int64_t edge_count = 0;
+  std::vector<FeatureSetResource> feature_sets;  // by name
+};
+
 // The state of a name at one moment.
 struct GraphStatus {
   std::string name;
@@ -44,8 +52,9 @@ struct GraphStatus {
   int64_t failed_version = 0;  // whose preparation or load ended with `error`
   int64_t node_count = 0;      // as declared by the upload while preparing; afterwards of the prepared graph
   int64_t edge_count = 0;
-  std::shared_ptr<const PreparedGraph> graph;  // the serving version; null: none
-  std::vector<FeatureSetHandle> feature_sets;  // by name
+  std::shared_ptr<const PreparedGraph> graph;  // the serving version; null: none is in memory
+  std::vector<FeatureSetHandle> feature_sets;  // by name, in memory
+  std::shared_ptr<const StoredGraph> stored;   // the version that is on disk only; null: there is none
 };
 
 // The graph and features of a request.
@@ -54,10 +63,18 @@ struct GraphHandle {
   FeatureSetHandle features;  // null: none was requested
 };
 
-// Thread-safe. A name goes PREPARING or LOADING -> READY | FAILED. While a READY name is replaced, the old version
-// serves; if the preparation of the new one fails, the old one continues to serve (state READY, `error` set).
-// Reservations of versions that were deleted or replaced are transferred to Account::kRequests, because only requests
-// still use them.
+// A graph in memory, and when it was last used.
+struct GraphUse {
+  std::string name;
+  int64_t version = 0;
+  bool pinned = false;
+  MonotonicTime last_use{};
+};
+
+// Thread-safe. A name goes PREPARING or LOADING -> READY | FAILED. A READY graph may be on disk only: see Evict. While
+// a READY name is replaced, the old version serves; if the preparation of the new one fails, the old one continues to
+// serve (state READY, `error` set). Reservations of versions that were deleted or replaced are transferred to
+// Account::kRequests, because only requests still use them.
 class GraphStore {
  public:
   struct Options {
@@ -84,14 +101,28 @@ class GraphStore {
                      std::shared_ptr<const FeatureMatrix> default_features,
                      std::shared_ptr<Reservation> features_memory = nullptr);
 
-  // --- versions that come back from the state directory ---
-  // Claims the name for a stored version, which serves after FinishLoad. Until then requests get UNAVAILABLE, and the
-  // name can be replaced or deleted as if the version served already. Does nothing if the name is taken.
-  void BeginLoad(const std::string& name, int64_t version, int64_t node_count, int64_t edge_count);
-  // Publishes a loaded graph with its feature sets, which keep the versions and times they had; or the reason why it
-  // cannot be loaded, which requests then get. Does nothing if the name was deleted or replaced meanwhile.
+  // --- versions that are on disk ---
+  // Claims the name for a version on disk, in state LOADING; `last_use` orders those of the start. The name can be
+  // replaced or deleted as if the version served already. Does nothing if the name is taken.
+  void BeginLoad(const std::string& name, StoredGraph stored, MonotonicTime last_use);
+  // Counts as a use of the graph, in memory or on disk.
+  void Touch(const std::string& name);
+  // The version of `name` that is on disk only; 0: there is none.
+  int64_t StoredVersion(const std::string& name) const;
+  // Publishes a loaded graph with its feature sets, which keep the versions and times they had. With an error: if there
+  // is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be loaded later; after any other error
+  // the name is FAILED, and requests get that error. Does nothing unless `version` of `name` is on disk only.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                   std::vector<FeatureSet> feature_sets);
+  // `earlier` takes the place of a version on disk that cannot be loaded.
+  void FallBack(const std::string& name, int64_t version, StoredGraph earlier);
+  // Frees a version in memory, which then is on disk only. False, and no effect: it does not serve any more, or
+  // somebody else still uses it or one of its feature sets. `stored` describes what is on disk: all its feature sets.
+  bool Evict(const std::string& name, StoredGraph stored);
+  // The graphs in memory, the least recently used first.
+  std::vector<GraphUse> ByLastUse() const;
+  // The names of all graphs that serve, in memory or on disk, the most recently used first.
+  std::vector<std::string> ByUse() const;
   // Tells the watchers of `name` that something about it changed which is not kept here.
   void NotifyWatchers(const std::string& name) const;
 
@@ -109,10 +140,17 @@ class GraphStore {
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
   // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or
-  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is still being loaded; the error of FinishLoad where that
-  // failed.
+  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is on disk only; the error of FinishLoad where that failed.
+  // Counts as a use of the graph.
   StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                              int64_t feature_set_version) const;
+  // The same, but no use of the graph.
+  StatusOr<GraphHandle> Peek(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                             int64_t feature_set_version) const;
+  // Whether the version is there, in memory or on disk only.
+  bool Has(const std::string& graph, int64_t graph_version) const;
+  bool Has(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+           int64_t feature_set_version) const;
 
   // Calls `callback` after each change of `name` (state, progress, deletion), until the returned subscription is
   // dropped. Callbacks run one at a time (changes during a callback cause one more call), without locks held, on the

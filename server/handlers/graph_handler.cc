@@ -85,6 +85,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   source.replace = spec.replace();
   source.if_version = spec.if_version();
   source.ids_digest = spec.ids_digest();
+  source.pinned = spec.pinned();
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.PutGraph(std::move(source), std::move(content.memory)));
   *response->mutable_graph() = ToProto(graph);
   return OkStatus();

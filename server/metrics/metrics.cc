@@ -129,6 +129,18 @@ struct Metrics::Impl {
                            .Help("Kept answers that were dropped because memory was needed.")
                            .Register(*registry)
                            .Add({});
+    auto& loads = prometheus::BuildHistogram()
+                      .Name("vicinal_graph_load_duration_seconds")
+                      .Help("Time to load a graph with its feature sets from disk, by outcome.")
+                      .Register(*registry);
+    const Histogram::BucketBoundaries load_seconds = {0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300};
+    loads_succeeded = &loads.Add({{"outcome", "loaded"}}, load_seconds);
+    loads_failed = &loads.Add({{"outcome", "failed"}}, load_seconds);
+    graphs_evicted = &prometheus::BuildCounter()
+                          .Name("vicinal_graphs_evicted_total")
+                          .Help("Graphs that left memory because it was needed, and stay on disk.")
+                          .Register(*registry)
+                          .Add({});
     auto& runs = prometheus::BuildCounter()
                      .Name("vicinal_tuning_runs_total")
                      .Help("Kinds of work whose kernels were tuned, by outcome.")
@@ -181,6 +193,8 @@ struct Metrics::Impl {
   Counter* answer_passes[std::size(kPassOutcomes)];
   Counter* answer_seconds;
   Counter* answers_evicted;
+  Histogram *loads_succeeded, *loads_failed;
+  Counter* graphs_evicted;
   Counter* tuning_runs[std::size(kTuningOutcomes)];
   Counter* tuning_samples;
   Counter* tuning_samples_dropped;
@@ -235,6 +249,12 @@ void Metrics::AnswerPass(std::string_view outcome, double seconds) {
 }
 
 void Metrics::AnswersEvicted() { impl_->answers_evicted->Increment(); }
+
+void Metrics::GraphLoaded(std::string_view outcome, double seconds) {
+  (outcome == "loaded" ? impl_->loads_succeeded : impl_->loads_failed)->Observe(seconds);
+}
+
+void Metrics::GraphEvicted() { impl_->graphs_evicted->Increment(); }
 
 void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) {
   size_t i = 0;

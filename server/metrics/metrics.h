@@ -27,7 +27,8 @@ struct StateSnapshot {
     std::string operation, kernel, device;
     int64_t count = 0;
   };
-  int64_t graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0, kept_answers = 0;
+  int64_t graphs = 0, resident_graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0,
+          kept_answers = 0;
   int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, answer_bytes = 0, request_bytes = 0,
           upload_bytes = 0, budget_bytes = 0;
   double busy_seconds = 0.0;
@@ -70,6 +71,8 @@ class Metrics final : public StatsSink {
 
   void AnswerPass(std::string_view outcome, double seconds) override;
   void AnswersEvicted() override;
+  void GraphLoaded(std::string_view outcome, double seconds) override;
+  void GraphEvicted() override;
 
   // The device's name in vicinal_build_info, once it is known.
   void SetDevice(const std::string& device);

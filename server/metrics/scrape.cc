@@ -113,6 +113,8 @@ std::vector<MetricFamily> Scrape::Collect() const {
       Counter("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
               state.busy_seconds),
       Gauge("vicinal_graphs", "Graphs, in any state.", real(state.graphs)),
+      Gauge("vicinal_resident_graphs", "Graphs in memory; the others are being prepared or loaded, or on disk only.",
+            real(state.resident_graphs)),
       Gauge("vicinal_models", "Models.", real(state.models)),
       Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
       Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),

@@ -46,6 +46,8 @@ void PrintState(const v1::Graph& graph, std::ostream& out) {
   out << '\n';
   if (!graph.ids_digest().empty()) out << "ids: own (" << graph.ids_digest() << "), not row numbers\n";
   PrintDurability(graph.durability(), graph.durability_error(), out);
+  if (graph.pinned()) out << "pinned: stays in memory\n";
+  if (graph.version() != 0 && !graph.resident()) out << "on disk only: the next request loads it\n";
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
 }

@@ -66,6 +66,7 @@ v1::UploadGraphSpec MakeSpec(const Arguments& args, const GraphData& graph) {
   spec.set_replace(args.Has("replace") || args.Has("if_version"));
   spec.set_if_version(args.Integer("if_version", 0));
   if (graph.ids) spec.set_ids_digest(graph.ids->Digest());
+  spec.set_pinned(args.Has("pinned"));
   return spec;
 }
 
@@ -233,6 +234,7 @@ Syntax UploadSyntax() {
           {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
            {"reorder", OptionKind::kText, "ORDER", "auto (default), none, degree, rcm, community or metis", Orders()},
            {"replace", OptionKind::kFlag, "", "replace a graph of this name; drops its feature sets"},
+           {"pinned", OptionKind::kFlag, "", "the server keeps it in memory, even if others need that"},
            {"drop_features", OptionKind::kFlag, "", "replace it even if this upload has no features"},
            AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
            {"format",

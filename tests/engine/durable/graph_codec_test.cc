@@ -305,7 +305,8 @@ TEST_F(GraphCodecTest, DenseFeaturesComeBackBitForBit) {
   ASSERT_EQ(view.cols, features.cols);
   EXPECT_EQ(std::memcmp(view.data, features.dense.data(), features.dense.size() * sizeof(float)), 0);
   EXPECT_EQ(read->matrix->size_bytes(), FeatureMatrix::BytesOn(features, *device_));
-  EXPECT_GE(*FeatureBytesBound(OnlyVersion(*directory_, state::Store::kFeatures), *device_), features.size_bytes());
+  EXPECT_GE(*FeatureBytesBound(OnlyVersion(*directory_, state::Store::kFeatures), graph->num_nodes(), *device_),
+            features.size_bytes());
 }
 
 HostFeatures Sparse() {

@@ -50,7 +50,7 @@ TEST_F(ModelCodecTest, ComesBackAsTheUploadMadeIt) {
   EXPECT_EQ(read->model->class_count, (*loaded)->class_count);
   EXPECT_EQ(read->model->steps.size(), (*loaded)->steps.size());
   EXPECT_EQ(read->model->size_bytes, (*loaded)->size_bytes);
-  EXPECT_GE(*ModelBytesBound(OnlyVersion(*directory_, state::Store::kModels)), read->model->size_bytes);
+  EXPECT_GE(*ModelBytesBound(*directory_, OnlyVersion(*directory_, state::Store::kModels)), read->model->size_bytes);
 }
 
 TEST_F(ModelCodecTest, AModelThatThisBuildLacksIsNotCalledDamaged) {

@@ -115,12 +115,16 @@ TEST(MetricsTest, TheRest) {
   metrics.AnswerPass("kept", 0.25);
   metrics.AnswerPass("something new", 0.5);
   metrics.AnswersEvicted();
+  metrics.GraphLoaded("loaded", 0.25);
+  metrics.GraphLoaded("failed", 0.5);
+  metrics.GraphEvicted();
   metrics.TuningRun("changed", 0.25, 40, 3);
   metrics.TuningRun("kept", 0.5, 10, 0);
   metrics.TuningRun("something new", 0.0, 0, 0);
   metrics.SetSource([] {
     StateSnapshot state;
     state.graphs = 4;
+    state.resident_graphs = 3;
     state.ready = true;
     state.busy_seconds = 1.5;
     state.answer_bytes = 12;
@@ -146,6 +150,10 @@ TEST(MetricsTest, TheRest) {
         "vicinal_answer_passes_total{outcome=\"other\"} 1",
         "vicinal_answer_seconds_total 0.75",
         "vicinal_answers_evicted_total 1",
+        "vicinal_graph_load_duration_seconds_sum{outcome=\"loaded\"} 0.25",
+        "vicinal_graph_load_duration_seconds_count{outcome=\"failed\"} 1",
+        "vicinal_graphs_evicted_total 1",
+        "vicinal_resident_graphs 3",
         "vicinal_memory_bytes{kind=\"answers\"} 12",
         "vicinal_kept_answers 2",
         "vicinal_tuning_runs_total{outcome=\"changed\"} 1",

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/durable/graph_loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/durable/graph_codec.h"
+#include "engine/durable/graph_metadata.h"
+
+namespace vicinal::durable {
+namespace {
+
+using state::Manifest;
+using state::Store;
+using state::VersionId;
+
+// Another server takes over, or this one is back, within this time.
+constexpr std::chrono::milliseconds kRetryAfter{1000};
+
+Status Stopping() {
+  return Unavailable("DRAINING", "the server is stopping and loads no more graphs; ask another one, or try again",
+                     kRetryAfter);
+}
+
+Status TooManyWait(int64_t maximum) {
+  return Unavailable("QUEUE_FULL",
+                     absl::StrCat("at most ", maximum, " requests may wait for graphs that are on disk; try again"),
+                     kRetryAfter);
+}
+
+ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
+  ServingGraph serving;
+  serving.version = id.version;
+  serving.create_time = metadata.create_time;
+  serving.ids_digest = metadata.ids_digest;
+  serving.pinned = metadata.pinned;
+  serving.resident = false;
+  serving.weighted = metadata.weighted;
+  serving.requested_order = metadata.requested_order;
+  serving.order = metadata.order;
+  serving.numerics_revision = metadata.numerics_revision;
+  serving.stages = metadata.stages;
+  serving.profile = metadata.profile;
+  return serving;
+}
+
+}  // namespace
+
+StoredGraph DescribeStored(const Manifest& graph, const std::vector<Manifest>& sets) {
+  StoredGraph stored;
+  stored.serving.version = graph.id.version;
+  stored.serving.resident = false;
+  const StatusOr<GraphMetadata> metadata = ParseGraphMetadata(graph);
+  if (!metadata.ok()) return stored;  // loading it will say why
+  stored.serving = ServingOf(graph.id, *metadata);
+  stored.node_count = metadata->node_count;
+  stored.edge_count = metadata->edge_count;
+  std::map<std::string, FeatureSetResource> latest;
+  for (const Manifest& set : sets) {
+    FeatureSetResource resource = DescribeFeatures(set, metadata->node_count);
+    FeatureSetResource& known = latest[resource.name];
+    if (resource.version > known.version) known = std::move(resource);
+  }
+  for (auto& [name, set] : latest) stored.feature_sets.push_back(std::move(set));
+  return stored;
+}
+
+GraphLoader::GraphLoader(Parts parts) : parts_(std::move(parts)) {
+  for (int i = 0; i < parts_.num_threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+GraphLoader::~GraphLoader() { Stop(); }
+
+void GraphLoader::Stop() {
+  std::vector<Done> waiters;
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    for (auto& [name, task] : tasks_) {
+      for (Done& done : task.waiters) waiters.push_back(std::move(done));
+      task.waiters.clear();
+    }
+    waiting_ = 0;
+    changed_.NotifyAll();
+  }
+  for (const Done& done : waiters) done(Stopping());
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void GraphLoader::LoadAll(const std::vector<std::string>& names) {
+  MutexLock lock(&mutex_);
+  for (const std::string& name : names) {
+    Task& task = tasks_[name];
+    if (task.at_start) continue;
+    task.at_start = true;
+    ++starting_;
+    at_start_.push_back(name);
+  }
+  changed_.NotifyAll();
+}
+
+bool GraphLoader::loaded() const {
+  MutexLock lock(&mutex_);
+  return starting_ == 0;
+}
+
+Status GraphLoader::Load(const std::string& name, Done done) {
+  MutexLock lock(&mutex_);
+  if (stopping_) return Stopping();
+  if (waiting_ >= parts_.max_waiting) return TooManyWait(parts_.max_waiting);
+  ++waiting_;
+  Task& task = tasks_[name];
+  task.waiters.push_back(std::move(done));
+  if (!task.running && task.waiters.size() == 1) {
+    urgent_.push_back(name);
+    changed_.NotifyAll();
+  }
+  return OkStatus();
+}
+
+Status GraphLoader::LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock) {
+  struct Outcome {
+    Mutex mutex;
+    CondVar changed;
+    std::optional<Status> status VICINAL_GUARDED_BY(mutex);
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  VICINAL_RETURN_IF_ERROR(Load(name, [outcome](const Status& loaded) {
+    MutexLock lock(&outcome->mutex);
+    outcome->status = loaded;
+    outcome->changed.NotifyAll();
+  }));
+  // A client that cancels is noticed after this time.
+  constexpr std::chrono::milliseconds kLook{20};
+  MutexLock lock(&outcome->mutex);
+  while (!outcome->status) {
+    VICINAL_RETURN_IF_ERROR(limits.Check(clock));
+    outcome->changed.WaitUntil(&outcome->mutex, std::chrono::steady_clock::now() + kLook);
+  }
+  return *outcome->status;
+}
+
+// The next name whose task waits, and whether what is in memory may be evicted for it.
+bool GraphLoader::Next(std::string* name, bool* evict) {
+  for (std::deque<std::string>* const queue : {&urgent_, &at_start_}) {
+    while (!queue->empty()) {
+      *name = std::move(queue->front());
+      queue->pop_front();
+      const auto task = tasks_.find(*name);
+      if (task == tasks_.end() || task->second.running) continue;
+      task->second.running = true;
+      *evict = !task->second.waiters.empty();
+      return true;
+    }
+  }
+  return false;
+}
+
+void GraphLoader::Loop() {
+  std::unique_ptr<DeviceContext> context;
+  for (;;) {
+    std::string name;
+    bool evict = false;
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && !Next(&name, &evict)) changed_.Wait(&mutex_);
+      if (stopping_) return;
+    }
+    if (context == nullptr) context = parts_.device->CreateContext();
+    if (evict) parts_.graphs->Touch(name);  // others go first
+    const Status loaded = LoadNow(name, evict, context->thread_pool());
+    std::vector<Done> waiters;
+    {
+      MutexLock lock(&mutex_);
+      const auto found = tasks_.find(name);
+      Task& task = found->second;
+      starting_ -= task.at_start ? 1 : 0;
+      task.at_start = task.running = false;
+      if (!evict && loaded.code() == StatusCode::kResourceExhausted && !task.waiters.empty()) {
+        urgent_.push_front(name);  // a request came meanwhile, for which others may be evicted
+        continue;
+      }
+      waiters = std::move(task.waiters);
+      waiting_ -= static_cast<int64_t>(waiters.size());
+      tasks_.erase(found);
+    }
+    for (const Done& done : waiters) done(loaded);
+  }
+}
+
+Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* pool) {
+  for (;;) {
+    const int64_t version = parts_.graphs->StoredVersion(name);
+    if (version == 0) return OkStatus();
+    const VersionId id = {Store::kGraphs, name, version, "", 0};
+    const auto begin = std::chrono::steady_clock::now();
+    StatusOr<Loaded> loaded = Read(id, evict, pool);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
+    if (loaded.ok()) {
+      parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets));
+      parts_.logger->Log(
+          LogLevel::kInfo, "graph loaded",
+          {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
+      parts_.on_load();
+      return OkStatus();
+    }
+    const Status& error = loaded.status();
+    if (error.code() != StatusCode::kResourceExhausted) parts_.on_failure(id, error);
+    const StatusOr<StoredGraph> earlier =
+        error.code() == StatusCode::kDataLoss ? Earlier(id) : StatusOr<StoredGraph>(error);
+    if (!earlier.ok()) {
+      parts_.graphs->FinishLoad(name, version, error, {});
+      return Annotate(error, absl::StrCat("graph '", name, "' could not be loaded from disk"));
+    }
+    parts_.logger->Log(
+        LogLevel::kWarning, "an earlier version serves",
+        {{"graph", name}, {"damaged", absl::StrCat(version)}, {"version", absl::StrCat(earlier->serving.version)}});
+    parts_.graphs->FallBack(name, version, *earlier);
+  }
+}
+
+StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict, ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, parts_.directory->ListGraph(id));
+  for (const state::ListedProblem& problem : listing.problems) {
+    if (problem.id == id) return problem.error;
+    if (problem.id) parts_.on_failure(*problem.id, problem.error);
+  }
+  std::map<std::string, const Manifest*> sets;  // the latest version of each name; listed by id: versions rise
+  for (const Manifest& manifest : listing.published) {
+    if (manifest.id.store == Store::kFeatures) sets[manifest.id.name] = &manifest;
+  }
+  const Manifest& manifest = listing.published.front();
+  VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
+  VICINAL_ASSIGN_OR_RETURN(int64_t bytes, GraphBytesBound(manifest));
+  for (auto& [name, set] : sets) {
+    const StatusOr<int64_t> bound = FeatureBytesBound(*set, metadata.node_count, *parts_.device);
+    if (bound.ok()) bytes += *bound;  // else reading it says why
+  }
+  ReserveOptions options;
+  options.evict = evict;
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bytes,
+                                                                      absl::StrCat("graph '", id.name, "'"), options));
+  VICINAL_ASSIGN_OR_RETURN(const ReadGraphResult read, ReadGraph(*parts_.directory, manifest, *parts_.device, pool));
+  read.graph->AddReservation(memory.Split(read.graph->size_bytes()));
+  if (read.former_revision != 0) {
+    parts_.logger->Log(LogLevel::kWarning, "numerics revision changed: this build adds in another order",
+                       {{"graph", id.name},
+                        {"former", absl::StrCat(read.former_revision)},
+                        {"revision", absl::StrCat(read.graph->parts().numerics_revision)}});
+  }
+  if (parts_.tuning != nullptr) parts_.tuning->Restore(*read.graph);
+  Loaded loaded;
+  loaded.graph = read.graph;
+  for (const auto& [name, set] : sets) {
+    StatusOr<FeatureSet> features = ReadSet(*set, read.graph->num_nodes(), &memory, pool);
+    if (features.status().code() == StatusCode::kResourceExhausted) return features.status();
+    if (features.ok()) {
+      loaded.feature_sets.push_back(*std::move(features));
+    } else {
+      parts_.on_failure(set->id, features.status());
+    }
+  }
+  return loaded;
+}
+
+StatusOr<FeatureSet> GraphLoader::ReadSet(const Manifest& manifest, int64_t num_nodes, Reservation* memory,
+                                          ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(ReadFeaturesResult read,
+                           ReadFeatures(*parts_.directory, manifest, num_nodes, *parts_.device, pool));
+  FeatureSet set;
+  set.graph = manifest.id.graph;
+  set.name = manifest.id.name;
+  set.version = manifest.id.version;
+  set.create_time = read.create_time;
+  set.memory = std::make_shared<Reservation>(memory->Split(read.matrix->size_bytes()));
+  set.matrix = std::move(read.matrix);
+  return set;
+}
+
+StatusOr<StoredGraph> GraphLoader::Earlier(const VersionId& id) const {
+  VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, parts_.directory->List());
+  const Manifest* latest = nullptr;
+  for (const Manifest& manifest : listing.published) {
+    const bool is_graph = manifest.id.store == Store::kGraphs && manifest.id.name == id.name;
+    if (is_graph && manifest.id.version < id.version) latest = &manifest;
+  }
+  if (latest == nullptr) return NotFound("graph version", id.name, "no earlier version is on disk");
+  std::vector<Manifest> sets;
+  for (const Manifest& manifest : listing.published) {
+    if (manifest.id.store == Store::kFeatures && state::GraphOf(manifest.id) == latest->id) sets.push_back(manifest);
+  }
+  return DescribeStored(*latest, sets);
+}
+
+}  // namespace vicinal::durable

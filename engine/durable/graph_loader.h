@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings graphs from disk into memory: those of the start, the most recently used first, and before them those that
+// requests wait for. Each is loaded once at a time, whoever asks for it.
+#ifndef VICINAL_ENGINE_DURABLE_GRAPH_LOADER_H_
+#define VICINAL_ENGINE_DURABLE_GRAPH_LOADER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/mutex.h"
+#include "engine/base/stats.h"
+#include "engine/base/status.h"
+#include "engine/base/work_limits.h"
+#include "engine/device/device.h"
+#include "engine/durable/tuning_keeper.h"
+#include "engine/memory/memory_budget.h"
+#include "engine/state/state_directory.h"
+#include "engine/store/graph_store.h"
+
+namespace vicinal::durable {
+
+// A graph version with its feature sets, as manifests describe them.
+StoredGraph DescribeStored(const state::Manifest& graph, const std::vector<state::Manifest>& sets);
+
+// Thread-safe.
+class GraphLoader {
+ public:
+  using Done = std::function<void(const Status& loaded)>;
+
+  // All must outlive the object.
+  struct Parts {
+    const state::StateDirectory* directory = nullptr;
+    GraphStore* graphs = nullptr;
+    Device* device = nullptr;
+    MemoryBudget* budget = nullptr;
+    Logger* logger = nullptr;
+    StatsSink* stats = &StatsSink::Null();
+    TuningKeeper* tuning = nullptr;  // null: tuning decisions are not kept
+    std::function<void()> on_load;   // a graph was loaded
+    // A version cannot be read, and why.
+    std::function<void(const state::VersionId& id, const Status& error)> on_failure;
+    int num_threads = 1;         // graphs that are loaded at once
+    int64_t max_waiting = 1024;  // callers that wait for graphs
+  };
+  explicit GraphLoader(Parts parts);
+  ~GraphLoader();
+  GraphLoader(const GraphLoader&) = delete;
+  GraphLoader& operator=(const GraphLoader&) = delete;
+
+  // Loads the versions on disk of these names, in that order, as far as they fit in the memory budget without evicting
+  // anything. Once.
+  void LoadAll(const std::vector<std::string>& names);
+  // False while LoadAll goes on.
+  bool loaded() const;
+
+  // Loads the version of `name` that is on disk only. What was used least recently is evicted if need be. `done` is
+  // called once, on a thread of the loader, and must not wait for other loads: with OK if nothing of that name is on
+  // disk only any more; else with the reason. An error of the call means that `done` is never called: UNAVAILABLE
+  // (QUEUE_FULL, DRAINING).
+  Status Load(const std::string& name, Done done);
+  // The same, and waits. CANCELLED, DEADLINE_EXCEEDED: the load goes on.
+  Status LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock);
+
+  // Answers those who wait with UNAVAILABLE (DRAINING), and ends the threads once the loads that run have ended.
+  void Stop();
+
+ private:
+  struct Task {
+    std::vector<Done> waiters;
+    bool at_start = false;  // of LoadAll
+    bool running = false;
+  };
+  struct Loaded {
+    std::shared_ptr<const PreparedGraph> graph;
+    std::vector<FeatureSet> feature_sets;
+  };
+
+  void Loop();
+  bool Next(std::string* name, bool* evict) VICINAL_REQUIRES(mutex_);
+  Status LoadNow(const std::string& name, bool evict, ThreadPool* pool);
+  StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
+  StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, int64_t num_nodes, Reservation* memory,
+                               ThreadPool* pool);
+  // The latest published version before `id`.
+  StatusOr<StoredGraph> Earlier(const state::VersionId& id) const;
+
+  const Parts parts_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, Task> tasks_ VICINAL_GUARDED_BY(mutex_);
+  // Names of tasks, which may have ended meanwhile.
+  std::deque<std::string> urgent_ VICINAL_GUARDED_BY(mutex_);
+  std::deque<std::string> at_start_ VICINAL_GUARDED_BY(mutex_);
+  int64_t waiting_ VICINAL_GUARDED_BY(mutex_) = 0;
+  int64_t starting_ VICINAL_GUARDED_BY(mutex_) = 0;  // tasks of LoadAll that have not ended
+  bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace vicinal::durable
+
+#endif  // VICINAL_ENGINE_DURABLE_GRAPH_LOADER_H_
