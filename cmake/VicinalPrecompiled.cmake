@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Precompiled headers: what most sources of a kind include anyway and nothing of ours, so that they change with the compiler
-# and Debian's packages only. They are about speed alone (parsing is half of a build of the tests): sources include what they
-# use all the same, -DVICINAL_PRECOMPILED_HEADERS=OFF builds, and the checks of headers alone never see them.
+# Precompiled headers: what most sources of a kind include anyway and nothing that we write, so that they change with the
+# compiler, Debian's packages and proto/ only. They are about speed alone (parsing is half of a build of the tests): sources
+# include what they use all the same, -DVICINAL_PRECOMPILED_HEADERS=OFF builds, and the checks of headers alone never see them.
 option(VICINAL_PRECOMPILED_HEADERS "Parse common headers once per set of compiler flags" ON)
 
 set(VICINAL_PRECOMPILED_PLAIN
@@ -65,6 +65,7 @@ function(_vicinal_precompiled owner kind is_test)
   endif()
   target_link_libraries(${owner} PRIVATE ${deps})
   target_precompile_headers(${owner} PRIVATE ${headers})
-  # Not _vicinal_cacheable: where one lies from an earlier build, the preprocessor would name it in place of the headers, and
-  # ccache would give it back unchanged though they have changed.
+  # Compared by the headers it read, never by preprocessed source: where an earlier build left precompiled headers, ccache's
+  # preprocessor names those in place of the headers, and changed headers would look the same. So no _vicinal_cacheable either.
+  vicinal_cache_by_includes(${owner})
 endfunction()

@@ -77,11 +77,8 @@ function(_vicinal_header_checks name headers)
   set_target_properties(${name}_headers PROPERTIES UNITY_BUILD OFF)
   _vicinal_options(${name}_headers)
   target_compile_options(${name}_headers PRIVATE -fsyntax-only)
-  if(CMAKE_CXX_COMPILER_LAUNCHER)
-    # A check costs little more than the preprocessor, which ccache would run first.
-    set_target_properties(${name}_headers PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;${CMAKE_CXX_COMPILER_LAUNCHER}")
-  endif()
+  # A check costs little more than the preprocessor, which ccache would run first.
+  vicinal_cache_by_includes(${name}_headers)
   target_link_libraries(${name}_headers PRIVATE ${name})
   if(NOT TARGET vicinal_headers)
     add_custom_target(vicinal_headers)

@@ -95,7 +95,8 @@ StatusOr<ReceptiveField> ReceptiveFieldOf(v1::ReceptiveField field) {
     case v1::RECEPTIVE_FIELD_ALWAYS:
       return ReceptiveField::kAlways;
     default:
-      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field", "it must be AUTO, NEVER or ALWAYS");
+      return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",
+                             "execution.receptive_field is unknown; it must be AUTO, NEVER or ALWAYS");
   }
 }
 
@@ -109,7 +110,8 @@ StatusOr<Storage> PrecisionOf(v1::Precision precision) {
     case v1::PRECISION_FLOAT16:
       return Storage::kFloat16;
     default:
-      return InvalidArgument("BAD_EXECUTION", "execution.precision", "it must be FLOAT32, BFLOAT16 or FLOAT16");
+      return InvalidArgument("BAD_EXECUTION", "execution.precision",
+                             "execution.precision is unknown; it must be FLOAT32, BFLOAT16 or FLOAT16");
   }
 }
 
@@ -126,7 +128,7 @@ StatusOr<ProductPrecision> ProductPrecisionOf(v1::ProductPrecision precision) {
       return ProductPrecision::kFloat16;
     default:
       return InvalidArgument("BAD_EXECUTION", "execution.product_precision",
-                             "it must be FLOAT32, TF32, BFLOAT16 or FLOAT16");
+                             "execution.product_precision is unknown; it must be FLOAT32, TF32, BFLOAT16 or FLOAT16");
   }
 }
 
@@ -163,7 +165,8 @@ StatusOr<OrderKind> FromProto(v1::Reorder reorder) {
                                       "order '",
                                       std::string(ToString(kind)), "'; use another one: GetCapabilities lists them"));
   }
-  return InvalidArgument("UNKNOWN_ORDER", "spec.reorder", "the order is unknown; GetCapabilities lists the known ones");
+  return InvalidArgument("UNKNOWN_ORDER", "spec.reorder",
+                         "spec.reorder is unknown; GetCapabilities lists the known orders");
 }
 
 StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field) {
@@ -200,6 +203,13 @@ Status FillTarget(const v1::Target& target, InferenceRequest* request) {
   return OkStatus();
 }
 
+Status CheckUploadId(std::string_view id, std::string_view field) {
+  if (wire::IsValidUploadId(id)) return OkStatus();
+  const std::string what = id.empty() ? "is required" : "is not a valid id";
+  return InvalidArgument("BAD_NAME", field,
+                         absl::StrCat(std::string(field), " ", what, "; upload ids match ", wire::kUploadIdGrammar));
+}
+
 StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field) {
   const std::string prefix(field);
   RequestFeatures out;
@@ -215,11 +225,11 @@ StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::strin
     // The client chose the extent: it may be 0.
     if (csr.row_count() < 0 || indptr.size() != 1 || indptr[0] < 1 || indptr[0] - 1 != csr.row_count()) {
       return InvalidArgument("BAD_FEATURES", prefix + ".csr.row_count",
-                             absl::StrCat("row_count is ", csr.row_count(), ", but indptr has the shape ",
+                             absl::StrCat(prefix, ".csr.row_count is ", csr.row_count(), ", but indptr has the shape ",
                                           ShapeToString(indptr), "; it must be [row_count + 1]"));
     }
   } else {
-    return InvalidArgument("BAD_FEATURES", field, "features must have `dense` or `csr`");
+    return InvalidArgument("BAD_FEATURES", field, absl::StrCat(prefix, " is empty; it must have `dense` or `csr`"));
   }
   out.rows.assign(features.rows().begin(), features.rows().end());
   return out;

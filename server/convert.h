@@ -28,6 +28,8 @@ StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::strin
 StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options);
 // INVALID_ARGUMENT unless `name` is in the grammar.
 Status CheckName(std::string_view name, std::string_view field);
+// Likewise for the id of an upload.
+Status CheckUploadId(std::string_view id, std::string_view field);
 
 google::protobuf::Timestamp ToProto(WallTime time);
 v1::Reorder ToProto(OrderKind order);

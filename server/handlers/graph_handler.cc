@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/wire/names.h"
 #include "server/convert.h"
 #include "server/convert_tuning.h"
 #include "server/handlers/fit_reply.h"
@@ -148,10 +147,7 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const Uplo
 }
 
 Status GraphHandler::GetUpload(const Call&, const v1::GetUploadRequest& request, v1::Upload* response) {
-  if (!wire::IsValidUploadId(request.upload_id())) {
-    return InvalidArgument("BAD_NAME", "upload_id",
-                           absl::StrCat("upload_id is no valid id; upload ids match ", wire::kUploadIdGrammar));
-  }
+  VICINAL_RETURN_IF_ERROR(CheckUploadId(request.upload_id(), "upload_id"));
   VICINAL_ASSIGN_OR_RETURN(*response, uploads_.Get(request.upload_id()));
   return OkStatus();
 }

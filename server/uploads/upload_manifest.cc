@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "proto/wire/names.h"
 #include "server/convert.h"
 
 namespace vicinal::server {
@@ -95,12 +94,6 @@ class TensorTable {
   std::vector<ManifestTensor> tensors;
 };
 
-Status CheckUploadId(const std::string& id) {
-  if (wire::IsValidUploadId(id)) return OkStatus();
-  return InvalidArgument("BAD_NAME", "spec.upload_id",
-                         absl::StrCat("spec.upload_id is not a valid id; upload ids match ", wire::kUploadIdGrammar));
-}
-
 // Only together with `replace`.
 Status CheckReplace(bool replace, int64_t if_version) {
   if (if_version < 0) {
@@ -117,7 +110,8 @@ Status CheckIdsDigest(const std::string& digest) {
   constexpr size_t kLongest = 128;
   const bool visible = std::all_of(digest.begin(), digest.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (visible && digest.size() <= kLongest) return OkStatus();
-  return Bad("spec.ids_digest", absl::StrCat("it must have at most ", kLongest, " visible ASCII characters"));
+  return Bad("spec.ids_digest",
+             absl::StrCat("spec.ids_digest must have at most ", kLongest, " visible ASCII characters"));
 }
 
 // Features, dense or CSR, of `node_count` nodes. Neither form present: false.
@@ -188,7 +182,7 @@ int64_t UploadManifest::size_bytes() const {
 
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, const Limits& limits) {
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
-  VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id()));
+  VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_RETURN_IF_ERROR(FromProto(spec.reorder()).status());
   VICINAL_RETURN_IF_ERROR(CheckIdsDigest(spec.ids_digest()));
@@ -216,7 +210,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, 
                                             const Limits& limits) {
   VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
-  VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id()));
+  VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_ASSIGN_OR_RETURN(TensorTable table,
                            TensorTable::Read(spec.tensors(), {"x", "x_indptr", "x_indices", "x_values"}));
@@ -228,7 +222,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, 
 
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, const Limits& limits) {
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
-  VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id()));
+  VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_ASSIGN_OR_RETURN(TensorTable table, TensorTable::Read(spec.tensors(), {"weights", "reference"}));
   VICINAL_ASSIGN_OR_RETURN(const ManifestTensor* weights, table.Need("weights"));

@@ -82,6 +82,8 @@ TEST(ConvertTest, ABadExecutionOptionIsNamed) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
     const auto detail = DetailOf(status);
     EXPECT_TRUE(detail.has_value() && detail->reason == "BAD_EXECUTION") << status;
+    // Clients that do not decode details see the message alone.
+    EXPECT_TRUE(detail && status.message().find(detail->field) == 0) << status;
     return detail ? detail->field : "";
   };
   v1::ExecutionOptions precision, product_precision, receptive_field;
@@ -223,6 +225,14 @@ TEST(ConvertTest, AnExtentBelowOneIsRefusedWhateverItIs) {
   const Status status = FromProto(features, "features").status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(DetailOf(status)->field, "features.csr.row_count");
+}
+
+TEST(ConvertTest, AnUploadIdThatIsMissingIsNotCalledInvalid) {
+  EXPECT_TRUE(CheckUploadId("0123-abc", "spec.upload_id").ok());
+  EXPECT_EQ(CheckUploadId("", "spec.upload_id").message(),
+            "spec.upload_id is required; upload ids match [a-z0-9-]{8,64}");
+  EXPECT_EQ(CheckUploadId("no good", "upload_id").message(),
+            "upload_id is not a valid id; upload ids match [a-z0-9-]{8,64}");
 }
 
 }  // namespace

@@ -127,6 +127,11 @@ absl::Status UploadGraph(const Context& context) {
   if (args.Has("drop_features") && !replaces) {
     return absl::InvalidArgumentError("--drop_features needs --replace or --if_version");
   }
+  // What it means to classify and embed. A file of that name would not be found there either.
+  if (args.Text("ids") == "none") {
+    return absl::InvalidArgumentError(
+        "--ids none is for classify and embed; here --ids FILE lists the ids of an edge list, or is left out");
+  }
   CLIENT_ASSIGN_OR_RETURN(GraphData graph, ReadGraphFile(args.Positional(0), FileOptions(args)));
   if (graph.features) {
     CLIENT_RETURN_IF_ERROR(CheckFinite(*graph.features, args.Text("x", args.Positional(0)), graph.ids));

@@ -18,11 +18,11 @@
 namespace vicinal::client {
 namespace {
 
-// What calls itself a matrix, by its banner or its name, is read as one or refused: its size line would be an edge of
-// an edge list, and its ids would be off by one.
+// What calls itself an .npz or a matrix, by its first bytes or its name, is read as one or refused. The size line of a
+// matrix would be an edge of an edge list, and its ids would be off by one.
 GraphFormat DetectFormat(std::string_view bytes, const std::string& path) {
   constexpr std::string_view kZip("PK\x03\x04", 4);
-  if (bytes.substr(0, kZip.size()) == kZip) return GraphFormat::kNpz;
+  if (bytes.substr(0, kZip.size()) == kZip || absl::EndsWithIgnoreCase(path, ".npz")) return GraphFormat::kNpz;
   if (HasMatrixMarketBanner(bytes) || absl::EndsWithIgnoreCase(path, ".mtx")) return GraphFormat::kMatrixMarket;
   return GraphFormat::kEdgeList;
 }

@@ -95,6 +95,9 @@ TEST_F(EngineTest, RefusesUnknownNamesAndBadSelections) {
   request = AllNodes("g", "m");
   request.options.output = "conv9";
   ExpectRefused(request, StatusCode::kInvalidArgument, "OUTPUT_UNKNOWN", "conv1");
+  // A server cuts long messages: the known names must stand in what is left.
+  request.options.output = std::string(100000, 'o');
+  ExpectRefused(request, StatusCode::kInvalidArgument, "OUTPUT_UNKNOWN", "ooo...'; there are: conv1");
   ModelSource single;
   single.name = "single";
   single.architecture_json = R"({"format": "vicinal.model/1", "in_channels": 3,

@@ -114,6 +114,7 @@ TEST(UploadManifestTest, ADigestOfIdsIsShortAndVisible) {
     const Status status = MakeUploadManifest(spec, Limits()).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bad;
     EXPECT_EQ(DetailOf(status)->field, "spec.ids_digest") << bad;
+    EXPECT_EQ(status.message(), "spec.ids_digest must have at most 128 visible ASCII characters") << bad;
   }
 }
 

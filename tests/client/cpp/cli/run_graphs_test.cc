@@ -28,6 +28,8 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_FALSE(ReadFile("g.ids.txt").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g --replace --ids_out map.txt"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("ids: 0..2, the row numbers, so no map was written to map.txt\n"));
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --replace --ids none"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--ids none is for classify and embed"));
   ASSERT_EQ(Vicinal("graph list"), kExitOk);
   EXPECT_THAT(out(), HasSubstr("READY"));
 }

@@ -199,6 +199,7 @@ TEST(GraphFileTest, AFirstIdThatIsAWordOfTitlesMayBeOne) {
 }
 
 TEST(GraphFileTest, FilesThatAreNoGraphAreRecognised) {
+  EXPECT_THAT(GraphFileError(Temp("damaged.npz", "0 1\n")), HasSubstr("damaged.npz: is not a complete .npz file"));
   const std::string npy = Temp("lonely.npy", SerializeNpy(MakeArray<float>({1}, {1, 1})));
   EXPECT_THAT(GraphFileError(npy), HasSubstr("is a single .npy array; a graph is an .npz"));
   EXPECT_THAT(GraphFileError(Temp("packed", "\x1F\x8B\x08")), HasSubstr("is compressed with gzip: unpack it first"));
