@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/uuid.h"
 #include "engine/create_engine.h"
@@ -101,11 +102,12 @@ class EngineImpl final : public Engine {
           &state_->directory(), registry_.get(), device_.kind(), KindOf(device_), options.logger,
           [this](const PreparedGraph& graph) {
             seeds_.Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
-          }});
-      durable_ = std::make_unique<durable::DurableStore>(
-          durable::DurableStore::Parts{&state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger,
-                                       [this] { GraphsChanged(); }, std::chrono::seconds(60), options_.clock,
-                                       tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue});
+          },
+          options.state_read_only});
+      durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
+          &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
+          std::chrono::seconds(60), options_.clock, tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue,
+          options_.state_read_only, options_.follow_period});
       evictor_ = std::make_unique<GraphEvictor>(GraphEvictor::Parts{
           &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return OnDisk(name); },
           [this](const std::string& name, int64_t version) { plans_.Release(name, version); }});
@@ -125,6 +127,7 @@ class EngineImpl final : public Engine {
   Status Load() { return durable_ != nullptr ? durable_->Load() : OkStatus(); }
 
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) override {
+    VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graph_uploads_.PutGraph(std::move(source), std::move(memory)));
     return ResourceOf(status);
   }
@@ -135,6 +138,7 @@ class EngineImpl final : public Engine {
   std::vector<GraphResource> ListGraphs() const override { return Described(ResourcesOf(graphs_.List())); }
   Status DeleteGraph(const std::string& name, int64_t if_version) override;
   StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override {
+    VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_RETURN_IF_ERROR(BringIn(request.graph, request.limits));
     return tuner_.Tune(request);
   }
@@ -154,6 +158,7 @@ class EngineImpl final : public Engine {
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                            const FeatureTensors& tensors, bool replace, int64_t if_version,
                                            int64_t reserved_bytes) override {
+    VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
     VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
                              graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
@@ -164,6 +169,7 @@ class EngineImpl final : public Engine {
   Status DeleteFeatures(const std::string& graph, const std::string& name) override;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override {
+    VICINAL_RETURN_IF_ERROR(CheckWritable());
     if (source.reference) VICINAL_RETURN_IF_ERROR(BringIn(source.reference->graph, limits));
     VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, model_uploads_.Put(std::move(source), limits, std::move(memory)));
     return Described(ResourceOf(*model));
@@ -194,7 +200,11 @@ class EngineImpl final : public Engine {
   int64_t queue_depth() const override { return executor_.queue_depth(); }
   int64_t kept_answers() const override { return answers_.count(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
-  Status Health() override { return device_.Health(); }
+  Status Health() override {
+    VICINAL_RETURN_IF_ERROR(device_.Health());
+    return durable_ != nullptr ? durable_->health() : OkStatus();
+  }
+  Status CheckWritable() const override;
   bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
   bool durable() const override { return durable_ != nullptr; }
   std::string incarnation() const override { return incarnation_; }
@@ -283,10 +293,25 @@ class EngineImpl final : public Engine {
   ModelUploads model_uploads_;
 };
 
+Status EngineImpl::CheckWritable() const {
+  if (!options_.state_read_only) return OkStatus();
+  const StatusOr<state::LockHolder> writer = state_->directory().ReadHolder();
+  ErrorDetail detail;
+  detail.reason = "READ_REPLICA";
+  std::string where = "the server that writes its state directory";
+  if (writer.ok() && !writer->address.empty()) {
+    detail.metadata = {{"address", writer->address}};
+    absl::StrAppend(&where, ", ", writer->address);
+  }
+  return MakeError(StatusCode::kFailedPrecondition,
+                   absl::StrCat("this server is a read replica; upload, delete and tune at ", where), detail);
+}
+
 // A deletion that is not durable would come back with the next start. It is therefore durable before it is
 // acknowledged; a call that failed there can be repeated, when only the disk knows of the resource any more.
 
 Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
+  VICINAL_RETURN_IF_ERROR(CheckWritable());
   Status deleted = graphs_.Delete(name, if_version);
   if (deleted.ok()) GraphsChanged();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
@@ -295,6 +320,7 @@ Status EngineImpl::DeleteGraph(const std::string& name, int64_t if_version) {
 }
 
 Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& name) {
+  VICINAL_RETURN_IF_ERROR(CheckWritable());
   Status deleted = graphs_.DeleteFeatures(graph, name);
   if (deleted.ok()) answers_.PurgeStale();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
@@ -303,6 +329,7 @@ Status EngineImpl::DeleteFeatures(const std::string& graph, const std::string& n
 }
 
 Status EngineImpl::DeleteModel(const std::string& name, int64_t if_version) {
+  VICINAL_RETURN_IF_ERROR(CheckWritable());
   Status deleted = models_.Delete(name, if_version);
   if (deleted.ok()) ModelsChanged();
   if (durable_ == nullptr || !(deleted.ok() || deleted.code() == StatusCode::kNotFound)) return deleted;
@@ -394,6 +421,7 @@ StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& giv
   if (options.clock == nullptr) options.clock = &Clock::Real();
   if (options.stats == nullptr) options.stats = &StatsSink::Null();
   if (options.logger == nullptr) options.logger = &Logger::Null();
+  if (options.state_read_only) options.tuning_budget = Nanoseconds::zero();  // the writer's decisions serve
   auto registry = std::make_unique<KernelRegistry>();
   VICINAL_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options.device, options.backend_path, options.num_threads,
                                                            *registry, *options.logger));
@@ -404,7 +432,10 @@ StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& giv
   std::unique_ptr<durable::OpenState> state;
   if (!options.state_dir.empty()) {
     VICINAL_ASSIGN_OR_RETURN(
-        state, durable::OpenState::Open(options.state_dir, options.state_address, *options.clock, *options.logger));
+        state, durable::OpenState::Open(
+                   options.state_dir,
+                   options.state_read_only ? durable::OpenState::Access::kRead : durable::OpenState::Access::kWrite,
+                   options.state_address, *options.clock, *options.logger));
   }
   auto engine = std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened), std::move(state));
   VICINAL_RETURN_IF_ERROR(engine->Load());

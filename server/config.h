@@ -76,6 +76,8 @@ struct Config {
   std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics
   std::string health_listen;                      // HOST:PORT of a plaintext health service; empty: none
   std::string ready_file;                         // empty: none
+  bool state_read_only = false;                   // of a directory that another server writes
+  std::string advertise_address;                  // where clients reach the server; empty: grpc_listen
   std::string state_dir;                          // empty: everything is in memory only
   ReadyWhen ready_when = ReadyWhen::kAll;
   std::string device = "auto";

@@ -56,6 +56,11 @@ ABSL_FLAG(std::string, ready_file, "",
 ABSL_FLAG(
     std::string, state_dir, "",
     "Directory that keeps graphs, feature sets and models across restarts; made if missing. Empty: in memory only.");
+ABSL_FLAG(bool, state_read_only, false,
+          "Read replica: follows --state_dir, which another server writes, and answers inference only.");
+ABSL_FLAG(std::string, advertise_address, "",
+          "Where clients reach this server, HOST:PORT: what replicas of its --state_dir tell those who upload there. "
+          "Empty: --grpc_listen.");
 ABSL_FLAG(
     std::string, ready_when, "all",
     "When a server that loads graphs from --state_dir becomes ready: all (of them are loaded) or any (one serves).");
@@ -230,6 +235,12 @@ StatusOr<Config> ConfigFromFlags() {
   config.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   config.ready_file = absl::GetFlag(FLAGS_ready_file);
   config.state_dir = absl::GetFlag(FLAGS_state_dir);
+  config.state_read_only = absl::GetFlag(FLAGS_state_read_only);
+  config.advertise_address = absl::GetFlag(FLAGS_advertise_address);
+  if (config.state_read_only && config.state_dir.empty()) {
+    return InvalidArgument("BAD_FLAG", "state_read_only",
+                           "--state_read_only needs --state_dir: the directory to follow");
+  }
   VICINAL_ASSIGN_OR_RETURN(config.ready_when, ParseReadyWhen(absl::GetFlag(FLAGS_ready_when)));
   config.device = absl::GetFlag(FLAGS_device);
   config.backend_path = absl::GetFlag(FLAGS_backend_path);

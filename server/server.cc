@@ -63,7 +63,8 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.max_nodes = config.limits.max_nodes;
   options.max_models = config.limits.max_models;
   options.state_dir = config.state_dir;
-  options.state_address = config.grpc_listen;
+  options.state_read_only = config.state_read_only;
+  options.state_address = config.advertise_address.empty() ? config.grpc_listen : config.advertise_address;
   options.clock = clock;
   options.stats = metrics;
   options.logger = log;

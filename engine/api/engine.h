@@ -54,6 +54,10 @@ struct EngineOptions {
   // Keeps graphs, feature sets and models in this directory, which exists, and loads what is there. Empty: in memory
   // only.
   std::string state_dir;
+  // Another engine writes state_dir; this one follows it and is asked only: uploads, deletions and TuneGraph are
+  // FAILED_PRECONDITION (READ_REPLICA).
+  bool state_read_only = false;
+  std::chrono::milliseconds follow_period{250};  // how often a replica looks for changes
   std::string state_address;     // where clients reach this server; for the lock file, which people read
   const Clock* clock = nullptr;  // null: the real one
   StatsSink* stats = nullptr;    // null: none; must outlive the engine
@@ -145,6 +149,9 @@ class Engine {
   // Not OK once nothing that needs the device will succeed in this process.
   virtual Status Health() { return OkStatus(); }
 
+  // FAILED_PRECONDITION (READ_REPLICA), naming the address of the server that writes, if it has one: nothing can be
+  // uploaded, deleted or tuned here.
+  virtual Status CheckWritable() const { return OkStatus(); }
   // False while graphs from the state directory are being loaded.
   virtual bool loaded() const { return true; }
   // Whether there is a state directory.

@@ -21,12 +21,6 @@ VersionId FeaturesId(const std::string& graph, int64_t graph_version, const std:
   return {Store::kFeatures, name, version, graph, graph_version};
 }
 
-// The version that serves, in memory or on disk only; 0: none.
-int64_t ServingVersion(const GraphStatus& status) {
-  if (status.graph != nullptr) return status.graph->parts().version;
-  return status.stored != nullptr ? status.stored->serving.version : 0;
-}
-
 // Whether publishing `later` makes `earlier` superfluous.
 bool Replaces(const VersionId& later, const VersionId& earlier) {
   return earlier.store == later.store && earlier.name == later.name && earlier.graph == later.graph &&
@@ -41,7 +35,7 @@ DurableStore::DurableStore(Parts parts)
                parts_.tuning, parts_.on_load,
                [this](const VersionId& id, const Status& error) { CannotLoad(id, error); }, parts_.num_loaders,
                parts_.max_waiting}),
-      writer_([this] { WriteLoop(); }) {}
+      writer_([this] { parts_.read_only ? FollowLoop() : WriteLoop(); }) {}
 
 DurableStore::~DurableStore() {
   {
@@ -51,7 +45,7 @@ DurableStore::~DurableStore() {
   }
   loader_.Stop();
   writer_.join();
-  WriteRecent();
+  if (!parts_.read_only) WriteRecent();
 }
 
 bool DurableStore::stopping() const {

@@ -56,6 +56,9 @@ class DurableStore {
     StatsSink* stats = &StatsSink::Null();
     int num_loaders = 1;         // graphs that are loaded at once
     int64_t max_waiting = 1024;  // requests that wait for graphs on disk
+    // Another server writes the directory; this one follows it, and nothing may be published or removed here.
+    bool read_only = false;
+    std::chrono::milliseconds follow_period{0};  // 0: only when Follow is called
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
@@ -98,6 +101,12 @@ class DurableStore {
   // came first.
   bool Flush(MonotonicTime deadline);
 
+  // A read replica: takes over what the writer has published or removed since. Each new version is loaded first and
+  // then takes the place of the former one in one step. What cannot be loaded now is tried again the next time.
+  void Follow();
+  // Not OK once the directory is another one: it was restored from a copy, and versions mean something else.
+  Status health() const;
+
   // What happens every sweep_period: removes versions that were replaced a minute ago, deletes the files of versions
   // that were removed, and keeps the order in which graphs were used.
   void Sweep();
@@ -111,12 +120,18 @@ class DurableStore {
 
   void Queue(state::VersionId id, std::function<void()> write);
   void WriteLoop();
+  void FollowLoop();
+  void FollowGraph(const state::VersionId& latest, const std::set<state::VersionId>& published, ThreadPool* pool);
+  void FollowFeatures(const GraphStatus& status, const state::VersionId& graph,
+                      const std::set<state::VersionId>& published, ThreadPool* pool);
+  void FollowModel(const state::VersionId& latest);
+  void CannotFollow(const state::VersionId& id, const Status& error);
   // Keeps the order of use for the next start.
   void WriteRecent();
   // Removes the versions that were found replaced `age` ago. Those found now are noted.
   void RemoveReplaced(std::chrono::seconds age);
   std::vector<std::string> LoadOrder(const std::map<std::string, state::Manifest>& graphs) const;
-  void LoadModel(const state::Manifest& manifest);
+  Status LoadModel(const state::Manifest& manifest);
   // Logs `error`; what is damaged is moved aside.
   void CannotLoad(const state::VersionId& id, const Status& error);
 
@@ -150,6 +165,9 @@ class DurableStore {
   std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
+  std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
+  Status health_ VICINAL_GUARDED_BY(mutex_);
+  std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only
   GraphLoader loader_;
   std::thread writer_;
 };

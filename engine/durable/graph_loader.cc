@@ -220,8 +220,26 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     parts_.logger->Log(
         LogLevel::kWarning, "an earlier version serves",
         {{"graph", name}, {"damaged", absl::StrCat(version)}, {"version", absl::StrCat(earlier->serving.version)}});
-    parts_.graphs->FallBack(name, version, *earlier);
+    parts_.graphs->ReplaceStored(name, version, *earlier);
   }
+}
+
+Status GraphLoader::Adopt(const VersionId& graph, ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(Loaded loaded, Read(graph, /*evict=*/true, pool));
+  parts_.graphs->Adopt(std::move(loaded.graph), std::move(loaded.feature_sets));
+  parts_.on_load();
+  return OkStatus();
+}
+
+Status GraphLoader::AdoptFeatures(const Manifest& manifest, int64_t num_nodes, ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, FeatureBytesBound(manifest, num_nodes, *parts_.device));
+  VICINAL_ASSIGN_OR_RETURN(
+      Reservation memory,
+      parts_.budget->Reserve(Account::kPreparing, bytes, absl::StrCat("feature set '", manifest.id.name, "'")));
+  VICINAL_ASSIGN_OR_RETURN(FeatureSet set, ReadSet(manifest, num_nodes, &memory, pool));
+  parts_.graphs->AdoptFeatures(manifest.id.graph_version, std::move(set));
+  parts_.on_load();
+  return OkStatus();
 }
 
 StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict, ThreadPool* pool) {

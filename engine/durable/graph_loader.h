@@ -69,6 +69,10 @@ class GraphLoader {
   // The same, and waits. CANCELLED, DEADLINE_EXCEEDED: the load goes on.
   Status LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock);
 
+  // Loads what another server has published and puts it in place of earlier versions, on the calling thread.
+  Status Adopt(const state::VersionId& graph, ThreadPool* pool);
+  Status AdoptFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);
+
   // Answers those who wait with UNAVAILABLE (DRAINING), and ends the threads once the loads that run have ended.
   void Stop();
 

@@ -48,7 +48,10 @@ Status DurableStore::Load() {
     else
       sets[KeyOf(id.graph, id.graph_version)].push_back(std::move(manifest));
   }
-  for (const auto& [name, manifest] : models) LoadModel(manifest);
+  for (const auto& [name, manifest] : models) {
+    const Status loaded = LoadModel(manifest);
+    if (!loaded.ok()) CannotLoad(manifest.id, loaded);
+  }
   const std::vector<std::string> order = LoadOrder(graphs);
   MonotonicTime last_use{};
   for (const std::string& name : order) {
@@ -78,33 +81,29 @@ std::vector<std::string> DurableStore::LoadOrder(const std::map<std::string, Man
   return order;
 }
 
-void DurableStore::LoadModel(const Manifest& manifest) {
-  const auto load = [&]() -> Status {
-    VICINAL_ASSIGN_OR_RETURN(const int64_t bound, ModelBytesBound(*parts_.directory, manifest));
-    VICINAL_ASSIGN_OR_RETURN(
-        Reservation memory,
-        parts_.budget->Reserve(Account::kPreparing, bound, absl::StrCat("model '", manifest.id.name, "'")));
-    VICINAL_ASSIGN_OR_RETURN(StoredModel model, ReadModel(*parts_.directory, manifest));
-    memory.Shrink(model.model->size_bytes);
-    model.memory = std::make_shared<Reservation>(std::move(memory));
-    parts_.models->PutLoaded(std::move(model));
-    return OkStatus();
-  };
-  const Status loaded = load();
-  if (!loaded.ok()) return CannotLoad(manifest.id, loaded);
+Status DurableStore::LoadModel(const Manifest& manifest) {
+  VICINAL_ASSIGN_OR_RETURN(const int64_t bound, ModelBytesBound(*parts_.directory, manifest));
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bound,
+                                                                      absl::StrCat("model '", manifest.id.name, "'")));
+  VICINAL_ASSIGN_OR_RETURN(StoredModel model, ReadModel(*parts_.directory, manifest));
+  memory.Shrink(model.model->size_bytes);
+  model.memory = std::make_shared<Reservation>(std::move(memory));
+  parts_.models->Adopt(std::move(model));
   parts_.logger->Log(LogLevel::kInfo, "model loaded",
                      {{"model", manifest.id.name}, {"version", absl::StrCat(manifest.id.version)}});
+  return OkStatus();
 }
 
 void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
   const bool damaged = error.code() == StatusCode::kDataLoss;
   Status moved = OkStatus();
-  if (damaged) moved = parts_.directory->Quarantine(id, error);
-  if (damaged && moved.ok()) {
+  const bool moves = damaged && !parts_.read_only;
+  if (moves) moved = parts_.directory->Quarantine(id, error);
+  if (moves && moved.ok()) {
     MutexLock lock(&mutex_);
     published_.erase(id);
   }
-  parts_.logger->Log(LogLevel::kError, damaged ? "version damaged: moved to quarantine" : "version not loaded",
+  parts_.logger->Log(LogLevel::kError, moves ? "version damaged: moved to quarantine" : "version not loaded",
                      {{"version", state::Describe(id)},
                       {"error", std::string(error.message())},
                       {"quarantine", moved.ok() ? "" : std::string(moved.message())}});

@@ -30,11 +30,14 @@ VersionSource::ReserveBlock OpenState::ReserveIn(state::Store store) {
   return [this, store](int64_t count) { return directory_->ReserveVersions(store, count); };
 }
 
-StatusOr<std::unique_ptr<OpenState>> OpenState::Open(const std::string& path, const std::string& address,
+StatusOr<std::unique_ptr<OpenState>> OpenState::Open(const std::string& path, Access access, const std::string& address,
                                                      const Clock& clock, Logger& logger) {
-  VICINAL_ASSIGN_OR_RETURN(std::unique_ptr<state::FileSystem> files,
-                           state::PosixFileSystem::Open(path, state::PosixFileSystem::Root::kCreate));
+  using Root = state::PosixFileSystem::Root;
+  VICINAL_ASSIGN_OR_RETURN(
+      std::unique_ptr<state::FileSystem> files,
+      state::PosixFileSystem::Open(path, access == Access::kWrite ? Root::kCreate : Root::kMustExist));
   state::StateDirectory::Options options;
+  options.read_only = access == Access::kRead;
   options.holder = {HostName(), getpid(), absl::FormatTime(absl::FromChrono(clock.WallNow()), absl::UTCTimeZone()),
                     address};
   options.clock = &clock;

@@ -19,9 +19,13 @@ namespace vicinal::durable {
 // Thread-safe.
 class OpenState {
  public:
-  // Opens the directory `path`, which is made if only its last component is missing. `address` is written to the lock
-  // file. Logs what had to be repaired. Errors of StateDirectory::Open and of the file system.
-  static StatusOr<std::unique_ptr<OpenState>> Open(const std::string& path, const std::string& address,
+  enum class Access {
+    kWrite,
+    kRead,  // of a directory that another server writes: it must be there, and nothing is written
+  };
+  // Opens the directory `path`; to write it, it is made if only its last component is missing. `address` is written to
+  // the lock file. Logs what had to be repaired. Errors of StateDirectory::Open and of the file system.
+  static StatusOr<std::unique_ptr<OpenState>> Open(const std::string& path, Access access, const std::string& address,
                                                    const Clock& clock, Logger& logger);
 
   state::StateDirectory& directory() { return *directory_; }

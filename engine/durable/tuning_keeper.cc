@@ -59,6 +59,21 @@ Status TuningKeeper::Attach(const PreparedGraph& graph) {
 void TuningKeeper::Detach(const std::string& graph, int64_t version) {
   MutexLock lock(&mutex_);
   attached_.erase({graph, version});
+  seen_.erase({graph, version});
+}
+
+bool TuningKeeper::Refresh(const PreparedGraph& graph) {
+  const state::VersionId id = IdOf(graph);
+  const StatusOr<std::string> text = parts_.directory->GetDocument(id, TuningDocumentName(parts_.device));
+  if (!text.ok()) return false;
+  {
+    MutexLock lock(&mutex_);
+    std::string& seen = seen_[{id.name, id.version}];
+    if (seen == *text) return false;
+    seen = *text;
+  }
+  Restore(graph);
+  return true;
 }
 
 bool TuningKeeper::ChangesBits(const PreparedGraph& graph, const TuningChange& change) const {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -55,6 +56,10 @@ class TuningKeeper {
   // the numerics revision of its own order.
   void Restore(const PreparedGraph& graph);
 
+  // Of a directory that another server writes: restores the decisions again if they have changed since. Returns whether
+  // they have.
+  bool Refresh(const PreparedGraph& graph);
+
   // Applies `change` to the graph's table; if the graph is attached, the decisions are written first. Returns whether
   // new plans get another setting. Errors are those of the file system; nothing is applied then.
   StatusOr<bool> Change(const PreparedGraph& graph, const TuningChange& change);
@@ -72,6 +77,7 @@ class TuningKeeper {
   // Held while a document is written and its decisions are applied: their order is the same on disk and in memory.
   Mutex mutex_;
   std::set<Version> attached_ VICINAL_GUARDED_BY(mutex_);
+  std::map<Version, std::string> seen_ VICINAL_GUARDED_BY(mutex_);  // documents that Refresh has read
 };
 
 }  // namespace vicinal::durable

@@ -144,6 +144,22 @@ StatusOr<Listing> StateDirectory::ListGraph(const VersionId& graph) const {
   return listing;
 }
 
+StatusOr<std::set<VersionId>> StateDirectory::ListPublished() const {
+  std::set<VersionId> published;
+  const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
+    // Feature sets come after their graph version, and mean nothing without it.
+    if (id.store == Store::kFeatures && !published.contains(GraphOf(id))) return;
+    if (HasManifest(path)) published.insert(id);
+  };
+  VICINAL_RETURN_IF_ERROR(VisitAll(visit, nullptr));
+  return published;
+}
+
+StatusOr<Manifest> StateDirectory::GetManifest(const VersionId& id) const {
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
+  return ReadManifest(id, path);
+}
+
 StatusOr<std::vector<std::string>> StateDirectory::Unpublished() const {
   std::vector<std::string> paths;
   std::set<VersionId> graphs;

@@ -181,6 +181,8 @@ StatusOr<std::map<Store, int64_t>> StateDirectory::NumbersBeyondAll() const {
 
 Status StateDirectory::CheckIncarnation() const { return ReadIncarnation(*files_).status(); }
 
+StatusOr<std::string> StateDirectory::ReadIncarnationNow() const { return ReadIncarnation(*files_); }
+
 Status StateDirectory::CheckReservations() const {
   // Listed before VERSIONS is read: a writer reserves numbers before it uses them.
   VICINAL_ASSIGN_OR_RETURN(const auto beyond, NumbersBeyondAll());

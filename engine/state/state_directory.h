@@ -105,6 +105,12 @@ class StateDirectory {
   StatusOr<Listing> List() const;
   // The same of one graph version and its feature sets: itself first. NOT_FOUND: it is not published.
   StatusOr<Listing> ListGraph(const VersionId& graph) const;
+  // Which versions are published, without reading their manifests: for whoever looks often.
+  StatusOr<std::set<VersionId>> ListPublished() const;
+  // NOT_FOUND: it is not published. DATA_LOSS.
+  StatusOr<Manifest> GetManifest(const VersionId& id) const;
+  // The incarnation as it is on disk now. NOT_FOUND, DATA_LOSS.
+  StatusOr<std::string> ReadIncarnationNow() const;
   // Directories of versions without a manifest: being written, removed, or left from a crash.
   StatusOr<std::vector<std::string>> Unpublished() const;
   // Opens a file of a published version; DATA_LOSS unless it is the file of the manifest.

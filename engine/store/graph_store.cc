@@ -179,6 +179,11 @@ GraphStatus StatusOf(const std::string& name, const Entry& entry) {
 
 }  // namespace
 
+int64_t ServingVersion(const GraphStatus& status) {
+  if (status.graph != nullptr) return status.graph->parts().version;
+  return status.stored != nullptr ? status.stored->serving.version : 0;
+}
+
 struct GraphStore::State {
   explicit State(Options given) : options(given) {
     if (options.clock == nullptr) options.clock = &Clock::Real();
@@ -367,14 +372,53 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
   state_->watchers.Notify(name);
 }
 
-void GraphStore::FallBack(const std::string& name, int64_t version, StoredGraph earlier) {
+void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredGraph other) {
   {
     MutexLock lock(&state_->mutex);
     Entry* const entry = state_->FindStored(name, version);
     if (entry == nullptr) return;
-    entry->stored = std::make_shared<const StoredGraph>(std::move(earlier));
+    entry->stored = std::make_shared<const StoredGraph>(std::move(other));
   }
   state_->watchers.Notify(name);
+}
+
+void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets) {
+  const std::string name = graph->parts().name;
+  // What is replaced is freed after the lock.
+  std::shared_ptr<const PreparedGraph> old_graph;
+  std::map<std::string, FeatureSetHandle> old_features;
+  {
+    MutexLock lock(&state_->mutex);
+    Entry& entry = state_->entries[name];
+    if (entry.version() >= graph->parts().version) return;
+    Retire(entry);
+    entry.stored = nullptr;
+    entry.loading = entry.load_failed = false;
+    entry.error = OkStatus();
+    old_graph = std::exchange(entry.graph, std::move(graph));
+    old_features = std::exchange(entry.features, {});
+    entry.graph->TransferReservation(Account::kGraphs);
+    for (FeatureSet& set : feature_sets) {
+      const std::string set_name = set.name;
+      entry.features[set_name] = HandleOf(std::move(set));
+    }
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::AdoptFeatures(int64_t graph_version, FeatureSet set) {
+  const std::string graph = set.graph, name = set.name;
+  FeatureSetHandle handle = HandleOf(std::move(set));  // freed after the lock, as is what it replaces
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(graph);
+    if (found == state_->entries.end() || !found->second.graph || found->second.version() != graph_version) return;
+    FeatureSetHandle& current = found->second.features[name];
+    if (current != nullptr && current->version >= handle->version) return;
+    Retire(current);
+    current.swap(handle);
+  }
+  state_->watchers.Notify(graph);
 }
 
 bool GraphStore::Evict(const std::string& name, StoredGraph stored) {

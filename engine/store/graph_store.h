@@ -57,6 +57,9 @@ struct GraphStatus {
   std::shared_ptr<const StoredGraph> stored;   // the version that is on disk only; null: there is none
 };
 
+// The version that serves, in memory or on disk only; 0: none.
+int64_t ServingVersion(const GraphStatus& status);
+
 // The graph and features of a request.
 struct GraphHandle {
   std::shared_ptr<const PreparedGraph> graph;
@@ -114,8 +117,12 @@ class GraphStore {
   // the name is FAILED, and requests get that error. Does nothing unless `version` of `name` is on disk only.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                   std::vector<FeatureSet> feature_sets);
-  // `earlier` takes the place of a version on disk that cannot be loaded.
-  void FallBack(const std::string& name, int64_t version, StoredGraph earlier);
+  // `other` takes the place of `version`, which is on disk only: it cannot be loaded, or was replaced there.
+  void ReplaceStored(const std::string& name, int64_t version, StoredGraph other);
+  // What another server has published, in place of earlier versions; nothing if the store has later ones. The sets keep
+  // the versions and times they had.
+  void Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets);
+  void AdoptFeatures(int64_t graph_version, FeatureSet set);
   // Frees a version in memory, which then is on disk only. False, and no effect: it does not serve any more, or
   // somebody else still uses it or one of its feature sets. `stored` describes what is on disk: all its feature sets.
   bool Evict(const std::string& name, StoredGraph stored);

@@ -78,11 +78,15 @@ StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t i
   return handle;
 }
 
-void ModelStore::PutLoaded(StoredModel model) {
+void ModelStore::Adopt(StoredModel model) {
   const std::string name = model.name;
-  ModelHandle handle = HandleOf(std::move(model));  // freed after the lock if the name is taken
-  MutexLock lock(&mutex_);
-  models_.try_emplace(name, std::move(handle));
+  ModelHandle handle = HandleOf(std::move(model));  // freed after the lock: the former one, or this if it is older
+  {
+    MutexLock lock(&mutex_);
+    ModelHandle& current = models_[name];
+    if (current == nullptr || current->version < handle->version) current.swap(handle);
+  }
+  NotifyWatchers(name);
 }
 
 StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version) const {

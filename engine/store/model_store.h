@@ -58,8 +58,9 @@ class ModelStore {
   Status CheckPut(const std::string& name, bool replace, int64_t if_version) const;
   // Gives the model its version. Errors of CheckPut and VersionSource.
   StatusOr<ModelHandle> Put(StoredModel model, bool replace, int64_t if_version);
-  // Puts a model from the state directory, which keeps its version and time, unless the name is taken.
-  void PutLoaded(StoredModel model);
+  // Puts a model from the state directory, which keeps its version and time, unless the store has the same or a later
+  // version of it.
+  void Adopt(StoredModel model);
   // Version 0: the latest. NOT_FOUND.
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
   std::vector<ModelHandle> List() const;  // by name

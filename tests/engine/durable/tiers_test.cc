@@ -114,8 +114,8 @@ class TiersTest : public ::testing::Test {
     EXPECT_TRUE(result.ok()) << name << ": " << result.status();
     return result.ok() ? result->values : std::vector<float>();
   }
-  // Reserves all memory but that of the model and `bytes`: what does not fit in these has to go. An answer comes shortly
-  // before its request lets go of the graph.
+  // Reserves all memory but that of the model and `bytes`: what does not fit in these has to go. An answer comes
+  // shortly before its request lets go of the graph.
   Reservation TakeAllBut(int64_t bytes) {
     for (;;) {
       const MemoryUse use = engine_->memory().Snapshot();
@@ -195,9 +195,7 @@ TEST_F(TiersTest, PinnedGraphsStay) {
   Put("other");
   const auto rows = Answers("pinned");
   Answers("other");
-  {
-    const Reservation taken = TakeAllBut(BytesOf("pinned") + BytesOf("other") - 1);
-  }
+  { const Reservation taken = TakeAllBut(BytesOf("pinned") + BytesOf("other") - 1); }
   EXPECT_FALSE(Resident("other"));
   EXPECT_TRUE(Resident("pinned"));
   EXPECT_TRUE(engine_->GetGraph("pinned")->serving->pinned);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/durable/graph_codec.h"
 #include "tests/engine/durable/durable_testing.h"
 #include "tests/engine/tune/record_testing.h"
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// A read replica: what another server writes serves here, too.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/durable/durable_store.h"
+
+namespace vicinal::durable {
+namespace {
+
+using state::Manifest;
+using state::Store;
+using state::VersionId;
+
+// The latest version of each name.
+std::map<std::string, VersionId> LatestOf(Store store, const std::set<VersionId>& published) {
+  std::map<std::string, VersionId> latest;
+  for (const VersionId& id : published) {
+    if (id.store != store) continue;
+    const auto [known, is_new] = latest.try_emplace(id.name, id);
+    if (!is_new && known->second.version < id.version) known->second = id;
+  }
+  return latest;
+}
+
+// The latest version of each feature set of that graph version, by name.
+std::map<std::string, VersionId> SetsOf(const VersionId& graph, const std::set<VersionId>& published) {
+  std::map<std::string, VersionId> latest;
+  for (const VersionId& id : published) {
+    if (id.store != Store::kFeatures || state::GraphOf(id) != graph) continue;
+    const auto [known, is_new] = latest.try_emplace(id.name, id);
+    if (!is_new && known->second.version < id.version) known->second = id;
+  }
+  return latest;
+}
+
+StatusOr<StoredGraph> DescribeOnDisk(const state::StateDirectory& directory, const VersionId& graph) {
+  VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, directory.ListGraph(graph));
+  if (listing.published.empty()) return listing.problems.front().error;
+  const std::vector<Manifest> sets(listing.published.begin() + 1, listing.published.end());
+  return DescribeStored(listing.published.front(), sets);
+}
+
+}  // namespace
+
+void DurableStore::FollowLoop() {
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      const auto next = std::chrono::steady_clock::now() + parts_.follow_period;
+      while (!stopping_ && (parts_.follow_period.count() == 0 || std::chrono::steady_clock::now() < next)) {
+        if (parts_.follow_period.count() == 0)
+          changed_.Wait(&mutex_);
+        else
+          changed_.WaitUntil(&mutex_, next);
+      }
+      if (stopping_) return;
+    }
+    Follow();
+  }
+}
+
+Status DurableStore::health() const {
+  MutexLock lock(&mutex_);
+  return health_;
+}
+
+void DurableStore::Follow() {
+  const StatusOr<std::string> incarnation = parts_.directory->ReadIncarnationNow();
+  if (incarnation.ok() && *incarnation != parts_.directory->incarnation()) {
+    MutexLock lock(&mutex_);
+    if (!health_.ok()) return;
+    health_ = FailedPrecondition("INCARNATION_CHANGED",
+                                 absl::StrCat("the state directory has begun the incarnation ", *incarnation,
+                                              ", in which versions mean something else; start this server again"));
+    parts_.logger->Log(LogLevel::kError, "state directory replaced", {{"error", std::string(health_.message())}});
+    return;
+  }
+  const StatusOr<std::set<VersionId>> listed = parts_.directory->ListPublished();
+  if (!listed.ok()) {
+    parts_.logger->Log(LogLevel::kWarning, "state directory not read",
+                       {{"error", std::string(listed.status().message())}});
+    return;
+  }
+  const std::set<VersionId>& published = *listed;
+  {
+    MutexLock lock(&mutex_);
+    published_ = published;
+    std::erase_if(not_followed_, [&](const auto& failure) { return !published.contains(failure.first); });
+  }
+  if (follow_context_ == nullptr) follow_context_ = parts_.device->CreateContext();
+  ThreadPool* const pool = follow_context_->thread_pool();
+  const auto models = LatestOf(Store::kModels, published), graphs = LatestOf(Store::kGraphs, published);
+  bool deleted = false;
+  for (const auto& [name, latest] : models) FollowModel(latest);
+  for (const ModelHandle& model : parts_.models->List()) {
+    if (!models.contains(model->name)) deleted = parts_.models->Delete(model->name, 0).ok() || deleted;
+  }
+  for (const auto& [name, latest] : graphs) FollowGraph(latest, published, pool);
+  for (const GraphStatus& graph : parts_.graphs->List()) {
+    if (!graphs.contains(graph.name)) deleted = parts_.graphs->Delete(graph.name, 0).ok() || deleted;
+  }
+  if (deleted) parts_.on_load();
+}
+
+void DurableStore::FollowModel(const VersionId& latest) {
+  const StatusOr<ModelHandle> current = parts_.models->Find(latest.name, 0);
+  if (current.ok() && (*current)->version >= latest.version) return;
+  const StatusOr<Manifest> manifest = parts_.directory->GetManifest(latest);
+  const Status loaded = manifest.ok() ? LoadModel(*manifest) : manifest.status();
+  if (!loaded.ok()) return CannotFollow(latest, loaded);
+  parts_.on_load();
+}
+
+void DurableStore::FollowGraph(const VersionId& latest, const std::set<VersionId>& published, ThreadPool* pool) {
+  const std::string& name = latest.name;
+  const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
+  if (status.ok() && status->failed_version >= latest.version) return;  // it will not change
+  const int64_t version = status.ok() ? ServingVersion(*status) : 0;
+  if (status.ok() && status->graph != nullptr) {
+    if (version == latest.version) return FollowFeatures(*status, latest, published, pool);
+    if (version < latest.version) {
+      const Status adopted = loader_.Adopt(latest, pool);
+      if (!adopted.ok()) CannotFollow(latest, adopted);
+    }
+    return;
+  }
+  const StatusOr<StoredGraph> stored = DescribeOnDisk(*parts_.directory, latest);
+  if (!stored.ok()) return CannotFollow(latest, stored.status());
+  if (version != 0) return parts_.graphs->ReplaceStored(name, version, *stored);
+  parts_.graphs->BeginLoad(name, *stored, parts_.clock->Now());
+  loader_.Load(name, [](const Status&) {}).IgnoreError();
+}
+
+// Of a graph in memory, whose version is the latest.
+void DurableStore::FollowFeatures(const GraphStatus& status, const VersionId& graph,
+                                  const std::set<VersionId>& published, ThreadPool* pool) {
+  if (parts_.tuning != nullptr && parts_.tuning->Refresh(*status.graph)) parts_.on_load();
+  const auto sets = SetsOf(graph, published);
+  bool deleted = false;
+  for (const FeatureSetHandle& set : status.feature_sets) {
+    if (sets.contains(set->name)) continue;
+    deleted = parts_.graphs->DeleteFeatures(status.name, set->name).ok() || deleted;
+  }
+  if (deleted) parts_.on_load();
+  for (const auto& [name, latest] : sets) {
+    const bool known = std::any_of(status.feature_sets.begin(), status.feature_sets.end(), [&](const auto& set) {
+      return set->name == latest.name && set->version >= latest.version;
+    });
+    if (known) continue;
+    const StatusOr<Manifest> manifest = parts_.directory->GetManifest(latest);
+    const Status adopted =
+        manifest.ok() ? loader_.AdoptFeatures(*manifest, status.graph->num_nodes(), pool) : manifest.status();
+    if (!adopted.ok()) CannotFollow(latest, adopted);
+  }
+}
+
+// Tried again with the next step, and logged once.
+void DurableStore::CannotFollow(const VersionId& id, const Status& error) {
+  if (error.code() == StatusCode::kNotFound) return;  // removed meanwhile
+  {
+    MutexLock lock(&mutex_);
+    Status& known = not_followed_[id];
+    if (known == error) return;
+    known = error;
+  }
+  parts_.logger->Log(LogLevel::kError, "version of the writer not loaded",
+                     {{"version", state::Describe(id)}, {"error", std::string(error.message())}});
+}
+
+}  // namespace vicinal::durable

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// One engine writes a state directory, others follow it: what serves at the writer serves at the replicas, with the
+// same versions and bits, and no call fails while versions change.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "tests/engine/api/small_world.h"
+#include "tests/engine/state/temporary_directory.h"
+
+namespace vicinal {
+namespace {
+
+using testing::AllNodes;
+using testing::AwaitGraph;
+using testing::Infer;
+using testing::SmallGraph;
+using testing::SmallModel;
+
+class ReplicaTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Engine> Open(bool read_only) {
+    EngineOptions options;
+    options.num_threads = 1;
+    options.device = "cpu";
+    options.tuning_budget = Nanoseconds(0);
+    options.state_dir = directory_ / "state";
+    options.state_address = "writer.example:8500";
+    options.state_read_only = read_only;
+    options.follow_period = std::chrono::milliseconds(1);
+    auto engine = Engine::Create(options);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return engine.ok() ? *std::move(engine) : nullptr;
+  }
+  void SetUp() override {
+    writer_ = Open(false);
+    ASSERT_NE(writer_, nullptr);
+  }
+  void Put(const std::string& name, float first, bool replace = false) {
+    GraphSource source = SmallGraph(name, first);
+    source.replace = replace;
+    ASSERT_TRUE(writer_->PutGraph(std::move(source)).ok());
+    const auto graph = AwaitGraph(*writer_, name);
+    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
+  }
+  static void Until(const std::function<bool()>& reached) {
+    while (!reached()) std::this_thread::yield();
+  }
+  static int64_t VersionAt(Engine& engine, const std::string& name) {
+    const auto graph = engine.GetGraph(name);
+    return graph.ok() && graph->serving ? graph->serving->version : 0;
+  }
+  static std::vector<float> Answers(Engine& engine, const std::string& set = "default") {
+    InferenceRequest request = AllNodes("g", "m");
+    request.feature_set = set;
+    const auto result = Infer(engine, request);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? result->values : std::vector<float>();
+  }
+
+  state::TemporaryDirectory directory_;
+  std::unique_ptr<Engine> writer_;
+};
+
+TEST_F(ReplicaTest, FollowsGraphsFeaturesAndModels) {
+  const auto replica = Open(true);
+  ASSERT_NE(replica, nullptr);
+  ASSERT_TRUE(writer_->PutModel(SmallModel("m"), {}).ok());
+  Put("g", 0.25f);
+  Until([&] { return VersionAt(*replica, "g") != 0 && replica->GetModel("m").ok(); });
+  EXPECT_EQ(Answers(*replica), Answers(*writer_));
+  EXPECT_EQ(replica->incarnation(), writer_->incarnation());
+  EXPECT_EQ(replica->GetGraph("g")->serving->durability, Durability::kDurable);
+
+  const std::vector<float> rows = testing::SmallRows(1.5f);
+  const HostTensor x = testing::Floats(rows, {testing::kSmallNodes, testing::kSmallFeatures});
+  FeatureTensors tensors;
+  tensors.dense = x.view();
+  ASSERT_TRUE(writer_->PutFeatures("g", "more", tensors, false, 0).ok());
+  Until([&] { return replica->GetGraph("g")->feature_sets.size() == 2; });
+  EXPECT_EQ(Answers(*replica, "more"), Answers(*writer_, "more"));
+  ASSERT_TRUE(writer_->DeleteFeatures("g", "more").ok());
+  Until([&] { return replica->GetGraph("g")->feature_sets.size() == 1; });
+
+  ASSERT_TRUE(writer_->DeleteModel("m", 0).ok());
+  Until([&] { return !replica->GetModel("m").ok(); });
+  ASSERT_TRUE(writer_->DeleteGraph("g", 0).ok());
+  Until([&] { return !replica->GetGraph("g").ok(); });
+}
+
+TEST_F(ReplicaTest, RefusesChangesAndNamesTheWriter) {
+  const auto replica = Open(true);
+  ASSERT_NE(replica, nullptr);
+  const std::vector<Status> refused = {replica->PutGraph(SmallGraph("g")).status(),
+                                       replica->DeleteGraph("g", 0),
+                                       replica->DeleteModel("m", 0),
+                                       replica->DeleteFeatures("g", "default"),
+                                       replica->PutModel(SmallModel("m"), {}).status(),
+                                       replica->PutFeatures("g", "x", {}, false, 0).status(),
+                                       replica->TuneGraph({}).status(),
+                                       replica->CheckWritable()};
+  for (const Status& status : refused) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+    const auto detail = DetailOf(status);
+    ASSERT_TRUE(detail.has_value()) << status;
+    EXPECT_EQ(detail->reason, "READ_REPLICA");
+    EXPECT_EQ(detail->metadata.at("address"), "writer.example:8500");
+  }
+  EXPECT_TRUE(writer_->CheckWritable().ok());
+}
+
+TEST_F(ReplicaTest, NeedsADirectoryThatIsThere) {
+  writer_.reset();
+  EngineOptions options;
+  options.device = "cpu";
+  options.state_dir = directory_ / "nowhere";
+  options.state_read_only = true;
+  EXPECT_FALSE(Engine::Create(options).ok());
+}
+
+TEST_F(ReplicaTest, TakesOverTheWritersTuning) {
+  ASSERT_TRUE(writer_->PutModel(SmallModel("m"), {}).ok());
+  Put("g", 0.25f);
+  Until([&] { return writer_->GetGraph("g")->serving->durability == Durability::kDurable; });
+  const auto replica = Open(true);
+  ASSERT_NE(replica, nullptr);
+  Until([&] { return replica->loaded() && VersionAt(*replica, "g") != 0; });
+  Answers(*replica);
+  TuneGraphRequest force;
+  force.graph = "g";
+  force.operation = "aggregate";
+  force.widths = {2};
+  force.force = ForcedConfiguration{"simd_rows", {}};
+  const auto forced = writer_->TuneGraph(force);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  const auto states = [](Engine& engine) {
+    std::vector<TuningState> states;
+    for (const TuningRecord& record : engine.GetTuning("g")->records) states.push_back(record.state);
+    return states;
+  };
+  Until([&] { return states(*replica) == states(*writer_); });
+  EXPECT_EQ(Answers(*replica), Answers(*writer_));
+}
+
+// Two replicas answer without a pause and without a mixed version while the graph is replaced fifty times.
+TEST_F(ReplicaTest, NoCallFailsWhileTheGraphIsReplaced) {
+  constexpr int kReplaced = 50;
+  ASSERT_TRUE(writer_->PutModel(SmallModel("m"), {}).ok());
+  Put("g", 0.0f);
+  Until([&] { return writer_->GetGraph("g")->serving->durability == Durability::kDurable; });
+  std::vector<std::unique_ptr<Engine>> replicas;
+  for (int i = 0; i < 2; ++i) replicas.push_back(Open(true));
+  std::map<int64_t, std::vector<float>> expected;
+  expected[VersionAt(*writer_, "g")] = Answers(*writer_);
+  struct Seen {
+    int64_t version;
+    std::vector<float> values;
+  };
+  std::vector<std::vector<Seen>> seen(replicas.size());
+  std::atomic<bool> done{false};
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    threads.emplace_back([&, i] {
+      while (!done) {
+        const auto result = Infer(*replicas[i], AllNodes("g", "m"));
+        if (!result.ok()) {
+          ++failed;
+          ADD_FAILURE() << result.status();
+          return;
+        }
+        seen[i].push_back({result->served_by.graph_version, result->values});
+      }
+    });
+  }
+  for (int i = 1; i <= kReplaced; ++i) {
+    Put("g", 0.125f * static_cast<float>(i), true);
+    const int64_t version = VersionAt(*writer_, "g");
+    expected[version] = Answers(*writer_);
+    for (const auto& replica : replicas) Until([&] { return failed != 0 || VersionAt(*replica, "g") == version; });
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  for (const auto& answers : seen) {
+    int64_t last = 0;
+    for (const Seen& answer : answers) {
+      EXPECT_GE(answer.version, last) << "a replica never goes back";
+      last = answer.version;
+      ASSERT_TRUE(expected.contains(answer.version)) << answer.version;
+      ASSERT_EQ(answer.values, expected[answer.version]) << answer.version;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vicinal
