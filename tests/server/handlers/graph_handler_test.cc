@@ -136,6 +136,7 @@ TEST_F(GraphHandlerTest, AnOrderThatCannotBeMadeIsRefusedAtTheFirstMessage) {
   const Status unknown = Upload(spec, &response);
   EXPECT_EQ(unknown.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(DetailOf(unknown)->reason, "UNKNOWN_ORDER");
+  EXPECT_EQ(unknown.message(), "spec.reorder is unknown; GetCapabilities lists the known orders");
   spec.mutable_spec()->set_reorder(v1::REORDER_METIS);
   const Status status = Upload(spec, &response);
   if (IsAvailable(OrderKind::kMetis)) {
