@@ -7,7 +7,7 @@
 
 set(VICINAL_TEST_TIERS unit conformance integration slow fuzz)
 set(VICINAL_TEST_KINDS tsan static python gpu)
-option(VICINAL_TEST_PROGRAMS "Register each GoogleTest program as one CTest test, not each TEST in it: few processes" OFF)
+option(VICINAL_TEST_PROGRAMS "Register each unit or conformance program as one CTest test, not each TEST in it: few processes" OFF)
 
 # Stops the configuration unless the labels are one tier and known kinds.
 function(_vicinal_check_labels test)
@@ -44,7 +44,8 @@ endfunction()
 #              [PRECOMPILED kind] [TSAN_FILTER filter])
 # A GoogleTest program. Each TEST becomes one CTest test, unless WHOLE: then the program is one CTest test (for suites
 # with thousands of parameters, where a process for each would cost more than the tests). With VICINAL_TEST_PROGRAMS every
-# program is one CTest test; GoogleTest's output still names the TEST that failed.
+# program of unit or conformance tests is one CTest test; GoogleTest's output still names the TEST that failed. Such a
+# program leaves gtest/NAME.xml in the build folder, from which tests/run.sh counts the TESTs.
 # Tests under tests/engine that are not slow also run under the thread sanitizer. NO_TSAN: what is tested starts no
 # thread and takes no lock, or runs with other models what another test runs under the thread sanitizer already.
 # TSAN_FILTER: of a program that is WHOLE, the tests that start threads, as GoogleTest's filter; the rest say nothing to
@@ -53,6 +54,9 @@ function(vicinal_test name)
   cmake_parse_arguments(ARG "WHOLE;NO_TSAN" "TIMEOUT;PRECOMPILED;TSAN_FILTER" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
+    if(VICINAL_TEST_PROGRAMS)
+      set(ARG_TIMEOUT 900)
+    endif()
   endif()
   _vicinal_check_labels(${name} ${ARG_LABELS})
   # The engine is free of gRPC, so its tests also run under the thread sanitizer.
@@ -68,7 +72,7 @@ function(vicinal_test name)
   target_compile_definitions(${name} PRIVATE
     VICINAL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" VICINAL_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     VICINAL_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
-  if(ARG_WHOLE OR VICINAL_TEST_PROGRAMS)
+  if(ARG_WHOLE OR (VICINAL_TEST_PROGRAMS AND ARG_LABELS MATCHES "unit|conformance"))
     set(filter "")
     if(ARG_TSAN_FILTER AND VICINAL_SANITIZE STREQUAL "thread")
       set(filter "--gtest_filter=${ARG_TSAN_FILTER}")
@@ -76,7 +80,7 @@ function(vicinal_test name)
     add_test(NAME ${name} COMMAND ${name} ${filter})
     # A filter that fits nothing would pass.
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-      FAIL_REGULAR_EXPRESSION "Running 0 tests")
+      FAIL_REGULAR_EXPRESSION "Running 0 tests" ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/gtest/${name}.xml")
   else()
     include(GoogleTest)
     gtest_discover_tests(${name} TEST_PREFIX "${name}." TEST_LIST tests PROPERTIES TIMEOUT ${ARG_TIMEOUT}
