@@ -126,6 +126,12 @@ class EngineImpl final : public Engine {
   // Loads what is in the state directory. Once, before any other call.
   Status Load() { return durable_ != nullptr ? durable_->Load() : OkStatus(); }
 
+  Status CheckGraphFits(const GraphSizes& sizes, bool replace) override {
+    return graph_uploads_.CheckGraphFits(sizes, replace);
+  }
+  Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) override {
+    return graph_uploads_.CheckFeaturesFit(sizes, replace);
+  }
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) override {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graph_uploads_.PutGraph(std::move(source), std::move(memory)));

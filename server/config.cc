@@ -56,6 +56,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_concurrent_streams", limits.max_concurrent_streams, 1, 1'000'000},
       {"max_connections", limits.max_connections, 1, 1'000'000},
       {"max_connections_per_address", limits.max_connections_per_address, 1, 1'000'000},
+      {"max_open_calls", limits.max_open_calls, 1, 10'000'000},
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
       {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge},
@@ -100,6 +101,7 @@ Status CheckDurations(const Config& config) {
       {"max_connection_age_grace", config.max_connection_age_grace, kNone, kLongest},
       {"keepalive_time", config.keepalive_time, kNone, kDay},
       {"handshake_timeout", config.handshake_timeout, milliseconds(100), hours(1)},
+      {"message_timeout", config.message_timeout, milliseconds(100), kDay},
       {"upload_ttl", config.limits.upload_ttl, seconds(1), kLongest},
   };
   for (const Range& range : ranges) {
@@ -166,6 +168,7 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_concurrent_streams", limits.max_concurrent_streams},
           {"max_connections", limits.max_connections},
           {"max_connections_per_address", limits.max_connections_per_address},
+          {"max_open_calls", limits.max_open_calls},
           {"max_worker_queue", limits.max_worker_queue},
           {"memory_budget_bytes", limits.memory_budget_bytes},
           {"max_answer_bytes", limits.max_answer_bytes},
@@ -181,6 +184,12 @@ int64_t DefaultMessageBytes(const Limits& limits) {
 int64_t DefaultArrivingBytes(const Limits& limits) {
   if (limits.memory_budget_bytes == 0) return 0;
   return std::max(limits.memory_budget_bytes / 8, kLargestArriving * limits.max_message_bytes);
+}
+
+int64_t DefaultOpenCalls(const Limits& limits) {
+  constexpr int64_t kMost = 10'000, kLeast = 256, kBudgetEach = 64 << 10;
+  if (limits.memory_budget_bytes == 0) return kMost;
+  return std::clamp(limits.memory_budget_bytes / kBudgetEach, kLeast, kMost);
 }
 
 int64_t DefaultAnswerBytes(const Limits& limits) {
@@ -219,6 +228,13 @@ bool IsExposed(const Config& config) {
   if (config.grpc_listen.empty() || !config.tls_client_ca_file.empty()) return false;
   const auto address = SplitAddress(config.grpc_listen, "grpc_listen");
   return address.ok() && !IsLoopback(address->first);
+}
+
+std::vector<std::string> WarningsOf(const Config& config) {
+  if (!IsExposed(config)) return {};
+  return {absl::StrCat("open to the network: anyone who reaches ", config.grpc_listen,
+                       " can exhaust the server's memory, with or without a token; require client certificates "
+                       "(--tls_client_ca_file), or listen on a loopback address or --edge_listen behind the edge")};
 }
 
 StatusOr<std::vector<uid_t>> ParseUids(const std::string& text) {

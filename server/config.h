@@ -43,6 +43,7 @@ struct Limits {
   int64_t max_concurrent_streams = 256;  // per connection
   int64_t max_connections = 1024;
   int64_t max_connections_per_address = 512;
+  int64_t max_open_calls = 10'000;       // over all connections
   int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies waiting for a worker
   int64_t memory_budget_bytes = 0;       // 0: unlimited
   int64_t max_answer_bytes = 256 << 20;  // of kept answers, within the budget; 0: none are kept
@@ -56,6 +57,9 @@ int64_t DefaultMessageBytes(const Limits& limits);
 // The default of max_arriving_bytes: an eighth of the budget. With the default budget this leaves another eighth of the
 // machine for the program and the system. At least as many bytes as CheckConfig requires.
 int64_t DefaultArrivingBytes(const Limits& limits);
+
+// The default of max_open_calls: 10,000 or, if less, one per 64 KiB of the budget.
+int64_t DefaultOpenCalls(const Limits& limits);
 
 // The default of max_answer_bytes: a quarter of the budget; without a budget 1 GiB.
 int64_t DefaultAnswerBytes(const Limits& limits);
@@ -102,6 +106,7 @@ struct Config {
   std::chrono::milliseconds max_connection_age_grace = std::chrono::minutes(10);
   std::chrono::milliseconds keepalive_time = std::chrono::seconds(30);
   std::chrono::milliseconds handshake_timeout = std::chrono::seconds(10);
+  std::chrono::milliseconds message_timeout = std::chrono::minutes(2);  // until a call's message has arrived
   LogLevel log_level = LogLevel::kInfo;
 };
 
@@ -122,6 +127,9 @@ bool UsesTls(const Config& config);
 
 // Anyone on a network may connect: gRPC listens beyond loopback and wants no client certificates.
 bool IsExposed(const Config& config);
+
+// What whoever runs this should change, in sentences; empty: nothing.
+std::vector<std::string> WarningsOf(const Config& config);
 
 // "1000,1001". INVALID_ARGUMENT naming the flag.
 StatusOr<std::vector<uid_t>> ParseUids(const std::string& text);

@@ -11,6 +11,7 @@
 #include "server/edge_certificates.h"
 #include "server/json_log.h"
 #include "server/metrics/metrics.h"
+#include "server/open_calls.h"
 #include "server/silence_watch.h"
 #include "server/workers.h"
 
@@ -26,7 +27,8 @@ struct Core {
   Workers& tuners;  // for calls that wait for tuning
   const Limits& limits;
   Engine& engine;
-  SilenceWatch& silences;    // of client streams
+  SilenceWatch& silences;  // of client streams
+  OpenCalls& open_calls;
   bool client_certificates;  // the API's listener asks for them
   EdgeCertificates* edge;    // null: there is no unix socket, whose metadata would be believed
 };

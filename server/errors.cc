@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "vicinal/v1/error_details.pb.h"
 
@@ -80,6 +81,13 @@ grpc::Status ToGrpc(const Status& status) {
   details.set_message(message);
   if (const auto detail = DetailOf(status)) AddDetails(*detail, message, &details);
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message, details.SerializeAsString());
+}
+
+Status BadMessage(std::string_view method) {
+  return InvalidArgument(
+      "BAD_MESSAGE", "",
+      absl::StrCat("the message is missing, or not valid Protobuf of the type of ", std::string(method),
+                   "; is it truncated, of another method, or generated from another .proto than the server's?"));
 }
 
 std::optional<std::chrono::milliseconds> PushbackOf(const Status& status) {

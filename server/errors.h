@@ -7,12 +7,17 @@
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 
 #include "engine/base/status.h"
 
 namespace vicinal::server {
 
 grpc::Status ToGrpc(const Status& status);
+
+// A call ended without a message, or with one that does not parse. `method`: "package.Service/Method".
+// INVALID_ARGUMENT (BAD_MESSAGE).
+Status BadMessage(std::string_view method);
 
 // When the caller should retry, for `grpc-retry-pushback-ms`: set for UNAVAILABLE only, the code that standard retry
 // policies retry.

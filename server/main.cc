@@ -123,6 +123,10 @@ ABSL_FLAG(
 ABSL_FLAG(int64_t, max_connections_per_address, -1,
           "Largest number of connections from one IP address, but not from --edge_listen; -1: half of "
           "--max_connections.");
+ABSL_FLAG(
+    int64_t, max_open_calls, -1,
+    "Largest number of calls that are open at once, over all connections; further ones get UNAVAILABLE. -1: 10,000 or, "
+    "if less, one per 64 KiB of the memory budget.");
 ABSL_FLAG(int64_t, max_worker_queue, 64,
           "Largest number of finished uploads and Explain calls waiting for a worker; the same number of TuneGraph "
           "calls may wait.");
@@ -164,6 +168,8 @@ ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::seconds(30
           "closed if no answer comes within that time, at most 20 s. 0: gRPC's default.");
 ABSL_FLAG(vicinal::server::DurationFlag, handshake_timeout, std::chrono::seconds(10),
           "A connection that has not finished its handshake (TLS, HTTP/2) after this time is closed.");
+ABSL_FLAG(vicinal::server::DurationFlag, message_timeout, std::chrono::minutes(2),
+          "A call whose message has not arrived completely after this time is ended; of an upload, its first message.");
 ABSL_FLAG(std::string, log_level, "info", "debug (one line per call), info, warning or error.");
 
 namespace vicinal::server {
@@ -218,6 +224,8 @@ Limits LimitsFromFlags() {
   limits.max_worker_queue = absl::GetFlag(FLAGS_max_worker_queue);
   limits.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes).bytes;
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
+  limits.max_open_calls = absl::GetFlag(FLAGS_max_open_calls);
+  if (limits.max_open_calls == -1) limits.max_open_calls = DefaultOpenCalls(limits);
   limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes).bytes;
   if (limits.max_answer_bytes == -1) limits.max_answer_bytes = DefaultAnswerBytes(limits);
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
@@ -275,6 +283,7 @@ StatusOr<Config> ConfigFromFlags() {
   config.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace).time;
   config.keepalive_time = absl::GetFlag(FLAGS_keepalive_time).time;
   config.handshake_timeout = absl::GetFlag(FLAGS_handshake_timeout).time;
+  config.message_timeout = absl::GetFlag(FLAGS_message_timeout).time;
   VICINAL_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(absl::GetFlag(FLAGS_log_level)));
   return config;
 }

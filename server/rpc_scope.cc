@@ -39,6 +39,9 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
   const bool open = core_.drain.Enter();
   admitted_ = OrOutOfMemory([&] { return ReadMetadata(); });
   if (!open) admitted_ = Drain::Refusal();
+  if (!admitted_.ok()) return;
+  admitted_ = core_.open_calls.Enter();
+  has_place_ = admitted_.ok();
 }
 
 Status RpcScope::ReadMetadata() {
@@ -116,6 +119,11 @@ Status RpcScope::WhyCancelled() const {
   });
 }
 
+Status RpcScope::WhyNoMessage() const {
+  if (context_->IsCancelled()) return WhyCancelled();
+  return BadMessage(InfoOf(call_.method).name);
+}
+
 grpc::Status RpcScope::Finish(const Status& status) {
   grpc::Status converted(grpc::StatusCode::RESOURCE_EXHAUSTED, "");
   try {
@@ -123,6 +131,7 @@ grpc::Status RpcScope::Finish(const Status& status) {
   } catch (const std::bad_alloc&) {
     // Out of memory even for the error's details: only the code, so that the call ends nevertheless.
   }
+  if (has_place_) core_.open_calls.Leave();
   core_.drain.Leave();
   return converted;
 }

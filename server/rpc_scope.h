@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine/base/mutex.h"
 #include "server/call.h"
 #include "server/core.h"
+#include "server/open_calls.h"
 #include "server/subject.h"
 
 namespace grpc {
@@ -30,8 +32,16 @@ class RpcScope {
   RpcScope(const RpcScope&) = delete;
   RpcScope& operator=(const RpcScope&) = delete;
 
-  // OK, or why the call must not proceed (UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE while draining).
+  // OK, or why the call must not proceed (UNAUTHENTICATED, PERMISSION_DENIED; UNAVAILABLE while draining, or where too
+  // many calls are open).
   const Status& admitted() const { return admitted_; }
+  // The wait for the call's first message (OpenCalls::Await); MessageArrived must follow, once. False: `end` was
+  // called.
+  void AwaitMessage(OpenCalls::End end) { ticket_ = core_.open_calls.Await(std::move(end)); }
+  bool MessageArrived() { return core_.open_calls.Arrived(ticket_); }
+  // Why a read failed: WhyCancelled, or INVALID_ARGUMENT (BAD_MESSAGE): there was no message, or one that does not
+  // parse.
+  Status WhyNoMessage() const;
   // INVALID_ARGUMENT if a message of that size exceeds --max_message_bytes.
   Status CheckSize(size_t bytes) const;
   // For the single message of a call that may wait: like CheckSize, and reserves its bytes in the memory budget until
@@ -68,6 +78,8 @@ class RpcScope {
   Call call_;
   Mutex subject_mutex_;  // a drain may end a call whose first message is being read
   Subject subject_ VICINAL_GUARDED_BY(subject_mutex_);
+  OpenCalls::Ticket ticket_;
+  bool has_place_ = false;    // among the open calls
   std::string edge_address_;  // of the client, as the proxy says; empty: there is no proxy
   Status admitted_;
   Reservation message_memory_;

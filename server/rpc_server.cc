@@ -2,9 +2,7 @@
 #include "server/rpc_server.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server_builder.h>
@@ -18,7 +16,7 @@
 #include "engine/base/error.h"
 #include "server/listen.h"
 #include "server/rpc_credentials.h"
-#include "server/services/unreadable.h"
+#include "server/services/health_service.h"
 
 namespace vicinal::server {
 namespace {
@@ -40,8 +38,13 @@ constexpr milliseconds kAnswerWithin = seconds(20);
 // more often than every five minutes.
 constexpr seconds kMinBetweenPings{10};
 
+// gRPC's reflection takes a thread for each stream, and has no other bound.
+constexpr int kReflectionThreads = 16;
+
 // The health service alone: a probe sends a few bytes, and few watch.
 constexpr int kHealthStreams = 16;
+constexpr int64_t kHealthCalls = 256;
+constexpr std::chrono::seconds kHealthMessage{10};
 constexpr int64_t kHealthConnections = 64;
 constexpr int kHealthMessageBytes = 4096;
 constexpr size_t kHealthArrivingBytes = size_t{16} << 20;
@@ -85,13 +88,12 @@ void SetCallArguments(const Config& config, grpc::ServerBuilder* builder) {
   const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
   builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
   builder->SetMaxSendMessageSize(-1);
-  if (config.limits.max_arriving_bytes > 0) {
-    // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
-    // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
-    grpc::ResourceQuota quota("arriving");
-    quota.Resize(static_cast<size_t>(config.limits.max_arriving_bytes));
-    builder->SetResourceQuota(quota);
-  }
+  grpc::ResourceQuota quota("arriving");
+  // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
+  // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
+  if (config.limits.max_arriving_bytes > 0) quota.Resize(static_cast<size_t>(config.limits.max_arriving_bytes));
+  quota.SetMaxThreads(kReflectionThreads);
+  builder->SetResourceQuota(quota);
 }
 
 // Connections that we accept ourselves go to this server's transport with those credentials.
@@ -132,7 +134,11 @@ Status CannotStart(const char* flag) {
 
 }  // namespace
 
-RpcServer::RpcServer() : nothing_(std::make_unique<grpc::CallbackGenericService>()) {}
+RpcServer::RpcServer(Core& core)
+    : health_(std::vector<std::string>(std::begin(kServices), std::end(kServices))),
+      health_calls_({kHealthCalls, kHealthMessage}, core.clock, &core.log),
+      health_service_(MakeHealthService(core, health_, core.open_calls)),
+      health_only_service_(MakeHealthService(core, health_, health_calls_)) {}
 RpcServer::~RpcServer() = default;
 
 Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
@@ -142,7 +148,7 @@ Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
   builder.SetOption(std::make_unique<WithoutReflection>());
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kHealthStreams);
   builder.SetMaxReceiveMessageSize(kHealthMessageBytes);
-  builder.RegisterCallbackGenericService(nothing_.get());
+  builder.RegisterService(health_only_service_.get());
   grpc::ResourceQuota quota("health");
   quota.Resize(kHealthArrivingBytes);
   builder.SetResourceQuota(quota);
@@ -162,9 +168,7 @@ Status RpcServer::ListenForCalls(const Config& config, Core& core, const Certifi
   SetCommonArguments(config, &builder);
   SetCallArguments(config, &builder);
   if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(AnswerUnreadable(core));
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  builder.RegisterService(health_service_.get());
   for (const auto& service : services) builder.RegisterService(service.get());
   std::vector<Acceptor::Listener> listeners;
   if (!config.grpc_listen.empty()) {
@@ -190,18 +194,9 @@ Status RpcServer::ListenForCalls(const Config& config, Core& core, const Certifi
 StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core& core,
                                                       const CertificateFiles* certificates,
                                                       const std::vector<std::unique_ptr<grpc::Service>>& services) {
-  grpc::EnableDefaultHealthCheckService(true);
-  std::unique_ptr<RpcServer> server(new RpcServer);
+  std::unique_ptr<RpcServer> server(new RpcServer(core));
   VICINAL_RETURN_IF_ERROR(server->ListenForHealth(config, &core.log));
   VICINAL_RETURN_IF_ERROR(server->ListenForCalls(config, core, certificates, services));
-  {
-    MutexLock lock(&server->mutex_);
-    for (grpc::Server* const part : {server->calls_.get(), server->health_only_.get()}) {
-      if (part == nullptr) continue;
-      server->health_.emplace_back(part->GetHealthCheckService(),
-                                   std::vector<std::string>(std::begin(kServices), std::end(kServices)));
-    }
-  }
   for (Acceptor* const door : {server->health_door_.get(), server->door_.get()}) {
     if (door != nullptr) door->Start();
   }
@@ -211,17 +206,13 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core
 void RpcServer::SetReady(bool ready) {
   MutexLock lock(&mutex_);
   ready_ = ready;
-  TellHealth();
+  health_.SetReady(ready_ && !full_);
 }
 
 void RpcServer::SetFull(bool full) {
   MutexLock lock(&mutex_);
   full_ = full;
-  TellHealth();
-}
-
-void RpcServer::TellHealth() {
-  for (Health& health : health_) health.SetReady(ready_ && !full_);
+  health_.SetReady(ready_ && !full_);
 }
 
 bool RpcServer::has_room() const {

@@ -14,10 +14,10 @@
 #include "server/certificate_files.h"
 #include "server/config.h"
 #include "server/core.h"
-#include "server/health.h"
+#include "server/health_states.h"
+#include "server/open_calls.h"
 
 namespace grpc {
-class CallbackGenericService;
 class Server;
 class Service;
 }  // namespace grpc
@@ -48,20 +48,19 @@ class RpcServer {
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:
-  RpcServer();
+  explicit RpcServer(Core& core);
   Status ListenForHealth(const Config& config, JsonLog* log);
   Status ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
                         const std::vector<std::unique_ptr<grpc::Service>>& services);
   void SetFull(bool full);
-  void TellHealth() VICINAL_REQUIRES(mutex_);
 
-  // The health service is in each of gRPC's servers by itself, which need one more service to be started at all.
-  const std::unique_ptr<grpc::CallbackGenericService> nothing_;
+  HealthStates health_;
+  OpenCalls health_calls_;  // of the listener with nothing else
+  const std::unique_ptr<grpc::Service> health_service_, health_only_service_;
   std::unique_ptr<grpc::Server> calls_, health_only_;
   std::unique_ptr<Acceptor> door_, health_door_;
   std::string address_, health_address_;
   mutable Mutex mutex_;
-  std::vector<Health> health_ VICINAL_GUARDED_BY(mutex_);  // of both
   bool ready_ VICINAL_GUARDED_BY(mutex_) = false;
   bool full_ VICINAL_GUARDED_BY(mutex_) = false;
 };

@@ -21,6 +21,7 @@
 #include "server/rpc_server.h"
 #include "server/services/services.h"
 #include "server/token_files.h"
+#include "server/trimmer.h"
 
 namespace vicinal::server {
 namespace {
@@ -41,6 +42,9 @@ constexpr std::chrono::milliseconds kDevicePeriod{100};
 
 // From one look at how far loading is to the next.
 constexpr std::chrono::milliseconds kLoadPeriod{20};
+
+// From one look at what the allocator keeps to the next: within 10 s of a burst it is given back.
+constexpr std::chrono::seconds kTrimPeriod{5};
 
 // How long a token or certificate that was replaced in its file is taken still.
 constexpr std::chrono::seconds kFilePeriod{5};
@@ -121,11 +125,14 @@ struct Server::Impl {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<UploadStore> uploads;
   std::unique_ptr<SilenceWatch> silences;
+  std::unique_ptr<OpenCalls> open_calls;
   std::unique_ptr<Workers> workers;   // finished uploads, explanations
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
   std::unique_ptr<Housekeeper> housekeeper;
   std::unique_ptr<Housekeeper> file_watch;  // tokens, certificates
+  Trimmer trimmer{Trimmer::RealMachine()};
+  std::unique_ptr<Housekeeper> trim_watch;
   std::unique_ptr<GraphHandler> graph_handler;
   std::unique_ptr<ModelHandler> model_handler;
   std::unique_ptr<InferenceHandler> inference_handler;
@@ -162,18 +169,26 @@ Status Server::Impl::StartEngine() {
 void Server::Impl::StartHandlers() {
   uploads = std::make_unique<UploadStore>(UploadOptionsOf(config.limits, *engine, &clock));
   silences = std::make_unique<SilenceWatch>(clock, config.limits.upload_ttl);
+  OpenCalls::Options calls;
+  calls.most = config.limits.max_open_calls;
+  calls.message_timeout = config.message_timeout;
+  open_calls = std::make_unique<OpenCalls>(calls, clock, &log);
+  drain.OnDrain([this] { open_calls->EndWaits(Drain::Refusal()); });
   workers = std::make_unique<Workers>(2, config.limits.max_worker_queue);
   encoders = std::make_unique<Workers>(1, config.limits.max_worker_queue);
   tuners = std::make_unique<Workers>(1, config.limits.max_worker_queue);
-  const auto period = std::max<std::chrono::milliseconds>(std::chrono::milliseconds(250), config.limits.upload_ttl / 8);
-  housekeeper = std::make_unique<Housekeeper>(period, [this] { uploads->Expire(), silences->Sweep(); });
+  const auto period =
+      std::clamp<std::chrono::milliseconds>(std::min(config.limits.upload_ttl, config.message_timeout) / 8,
+                                            std::chrono::milliseconds(50), std::chrono::seconds(10));
+  housekeeper =
+      std::make_unique<Housekeeper>(period, [this] { uploads->Expire(), silences->Sweep(), open_calls->Sweep(); });
   graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
   model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
-  server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
+  server_handler = std::make_unique<ServerHandler>(*engine, config.limits, WarningsOf(config), &clock);
   metrics->SetSource([this] { return Snapshot(); });
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences,
-                    !config.tls_client_ca_file.empty(), config.edge_listen.empty() ? nullptr : &edge});
+                    *open_calls, !config.tls_client_ca_file.empty(), config.edge_listen.empty() ? nullptr : &edge});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));
@@ -224,6 +239,7 @@ Status Server::Impl::StartServing() {
     VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address, health_address));
   const std::vector<DeviceInfo> devices = engine->Devices();
   WatchFiles();
+  trim_watch = std::make_unique<Housekeeper>(kTrimPeriod, [this] { trimmer.Look(); });
   if (!devices.empty() && devices.front().name != "cpu")
     device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
   return OkStatus();
@@ -299,13 +315,8 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fake
   std::unique_ptr<Server> server(new Server(std::move(impl)));
   VICINAL_RETURN_IF_ERROR(server->impl_->StartServing());
   server->impl_->served = true;
-  if (IsExposed(config)) {
-    server->impl_->log.Log(LogLevel::kWarning, "open to the network",
-                           {{"grpc", server->grpc_address()},
-                            {"hint",
-                             "anyone who reaches this address can exhaust the server's memory, with or without a "
-                             "token; require client certificates (--tls_client_ca_file), or listen on a loopback "
-                             "address or --edge_listen behind a proxy"}});
+  for (const std::string& warning : WarningsOf(config)) {
+    server->impl_->log.Log(LogLevel::kWarning, warning, {{"grpc", server->grpc_address()}});
   }
   server->impl_->log.Log(LogLevel::kInfo, "serving",
                          {{"grpc", server->grpc_address()},
@@ -349,6 +360,7 @@ bool Server::Stop() {
   // No call is left: destroys what they used, in reverse order of construction.
   impl_->housekeeper.reset();
   impl_->file_watch.reset();
+  impl_->trim_watch.reset();
   impl_->tuners.reset();
   impl_->workers.reset();
   impl_->encoders.reset();

@@ -13,6 +13,7 @@
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/health.h"
 #include "client/cpp/lists.h"
+#include "client/cpp/printable.h"
 #include "client/cpp/reply_checks.h"
 #include "client/cpp/upload.h"
 #include "proto/wire/names.h"
@@ -289,9 +290,13 @@ absl::StatusOr<std::string> Client::ExportTuning(const std::string& name) {
   v1::GetTuningRequest request;
   request.set_name(name);
   request.set_export_text(true);
-  auto response = impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetTuning, request, name);
-  if (!response.ok()) return response.status();
-  return std::move(*response->mutable_text());
+  // Not through Call, which would escape the line breaks: the text is a JSON document.
+  grpc::ClientContext context;
+  impl_->channel.Prepare(&context, impl_->channel.options().call_timeout, name);
+  v1::GetTuningResponse response;
+  const grpc::Status status = impl_->graphs->GetTuning(&context, request, &response);
+  if (!status.ok()) return impl_->channel.Translate(status);
+  return impl_->channel.options().printable ? PrintableJson(response.text()) : response.text();
 }
 
 absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& name) {

@@ -83,6 +83,11 @@ class Engine {
   // `replace`; ABORTED when if_version differs or another preparation of the name is under way; RESOURCE_EXHAUSTED when
   // there are too many graphs; OVER_BUDGET and BUDGET_FULL of MemoryBudget; UNAVAILABLE when too many wait.
   virtual StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory = {}) = 0;
+  // Whether PutGraph of such tensors, or PutFeatures, could reserve its memory: FAILED_PRECONDITION (OVER_BUDGET),
+  // never; RESOURCE_EXHAUSTED (BUDGET_FULL), not without a change that waiting does not bring. OK if it may have to
+  // wait.
+  virtual Status CheckGraphFits(const GraphSizes& sizes, bool replace) = 0;
+  virtual Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) = 0;
   virtual StatusOr<GraphResource> GetGraph(const std::string& name) const = 0;
   virtual std::vector<GraphResource> ListGraphs() const = 0;
   virtual Status DeleteGraph(const std::string& name, int64_t if_version) = 0;
@@ -104,7 +109,7 @@ class Engine {
                                                              std::function<void()> on_change) = 0;
 
   // Validates, permutes and publishes on the calling thread. `reserved_bytes`: what the caller keeps reserved for the
-  // tensors meanwhile (ReserveOptions::own_bytes).
+  // tensors meanwhile (ReserveOptions::own_bytes); tensors beyond that are counted here.
   virtual StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                                    const FeatureTensors& tensors, bool replace, int64_t if_version,
                                                    int64_t reserved_bytes = 0) = 0;

@@ -46,6 +46,22 @@ struct FeatureTensors {
   int64_t feature_count = 0;                          // F of the CSR form
 };
 
+// A tensor of which type and size are known, but not yet the bytes: announced by an upload.
+struct TensorSize {
+  DataType dtype = DataType::kFloat32;
+  int64_t bytes = 0;
+};
+struct FeatureSizes {
+  std::optional<TensorSize> dense, indptr, indices, values;  // as FeatureTensors
+};
+struct GraphSizes {
+  int64_t node_count = 0;
+  TensorSize edge_index;
+  std::optional<TensorSize> edge_weight;
+  FeatureSizes features;
+  OrderKind order = OrderKind::kAuto;
+};
+
 // Which nodes of a stored graph.
 struct NodeSelection {
   bool all = false;

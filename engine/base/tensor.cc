@@ -97,23 +97,28 @@ StatusOr<int64_t> CheckBytes(const TensorView& tensor, std::string_view name) {
   return count;
 }
 
+void DecodeFloats(const TensorView& tensor, int64_t begin, int64_t count, float* out) {
+  const char* data = tensor.bytes.data() + begin * SizeOf(tensor.dtype);
+  switch (tensor.dtype) {
+    case DataType::kFloat16:
+      for (int64_t i = 0; i < count; ++i) out[i] = HalfToFloat(Load<uint16_t>(data + 2 * i));
+      return;
+    case DataType::kBFloat16:
+      for (int64_t i = 0; i < count; ++i) out[i] = BFloat16ToFloat(Load<uint16_t>(data + 2 * i));
+      return;
+    default:
+      if (count > 0) std::memcpy(out, data, count * sizeof(float));
+  }
+}
+
 StatusOr<std::vector<float>> ToFloats(const TensorView& tensor, std::string_view name) {
   VICINAL_ASSIGN_OR_RETURN(const int64_t count, CheckBytes(tensor, name));
-  const char* data = tensor.bytes.data();
-  std::vector<float> values(count);
-  switch (tensor.dtype) {
-    case DataType::kFloat32:
-      if (count > 0) std::memcpy(values.data(), data, count * sizeof(float));
-      return values;
-    case DataType::kFloat16:
-      for (int64_t i = 0; i < count; ++i) values[i] = HalfToFloat(Load<uint16_t>(data + 2 * i));
-      return values;
-    case DataType::kBFloat16:
-      for (int64_t i = 0; i < count; ++i) values[i] = BFloat16ToFloat(Load<uint16_t>(data + 2 * i));
-      return values;
-    default:
-      return WrongType(tensor, name, "float32, float16 or bfloat16");
+  if (tensor.dtype != DataType::kFloat32 && tensor.dtype != DataType::kFloat16 && tensor.dtype != DataType::kBFloat16) {
+    return WrongType(tensor, name, "float32, float16 or bfloat16");
   }
+  std::vector<float> values(count);
+  DecodeFloats(tensor, 0, count, values.data());
+  return values;
 }
 
 StatusOr<std::vector<int64_t>> ToInts(const TensorView& tensor, std::string_view name) {
@@ -132,10 +137,10 @@ StatusOr<std::vector<int64_t>> ToInts(const TensorView& tensor, std::string_view
   }
 }
 
-Status CheckFinite(const float* values, int64_t count, int64_t cols, std::string_view name) {
+Status CheckFinite(const float* values, int64_t count, int64_t cols, std::string_view name, int64_t first_row) {
   for (int64_t i = 0; i < count; ++i) {
     if (std::isfinite(values[i])) continue;
-    const std::string at = cols > 0 ? absl::StrCat(AbslView(name), "[", i / cols, ", ", i % cols, "]")
+    const std::string at = cols > 0 ? absl::StrCat(AbslView(name), "[", first_row + i / cols, ", ", i % cols, "]")
                                     : absl::StrCat(AbslView(name), "[", i, "]");
     return InvalidArgument("NOT_FINITE", name, absl::StrCat(at, " is ", values[i], "; every value must be finite"));
   }

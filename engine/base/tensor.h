@@ -47,11 +47,15 @@ StatusOr<int64_t> CheckBytes(const TensorView& tensor, std::string_view name);
 // not match the shape. Does not check values (NaN is accepted).
 StatusOr<std::vector<float>> ToFloats(const TensorView& tensor, std::string_view name);
 
+// Likewise `count` elements from the one at `begin` on, to `out`. REQUIRES: such a type, and that many bytes.
+void DecodeFloats(const TensorView& tensor, int64_t begin, int64_t count, float* out);
+
 // int32, int64 -> int64_t. INVALID_ARGUMENT likewise.
 StatusOr<std::vector<int64_t>> ToInts(const TensorView& tensor, std::string_view name);
 
 // INVALID_ARGUMENT naming the first element that is NaN or infinite: "x[3, 7] is nan; ...". `cols` <= 0: a vector.
-Status CheckFinite(const float* values, int64_t count, int64_t cols, std::string_view name);
+// `first_row`: of a matrix, the number of the first row of `values`.
+Status CheckFinite(const float* values, int64_t count, int64_t cols, std::string_view name, int64_t first_row = 0);
 
 float HalfToFloat(uint16_t bits);  // IEEE binary16
 float BFloat16ToFloat(uint16_t bits);

@@ -49,13 +49,18 @@ Status CheckWidth(int64_t width, const std::string& name) {
                                       std::numeric_limits<NodeId>::max()));
 }
 
-StatusOr<HostFeatures> AssembleDense(const TensorView& x, int64_t expected_rows, const Names& names) {
+StatusOr<DenseShape> CheckShape(const TensorView& x, int64_t expected_rows, const Names& names) {
   VICINAL_RETURN_IF_ERROR(internal::CheckTensor(x, names.dense, kFloatTypes, 2));
   VICINAL_RETURN_IF_ERROR(CheckRows(x.shape[0], expected_rows, names.dense));
   VICINAL_RETURN_IF_ERROR(CheckWidth(x.shape[1], names.dense));
+  return DenseShape{x.shape[0], x.shape[1]};
+}
+
+StatusOr<HostFeatures> AssembleDense(const TensorView& x, int64_t expected_rows, const Names& names) {
+  VICINAL_ASSIGN_OR_RETURN(const DenseShape shape, CheckShape(x, expected_rows, names));
   HostFeatures features;
-  features.rows = x.shape[0];
-  features.cols = x.shape[1];
+  features.rows = shape.rows;
+  features.cols = shape.cols;
   VICINAL_ASSIGN_OR_RETURN(features.dense, ToFloats(x, names.dense));
   VICINAL_RETURN_IF_ERROR(
       CheckFinite(features.dense.data(), features.rows * features.cols, features.cols, names.dense));
@@ -144,17 +149,41 @@ StatusOr<HostFeatures> AssembleSparse(const FeatureTensors& tensors, int64_t exp
   return features;
 }
 
+Status CheckOnce(const FeatureTensors& tensors, const Names& names) {
+  if (!tensors.dense || !(tensors.indptr || tensors.indices || tensors.values)) return OkStatus();
+  return InvalidArgument(
+      "FEATURES_TWICE", names.dense,
+      absl::StrCat("features come both as ", names.dense, " and as CSR (", names.indptr, "); send one of them"));
+}
+
 }  // namespace
+
+StatusOr<DenseShape> CheckDenseFeatures(const FeatureTensors& tensors, int64_t expected_rows,
+                                        std::string_view request) {
+  const Names names(request);
+  const TensorView& x = *tensors.dense;
+  VICINAL_RETURN_IF_ERROR(CheckOnce(tensors, names));
+  VICINAL_ASSIGN_OR_RETURN(const DenseShape shape, CheckShape(x, expected_rows, names));
+  std::vector<float> row(static_cast<size_t>(shape.cols));
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    DecodeFloats(x, r * shape.cols, shape.cols, row.data());
+    VICINAL_RETURN_IF_ERROR(CheckFinite(row.data(), shape.cols, shape.cols, names.dense, r));
+  }
+  return shape;
+}
+
+void WriteRows(const TensorView& x, const std::vector<NodeId>& new_of_old, float* rows) {
+  const int64_t count = x.shape[0], cols = x.shape[1];
+  for (int64_t r = 0; r < count; ++r) {
+    DecodeFloats(x, r * cols, cols, rows + (new_of_old.empty() ? r : new_of_old[r]) * cols);
+  }
+}
 
 StatusOr<HostFeatures> AssembleFeatures(const FeatureTensors& tensors, int64_t expected_rows,
                                         std::string_view request) {
   const Names names(request);
   const int sparse_parts = tensors.indptr.has_value() + tensors.indices.has_value() + tensors.values.has_value();
-  if (tensors.dense && sparse_parts > 0) {
-    return InvalidArgument(
-        "FEATURES_TWICE", names.dense,
-        absl::StrCat("features come both as ", names.dense, " and as CSR (", names.indptr, "); send one of them"));
-  }
+  VICINAL_RETURN_IF_ERROR(CheckOnce(tensors, names));
   if (tensors.dense) return AssembleDense(*tensors.dense, expected_rows, names);
   if (sparse_parts == 3) return AssembleSparse(tensors, expected_rows, names);
   return InvalidArgument(

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "engine/api/requests.h"
 #include "engine/base/status.h"
@@ -37,6 +39,17 @@ struct HostFeatures {
 // row, a value that is not finite. `request`: the field of a request that holds them ("features"; messages then say
 // "features.csr.indptr"), empty for an upload's tensors ("x_indptr").
 StatusOr<HostFeatures> AssembleFeatures(const FeatureTensors& tensors, int64_t expected_rows, std::string_view request);
+
+// Dense features as AssembleFeatures would take them, without a copy: their shape, [N, F]. Same errors. REQUIRES:
+// tensors.dense.
+struct DenseShape {
+  int64_t rows = 0, cols = 0;
+};
+StatusOr<DenseShape> CheckDenseFeatures(const FeatureTensors& tensors, int64_t expected_rows, std::string_view request);
+
+// Writes the rows of `x`, which CheckDenseFeatures has passed, to `rows` [N, F]: row r to new_of_old[r], or to r if
+// that is empty.
+void WriteRows(const TensorView& x, const std::vector<NodeId>& new_of_old, float* rows);
 
 // Row new_of_old[r] of the result is row r of `features`.
 HostFeatures PermuteRows(const HostFeatures& features, const std::vector<NodeId>& new_of_old);

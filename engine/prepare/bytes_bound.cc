@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Upper bound of the memory that each stage of preparation holds at once, from the sizes of the tensors. Uses the
-// number of bytes received, not the declared shapes, so nothing can overflow.
+// Upper bound of the memory that each stage of preparation holds at once, from the sizes of the tensors. Uses numbers
+// of bytes, which whoever announces an upload has bounded, not shapes, so nothing can overflow.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "engine/graph/adjacency.h"
 #include "engine/prepare/measure_orders.h"
@@ -11,17 +12,44 @@
 namespace vicinal {
 namespace {
 
-int64_t BytesOf(const std::optional<HostTensor>& tensor) {
-  return tensor ? static_cast<int64_t>(tensor->bytes.size()) : 0;
-}
+constexpr int64_t kFloat = sizeof(float);
 
-// Number of received elements, times `element_bytes`.
-int64_t HostBytes(const std::optional<HostTensor>& tensor, int64_t element_bytes) {
+int64_t BytesOf(const std::optional<TensorSize>& tensor) { return tensor ? tensor->bytes : 0; }
+
+// Number of elements, times `element_bytes`.
+int64_t HostBytes(const std::optional<TensorSize>& tensor, int64_t element_bytes) {
   return tensor ? BytesOf(tensor) / SizeOf(tensor->dtype) * element_bytes : 0;
 }
 
+std::optional<TensorSize> SizeOfTensor(const std::optional<HostTensor>& tensor) {
+  if (!tensor) return std::nullopt;
+  return TensorSize{tensor->dtype, static_cast<int64_t>(tensor->bytes.size())};
+}
+std::optional<TensorSize> SizeOfTensor(const std::optional<TensorView>& tensor) {
+  if (!tensor) return std::nullopt;
+  return TensorSize{tensor->dtype, static_cast<int64_t>(tensor->bytes.size())};
+}
+
+// As sent.
+int64_t TensorBytes(const FeatureSizes& sizes) {
+  return BytesOf(sizes.dense) + BytesOf(sizes.indptr) + BytesOf(sizes.indices) + BytesOf(sizes.values);
+}
+
+// As kept.
+int64_t KeptBytes(const FeatureSizes& sizes) {
+  return HostBytes(sizes.dense, kFloat) + HostBytes(sizes.indptr, sizeof(EdgeId)) +
+         HostBytes(sizes.indices, sizeof(NodeId)) + HostBytes(sizes.values, kFloat);
+}
+
+// What publishing makes beside the tensors. Dense rows are written once, where they stay; a device with memory of its
+// own gets them from a copy. Sparse ones are assembled, and again in execution order or in their final place.
+int64_t PublishedBytes(const FeatureSizes& sizes, DeviceKind device) {
+  const bool once = sizes.dense && device == DeviceKind::kCpu;
+  return (once ? 1 : 2) * KeptBytes(sizes);
+}
+
 // What choosing an order may hold beside the graph: see engine/reorder for what each keeps.
-int64_t OrderBytes(OrderKind order, int64_t nodes, int64_t edges) {
+int64_t OrderBytes(OrderKind order, AutoOrders among, int64_t nodes, int64_t edges) {
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
   // The graph in both directions, and cursors while it is made.
   const int64_t undirected = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + 16 * nodes;
@@ -44,8 +72,10 @@ int64_t OrderBytes(OrderKind order, int64_t nodes, int64_t edges) {
     case OrderKind::kMetis:
       return metis + permutation;
     case OrderKind::kAuto:
+      if (among == AutoOrders::kAsSent) return permutation;
       // As sent and three candidates; at most two of them are measured, when the communities are there no more.
-      return 4 * permutation + std::max(communities, undirected + MeasureBytesBound(nodes, edges));
+      return 4 * permutation + std::max(among == AutoOrders::kAll ? communities : undirected + 8 * nodes,
+                                        undirected + MeasureBytesBound(nodes, edges));
   }
   return 0;
 }
@@ -62,17 +92,27 @@ int64_t AssembledBytesBound(const FeatureTensors& tensors) {
   for (const auto& tensor : {tensors.dense, tensors.indptr, tensors.indices, tensors.values}) {
     if (!tensor) continue;
     const auto size = static_cast<int64_t>(tensor->bytes.size());
-    bytes += SizeOf(tensor->dtype) < static_cast<int64_t>(sizeof(float)) ? 2 * size : size;
+    bytes += SizeOf(tensor->dtype) < kFloat ? 2 * size : size;
   }
   return bytes;
 }
 
-int64_t FeaturePreparationBytesBound(const FeatureTensors& tensors) {
-  int64_t bytes = 2 * AssembledBytesBound(tensors);
-  for (const auto& tensor : {tensors.dense, tensors.indptr, tensors.indices, tensors.values}) {
-    if (tensor) bytes += static_cast<int64_t>(tensor->bytes.size());
-  }
-  return bytes;
+FeatureSizes SizesOf(const FeatureTensors& tensors) {
+  return {SizeOfTensor(tensors.dense), SizeOfTensor(tensors.indptr), SizeOfTensor(tensors.indices),
+          SizeOfTensor(tensors.values)};
+}
+
+GraphSizes SizesOf(const GraphSource& source) {
+  return {source.node_count,
+          {source.edge_index.dtype, static_cast<int64_t>(source.edge_index.bytes.size())},
+          SizeOfTensor(source.edge_weight),
+          {SizeOfTensor(source.x), SizeOfTensor(source.x_indptr), SizeOfTensor(source.x_indices),
+           SizeOfTensor(source.x_values)},
+          source.order};
+}
+
+int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes) {
+  return std::max<int64_t>(TensorBytes(sizes) - reserved_bytes, 0) + PublishedBytes(sizes, device);
 }
 
 int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes) {
@@ -89,16 +129,16 @@ int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes) {
   return ptr + edge_list + std::max({check, build, csr + permutation});
 }
 
-int64_t PreparationBytesBound(const GraphSource& source) {
-  const int64_t nodes = std::clamp<int64_t>(source.node_count, 0, std::numeric_limits<NodeId>::max());
-  const int64_t edges = static_cast<int64_t>(source.edge_index.bytes.size()) / (2 * SizeOf(source.edge_index.dtype));
-  const int64_t weight_bytes = HostBytes(source.edge_weight, sizeof(float));
+int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOrders among) {
+  const int64_t nodes = std::clamp<int64_t>(sizes.node_count, 0, std::numeric_limits<NodeId>::max());
+  const int64_t edges = sizes.edge_index.bytes / (2 * SizeOf(sizes.edge_index.dtype));
+  const int64_t weight_bytes = HostBytes(sizes.edge_weight, kFloat);
 
-  const int64_t edge_tensors = static_cast<int64_t>(source.edge_index.bytes.size()) + BytesOf(source.edge_weight);
-  const int64_t feature_tensors =
-      BytesOf(source.x) + BytesOf(source.x_indptr) + BytesOf(source.x_indices) + BytesOf(source.x_values);
-  const int64_t features = HostBytes(source.x, sizeof(float)) + HostBytes(source.x_indptr, sizeof(EdgeId)) +
-                           HostBytes(source.x_indices, sizeof(NodeId)) + HostBytes(source.x_values, sizeof(float));
+  const int64_t edge_tensors = sizes.edge_index.bytes + BytesOf(sizes.edge_weight);
+  const int64_t feature_tensors = TensorBytes(sizes.features);
+  const int64_t features = KeptBytes(sizes.features);
+  // Until they are published, dense features stay in their tensor.
+  const int64_t waiting = sizes.features.dense ? feature_tensors : features;
   const int64_t edge_list = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + weight_bytes;
   const int64_t csr = CsrBytes(nodes, edges, weight_bytes);
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
@@ -106,12 +146,13 @@ int64_t PreparationBytesBound(const GraphSource& source) {
   const int64_t scratch = 3 * nodes * static_cast<int64_t>(sizeof(int64_t));
 
   const int64_t assemble = edge_tensors + feature_tensors + edge_list;
-  const int64_t validate = feature_tensors + edge_list + features;
-  const int64_t build = features + edge_list + 2 * csr + scratch;
-  const int64_t choose = features + csr + scratch + OrderBytes(source.order, nodes, edges);
+  const int64_t validate = feature_tensors + edge_list + (sizes.features.dense ? 0 : features);
+  const int64_t build = waiting + edge_list + 2 * csr + scratch;
+  const int64_t choose = waiting + csr + scratch + OrderBytes(sizes.order, among, nodes, edges);
   // The graph, a copy on the way, the result; the permutation, and the community of each node.
-  const int64_t renumber = features + 3 * csr + 2 * permutation + scratch;
-  const int64_t publish = csr + permutation + 2 * features;
+  const int64_t renumber = waiting + 3 * csr + 2 * permutation + scratch;
+  const int64_t publish =
+      csr + permutation + (sizes.features.dense ? feature_tensors : 0) + PublishedBytes(sizes.features, device);
   const int64_t serve = csr + permutation + features + 2 * AdjacencyBytesBound(nodes, edges);
   return std::max({assemble, validate, build, choose, renumber, publish, serve});
 }

@@ -73,6 +73,8 @@ class AutoOrder {
       return Keep(absl::StrCat("no order could gain more than ", Percent(std::max(most, 0.0)), ": an estimated ",
                                Percent(reuse.l2), " of the gathers hit the second-level cache"));
     }
+    if (options_.auto_orders == AutoOrders::kAsSent)
+      return Keep("the memory budget has no room for computing an order");
     return ChooseAmong(as_sent);
   }
 
@@ -90,6 +92,8 @@ class AutoOrder {
     std::sort(candidates.begin(), candidates.end(),
               [](const Candidate& a, const Candidate& b) { return a.estimated < b.estimated; });
     std::string estimates = absl::StrFormat("estimated cost of a gather: as sent %.2f", as_sent.estimated);
+    if (options_.auto_orders != AutoOrders::kAll)
+      absl::StrAppend(&estimates, ", community left out for want of memory");
     for (const Candidate& c : candidates)
       absl::StrAppend(&estimates, ", ", Name(c), absl::StrFormat(" %.2f", c.estimated));
     std::erase_if(candidates,
@@ -115,6 +119,7 @@ class AutoOrder {
     for (const OrderKind kind : {OrderKind::kCommunity, OrderKind::kRcm, OrderKind::kDegree}) {
       if (IsGivenUp(options_.given_up)) return {};
       if (kind == OrderKind::kDegree && !DegreesScatter()) continue;
+      if (kind == OrderKind::kCommunity && options_.auto_orders != AutoOrders::kAll) continue;
       StatusOr<Permutation> permutation = computer_.Compute(kind);
       if (!permutation.ok()) continue;
       const auto reuse = EstimateReuse(graph_, permutation->old_of_new(), options_.caches);

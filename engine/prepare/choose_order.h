@@ -33,11 +33,19 @@ using MeasureOrders =
     std::function<StatusOr<std::vector<OrderTime>>(const Csr& graph, std::span<const Permutation* const> orders)>;
 inline constexpr int64_t kMeasuredWidth = 64;
 
+// Which orders `auto` considers. Those that it leaves out cost scratch memory.
+enum class AutoOrders {
+  kAll,
+  kWithoutCommunities,  // as sent, rcm and degree
+  kAsSent,
+};
+
 struct ChooseOptions {
   CacheSizes caches;
   ThreadPool* pool = nullptr;  // null: only the calling thread
   MeasureOrders measure;       // empty: `auto` decides by its estimate
-  GivenUp given_up = {};       // called between candidates, and where GivenUp says
+  AutoOrders auto_orders = AutoOrders::kAll;
+  GivenUp given_up = {};  // called between candidates, and where GivenUp says
 };
 
 struct ChosenOrder {
@@ -48,7 +56,8 @@ struct ChosenOrder {
   std::optional<Communities> communities;  // in the ids as sent; if they were computed
 };
 
-// `auto`, step by step. Some steps end with the order as sent ("kept"); later ones cost more:
+// `auto`, step by step, among ChooseOptions::auto_orders. Some steps end with the order as sent ("kept"); later ones
+// cost more:
 // 1. No edges, or rows of width kMeasuredWidth fit in the second-level cache in any order: kept.
 // 2. The profile's reuse estimate gives the relative cost of a gather as sent, and of the best that any order could
 //    reach (each row missed once). Less than kWorthwhileGain between them, or kEnoughInside of the edges inside the

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -22,19 +23,60 @@ Status Cover(int64_t bytes, std::string_view what, Reservation* memory) {
   return bytes <= memory->bytes() ? OkStatus() : memory->Grow(bytes - memory->bytes(), what);
 }
 
+// The budget refused, and waiting does not change that.
+bool IsRefusedForGood(const Status& status) {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  return !status.ok() && !(detail && detail->retry_after);
+}
+
+const Status& StatusOf(const Status& status) { return status; }
+const Status& StatusOf(const StatusOr<Reservation>& result) { return result.status(); }
+
+// Calls `reserve(bytes, among)` for all orders, and for fewer of them as long as the budget has no room for more: a
+// graph in an order that is not the best one serves, one that is refused does not. Returns the last result.
+template <class Reserve>
+auto WithOrdersThatFit(const GraphSizes& sizes, DeviceKind device, const Reserve& reserve)
+    -> decltype(reserve(int64_t{}, AutoOrders::kAll)) {
+  auto result = reserve(PreparationBytesBound(sizes, device), AutoOrders::kAll);
+  if (sizes.order != OrderKind::kAuto) return result;
+  for (const AutoOrders among : {AutoOrders::kWithoutCommunities, AutoOrders::kAsSent}) {
+    if (!IsRefusedForGood(StatusOf(result))) return result;
+    result = reserve(PreparationBytesBound(sizes, device, among), among);
+  }
+  return result;
+}
+
+std::string Preparing(const std::string& name) { return absl::StrCat("preparing graph '", name, "'"); }
+
 }  // namespace
 
 GraphUploads::GraphUploads(Parts parts)
     : parts_(std::move(parts)), context_(parts_.device->CreateContext()), queue_(parts_.max_waiting) {}
 
+Status GraphUploads::CheckGraphFits(const GraphSizes& sizes, bool replace) const {
+  const Status status = WithOrdersThatFit(sizes, parts_.device->kind(), [&](int64_t bytes, AutoOrders) {
+    return parts_.budget->Check(bytes, "preparing the graph", {.replace = replace});
+  });
+  return IsRefusedForGood(status) ? status : OkStatus();
+}
+
+Status GraphUploads::CheckFeaturesFit(const FeatureSizes& sizes, bool replace) const {
+  const Status status = parts_.budget->Check(FeaturePreparationBytesBound(sizes, parts_.device->kind(), 0),
+                                             "preparing the feature set", {.replace = replace});
+  return IsRefusedForGood(status) ? status : OkStatus();
+}
+
 StatusOr<GraphStatus> GraphUploads::PutGraph(GraphSource source, Reservation memory) {
   const int64_t edges = source.edge_index.shape.size() == 2 ? source.edge_index.shape[1] : 0;
-  const int64_t bound = PreparationBytesBound(source);
   const std::string name = source.name;
   VICINAL_RETURN_IF_ERROR(queue_.Reserve());
+  AutoOrders among = AutoOrders::kAll;
   StatusOr<Reservation> reserved =
-      parts_.budget->Reserve(Account::kPreparing, bound, absl::StrCat("preparing graph '", name, "'"),
-                             {.replace = source.replace, .consumed = &memory});
+      WithOrdersThatFit(SizesOf(source), parts_.device->kind(), [&](int64_t bytes, AutoOrders orders) {
+        among = orders;
+        return parts_.budget->Reserve(Account::kPreparing, bytes, Preparing(name),
+                                      {.replace = source.replace, .consumed = &memory});
+      });
   StatusOr<int64_t> version =
       reserved.ok() ? parts_.graphs->BeginPrepare(name, source.replace, source.if_version, source.node_count, edges)
                     : reserved.status();
@@ -43,8 +85,8 @@ StatusOr<GraphStatus> GraphUploads::PutGraph(GraphSource source, Reservation mem
     return version.status();
   }
   auto shared = std::make_shared<std::pair<GraphSource, Reservation>>(std::move(source), *std::move(reserved));
-  queue_.Push([this, shared, v = *version](bool stopping) {
-    Prepare(std::move(shared->first), std::move(shared->second), v, stopping);
+  queue_.Push([this, shared, among, v = *version](bool stopping) {
+    Prepare(std::move(shared->first), among, std::move(shared->second), v, stopping);
   });
   // Preparation may have ended meanwhile: the caller waits for the version that it began.
   VICINAL_ASSIGN_OR_RETURN(GraphStatus status, parts_.graphs->Get(name));
@@ -52,7 +94,7 @@ StatusOr<GraphStatus> GraphUploads::PutGraph(GraphSource source, Reservation mem
   return status;
 }
 
-void GraphUploads::Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping) {
+void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation memory, int64_t version, bool stopping) {
   const std::string name = source.name;
   StatusOr<PreparedUpload> prepared =
       Unavailable("DRAINING", "the server stopped before the graph was prepared", std::chrono::seconds(1));
@@ -61,7 +103,7 @@ void GraphUploads::Prepare(GraphSource source, Reservation memory, int64_t versi
   context.clock = parts_.clock;
   context.stats = parts_.stats;
   context.choose = {HostCaches(), context_->thread_pool(),
-                    MakeOrderMeasurer(*parts_.registry, *context_, *parts_.clock),
+                    MakeOrderMeasurer(*parts_.registry, *context_, *parts_.clock), among,
                     [&] { return queue_.stopping() || !parts_.graphs->IsPreparing(name, version); }};
   context.on_progress = [&](double progress, std::string_view stage) {
     parts_.graphs->SetProgress(name, version, progress, stage);
@@ -99,9 +141,11 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
                                                      int64_t reserved_bytes) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
   const std::string what = absl::StrCat("feature set '", name, "'");
-  VICINAL_ASSIGN_OR_RETURN(Reservation memory,
-                           parts_.budget->Reserve(Account::kPreparing, FeaturePreparationBytesBound(tensors), what,
-                                                  {.replace = replace, .own_bytes = reserved_bytes}));
+  VICINAL_ASSIGN_OR_RETURN(
+      Reservation memory,
+      parts_.budget->Reserve(Account::kPreparing,
+                             FeaturePreparationBytesBound(SizesOf(tensors), parts_.device->kind(), reserved_bytes),
+                             what, {.replace = replace, .own_bytes = reserved_bytes}));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, *parts_.device));
   VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
   memory.Shrink(matrix->size_bytes());

@@ -40,7 +40,10 @@ class GraphUploads {
   };
   explicit GraphUploads(Parts parts);
 
-  // As Engine::PutGraph.
+  // As Engine::CheckGraphFits and Engine::CheckFeaturesFit.
+  Status CheckGraphFits(const GraphSizes& sizes, bool replace) const;
+  Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) const;
+  // As Engine::PutGraph. `auto` leaves out orders for which the budget has no room.
   StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory);
   // As Engine::PutFeatures.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
@@ -48,7 +51,7 @@ class GraphUploads {
                                          int64_t reserved_bytes);
 
  private:
-  void Prepare(GraphSource source, Reservation memory, int64_t version, bool stopping);
+  void Prepare(GraphSource source, AutoOrders among, Reservation memory, int64_t version, bool stopping);
 
   const Parts parts_;
   const std::unique_ptr<DeviceContext> context_;  // used by the queue's thread only

@@ -74,8 +74,8 @@ StatusOr<InlineGraph> InlineGraphMaker::MakeGraph(const TensorView& edge_index,
   VICINAL_ASSIGN_OR_RETURN(auto copied, ReserveLarge(static_cast<int64_t>(bytes), kReferenceGraph, &budget_));
   GraphSource source = SourceOf(edge_index, edge_weight, x);
   // The bound includes the copies.
-  VICINAL_ASSIGN_OR_RETURN(auto preparing,
-                           ReserveLarge(PreparationBytesBound(source), kReferenceGraph, &budget_, &copied));
+  VICINAL_ASSIGN_OR_RETURN(auto preparing, ReserveLarge(PreparationBytesBound(SizesOf(source), device_.kind()),
+                                                        kReferenceGraph, &budget_, &copied));
   PrepareContext context;
   context.device = &device_;
   context.clock = &clock;

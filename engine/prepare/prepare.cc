@@ -24,18 +24,42 @@ StatusOr<EdgeList> Assemble(GraphSource* source) {
   return edges;
 }
 
+FeatureTensors FeaturesOf(const GraphSource& source) {
+  return {ViewOf(source.x), ViewOf(source.x_indptr), ViewOf(source.x_indices), ViewOf(source.x_values),
+          source.feature_count};
+}
+
+// Features on their way to the device: dense ones checked, but still in their tensor; sparse ones assembled.
+struct Features {
+  std::optional<HostTensor> owned;  // the tensor's bytes, of an upload that gave them away
+  std::optional<TensorView> dense;  // [N, F], a view of `owned` or of the caller's
+  std::optional<HostFeatures> sparse;
+};
+
+StatusOr<Features> Check(const FeatureTensors& tensors, int64_t nodes) {
+  Features features;
+  if (tensors.dense) {
+    VICINAL_RETURN_IF_ERROR(CheckDenseFeatures(tensors, nodes, "").status());
+    features.dense = tensors.dense;
+  } else {
+    VICINAL_ASSIGN_OR_RETURN(features.sparse, AssembleFeatures(tensors, nodes, ""));
+  }
+  return features;
+}
+
 // The features that came along, checked against the graph; none is fine.
-StatusOr<std::optional<HostFeatures>> Validate(GraphSource* source) {
-  if (!source->x && !source->x_indptr && !source->x_indices && !source->x_values) return std::optional<HostFeatures>();
-  const FeatureTensors tensors = {ViewOf(source->x), ViewOf(source->x_indptr), ViewOf(source->x_indices),
-                                  ViewOf(source->x_values), source->feature_count};
-  auto features = AssembleFeatures(tensors, source->node_count, "");
+StatusOr<std::optional<Features>> Validate(GraphSource* source) {
+  if (!source->x && !source->x_indptr && !source->x_indices && !source->x_values) return std::optional<Features>();
+  VICINAL_ASSIGN_OR_RETURN(Features features, Check(FeaturesOf(*source), source->node_count));
+  if (features.dense) {
+    features.owned = std::move(source->x);
+    features.dense = features.owned->view();
+  }
   source->x.reset();
   source->x_indptr.reset();
   source->x_indices.reset();
   source->x_values.reset();
-  if (!features.ok()) return features.status();
-  return std::optional<HostFeatures>(*std::move(features));
+  return std::optional<Features>(std::move(features));
 }
 
 // By value: the edges are freed as soon as the CSR is built.
@@ -94,15 +118,24 @@ StatusOr<Profiled> Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder
   return profiled;
 }
 
-// Rows into execution order, then onto the device.
-StatusOr<std::shared_ptr<const FeatureMatrix>> UploadFeatures(HostFeatures features, const Permutation& permutation,
+// Rows in execution order onto the device.
+StatusOr<std::shared_ptr<const FeatureMatrix>> UploadFeatures(Features features, const Permutation& permutation,
                                                               Device& device) {
-  if (!permutation.is_identity()) features = PermuteRows(features, permutation.new_of_old());
-  return FeatureMatrix::Upload(features, device);
+  const std::vector<NodeId> as_sent;
+  const std::vector<NodeId>& new_of_old = permutation.is_identity() ? as_sent : permutation.new_of_old();
+  if (features.dense) {
+    const TensorView& x = *features.dense;
+    return FeatureMatrix::FillDense(x.shape[0], x.shape[1], device, [&](float* rows) {
+      WriteRows(x, new_of_old, rows);
+      return OkStatus();
+    });
+  }
+  if (!new_of_old.empty()) features.sparse = PermuteRows(*features.sparse, new_of_old);
+  return FeatureMatrix::Upload(*features.sparse, device);
 }
 
-StatusOr<std::shared_ptr<const FeatureMatrix>> Publish(std::optional<HostFeatures> features,
-                                                       const Permutation& permutation, Device& device) {
+StatusOr<std::shared_ptr<const FeatureMatrix>> Publish(std::optional<Features> features, const Permutation& permutation,
+                                                       Device& device) {
   if (!features) return std::shared_ptr<const FeatureMatrix>();
   return UploadFeatures(*std::move(features), permutation, device);
 }
@@ -142,7 +175,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
                                                                const PreparedGraph& graph, Device& device) {
-  VICINAL_ASSIGN_OR_RETURN(HostFeatures features, AssembleFeatures(tensors, graph.num_nodes(), ""));
+  VICINAL_ASSIGN_OR_RETURN(Features features, Check(tensors, graph.num_nodes()));
   return UploadFeatures(std::move(features), graph.parts().permutation, device);
 }
 

@@ -36,11 +36,12 @@ struct PreparedUpload {
 
 // Runs all stages on the calling thread: assemble (checks each id and weight, builds the edge list), validate (checks
 // features against the graph), csr, renumber, profile, publish (features into execution order and onto the device).
-// Frees the tensors of `source` as early as possible. CANCELLED if given up.
+// Frees the tensors of `source` as early as possible: dense features only once their rows have been written to where
+// they stay, which takes no other copy on a CPU. CANCELLED if given up.
 StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const PrepareContext& context);
 
-// Features for a prepared graph: assembles, validates and permutes them into execution order, and copies them to the
-// device.
+// Features for a prepared graph: validates them and puts them in execution order onto the device; dense ones in one
+// step.
 StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
                                                                const PreparedGraph& graph, Device& device);
 
@@ -63,12 +64,15 @@ int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes);
 // Upper bound of the bytes that AssembleFeatures makes from the tensors: 16-bit numbers become floats.
 int64_t AssembledBytesBound(const FeatureTensors& tensors);
 
-// Upper bound of the host bytes of PrepareFeatures besides the tensors: assembled, and again in execution order or in
-// their final place.
-int64_t FeaturePreparationBytesBound(const FeatureTensors& tensors);
+// Sizes of tensors that are there.
+FeatureSizes SizesOf(const FeatureTensors& tensors);
+GraphSizes SizesOf(const GraphSource& source);
+
+// Upper bound of the host bytes of PrepareFeatures, with as much of the tensors as exceeds `reserved_bytes`.
+int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes);
 
 // Upper bound of the host bytes for preparing and keeping such a graph with its features; for memory reservations.
-int64_t PreparationBytesBound(const GraphSource& source);
+int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOrders among = AutoOrders::kAll);
 
 }  // namespace vicinal
 

@@ -31,13 +31,29 @@ Status NotReady(const GraphResource& graph) {
                             absl::StrCat(name, "is being prepared; wait until it is READY (WatchGraph)"));
 }
 
+FeatureSizes FeatureSizesOf(const UploadManifest& manifest) {
+  return {manifest.SizeOf("x"), manifest.SizeOf("x_indptr"), manifest.SizeOf("x_indices"), manifest.SizeOf("x_values")};
+}
+
+// REQUIRES: the manifest was made from the spec.
+GraphSizes SizesOf(const v1::UploadGraphSpec& spec, const UploadManifest& manifest) {
+  GraphSizes sizes;
+  sizes.node_count = spec.node_count();
+  sizes.edge_index = *manifest.SizeOf("edge_index");
+  sizes.edge_weight = manifest.SizeOf("edge_weight");
+  sizes.features = FeatureSizesOf(manifest);
+  sizes.order = *FromProto(spec.reorder());
+  return sizes;
+}
+
 }  // namespace
 
 std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call& call) {
   const auto begin = [this, &call](const v1::UploadGraphSpec& spec) -> StatusOr<UploadStore::Hold> {
     VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.name()));
     VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, limits_));
-    return uploads_.Begin(std::move(manifest), [&] { return AdmitGraph(spec); });
+    const GraphSizes sizes = SizesOf(spec, manifest);
+    return uploads_.Begin(std::move(manifest), [&] { return AdmitGraph(spec, sizes); });
   };
   const auto make = [this](const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response) {
     return MakeGraph(spec, content, response);
@@ -58,15 +74,16 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
 
 // Rejects before the data is sent what finish would reject. The store checks again, because the name may change in the
 // meantime.
-Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec) const {
+Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes) const {
   VICINAL_RETURN_IF_ERROR(engine_.CheckWritable());
   const StatusOr<GraphResource> there = engine_.GetGraph(spec.name());
-  if (!there.ok()) return OkStatus();
+  if (!there.ok()) return engine_.CheckGraphFits(sizes, /*replace=*/false);
   if (!spec.replace() && there->state != GraphState::kFailed) {
     return AlreadyExists("graph", spec.name(), "set replace to replace it, or delete it first");
   }
   const int64_t version = there->serving ? there->serving->version : 0;
-  return CheckVersion("graph", spec.name(), version, spec.if_version());
+  VICINAL_RETURN_IF_ERROR(CheckVersion("graph", spec.name(), version, spec.if_version()));
+  return engine_.CheckGraphFits(sizes, spec.replace());
 }
 
 Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content,
@@ -97,6 +114,7 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(spec.graph()));
   VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, graph.node_count, limits_));
+  const FeatureSizes sizes = FeatureSizesOf(manifest);
   return uploads_.Begin(std::move(manifest), [&]() -> Status {
     VICINAL_RETURN_IF_ERROR(engine_.CheckWritable());
     if (!graph.serving) return NotReady(graph);
@@ -104,9 +122,9 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
       if (set.name != spec.name()) continue;
       if (!spec.replace())
         return AlreadyExists("feature set", spec.name(), "set replace to replace it, or delete it first");
-      return CheckVersion("feature set", spec.name(), set.version, spec.if_version());
+      VICINAL_RETURN_IF_ERROR(CheckVersion("feature set", spec.name(), set.version, spec.if_version()));
     }
-    return OkStatus();
+    return engine_.CheckFeaturesFit(sizes, spec.replace());
   });
 }
 

@@ -3,13 +3,15 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/convert.h"
 #include "server/handlers/fit_reply.h"
 
 namespace vicinal::server {
 
-ServerHandler::ServerHandler(Engine& engine, const Limits& limits, const Clock* clock)
+ServerHandler::ServerHandler(Engine& engine, const Limits& limits, std::vector<std::string> warnings,
+                             const Clock* clock)
     : engine_(engine),
       clock_(clock != nullptr ? *clock : Clock::Real()),
       begin_(clock_.Now()),
@@ -33,6 +35,7 @@ ServerHandler::ServerHandler(Engine& engine, const Limits& limits, const Clock* 
   }
   fixed_.set_incarnation(engine_.incarnation());
   fixed_.set_durable_state(engine_.durable());
+  for (std::string& warning : warnings) fixed_.add_warnings(std::move(warning));
   for (const OrderKind order : Engine::AvailableOrders()) fixed_.add_orders(std::string(ToString(order)));
 }
 

@@ -3,6 +3,9 @@
 #ifndef VICINAL_SERVER_HANDLERS_SERVER_HANDLER_H_
 #define VICINAL_SERVER_HANDLERS_SERVER_HANDLER_H_
 
+#include <string>
+#include <vector>
+
 #include "engine/api/engine.h"
 #include "server/call.h"
 #include "server/config.h"
@@ -12,8 +15,8 @@ namespace vicinal::server {
 
 class ServerHandler {
  public:
-  // `engine` must outlive the handler. `clock` null: the real one.
-  ServerHandler(Engine& engine, const Limits& limits, const Clock* clock);
+  // `engine` must outlive the handler. `warnings`: as Capabilities has them. `clock` null: the real one.
+  ServerHandler(Engine& engine, const Limits& limits, std::vector<std::string> warnings, const Clock* clock);
 
   // Copies the constant part of the reply and adds launch counts. The cheapest of all calls.
   Status GetCapabilities(const Call& call, const v1::GetCapabilitiesRequest& request, v1::Capabilities* response) const;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of calls: an immediate reply, a later reply, a result in pieces (uploads are in upload_reactor.h). Each
-// reactor owns its RpcScope and itself; gRPC calls OnDone last. Nothing here starts an operation while it holds a lock.
-// Running out of memory ends the call with RESOURCE_EXHAUSTED: gRPC would swallow the exception, and the call would
-// never end.
+// The kinds of calls with one request: an immediate reply, a later reply, a result in pieces (uploads are in
+// upload_reactor.h). gRPC sees each as a bidirectional stream (method_service.h), so that the reactor begins when the
+// headers have come: whoever may not call is answered then, and the message is never read.
+//
+// Each reactor owns its RpcScope, its messages and itself; gRPC calls OnDone last. Nothing here starts an operation
+// while it holds a lock, but for a call that is ended while it waits for its message (open_calls.h). Running out of
+// memory ends the call with RESOURCE_EXHAUSTED: gRPC would swallow the exception, and the call would never end.
 #ifndef VICINAL_SERVER_SERVICES_REACTORS_H_
 #define VICINAL_SERVER_SERVICES_REACTORS_H_
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -18,113 +22,135 @@
 
 namespace vicinal::server {
 
-// `handle(call)` answers at once.
-template <class Request, class Handle>
-grpc::ServerUnaryReactor* Answer(Core& core, grpc::CallbackServerContext* context, Method method,
-                                 const Request& request, Handle&& handle) {
-  RpcScope scope(core, context, method);
-  const Status status = OrOutOfMemory([&]() -> Status {
-    scope.About(request);
-    VICINAL_RETURN_IF_ERROR(scope.admitted());
-    VICINAL_RETURN_IF_ERROR(scope.Take(request));
-    return handle(scope.call());
-  });
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(scope.Finish(status));
-  return reactor;
-}
-
-// `start(call, done)` calls `done(status)` once, now or later, on any thread. It may throw std::bad_alloc only before
-// it passes `done` on.
-class LaterReactor final : public grpc::ServerUnaryReactor {
+// Derived classes answer in Start, which ends in one Complete, now or later, on any thread.
+template <class Request, class Response>
+class CallReactor : public grpc::ServerBidiReactor<Request, Response> {
  public:
-  LaterReactor(Core& core, grpc::CallbackServerContext* context, Method method) : scope_(core, context, method) {}
-
-  template <class Request, class Start>
-  void Run(const Request& request, Start&& start) {
-    const Status status = OrOutOfMemory([&]() -> Status {
-      scope_.About(request);
-      VICINAL_RETURN_IF_ERROR(scope_.admitted());
-      VICINAL_RETURN_IF_ERROR(scope_.Take(request));
-      start(scope_.call(), [this](const Status& outcome) { Complete(outcome); });
-      return OkStatus();
-    });
-    if (!status.ok()) Complete(status);
-  }
-  void OnCancel() override { scope_.Cancel(); }
-  void OnDone() override { delete this; }
-
- private:
-  void Complete(const Status& status) { Finish(scope_.Finish(status)); }
-
-  RpcScope scope_;
-};
-
-template <class Request, class Start>
-grpc::ServerUnaryReactor* AnswerLater(Core& core, grpc::CallbackServerContext* context, Method method,
-                                      const Request& request, Start&& start) {
-  auto* reactor = new LaterReactor(core, context, method);
-  reactor->Run(request, std::forward<Start>(start));
-  return reactor;
-}
-
-// `start(call, done)` calls `done(StatusOr<pieces>)` once, and throws as above. The next piece is made when the
-// previous one has been sent.
-template <class Response>
-class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
- public:
-  PiecesReactor(Core& core, grpc::CallbackServerContext* context, Method method)
+  CallReactor(Core& core, grpc::CallbackServerContext* context, Method method)
       : core_(core), scope_(core, context, method) {}
 
-  template <class Request, class Start>
-  void Run(const Request& request, Start&& start) {
+  // Call once, after construction.
+  void Begin() {
+    if (!scope_.admitted().ok()) return Complete(scope_.admitted());
     const Status status = OrOutOfMemory([&]() -> Status {
-      scope_.About(request);
-      VICINAL_RETURN_IF_ERROR(scope_.admitted());
-      VICINAL_RETURN_IF_ERROR(scope_.Take(request));
-      start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
-        if (!pieces.ok()) return Complete(pieces.status());
-        pieces_ = *std::move(pieces);
-        WriteNext();
-      });
-      return OkStatus();
-    });
-    if (!status.ok()) Complete(status);
-  }
-  void OnWriteDone(bool ok) override {
-    if (!ok) return Complete(scope_.WhyCancelled());
-    if (last_) return Complete(OkStatus());
-    WriteNext();
-  }
-  void OnCancel() override { scope_.Cancel(); }
-  void OnDone() override { delete this; }
-
- private:
-  void WriteNext() {
-    const Status status = OrOutOfMemory([&]() -> Status {
-      VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
-      VICINAL_ASSIGN_OR_RETURN(last_, pieces_->Next(&response_));
+      scope_.AwaitMessage([this](const Status& why) { Complete(why); });
       return OkStatus();
     });
     if (!status.ok()) return Complete(status);
-    this->StartWrite(&response_);
+    this->StartRead(&request_);
   }
-  void Complete(const Status& status) { this->Finish(scope_.Finish(status)); }
+  void OnReadDone(bool ok) final {
+    // False: the call has been ended for the time it took.
+    if (!scope_.MessageArrived()) return;
+    const Status status = OrOutOfMemory([&]() -> Status {
+      if (!ok) return scope_.WhyNoMessage();
+      scope_.About(request_);
+      VICINAL_RETURN_IF_ERROR(scope_.Take(request_));
+      Start();
+      return OkStatus();
+    });
+    if (!status.ok()) Complete(status);
+  }
+  void OnCancel() override { scope_.Cancel(); }
+  void OnDone() override { delete this; }
+
+ protected:
+  // The message has come. May throw std::bad_alloc, but only as long as nothing else can call Complete.
+  virtual void Start() = 0;
+  // Ends the call. `status` not OK: without a reply.
+  virtual void Complete(const Status& status) = 0;
 
   Core& core_;
   RpcScope scope_;
-  std::unique_ptr<Pieces<Response>> pieces_;
+  Request request_;
   Response response_;
-  bool last_ = false;
 };
 
-template <class Response, class Request, class Start>
-grpc::ServerWriteReactor<Response>* AnswerInPieces(Core& core, grpc::CallbackServerContext* context, Method method,
-                                                   const Request& request, Start&& start) {
-  auto* reactor = new PiecesReactor<Response>(core, context, method);
-  reactor->Run(request, std::forward<Start>(start));
-  return reactor;
-}
+// One reply, or an error.
+template <class Request, class Response>
+class UnaryReactor : public CallReactor<Request, Response> {
+ public:
+  using CallReactor<Request, Response>::CallReactor;
+
+ protected:
+  void Complete(const Status& status) override {
+    grpc::Status sent = this->scope_.Finish(status);
+    if (!status.ok()) return this->Finish(std::move(sent));
+    this->StartWriteAndFinish(&this->response_, grpc::WriteOptions(), std::move(sent));
+  }
+};
+
+// `handle(call, request, response)` answers at once.
+template <class Request, class Response>
+class AnswerReactor final : public UnaryReactor<Request, Response> {
+ public:
+  using Handle = std::function<Status(Call& call, const Request& request, Response* response)>;
+  AnswerReactor(Core& core, grpc::CallbackServerContext* context, Method method, const Handle& handle)
+      : UnaryReactor<Request, Response>(core, context, method), handle_(handle) {}
+
+ private:
+  void Start() override { this->Complete(handle_(this->scope_.call(), this->request_, &this->response_)); }
+
+  const Handle& handle_;
+};
+
+// `start(call, request, response, done)` calls `done(status)` once, now or later, on any thread.
+template <class Request, class Response>
+class LaterReactor final : public UnaryReactor<Request, Response> {
+ public:
+  using Done = std::function<void(const Status& outcome)>;
+  using Handle = std::function<void(Call& call, const Request& request, Response* response, Done done)>;
+  LaterReactor(Core& core, grpc::CallbackServerContext* context, Method method, const Handle& start)
+      : UnaryReactor<Request, Response>(core, context, method), start_(start) {}
+
+ private:
+  void Start() override {
+    start_(this->scope_.call(), this->request_, &this->response_,
+           [this](const Status& outcome) { this->Complete(outcome); });
+  }
+
+  const Handle& start_;
+};
+
+// `start(call, request, done)` calls `done(StatusOr<pieces>)` once. The next piece is made when the previous one has
+// been sent.
+template <class Request, class Response>
+class PiecesReactor final : public CallReactor<Request, Response> {
+ public:
+  using Done = std::function<void(StatusOr<std::unique_ptr<Pieces<Response>>> pieces)>;
+  using Handle = std::function<void(Call& call, const Request& request, Done done)>;
+  PiecesReactor(Core& core, grpc::CallbackServerContext* context, Method method, const Handle& start)
+      : CallReactor<Request, Response>(core, context, method), start_(start) {}
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Complete(this->scope_.WhyCancelled());
+    if (last_) return Complete(OkStatus());
+    WriteNext();
+  }
+
+ private:
+  void Start() override {
+    start_(this->scope_.call(), this->request_, [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
+      if (!pieces.ok()) return Complete(pieces.status());
+      pieces_ = *std::move(pieces);
+      WriteNext();
+    });
+  }
+  void WriteNext() {
+    const Status status = OrOutOfMemory([&]() -> Status {
+      VICINAL_RETURN_IF_ERROR(this->scope_.call().limits.Check(this->core_.clock));
+      VICINAL_ASSIGN_OR_RETURN(last_, pieces_->Next(&this->response_));
+      return OkStatus();
+    });
+    if (!status.ok()) return Complete(status);
+    this->StartWrite(&this->response_);
+  }
+  void Complete(const Status& status) override { this->Finish(this->scope_.Finish(status)); }
+
+  const Handle& start_;
+  std::unique_ptr<Pieces<Response>> pieces_;
+  bool last_ = false;
+};
 
 }  // namespace vicinal::server
 

@@ -5,36 +5,26 @@
 
 namespace vicinal::server {
 
-TuneReactor::TuneReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
-                         const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response)
-    : core_(core),
-      scope_(core, context, Method::kTuneGraph),
-      handler_(handler),
-      request_(request),
-      response_(response) {
-  const Status posted = OrOutOfMemory([&]() -> Status {
-    scope_.About(request);
-    VICINAL_RETURN_IF_ERROR(scope_.admitted());
-    VICINAL_RETURN_IF_ERROR(scope_.Take(request));
-    // Only sets a flag, and the worker ends the call. Therefore Complete may wait for a running notification.
-    drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
-    return core_.tuners.Post([this] { Complete(OrOutOfMemory([this] { return Tune(); })); });
-  });
+void TuneReactor::Start() {
+  // Only sets a flag, and the worker ends the call. Therefore Complete may wait for a running notification.
+  drain_id_ = core_.drain.OnDrain([this] { scope_.Cancel(); });
+  const Status posted = OrOutOfMemory(
+      [this] { return core_.tuners.Post([this] { Complete(OrOutOfMemory([this] { return Tune(); })); }); });
   if (!posted.ok()) Complete(posted);
 }
 
 Status TuneReactor::Tune() {
   // The call may have waited long for the worker.
   VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
-  Status status = handler_.TuneGraph(scope_.call(), request_, response_);
-  if (status.ok()) scope_.About(*response_);
+  Status status = handler_.TuneGraph(scope_.call(), request_, &response_);
+  if (status.ok()) scope_.About(response_);
   return status;
 }
 
 void TuneReactor::Complete(const Status& status) {
   if (drain_id_ != 0) core_.drain.Forget(drain_id_);
   const bool drained = status.code() == StatusCode::kCancelled && core_.drain.draining();
-  Finish(scope_.Finish(drained ? Drain::Refusal() : status));
+  UnaryReactor::Complete(drained ? Drain::Refusal() : status);
 }
 
 }  // namespace vicinal::server

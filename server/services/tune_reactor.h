@@ -5,33 +5,25 @@
 #define VICINAL_SERVER_SERVICES_TUNE_REACTOR_H_
 
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
 
 #include "server/handlers/graph_handler.h"
-#include "server/rpc_scope.h"
+#include "server/services/reactors.h"
 
 namespace vicinal::server {
 
-class TuneReactor final : public grpc::ServerUnaryReactor {
+class TuneReactor final : public UnaryReactor<v1::TuneGraphRequest, v1::TuneGraphResponse> {
  public:
-  // `request` and `response` live as long as the call.
-  TuneReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
-              const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response);
-
-  void OnCancel() override { scope_.Cancel(); }
-  void OnDone() override { delete this; }
+  TuneReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler)
+      : UnaryReactor(core, context, Method::kTuneGraph), handler_(handler) {}
 
  private:
+  void Start() override;
   Status Tune();
-  void Complete(const Status& status);
+  void Complete(const Status& status) override;
 
-  Core& core_;
-  RpcScope scope_;
   GraphHandler& handler_;
-  const v1::TuneGraphRequest& request_;
-  v1::TuneGraphResponse* const response_;
   int64_t drain_id_ = 0;
 };
 

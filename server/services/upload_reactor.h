@@ -39,12 +39,14 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
         EndWait(Drain::Refusal());
       });
       silence_id_ = core_.silences.Begin([this] { EndUnlessFinishing(Silent()); });
+      scope_.AwaitMessage([this](const Status& why) { Complete(why); });
       return OkStatus();
     });
     if (!status.ok()) return Complete(status);
     this->StartRead(&request_);
   }
   void OnReadDone(bool ok) override {
+    if (!std::exchange(spoken_, true) && !scope_.MessageArrived()) return;
     if (!ok) return End(OrOutOfMemory([&] { return Close(); }));
     core_.silences.Heard(silence_id_);
     const StatusOr<UploadNext> next = OrOutOfMemory([&]() -> StatusOr<UploadNext> {
@@ -186,6 +188,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   Request request_;
   std::unique_ptr<Stream> stream_;
   int64_t drain_id_ = 0, silence_id_ = 0;
+  bool spoken_ = false;  // the first message has come
   Mutex mutex_;
   bool finishing_ VICINAL_GUARDED_BY(mutex_) = false;
   bool ended_ VICINAL_GUARDED_BY(mutex_) = false;
@@ -194,14 +197,6 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   bool beginning_wait_ VICINAL_GUARDED_BY(mutex_) = false;
   bool waiting_ VICINAL_GUARDED_BY(mutex_) = false;
 };
-
-template <class Request, class Response, class Open>
-grpc::ServerReadReactor<Request>* TakeUpload(Core& core, grpc::CallbackServerContext* context, Method method,
-                                             Response* response, Open&& open) {
-  auto* reactor = new UploadReactor<Request, Response>(core, context, method, response);
-  reactor->Run(std::forward<Open>(open));
-  return reactor;
-}
 
 }  // namespace vicinal::server
 

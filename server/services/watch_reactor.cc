@@ -7,21 +7,13 @@
 
 namespace vicinal::server {
 
-WatchReactor::WatchReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
-                           const v1::WatchGraphRequest& request)
-    : core_(core), scope_(core, context, Method::kWatchGraph), handler_(handler), name_(request.name()) {
+void WatchReactor::Start() {
   const Status status = OrOutOfMemory([&]() -> Status {
-    scope_.About(request);
-    VICINAL_RETURN_IF_ERROR(scope_.admitted());
-    VICINAL_RETURN_IF_ERROR(scope_.Take(request));
-    VICINAL_ASSIGN_OR_RETURN(subscription_, handler_.Watch(scope_.call(), request, [this] { Pump(); }));
-    drain_id_ = core_.drain.OnDrain([this] { End(Drain::Refusal()); });
+    VICINAL_ASSIGN_OR_RETURN(subscription_, handler_.Watch(scope_.call(), request_, [this] { Pump(); }));
+    drain_id_ = core_.drain.OnDrain([this] { Complete(Drain::Refusal()); });
     return OkStatus();
   });
-  if (!status.ok()) {
-    End(status);
-    return;
-  }
+  if (!status.ok()) return Complete(status);
   Pump();
 }
 
@@ -39,18 +31,18 @@ void WatchReactor::Pump() {
     }
     std::string bytes;
     StatusOr<GraphHandler::GraphSnapshot> snapshot = OrOutOfMemory([&] {
-      StatusOr<GraphHandler::GraphSnapshot> seen = handler_.Look(name_);
+      StatusOr<GraphHandler::GraphSnapshot> seen = handler_.Look(request_.name());
       if (seen.ok()) bytes = seen->graph.SerializeAsString();
       return seen;
     });
     if (snapshot.ok() && bytes != sent_) {
-      graph_ = std::move(snapshot->graph);
+      response_ = std::move(snapshot->graph);
       sent_ = std::move(bytes);
       if (snapshot->last) {
         MutexLock lock(&mutex_);
         if (!ending_) ending_ = true, outcome_ = OkStatus();
       }
-      return StartWrite(&graph_);
+      return StartWrite(&response_);
     }
     Status outcome = snapshot.status();
     {
@@ -60,7 +52,7 @@ void WatchReactor::Pump() {
       if (!ending_ && snapshot.ok() && !snapshot->last) return;
       if (ending_) outcome = outcome_;
     }
-    return End(outcome);
+    return Complete(outcome);
   }
 }
 
@@ -73,11 +65,11 @@ void WatchReactor::OnWriteDone(bool ok) {
     end = !ok || ending_;
     outcome = ok ? outcome_ : scope_.WhyCancelled();
   }
-  if (end) return End(outcome);
+  if (end) return Complete(outcome);
   Pump();
 }
 
-void WatchReactor::End(const Status& status) {
+void WatchReactor::Complete(const Status& status) {
   {
     MutexLock lock(&mutex_);
     if (ended_) return;
@@ -93,7 +85,7 @@ void WatchReactor::End(const Status& status) {
 
 void WatchReactor::OnCancel() {
   scope_.Cancel();
-  End(scope_.WhyCancelled());
+  Complete(scope_.WhyCancelled());
 }
 
 void WatchReactor::OnDone() {

@@ -5,21 +5,20 @@
 #define VICINAL_SERVER_SERVICES_WATCH_REACTOR_H_
 
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <memory>
 #include <string>
 
 #include "engine/base/mutex.h"
 #include "server/handlers/graph_handler.h"
-#include "server/rpc_scope.h"
+#include "server/services/reactors.h"
 
 namespace vicinal::server {
 
-class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
+class WatchReactor final : public CallReactor<v1::WatchGraphRequest, v1::Graph> {
  public:
-  WatchReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler,
-               const v1::WatchGraphRequest& request);
+  WatchReactor(Core& core, grpc::CallbackServerContext* context, GraphHandler& handler)
+      : CallReactor(core, context, Method::kWatchGraph), handler_(handler) {}
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -28,16 +27,13 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
  private:
   // Sends the latest state, unless a write is in progress.
   void Pump();
+  void Start() override;
   // Ends the call now, or after the current write.
-  void End(const Status& status);
+  void Complete(const Status& status) override;
 
-  Core& core_;
-  RpcScope scope_;
   GraphHandler& handler_;
-  const std::string name_;
   std::unique_ptr<Subscription> subscription_;
   int64_t drain_id_ = 0;
-  v1::Graph graph_;  // what is being, or was last, sent; touched only by the thread that set `writing_`
 
   Mutex mutex_;
   bool writing_ VICINAL_GUARDED_BY(mutex_) = false;
@@ -45,7 +41,8 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::Graph> {
   bool ended_ VICINAL_GUARDED_BY(mutex_) = false;
   bool ending_ VICINAL_GUARDED_BY(mutex_) = false;  // with `outcome_`, once the write is done
   Status outcome_ VICINAL_GUARDED_BY(mutex_);
-  std::string sent_;  // serialised, as `graph_`
+  // What is being, or was last, sent, serialised; like response_ touched only by the thread that set `writing_`.
+  std::string sent_;
 };
 
 }  // namespace vicinal::server

@@ -180,6 +180,13 @@ int64_t UploadManifest::size_bytes() const {
   return bytes;
 }
 
+std::optional<TensorSize> UploadManifest::SizeOf(std::string_view tensor) const {
+  for (const ManifestTensor& one : tensors) {
+    if (one.name == tensor) return TensorSize{one.dtype, one.size_bytes};
+  }
+  return std::nullopt;
+}
+
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, const Limits& limits) {
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
   VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));

@@ -5,9 +5,12 @@
 #define VICINAL_SERVER_UPLOADS_UPLOAD_MANIFEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "engine/api/requests.h"
 #include "engine/base/status.h"
 #include "engine/base/tensor.h"
 #include "server/config.h"
@@ -36,6 +39,8 @@ struct UploadManifest {
   bool replace = false;
 
   int64_t size_bytes() const;
+  // Of that tensor; nullopt: it is not declared.
+  std::optional<TensorSize> SizeOf(std::string_view tensor) const;
 };
 
 // INVALID_ARGUMENT, naming the field of the spec: names outside the grammar, tensors unknown, missing, twice, of a

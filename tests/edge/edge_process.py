@@ -116,6 +116,21 @@ class Edge:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.status_port}/metrics", timeout=5) as page:
             return page.read().decode()
 
+    def peak_mib(self):
+        """The most memory of any of its processes."""
+        peaks = [0]
+        for process in (self.process.pid, *self.children()):
+            try:
+                with open(f"/proc/{process}/status", encoding="ascii") as file:
+                    peaks += [int(line.split()[1]) // 1024 for line in file if line.startswith("VmHWM")]
+            except OSError:
+                continue
+        return max(peaks)
+
+    def children(self):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+
     def __enter__(self):
         self.log = open(self.path("edge.log"), "wb")
         self.process = subprocess.Popen([os.path.join(DEPLOY, "start.sh")], env=self.environment, stdin=subprocess.DEVNULL,

@@ -44,7 +44,7 @@ class Session {
         graphs_(*world.engine, uploads_, world.metrics, world.limits),
         models_(*world.engine, uploads_, world.metrics, world.limits),
         inference_(*world.engine, world.metrics, world.workers, world.limits, nullptr),
-        server_(*world.engine, world.limits, nullptr) {}
+        server_(*world.engine, world.limits, {}, nullptr) {}
 
   // Whether a call changed what the world has.
   bool changed() const { return changed_; }

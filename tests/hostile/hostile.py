@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs each attack of attacks.py against vicinal-server, alone or behind the edge, while an honest client calls:
 
-    VICINAL_BIN_DIR=build/release/bin tests/hostile/hostile.py [--where alone|edge] [--scale 1] [--check]
+    VICINAL_BIN_DIR=build/release/bin tests/hostile/hostile.py [--where alone|mtls|edge] [--token] [--scale 1] [--check]
 
-Prints one line an attack: whether the server lives, its peak memory, the honest client's slowest call and failures, and how soon
-it is served normally again. --check: fails unless all that behind the edge is in order (for CI, with a small scale). Where control groups
+Prints one line an attack: whether the server lives, its memory (the peak, and within 10 s after), the peak of the edge's, the server's
+processor time, the honest client's slowest call and failures, and how soon it is served normally again. "mtls": the server itself
+wants client certificates, and the attacker has none. --check: fails unless all that behind the edge is in order (for CI, with a small scale). Where control groups
 of version 1 can be made, the server has 683 MiB; elsewhere its memory is only watched."""
 
 import argparse
@@ -21,7 +22,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 for folder in ("deploy", "edge", "hostile"):
     sys.path.insert(0, os.path.join(ROOT, "tests", folder))
 from attacks import ATTACKS, Sent, Target  # noqa: E402
-from edge_process import TOKEN, Edge  # noqa: E402
+from edge_process import TOKEN, Authority, Edge  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 
 LIMIT_BYTES = 683 << 20
@@ -92,38 +93,78 @@ def recovery_seconds(honest, end, normal):
     return None
 
 
-def run_one(attack, where, scale):
+def processor_seconds(process):
+    with open(f"/proc/{process}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Certificates:
+    """Of a server that wants client certificates: its flags, and the channel of an honest client."""
+
+    def __init__(self, folder):
+        self.authority = Authority(folder, "authority-of-the-server")
+        self.flags, self.honest = [], self.authority.issue("honest")
+        certificate, key = self.authority.issue("server")
+        for name, content in (("cert", certificate), ("key", key), ("client_ca", self.authority.pem())):
+            path = os.path.join(folder, name + ".pem")
+            with open(path, "wb") as file:
+                file.write(content)
+            self.flags.append(f"--tls_{name}_file={path}")
+
+    def channel(self, address):
+        certificate, key = self.honest
+        return grpc.secure_channel(address, grpc.ssl_channel_credentials(self.authority.pem(), key, certificate),
+                                   options=[("grpc.ssl_target_name_override", "localhost")])
+
+
+def open_way(where, server, certificates, token, stack):
+    """How the attacker and an honest client reach the server: (target, channel, edge or None)."""
+    if where == "edge":
+        edge = stack.enter_context(Edge(server.grpc, connection_rate=10000))
+        return Target(edge.target, edge.authority.pem(), token), stack.enter_context(edge.channel()), edge
+    if where == "mtls":
+        return (Target(server.grpc, certificates.authority.pem(), token),
+                stack.enter_context(certificates.channel(server.grpc)), None)
+    return Target(server.grpc, token=token), stack.enter_context(grpc.insecure_channel(server.grpc)), None
+
+
+def run_one(attack, where, scale, token=None):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(Edge("127.0.0.1:1").temporary)
         flags = ["--memory_budget_bytes=512MiB"]
-        for role, token in (("infer", TOKEN), ("admin", TOKEN + "admin")):
+        for role, secret in (("infer", TOKEN), ("admin", TOKEN + "admin")):
             path = os.path.join(folder, role)
             with open(path, "w", encoding="ascii") as file:
-                file.write(token + "\n")
+                file.write(secret + "\n")
             flags.append(f"--{role}_token_file={path}")
-        server = ServerProcess(*flags)
+        certificates = Certificates(folder) if where == "mtls" else None
+        server = ServerProcess(*flags, *(certificates.flags if certificates else ()))
         server.__enter__()
         process = server.process
         with contextlib.ExitStack() as inner:
             limited = inner.enter_context(memory_limit(process.pid))
-            if where == "edge":
-                edge = inner.enter_context(Edge(server.grpc, connection_rate=10000))
-                target, channel = Target(edge.target, edge.authority.pem()), inner.enter_context(edge.channel())
-            else:
-                target, channel = Target(server.grpc), inner.enter_context(grpc.insecure_channel(server.grpc))
+            target, channel, edge = open_way(where, server, certificates, token, inner)
             honest = Honest(channel)
             inner.callback(honest.finish)
             time.sleep(1.5)
-            before = p99([seconds for _, seconds, _ in honest.calls])
-            begin, sent = time.monotonic(), Sent()
+            before = p99([seconds for _, seconds, failed in honest.calls if not failed])
+            begin, sent, processor = time.monotonic(), Sent(), processor_seconds(process.pid)
             attack(target, sent, scale)
             end = time.monotonic()
             alive = process.poll() is None
+            processor = processor_seconds(process.pid) - processor if alive else None
             recovered = recovery_seconds(honest, end, max(3 * before, 0.1)) if alive else None
+            # Memory that was taken for a while is given back within 10 s.
+            while alive and time.monotonic() < end + 10 and memory_mib(process.pid, "VmRSS") > 100:
+                time.sleep(0.2)
             during = [call for call in honest.calls if call[0] + call[1] > begin and call[0] < end]
             alive = process.poll() is None
-            row = {"attack": attack.__name__, "where": where, "sent_mb": sent.bytes / 1e6, "connections": sent.connections,
+            row = {"attack": attack.__name__, "where": where + (", with a token" if token else ""),
+                   "sent_mb": sent.bytes / 1e6, "connections": sent.connections,
                    "lives": alive, "limited": limited, "peak_mib": memory_mib(process.pid, "VmHWM") if alive else None,
+                   "after_mib": memory_mib(process.pid, "VmRSS") if alive else None, "processor_s": processor,
+                   "edge_mib": edge.peak_mib() if edge else None,
                    "p99_before_ms": before * 1e3, "p99_during_ms": p99([seconds for _, seconds, _ in during]) * 1e3,
                    "failed": sum(failed for _, _, failed in during), "recovered_s": recovered}
         if alive:
@@ -134,25 +175,34 @@ def run_one(attack, where, scale):
         return row
 
 
+def line_of(row):
+    def shown(value, form="{:.0f}"):
+        return "-" if value is None else form.format(value)
+
+    return (f"| {row['attack']} | {row['where']} | {row['sent_mb']:.1f} | {row['connections']} | "
+            f"{'lives' if row['lives'] else '**ended**'} | {shown(row['peak_mib'])}, {shown(row['after_mib'])} | "
+            f"{shown(row['edge_mib'])} | {shown(row['processor_s'], '{:.1f}')} | {row['p99_before_ms']:.0f}, {row['p99_during_ms']:.0f} | "
+            f"{row['failed']} | {shown(row['recovered_s'], '{:.1f}')} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--where", choices=("alone", "edge"), action="append")
+    parser.add_argument("--where", choices=("alone", "mtls", "edge"), action="append")
+    parser.add_argument("--token", action="store_true", help="the attacker has the infer token")
     parser.add_argument("--scale", type=float, default=1.0, help="of what is sent; 1 is the whole attack")
     parser.add_argument("--attack", choices=[attack.__name__ for attack in ATTACKS], action="append")
     parser.add_argument("--check", action="store_true", help="fail unless the server behind the edge is unharmed")
     arguments = parser.parse_args()
-    print("| attack | where | sent MB | connections | server | peak MiB | p99 before, during ms | failed | normal after s |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| attack | where | sent MB | connections | server | peak, after MiB | edge MiB | processor s | p99 before, during ms | "
+          "failed | normal after s |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     wrong = []
     for attack in ATTACKS:
         if arguments.attack and attack.__name__ not in arguments.attack:
             continue
-        for where in arguments.where or ("alone", "edge"):
-            row = run_one(attack, where, arguments.scale)
-            after = "-" if row["recovered_s"] is None else f"{row['recovered_s']:.1f}"
-            print(f"| {row['attack']} | {where} | {row['sent_mb']:.1f} | {row['connections']} | "
-                  f"{'lives' if row['lives'] else '**ended**'} | {row['peak_mib'] or '-'} | {row['p99_before_ms']:.0f}, "
-                  f"{row['p99_during_ms']:.0f} | {row['failed']} | {after} |", flush=True)
+        for where in arguments.where or ("alone", "mtls", "edge"):
+            row = run_one(attack, where, arguments.scale, TOKEN if arguments.token else None)
+            print(line_of(row), flush=True)
             unharmed = row["lives"] and row["failed"] == 0 and row["recovered_s"] is not None and row["recovered_s"] < 10
             if where == "edge" and not unharmed:
                 wrong.append(row)

@@ -149,13 +149,21 @@ TEST_F(ConnectionsTest, SilentConnectionsAreClosed) {
 
 TEST_F(ConnectionsTest, AnAddressOnTheNetworkIsWarnedAbout) {
   ASSERT_NO_FATAL_FAILURE(StartServer({"--grpc_listen=0.0.0.0:0"}));
-  EXPECT_TRUE(Logged("\"level\":\"warning\",\"message\":\"open to the network\"")) << server_->Log();
+  EXPECT_TRUE(Logged("\"level\":\"warning\",\"message\":\"open to the network: anyone who reaches 0.0.0.0:0"))
+      << server_->Log();
   EXPECT_TRUE(Scraped("vicinal_exposed 1"));
+  auto told = client_->GetCapabilities();
+  ASSERT_TRUE(told.ok()) << told.status();
+  ASSERT_EQ(told->warnings_size(), 1);
+  EXPECT_EQ(told->warnings(0).rfind("open to the network: ", 0), 0u);
   client_.reset();
   EXPECT_EQ(server_->Stop(), 0);
   server_.reset();
   ASSERT_NO_FATAL_FAILURE(StartServer());
   EXPECT_FALSE(Logged("open to the network"));
+  told = client_->GetCapabilities();
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(told->warnings_size(), 0);
   EXPECT_TRUE(Scraped("vicinal_exposed 0"));
 }
 

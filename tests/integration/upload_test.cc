@@ -364,11 +364,23 @@ TEST_F(UploadLimitsTest, WhatAGraphLeftBehindIsInNoUploadsWay) {
   absl::Status status;
   do {
     RawUpload all(server_->grpc_address());
-    all.Spec("all", "upload-of-all-there-is", kBudget / 16);
+    all.Spec("all", "upload-of-all-there-is", kBudget / 24);  // 16 bytes an edge, and 8 in the list made of them
     all.Chunk(0, std::string(16, '\0'));
     status = all.End();
   } while (client::DetailsOf(status).retry_after_seconds.has_value());
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// The tensor alone would fit.
+TEST_F(UploadLimitsTest, WhatCannotBePreparedIsRefusedWhenItIsAnnounced) {
+  constexpr int64_t kBudget = 64 << 20;
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--memory_budget_bytes=" + std::to_string(kBudget)}));
+  RawUpload graph(server_->grpc_address());
+  graph.Spec("all", "upload-of-a-graph", kBudget / 16);
+  ExpectError(graph.End(), absl::StatusCode::kFailedPrecondition, "preparing the graph needs up to");
+  UploadTinyGraph();
+  UploadTinyModel();
+  ExpectServes();
 }
 
 TEST_F(UploadLimitsTest, EveryLimitIsNamed) {

@@ -36,6 +36,16 @@ class FakeEngine : public Engine {
     graphs_["g"] = graph;
   }
 
+  Status CheckGraphFits(const GraphSizes& sizes, bool) override {
+    MutexLock lock(&mutex_);
+    last_graph_sizes = sizes;
+    return fail_fit;
+  }
+  Status CheckFeaturesFit(const FeatureSizes& sizes, bool) override {
+    MutexLock lock(&mutex_);
+    last_feature_sizes = sizes;
+    return fail_fit;
+  }
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation) override {
     MutexLock lock(&mutex_);
     ++puts;
@@ -160,7 +170,9 @@ class FakeEngine : public Engine {
   double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }
 
-  Status fail_put, refuse_submit;
+  Status fail_put, fail_fit, refuse_submit;
+  GraphSizes last_graph_sizes;
+  FeatureSizes last_feature_sizes;
   MemoryBudget budget{int64_t{1} << 30};
   int puts = 0;
   std::optional<GraphSource> last_graph;

@@ -54,6 +54,7 @@ absl::Status Show(const Context& context) {
   const v1::Capabilities& capabilities = status.capabilities;
   out << "server " << context.server << ", version " << capabilities.version() << ", up "
       << FormatSeconds(capabilities.uptime_seconds()) << ", readiness " << status.readiness << '\n';
+  for (const std::string& warning : capabilities.warnings()) out << "WARNING: " << warning << '\n';
   for (const v1::Device& device : capabilities.devices()) {
     out << "device " << device.name() << ": " << device.description() << '\n';
   }

@@ -450,6 +450,7 @@ class FakeCapabilities final : public v1::ServerService::Service {
     limit->set_value(64);
     const std::lock_guard<std::mutex> lock(state_->mutex);
     reply->set_durable_state(state_->faults.durable_state);
+    if (!state_->faults.warning.empty()) reply->add_warnings(state_->faults.warning);
     return grpc::Status::OK;
   }
 

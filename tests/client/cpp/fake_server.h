@@ -39,6 +39,7 @@ struct Faults {
   std::function<void()> on_prepare;  // called before a graph is made or replaced; may be empty
   bool fail_replace = false;         // the graph keeps its version and READY, with the error beside it
   int busy_calls = 0;                // so many calls of GetGraph answer UNAVAILABLE
+  std::string warning;               // of GetCapabilities; empty: none
   bool durable_state = false;        // the server says that it has a state directory
   bool disk_full = false;            // a finish that waits for DURABLE is RESOURCE_EXHAUSTED
   bool lose_wait = false;            // one that waits for DURABLE is UNAVAILABLE

@@ -352,6 +352,51 @@ TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
   EXPECT_TRUE(Infer(*engine, AllNodes("g", "m")).ok());
 }
 
+// 5,000 nodes and 50,000 edges: computing communities takes more than the budget, the graph by itself does not.
+TEST(EngineBudget, AutoLeavesOutOrdersThatDoNotFit) {
+  EngineOptions options;
+  options.memory_budget_bytes = 2'000'000;
+  auto engine = MakeEngine(options);
+  constexpr int64_t kNodes = 5'000, kEdges = 50'000;
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < 2 * kEdges; ++i) ends.push_back(i * 7'919 % kNodes);
+  GraphSource source;
+  source.name = "g";
+  source.node_count = kNodes;
+  source.edge_index = Ints(ends, {2, kEdges});
+  GraphSizes sizes;
+  sizes.node_count = kNodes;
+  sizes.edge_index = {source.edge_index.dtype, static_cast<int64_t>(source.edge_index.bytes.size())};
+  EXPECT_TRUE(engine->CheckGraphFits(sizes, false).ok());
+  ASSERT_TRUE(engine->PutGraph(source).ok());
+  const auto graph = AwaitGraph(*engine, "g");
+  ASSERT_TRUE(graph.ok() && graph->serving);
+  EXPECT_EQ(graph->serving->requested_order, OrderKind::kAuto);
+  EXPECT_EQ(graph->serving->order, OrderKind::kNone);
+  // An order that was asked for by name is not left out. The announcement tells as much as the data.
+  sizes.order = source.order = OrderKind::kCommunity;
+  source.name = "other";
+  ExpectError(engine->CheckGraphFits(sizes, false), StatusCode::kFailedPrecondition, "OVER_BUDGET");
+  ExpectError(engine->PutGraph(source).status(), StatusCode::kFailedPrecondition, "OVER_BUDGET");
+}
+
+TEST(EngineBudget, AnnouncedFeaturesAreRefusedAsTheyWouldBe) {
+  EngineOptions options;
+  options.memory_budget_bytes = 400'000;
+  auto engine = MakeEngine(options);
+  PutSmallWorld(*engine);
+  FeatureSizes sizes;
+  sizes.dense = TensorSize{DataType::kFloat32, 100'000};  // and as much again where they stay
+  EXPECT_TRUE(engine->CheckFeaturesFit(sizes, false).ok());
+  sizes.dense->bytes = 201'000;
+  ExpectError(engine->CheckFeaturesFit(sizes, false), StatusCode::kFailedPrecondition, "OVER_BUDGET");
+  // What others hold for a while is no reason to refuse an announcement.
+  sizes.dense->bytes = 100'000;
+  auto held = engine->memory().Reserve(Account::kRequests, 300'000, "a request");
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_TRUE(engine->CheckFeaturesFit(sizes, false).ok());
+}
+
 TEST(EngineBudget, FeaturesAreAdmittedBeforeTheyAreMade) {
   EngineOptions options;
   options.memory_budget_bytes = 400'000;

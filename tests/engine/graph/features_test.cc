@@ -68,6 +68,41 @@ TEST(AssembleFeatures, NamesTheFaultOfDense) {
   ExpectRefused(DenseRows(infinite_half, 1, "features"), "features.dense", "features.dense[0, 1] is inf");
 }
 
+// Without a copy of all: the same verdicts, and the same rows in another order.
+TEST(CheckDenseFeatures, SaysWhatAssemblingSays) {
+  const HostTensor bad[] = {FloatTensor({2, 1}, {1, 1}),          FloatTensor({3, 0}, {}),
+                            FloatTensor({3}, {1, 1, 1}),          FloatTensor({3, 2}, {1, 1, 1}),
+                            Int32Tensor({3, 1}, {1, 1, 1}),       FloatTensor({3, 2}, {1, 1, 1, 1, 1, NAN}),
+                            FloatTensor({3, 1}, {1, INFINITY, 1})};
+  for (const HostTensor& x : bad) {
+    FeatureTensors tensors;
+    tensors.dense = x.view();
+    const Status checked = CheckDenseFeatures(tensors, 3, "features").status();
+    EXPECT_EQ(checked, DenseRows(x, 3, "features").status());
+    EXPECT_EQ(checked.code(), StatusCode::kInvalidArgument);
+  }
+  const HostTensor x = FloatTensor({3, 2}, {1, 2, 3, 4, 5, 6});
+  FeatureTensors tensors;
+  tensors.dense = x.view();
+  const auto shape = CheckDenseFeatures(tensors, 3, "");
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(shape->rows, 3);
+  EXPECT_EQ(shape->cols, 2);
+  const HostTensor indices = Int32Tensor({1}, {0});
+  tensors.indices = indices.view();
+  ExpectRefused(CheckDenseFeatures(tensors, 3, ""), "x", "send one of them");
+}
+
+TEST(WriteRows, ConvertsAndPermutes) {
+  const HostTensor half = {
+      DataType::kFloat16, {3, 2}, Bytes<uint16_t>({0x3C00, 0xB800, 0x0000, 0x7BFF, 0x4000, 0x4200})};
+  std::vector<float> rows(6, NAN);
+  WriteRows(half.view(), {}, rows.data());
+  EXPECT_EQ(rows, (std::vector<float>{1.0f, -0.5f, 0.0f, 65504.0f, 2.0f, 3.0f}));
+  WriteRows(half.view(), {2, 0, 1}, rows.data());
+  EXPECT_EQ(rows, (std::vector<float>{0.0f, 65504.0f, 2.0f, 3.0f, 1.0f, -0.5f}));
+}
+
 TEST(AssembleFeatures, TakesCsr) {
   const auto features = SparseTensors().Assemble();
   ASSERT_TRUE(features.ok()) << features.status();

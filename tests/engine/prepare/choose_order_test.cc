@@ -45,8 +45,10 @@ class FakeMeasure {
 // Caches so small that the graphs of these tests do not fit.
 constexpr CacheSizes kCaches = {int64_t{1} << 16, int64_t{1} << 20};
 
-StatusOr<ChosenOrder> Choose(const EdgeList& edges, FakeMeasure* measure, OrderKind requested = OrderKind::kAuto) {
+StatusOr<ChosenOrder> Choose(const EdgeList& edges, FakeMeasure* measure, OrderKind requested = OrderKind::kAuto,
+                             AutoOrders among = AutoOrders::kAll) {
   ChooseOptions options;
+  options.auto_orders = among;
   options.caches = kCaches;
   if (measure != nullptr) options.measure = measure->function();
   return ChooseOrder(requested, BuildCsrByTarget(edges), options);
@@ -101,6 +103,22 @@ TEST(ChooseOrder, AutoTakesTheFastest) {
     EXPECT_EQ(order->before.inside_window_and_community,
               InsideWindowAndCommunity(csr, kLocalityWindow, order->communities->of_node));
   }
+}
+
+TEST(ChooseOrder, AutoLeavesOutWhatHasNoRoom) {
+  const EdgeList grid = ShuffleIds(GridGraph(100), 1);
+  FakeMeasure measure({4e-9, 1e-9, 1e-9});
+  const ChosenOrder rcm = Choose(grid, &measure, OrderKind::kAuto, AutoOrders::kWithoutCommunities).value();
+  EXPECT_EQ(rcm.kind, OrderKind::kRcm);
+  EXPECT_EQ(measure.measured, 2u);
+  EXPECT_FALSE(rcm.communities.has_value());
+  EXPECT_THAT(rcm.reason, HasSubstr("community left out for want of memory"));
+  const ChosenOrder as_sent = Choose(grid, &measure, OrderKind::kAuto, AutoOrders::kAsSent).value();
+  ExpectKept(as_sent);
+  EXPECT_THAT(as_sent.reason, HasSubstr("no room for computing an order"));
+  EXPECT_EQ(measure.calls, 1);
+  // What was asked for by name is not `auto`.
+  EXPECT_EQ(Choose(grid, &measure, OrderKind::kRcm, AutoOrders::kAsSent)->kind, OrderKind::kRcm);
 }
 
 TEST(ChooseOrder, AutoKeepsWhatDoesNotGainEnough) {

@@ -44,7 +44,7 @@ class ReplyLimitsTest : public ::testing::Test {
 };
 
 TEST_F(ReplyLimitsTest, Explain) {
-  ServerHandler handler(engine_, limits_, nullptr);
+  ServerHandler handler(engine_, limits_, {}, nullptr);
   v1::ExplainRequest request;
   request.mutable_target()->set_graph("g");
   request.mutable_target()->set_model("m");

@@ -213,6 +213,17 @@ TEST_F(RunTest, StatusForPeopleAndScripts) {
   EXPECT_EQ(Json()["capabilities"]["limits"][0]["value"], 64);
 }
 
+TEST_F(RunTest, StatusShowsTheServersWarnings) {
+  ASSERT_EQ(Vicinal("status"), kExitOk) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("WARNING")));
+  const std::string warning = "open to the network: \x1b[2J";
+  server_.faults().warning = warning;
+  ASSERT_EQ(Vicinal("status"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("\nWARNING: open to the network: \\x1b[2J\n"));
+  ASSERT_EQ(Vicinal("status --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["capabilities"]["warnings"][0], warning);
+}
+
 TEST_F(RunTest, TokenFile) {
   ASSERT_TRUE(WriteFile("token", "secret\n").ok());
   ASSERT_EQ(Vicinal("graph list --token_file token"), kExitOk) << err();

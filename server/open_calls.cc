@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/open_calls.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
+
+namespace vicinal::server {
+namespace {
+
+constexpr std::chrono::milliseconds kRetryAfter{1000};
+constexpr std::chrono::seconds kBetweenLines{10};
+
+Status TooMany(int64_t most) {
+  return OrOutOfMemory([&] {
+    return Unavailable("TOO_MANY_CALLS",
+                       absl::StrCat("this server has ", most, " calls open, its limit (--max_open_calls); try again"),
+                       kRetryAfter);
+  });
+}
+
+// Of a call that made room.
+Status MadeRoom() {
+  return OrOutOfMemory([] {
+    return Unavailable("TOO_MANY_CALLS",
+                       "the call's message had not arrived when its place was needed (--max_open_calls); try again",
+                       kRetryAfter);
+  });
+}
+
+Status TooSlow(std::chrono::milliseconds timeout) {
+  return OrOutOfMemory([&] {
+    ErrorDetail detail;
+    detail.reason = "MESSAGE_TIMEOUT";
+    return MakeError(StatusCode::kDeadlineExceeded,
+                     absl::StrCat("the call's message had not arrived after ", timeout.count() / 1000,
+                                  " s (--message_timeout); send less at once on a slow connection"),
+                     detail);
+  });
+}
+
+}  // namespace
+
+OpenCalls::OpenCalls(const Options& options, const Clock& clock, JsonLog* log)
+    : options_(options), clock_(clock), log_(*log), full_lines_(clock, kBetweenLines) {}
+
+Status OpenCalls::Enter() {
+  if (open_.fetch_add(1) < options_.most) return OkStatus();
+  bool room = false;
+  {
+    const Status why = MadeRoom();
+    MutexLock lock(&mutex_);
+    room = EndOlderThan(kPatience, 1, why) > 0;
+  }
+  if (const std::optional<int64_t> left_out = full_lines_.Admit()) {
+    log_.Log(LogLevel::kError, "calls refused: too many are open",
+             {{"max_open_calls", absl::StrCat(options_.most)},
+              {"left_out", absl::StrCat(*left_out)},
+              {"hint", "calls that wait for their message are ended first; see --max_open_calls"}});
+  }
+  if (room) return OkStatus();
+  open_.fetch_sub(1);
+  return TooMany(options_.most);
+}
+
+OpenCalls::Ticket OpenCalls::Await(End end) {
+  MutexLock lock(&mutex_);
+  if (closed_) {
+    end(*closed_);
+    return ended_.insert(ended_.end(), {clock_.Now(), {}});
+  }
+  return waiting_.insert(waiting_.end(), {clock_.Now(), std::move(end)});
+}
+
+bool OpenCalls::Arrived(Ticket ticket) {
+  std::list<Waiting> done;  // destroyed without the lock
+  MutexLock lock(&mutex_);
+  const bool in_time = static_cast<bool>(ticket->end);
+  done.splice(done.begin(), in_time ? waiting_ : ended_, ticket);
+  return in_time;
+}
+
+int64_t OpenCalls::EndOlderThan(std::chrono::milliseconds age, int64_t most, const Status& why) {
+  const MonotonicTime now = clock_.Now();
+  int64_t count = 0;
+  while (count < most && !waiting_.empty() && now - waiting_.front().since >= age) {
+    const End end = std::exchange(waiting_.front().end, {});
+    ended_.splice(ended_.end(), waiting_, waiting_.begin());
+    end(why);
+    ++count;
+  }
+  return count;
+}
+
+void OpenCalls::Sweep() {
+  const Status why = TooSlow(options_.message_timeout);
+  MutexLock lock(&mutex_);
+  EndOlderThan(options_.message_timeout, std::numeric_limits<int64_t>::max(), why);
+}
+
+void OpenCalls::EndWaits(const Status& why) {
+  MutexLock lock(&mutex_);
+  closed_ = why;
+  EndOlderThan(std::chrono::milliseconds::zero(), std::numeric_limits<int64_t>::max(), why);
+}
+
+}  // namespace vicinal::server

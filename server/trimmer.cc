@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/trimmer.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace vicinal::server {
+namespace {
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0, resident = 0;
+  return file >> total >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+}  // namespace
+
+Trimmer::Machine Trimmer::RealMachine() {
+  return {ResidentBytes, [] { return static_cast<int64_t>(mallinfo2().fordblks); }, [] { malloc_trim(0); }};
+}
+
+void Trimmer::Look() {
+  const int64_t resident = machine_.resident_bytes();
+  if (least_ < 0 || resident < least_) least_ = resident;
+  if (resident - least_ < kWorthwhileBytes || machine_.free_bytes() < kWorthwhileBytes) return;
+  machine_.trim();
+  least_ = machine_.resident_bytes();
+}
+
+}  // namespace vicinal::server

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives memory back to the system that the allocator keeps after a burst, such as an attack: small blocks of many
+// calls, which malloc returns only from the end of its heaps.
+#ifndef VICINAL_SERVER_TRIMMER_H_
+#define VICINAL_SERVER_TRIMMER_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace vicinal::server {
+
+// Not thread-safe.
+class Trimmer {
+ public:
+  // Less than this is not worth the time, some milliseconds in which allocations wait.
+  static constexpr int64_t kWorthwhileBytes = int64_t{64} << 20;
+
+  struct Machine {
+    std::function<int64_t()> resident_bytes;  // of this process; 0: unknown
+    std::function<int64_t()> free_bytes;      // that the allocator holds, returned to the system or not
+    std::function<void()> trim;
+  };
+  static Machine RealMachine();
+
+  explicit Trimmer(Machine machine) : machine_(std::move(machine)) {}
+
+  // To be called now and then. Trims if the process has grown by kWorthwhileBytes since it was smallest or trimmed, and
+  // the allocator has as much that is free.
+  void Look();
+
+ private:
+  const Machine machine_;
+  int64_t least_ = -1;  // resident bytes after the last trim, or less
+};
+
+}  // namespace vicinal::server
+
+#endif  // VICINAL_SERVER_TRIMMER_H_

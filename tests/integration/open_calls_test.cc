@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of which the server has headers only: who may not call is told so without a message, and who sends none holds a
+// place for a while, and keeps nobody out.
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "tests/integration/fixture.h"
+#include "vicinal/v1/graph.pb.h"
+#include "vicinal/v1/inference.pb.h"
+#include "vicinal/v1/model.pb.h"
+#include "vicinal/v1/server.pb.h"
+
+namespace vicinal::testing {
+namespace {
+
+constexpr char kListGraphs[] = "vicinal.v1.GraphService/ListGraphs";
+
+// A call that sends its headers and nothing else.
+class HeadersOnly {
+ public:
+  HeadersOnly(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& token)
+      : stub_(channel) {
+    if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    call_ = stub_.PrepareCall(&context_, "/" + method, &queue_);
+    call_->StartCall(nullptr);
+    Next();
+  }
+  ~HeadersOnly() {
+    if (!finished_) context_.TryCancel(), Await();
+  }
+  // Waits until the server ends it.
+  grpc::Status Await() {
+    grpc::ByteBuffer none;
+    call_->Read(&none, nullptr);
+    Next();
+    grpc::Status status;
+    call_->Finish(&status, nullptr);
+    Next();
+    finished_ = true;
+    return status;
+  }
+
+ private:
+  void Next() {
+    void* tag = nullptr;
+    bool ok = false;
+    queue_.Next(&tag, &ok);
+  }
+
+  grpc::GenericStub stub_;
+  grpc::CompletionQueue queue_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  bool finished_ = false;
+};
+
+class OpenCallsTest : public IntegrationTest {
+ protected:
+  OpenCallsTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
+  ~OpenCallsTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  // With the tokens "infer" and "admin".
+  void StartWithTokens(std::vector<std::string> flags = {}) {
+    for (const std::string role : {"infer", "admin"}) {
+      std::ofstream(folder_ + "/" + role) << role << '\n';
+      flags.push_back("--" + role + "_token_file=" + folder_ + "/" + role);
+    }
+    StartServer(flags, "admin");
+  }
+  grpc::Status Call(const std::string& method, const std::string& token = "") const {
+    return HeadersOnly(Channel(), method, token).Await();
+  }
+  std::shared_ptr<grpc::Channel> Channel() const {
+    return grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials());
+  }
+
+  std::string folder_ = ::testing::TempDir() + "/open_calls_test_XXXXXX";
+};
+
+TEST_F(OpenCallsTest, WhoMayNotCallIsToldBeforeAnyMessage) {
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens());
+  int methods = 0, of_admins = 0;
+  for (const google::protobuf::FileDescriptor* file :
+       {v1::Graph::descriptor()->file(), v1::Model::descriptor()->file(), v1::ClassifyRequest::descriptor()->file(),
+        v1::ExplainRequest::descriptor()->file()}) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      for (int m = 0; m < file->service(s)->method_count(); ++m) {
+        const std::string name = file->service(s)->full_name() + "/" + file->service(s)->method(m)->name();
+        for (const std::string token : {"", "unknown"}) {
+          const grpc::Status status = Call(name, token);
+          EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << name << status.error_message();
+          EXPECT_NE(status.error_details().find(token.empty() ? "TOKEN_MISSING" : "TOKEN_UNKNOWN"), std::string::npos);
+        }
+        ++methods;
+      }
+    }
+  }
+  for (const char* name : {"GraphService/DeleteGraph", "GraphService/TuneGraph", "GraphService/UploadGraph",
+                           "ModelService/DeleteModel", "GraphService/GetUpload"}) {
+    const grpc::Status status = Call(std::string("vicinal.v1.") + name, "infer");
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << name << status.error_message();
+    ++of_admins;
+  }
+  EXPECT_GE(methods, 22);
+  EXPECT_EQ(of_admins, 5);
+  EXPECT_TRUE(client_->ListGraphs().ok());
+}
+
+TEST_F(OpenCallsTest, MessagesMustArriveInTime) {
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--message_timeout=300ms"}));
+  for (const char* name : {"GraphService/ListGraphs", "InferenceService/Classify", "InferenceService/EmbedStream",
+                           "GraphService/WatchGraph", "GraphService/TuneGraph", "GraphService/UploadFeatures"}) {
+    const grpc::Status status = Call(std::string("vicinal.v1.") + name, "admin");
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << name;
+    EXPECT_NE(status.error_details().find("MESSAGE_TIMEOUT"), std::string::npos) << status.error_message();
+  }
+  EXPECT_EQ(Call("grpc.health.v1.Health/Check").error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  UploadTinyGraph();
+  UploadTinyModel();
+  ExpectServes();
+}
+
+// As many as there are places, none of which will ever say more.
+TEST_F(OpenCallsTest, HeadersAloneKeepNobodyOut) {
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--max_open_calls=16", "--message_timeout=10m"}));
+  UploadTinyGraph();
+  UploadTinyModel();
+  const auto channel = Channel();
+  std::vector<std::unique_ptr<HeadersOnly>> silent;
+  for (int i = 0; i < 16; ++i) {
+    const char* const method = i % 2 == 0 ? kListGraphs : "grpc.health.v1.Health/Watch";
+    silent.push_back(std::make_unique<HeadersOnly>(channel, method, "infer"));
+  }
+  // Refused until one of them has waited long enough to make room.
+  absl::Status served;
+  do {
+    served = client_->Classify(TinyRequest()).status();
+  } while (absl::IsUnavailable(served));
+  EXPECT_TRUE(served.ok()) << served;
+  const grpc::Status first = silent.front()->Await();
+  EXPECT_EQ(first.error_code(), grpc::StatusCode::UNAVAILABLE) << first.error_message();
+  EXPECT_NE(first.error_details().find("TOO_MANY_CALLS"), std::string::npos) << first.error_message();
+  EXPECT_NE(server_->Log().find("calls refused: too many are open"), std::string::npos) << server_->Log();
+}
+
+// Calls that have said what they want are not ended for others.
+TEST_F(OpenCallsTest, BeyondTheLimitCallsAreRefused) {
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--max_open_calls=2"}));
+  const auto channel = Channel();
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  void* tag = nullptr;
+  bool ok = false;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> watches;
+  for (int i = 0; i < 2; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    watches.push_back(stub.PrepareCall(contexts.back().get(), "/grpc.health.v1.Health/Watch", &queue));
+    watches.back()->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    const grpc::Slice nothing;
+    watches.back()->WriteLast(grpc::ByteBuffer(&nothing, 1), grpc::WriteOptions(), nullptr);
+    queue.Next(&tag, &ok);
+    grpc::ByteBuffer state;
+    watches.back()->Read(&state, nullptr);
+    queue.Next(&tag, &ok);
+    EXPECT_TRUE(ok);
+  }
+  const grpc::Status status = Call(kListGraphs, "admin");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_NE(status.error_message().find("--max_open_calls"), std::string::npos);
+  // Without a token one learns nothing of it.
+  EXPECT_EQ(Call(kListGraphs).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  for (size_t i = 0; i < watches.size(); ++i) {
+    contexts[i]->TryCancel();
+    grpc::Status ended;
+    watches[i]->Finish(&ended, nullptr);
+    queue.Next(&tag, &ok);
+    EXPECT_EQ(ended.error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(client_->ListGraphs().ok());
+}
+
+TEST_F(OpenCallsTest, AStoppingServerDoesNotWaitForMessages) {
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--drain_timeout=10m"}));
+  HeadersOnly silent(Channel(), kListGraphs, "infer");
+  EXPECT_TRUE(client_->ListGraphs().ok());
+  client_.reset();
+  EXPECT_EQ(server_->Stop(), 0);
+  const grpc::Status status = silent.Await();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(status.error_message().find("stopping"), std::string::npos) << status.error_message();
+  server_.reset();
+}
+
+}  // namespace
+}  // namespace vicinal::testing

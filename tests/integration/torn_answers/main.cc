@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// torn_answers --seconds=60 --seed=1: queries a server while graphs, features and models are replaced and deleted, and
+// kernels measured and forced. Then every answer is compared bit for bit with what a quiet server answers for the
+// versions and the numerics revision that the answer names. Exit status 1 if one differs, or too few were compared.
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "tests/integration/server_process.h"
+#include "tests/integration/torn_answers/world.h"
+
+ABSL_FLAG(int, seconds, 60, "How long the server is disturbed.");
+ABSL_FLAG(int64_t, seed, 1, "Seed of everything but time.");
+ABSL_FLAG(int, queriers, 4, "Threads that query.");
+
+namespace vicinal::testing {
+namespace {
+
+constexpr size_t kMostAnswers = 200'000;
+constexpr int64_t kVariants = 6;  // of graphs, features and models
+
+std::unique_ptr<client::Client> ClientOf(const ServerProcess& server) {
+  client::ClientOptions options;
+  options.target = server.grpc_address();
+  options.own_connection = true;
+  auto client = client::Client::Connect(options);
+  return client.ok() ? *std::move(client) : nullptr;
+}
+
+// Which seed a version was made from.
+class Versions {
+ public:
+  void Note(const absl::StatusOr<int64_t>& version, int64_t seed) {
+    if (!version.ok()) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    seeds_[*version] = seed;
+  }
+  // -1: of an upload whose reply was lost.
+  int64_t SeedOf(int64_t version) const {
+    const auto found = seeds_.find(version);
+    return found == seeds_.end() ? -1 : found->second;
+  }
+  size_t size() const { return seeds_.size(); }
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, int64_t> seeds_;
+};
+
+struct TornAnswer {
+  v1::ServedBy served_by;
+  std::vector<int64_t> ids;  // empty: all
+  std::string logits;
+};
+
+// Of a graph, features, a model (seeds) and a revision.
+using Question = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+
+class TornAnswers {
+ public:
+  explicit TornAnswers(int64_t seed) : seed_(seed) {}
+
+  bool Disturb(int seconds, int queriers) {
+    auto server = ServerProcess::Start(Program(), {"--tuning_budget=20ms"});
+    if (!server.ok()) return Problem(server.status().ToString());
+    const auto client = ClientOf(**server);
+    if (!ReplaceGraph(*client, 0) || !ReplaceModel(*client, 0)) return Problem("the first uploads failed");
+    std::vector<std::thread> threads;
+    for (int q = 0; q < queriers; ++q) threads.emplace_back([&, q] { Query(**server, seed_ * 100 + q); });
+    threads.emplace_back([&] { ReplaceGraphs(**server, seed_ * 100 + 50); });
+    threads.emplace_back([&] { ReplaceModelsAndTune(**server, seed_ * 100 + 51); });
+    poll(nullptr, 0, seconds * 1000);
+    done_ = true;
+    for (std::thread& thread : threads) thread.join();
+    return (*server)->Stop() == 0 || Problem("the server did not stop with 0");
+  }
+
+  // Asks a server that nobody else uses.
+  bool Compare() {
+    auto server = ServerProcess::Start(Program(), {"--tuning_budget=0", "--keep_answers=never"});
+    if (!server.ok()) return Problem(server.status().ToString());
+    const auto client = ClientOf(**server);
+    std::map<Question, std::vector<const TornAnswer*>> asked;
+    for (const TornAnswer& answer : answers_) {
+      const v1::ServedBy& by = answer.served_by;
+      const int64_t graph = graphs_.SeedOf(by.graph_version()), model = models_.SeedOf(by.model_version());
+      int64_t features = features_.SeedOf(by.feature_set_version());
+      if (features < 0) features = graph;  // those that came with it
+      if (graph < 0 || model < 0) return Problem("an answer names a version that was never reported");
+      asked[{graph, features, model, by.numerics_revision()}].push_back(&answer);
+    }
+    for (const auto& [question, answers] : asked) {
+      const std::string right = QuietAnswer(*client, question);
+      if (right.empty()) return Problem("a quiet server has no answer of that revision");
+      for (const TornAnswer* const answer : answers) {
+        if (!IsPartOf(*answer, right)) return Problem("torn: " + answer->served_by.ShortDebugString());
+        ++compared_;
+      }
+    }
+    questions_ = static_cast<int64_t>(asked.size());
+    return true;
+  }
+
+  int Report() const {
+    std::printf(
+        "%ld answers compared, of %ld combinations of versions; %ld graphs, %ld features, %ld models, %ld deletions, "
+        "%ld tunings and forced kernels; %ld queries refused\n",
+        compared_, questions_, static_cast<long>(graphs_.size()), static_cast<long>(features_.size()),
+        static_cast<long>(models_.size()), deletions_.load(), tunings_.load(), refused_.load());
+    if (!problem_.empty()) std::printf("problem: %s\n", problem_.c_str());
+    const bool enough = compared_ >= 100 && questions_ >= 5 && deletions_ > 0 && tunings_ > 0;
+    if (!enough) std::printf("problem: too little was done to say anything\n");
+    return problem_.empty() && enough ? 0 : 1;
+  }
+
+ private:
+  static std::string Program() { return std::string(VICINAL_BIN_DIR) + "/vicinal-server"; }
+  bool Problem(const std::string& what) {
+    problem_ = what;
+    return false;
+  }
+
+  bool ReplaceGraph(client::Client& client, int64_t seed) {
+    const auto version = PutTornGraph(client, seed);
+    graphs_.Note(version, seed);
+    return version.ok();
+  }
+  bool ReplaceModel(client::Client& client, int64_t seed) {
+    const auto version = PutTornModel(client, seed);
+    models_.Note(version, seed);
+    return version.ok();
+  }
+
+  void ReplaceGraphs(const ServerProcess& server, int64_t seed) {
+    const auto client = ClientOf(server);
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    while (!done_) {
+      const auto draw = static_cast<int64_t>(random() % 100), variant = static_cast<int64_t>(random() % kVariants);
+      if (draw < 45) {
+        ReplaceGraph(*client, variant);
+      } else if (draw < 90) {
+        features_.Note(PutTornFeatures(*client, 1000 + variant), 1000 + variant);
+      } else {
+        deletions_ += client->DeleteGraph("g").ok();
+        ReplaceGraph(*client, variant);
+      }
+    }
+  }
+
+  void ReplaceModelsAndTune(const ServerProcess& server, int64_t seed) {
+    const auto client = ClientOf(server);
+    const std::vector<std::string> kernels = KernelsOf(*client);
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    while (!done_) {
+      const auto draw = static_cast<int64_t>(random() % 100), variant = static_cast<int64_t>(random() % kVariants);
+      if (draw < 40) {
+        ReplaceModel(*client, variant);
+      } else if (draw < 50) {
+        deletions_ += client->DeleteModel("m").ok();
+        ReplaceModel(*client, variant);
+      } else {
+        v1::TuneGraphRequest request;
+        request.set_name("g");
+        if (draw < 70) {
+          request.mutable_budget()->set_nanos(5'000'000);
+        } else if (draw < 90) {
+          request.mutable_force()->set_kernel(kernels[random() % kernels.size()]);
+          for (const int64_t width : {5, 12, 16}) request.add_widths(width);
+        } else {
+          request.set_reset(true);
+        }
+        tunings_ += client->TuneGraph(request).ok();
+      }
+    }
+  }
+
+  // Aggregations of this processor. `reference` is left out: its bits are its own, under a revision of its own.
+  static std::vector<std::string> KernelsOf(client::Client& client) {
+    std::vector<std::string> names;
+    const auto capabilities = client.GetCapabilities();
+    if (!capabilities.ok()) return names;
+    for (const v1::KernelInfo& kernel : capabilities->kernels()) {
+      if (kernel.operation() == "aggregate" && kernel.name() != "reference") names.push_back(kernel.name());
+    }
+    return names;
+  }
+
+  void Query(const ServerProcess& server, int64_t seed) {
+    const auto client = ClientOf(server);
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    while (!done_) {
+      v1::ClassifyRequest request = AskAllNodes();
+      TornAnswer answer;
+      if (random() % 3 != 0) {
+        request.mutable_nodes()->Clear();
+        for (uint64_t i = 0, count = 1 + random() % 20; i < count; ++i)
+          answer.ids.push_back(static_cast<int64_t>(random() % kTornNodes));
+        request.mutable_nodes()->mutable_ids()->Add(answer.ids.begin(), answer.ids.end());
+      }
+      const auto reply = client->Classify(request);
+      if (!reply.ok()) {
+        ++refused_;
+        continue;
+      }
+      answer.served_by = reply->served_by();
+      answer.logits = reply->logits().data();
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (answers_.size() < kMostAnswers) answers_.push_back(std::move(answer));
+    }
+  }
+
+  // The logits of all nodes; empty: no forced kernel gives that revision.
+  std::string QuietAnswer(client::Client& client, const Question& question) {
+    const auto& [graph, features, model, revision] = question;
+    if (!PutTornGraph(client, graph).ok() || !PutTornModel(client, model).ok()) return "";
+    if (features != graph && !PutTornFeatures(client, features).ok()) return "";
+    for (const std::string& kernel : KernelsToTry(client)) {
+      if (!kernel.empty()) {
+        v1::TuneGraphRequest request;
+        request.set_name("g");
+        request.mutable_force()->set_kernel(kernel);
+        for (const int64_t width : {5, 12, 16}) request.add_widths(width);
+        if (!client.TuneGraph(request).ok()) continue;
+      }
+      const auto reply = client.Classify(AskAllNodes());
+      if (reply.ok() && reply->served_by().numerics_revision() == revision) return reply->logits().data();
+    }
+    return "";
+  }
+  static std::vector<std::string> KernelsToTry(client::Client& client) {
+    std::vector<std::string> names = KernelsOf(client);
+    names.insert(names.begin(), "");  // the default
+    return names;
+  }
+
+  static bool IsPartOf(const TornAnswer& answer, const std::string& all) {
+    if (answer.ids.empty()) return answer.logits == all;
+    constexpr size_t kRow = kTornClasses * sizeof(float);
+    if (answer.logits.size() != answer.ids.size() * kRow) return false;
+    for (size_t i = 0; i < answer.ids.size(); ++i) {
+      if (answer.logits.compare(i * kRow, kRow, all, static_cast<size_t>(answer.ids[i]) * kRow, kRow) != 0)
+        return false;
+    }
+    return true;
+  }
+
+  const int64_t seed_;
+  Versions graphs_, features_, models_;
+  std::atomic<bool> done_{false};
+  std::atomic<long> deletions_{0}, tunings_{0}, refused_{0};
+  std::mutex mutex_;
+  std::vector<TornAnswer> answers_;
+  long compared_ = 0, questions_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+}  // namespace vicinal::testing
+
+int main(int argc, char** argv) {
+  absl::ParseCommandLine(argc, argv);
+  vicinal::testing::TornAnswers test(absl::GetFlag(FLAGS_seed));
+  if (test.Disturb(absl::GetFlag(FLAGS_seconds), absl::GetFlag(FLAGS_queriers))) test.Compare();
+  return test.Report();
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/trimmer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <vector>
+
+namespace vicinal::server {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+TEST(TrimmerTest, TrimsAfterABurstAndNotAgainWithoutAnother) {
+  int64_t resident = 100 * kMiB, free = 0;
+  int trims = 0;
+  Trimmer trimmer({[&] { return resident; }, [&] { return free; },
+                   [&] {
+                     ++trims;
+                     resident -= 150 * kMiB;
+                   }});
+  trimmer.Look();
+  resident = 300 * kMiB;  // in use
+  trimmer.Look();
+  EXPECT_EQ(trims, 0);
+  free = 150 * kMiB;
+  trimmer.Look();
+  EXPECT_EQ(trims, 1);
+  // It stays free, but was given back.
+  trimmer.Look();
+  EXPECT_EQ(trims, 1);
+  resident = 150 * kMiB + Trimmer::kWorthwhileBytes - 1;
+  trimmer.Look();
+  EXPECT_EQ(trims, 1);
+  resident += 1;
+  trimmer.Look();
+  EXPECT_EQ(trims, 2);
+}
+
+TEST(TrimmerTest, GrowthCountsFromTheSmallest) {
+  int64_t resident = 500 * kMiB;
+  int trims = 0;
+  Trimmer trimmer({[&] { return resident; }, [] { return 500 * kMiB; }, [&] { ++trims; }});
+  trimmer.Look();
+  resident = 100 * kMiB;
+  trimmer.Look();
+  resident = 200 * kMiB;
+  trimmer.Look();
+  EXPECT_EQ(trims, 1);
+}
+
+// Small blocks between which others stay: free, but not at the end of the heap.
+TEST(TrimmerTest, TheRealMachineGivesMemoryBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has an allocator of its own";
+#endif
+  const Trimmer::Machine machine = Trimmer::RealMachine();
+  Trimmer trimmer(machine);
+  trimmer.Look();
+  const int64_t before = machine.resident_bytes();
+  ASSERT_GT(before, 0);
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (int i = 0; i < 200'000; ++i) blocks.push_back(std::make_unique<char[]>(1024));
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) {
+    if (i % 64 != 0) blocks[i].reset();
+  }
+  EXPECT_GT(machine.resident_bytes() - before, 150 * kMiB);
+  trimmer.Look();
+  EXPECT_LT(machine.resident_bytes() - before, 60 * kMiB);
+}
+
+}  // namespace
+}  // namespace vicinal::server
