@@ -43,6 +43,28 @@ std::string_view ToString(ActivationKind kind) {
       return "sigmoid";
     case ActivationKind::kTanh:
       return "tanh";
+    case ActivationKind::kSilu:
+      return "silu";
+    case ActivationKind::kGelu:
+      return "gelu";
+    case ActivationKind::kGeluTanh:
+      return "gelu_tanh";
+    case ActivationKind::kSoftplus:
+      return "softplus";
+    case ActivationKind::kMish:
+      return "mish";
+    case ActivationKind::kSoftsign:
+      return "softsign";
+    case ActivationKind::kClamp:
+      return "clamp";
+    case ActivationKind::kThreshold:
+      return "threshold";
+    case ActivationKind::kHardSigmoid:
+      return "hard_sigmoid";
+    case ActivationKind::kHardSwish:
+      return "hard_swish";
+    case ActivationKind::kHardShrink:
+      return "hard_shrink";
   }
   return "unknown";
 }

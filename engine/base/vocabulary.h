@@ -23,11 +23,30 @@ enum class AttentionKind {
   kDot,  // e_ij = score_scale * sum_c query[i, k, c] * key[j, k, c]                  (TransformerConv: Shi et al. 2021)
 };
 
-enum class ActivationKind { kNone, kRelu, kElu, kLeakyRelu, kSigmoid, kTanh };
+enum class ActivationKind {
+  kNone,
+  kRelu,
+  kElu,
+  kLeakyRelu,
+  kSigmoid,
+  kTanh,
+  kSilu,         // x sigmoid(x)
+  kGelu,         // x P(a standard normal variable < x)
+  kGeluTanh,     // x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))
+  kSoftplus,     // log(1 + e^x); x above `slope`
+  kMish,         // x tanh(log(1 + e^x))
+  kSoftsign,     // x / (1 + |x|)
+  kClamp,        // max(slope, min(x, limit))
+  kThreshold,    // x above `slope`, otherwise `limit`
+  kHardSigmoid,  // x / 6 + 1 / 2 between 0 and 1
+  kHardSwish,    // x times that
+  kHardShrink,   // 0 from -slope to slope, otherwise x
+};
 
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
-  float slope = 0.0f;  // kLeakyRelu: slope below 0. kElu: alpha.
+  float slope = 0.0f;  // kLeakyRelu: slope below 0. kElu: alpha. Others: see there.
+  float limit = 0.0f;  // kClamp, kThreshold
 
   friend bool operator==(const Activation&, const Activation&) = default;
 };

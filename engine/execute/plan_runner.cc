@@ -78,6 +78,7 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   int64_t& revision = result.served_by.numerics_revision;
   if (revision != 0) revision = NumericsRevision(revision, plan->reduction_order());
   result.multi_label = request.model->multi_label;
+  result.regression = request.model->regression;
   result.timing = {SecondsBetween(request.arrival, taken_up), SecondsBetween(taken_up, planned),
                    SecondsBetween(planned, executed)};
   parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);

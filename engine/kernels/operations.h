@@ -214,6 +214,8 @@ enum class RowwiseKind {
   kAdd,
   // dst = epilogue(max(a, b)), elementwise.
   kMax,
+  // dst = epilogue(a * b), elementwise.
+  kMultiply,
   // dst = a / max(|a|_2, 1e-12), per row.
   kNormalize,
   // dst = epilogue((a - mean) / sqrt(variance + eps) * scale + shift), over each row.
@@ -232,6 +234,10 @@ enum class RowwiseKind {
   kGate,
   // dst16 = a, rounded to nearest even in the 16-bit storage of the problem; no epilogue.
   kNarrow,
+  // dst = e^(a - m) / s for the largest m of a row of a and the sum s of its e^(a - m).
+  kSoftmax,
+  // dst = a - m - log(s).
+  kLogSoftmax,
 };
 struct RowwiseProblem {
   RowwiseKind kind = RowwiseKind::kAdd;
@@ -244,7 +250,7 @@ struct RowwiseArgs {
   RowwiseProblem problem;
   KernelConfig config;
   ConstMatrixView a;
-  ConstMatrixView b;             // kMax, kGate
+  ConstMatrixView b;             // kMax, kMultiply, kGate
   CsrView sparse;                // kSparseToDense
   MatrixView dst;                // may be `a`, except for kGatherRows and kReadout
   MatrixView16 dst16;            // kNarrow

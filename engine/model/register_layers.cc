@@ -2,6 +2,7 @@
 // The list of layer types. Explicit, so that nothing depends on the order of static initialisers or on what a linker
 // keeps.
 #include <algorithm>
+#include <utility>
 
 #include "engine/model/layer_type.h"
 #include "engine/model/layers/layers.h"
@@ -11,38 +12,14 @@ namespace {
 
 std::vector<LayerType>* MakeLayerTypes() {
   auto* types = new std::vector<LayerType>{
-      AddLayer(),
-      Appnp(),
-      BatchNormLayer(),
-      BatchNorm1dLayer(),
-      DropoutLayer(),
-      EdgeConv(),
-      EluLayer(),
-      GatConv(),
-      GatV2Conv(),
-      GcnConv(),
-      GinConv(),
-      GlobalAddPool(),
-      GlobalMaxPool(),
-      GlobalMeanPool(),
-      GraphConv(),
-      IdentityLayer(),
-      JumpingKnowledgeLayer(),
-      LayerNormLayer(),
-      LeakyReluLayer(),
-      LinearLayer(),
-      MaxAggregation(),
-      MeanAggregation(),
-      MinAggregation(),
-      NormalizeLayer(),
-      ReluLayer(),
-      SageConv(),
-      SgConv(),
-      SigmoidLayer(),
-      SumAggregation(),
-      TanhLayer(),
-      TransformerConv(),
+      AddLayer(),       Appnp(),          BatchNormLayer(),  BatchNorm1dLayer(), ConcatLayer(),
+      EdgeConv(),       GatConv(),        GatV2Conv(),       GcnConv(),          GinConv(),
+      GlobalAddPool(),  GlobalMaxPool(),  GlobalMeanPool(),  GraphConv(),        JumpingKnowledgeLayer(),
+      LayerNormLayer(), LinearLayer(),    MaxAggregation(),  MeanAggregation(),  MinAggregation(),
+      MlpLayer(),       MulLayer(),       NormalizeLayer(),  SageConv(),         ScaleLayer(),
+      SgConv(),         SumAggregation(), TransformerConv(),
   };
+  for (LayerType& type : ActivationLayers()) types->push_back(std::move(type));
   std::sort(types->begin(), types->end(), [](const LayerType& a, const LayerType& b) { return a.name < b.name; });
   return types;
 }

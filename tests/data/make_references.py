@@ -17,6 +17,7 @@ import hashlib
 import json
 import pathlib
 import shutil
+import string
 import struct
 import sys
 
@@ -74,7 +75,6 @@ POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
          "MinAggregation": pyg.MinAggregation()}
-TORCH = {"ReLU", "ELU", "LeakyReLU", "Sigmoid", "Tanh", "Dropout", "Identity"}
 
 
 def plain_module(layer, width):
@@ -88,7 +88,12 @@ def plain_module(layer, width):
         return torch.nn.BatchNorm1d(width, **args), width
     if kind in ("BatchNorm", "LayerNorm"):
         return getattr(pyg, kind)(width, **args), width
-    return getattr(torch.nn, kind)(**args), width
+    if kind == "MLP":
+        if "channel_list" not in args:
+            args["in_channels"] = width
+        mlp = pyg.MLP(**args)
+        return mlp, mlp.out_channels
+    return getattr(torch.nn, kind)(**args), width // 2 if kind == "GLU" else width
 
 
 def sequential(layers, width):
@@ -130,8 +135,10 @@ class Net(torch.nn.Module):
         if kind == "JumpingKnowledge":
             module = None if args["mode"] == "last" else pyg.JumpingKnowledge(args["mode"])
             return module, sum(inputs) if args["mode"] == "cat" else inputs[0]
-        if kind in ("Add", "Normalize") or kind in POOLS:
+        if kind in ("Add", "Mul", "Scale", "Normalize") or kind in POOLS:
             return None, inputs[0]
+        if kind == "Concat":
+            return None, sum(inputs)
         return plain_module(layer, inputs[0])
 
     def forward(self, data):
@@ -149,6 +156,12 @@ class Net(torch.nn.Module):
             return inputs[-1] if layer["args"]["mode"] == "last" else getattr(self, layer["name"])(inputs)
         if kind == "Add":
             return sum(inputs[1:], inputs[0])
+        if kind == "Mul":
+            return torch.stack(inputs).prod(dim=0)
+        if kind == "Scale":
+            return layer["args"]["factor"] * inputs[0]
+        if kind == "Concat":
+            return torch.cat(inputs, dim=-1)
         if kind == "Normalize":
             return torch.nn.functional.normalize(inputs[0], dim=-1)
         if kind in POOLS:
@@ -259,7 +272,7 @@ def chain(*layers, **document):
     listed = []
     for i, layer in enumerate(layers):
         kind, args, more = (layer + ({}, {}))[:3] if isinstance(layer, tuple) else (layer, {}, {})
-        entry = {"name": more.pop("name", f"{'abcdefghijkl'[i]}"), "type": kind, **more}
+        entry = {"name": more.pop("name", f"{string.ascii_lowercase[i]}"), "type": kind, **more}
         if args:
             entry["args"] = args
         listed.append(entry)
@@ -272,6 +285,11 @@ def weighted(kind, **args):
 
 def conv(kind, **args):
     return (kind, args)
+
+
+def through(*activations):
+    """Each activation after a Linear of its own."""
+    return [layer for activation in activations for layer in (("Linear", {"out_channels": 9}), activation)]
 
 
 def linear(out, **args):
@@ -357,6 +375,30 @@ NODE_MODELS = {
     "activations": chain(("Linear", {"out_channels": 9}), ("LeakyReLU",), ("Linear", {"out_channels": 9}),
                          ("ELU", {"alpha": 0.5}), ("Linear", {"out_channels": 9, "bias": False}), ("Sigmoid",),
                          ("Linear", {"out_channels": 9}), ("Tanh",), ("Dropout", {"p": 0.5}), ("Identity",), ("ReLU",)),
+    "activations-smooth": chain(
+        *through(("GELU",), ("GELU", {"approximate": "tanh"}), ("SiLU",), ("Mish",), ("Softplus",),
+                 ("Softplus", {"beta": 2.0, "threshold": 1.0}), ("Softsign",), ("LogSigmoid",), ("SELU",),
+                 ("CELU", {"alpha": 0.7}), ("Tanhshrink",))),
+    "activations-hard": chain(
+        *through(("ReLU6",), ("Hardtanh", {"min_val": -0.4, "max_val": 0.9}), ("Hardsigmoid",), ("Hardswish",),
+                 ("Hardshrink", {"lambd": 0.3}), ("Softshrink", {"lambd": 0.2}),
+                 ("Threshold", {"threshold": 0.1, "value": -0.3}), ("RReLU",), ("PReLU",),
+                 ("PReLU", {"num_parameters": 9}), ("RReLU", {"lower": 0.5, "upper": 0.9}))),
+    "activations-rows": chain(("GLU", {"dim": -1}), ("Linear", {"out_channels": 9}), ("Softmax", {"dim": -1}),
+                              ("Linear", {"out_channels": 8}), ("Softmin", {"dim": 1}), ("Linear", {"out_channels": 10}),
+                              ("GLU",), ("LogSoftmax", {"dim": -1})),
+    "operators": chain(conv("SAGEConv", out_channels=12), ("Mul", {}, {"inputs": ["a", "x", "a"]}), RELU,
+                       ("Scale", {"factor": -1.7}), ("Concat", {}, {"inputs": ["d", "x", "b"]}),
+                       ("Linear", {"out_channels": 12}), ("Sigmoid",), ("Mul", {}, {"inputs": ["g", "d"]}),
+                       conv("GCNConv", out_channels=5)),
+    "mlp": chain(("MLP", {"channel_list": [FEATURES, 9, 8]}), conv("SAGEConv", out_channels=7),
+                 ("MLP", {"hidden_channels": 9, "out_channels": 6, "num_layers": 3, "act": "gelu", "act_first": True,
+                          "norm": "layer_norm", "norm_kwargs": {"mode": "node"}, "plain_last": False,
+                          "bias": [True, False, True]}),
+                 conv("GINConv", nn=[inner("MLP", channel_list=[6, 8, 8], norm=None, act="leaky_relu",
+                                           act_kwargs={"negative_slope": 0.3})]),
+                 conv("EdgeConv", nn=[inner("MLP", channel_list=[16, 8, 5], act="silu")])),
+    "ready-gcn-gelu": ready("GCN", act="gelu", num_layers=3),
     "norms": chain(conv("SAGEConv", out_channels=8), ("LayerNorm", {"mode": "node"}), RELU, conv("SAGEConv", out_channels=7),
                    ("BatchNorm", {"affine": False, "eps": 1e-3}), RELU, conv("SAGEConv", out_channels=6), ("LayerNorm",),
                    ("BatchNorm1d",), ("Normalize",)),

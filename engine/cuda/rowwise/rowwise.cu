@@ -41,7 +41,7 @@ __device__ void StoreElement(const RowwiseArgs& args, int64_t row, int64_t col, 
   args.dst.data[row * args.dst.stride + col] = ApplyEpilogue(args.epilogue, x, row, col);
 }
 
-// kAdd, kMax, kGatherRows.
+// kAdd, kMax, kMultiply, kGatherRows.
 __global__ void __launch_bounds__(kThreads) Elements(const RowwiseArgs args) {
   const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (element >= args.dst.rows * args.dst.cols) return;
@@ -50,6 +50,8 @@ __global__ void __launch_bounds__(kThreads) Elements(const RowwiseArgs args) {
     StoreElement(args, row, col, Affine(args, At(args.a, row, col), col));
   } else if (args.problem.kind == RowwiseKind::kMax) {
     StoreElement(args, row, col, LargerOf(At(args.a, row, col), At(args.b, row, col)));
+  } else if (args.problem.kind == RowwiseKind::kMultiply) {
+    StoreElement(args, row, col, __fmul_rn(At(args.a, row, col), At(args.b, row, col)));
   } else {
     args.dst.data[row * args.dst.stride + col] = At(args.a, args.index[row], col);
   }
@@ -66,6 +68,25 @@ __global__ void __launch_bounds__(kThreads) NormalizeRows(const RowwiseArgs args
   const double norm = LargerOf(sqrt(WarpSum(squares)), 1e-12);
   for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
     args.dst.data[row * args.dst.stride + col] = static_cast<float>(At(args.a, row, col) / norm);
+  }
+}
+
+// kSoftmax, kLogSoftmax.
+__global__ void __launch_bounds__(kThreads) SoftmaxRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  float most = -INFINITY;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) most = LargerOf(most, At(args.a, row, col));
+  for (int distance = 16; distance > 0; distance /= 2)
+    most = LargerOf(most, __shfl_xor_sync(kWholeWarp, most, distance));
+  double sum = 0;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) sum += expf(At(args.a, row, col) - most);
+  sum = WarpSum(sum);
+  const bool logarithm = args.problem.kind == RowwiseKind::kLogSoftmax;
+  const float divisor = static_cast<float>(logarithm ? log(sum) : sum);
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
+    const float x = At(args.a, row, col) - most;
+    args.dst.data[row * args.dst.stride + col] = logarithm ? x - divisor : expf(x) / divisor;
   }
 }
 
@@ -272,11 +293,16 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
   switch (args.problem.kind) {
     case RowwiseKind::kAdd:
     case RowwiseKind::kMax:
+    case RowwiseKind::kMultiply:
     case RowwiseKind::kGatherRows:
       Elements<<<Blocks(args.dst.rows * args.dst.cols, kThreads), kThreads, 0, target.stream>>>(args);
       break;
     case RowwiseKind::kNormalize:
       NormalizeRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kSoftmax:
+    case RowwiseKind::kLogSoftmax:
+      SoftmaxRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
       break;
     case RowwiseKind::kLayerNorm:
       LayerNormRows<<<row_blocks, kThreads, 0, target.stream>>>(args);

@@ -33,6 +33,27 @@ void Max(const RowwiseArgs& args) {
   }
 }
 
+void Multiply(const RowwiseArgs& args) {
+  for (int64_t i = 0; i < args.dst.rows; ++i) {
+    for (int64_t d = 0; d < args.dst.cols; ++d) {
+      const double product = static_cast<double>(args.a.row(i)[d]) * args.b.row(i)[d];
+      args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, product, i, d);
+    }
+  }
+}
+
+void Softmax(const RowwiseArgs& args, bool logarithm) {
+  for (int64_t i = 0; i < args.dst.rows; ++i) {
+    double most = args.dst.cols > 0 ? args.a.row(i)[0] : 0.0, sum = 0;
+    for (int64_t d = 1; d < args.dst.cols; ++d) most = ReferenceExtreme(Reduce::kMax, most, args.a.row(i)[d]);
+    for (int64_t d = 0; d < args.dst.cols; ++d) sum += std::exp(args.a.row(i)[d] - most);
+    for (int64_t d = 0; d < args.dst.cols; ++d) {
+      const double x = args.a.row(i)[d] - most;
+      args.dst.row(i)[d] = static_cast<float>(logarithm ? x - std::log(sum) : std::exp(x) / sum);
+    }
+  }
+}
+
 void Normalize(const RowwiseArgs& args) {
   for (int64_t i = 0; i < args.dst.rows; ++i) {
     double squares = 0;
@@ -179,6 +200,13 @@ class ReferenceRowwise final : public ReferenceKernel<RowwiseKernel> {
         break;
       case RowwiseKind::kNarrow:
         Narrow(args);
+        break;
+      case RowwiseKind::kMultiply:
+        Multiply(args);
+        break;
+      case RowwiseKind::kSoftmax:
+      case RowwiseKind::kLogSoftmax:
+        Softmax(args, args.problem.kind == RowwiseKind::kLogSoftmax);
         break;
     }
     return OkStatus();

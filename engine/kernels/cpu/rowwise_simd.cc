@@ -68,6 +68,53 @@ HWY_NOINLINE void MaxRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
   }
 }
 
+HWY_NOINLINE void MultiplyRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      const VF a = LoadSome(args.a.row(i) + c, count), b = LoadSome(args.b.row(i) + c, count);
+      Store(args, hn::Mul(a, b), i, c, count);
+    }
+  }
+}
+
+// The largest element of a row; unspecified if one is NaN.
+VICINAL_INLINE VF LargestOf(const float* row, int64_t cols) {
+  const Floats d;
+  VF most = hn::Set(d, row[0]);
+  for (int64_t c = 0; c < cols; c += kLanes) {
+    const VF x = LoadSome(row + c, cols - c);
+    most = hn::Max(most, cols - c < kLanes ? hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(cols - c)), x, most) : x);
+  }
+  return hn::MaxOfLanes(d, most);
+}
+
+// A NaN makes the sum and thereby the row NaN. Every element is read before it is stored.
+template <bool kLogarithm>
+HWY_NOINLINE void SoftmaxRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const Floats d;
+  const int64_t cols = args.dst.cols;
+  if (cols == 0) return;
+  for (int64_t i = begin; i < end; ++i) {
+    const float* row = args.a.row(i);
+    const VF most = LargestOf(row, cols);
+    VF sum = hn::Zero(d);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      const int64_t count = cols - c;
+      VF e = Exp(hn::Sub(LoadSome(row + c, count), most));
+      if (count < kLanes) e = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), e);
+      sum = hn::Add(sum, e);
+    }
+    sum = hn::SumOfLanes(d, sum);
+    const VF logarithm = hn::Set(d, kLogarithm ? std::log(hn::GetLane(sum)) : 0.0f);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      const int64_t count = cols - c;
+      const VF x = hn::Sub(LoadSome(row + c, count), most);
+      StoreSome(kLogarithm ? hn::Sub(x, logarithm) : hn::Div(Exp(x), sum), args.dst.row(i) + c, count);
+    }
+  }
+}
+
 // Sum over all elements of rows [begin, end) of x, or of (x - mean)^2, in double precision.
 #if HWY_TARGET == HWY_SCALAR
 template <bool kSquares>
@@ -254,7 +301,7 @@ VICINAL_INLINE VF GateOf(const RowwiseArgs& args, int64_t row) {
     sum = hn::MulAdd(LoadSome(of_b + c, count), b, sum);
     sum = hn::MulAdd(LoadSome(of_difference + c, count), hn::Sub(a, b), sum);
   }
-  return ActivateByExponential(hn::SumOfLanes(d, sum), {ActivationKind::kSigmoid, 0});
+  return ActivateRarely(hn::SumOfLanes(d, sum), {ActivationKind::kSigmoid, 0});
 }
 
 HWY_NOINLINE void GateRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
@@ -311,6 +358,15 @@ void Rowwise(const RowwiseArgs& args, ThreadPool* pool, void* scratch) {
     case RowwiseKind::kNarrow:
       rows =
           args.problem.storage == Storage::kBfloat16 ? &NarrowRows<Storage::kBfloat16> : &NarrowRows<Storage::kFloat16>;
+      break;
+    case RowwiseKind::kMultiply:
+      rows = &MultiplyRows;
+      break;
+    case RowwiseKind::kSoftmax:
+      rows = &SoftmaxRows<false>;
+      break;
+    case RowwiseKind::kLogSoftmax:
+      rows = &SoftmaxRows<true>;
       break;
   }
   const bool narrow = args.problem.kind == RowwiseKind::kNarrow;

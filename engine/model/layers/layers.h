@@ -4,6 +4,8 @@
 #ifndef VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_
 #define VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_
 
+#include <vector>
+
 #include "engine/model/layer_type.h"
 
 namespace vicinal::internal {
@@ -23,15 +25,13 @@ LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "m
 LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d
 LayerType LayerNormLayer();
 LayerType NormalizeLayer();
-LayerType ReluLayer();
-LayerType EluLayer();
-LayerType LeakyReluLayer();
-LayerType SigmoidLayer();
-LayerType TanhLayer();
-LayerType IdentityLayer();
-LayerType DropoutLayer();
+LayerType MlpLayer();
+std::vector<LayerType> ActivationLayers();  // torch.nn's, and Identity and Dropout
 LayerType JumpingKnowledgeLayer();
+LayerType ConcatLayer();
 LayerType AddLayer();
+LayerType MulLayer();
+LayerType ScaleLayer();
 LayerType GlobalAddPool();
 LayerType GlobalMeanPool();
 LayerType GlobalMaxPool();

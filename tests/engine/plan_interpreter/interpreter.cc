@@ -71,6 +71,28 @@ double Apply(const Activation& activation, double x) {
       return 1.0 / (1.0 + std::exp(-x));
     case ActivationKind::kTanh:
       return std::tanh(x);
+    case ActivationKind::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case ActivationKind::kGelu:
+      return x / 2.0 * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kGeluTanh:
+      return x / 2.0 * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * std::pow(x, 3.0))));
+    case ActivationKind::kSoftplus:
+      return x > activation.slope ? x : std::log1p(std::exp(x));
+    case ActivationKind::kMish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case ActivationKind::kSoftsign:
+      return x / (1.0 + std::abs(x));
+    case ActivationKind::kClamp:
+      return std::max<double>(activation.slope, std::min<double>(activation.limit, x));
+    case ActivationKind::kThreshold:
+      return x > activation.slope ? x : activation.limit;
+    case ActivationKind::kHardSigmoid:
+      return std::clamp(x / 6.0 + 0.5, 0.0, 1.0);
+    case ActivationKind::kHardSwish:
+      return x * std::clamp(x / 6.0 + 0.5, 0.0, 1.0);
+    case ActivationKind::kHardShrink:
+      return std::abs(x) > activation.slope ? x : 0.0;
   }
   return x;
 }
@@ -220,6 +242,40 @@ class StepRunner {
   StatusOr<Matrix> operator()(const AddStep& op) {
     Matrix out = in(0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = op.a_scale * out[i] + op.b_scale * in(1)[i];
+    return out;
+  }
+  StatusOr<Matrix> operator()(const MultiplyStep&) {
+    Matrix out = in(0);
+    for (size_t i = 0; i < out.size(); ++i) out[i] *= in(1)[i];
+    return out;
+  }
+  StatusOr<Matrix> operator()(const ScaleStep& op) {
+    Matrix out = in(0);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] *= op.factor * At(op.weight, static_cast<int64_t>(i) % width(0), 1.0);
+    return out;
+  }
+  StatusOr<Matrix> operator()(const SliceStep& op) {
+    Matrix out;
+    for (int64_t r = 0; r < rows_of(0); ++r) {
+      const auto row = in(0).begin() + r * width(0) + op.first;
+      out.insert(out.end(), row, row + step_->width);
+    }
+    return out;
+  }
+  StatusOr<Matrix> operator()(const SoftmaxStep& op) {
+    const int64_t w = width(0);
+    Matrix out = in(0);
+    for (int64_t r = 0; r < rows_of(0); ++r) {
+      double* const row = &out[r * w];
+      const double most = *std::max_element(row, row + w);
+      double sum = 0.0;
+      for (int64_t c = 0; c < w; ++c) sum += std::exp(row[c] - most);
+      for (int64_t c = 0; c < w; ++c) {
+        const double logarithm = row[c] - most - std::log(sum);
+        row[c] = op.logarithm ? logarithm : std::exp(logarithm);
+      }
+    }
     return out;
   }
   StatusOr<Matrix> operator()(const MaxStep&) {
