@@ -129,6 +129,16 @@ std::string_view ToString(EdgeWeighting weighting) {
       return "gcn_sent";
     case EdgeWeighting::kGcnOnes:
       return "gcn_ones";
+    case EdgeWeighting::kMeanOnes:
+      return "mean_ones";
+    case EdgeWeighting::kSourceSymSent:
+      return "source_sym_sent";
+    case EdgeWeighting::kSourceSymOnes:
+      return "source_sym_ones";
+    case EdgeWeighting::kSourceMeanSent:
+      return "source_mean_sent";
+    case EdgeWeighting::kSourceMeanOnes:
+      return "source_mean_ones";
   }
   return "unknown";
 }

@@ -12,12 +12,14 @@ namespace {
 
 std::vector<LayerType>* MakeLayerTypes() {
   auto* types = new std::vector<LayerType>{
-      AddLayer(),       Appnp(),          BatchNormLayer(),  BatchNorm1dLayer(), ConcatLayer(),
-      EdgeConv(),       GatConv(),        GatV2Conv(),       GcnConv(),          GinConv(),
-      GlobalAddPool(),  GlobalMaxPool(),  GlobalMeanPool(),  GraphConv(),        JumpingKnowledgeLayer(),
-      LayerNormLayer(), LinearLayer(),    MaxAggregation(),  MeanAggregation(),  MinAggregation(),
-      MlpLayer(),       MulLayer(),       NormalizeLayer(),  SageConv(),         ScaleLayer(),
-      SgConv(),         SumAggregation(), TransformerConv(),
+      AddLayer(),        Appnp(),          ArmaConv(),       BatchNorm1dLayer(), BatchNormLayer(),
+      ChebConv(),        ClusterGcnConv(), ConcatLayer(),    EdgeConv(),         GatConv(),
+      GatedGraphConv(),  GatV2Conv(),      Gcn2Conv(),       GcnConv(),          GinConv(),
+      GlobalAddPool(),   GlobalMaxPool(),  GlobalMeanPool(), GraphConv(),        JumpingKnowledgeLayer(),
+      LayerNormLayer(),  LgConv(),         LinearLayer(),    MaxAggregation(),   MeanAggregation(),
+      MinAggregation(),  MlpLayer(),       MulLayer(),       NormalizeLayer(),   SageConv(),
+      ScaleLayer(),      SgConv(),         SsgConv(),        SumAggregation(),   TagConv(),
+      TransformerConv(),
   };
   for (LayerType& type : ActivationLayers()) types->push_back(std::move(type));
   std::sort(types->begin(), types->end(), [](const LayerType& a, const LayerType& b) { return a.name < b.name; });

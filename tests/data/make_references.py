@@ -25,6 +25,7 @@ import numpy as np
 import torch
 import torch_geometric
 import torch_geometric.nn as pyg
+from torch_geometric.nn.resolver import activation_resolver
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "layers"
@@ -70,7 +71,7 @@ def graph_batch():
 
 CONVS = {name: getattr(pyg, name) for name in (
     "GCNConv", "SAGEConv", "GINConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
-    "GraphConv")}
+    "GraphConv", "LGConv", "SSGConv", "TAGConv", "ClusterGCNConv", "GCN2Conv", "ARMAConv", "ChebConv", "GatedGraphConv")}
 POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
@@ -125,8 +126,14 @@ class Net(torch.nn.Module):
         kind, args = layer["type"], dict(layer.get("args", {}))
         if kind in CONVS:
             args.pop("in_channels", None)
-            if kind == "APPNP":
-                return pyg.APPNP(**args), inputs[0]
+            if kind in ("APPNP", "LGConv"):
+                return CONVS[kind](**args), inputs[0]
+            if kind == "GCN2Conv":
+                return pyg.GCN2Conv(args.pop("channels", inputs[0]), **args), inputs[0]
+            if kind == "GatedGraphConv":
+                return pyg.GatedGraphConv(**args), args["out_channels"]
+            if kind == "ARMAConv" and "act" in args:
+                args["act"] = activation_resolver(args["act"], **args.pop("act_kwargs", {}))
             if "nn" in args:
                 nn, out = sequential(args.pop("nn"), inputs[0] * (2 if kind == "EdgeConv" else 1))
                 return CONVS[kind](nn, **args), out
@@ -151,7 +158,7 @@ class Net(torch.nn.Module):
         kind = layer["type"]
         if kind in CONVS:
             weight = [data["edge_weight"]] if layer.get("edge_weight") else []
-            return getattr(self, layer["name"])(inputs[0], data["edge_index"], *weight)
+            return getattr(self, layer["name"])(*inputs, data["edge_index"], *weight)
         if kind == "JumpingKnowledge":
             return inputs[-1] if layer["args"]["mode"] == "last" else getattr(self, layer["name"])(inputs)
         if kind == "Add":
@@ -287,6 +294,10 @@ def conv(kind, **args):
     return (kind, args)
 
 
+def conv_of(inputs, kind, edge_weight=False, **args):
+    return (kind, args, {"inputs": inputs, **({"edge_weight": True} if edge_weight else {})})
+
+
 def through(*activations):
     """Each activation after a Linear of its own."""
     return [layer for activation in activations for layer in (("Linear", {"out_channels": 9}), activation)]
@@ -372,6 +383,35 @@ NODE_MODELS = {
     "appnp-noloops": chain(conv("GCNConv", out_channels=5), weighted("APPNP", K=3, alpha=0.5, add_self_loops=False)),
     "appnp-ends": chain(("Linear", {"out_channels": 5}), conv("APPNP", K=3, alpha=0.0), ("Tanh",),
                         conv("APPNP", K=1, alpha=1.0), RELU, conv("APPNP", K=0, alpha=0.5), ("Tanh",)),
+    "lg": chain(conv("LGConv"), ("Linear", {"out_channels": 5}), conv("LGConv", normalize=False)),
+    "lg-weights": chain(weighted("LGConv"), ("Linear", {"out_channels": 5}), weighted("LGConv", normalize=False)),
+    "ssg": chain(conv("SSGConv", out_channels=20, alpha=0.1, K=3), RELU,
+                 conv("SSGConv", out_channels=5, alpha=0.5, add_self_loops=False, bias=False, cached=True)),
+    "ssg-weights": chain(weighted("SSGConv", out_channels=5, alpha=0.05, K=4)),
+    "tag": chain(conv("TAGConv", out_channels=8), RELU, conv("TAGConv", out_channels=5, K=1, normalize=False, bias=False)),
+    "tag-weights": chain(weighted("TAGConv", out_channels=8, K=2), RELU,
+                         weighted("TAGConv", out_channels=5, K=2, normalize=False), conv("TAGConv", out_channels=4, K=0)),
+    "cluster": chain(conv("ClusterGCNConv", out_channels=20), RELU,
+                     conv("ClusterGCNConv", out_channels=5, diag_lambda=0.7, bias=False)),
+    "gcn2": chain(("Linear", {"out_channels": 8}), RELU,
+                  conv_of(["b", "b"], "GCN2Conv", channels=8, alpha=0.1, theta=0.5, layer=1), RELU,
+                  conv_of(["d", "b"], "GCN2Conv", alpha=0.2, theta=0.5, layer=2, shared_weights=False), RELU,
+                  conv_of(["f", "b"], "GCN2Conv", alpha=0.3, normalize=False)),
+    "gcn2-weights": chain(("Linear", {"out_channels": 8}), RELU,
+                          conv_of(["b", "a"], "GCN2Conv", True, alpha=0.1, add_self_loops=False, shared_weights=False),
+                          conv_of(["c", "b"], "GCN2Conv", True, alpha=0.5, theta=1.5, layer=3, normalize=False)),
+    "arma": chain(conv("ARMAConv", out_channels=6, num_stacks=3, num_layers=2),
+                  conv("ARMAConv", out_channels=5, act=None, bias=False)),
+    "arma-weights": chain(weighted("ARMAConv", out_channels=6, num_stacks=2, num_layers=3, shared_weights=True,
+                                   act="leaky_relu", act_kwargs={"negative_slope": 0.3}, dropout=0.25),
+                          weighted("ARMAConv", out_channels=5, num_layers=3, act="tanh")),
+    "cheb": chain(conv("ChebConv", out_channels=8, K=3), RELU, conv("ChebConv", out_channels=5, K=2, bias=False)),
+    "cheb-weights": chain(weighted("ChebConv", out_channels=8, K=4), RELU,
+                          weighted("ChebConv", out_channels=6, K=3, normalization="rw"), RELU,
+                          conv("ChebConv", out_channels=5, K=1, normalization="rw")),
+    "gated": chain(conv("GatedGraphConv", out_channels=14, num_layers=2), RELU,
+                   conv("GatedGraphConv", out_channels=14, num_layers=1, aggr="max", bias=False)),
+    "gated-weights": chain(weighted("GatedGraphConv", out_channels=12, num_layers=3, aggr="mean")),
     "activations": chain(("Linear", {"out_channels": 9}), ("LeakyReLU",), ("Linear", {"out_channels": 9}),
                          ("ELU", {"alpha": 0.5}), ("Linear", {"out_channels": 9, "bias": False}), ("Sigmoid",),
                          ("Linear", {"out_channels": 9}), ("Tanh",), ("Dropout", {"p": 0.5}), ("Identity",), ("ReLU",)),
@@ -437,6 +477,9 @@ GRAPH_MODELS = {
 GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
                                   conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
                                   ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-gated"] = chain(conv("GatedGraphConv", out_channels=12, num_layers=2), conv("TAGConv", out_channels=8),
+                                   ("SiLU",), conv("ChebConv", out_channels=8, K=3), ("global_mean_pool",),
+                                   ("MLP", {"channel_list": [8, 6, 3]}), task="graph", target="regression")
 GRAPH_MODELS["pool-appnp"] = chain(conv("APPNP", K=3, alpha=0.1), conv("SGConv", out_channels=8, K=2), ("Tanh",),
                                    ("global_add_pool",), ("Linear", {"out_channels": 3}), task="graph")
 

@@ -20,6 +20,14 @@ LayerType TransformerConv();
 LayerType EdgeConv();
 LayerType SgConv();
 LayerType Appnp();
+LayerType LgConv();
+LayerType SsgConv();
+LayerType TagConv();
+LayerType ClusterGcnConv();
+LayerType Gcn2Conv();
+LayerType ArmaConv();
+LayerType ChebConv();
+LayerType GatedGraphConv();
 LayerType LinearLayer();
 LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "module."
 LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d

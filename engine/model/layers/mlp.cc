@@ -150,13 +150,6 @@ StatusOr<ValueId> LowerMlp(const LayerContext& context) {
   return mlp.value();
 }
 
-// Any value; read by the layer itself.
-ArgumentSpec AnyArgument(const char* name, Json default_value) {
-  ArgumentSpec spec = IgnoredArgument(name);
-  spec.default_value = std::move(default_value);
-  return spec;
-}
-
 }  // namespace
 
 LayerType MlpLayer() {

@@ -207,10 +207,12 @@ inline Reduce AnyReduce(std::mt19937& random) { return static_cast<Reduce>(rando
 inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
   AdjacencySpec spec;
   spec.loops = static_cast<SelfLoops>(random() % 3);
-  constexpr EdgeWeighting kWeightings[] = {EdgeWeighting::kNone, EdgeWeighting::kGcnOnes, EdgeWeighting::kGcnSent,
-                                           EdgeWeighting::kSent};
-  spec.weighting = kWeightings[random() % (weighted ? 4 : 2)];
-  const bool sent = spec.weighting == EdgeWeighting::kGcnSent || spec.weighting == EdgeWeighting::kSent;
+  constexpr EdgeWeighting kWeightings[] = {
+      EdgeWeighting::kNone,          EdgeWeighting::kGcnOnes,        EdgeWeighting::kMeanOnes,
+      EdgeWeighting::kSourceSymOnes, EdgeWeighting::kSourceMeanOnes, EdgeWeighting::kGcnSent,
+      EdgeWeighting::kSent,          EdgeWeighting::kSourceSymSent,  EdgeWeighting::kSourceMeanSent};
+  spec.weighting = kWeightings[random() % (weighted ? 9 : 5)];
+  const bool sent = ReadsEdgeWeights(spec.weighting) || spec.weighting == EdgeWeighting::kMeanOnes;
   if (sent && spec.loops == SelfLoops::kAddRemaining && random() % 2) spec.loop_weight = 2.0f;
   return spec;
 }

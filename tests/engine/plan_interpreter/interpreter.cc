@@ -39,7 +39,7 @@ std::vector<Edge> WithSelfLoops(const std::vector<Edge>& edges, int64_t num_node
 
 // The edges a layer propagates over, weighted.
 StatusOr<std::vector<Edge>> Derive(const EdgeList& graph, const AdjacencySpec& spec) {
-  const bool sent = spec.weighting == EdgeWeighting::kSent || spec.weighting == EdgeWeighting::kGcnSent;
+  const bool sent = ReadsEdgeWeights(spec.weighting);
   if (sent && !graph.weighted()) {
     return FailedPrecondition("EDGE_WEIGHT_MISSING",
                               "the model reads edge weights, but the graph has none; upload it with edge_weight");
@@ -49,8 +49,26 @@ StatusOr<std::vector<Edge>> Derive(const EdgeList& graph, const AdjacencySpec& s
     edges.push_back({graph.source[e], graph.target[e], sent ? static_cast<double>(graph.weight[e]) : 1.0});
   }
   edges = WithSelfLoops(edges, graph.num_nodes, spec);
-  if (spec.weighting != EdgeWeighting::kGcnSent && spec.weighting != EdgeWeighting::kGcnOnes) return edges;
+  if (spec.weighting == EdgeWeighting::kNone || spec.weighting == EdgeWeighting::kSent) return edges;
   std::vector<double> degree(graph.num_nodes, 0.0);
+  if (spec.weighting == EdgeWeighting::kMeanOnes) {
+    for (const Edge& edge : edges) degree[edge.target] += 1.0;
+    for (Edge& edge : edges) edge.weight = (edge.source == edge.target ? spec.loop_weight : 1.0) / degree[edge.target];
+    return edges;
+  }
+  if (spec.weighting != EdgeWeighting::kGcnSent && spec.weighting != EdgeWeighting::kGcnOnes) {
+    const bool mean =
+        spec.weighting == EdgeWeighting::kSourceMeanSent || spec.weighting == EdgeWeighting::kSourceMeanOnes;
+    for (Edge& edge : edges) {
+      if (edge.source == edge.target) edge.weight = 0.0;
+      degree[edge.source] += edge.weight;
+    }
+    for (Edge& edge : edges) {
+      const double from = degree[edge.source], to = mean ? from : degree[edge.target];
+      edge.weight = from == 0.0 || to == 0.0 ? 0.0 : edge.weight / std::sqrt(from * to);
+    }
+    return edges;
+  }
   for (const Edge& edge : edges) degree[edge.target] += edge.weight;
   for (double& d : degree) d = d == 0.0 ? 0.0 : 1.0 / std::sqrt(d);
   for (Edge& edge : edges) edge.weight *= degree[edge.source] * degree[edge.target];

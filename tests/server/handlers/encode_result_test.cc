@@ -84,7 +84,9 @@ TEST(EncodeResultTest, RegressionHasNoClasses) {
   InferenceResult result = RandomLogits(4);
   result.regression = true;
   v1::ClassifyGraphsResponse response;
-  ASSERT_TRUE(EncodeClasses(result, wants, 1, 3, [] { return OkStatus(); }, &response).ok());
+  ASSERT_TRUE(EncodeClasses(
+                  result, wants, 1, 3, [] { return OkStatus(); }, &response)
+                  .ok());
   EXPECT_EQ(response.logits().data(),
             std::string(reinterpret_cast<const char*>(result.values.data() + kClasses), 3 * kClasses * sizeof(float)));
   EXPECT_FALSE(response.has_classes());
