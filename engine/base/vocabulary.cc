@@ -65,6 +65,12 @@ std::string_view ToString(ActivationKind kind) {
       return "hard_swish";
     case ActivationKind::kHardShrink:
       return "hard_shrink";
+    case ActivationKind::kExp:
+      return "exp";
+    case ActivationKind::kRoot:
+      return "root";
+    case ActivationKind::kInverseRoot:
+      return "inverse_root";
   }
   return "unknown";
 }

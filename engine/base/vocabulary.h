@@ -41,6 +41,9 @@ enum class ActivationKind {
   kHardSigmoid,  // x / 6 + 1 / 2 between 0 and 1
   kHardSwish,    // x times that
   kHardShrink,   // 0 from -slope to slope, otherwise x
+  kExp,          // e^x
+  kRoot,         // (x + slope)^1/2
+  kInverseRoot,  // (x + slope)^-1/2
 };
 
 struct Activation {

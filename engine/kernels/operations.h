@@ -229,6 +229,8 @@ enum class RowwiseKind {
   kSparseToDense,
   // dst[g] = epilogue(reduce over the rows of segment g); a segment without rows gives 0.
   kReadout,
+  // dst[i] = epilogue(a[g]) for the rows i of segment g.
+  kExpand,
   // dst = g * b + (1 - g) * a with g = sigmoid(scale . [a, b, a - b]) per row; scale [3 * width]: TransformerConv's
   // beta.
   kGate,
@@ -252,13 +254,13 @@ struct RowwiseArgs {
   ConstMatrixView a;
   ConstMatrixView b;             // kMax, kMultiply, kGate
   CsrView sparse;                // kSparseToDense
-  MatrixView dst;                // may be `a`, except for kGatherRows and kReadout
+  MatrixView dst;                // may be `a`, except for kGatherRows, kReadout and kExpand
   MatrixView16 dst16;            // kNarrow
   const float* scale = nullptr;  // [width] or null (1); kGate: [3 * width]
   const float* shift = nullptr;  // [width] or null (0)
   float eps = 1e-5f;
   bool batched = false;
-  const int64_t* segments = nullptr;  // kGraphNorm, kReadout: [num_segments + 1] row offsets
+  const int64_t* segments = nullptr;  // kGraphNorm, kReadout, kExpand: [num_segments + 1] row offsets
   int64_t num_segments = 0;
   const int64_t* index = nullptr;  // kGatherRows: [rows of dst]
   Epilogue epilogue;

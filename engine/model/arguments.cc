@@ -151,6 +151,8 @@ ArgumentSpec AnyArgument(std::string name, Json default_value) {
 
 ArgumentSpec InChannelsArgument(std::string name) { return IntArgument(std::move(name), nullptr, -1, kMaxWidth); }
 
+ArgumentSpec EpsArgument() { return NumberArgument("eps", 1e-5, 1e-12, 1.0); }
+
 std::vector<ArgumentSpec> MessagePassingArguments(bool with_aggr) {
   std::vector<ArgumentSpec> specs = {
       RefusedArgument("flow", {"source_to_target"},

@@ -54,6 +54,8 @@ ArgumentSpec AnyArgument(std::string name, nlohmann::json default_value);  // of
 // `in_channels` and similar: may be omitted, null or -1 (like PyTorch Geometric's lazy layers); otherwise it must be
 // the input's width.
 ArgumentSpec InChannelsArgument(std::string name);
+// `eps` of a norm, 1e-5 by default. More than 0: a variance of 0 must not divide by 0.
+ArgumentSpec EpsArgument();
 // Arguments that every MessagePassing layer inherits. `with_aggr`: also `aggr`, for layers that can only sum.
 std::vector<ArgumentSpec> MessagePassingArguments(bool with_aggr);
 // `aggr` for layers that can do more: "sum" or "add", "mean", "max", "min".

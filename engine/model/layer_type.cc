@@ -41,7 +41,8 @@ Status CheckInputs(const LayerType& type, const LayerContext& context) {
 }  // namespace
 
 ValueId StepList::Emit(StepOp op, std::vector<ValueId> inputs, int64_t width) {
-  const bool per_graph = std::holds_alternative<ReadoutStep>(op) || values_[inputs[0]].per_graph;
+  const bool per_graph = std::holds_alternative<ReadoutStep>(op) ||
+                         (values_[inputs[0]].per_graph && !std::holds_alternative<ExpandStep>(op));
   const ValueId output = num_values();
   values_.push_back({width, per_graph});
   steps_.push_back({std::move(op), std::move(inputs), output, width, layer_});

@@ -30,7 +30,7 @@ std::vector<ArgumentSpec> BasicArguments() {
           IgnoredArgument("act_kwargs"),
           IgnoredArgument("norm"),
           IgnoredArgument("norm_kwargs"),
-          ChoiceArgument("jk", nullptr, {"last", "cat", "max"})};
+          ChoiceArgument("jk", nullptr, {"last", "cat", "max", "lstm"})};
 }
 
 // `kwargs[key]`, an object; empty when absent or null.
@@ -102,7 +102,7 @@ Status ReadyMadeWriter::Read(const Json& kwargs) {
   VICINAL_ASSIGN_OR_RETURN(act_,
                            ActivationType(kwargs.contains("act") ? kwargs["act"] : Json("relu"), field_ + ".act"));
   VICINAL_ASSIGN_OR_RETURN(norm_, NormType(kwargs.contains("norm") ? kwargs["norm"] : Json(), field_ + ".norm"));
-  if (class_ == "EdgeCNN" && norm_ == "LayerNorm") {
+  if (class_ == "EdgeCNN" && !norm_.empty() && norm_ != "BatchNorm") {
     return UnsupportedArgument(field_ + ".norm",
                                field_ + ".norm is '" + kwargs["norm"].get<std::string>() +
                                    "', which EdgeCNN would also apply to the messages of edges; that is " +
@@ -202,7 +202,11 @@ void ReadyMadeWriter::AddNormAndActivation(int64_t index) {
 
 // Any `jk`, "last" too, comes with a final linear layer.
 void ReadyMadeWriter::AddEnd() {
-  if (jk_ != "last") Add("jk", "JumpingKnowledge", {{"mode", jk_}}, field_, jumps_);
+  if (jk_ == "lstm") {
+    Add("jk", "JumpingKnowledge", {{"mode", jk_}, {"channels", hidden_}, {"num_layers", num_layers_}}, field_, jumps_);
+  } else if (jk_ != "last") {
+    Add("jk", "JumpingKnowledge", {{"mode", jk_}}, field_, jumps_);
+  }
   Add("lin", "Linear", {{"out_channels", out_ > 0 ? out_ : hidden_}}, field_);
 }
 

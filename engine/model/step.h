@@ -187,6 +187,12 @@ struct ReadoutStep {
   static constexpr Locality locality() { return Locality::kGraph; }
   std::vector<WeightRef> weights() const { return {}; }
 };
+// out = the row of its graph, for each node.   inputs: x [graphs, F].
+struct ExpandStep {
+  static constexpr std::string_view kName = "expand";
+  static constexpr Locality locality() { return Locality::kGraph; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 
 // TransformerConv's gated skip connection (beta=True): b = sigmoid(w . [out, skip, out - skip]) per row, then
 // b * skip + (1 - b) * out.   inputs: out, skip [N, H]. w [1, 3 H].
@@ -200,7 +206,7 @@ struct GateStep {
 
 using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, BiasStep, ActivationStep,
                             BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep, SoftmaxStep,
-                            GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep>;
+                            GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
 
 struct Step {
   StepOp op;

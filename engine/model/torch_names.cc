@@ -73,8 +73,10 @@ StatusOr<std::string> ActivationType(const nlohmann::json& value, const std::str
 
 StatusOr<std::string> NormType(const nlohmann::json& value, const std::string& path) {
   static const Table* const kTable =
-      new Table{{"batchnorm", "BatchNorm"}, {"batch", "BatchNorm"}, {"layernorm", "LayerNorm"}, {"layer", "LayerNorm"}};
-  return TypeOf(value, path, "batch_norm, layer_norm", *kTable);
+      new Table{{"batchnorm", "BatchNorm"},       {"batch", "BatchNorm"},      {"layernorm", "LayerNorm"},
+                {"layer", "LayerNorm"},           {"graphnorm", "GraphNorm"},  {"graph", "GraphNorm"},
+                {"instancenorm", "InstanceNorm"}, {"instance", "InstanceNorm"}};
+  return TypeOf(value, path, "batch_norm, layer_norm, graph_norm, instance_norm", *kTable);
 }
 
 }  // namespace vicinal::internal

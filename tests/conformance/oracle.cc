@@ -68,6 +68,12 @@ double Activated(const Activation& activation, double x) {
       return x * std::clamp((x + 3) / 6, 0.0, 1.0);
     case ActivationKind::kHardShrink:
       return x > activation.slope || x < -activation.slope ? x : 0;
+    case ActivationKind::kExp:
+      return std::exp(x);
+    case ActivationKind::kRoot:
+      return std::pow(x + activation.slope, 0.5);
+    case ActivationKind::kInverseRoot:
+      return std::pow(x + activation.slope, -0.5);
   }
   return x;
 }

@@ -59,6 +59,13 @@ double ReadoutOf(const Case& c, int64_t segment, int64_t col) {
 std::vector<double> Want(const Case& c) {
   const int64_t cols = c.a.cols;
   std::vector<double> out(c.rows * cols, 0.0);
+  if (c.kind == RowwiseKind::kExpand) {
+    for (size_t s = 0; s + 1 < c.segments.size(); ++s) {
+      for (int64_t i = c.segments[s] * cols; i < c.segments[s + 1] * cols; ++i)
+        out[i] = c.a.at(static_cast<int64_t>(s), i % cols);
+    }
+    return out;
+  }
   if (c.kind == RowwiseKind::kGraphNorm) {
     for (size_t s = 0; s + 1 < c.segments.size(); ++s) Standardize(c, c.segments[s], c.segments[s + 1], c.batched, out);
     return out;
@@ -179,6 +186,8 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
     }
   }
   cases.push_back({"gather", RowwiseKind::kGatherRows, Reduce::kSum, a, {}, {}, {}, {}, index, false, false, 50});
+  const HostMatrix pooled = RandomMatrix(5, cols, 71);
+  cases.push_back({"expand", RowwiseKind::kExpand, Reduce::kSum, pooled, {}, {}, {}, parts, {}, false, false, rows});
   for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
     cases.push_back({"readout", RowwiseKind::kReadout, reduce, a, {}, {}, {}, parts, {}, false, false, 5});
     cases.push_back(
@@ -260,10 +269,14 @@ void NarrowCases(Machine& machine, Report& report, const RegisteredKernel<Rowwis
 void ActivationCases(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
   HostMatrix a = RandomMatrix(90, 37, 70);
   for (float& x : a.values) x *= 4.0f;
-  for (int kind = 0; kind <= static_cast<int>(ActivationKind::kHardShrink); ++kind) {
+  HostMatrix positive = a;
+  for (float& x : positive.values) x = std::abs(x);
+  for (int kind = 0; kind <= static_cast<int>(ActivationKind::kInverseRoot); ++kind) {
     HostEpilogue epilogue;
     epilogue.activation = {static_cast<ActivationKind>(kind), 0.4f, 1.3f};
-    const Case c{"activation", RowwiseKind::kAdd, Reduce::kSum, a, {}, {}, {}, {}, {}, false, false, 90};
+    const bool root = kind >= static_cast<int>(ActivationKind::kRoot);
+    const Case c{
+        "activation", RowwiseKind::kAdd, Reduce::kSum, root ? positive : a, {}, {}, {}, {}, {}, false, false, 90};
     report.CheckTwice(
         "rowwise " + std::string(kernel.kernel().name()), std::string(ToString(epilogue.activation.kind)),
         [&] { return Run(machine, report, kernel, c, epilogue); }, WithEpilogue(Want(c), a.cols, epilogue));

@@ -87,8 +87,12 @@ def plain_module(layer, width):
         return torch.nn.Linear(width, out, **args), out
     if kind == "BatchNorm1d":
         return torch.nn.BatchNorm1d(width, **args), width
-    if kind in ("BatchNorm", "LayerNorm"):
+    if kind in ("BatchNorm", "LayerNorm", "GraphNorm", "InstanceNorm", "DiffGroupNorm"):
         return getattr(pyg, kind)(width, **args), width
+    if kind in ("PairNorm", "MessageNorm"):
+        return getattr(pyg, kind)(**args), width
+    if kind == "RMSNorm":
+        return torch.nn.RMSNorm(width, **args), width
     if kind == "MLP":
         if "channel_list" not in args:
             args["in_channels"] = width
@@ -102,7 +106,8 @@ def sequential(layers, width):
     for layer in layers:
         module, width = plain_module(layer, width)
         modules.append(module)
-    return torch.nn.Sequential(*modules), width
+    alone = len(layers) == 1 and layers[0].get("prefix") == ""
+    return modules[0] if alone else torch.nn.Sequential(*modules), width
 
 
 class Net(torch.nn.Module):
@@ -140,8 +145,15 @@ class Net(torch.nn.Module):
             conv = CONVS[kind](inputs[0], **args)
             return conv, args["out_channels"] * (args.get("heads", 1) if args.get("concat", True) else 1)
         if kind == "JumpingKnowledge":
-            module = None if args["mode"] == "last" else pyg.JumpingKnowledge(args["mode"])
+            module = None if args["mode"] == "last" else pyg.JumpingKnowledge(**args)
             return module, sum(inputs) if args["mode"] == "cat" else inputs[0]
+        if kind == "AttentionalAggregation":
+            (gate, _), (nn, out) = sequential(args["gate_nn"], inputs[0]), (None, inputs[0])
+            if "nn" in args:
+                nn, out = sequential(args["nn"], inputs[0])
+            return pyg.AttentionalAggregation(gate, nn), out
+        if kind == "SoftmaxAggregation":
+            return pyg.SoftmaxAggregation(**args), inputs[0]
         if kind in ("Add", "Mul", "Scale", "Normalize") or kind in POOLS:
             return None, inputs[0]
         if kind == "Concat":
@@ -173,9 +185,11 @@ class Net(torch.nn.Module):
             return torch.nn.functional.normalize(inputs[0], dim=-1)
         if kind in POOLS:
             return POOLS[kind](inputs[0], data["batch"])
-        if kind == "LayerNorm":
+        if kind.endswith("Aggregation"):
+            return getattr(self, layer["name"])(inputs[0], data["batch"])
+        if kind in ("LayerNorm", "GraphNorm", "InstanceNorm", "PairNorm"):
             return getattr(self, layer["name"])(inputs[0], data.get("batch"))
-        return getattr(self, layer["name"])(inputs[0])
+        return getattr(self, layer["name"])(*inputs)
 
 
 class ReadyMade(torch.nn.Module):
@@ -329,6 +343,9 @@ NODE_MODELS = {
                                conv("GCNConv", out_channels=5, normalize=False, add_self_loops=False)),
     "sage-min": chain(conv("SAGEConv", out_channels=8, aggr="min"), RELU, conv("SAGEConv", out_channels=5, aggr="min")),
     "sage-add": chain(conv("SAGEConv", out_channels=5, aggr="add", root_weight=False)),
+    "sage-list": chain(conv("SAGEConv", out_channels=8, aggr=["mean", "max", "std"]), RELU,
+                       conv("SAGEConv", out_channels=6, aggr=["var", "sum", "min", "add"], project=True, normalize=True),
+                       conv("SAGEConv", out_channels=5, aggr="std", root_weight=False)),
     "sage-min-project": chain(conv("SAGEConv", out_channels=8, aggr="min", project=True, normalize=True), RELU,
                               conv("SAGEConv", out_channels=5, bias=False, normalize=True)),
     "graph": chain(conv("GraphConv", out_channels=20), RELU, conv("GraphConv", out_channels=5, bias=False)),
@@ -442,6 +459,16 @@ NODE_MODELS = {
     "norms": chain(conv("SAGEConv", out_channels=8), ("LayerNorm", {"mode": "node"}), RELU, conv("SAGEConv", out_channels=7),
                    ("BatchNorm", {"affine": False, "eps": 1e-3}), RELU, conv("SAGEConv", out_channels=6), ("LayerNorm",),
                    ("BatchNorm1d",), ("Normalize",)),
+    "norms-graph": chain(conv("SAGEConv", out_channels=8), ("GraphNorm",), RELU, conv("SAGEConv", out_channels=7),
+                         ("InstanceNorm", {"eps": 1e-3}), RELU, conv("SAGEConv", out_channels=6),
+                         ("PairNorm", {"scale": 1.7}), ("Tanh",), conv("SAGEConv", out_channels=6),
+                         ("InstanceNorm", {"affine": True})),
+    "norms-row": chain(conv("SAGEConv", out_channels=8), ("RMSNorm",), RELU, conv("SAGEConv", out_channels=8),
+                       ("MessageNorm", {"learn_scale": True}, {"inputs": ["c", "d"]}),
+                       ("DiffGroupNorm", {"groups": 3, "lamda": 0.4}), ("RMSNorm", {"eps": 1e-2, "elementwise_affine": False}),
+                       conv("GINConv", nn=[linear(9), inner("GraphNorm"), inner("ReLU"), linear(8),
+                                           inner("DiffGroupNorm", groups=2, affine=False)])),
+    "ready-gin-graph-norm": ready("GIN", norm="graph_norm", jk="cat"),
     "norms-plain": chain(conv("GCNConv", out_channels=8), ("LayerNorm", {"affine": False, "eps": 1e-2}), RELU,
                          conv("GCNConv", out_channels=5), ("LayerNorm", {"mode": "node", "affine": False})),
     "jumps": chain(conv("GCNConv", out_channels=6), RELU, conv("GATConv", out_channels=3, heads=2),
@@ -452,6 +479,10 @@ NODE_MODELS = {
     "residuals": chain(("SAGEConv", {"out_channels": 12}), ("Add", {}, {"inputs": ["a", "x"]}), RELU,
                        conv("TransformerConv", out_channels=6, heads=2), ("Add", {}, {"inputs": ["d", "b", "x"]}),
                        conv("EdgeConv", nn=[linear(12), inner("ReLU"), linear(12)]), ("Add", {}, {"inputs": ["f", "e"]})),
+    "jumps-lstm": chain(conv("GCNConv", out_channels=6), RELU, conv("SAGEConv", out_channels=6), conv("SAGEConv", out_channels=6),
+                        ("JumpingKnowledge", {"mode": "lstm", "channels": 6, "num_layers": 3}, {"inputs": ["b", "c", "d"]}),
+                        ("JumpingKnowledge", {"mode": "lstm", "channels": 6, "num_layers": 1}, {"inputs": ["e"]})),
+    "ready-sage-jk-lstm": ready("GraphSAGE", jk="lstm", num_layers=3, act="silu"),
     "ready-gcn-act-first": ready("GCN", act_first=True, norm="batch_norm", act="leaky_relu",
                                  act_kwargs={"negative_slope": 0.2}, num_layers=3),
     "ready-gcn-norm-node": ready("GCN", {"edge_weight": True}, norm="LayerNorm", norm_kwargs={"mode": "node"}, jk="max",
@@ -474,6 +505,22 @@ GRAPH_MODELS = {
         ("Linear", {"out_channels": 3}), task="graph")
     for pool in POOLS
 }
+GRAPH_MODELS["pool-norms"] = chain(conv("SAGEConv", out_channels=8), ("GraphNorm",), RELU, conv("SAGEConv", out_channels=8),
+                                   ("PairNorm",), RELU, ("InstanceNorm",), ("global_max_pool",), ("RMSNorm",),
+                                   ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-attention"] = chain(
+    conv("SAGEConv", out_channels=8), RELU,
+    ("AttentionalAggregation", {"gate_nn": [linear(6), inner("Tanh"), linear(1)], "nn": [linear(7), inner("ReLU")]}),
+    ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-attention-columns"] = chain(
+    conv("SAGEConv", out_channels=8), RELU,
+    ("AttentionalAggregation", {"gate_nn": [{**inner("MLP", channel_list=[8, 6, 8]), "prefix": ""}]}),
+    ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-softmax"] = chain(
+    conv("SAGEConv", out_channels=8), ("SoftmaxAggregation", {"t": -2.0, "semi_grad": True}, {"name": "one"}),
+    ("SoftmaxAggregation", {"learn": True, "channels": 8}, {"inputs": ["a"]}),
+    ("SoftmaxAggregation", {"learn": True}, {"inputs": ["a"]}), ("Concat", {}, {"inputs": ["one", "c", "d"]}),
+    ("Linear", {"out_channels": 3}), task="graph")
 GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
                                   conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
                                   ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")

@@ -48,6 +48,12 @@ __device__ __noinline__ inline float ActivateSeldom(ActivationKind kind, float s
       return x * HardSigmoid(x);
     case ActivationKind::kHardShrink:
       return fabsf(x) <= slope ? 0.0f : x;
+    case ActivationKind::kExp:
+      return expf(x);
+    case ActivationKind::kRoot:
+      return sqrtf(x + slope);
+    case ActivationKind::kInverseRoot:
+      return 1.0f / sqrtf(x + slope);
     default:
       return x;
   }

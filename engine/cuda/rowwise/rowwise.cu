@@ -254,6 +254,23 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   StoreElement(args, segment, col, static_cast<float>(result));
 }
 
+// A thread per element looks for the segment of its row.
+__global__ void __launch_bounds__(kThreads) ExpandRows(const RowwiseArgs args) {
+  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (element >= args.dst.rows * args.dst.cols) return;
+  const int64_t row = element / args.dst.cols, col = element % args.dst.cols;
+  int64_t first = 0, last = args.num_segments - 1;  // it is one of these
+  while (first < last) {
+    const int64_t middle = (first + last + 1) / 2;
+    if (args.segments[middle] <= row) {
+      first = middle;
+    } else {
+      last = middle - 1;
+    }
+  }
+  StoreElement(args, row, col, At(args.a, first, col));
+}
+
 unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>((work + per_block - 1) / per_block); }
 
 template <Storage kStorage>
@@ -312,6 +329,9 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
       break;
     case RowwiseKind::kSparseToDense:
       SparseToDenseRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kExpand:
+      ExpandRows<<<Blocks(args.dst.rows * args.dst.cols, kThreads), kThreads, 0, target.stream>>>(args);
       break;
     case RowwiseKind::kGate:
       GateRows<<<row_blocks, kThreads, 0, target.stream>>>(args);

@@ -51,6 +51,12 @@ inline double ReferenceActivate(const Activation& activation, double x) {
       return x * (x < -3 ? 0 : x > 3 ? 1 : (x + 3) / 6);
     case ActivationKind::kHardShrink:
       return std::abs(x) <= activation.slope ? 0 : x;
+    case ActivationKind::kExp:
+      return std::exp(x);
+    case ActivationKind::kRoot:
+      return std::sqrt(x + activation.slope);
+    case ActivationKind::kInverseRoot:
+      return 1 / std::sqrt(x + activation.slope);
   }
   return x;
 }

@@ -112,6 +112,15 @@ void Readout(const RowwiseArgs& args) {
   }
 }
 
+void Expand(const RowwiseArgs& args) {
+  for (int64_t g = 0; g < args.num_segments; ++g) {
+    for (int64_t i = args.segments[g]; i < args.segments[g + 1]; ++i) {
+      for (int64_t d = 0; d < args.dst.cols; ++d)
+        args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, args.a.row(g)[d], i, d);
+    }
+  }
+}
+
 // Both rows are read before either can be overwritten: dst may be `a`.
 void Gate(const RowwiseArgs& args) {
   const int64_t width = args.dst.cols;
@@ -194,6 +203,9 @@ class ReferenceRowwise final : public ReferenceKernel<RowwiseKernel> {
         break;
       case RowwiseKind::kReadout:
         Readout(args);
+        break;
+      case RowwiseKind::kExpand:
+        Expand(args);
         break;
       case RowwiseKind::kGate:
         Gate(args);

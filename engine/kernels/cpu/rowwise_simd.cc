@@ -14,6 +14,7 @@
 // fixed blocks.
 //
 // Source: definitions as in PyTorch and PyTorch Geometric; the two-pass variance is the textbook one.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -270,6 +271,19 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
           [&](int64_t begin, int64_t end, int) { gather(job, begin, end); });
 }
 
+// Rows [begin, end) of dst, from the segment of the first on.
+HWY_NOINLINE void ExpandRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const int64_t* const after = std::upper_bound(args.segments, args.segments + args.num_segments + 1, begin);
+  int64_t segment = after - args.segments - 1;
+  for (int64_t i = begin; i < end; ++i) {
+    while (i >= args.segments[segment + 1]) ++segment;
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      Store(args, LoadSome(args.a.row(segment) + c, count), i, c, count);
+    }
+  }
+}
+
 void GatherRowsByIndex(const RowwiseArgs& args, int64_t begin, int64_t end) {
   if (args.dst.cols == 0) return;
   for (int64_t i = begin; i < end; ++i) {
@@ -352,6 +366,9 @@ void Rowwise(const RowwiseArgs& args, ThreadPool* pool, void* scratch) {
       return GraphNorm(args, pool, static_cast<double*>(scratch));
     case RowwiseKind::kReadout:
       return Readout(args, pool);
+    case RowwiseKind::kExpand:
+      rows = &ExpandRows;
+      break;
     case RowwiseKind::kGate:
       rows = &GateRows;
       break;

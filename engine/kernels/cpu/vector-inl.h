@@ -206,6 +206,12 @@ static HWY_NOINLINE HWY_MAYBE_UNUSED VF ActivateRarely(VF x, Activation activati
       return hn::Mul(x, HardSigmoid(x));
     case ActivationKind::kHardShrink:
       return hn::IfThenZeroElse(hn::Le(hn::Abs(x), hn::Set(d, activation.slope)), x);
+    case ActivationKind::kExp:
+      return Exp(x);
+    case ActivationKind::kRoot:
+      return hn::Sqrt(hn::Add(x, hn::Set(d, activation.slope)));
+    case ActivationKind::kInverseRoot:
+      return hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(x, hn::Set(d, activation.slope))));
     default:
       return x;
   }

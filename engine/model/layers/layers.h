@@ -33,6 +33,12 @@ LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "m
 LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d
 LayerType LayerNormLayer();
 LayerType NormalizeLayer();
+LayerType GraphNormLayer();
+LayerType InstanceNormLayer();
+LayerType PairNormLayer();
+LayerType RmsNormLayer();  // torch.nn's
+LayerType MessageNormLayer();
+LayerType DiffGroupNormLayer();
 LayerType MlpLayer();
 std::vector<LayerType> ActivationLayers();  // torch.nn's, and Identity and Dropout
 LayerType JumpingKnowledgeLayer();
@@ -47,6 +53,8 @@ LayerType SumAggregation();
 LayerType MeanAggregation();
 LayerType MaxAggregation();
 LayerType MinAggregation();
+LayerType AttentionalAggregation();
+LayerType SoftmaxAggregation();
 
 }  // namespace vicinal::internal
 

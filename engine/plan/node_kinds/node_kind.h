@@ -20,6 +20,7 @@ enum class NodeKind {
   kLayerNorm,        // inputs: a
   kGraphNorm,        // inputs: a
   kReadout,          // inputs: a
+  kExpand,           // inputs: a, one row per graph
   kDensify,          // inputs: the sparse input
   kMessageReduce,    // inputs: u, v; the two halves of the message MLP's first layer, already multiplied
   kGate,             // inputs: out, skip
@@ -44,6 +45,7 @@ extern const NodeTraits kNormalizeTraits;
 extern const NodeTraits kLayerNormTraits;
 extern const NodeTraits kGraphNormTraits;
 extern const NodeTraits kReadoutTraits;
+extern const NodeTraits kExpandTraits;
 extern const NodeTraits kDensifyTraits;
 extern const NodeTraits kMessageReduceTraits;
 extern const NodeTraits kGateTraits;
@@ -52,10 +54,11 @@ extern const NodeTraits kConcatTraits;
 
 // In the order of NodeKind.
 inline constexpr const NodeTraits* kNodeTraits[] = {
-    &kLinearTraits,        &kPropagateTraits, &kPropagateLinearTraits, &kAttentionTraits, &kRowTraits,
-    &kMaxTraits,           &kMultiplyTraits,  &kSliceTraits,           &kSoftmaxTraits,   &kLogSoftmaxTraits,
-    &kNormalizeTraits,     &kLayerNormTraits, &kGraphNormTraits,       &kReadoutTraits,   &kDensifyTraits,
-    &kMessageReduceTraits, &kGateTraits,      &kNarrowTraits,          &kConcatTraits,
+    &kLinearTraits,        &kPropagateTraits,  &kPropagateLinearTraits, &kAttentionTraits,
+    &kRowTraits,           &kMaxTraits,        &kMultiplyTraits,        &kSliceTraits,
+    &kSoftmaxTraits,       &kLogSoftmaxTraits, &kNormalizeTraits,       &kLayerNormTraits,
+    &kGraphNormTraits,     &kReadoutTraits,    &kExpandTraits,          &kDensifyTraits,
+    &kMessageReduceTraits, &kGateTraits,       &kNarrowTraits,          &kConcatTraits,
 };
 
 inline const NodeTraits& TraitsOf(NodeKind kind) { return *kNodeTraits[static_cast<int>(kind)]; }

@@ -199,6 +199,11 @@ class Lowering {
     node.reduce = op.reduce;
     Push(std::move(node));
   }
+  void Lower(const ExpandStep&) {
+    Node node = Begin(NodeKind::kExpand);
+    program_->values[node.output].per_graph = false;
+    Push(std::move(node));
+  }
 
   Program* program_;
   const Step* step_ = nullptr;

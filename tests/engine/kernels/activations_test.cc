@@ -33,7 +33,10 @@ TEST(Activations, AccurateOverTheWholeRange) {
       {{ActivationKind::kSoftsign, 0}, [](long double x) { return x / (1 + std::abs(x)); }},
       {{ActivationKind::kClamp, -0.7f, 2.0f}, [](long double x) { return std::clamp(x, -0.7L, 2.0L); }},
       {{ActivationKind::kThreshold, 0.3f, 7.0f}, [](long double x) { return x > 0.3f ? x : 7.0L; }},
-      {{ActivationKind::kHardShrink, 0.3f}, [](long double x) { return std::abs(x) > 0.3f ? x : 0.0L; }}};
+      {{ActivationKind::kHardShrink, 0.3f}, [](long double x) { return std::abs(x) > 0.3f ? x : 0.0L; }},
+      {{ActivationKind::kExp}, [](long double x) { return std::exp(x); }},
+      {{ActivationKind::kRoot, 100.0f}, [](long double x) { return std::sqrt(x + 100); }},
+      {{ActivationKind::kInverseRoot, 100.0f}, [](long double x) { return 1 / std::sqrt(x + 100); }}};
   std::vector<float> inputs = {0.0f, -0.0f};
   for (float x = 1e-30f; x < 80.0f; x *= 1.0137f) inputs.insert(inputs.end(), {x, -x});
   ForEachKernel([&](const auto& kernel) {
@@ -94,8 +97,9 @@ TEST(Activations, AccurateInTheirTails) {
 
 TEST(Activations, KeepNan) {
   ForEachKernel([](const auto& kernel) {
-    for (int kind = 0; kind <= static_cast<int>(ActivationKind::kHardShrink); ++kind) {
+    for (int kind = 0; kind <= static_cast<int>(ActivationKind::kInverseRoot); ++kind) {
       TestMatrix a(1, 40, 1), dst = a;
+      for (int64_t c = 0; c < 40; ++c) a.view().row(0)[c] = std::abs(a.at(0, c));  // for roots
       a.view().row(0)[7] = std::nanf("");
       RowwiseArgs args;
       args.problem = {RowwiseKind::kAdd, Reduce::kSum, 1, 40};

@@ -134,7 +134,8 @@ TEST_F(NoAllocation, Rowwise) {
   for (const RowwiseKind kind :
        {RowwiseKind::kAdd, RowwiseKind::kMax, RowwiseKind::kNormalize, RowwiseKind::kLayerNorm, RowwiseKind::kGraphNorm,
         RowwiseKind::kGatherRows, RowwiseKind::kSparseToDense, RowwiseKind::kReadout, RowwiseKind::kGate,
-        RowwiseKind::kNarrow, RowwiseKind::kMultiply, RowwiseKind::kSoftmax, RowwiseKind::kLogSoftmax}) {
+        RowwiseKind::kNarrow, RowwiseKind::kMultiply, RowwiseKind::kSoftmax, RowwiseKind::kLogSoftmax,
+        RowwiseKind::kExpand}) {
     RowwiseArgs args;
     args.problem = {kind, Reduce::kMean, kNodes, kWidth, Storage::kBfloat16};
     args.a = args.b = src_.view();

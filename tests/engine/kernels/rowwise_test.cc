@@ -457,6 +457,34 @@ TEST(Rowwise, ReadoutOfSegmentsEmptyOnesIncluded) {
   });
 }
 
+TEST(Rowwise, ExpandGivesEachRowThatOfItsSegment) {
+  const std::vector<int64_t> segments = {0, 0, 1, 400, 400, 407, 450, 450};
+  ForEachKernel([&](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      Operands o(450, width);
+      const TestMatrix pooled(7, width, 10);
+      TestMatrix dst(450, width, 9);
+      RowwiseArgs args = o.Args(RowwiseKind::kExpand, &dst);
+      args.a = pooled.view();
+      args.segments = segments.data();
+      args.num_segments = 7;
+      ASSERT_TRUE(Launch(kernel, args).ok());
+      Expected expected(450, width);
+      for (int64_t g = 0; g < 7; ++g) {
+        for (int64_t i = segments[g]; i < segments[g + 1]; ++i) {
+          for (int64_t c = 0; c < width; ++c) {
+            expected.v(i, c) = pooled.at(g, c);
+            expected.m(i, c) = std::abs(expected.v(i, c));
+          }
+        }
+      }
+      o.Epilogue(&expected);
+      EXPECT_EQ(Differs(expected, dst, 1), "");
+      EXPECT_TRUE(dst.GapsUntouched());
+    }
+  });
+}
+
 TEST(Rowwise, NothingToDo) {
   ForEachKernel([](const auto& kernel) {
     const int64_t none = 0;

@@ -111,11 +111,29 @@ TEST(SageConvTest, Arguments) {
   }
 }
 
+TEST(SageConvTest, AggregationsStandSideBySide) {
+  const std::string args = R"("out_channels": 2, "root_weight": false, "bias": false, "aggr": )";
+  const auto several = LoadOrFail(One("SAGEConv", args + R"(["max", "var", "std"])"),
+                                  SafetensorsBuilder().AddRamp("c.lin_l.weight", {2, 9}));
+  const std::vector<std::string> variance = {"propagate", "multiply", "propagate", "multiply", "add"};
+  std::vector<std::string> expected = {"propagate"};
+  for (int i = 0; i < 2; ++i) expected.insert(expected.end(), variance.begin(), variance.end());
+  expected.insert(expected.end(), {"activation", "activation", "concat", "linear"});
+  EXPECT_EQ(NamesOfSteps(*several), expected);
+  const auto one =
+      LoadOrFail(One("SAGEConv", args + R"(["min"])"), SafetensorsBuilder().AddRamp("c.lin_l.weight", {2, 3}));
+  EXPECT_THAT(NamesOfSteps(*one), ElementsAre("propagate", "linear"));
+}
+
 TEST(SageConvTest, RefusesArguments) {
   ExpectRefused(One("SAGEConv", R"("out_channels": 2, "aggr": "lstm")"), "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr",
                 "supported: mean, max, min, sum, add");
-  ExpectRefused(One("SAGEConv", R"("out_channels": 2, "aggr": ["mean", "max"])"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.aggr", "supported");
+  ExpectRefused(One("SAGEConv", R"("out_channels": 2, "aggr": ["mean", "softmax"])"), "UNSUPPORTED_ARGUMENT",
+                "layers[0].args.aggr[1]", "is \"softmax\"; supported: mean");
+  ExpectRefused(One("SAGEConv", R"("out_channels": 2, "aggr": [])"), "BAD_ARCHITECTURE", "layers[0].args.aggr",
+                "1 to 64");
+  ExpectRefused(One("SAGEConv", R"("out_channels": 2, "aggr": 3)"), "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr",
+                "is 3; supported");
   ExpectRefused(One("SAGEConv", R"("out_channels": 2)", R"(, "edge_weight": true)"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].edge_weight", "does not support edge weights");
 }
@@ -492,7 +510,7 @@ TEST(JumpingKnowledgeTest, Modes) {
   EXPECT_EQ(LoadOrFail(jump("max", R"("a", "b")"), none)->class_count, 3);
   const auto last = LoadOrFail(jump("last", R"("a", "b")"), none);
   EXPECT_EQ(last->FindOutput("j")->value, last->FindOutput("b")->value);
-  ExpectRefused(jump("lstm", R"("a", "b")"), "UNSUPPORTED_ARGUMENT", "layers[2].args.mode",
+  ExpectRefused(jump("mean", R"("a", "b")"), "UNSUPPORTED_ARGUMENT", "layers[2].args.mode",
                 "supported: cat, max, last");
 }
 

@@ -179,7 +179,7 @@ TEST(LoadModelTest, RefusesBadLayers) {
 }
 
 TEST(LoadModelTest, RefusesLayersItDoesNotHaveByName) {
-  for (const char* type : {"PNAConv", "GINEConv", "DynamicEdgeConv", "MultiheadAttention", "GraphNorm"}) {
+  for (const char* type : {"PNAConv", "GINEConv", "DynamicEdgeConv", "MultiheadAttention", "MeanSubtractionNorm"}) {
     ExpectBadLayers(std::string(R"({"name": "conv1", "type": ")") + type + R"("})", "layers[0].type",
                     std::string("'") + type + "' is not supported");
   }

@@ -129,6 +129,11 @@ class ModelMaker {
     return Add(ReadoutStep{reduce}, {x}, widths_[x]);
   }
 
+  // For each node the mean of its graph.
+  ValueId MeanOfGraph(ValueId x) {
+    return Add(ExpandStep{}, {Add(ReadoutStep{Reduce::kMean}, {x}, widths_[x])}, widths_[x]);
+  }
+
   int64_t width(ValueId value) const { return widths_[value]; }
   std::shared_ptr<const Model> Done(ValueId logits) {
     model_.class_count = widths_[logits];
@@ -221,7 +226,7 @@ inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
 inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
   std::mt19937& random = maker.random();
   const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
-  switch (random() % 15) {
+  switch (random() % 16) {
     case 0:  // GCNConv
       return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
     case 1: {  // SAGEConv
@@ -282,6 +287,11 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
       const ValueId gate = maker.Activate(maker.Slice(h, out, out), ActivationKind::kSigmoid);
       const ValueId gated = maker.Multiply(maker.Slice(h, 0, out), gate);
       return random() % 2 ? gated : maker.Concat({gated, maker.Scale(gate, -1.5, random() % 2 == 0)});
+    }
+    case 14: {  // differences from the graph's mean
+      const ValueId h = maker.Linear(x, out, true);
+      const ValueId centred = maker.Mix(h, 1.0, maker.MeanOfGraph(h), -1.0);
+      return random() % 2 ? centred : maker.Multiply(centred, maker.MeanOfGraph(maker.Multiply(centred, centred)));
     }
     case 13: {  // a softmax that weighs columns of the input itself
       const int64_t width = std::min<int64_t>(out, maker.width(x));

@@ -111,6 +111,12 @@ double Apply(const Activation& activation, double x) {
       return x * std::clamp(x / 6.0 + 0.5, 0.0, 1.0);
     case ActivationKind::kHardShrink:
       return std::abs(x) > activation.slope ? x : 0.0;
+    case ActivationKind::kExp:
+      return std::exp(x);
+    case ActivationKind::kRoot:
+      return std::sqrt(x + activation.slope);
+    case ActivationKind::kInverseRoot:
+      return 1.0 / std::sqrt(x + activation.slope);
   }
   return x;
 }
@@ -260,6 +266,15 @@ class StepRunner {
   StatusOr<Matrix> operator()(const AddStep& op) {
     Matrix out = in(0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = op.a_scale * out[i] + op.b_scale * in(1)[i];
+    return out;
+  }
+  StatusOr<Matrix> operator()(const ExpandStep&) {
+    const int64_t w = width(0);
+    Matrix out;
+    for (size_t g = 0; g + 1 < segments_.size(); ++g) {
+      for (int64_t i = segments_[g]; i < segments_[g + 1]; ++i)
+        out.insert(out.end(), in(0).begin() + g * w, in(0).begin() + (g + 1) * w);
+    }
     return out;
   }
   StatusOr<Matrix> operator()(const MultiplyStep&) {
