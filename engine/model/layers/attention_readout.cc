@@ -3,6 +3,7 @@
 // with scores of a small network, and SoftmaxAggregation (Li et al. 2020), of the features themselves. The largest
 // score of the graph is taken off before the exponentials; the division by their sum comes after the weighted sum. A
 // graph without nodes gives 0.
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,12 +35,18 @@ ValueId WeightedSum(const LayerContext& context, ValueId scores, ValueId x) {
   return context.steps.Emit(MultiplyStep{}, {sum, Repeated(context, inverse, width)}, width);
 }
 
+// Whether `layer` is an object that has the string `value` under `key`.
+bool Says(const nlohmann::json& layer, const char* key, const std::string& value) {
+  if (!layer.is_object()) return false;
+  const auto found = layer.find(key);
+  return found != layer.end() && found->is_string() && found->get_ref<const std::string&>() == value;
+}
+
 // The network `argument` on the layer's input. PyTorch Geometric keeps an MLP that is the argument itself ("prefix":
 // "") under the name `mlp`.
 StatusOr<ValueId> Network(const LayerContext& context, const char* argument, const char* mlp) {
   const nlohmann::json& list = context.args.Raw(argument);
-  const bool alone = list.is_array() && list.size() == 1 && list[0].is_object() && list[0].value("type", "") == "MLP" &&
-                     list[0].contains("prefix") && list[0]["prefix"] == "";
+  const bool alone = list.is_array() && list.size() == 1 && Says(list[0], "type", "MLP") && Says(list[0], "prefix", "");
   const std::string prefix = context.declaration.prefix + (alone ? mlp : argument) + ".";
   VICINAL_ASSIGN_OR_RETURN(const std::vector<LayerDeclaration> layers,
                            ParseNestedLayers(list, prefix, context.args.FieldOf(argument)));

@@ -57,6 +57,12 @@ TEST(AttentionalAggregationTest, RefusesArguments) {
   ExpectRefused(ReadoutOf("AttentionalAggregation", ""), "BAD_ARCHITECTURE", "layers[0].args.gate_nn", "needs");
   ExpectRefused(ReadoutOf("AttentionalAggregation", R"("gate_nn": {"type": "Linear"})"), "BAD_ARCHITECTURE",
                 "layers[0].args.gate_nn", "must be a list");
+  for (const char* layer : {R"({"type": 3, "prefix": ""})", R"({"type": "MLP", "prefix": 3})", "[]", "null"}) {
+    SCOPED_TRACE(layer);
+    const auto model = LoadModel(ReadoutOf("AttentionalAggregation", std::string(R"("gate_nn": [)") + layer + "]"),
+                                 SafetensorsBuilder().Build());
+    EXPECT_EQ(model.status().code(), StatusCode::kInvalidArgument);
+  }
   ExpectRefused(ReadoutOf("AttentionalAggregation", R"("gate_nn": [{"type": "GCNConv"}])"), "BAD_ARCHITECTURE",
                 "layers[0].args.gate_nn[0].type", "not supported inside another layer");
   ExpectRefused(ReadoutOf("AttentionalAggregation", R"("gate_nn": [{"type": "Linear", "args": {"out_channels": 2}}])"),
