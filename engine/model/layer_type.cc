@@ -90,7 +90,9 @@ StatusOr<ValueId> LowerLayer(const LayerDeclaration& layer, const std::vector<Va
                                context.Describe() + " does not support edge weights; remove edge_weight");
   }
   VICINAL_RETURN_IF_ERROR(CheckInputs(*type, context));
-  return type->lower(context);
+  VICINAL_ASSIGN_OR_RETURN(const ValueId output, type->lower(context));
+  VICINAL_RETURN_IF_ERROR(tensors.CheckMade(layer.field));
+  return output;
 }
 
 }  // namespace vicinal::internal

@@ -73,12 +73,14 @@ class Arma {
     ValueId value = context_.input();
     for (int64_t t = 0; t < layers_; ++t) {
       const int64_t own = (shared_ ? 0 : t) * stacks_ + stack;
-      const WeightRef weight = t == 0 ? TransposedPart(*initial_, stack, in_, out_)
-                                      : TransposedPart(*inner_, (shared_ ? 0 : t - 1) * stacks_ + stack, out_, out_);
+      const WeightRef weight =
+          t == 0 ? TransposedPart(context_, *initial_, stack, in_, out_)
+                 : TransposedPart(context_, *inner_, (shared_ ? 0 : t - 1) * stacks_ + stack, out_, out_);
       value = Emit(propagate_, {Emit(LinearStep{weight, nullptr}, {value})});
-      const WeightRef bias = bias_ != nullptr ? Part(*bias_, own, {out_}) : nullptr;
+      const WeightRef bias = bias_ != nullptr ? Part(context_, *bias_, own, {out_}) : nullptr;
       value =
-          Emit(AddStep{}, {value, Emit(LinearStep{TransposedPart(*root_, own, in_, out_), bias}, {context_.input()})});
+          Emit(AddStep{},
+               {value, Emit(LinearStep{TransposedPart(context_, *root_, own, in_, out_), bias}, {context_.input()})});
       if (act_.type.empty()) continue;
       VICINAL_ASSIGN_OR_RETURN(
           value, LowerLayer(act_, {value}, context_.steps, context_.tensors, context_.graph_level, true, nullptr));

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/layers/constant_weights.h"
+#include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/layers.h"
 
 namespace vicinal::internal {
@@ -16,7 +16,7 @@ namespace {
 // `x`, or its one column repeated.
 ValueId Repeated(const LayerContext& context, ValueId x, int64_t width) {
   if (context.steps.width(x) == width) return x;
-  return context.steps.Emit(LinearStep{ConstantWeight(width, 1, 1.0f), nullptr}, {x}, width);
+  return context.steps.Emit(LinearStep{ConstantWeight(context, width, 1, 1.0f), nullptr}, {x}, width);
 }
 
 // sum of softmax(scores) x over each graph; scores have the width of x, or one column.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GatedGraphConv (Li et al. 2016): x_(l+1) = GRU(reduce_{j -> i}(w_ij x_j W_l), x_l), where x_0 is x, padded with zeros
 // to `out_channels` columns. Loops and duplicates count as sent.
-#include <memory>
 #include <utility>
 
 #include "engine/model/layers/derived_weights.h"
@@ -31,7 +30,7 @@ class GatedGraph {
   ValueId Run() {
     ValueId state = Padded();
     for (int64_t l = 0; l < context_.args.Int("num_layers"); ++l) {
-      const ValueId product = Emit(LinearStep{TransposedPart(*weight_, l, width_, width_), nullptr}, {state});
+      const ValueId product = Emit(LinearStep{TransposedPart(context_, *weight_, l, width_, width_), nullptr}, {state});
       state = Gru(Emit(propagate_, {product}), state);
     }
     return state;
@@ -46,8 +45,8 @@ class GatedGraph {
       VICINAL_ASSIGN_OR_RETURN(bias, context_.Tensor("rnn.bias_" + name, {3 * width_}));
     }
     for (int64_t gate = 0; gate < 3; ++gate) {
-      gates[gate].weight = Part(*weight, gate, {width_, width_});
-      if (bias != nullptr) gates[gate].bias = Part(*bias, gate, {width_});
+      gates[gate].weight = Part(context_, *weight, gate, {width_, width_});
+      if (bias != nullptr) gates[gate].bias = Part(context_, *bias, gate, {width_});
     }
     return OkStatus();
   }
@@ -60,12 +59,7 @@ class GatedGraph {
   ValueId Padded() {
     const int64_t in = context_.input_width();
     if (in == width_) return context_.input();
-    auto ones = std::make_shared<Weight>();
-    ones->name = "padding";
-    ones->shape = {width_, in};
-    ones->values.assign(width_ * in, 0.0f);
-    for (int64_t c = 0; c < in; ++c) ones->values[c * in + c] = 1.0f;
-    return Emit(LinearStep{ones, nullptr}, {context_.input()});
+    return Emit(LinearStep{PaddingWeight(context_, width_, in), nullptr}, {context_.input()});
   }
 
   ValueId Gate(int index, ValueId message, ValueId state) {

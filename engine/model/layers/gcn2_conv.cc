@@ -28,7 +28,8 @@ StatusOr<double> Beta(const LayerContext& context) {
 StatusOr<ValueId> Mixed(const LayerContext& context, ValueId h, const char* name, double beta) {
   const int64_t width = context.input_width();
   VICINAL_ASSIGN_OR_RETURN(WeightRef weight, context.Tensor(name, {width, width}));
-  const ValueId product = context.steps.Emit(LinearStep{TransposedPart(*weight, 0, width, width), nullptr}, {h}, width);
+  const ValueId product =
+      context.steps.Emit(LinearStep{TransposedPart(context, *weight, 0, width, width), nullptr}, {h}, width);
   if (beta == 1.0) return product;
   return context.steps.Emit(AddStep{beta, 1.0 - beta}, {product, h}, width);
 }

@@ -2,10 +2,10 @@
 // Norms by columns of a graph: GraphNorm (Cai et al. 2021), InstanceNorm (Ulyanov et al. 2016), PairNorm (Zhao and
 // Akoglu 2020). Means are readouts whose rows are given back to the nodes. Variances are means of squared differences,
 // in two passes, so that a large mean costs no digits.
-#include <memory>
 #include <utility>
+#include <vector>
 
-#include "engine/model/layers/constant_weights.h"
+#include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/layers.h"
 
 namespace vicinal::internal {
@@ -83,9 +83,9 @@ StatusOr<ValueId> LowerPairNorm(const LayerContext& context) {
   VICINAL_RETURN_IF_ERROR(CheckRows(context));
   const int64_t width = context.input_width();
   const ValueId centred = Centred(context, nullptr);
-  const ValueId lengths =
-      context.steps.Emit(LinearStep{ConstantWeight(1, width, 1.0f), nullptr}, {MeanSquares(context, centred)}, 1);
-  const WeightRef scale = ConstantWeight(width, 1, static_cast<float>(context.args.Number("scale")));
+  const ValueId lengths = context.steps.Emit(LinearStep{ConstantWeight(context, 1, width, 1.0f), nullptr},
+                                             {MeanSquares(context, centred)}, 1);
+  const WeightRef scale = ConstantWeight(context, width, 1, static_cast<float>(context.args.Number("scale")));
   const ValueId factor = context.steps.Emit(LinearStep{scale, nullptr}, {InverseRoot(context, lengths)}, width);
   return context.steps.Emit(MultiplyStep{}, {centred, Expanded(context, factor)}, width);
 }

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/layers/constant_weights.h"
 #include "engine/model/layers/derived_weights.h"
 
 namespace vicinal::internal {
@@ -50,7 +49,7 @@ class Lstm {
     VICINAL_ASSIGN_OR_RETURN(const WeightRef weight, context_.Tensor("lstm.weight_" + name, {4 * hidden_, width}));
     VICINAL_ASSIGN_OR_RETURN(const WeightRef bias, context_.Tensor("lstm.bias_" + name, {4 * hidden_}));
     for (int64_t gate = 0; gate < 4; ++gate)
-      gates[gate] = {Part(*weight, gate, {hidden_, width}), Part(*bias, gate, {hidden_})};
+      gates[gate] = {Part(context_, *weight, gate, {hidden_, width}), Part(context_, *bias, gate, {hidden_})};
     return OkStatus();
   }
 
@@ -125,7 +124,8 @@ StatusOr<ValueId> LowerJumpingLstm(const LayerContext& context) {
   ValueId sum = -1;
   for (int64_t i = 0; i < count; ++i) {
     const ValueId share = context.steps.Emit(SliceStep{i}, {shares}, 1);
-    const ValueId repeated = context.steps.Emit(LinearStep{ConstantWeight(width, 1, 1.0f), nullptr}, {share}, width);
+    const ValueId repeated =
+        context.steps.Emit(LinearStep{ConstantWeight(context, width, 1, 1.0f), nullptr}, {share}, width);
     const ValueId weighted = context.steps.Emit(MultiplyStep{}, {repeated, context.inputs[i]}, width);
     sum = sum < 0 ? weighted : context.steps.Emit(AddStep{}, {sum, weighted}, width);
   }

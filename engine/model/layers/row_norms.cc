@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms of each row by itself: RMSNorm (Zhang and Sennrich 2019), MessageNorm (Li et al. 2020) and DiffGroupNorm (Zhou
 // et al. 2020). Sums over columns are products with ones.
+#include <algorithm>
 #include <cmath>
-#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/strict_json.h"
-#include "engine/model/layers/constant_weights.h"
+#include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/layers.h"
 
 namespace vicinal::internal {
@@ -17,14 +19,16 @@ namespace {
 ValueId Squares(const LayerContext& context, ValueId x, double factor) {
   const int64_t width = context.steps.width(x);
   const ValueId squares = context.steps.Emit(MultiplyStep{}, {x, x}, width);
-  return context.steps.Emit(LinearStep{ConstantWeight(1, width, static_cast<float>(factor)), nullptr}, {squares}, 1);
+  return context.steps.Emit(LinearStep{ConstantWeight(context, 1, width, static_cast<float>(factor)), nullptr},
+                            {squares}, 1);
 }
 
 // x times kind(eps + the sum of squares), that one column being repeated.
 ValueId TimesColumn(const LayerContext& context, ValueId x, ValueId column, Activation activation) {
   const int64_t width = context.steps.width(x);
   const ValueId activated = context.steps.Emit(ActivationStep{activation}, {column}, 1);
-  const ValueId repeated = context.steps.Emit(LinearStep{ConstantWeight(width, 1, 1.0f), nullptr}, {activated}, width);
+  const ValueId repeated =
+      context.steps.Emit(LinearStep{ConstantWeight(context, width, 1, 1.0f), nullptr}, {activated}, width);
   return context.steps.Emit(MultiplyStep{}, {x, repeated}, width);
 }
 
@@ -70,25 +74,30 @@ StatusOr<GroupScales> ReadGroups(const LayerContext& context, int64_t groups, do
     VICINAL_ASSIGN_OR_RETURN(weight, context.Tensor("norm.weight", {all}));
     VICINAL_ASSIGN_OR_RETURN(bias, context.Tensor("norm.bias", {all}));
   }
-  auto scale = std::make_shared<Weight>(Weight{var->name, {width, groups}, std::vector<float>(all)});
-  auto shift = std::make_shared<Weight>(Weight{mean->name, {width}, std::vector<float>(width)});
-  for (int64_t c = 0; c < width; ++c) {
-    double total = 0.0;
-    for (int64_t g = 0; g < groups; ++g) {
-      const int64_t i = g * width + c;
-      if (var->values[i] < 0.0f) {
-        return InvalidArgument("TENSOR_VALUE", var->name,
-                               "tensor '" + Printable(var->name) + "' contains a negative variance, which " +
-                                   context.Describe() + " cannot use");
-      }
-      const double factor = (weight != nullptr ? weight->values[i] : 1.0) /
-                            std::sqrt(static_cast<double>(var->values[i]) + context.args.Number("eps"));
-      scale->values[c * groups + g] = static_cast<float>(factor);
-      total += (bias != nullptr ? bias->values[i] : 0.0) - mean->values[i] * factor;
-    }
-    shift->values[c] = static_cast<float>(lambda * total);
+  if (std::any_of(var->values.begin(), var->values.end(), [](float value) { return value < 0.0f; })) {
+    return InvalidArgument("TENSOR_VALUE", var->name,
+                           "tensor '" + Printable(var->name) + "' contains a negative variance, which " +
+                               context.Describe() + " cannot use");
   }
-  return GroupScales{std::move(scale), std::move(shift)};
+  const auto factor = [&](int64_t i) {
+    return (weight != nullptr ? weight->values[i] : 1.0) /
+           std::sqrt(static_cast<double>(var->values[i]) + context.args.Number("eps"));
+  };
+  const std::string key = " of " + var->name + " with eps " + context.args.Raw("eps").dump() + ", lamda " +
+                          context.args.Raw("lamda").dump() + (weight != nullptr ? " and weights" : "");
+  GroupScales made;
+  made.scale = context.tensors.Make("scales" + key, {width, groups}, [&](std::vector<float>& values) {
+    for (int64_t i = 0; i < all; ++i) values[i % width * groups + i / width] = static_cast<float>(factor(i));
+  });
+  made.shift = context.tensors.Make("shifts" + key, {width}, [&](std::vector<float>& values) {
+    for (int64_t c = 0; c < width; ++c) {
+      double total = 0.0;
+      for (int64_t i = c; i < all; i += width)
+        total += (bias != nullptr ? bias->values[i] : 0.0) - mean->values[i] * factor(i);
+      values[c] = static_cast<float>(lambda * total);
+    }
+  });
+  return made;
 }
 
 // out = x + lambda sum_g BatchNorm_g(s_g x) for s = softmax(x W^T). BatchNorm is affine, so the sum is x times s S^T,

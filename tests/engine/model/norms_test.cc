@@ -81,6 +81,22 @@ TEST(RmsNormTest, ScalesRows) {
                 "3 columns");
 }
 
+// Constants have no tensor that would bound them: a short document must not take all memory.
+TEST(RmsNormTest, ConstantsAreSharedAndBounded) {
+  std::string layers;
+  for (int i = 0; i < 100; ++i) {
+    layers += R"({"name": "n)" + std::to_string(i) + R"(", "type": "RMSNorm", "args": {"elementwise_affine": false}},)";
+  }
+  layers.pop_back();
+  const auto document = [&](int64_t width) {
+    return R"({"format": "vicinal.model/1", "in_channels": )" + std::to_string(width) + R"(, "layers": [)" + layers +
+           "]}";
+  };
+  const auto model = LoadOrFail(document(100'000));
+  EXPECT_LT(model->size_bytes, 4'000'000);
+  ExpectRefused(document(16'000'000), "BAD_ARCHITECTURE", "layers[0]", "more than 16 Mi numbers");
+}
+
 TEST(MessageNormTest, TakesTwoInputsOfOneWidth) {
   const auto weights = SafetensorsBuilder().AddRamp("n.scale", {1}).AddRamp("l.weight", {3, 3}).AddRamp("l.bias", {3});
   const std::string document = R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [
