@@ -99,6 +99,7 @@ struct ExecutionOptions {
 struct AnswerShape {
   int64_t rows = 0;
   int64_t width = 0;
+  bool regression = false;  // of a model that predicts numbers, not classes
 };
 
 // Whether the caller can use an answer of that shape. The engine asks once, before it queues the request and on the
@@ -164,6 +165,7 @@ struct InferenceResult {
   int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
   bool kept = false;           // the rows were kept from an earlier run (KeepAnswers); nothing was computed
   bool multi_label = false;
+  bool regression = false;
   RequestTiming timing;
 };
 using InferenceCallback = std::function<void(StatusOr<InferenceResult>)>;

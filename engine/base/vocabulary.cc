@@ -43,6 +43,34 @@ std::string_view ToString(ActivationKind kind) {
       return "sigmoid";
     case ActivationKind::kTanh:
       return "tanh";
+    case ActivationKind::kSilu:
+      return "silu";
+    case ActivationKind::kGelu:
+      return "gelu";
+    case ActivationKind::kGeluTanh:
+      return "gelu_tanh";
+    case ActivationKind::kSoftplus:
+      return "softplus";
+    case ActivationKind::kMish:
+      return "mish";
+    case ActivationKind::kSoftsign:
+      return "softsign";
+    case ActivationKind::kClamp:
+      return "clamp";
+    case ActivationKind::kThreshold:
+      return "threshold";
+    case ActivationKind::kHardSigmoid:
+      return "hard_sigmoid";
+    case ActivationKind::kHardSwish:
+      return "hard_swish";
+    case ActivationKind::kHardShrink:
+      return "hard_shrink";
+    case ActivationKind::kExp:
+      return "exp";
+    case ActivationKind::kRoot:
+      return "root";
+    case ActivationKind::kInverseRoot:
+      return "inverse_root";
   }
   return "unknown";
 }
@@ -107,6 +135,16 @@ std::string_view ToString(EdgeWeighting weighting) {
       return "gcn_sent";
     case EdgeWeighting::kGcnOnes:
       return "gcn_ones";
+    case EdgeWeighting::kMeanOnes:
+      return "mean_ones";
+    case EdgeWeighting::kSourceSymSent:
+      return "source_sym_sent";
+    case EdgeWeighting::kSourceSymOnes:
+      return "source_sym_ones";
+    case EdgeWeighting::kSourceMeanSent:
+      return "source_mean_sent";
+    case EdgeWeighting::kSourceMeanOnes:
+      return "source_mean_ones";
   }
   return "unknown";
 }

@@ -23,11 +23,33 @@ enum class AttentionKind {
   kDot,  // e_ij = score_scale * sum_c query[i, k, c] * key[j, k, c]                  (TransformerConv: Shi et al. 2021)
 };
 
-enum class ActivationKind { kNone, kRelu, kElu, kLeakyRelu, kSigmoid, kTanh };
+enum class ActivationKind {
+  kNone,
+  kRelu,
+  kElu,
+  kLeakyRelu,
+  kSigmoid,
+  kTanh,
+  kSilu,         // x sigmoid(x)
+  kGelu,         // x P(a standard normal variable < x)
+  kGeluTanh,     // x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))
+  kSoftplus,     // log(1 + e^x); x above `slope`
+  kMish,         // x tanh(log(1 + e^x))
+  kSoftsign,     // x / (1 + |x|)
+  kClamp,        // max(slope, min(x, limit))
+  kThreshold,    // x above `slope`, otherwise `limit`
+  kHardSigmoid,  // x / 6 + 1 / 2 between 0 and 1
+  kHardSwish,    // x times that
+  kHardShrink,   // 0 from -slope to slope, otherwise x
+  kExp,          // e^x
+  kRoot,         // (x + slope)^1/2
+  kInverseRoot,  // (x + slope)^-1/2
+};
 
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
-  float slope = 0.0f;  // kLeakyRelu: slope below 0. kElu: alpha.
+  float slope = 0.0f;  // kLeakyRelu: slope below 0. kElu: alpha. Others: see there.
+  float limit = 0.0f;  // kClamp, kThreshold
 
   friend bool operator==(const Activation&, const Activation&) = default;
 };
@@ -49,17 +71,29 @@ enum class SelfLoops {
 
 // The edge weights of the adjacency.
 enum class EdgeWeighting {
-  kNone,     // every edge counts 1
-  kSent,     // the graph's edge weights (planning fails for an unweighted graph)
-  kGcnSent,  // D^-1/2 A D^-1/2 over the graph's edge weights, degrees weighted and taken after SelfLoops; degree 0
-             // gives 0
-  kGcnOnes,  // the same over weights of 1
+  kNone,      // every edge counts 1
+  kSent,      // the graph's edge weights (planning fails for an unweighted graph)
+  kGcnSent,   // D^-1/2 A D^-1/2 over the graph's edge weights, degrees weighted and taken after SelfLoops; degree 0
+              // gives 0
+  kGcnOnes,   // the same over weights of 1
+  kMeanOnes,  // 1 / d_i, of loops loop_weight / d_i, for the number d_i of in-edges after SelfLoops
+  kSourceSymSent,   // D^-1/2 A D^-1/2 over the graph's edge weights, loops 0, for the weights D of each source's
+                    // out-edges but loops; degree 0 gives 0
+  kSourceSymOnes,   // the same over weights of 1
+  kSourceMeanSent,  // A D^-1 for that D: each source shares itself out among its targets
+  kSourceMeanOnes,  // the same over weights of 1
 };
+
+// Whether the weights come from the graph's edge weights.
+constexpr bool ReadsEdgeWeights(EdgeWeighting weighting) {
+  return weighting == EdgeWeighting::kSent || weighting == EdgeWeighting::kGcnSent ||
+         weighting == EdgeWeighting::kSourceSymSent || weighting == EdgeWeighting::kSourceMeanSent;
+}
 
 // The adjacency a layer works on, derived from the graph as sent.
 struct AdjacencySpec {
   SelfLoops loops = SelfLoops::kAsSent;
-  float loop_weight = 1.0f;  // of added loops: 2 for GCNConv(improved=True)
+  float loop_weight = 1.0f;  // of added loops: 2 for GCNConv(improved=True), 1 + lambda for ClusterGCNConv
   EdgeWeighting weighting = EdgeWeighting::kNone;
 
   friend bool operator==(const AdjacencySpec&, const AdjacencySpec&) = default;
@@ -79,7 +113,7 @@ std::string_view ToString(Storage storage);             // "float32", "bfloat16"
 std::string_view ToString(ProductPrecision precision);  // "float32", "tf32", ...
 std::string_view ToString(Locality locality);           // "node", "neighbourhood", "graph"
 std::string_view ToString(SelfLoops loops);             // "as_sent", "add_remaining", "replace"
-std::string_view ToString(EdgeWeighting weighting);     // "none", "sent", "gcn_sent", "gcn_ones"
+std::string_view ToString(EdgeWeighting weighting);     // "none", "sent", "gcn_sent", ...
 
 }  // namespace vicinal
 

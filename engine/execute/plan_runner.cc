@@ -85,6 +85,7 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
   result.served_by = ServedByOf(request);
   result.served_by.numerics_revision = RevisionOf(request, *plan);
   result.multi_label = request.model->multi_label;
+  result.regression = request.model->regression;
   result.timing = {SecondsBetween(request.arrival, taken_up), SecondsBetween(taken_up, planned),
                    SecondsBetween(planned, executed)};
   parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);

@@ -133,6 +133,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   QueuedRequest resolved;
   resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
   resolved.answer.width = output->width;
+  resolved.answer.regression = model.regression;
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
   resolved.brings_features = request.features.has_value();
   if (request.features) {
@@ -171,6 +172,7 @@ StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request)
   // 0 if `ptr` is malformed, which MakeBatch will report.
   resolved.answer.rows = request.ptr.shape.size() == 1 ? std::max<int64_t>(1, request.ptr.shape[0]) - 1 : 0;
   resolved.answer.width = output->width;
+  resolved.answer.regression = model.regression;
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
   VICINAL_ASSIGN_OR_RETURN(InlineGraph made,
                            inline_graphs_.MakeBatch({request.ptr, request.edge_index, request.edge_weight},

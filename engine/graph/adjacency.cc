@@ -13,10 +13,6 @@
 namespace vicinal {
 namespace {
 
-bool IsGcn(EdgeWeighting weighting) {
-  return weighting == EdgeWeighting::kGcnSent || weighting == EdgeWeighting::kGcnOnes;
-}
-
 Csr CopyAsSent(const Csr& graph, bool weighted) {
   Csr copy;
   copy.num_rows = graph.num_rows;
@@ -104,6 +100,88 @@ Status NormaliseGcn(Csr* csr, const std::vector<NodeId>* old_of_new) {
   return OkStatus();
 }
 
+// 1 / degree for every edge, loop_weight / degree for loops.
+void ShareByTarget(float loop_weight, Csr* csr) {
+  csr->value.resize(csr->nnz());
+  for (int64_t row = 0; row < csr->num_rows; ++row) {
+    const EdgeId begin = csr->row_ptr[row], end = csr->row_ptr[row + 1];
+    for (EdgeId e = begin; e < end; ++e) {
+      const double weight = csr->col[e] == row ? loop_weight : 1.0;
+      csr->value[e] = static_cast<float>(weight / static_cast<double>(end - begin));
+    }
+  }
+}
+
+// Weights by the degrees of sources: D^-1/2 A D^-1/2 if `symmetric`, otherwise A D^-1. Loops become 0.
+Status NormaliseBySource(bool symmetric, const std::vector<NodeId>* old_of_new, Csr* csr) {
+  const bool weighted = !csr->value.empty();
+  csr->value.resize(csr->nnz(), 1.0f);
+  std::vector<double> scale(csr->num_cols, 0.0);  // first the degrees
+  for (int64_t row = 0; row < csr->num_rows; ++row) {
+    for (EdgeId e = csr->row_ptr[row]; e < csr->row_ptr[row + 1]; ++e) {
+      if (csr->col[e] == row) csr->value[e] = 0.0f;
+      if (weighted && csr->value[e] < 0.0f) {
+        return FailedPrecondition("NEGATIVE_WEIGHT",
+                                  absl::StrCat("the edge from node ", NameOf(csr->col[e], old_of_new), " to node ",
+                                               NameOf(row, old_of_new), " weighs ", csr->value[e],
+                                               ", which must not be below 0 in the model's normalisation; change "
+                                               "the graph's edge weights"));
+      }
+      scale[csr->col[e]] += csr->value[e];
+    }
+  }
+  for (double& s : scale) s = s == 0.0 ? 0.0 : 1.0 / (symmetric ? std::sqrt(s) : s);
+  for (int64_t row = 0; row < csr->num_rows; ++row) {
+    const double target = symmetric ? scale[row] : 1.0;
+    for (EdgeId e = csr->row_ptr[row]; e < csr->row_ptr[row + 1]; ++e) {
+      csr->value[e] = static_cast<float>(scale[csr->col[e]] * csr->value[e] * target);
+      if (!std::isfinite(csr->value[e])) {
+        return FailedPrecondition(
+            "WEIGHT_OVERFLOW",
+            absl::StrCat("the normalised weight of the edge from node ", NameOf(csr->col[e], old_of_new), " to node ",
+                         NameOf(row, old_of_new), " does not fit float32; scale the graph's edge weights"));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+// The weights of an adjacency whose loops are as they shall be.
+Status SetWeights(const AdjacencySpec& spec, const std::vector<NodeId>* old_of_new, Csr* csr) {
+  switch (spec.weighting) {
+    case EdgeWeighting::kNone:
+    case EdgeWeighting::kSent:
+      return OkStatus();
+    case EdgeWeighting::kGcnSent:
+    case EdgeWeighting::kGcnOnes:
+      return NormaliseGcn(csr, old_of_new);
+    case EdgeWeighting::kMeanOnes:
+      ShareByTarget(spec.loop_weight, csr);
+      return OkStatus();
+    case EdgeWeighting::kSourceSymSent:
+    case EdgeWeighting::kSourceSymOnes:
+      return NormaliseBySource(true, old_of_new, csr);
+    case EdgeWeighting::kSourceMeanSent:
+    case EdgeWeighting::kSourceMeanOnes:
+      return NormaliseBySource(false, old_of_new, csr);
+  }
+  return OkStatus();
+}
+
+// Where the graph has no weights, each counts 1.
+EdgeWeighting WithoutWeights(EdgeWeighting weighting) {
+  switch (weighting) {
+    case EdgeWeighting::kGcnSent:
+      return EdgeWeighting::kGcnOnes;
+    case EdgeWeighting::kSourceSymSent:
+      return EdgeWeighting::kSourceSymOnes;
+    case EdgeWeighting::kSourceMeanSent:
+      return EdgeWeighting::kSourceMeanOnes;
+    default:
+      return weighting;
+  }
+}
+
 }  // namespace
 
 LoopRange LoopsOf(const CsrView& graph, int64_t row) {
@@ -120,10 +198,10 @@ StatusOr<Csr> BuildAdjacency(const Csr& graph, const AdjacencySpec& spec, const 
         "the model propagates over edge weights, but the graph has none; upload the graph with edge_weight, or use a "
         "model without");
   }
-  const bool weighted = canonical.weighting == EdgeWeighting::kSent || canonical.weighting == EdgeWeighting::kGcnSent;
+  const bool weighted = ReadsEdgeWeights(canonical.weighting);
   Csr adjacency =
       canonical.loops == SelfLoops::kAsSent ? CopyAsSent(graph, weighted) : WithOneLoopEach(graph, canonical, weighted);
-  if (IsGcn(canonical.weighting)) VICINAL_RETURN_IF_ERROR(NormaliseGcn(&adjacency, old_of_new));
+  VICINAL_RETURN_IF_ERROR(SetWeights(canonical, old_of_new, &adjacency));
   return adjacency;
 }
 
@@ -142,11 +220,12 @@ std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops) {
 
 AdjacencySpec CanonicalSpec(const AdjacencySpec& spec, bool weighted) {
   AdjacencySpec canonical = spec;
-  if (spec.weighting == EdgeWeighting::kGcnSent && !weighted) canonical.weighting = EdgeWeighting::kGcnOnes;
-  const bool ones = canonical.weighting == EdgeWeighting::kNone || canonical.weighting == EdgeWeighting::kGcnOnes;
+  if (!weighted) canonical.weighting = WithoutWeights(spec.weighting);
+  const bool ones = !ReadsEdgeWeights(canonical.weighting);
   // Where every edge weighs 1, the two ways of having one loop each give the same.
   if (ones && spec.loops == SelfLoops::kAddRemaining) canonical.loops = SelfLoops::kReplace;
-  if (ones || spec.loops == SelfLoops::kAsSent) canonical.loop_weight = 1.0f;
+  const bool weighs_loops = canonical.weighting == EdgeWeighting::kMeanOnes;
+  if (!weighs_loops && (ones || spec.loops == SelfLoops::kAsSent)) canonical.loop_weight = 1.0f;
   return canonical;
 }
 

@@ -16,14 +16,16 @@ namespace vicinal {
 
 // `graph` is square, by target, in any numbering whose equal edges keep the order they were sent in; so does the
 // result, whose columns ascend within a row. It has values unless the spec's weighting is kNone.
-// - kGcnSent of a graph without weights is kGcnOnes. There, added loops weigh 1 whatever `loop_weight` says: PyG's
-// `improved` acts only
+// - kGcnSent of a graph without weights is kGcnOnes, and so with the others of that kind. There, added loops weigh 1
+// whatever `loop_weight` says: PyG's `improved` acts only
 //   where edge weights are given (gcn_norm of PyG 2.8 fills ones after it has added the loops).
 // - FAILED_PRECONDITION, reason EDGE_WEIGHT_MISSING: kSent, but `graph` has no weights.
 // - FAILED_PRECONDITION, reason NEGATIVE_DEGREE: GCN's weighting, but the in-edges of a node weigh less than 0 in sum.
 // PyG goes on with NaN
 //   in all rows that this node reaches; here a value that is not finite never arises unseen. The message names the
 //   node; where `old_of_new` is given, as old_of_new[node].
+// - FAILED_PRECONDITION, reason NEGATIVE_WEIGHT: a weighting by sources, but an edge weighs less than 0: PyG's ChebConv
+// would scale by the largest entry of the whole graph's Laplacian. The message names the edge.
 // - FAILED_PRECONDITION, reason WEIGHT_OVERFLOW: a normalised weight does not fit float32.
 StatusOr<Csr> BuildAdjacency(const Csr& graph, const AdjacencySpec& spec,
                              const std::vector<NodeId>* old_of_new = nullptr);

@@ -214,6 +214,8 @@ enum class RowwiseKind {
   kAdd,
   // dst = epilogue(max(a, b)), elementwise.
   kMax,
+  // dst = epilogue(a * b), elementwise.
+  kMultiply,
   // dst = a / max(|a|_2, 1e-12), per row.
   kNormalize,
   // dst = epilogue((a - mean) / sqrt(variance + eps) * scale + shift), over each row.
@@ -227,11 +229,17 @@ enum class RowwiseKind {
   kSparseToDense,
   // dst[g] = epilogue(reduce over the rows of segment g); a segment without rows gives 0.
   kReadout,
+  // dst[i] = epilogue(a[g]) for the rows i of segment g.
+  kExpand,
   // dst = g * b + (1 - g) * a with g = sigmoid(scale . [a, b, a - b]) per row; scale [3 * width]: TransformerConv's
   // beta.
   kGate,
   // dst16 = a, rounded to nearest even in the 16-bit storage of the problem; no epilogue.
   kNarrow,
+  // dst = e^(a - m) / s for the largest m of a row of a and the sum s of its e^(a - m).
+  kSoftmax,
+  // dst = a - m - log(s).
+  kLogSoftmax,
 };
 struct RowwiseProblem {
   RowwiseKind kind = RowwiseKind::kAdd;
@@ -244,15 +252,15 @@ struct RowwiseArgs {
   RowwiseProblem problem;
   KernelConfig config;
   ConstMatrixView a;
-  ConstMatrixView b;             // kMax, kGate
+  ConstMatrixView b;             // kMax, kMultiply, kGate
   CsrView sparse;                // kSparseToDense
-  MatrixView dst;                // may be `a`, except for kGatherRows and kReadout
+  MatrixView dst;                // may be `a`, except for kGatherRows, kReadout and kExpand
   MatrixView16 dst16;            // kNarrow
   const float* scale = nullptr;  // [width] or null (1); kGate: [3 * width]
   const float* shift = nullptr;  // [width] or null (0)
   float eps = 1e-5f;
   bool batched = false;
-  const int64_t* segments = nullptr;  // kGraphNorm, kReadout: [num_segments + 1] row offsets
+  const int64_t* segments = nullptr;  // kGraphNorm, kReadout, kExpand: [num_segments + 1] row offsets
   int64_t num_segments = 0;
   const int64_t* index = nullptr;  // kGatherRows: [rows of dst]
   Epilogue epilogue;

@@ -120,7 +120,8 @@ StatusOr<Architecture> ReadExplicit(const Json& json) {
         "layers", "layers must be a list of 1 to " + std::to_string(kMaxLayers) +
                       " layers (docs/formats.md), or the document must have a class of torch_geometric.nn.models");
   }
-  VICINAL_RETURN_IF_ERROR(CheckDocumentKeys(json, {"format", "in_channels", "task", "multi_label", "layers"}));
+  VICINAL_RETURN_IF_ERROR(
+      CheckDocumentKeys(json, {"format", "in_channels", "task", "target", "multi_label", "layers"}));
   if (const auto format = json.find("format"); format == json.end() || *format != kFormat) {
     return BadArchitecture("format", std::string("format must be \"") + kFormat + "\"");
   }
@@ -167,7 +168,17 @@ Status ReadTask(const Json& json, Architecture* architecture) {
     if (*task != "node" && *task != "graph") return BadArchitecture("task", "task must be \"node\" or \"graph\"");
     architecture->graph_level = *task == "graph";
   }
-  return ReadBool(json, "multi_label", "", &architecture->multi_label);
+  VICINAL_RETURN_IF_ERROR(ReadBool(json, "multi_label", "", &architecture->multi_label));
+  const auto target = json.find("target");
+  if (target == json.end()) return OkStatus();
+  if (*target != "multi_class" && *target != "multi_label" && *target != "regression")
+    return BadArchitecture("target", "target must be \"multi_class\", \"multi_label\" or \"regression\"");
+  const bool multi_label = *target == "multi_label";
+  if (json.contains("multi_label") && architecture->multi_label != multi_label)
+    return BadArchitecture("multi_label", "multi_label contradicts target; remove multi_label");
+  architecture->multi_label = multi_label;
+  architecture->regression = *target == "regression";
+  return OkStatus();
 }
 
 StatusOr<std::vector<LayerDeclaration>> ParseNestedLayers(const Json& json, const std::string& prefix,

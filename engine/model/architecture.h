@@ -38,6 +38,7 @@ struct Architecture {
   int64_t in_channels = 0;
   bool graph_level = false;
   bool multi_label = false;
+  bool regression = false;
   std::vector<LayerDeclaration> layers;
 };
 
@@ -53,7 +54,8 @@ StatusOr<std::vector<LayerDeclaration>> ParseNestedLayers(const nlohmann::json& 
 // ...).
 Status CheckDocumentKeys(const nlohmann::json& json, const std::vector<std::string>& known);
 
-// Reads `task` ("node", "graph") and `multi_label`.
+// Reads `task` ("node", "graph") and `target` ("multi_class", "multi_label", "regression"), for whose second value
+// `multi_label` is short.
 Status ReadTask(const nlohmann::json& json, Architecture* architecture);
 
 }  // namespace vicinal::internal

@@ -143,7 +143,15 @@ ArgumentSpec NestedArgument(std::string name) {
   return spec;
 }
 
+ArgumentSpec AnyArgument(std::string name, Json default_value) {
+  ArgumentSpec spec = IgnoredArgument(std::move(name));
+  spec.default_value = std::move(default_value);
+  return spec;
+}
+
 ArgumentSpec InChannelsArgument(std::string name) { return IntArgument(std::move(name), nullptr, -1, kMaxWidth); }
+
+ArgumentSpec EpsArgument() { return NumberArgument("eps", 1e-5, 1e-12, 1.0); }
 
 std::vector<ArgumentSpec> MessagePassingArguments(bool with_aggr) {
   std::vector<ArgumentSpec> specs = {

@@ -49,10 +49,13 @@ ArgumentSpec BoolArgument(std::string name, nlohmann::json default_value);
 ArgumentSpec ChoiceArgument(std::string name, nlohmann::json default_value, std::vector<std::string> choices);
 ArgumentSpec IgnoredArgument(std::string name);
 ArgumentSpec RefusedArgument(std::string name, std::vector<nlohmann::json> harmless, std::string why);
-ArgumentSpec NestedArgument(std::string name);  // required
+ArgumentSpec NestedArgument(std::string name);                             // required
+ArgumentSpec AnyArgument(std::string name, nlohmann::json default_value);  // of any value; the layer reads it itself
 // `in_channels` and similar: may be omitted, null or -1 (like PyTorch Geometric's lazy layers); otherwise it must be
 // the input's width.
 ArgumentSpec InChannelsArgument(std::string name);
+// `eps` of a norm, 1e-5 by default. More than 0: a variance of 0 must not divide by 0.
+ArgumentSpec EpsArgument();
 // Arguments that every MessagePassing layer inherits. `with_aggr`: also `aggr`, for layers that can only sum.
 std::vector<ArgumentSpec> MessagePassingArguments(bool with_aggr);
 // `aggr` for layers that can do more: "sum" or "add", "mean", "max", "min".

@@ -41,7 +41,8 @@ Status CheckInputs(const LayerType& type, const LayerContext& context) {
 }  // namespace
 
 ValueId StepList::Emit(StepOp op, std::vector<ValueId> inputs, int64_t width) {
-  const bool per_graph = std::holds_alternative<ReadoutStep>(op) || values_[inputs[0]].per_graph;
+  const bool per_graph = std::holds_alternative<ReadoutStep>(op) ||
+                         (values_[inputs[0]].per_graph && !std::holds_alternative<ExpandStep>(op));
   const ValueId output = num_values();
   values_.push_back({width, per_graph});
   steps_.push_back({std::move(op), std::move(inputs), output, width, layer_});
@@ -89,7 +90,9 @@ StatusOr<ValueId> LowerLayer(const LayerDeclaration& layer, const std::vector<Va
                                context.Describe() + " does not support edge weights; remove edge_weight");
   }
   VICINAL_RETURN_IF_ERROR(CheckInputs(*type, context));
-  return type->lower(context);
+  VICINAL_ASSIGN_OR_RETURN(const ValueId output, type->lower(context));
+  VICINAL_RETURN_IF_ERROR(tensors.CheckMade(layer.field));
+  return output;
 }
 
 }  // namespace vicinal::internal

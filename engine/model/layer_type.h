@@ -21,8 +21,8 @@ class StepList {
  public:
   explicit StepList(int64_t input_width) { values_.push_back({input_width, false}); }
 
-  // Appends a step of the current layer and returns its output. Rows are per graph after a readout, otherwise as in the
-  // inputs.
+  // Appends a step of the current layer and returns its output. Rows are per graph after a readout, per node after an
+  // expansion, otherwise as in the inputs.
   ValueId Emit(StepOp op, std::vector<ValueId> inputs, int64_t width);
 
   int64_t width(ValueId value) const { return values_[value].width; }

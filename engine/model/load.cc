@@ -118,6 +118,7 @@ StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view architecture_j
   model->feature_count = architecture.in_channels;
   model->graph_level = architecture.graph_level;
   model->multi_label = architecture.multi_label;
+  model->regression = architecture.regression;
   StepList steps(architecture.in_channels);
   TensorBinder tensors(file);
   ValueOfName values = {{internal::kInputName, kInputValue}};

@@ -32,6 +32,7 @@ struct Model {
   int64_t class_count = 0;    // C
   bool graph_level = false;   // ends in one row per graph
   bool multi_label = false;
+  bool regression = false;        // answers are numbers, not scores of classes
   bool uses_edge_weight = false;  // some layer needs a weighted graph
   std::vector<ModelLayer> layers;
   std::vector<Step> steps;  // in execution order: inputs come before outputs

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/strict_json.h"
 #include "engine/model/arguments.h"
+#include "engine/model/torch_names.h"
 
 namespace vicinal::internal {
 namespace {
@@ -30,45 +30,7 @@ std::vector<ArgumentSpec> BasicArguments() {
           IgnoredArgument("act_kwargs"),
           IgnoredArgument("norm"),
           IgnoredArgument("norm_kwargs"),
-          ChoiceArgument("jk", nullptr, {"last", "cat", "max"})};
-}
-
-// As PyTorch Geometric compares names of activations and norms.
-std::string Normalized(const std::string& name) {
-  std::string out;
-  for (unsigned char c : name) {
-    if (c != '-' && c != '_' && c != ' ') out += static_cast<char>(std::tolower(c));
-  }
-  return out;
-}
-
-// The layer type that `kwargs[key]` names, "" for none. `table` maps normalised names to types; `names` are those that
-// people write.
-StatusOr<std::string> ResolveType(const Json& kwargs, const char* key, const char* default_name,
-                                  const std::string& field, const char* names,
-                                  const std::vector<std::pair<const char*, const char*>>& table) {
-  Json value = default_name == nullptr ? Json() : Json(default_name);
-  if (const auto sent = kwargs.find(key); sent != kwargs.end()) value = *sent;
-  if (value.is_null()) return std::string();
-  const std::string path = field + "." + key;
-  if (!value.is_string()) return BadArchitecture(path, path + " must be a name or null");
-  for (const auto& [name, type] : table) {
-    if (Normalized(value.get<std::string>()) == name) return std::string(type);
-  }
-  return UnsupportedArgument(
-      path, path + " is '" + Printable(value.get<std::string>()) + "', which is not supported; supported: " + names);
-}
-
-StatusOr<std::string> ResolveActivation(const Json& kwargs, const std::string& field) {
-  return ResolveType(
-      kwargs, "act", "relu", field, "relu, elu, leaky_relu, sigmoid, tanh",
-      {{"relu", "ReLU"}, {"elu", "ELU"}, {"leakyrelu", "LeakyReLU"}, {"sigmoid", "Sigmoid"}, {"tanh", "Tanh"}});
-}
-
-StatusOr<std::string> ResolveNorm(const Json& kwargs, const std::string& field) {
-  return ResolveType(
-      kwargs, "norm", nullptr, field, "batch_norm, layer_norm",
-      {{"batchnorm", "BatchNorm"}, {"batch", "BatchNorm"}, {"layernorm", "LayerNorm"}, {"layer", "LayerNorm"}});
+          ChoiceArgument("jk", nullptr, {"last", "cat", "max", "lstm"})};
 }
 
 // `kwargs[key]`, an object; empty when absent or null.
@@ -137,9 +99,10 @@ Status ReadyMadeWriter::Read(const Json& kwargs) {
   out_ = args.IsNull("out_channels") ? 0 : args.Int("out_channels");
   act_first_ = args.Bool("act_first");
   jk_ = args.IsNull("jk") ? "" : args.Choice("jk");
-  VICINAL_ASSIGN_OR_RETURN(act_, ResolveActivation(kwargs, field_));
-  VICINAL_ASSIGN_OR_RETURN(norm_, ResolveNorm(kwargs, field_));
-  if (class_ == "EdgeCNN" && norm_ == "LayerNorm") {
+  VICINAL_ASSIGN_OR_RETURN(act_,
+                           ActivationType(kwargs.contains("act") ? kwargs["act"] : Json("relu"), field_ + ".act"));
+  VICINAL_ASSIGN_OR_RETURN(norm_, NormType(kwargs.contains("norm") ? kwargs["norm"] : Json(), field_ + ".norm"));
+  if (class_ == "EdgeCNN" && !norm_.empty() && norm_ != "BatchNorm") {
     return UnsupportedArgument(field_ + ".norm",
                                field_ + ".norm is '" + kwargs["norm"].get<std::string>() +
                                    "', which EdgeCNN would also apply to the messages of edges; that is " +
@@ -239,7 +202,11 @@ void ReadyMadeWriter::AddNormAndActivation(int64_t index) {
 
 // Any `jk`, "last" too, comes with a final linear layer.
 void ReadyMadeWriter::AddEnd() {
-  if (jk_ != "last") Add("jk", "JumpingKnowledge", {{"mode", jk_}}, field_, jumps_);
+  if (jk_ == "lstm") {
+    Add("jk", "JumpingKnowledge", {{"mode", jk_}, {"channels", hidden_}, {"num_layers", num_layers_}}, field_, jumps_);
+  } else if (jk_ != "last") {
+    Add("jk", "JumpingKnowledge", {{"mode", jk_}}, field_, jumps_);
+  }
   Add("lin", "Linear", {{"out_channels", out_ > 0 ? out_ : hidden_}}, field_);
 }
 
@@ -302,7 +269,7 @@ StatusOr<bool> ReadEdgeWeight(const Json& json, const std::string& class_name) {
 
 StatusOr<Architecture> ReadNodeModel(const Json& json) {
   VICINAL_RETURN_IF_ERROR(
-      CheckDocumentKeys(json, {"class", "kwargs", "tensor_prefix", "edge_weight", "task", "multi_label"}));
+      CheckDocumentKeys(json, {"class", "kwargs", "tensor_prefix", "edge_weight", "task", "target", "multi_label"}));
   VICINAL_ASSIGN_OR_RETURN(const std::string name, ReadClass(json, "class"));
   VICINAL_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(json, "", "tensor_prefix"));
   VICINAL_ASSIGN_OR_RETURN(const bool edge_weight, ReadEdgeWeight(json, name));
@@ -332,7 +299,7 @@ StatusOr<std::string> PoolOf(const Json& json, const std::string& class_name) {
 
 StatusOr<Architecture> ReadPooledModel(const Json& json) {
   VICINAL_RETURN_IF_ERROR(
-      CheckDocumentKeys(json, {"class", "kwargs", "gnn", "readout", "linear", "task", "multi_label"}));
+      CheckDocumentKeys(json, {"class", "kwargs", "gnn", "readout", "linear", "task", "target", "multi_label"}));
   const auto gnn = json.find("gnn");
   if (gnn == json.end() || !gnn->is_object())
     return BadArchitecture("gnn", "gnn must be an object with class, kwargs and tensor_prefix");

@@ -2,6 +2,7 @@
 // The list of layer types. Explicit, so that nothing depends on the order of static initialisers or on what a linker
 // keeps.
 #include <algorithm>
+#include <utility>
 
 #include "engine/model/layer_type.h"
 #include "engine/model/layers/layers.h"
@@ -13,36 +14,50 @@ std::vector<LayerType>* MakeLayerTypes() {
   auto* types = new std::vector<LayerType>{
       AddLayer(),
       Appnp(),
-      BatchNormLayer(),
+      ArmaConv(),
       BatchNorm1dLayer(),
-      DropoutLayer(),
+      BatchNormLayer(),
+      ChebConv(),
+      ClusterGcnConv(),
+      ConcatLayer(),
       EdgeConv(),
-      EluLayer(),
       GatConv(),
+      GatedGraphConv(),
       GatV2Conv(),
+      Gcn2Conv(),
       GcnConv(),
       GinConv(),
       GlobalAddPool(),
       GlobalMaxPool(),
       GlobalMeanPool(),
       GraphConv(),
-      IdentityLayer(),
       JumpingKnowledgeLayer(),
       LayerNormLayer(),
-      LeakyReluLayer(),
+      LgConv(),
       LinearLayer(),
       MaxAggregation(),
       MeanAggregation(),
       MinAggregation(),
+      MlpLayer(),
+      MulLayer(),
       NormalizeLayer(),
-      ReluLayer(),
+      AttentionalAggregation(),
+      SoftmaxAggregation(),
+      GraphNormLayer(),
+      InstanceNormLayer(),
+      PairNormLayer(),
+      RmsNormLayer(),
+      MessageNormLayer(),
+      DiffGroupNormLayer(),
       SageConv(),
+      ScaleLayer(),
       SgConv(),
-      SigmoidLayer(),
+      SsgConv(),
       SumAggregation(),
-      TanhLayer(),
+      TagConv(),
       TransformerConv(),
   };
+  for (LayerType& type : ActivationLayers()) types->push_back(std::move(type));
   std::sort(types->begin(), types->end(), [](const LayerType& a, const LayerType& b) { return a.name < b.name; });
   return types;
 }

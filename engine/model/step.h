@@ -130,6 +130,37 @@ struct AddStep {
   static constexpr Locality locality() { return Locality::kNode; }
   std::vector<WeightRef> weights() const { return {}; }
 };
+// out = a * b, element by element.   inputs: a, b of one width.
+struct MultiplyStep {
+  static constexpr std::string_view kName = "multiply";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
+// out = factor * x * weight; weight [width] may be null.
+struct ScaleStep {
+  double factor = 1.0;
+  WeightRef weight;
+
+  static constexpr std::string_view kName = "scale";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {weight}; }
+};
+// out = columns [first, first + width of out) of x.
+struct SliceStep {
+  int64_t first = 0;
+
+  static constexpr std::string_view kName = "slice";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
+// out = softmax of each row of x, or its logarithm.
+struct SoftmaxStep {
+  bool logarithm = false;
+
+  static constexpr std::string_view kName = "softmax";
+  static constexpr Locality locality() { return Locality::kNode; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 // out = the inputs side by side (JumpingKnowledge cat).   inputs: two or more.
 struct ConcatStep {
   static constexpr std::string_view kName = "concat";
@@ -156,6 +187,12 @@ struct ReadoutStep {
   static constexpr Locality locality() { return Locality::kGraph; }
   std::vector<WeightRef> weights() const { return {}; }
 };
+// out = the row of its graph, for each node.   inputs: x [graphs, F].
+struct ExpandStep {
+  static constexpr std::string_view kName = "expand";
+  static constexpr Locality locality() { return Locality::kGraph; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 
 // TransformerConv's gated skip connection (beta=True): b = sigmoid(w . [out, skip, out - skip]) per row, then
 // b * skip + (1 - b) * out.   inputs: out, skip [N, H]. w [1, 3 H].
@@ -167,9 +204,9 @@ struct GateStep {
   std::vector<WeightRef> weights() const { return {weight}; }
 };
 
-using StepOp =
-    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, BiasStep, ActivationStep, BatchNormStep,
-                 LayerNormStep, AddStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep>;
+using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, BiasStep, ActivationStep,
+                            BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep, SoftmaxStep,
+                            GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
 
 struct Step {
   StepOp op;

@@ -39,6 +39,33 @@ StatusOr<WeightRef> TensorBinder::Bind(const std::string& name, const std::vecto
   return known;
 }
 
+WeightRef TensorBinder::Make(const std::string& key, std::vector<int64_t> shape,
+                             const std::function<void(std::vector<float>& values)>& fill) {
+  constexpr int64_t kFreeCount = int64_t{16} << 20, kMostPerParameter = 16;
+  WeightRef& known = made_[{key, shape}];
+  if (known != nullptr) return known;
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  made_count_ += count;
+  auto weight = std::make_shared<Weight>(Weight{key, std::move(shape), {}});
+  if (made_count_ > kFreeCount + kMostPerParameter * parameter_count_) {
+    made_too_much_ = true;
+  } else {
+    weight->values.resize(count);
+    fill(weight->values);
+  }
+  known = std::move(weight);
+  return known;
+}
+
+Status TensorBinder::CheckMade(const std::string& field) const {
+  if (!made_too_much_) return OkStatus();
+  return InvalidArgument("BAD_ARCHITECTURE", field,
+                         "the layers up to " + field +
+                             " are made of matrices with more than 16 Mi numbers and 16 times "
+                             "those of the weights file; use narrower layers, or fewer");
+}
+
 Status TensorBinder::BindCopy(const std::string& name, const std::string& original, const std::string& user) {
   const SafetensorsEntry* entry = file_.Find(name);
   if (entry == nullptr) return OkStatus();

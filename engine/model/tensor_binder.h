@@ -4,9 +4,11 @@
 #define VICINAL_ENGINE_MODEL_TENSOR_BINDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -31,6 +33,13 @@ class TensorBinder {
   Status BindCopy(const std::string& name, const std::string& original, const std::string& user);
   // `name` occurs in state_dicts, but has no effect: may be absent. INVALID_ARGUMENT: TENSOR_SHAPE.
   Status BindUnread(const std::string& name, const std::vector<int64_t>& expected, const std::string& user);
+  // A weight that is made of bound tensors or of constants: the same for equal keys and shapes. `fill` writes its
+  // numbers, which are zeros. Documents are untrusted: if all made weights have more than 64 MiB and sixteen times the
+  // bytes of the bound tensors, this one has no numbers, and CheckMade refuses the model.
+  WeightRef Make(const std::string& key, std::vector<int64_t> shape,
+                 const std::function<void(std::vector<float>& values)>& fill);
+  // BAD_ARCHITECTURE at `field`, after a Make beyond the limit.
+  Status CheckMade(const std::string& field) const;
   // TENSOR_UNUSED, with the first tensor that was not bound. Ignores training state (num_batches_tracked).
   Status CheckAllUsed() const;
 
@@ -45,6 +54,9 @@ class TensorBinder {
   std::map<std::string, WeightRef> bound_;
   std::set<std::string> used_;
   int64_t parameter_count_ = 0;
+  std::map<std::pair<std::string, std::vector<int64_t>>, WeightRef> made_;
+  int64_t made_count_ = 0;  // numbers of those
+  bool made_too_much_ = false;
 };
 
 }  // namespace vicinal::internal

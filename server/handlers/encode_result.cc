@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
@@ -16,6 +17,8 @@ template <class Request>
 StatusOr<ClassifyWants> Wants(const Request& request) {
   ClassifyWants wants{request.has_top_k() ? request.top_k() : 1, request.return_logits(),
                       request.return_probabilities()};
+  wants.numbers = std::is_same_v<Request, v1::ClassifyGraphsRequest> && wants.logits && !wants.probabilities &&
+                  !request.has_top_k();
   if (wants.top_k >= 1) return wants;
   return InvalidArgument("BAD_TOP_K", "top_k", absl::StrCat("top_k is ", wants.top_k, "; it must be at least 1"));
 }
@@ -52,7 +55,14 @@ class MatrixWriter {
 StatusOr<ClassifyWants> WantsOf(const v1::ClassifyRequest& request) { return Wants(request); }
 StatusOr<ClassifyWants> WantsOf(const v1::ClassifyGraphsRequest& request) { return Wants(request); }
 
-Status CheckTopK(const ClassifyWants& wants, int64_t classes) {
+Status CheckWants(const ClassifyWants& wants, const AnswerShape& answer) {
+  const int64_t classes = answer.width;
+  if (answer.regression && !wants.numbers) {
+    return FailedPrecondition(
+        "REGRESSION_MODEL",
+        "the model predicts numbers, not classes. Of nodes: use Embed with the output 'logits'. Of "
+        "graphs: set return_logits, but neither top_k nor return_probabilities");
+  }
   if (wants.top_k <= classes) return OkStatus();
   return InvalidArgument("BAD_TOP_K", "top_k",
                          absl::StrCat("top_k is ", wants.top_k, ", but the model has ", classes, " classes"));
@@ -62,6 +72,11 @@ template <class Response>
 Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
                      const StopCheck& stop, Response* response) {
   const int64_t classes = result.width, k = wants.top_k;
+  if (result.regression) {
+    MatrixWriter<float>(v1::DATA_TYPE_FLOAT32, count, classes, response->mutable_logits())
+        .Append(result.values.data() + first * classes, count);
+    return OkStatus();
+  }
   MatrixWriter<int32_t> classes_out(v1::DATA_TYPE_INT32, count, k, response->mutable_classes());
   MatrixWriter<float> scores_out(v1::DATA_TYPE_FLOAT32, count, k, response->mutable_scores());
   std::optional<MatrixWriter<float>> logits_out, probabilities_out;

@@ -16,6 +16,7 @@ struct ClassifyWants {
   int64_t top_k = 1;
   bool logits = false;
   bool probabilities = false;
+  bool numbers = false;  // of graphs: the logits and nothing else, as a regression's predictions
 
   // Bytes of the reply's tensors per row.
   int64_t BytesPerRow(int64_t classes) const {
@@ -26,11 +27,13 @@ struct ClassifyWants {
 // top_k unset is 1. INVALID_ARGUMENT when it is below 1.
 StatusOr<ClassifyWants> WantsOf(const v1::ClassifyRequest& request);
 StatusOr<ClassifyWants> WantsOf(const v1::ClassifyGraphsRequest& request);
-// INVALID_ARGUMENT when top_k is more than `classes`.
-Status CheckTopK(const ClassifyWants& wants, int64_t classes);
+// INVALID_ARGUMENT when top_k is more than the number of classes. FAILED_PRECONDITION, reason REGRESSION_MODEL, when
+// the model has none, unless `wants.numbers`.
+Status CheckWants(const ClassifyWants& wants, const AnswerShape& answer);
 
-// Rows [first, first + count) of the result's logits. Response: ClassifyResponse or ClassifyGraphsResponse. Calls
-// `stop` between blocks of rows and returns its error; the response is then incomplete.
+// Rows [first, first + count) of the result's logits; of a regression's, without classes and scores. Response:
+// ClassifyResponse or ClassifyGraphsResponse. Calls `stop` between blocks of rows and returns its error; the response
+// is then incomplete.
 template <class Response>
 Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
                      const StopCheck& stop, Response* response);

@@ -136,7 +136,7 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
 
 AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream) const {
   return [this, wants, stream](const AnswerShape& answer) {
-    VICINAL_RETURN_IF_ERROR(CheckTopK(wants, answer.width));
+    VICINAL_RETURN_IF_ERROR(CheckWants(wants, answer));
     return stream ? OkStatus() : CheckReply(answer.rows, wants.BytesPerRow(answer.width));
   };
 }

@@ -46,6 +46,34 @@ double Activated(const Activation& activation, double x) {
       return 0.5 * (1 + std::tanh(x / 2));
     case ActivationKind::kTanh:
       return std::tanh(x);
+    case ActivationKind::kSilu:
+      return 0.5 * x * (1 + std::tanh(x / 2));
+    case ActivationKind::kGelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kGeluTanh:
+      return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case ActivationKind::kSoftplus:
+      return x > activation.slope ? x : std::log1p(std::exp(x));
+    case ActivationKind::kMish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case ActivationKind::kSoftsign:
+      return x > 0 ? x / (1 + x) : x / (1 - x);
+    case ActivationKind::kClamp:
+      return x < activation.slope ? activation.slope : x > activation.limit ? activation.limit : x;
+    case ActivationKind::kThreshold:
+      return x > activation.slope ? x : activation.limit;
+    case ActivationKind::kHardSigmoid:
+      return std::clamp((x + 3) / 6, 0.0, 1.0);
+    case ActivationKind::kHardSwish:
+      return x * std::clamp((x + 3) / 6, 0.0, 1.0);
+    case ActivationKind::kHardShrink:
+      return x > activation.slope || x < -activation.slope ? x : 0;
+    case ActivationKind::kExp:
+      return std::exp(x);
+    case ActivationKind::kRoot:
+      return std::pow(x + activation.slope, 0.5);
+    case ActivationKind::kInverseRoot:
+      return std::pow(x + activation.slope, -0.5);
   }
   return x;
 }

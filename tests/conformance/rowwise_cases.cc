@@ -59,6 +59,13 @@ double ReadoutOf(const Case& c, int64_t segment, int64_t col) {
 std::vector<double> Want(const Case& c) {
   const int64_t cols = c.a.cols;
   std::vector<double> out(c.rows * cols, 0.0);
+  if (c.kind == RowwiseKind::kExpand) {
+    for (size_t s = 0; s + 1 < c.segments.size(); ++s) {
+      for (int64_t i = c.segments[s] * cols; i < c.segments[s + 1] * cols; ++i)
+        out[i] = c.a.at(static_cast<int64_t>(s), i % cols);
+    }
+    return out;
+  }
   if (c.kind == RowwiseKind::kGraphNorm) {
     for (size_t s = 0; s + 1 < c.segments.size(); ++s) Standardize(c, c.segments[s], c.segments[s + 1], c.batched, out);
     return out;
@@ -70,12 +77,18 @@ std::vector<double> Want(const Case& c) {
       const double a = c.a.at(row, col), b = c.b.at(row, col);
       score += c.scale[col] * a + c.scale[cols + col] * b + c.scale[2 * cols + col] * (a - b);
     }
+    double most = c.a.at(row, 0), sum = 0;
+    for (int64_t col = 1; col < cols; ++col) most = std::max<double>(most, c.a.at(row, col));
+    for (int64_t col = 0; col < cols; ++col) sum += std::exp(c.a.at(row, col) - most);
     double norm = 0;
     for (int64_t col = 0; c.kind == RowwiseKind::kNormalize && col < cols; ++col) norm += std::pow(c.a.at(row, col), 2);
     for (int64_t col = 0; col < cols; ++col) {
       double& x = out[row * cols + col];
       if (c.kind == RowwiseKind::kAdd) x = Affine(c, c.a.at(row, col), col);
       if (c.kind == RowwiseKind::kMax) x = Extreme(Reduce::kMax, c.a.at(row, col), c.b.at(row, col));
+      if (c.kind == RowwiseKind::kMultiply) x = static_cast<double>(c.a.at(row, col)) * c.b.at(row, col);
+      if (c.kind == RowwiseKind::kSoftmax) x = std::exp(c.a.at(row, col) - most) / sum;
+      if (c.kind == RowwiseKind::kLogSoftmax) x = c.a.at(row, col) - most - std::log(sum);
       if (c.kind == RowwiseKind::kNormalize) x = c.a.at(row, col) / std::max(std::sqrt(norm), 1e-12);
       if (c.kind == RowwiseKind::kGatherRows) x = c.a.at(c.index[row], col);
       if (c.kind == RowwiseKind::kReadout) x = ReadoutOf(c, row, col);
@@ -148,6 +161,10 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
                      false,
                      in_place,
                      rows});
+    cases.push_back({"multiply", RowwiseKind::kMultiply, Reduce::kSum, a, b, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back({"softmax", RowwiseKind::kSoftmax, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
+    cases.push_back(
+        {"log softmax", RowwiseKind::kLogSoftmax, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
     cases.push_back({"normalize", RowwiseKind::kNormalize, Reduce::kSum, a, {}, {}, {}, {}, {}, false, in_place, rows});
     cases.push_back(
         {"layer norm", RowwiseKind::kLayerNorm, Reduce::kSum, a, {}, scale, shift, {}, {}, false, in_place, rows});
@@ -169,6 +186,8 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
     }
   }
   cases.push_back({"gather", RowwiseKind::kGatherRows, Reduce::kSum, a, {}, {}, {}, {}, index, false, false, 50});
+  const HostMatrix pooled = RandomMatrix(5, cols, 71);
+  cases.push_back({"expand", RowwiseKind::kExpand, Reduce::kSum, pooled, {}, {}, {}, parts, {}, false, false, rows});
   for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
     cases.push_back({"readout", RowwiseKind::kReadout, reduce, a, {}, {}, {}, parts, {}, false, false, 5});
     cases.push_back(
@@ -178,7 +197,8 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
 }
 
 bool TakesEpilogue(RowwiseKind kind) {
-  return kind != RowwiseKind::kNormalize && kind != RowwiseKind::kGatherRows && kind != RowwiseKind::kGate;
+  return kind != RowwiseKind::kNormalize && kind != RowwiseKind::kGatherRows && kind != RowwiseKind::kGate &&
+         kind != RowwiseKind::kSoftmax && kind != RowwiseKind::kLogSoftmax;
 }
 
 // The nearest number of `digits` binary digits behind the first whose unit in the last place is at least `smallest`; of
@@ -245,6 +265,24 @@ void NarrowCases(Machine& machine, Report& report, const RegisteredKernel<Rowwis
   }
 }
 
+// Every activation, over numbers in the reach of all their branches.
+void ActivationCases(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
+  HostMatrix a = RandomMatrix(90, 37, 70);
+  for (float& x : a.values) x *= 4.0f;
+  HostMatrix positive = a;
+  for (float& x : positive.values) x = std::abs(x);
+  for (int kind = 0; kind <= static_cast<int>(ActivationKind::kInverseRoot); ++kind) {
+    HostEpilogue epilogue;
+    epilogue.activation = {static_cast<ActivationKind>(kind), 0.4f, 1.3f};
+    const bool root = kind >= static_cast<int>(ActivationKind::kRoot);
+    const Case c{
+        "activation", RowwiseKind::kAdd, Reduce::kSum, root ? positive : a, {}, {}, {}, {}, {}, false, false, 90};
+    report.CheckTwice(
+        "rowwise " + std::string(kernel.kernel().name()), std::string(ToString(epilogue.activation.kind)),
+        [&] { return Run(machine, report, kernel, c, epilogue); }, WithEpilogue(Want(c), a.cols, epilogue));
+  }
+}
+
 void SparseToDense(Machine& machine, Report& report, const RegisteredKernel<RowwiseKernel>& kernel) {
   HostGraph sparse{"sparse", 60, 45, {0}, {}, {}};
   for (int64_t row = 0; row < sparse.rows; ++row) {
@@ -271,6 +309,7 @@ void RunRowwiseCases(Machine& machine, Report& report) {
   for (const auto& kernel : machine.registry.rowwise.kernels()) {
     SparseToDense(machine, report, *kernel);
     NarrowCases(machine, report, *kernel);
+    ActivationCases(machine, report, *kernel);
     for (const auto& shape : {std::pair<int64_t, int64_t>{1, 1}, {40, 3}, {333, 64}, {5000, 33}, {77, 602}}) {
       for (const Case& c : Cases(shape.first, shape.second)) {
         HostEpilogue epilogue;

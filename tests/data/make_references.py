@@ -17,6 +17,7 @@ import hashlib
 import json
 import pathlib
 import shutil
+import string
 import struct
 import sys
 
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 import torch_geometric
 import torch_geometric.nn as pyg
+from torch_geometric.nn.resolver import activation_resolver
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "layers"
@@ -69,12 +71,11 @@ def graph_batch():
 
 CONVS = {name: getattr(pyg, name) for name in (
     "GCNConv", "SAGEConv", "GINConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
-    "GraphConv")}
+    "GraphConv", "LGConv", "SSGConv", "TAGConv", "ClusterGCNConv", "GCN2Conv", "ARMAConv", "ChebConv", "GatedGraphConv")}
 POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
          "MinAggregation": pyg.MinAggregation()}
-TORCH = {"ReLU", "ELU", "LeakyReLU", "Sigmoid", "Tanh", "Dropout", "Identity"}
 
 
 def plain_module(layer, width):
@@ -86,9 +87,18 @@ def plain_module(layer, width):
         return torch.nn.Linear(width, out, **args), out
     if kind == "BatchNorm1d":
         return torch.nn.BatchNorm1d(width, **args), width
-    if kind in ("BatchNorm", "LayerNorm"):
+    if kind in ("BatchNorm", "LayerNorm", "GraphNorm", "InstanceNorm", "DiffGroupNorm"):
         return getattr(pyg, kind)(width, **args), width
-    return getattr(torch.nn, kind)(**args), width
+    if kind in ("PairNorm", "MessageNorm"):
+        return getattr(pyg, kind)(**args), width
+    if kind == "RMSNorm":
+        return torch.nn.RMSNorm(width, **args), width
+    if kind == "MLP":
+        if "channel_list" not in args:
+            args["in_channels"] = width
+        mlp = pyg.MLP(**args)
+        return mlp, mlp.out_channels
+    return getattr(torch.nn, kind)(**args), width // 2 if kind == "GLU" else width
 
 
 def sequential(layers, width):
@@ -96,7 +106,8 @@ def sequential(layers, width):
     for layer in layers:
         module, width = plain_module(layer, width)
         modules.append(module)
-    return torch.nn.Sequential(*modules), width
+    alone = len(layers) == 1 and layers[0].get("prefix") == ""
+    return modules[0] if alone else torch.nn.Sequential(*modules), width
 
 
 class Net(torch.nn.Module):
@@ -120,18 +131,33 @@ class Net(torch.nn.Module):
         kind, args = layer["type"], dict(layer.get("args", {}))
         if kind in CONVS:
             args.pop("in_channels", None)
-            if kind == "APPNP":
-                return pyg.APPNP(**args), inputs[0]
+            if kind in ("APPNP", "LGConv"):
+                return CONVS[kind](**args), inputs[0]
+            if kind == "GCN2Conv":
+                return pyg.GCN2Conv(args.pop("channels", inputs[0]), **args), inputs[0]
+            if kind == "GatedGraphConv":
+                return pyg.GatedGraphConv(**args), args["out_channels"]
+            if kind == "ARMAConv" and "act" in args:
+                args["act"] = activation_resolver(args["act"], **args.pop("act_kwargs", {}))
             if "nn" in args:
                 nn, out = sequential(args.pop("nn"), inputs[0] * (2 if kind == "EdgeConv" else 1))
                 return CONVS[kind](nn, **args), out
             conv = CONVS[kind](inputs[0], **args)
             return conv, args["out_channels"] * (args.get("heads", 1) if args.get("concat", True) else 1)
         if kind == "JumpingKnowledge":
-            module = None if args["mode"] == "last" else pyg.JumpingKnowledge(args["mode"])
+            module = None if args["mode"] == "last" else pyg.JumpingKnowledge(**args)
             return module, sum(inputs) if args["mode"] == "cat" else inputs[0]
-        if kind in ("Add", "Normalize") or kind in POOLS:
+        if kind == "AttentionalAggregation":
+            (gate, _), (nn, out) = sequential(args["gate_nn"], inputs[0]), (None, inputs[0])
+            if "nn" in args:
+                nn, out = sequential(args["nn"], inputs[0])
+            return pyg.AttentionalAggregation(gate, nn), out
+        if kind == "SoftmaxAggregation":
+            return pyg.SoftmaxAggregation(**args), inputs[0]
+        if kind in ("Add", "Mul", "Scale", "Normalize") or kind in POOLS:
             return None, inputs[0]
+        if kind == "Concat":
+            return None, sum(inputs)
         return plain_module(layer, inputs[0])
 
     def forward(self, data):
@@ -144,18 +170,26 @@ class Net(torch.nn.Module):
         kind = layer["type"]
         if kind in CONVS:
             weight = [data["edge_weight"]] if layer.get("edge_weight") else []
-            return getattr(self, layer["name"])(inputs[0], data["edge_index"], *weight)
+            return getattr(self, layer["name"])(*inputs, data["edge_index"], *weight)
         if kind == "JumpingKnowledge":
             return inputs[-1] if layer["args"]["mode"] == "last" else getattr(self, layer["name"])(inputs)
         if kind == "Add":
             return sum(inputs[1:], inputs[0])
+        if kind == "Mul":
+            return torch.stack(inputs).prod(dim=0)
+        if kind == "Scale":
+            return layer["args"]["factor"] * inputs[0]
+        if kind == "Concat":
+            return torch.cat(inputs, dim=-1)
         if kind == "Normalize":
             return torch.nn.functional.normalize(inputs[0], dim=-1)
         if kind in POOLS:
             return POOLS[kind](inputs[0], data["batch"])
-        if kind == "LayerNorm":
+        if kind.endswith("Aggregation"):
+            return getattr(self, layer["name"])(inputs[0], data["batch"])
+        if kind in ("LayerNorm", "GraphNorm", "InstanceNorm", "PairNorm"):
             return getattr(self, layer["name"])(inputs[0], data.get("batch"))
-        return getattr(self, layer["name"])(inputs[0])
+        return getattr(self, layer["name"])(*inputs)
 
 
 class ReadyMade(torch.nn.Module):
@@ -259,7 +293,7 @@ def chain(*layers, **document):
     listed = []
     for i, layer in enumerate(layers):
         kind, args, more = (layer + ({}, {}))[:3] if isinstance(layer, tuple) else (layer, {}, {})
-        entry = {"name": more.pop("name", f"{'abcdefghijkl'[i]}"), "type": kind, **more}
+        entry = {"name": more.pop("name", f"{string.ascii_lowercase[i]}"), "type": kind, **more}
         if args:
             entry["args"] = args
         listed.append(entry)
@@ -272,6 +306,15 @@ def weighted(kind, **args):
 
 def conv(kind, **args):
     return (kind, args)
+
+
+def conv_of(inputs, kind, edge_weight=False, **args):
+    return (kind, args, {"inputs": inputs, **({"edge_weight": True} if edge_weight else {})})
+
+
+def through(*activations):
+    """Each activation after a Linear of its own."""
+    return [layer for activation in activations for layer in (("Linear", {"out_channels": 9}), activation)]
 
 
 def linear(out, **args):
@@ -300,6 +343,9 @@ NODE_MODELS = {
                                conv("GCNConv", out_channels=5, normalize=False, add_self_loops=False)),
     "sage-min": chain(conv("SAGEConv", out_channels=8, aggr="min"), RELU, conv("SAGEConv", out_channels=5, aggr="min")),
     "sage-add": chain(conv("SAGEConv", out_channels=5, aggr="add", root_weight=False)),
+    "sage-list": chain(conv("SAGEConv", out_channels=8, aggr=["mean", "max", "std"]), RELU,
+                       conv("SAGEConv", out_channels=6, aggr=["var", "sum", "min", "add"], project=True, normalize=True),
+                       conv("SAGEConv", out_channels=5, aggr="std", root_weight=False)),
     "sage-min-project": chain(conv("SAGEConv", out_channels=8, aggr="min", project=True, normalize=True), RELU,
                               conv("SAGEConv", out_channels=5, bias=False, normalize=True)),
     "graph": chain(conv("GraphConv", out_channels=20), RELU, conv("GraphConv", out_channels=5, bias=False)),
@@ -354,12 +400,75 @@ NODE_MODELS = {
     "appnp-noloops": chain(conv("GCNConv", out_channels=5), weighted("APPNP", K=3, alpha=0.5, add_self_loops=False)),
     "appnp-ends": chain(("Linear", {"out_channels": 5}), conv("APPNP", K=3, alpha=0.0), ("Tanh",),
                         conv("APPNP", K=1, alpha=1.0), RELU, conv("APPNP", K=0, alpha=0.5), ("Tanh",)),
+    "lg": chain(conv("LGConv"), ("Linear", {"out_channels": 5}), conv("LGConv", normalize=False)),
+    "lg-weights": chain(weighted("LGConv"), ("Linear", {"out_channels": 5}), weighted("LGConv", normalize=False)),
+    "ssg": chain(conv("SSGConv", out_channels=20, alpha=0.1, K=3), RELU,
+                 conv("SSGConv", out_channels=5, alpha=0.5, add_self_loops=False, bias=False, cached=True)),
+    "ssg-weights": chain(weighted("SSGConv", out_channels=5, alpha=0.05, K=4)),
+    "tag": chain(conv("TAGConv", out_channels=8), RELU, conv("TAGConv", out_channels=5, K=1, normalize=False, bias=False)),
+    "tag-weights": chain(weighted("TAGConv", out_channels=8, K=2), RELU,
+                         weighted("TAGConv", out_channels=5, K=2, normalize=False), conv("TAGConv", out_channels=4, K=0)),
+    "cluster": chain(conv("ClusterGCNConv", out_channels=20), RELU,
+                     conv("ClusterGCNConv", out_channels=5, diag_lambda=0.7, bias=False)),
+    "gcn2": chain(("Linear", {"out_channels": 8}), RELU,
+                  conv_of(["b", "b"], "GCN2Conv", channels=8, alpha=0.1, theta=0.5, layer=1), RELU,
+                  conv_of(["d", "b"], "GCN2Conv", alpha=0.2, theta=0.5, layer=2, shared_weights=False), RELU,
+                  conv_of(["f", "b"], "GCN2Conv", alpha=0.3, normalize=False)),
+    "gcn2-weights": chain(("Linear", {"out_channels": 8}), RELU,
+                          conv_of(["b", "a"], "GCN2Conv", True, alpha=0.1, add_self_loops=False, shared_weights=False),
+                          conv_of(["c", "b"], "GCN2Conv", True, alpha=0.5, theta=1.5, layer=3, normalize=False)),
+    "arma": chain(conv("ARMAConv", out_channels=6, num_stacks=3, num_layers=2),
+                  conv("ARMAConv", out_channels=5, act=None, bias=False)),
+    "arma-weights": chain(weighted("ARMAConv", out_channels=6, num_stacks=2, num_layers=3, shared_weights=True,
+                                   act="leaky_relu", act_kwargs={"negative_slope": 0.3}, dropout=0.25),
+                          weighted("ARMAConv", out_channels=5, num_layers=3, act="tanh")),
+    "cheb": chain(conv("ChebConv", out_channels=8, K=3), RELU, conv("ChebConv", out_channels=5, K=2, bias=False)),
+    "cheb-weights": chain(weighted("ChebConv", out_channels=8, K=4), RELU,
+                          weighted("ChebConv", out_channels=6, K=3, normalization="rw"), RELU,
+                          conv("ChebConv", out_channels=5, K=1, normalization="rw")),
+    "gated": chain(conv("GatedGraphConv", out_channels=14, num_layers=2), RELU,
+                   conv("GatedGraphConv", out_channels=14, num_layers=1, aggr="max", bias=False)),
+    "gated-weights": chain(weighted("GatedGraphConv", out_channels=12, num_layers=3, aggr="mean")),
     "activations": chain(("Linear", {"out_channels": 9}), ("LeakyReLU",), ("Linear", {"out_channels": 9}),
                          ("ELU", {"alpha": 0.5}), ("Linear", {"out_channels": 9, "bias": False}), ("Sigmoid",),
                          ("Linear", {"out_channels": 9}), ("Tanh",), ("Dropout", {"p": 0.5}), ("Identity",), ("ReLU",)),
+    "activations-smooth": chain(
+        *through(("GELU",), ("GELU", {"approximate": "tanh"}), ("SiLU",), ("Mish",), ("Softplus",),
+                 ("Softplus", {"beta": 2.0, "threshold": 1.0}), ("Softsign",), ("LogSigmoid",), ("SELU",),
+                 ("CELU", {"alpha": 0.7}), ("Tanhshrink",))),
+    "activations-hard": chain(
+        *through(("ReLU6",), ("Hardtanh", {"min_val": -0.4, "max_val": 0.9}), ("Hardsigmoid",), ("Hardswish",),
+                 ("Hardshrink", {"lambd": 0.3}), ("Softshrink", {"lambd": 0.2}),
+                 ("Threshold", {"threshold": 0.1, "value": -0.3}), ("RReLU",), ("PReLU",),
+                 ("PReLU", {"num_parameters": 9}), ("RReLU", {"lower": 0.5, "upper": 0.9}))),
+    "activations-rows": chain(("GLU", {"dim": -1}), ("Linear", {"out_channels": 9}), ("Softmax", {"dim": -1}),
+                              ("Linear", {"out_channels": 8}), ("Softmin", {"dim": 1}), ("Linear", {"out_channels": 10}),
+                              ("GLU",), ("LogSoftmax", {"dim": -1})),
+    "operators": chain(conv("SAGEConv", out_channels=12), ("Mul", {}, {"inputs": ["a", "x", "a"]}), RELU,
+                       ("Scale", {"factor": -1.7}), ("Concat", {}, {"inputs": ["d", "x", "b"]}),
+                       ("Linear", {"out_channels": 12}), ("Sigmoid",), ("Mul", {}, {"inputs": ["g", "d"]}),
+                       conv("GCNConv", out_channels=5)),
+    "mlp": chain(("MLP", {"channel_list": [FEATURES, 9, 8]}), conv("SAGEConv", out_channels=7),
+                 ("MLP", {"hidden_channels": 9, "out_channels": 6, "num_layers": 3, "act": "gelu", "act_first": True,
+                          "norm": "layer_norm", "norm_kwargs": {"mode": "node"}, "plain_last": False,
+                          "bias": [True, False, True]}),
+                 conv("GINConv", nn=[inner("MLP", channel_list=[6, 8, 8], norm=None, act="leaky_relu",
+                                           act_kwargs={"negative_slope": 0.3})]),
+                 conv("EdgeConv", nn=[inner("MLP", channel_list=[16, 8, 5], act="silu")])),
+    "ready-gcn-gelu": ready("GCN", act="gelu", num_layers=3),
     "norms": chain(conv("SAGEConv", out_channels=8), ("LayerNorm", {"mode": "node"}), RELU, conv("SAGEConv", out_channels=7),
                    ("BatchNorm", {"affine": False, "eps": 1e-3}), RELU, conv("SAGEConv", out_channels=6), ("LayerNorm",),
                    ("BatchNorm1d",), ("Normalize",)),
+    "norms-graph": chain(conv("SAGEConv", out_channels=8), ("GraphNorm",), RELU, conv("SAGEConv", out_channels=7),
+                         ("InstanceNorm", {"eps": 1e-3}), RELU, conv("SAGEConv", out_channels=6),
+                         ("PairNorm", {"scale": 1.7}), ("Tanh",), conv("SAGEConv", out_channels=6),
+                         ("InstanceNorm", {"affine": True})),
+    "norms-row": chain(conv("SAGEConv", out_channels=8), ("RMSNorm",), RELU, conv("SAGEConv", out_channels=8),
+                       ("MessageNorm", {"learn_scale": True}, {"inputs": ["c", "d"]}),
+                       ("DiffGroupNorm", {"groups": 3, "lamda": 0.4}), ("RMSNorm", {"eps": 1e-2, "elementwise_affine": False}),
+                       conv("GINConv", nn=[linear(9), inner("GraphNorm"), inner("ReLU"), linear(8),
+                                           inner("DiffGroupNorm", groups=2, affine=False)])),
+    "ready-gin-graph-norm": ready("GIN", norm="graph_norm", jk="cat"),
     "norms-plain": chain(conv("GCNConv", out_channels=8), ("LayerNorm", {"affine": False, "eps": 1e-2}), RELU,
                          conv("GCNConv", out_channels=5), ("LayerNorm", {"mode": "node", "affine": False})),
     "jumps": chain(conv("GCNConv", out_channels=6), RELU, conv("GATConv", out_channels=3, heads=2),
@@ -370,6 +479,10 @@ NODE_MODELS = {
     "residuals": chain(("SAGEConv", {"out_channels": 12}), ("Add", {}, {"inputs": ["a", "x"]}), RELU,
                        conv("TransformerConv", out_channels=6, heads=2), ("Add", {}, {"inputs": ["d", "b", "x"]}),
                        conv("EdgeConv", nn=[linear(12), inner("ReLU"), linear(12)]), ("Add", {}, {"inputs": ["f", "e"]})),
+    "jumps-lstm": chain(conv("GCNConv", out_channels=6), RELU, conv("SAGEConv", out_channels=6), conv("SAGEConv", out_channels=6),
+                        ("JumpingKnowledge", {"mode": "lstm", "channels": 6, "num_layers": 3}, {"inputs": ["b", "c", "d"]}),
+                        ("JumpingKnowledge", {"mode": "lstm", "channels": 6, "num_layers": 1}, {"inputs": ["e"]})),
+    "ready-sage-jk-lstm": ready("GraphSAGE", jk="lstm", num_layers=3, act="silu"),
     "ready-gcn-act-first": ready("GCN", act_first=True, norm="batch_norm", act="leaky_relu",
                                  act_kwargs={"negative_slope": 0.2}, num_layers=3),
     "ready-gcn-norm-node": ready("GCN", {"edge_weight": True}, norm="LayerNorm", norm_kwargs={"mode": "node"}, jk="max",
@@ -392,9 +505,28 @@ GRAPH_MODELS = {
         ("Linear", {"out_channels": 3}), task="graph")
     for pool in POOLS
 }
+GRAPH_MODELS["pool-norms"] = chain(conv("SAGEConv", out_channels=8), ("GraphNorm",), RELU, conv("SAGEConv", out_channels=8),
+                                   ("PairNorm",), RELU, ("InstanceNorm",), ("global_max_pool",), ("RMSNorm",),
+                                   ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-attention"] = chain(
+    conv("SAGEConv", out_channels=8), RELU,
+    ("AttentionalAggregation", {"gate_nn": [linear(6), inner("Tanh"), linear(1)], "nn": [linear(7), inner("ReLU")]}),
+    ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-attention-columns"] = chain(
+    conv("SAGEConv", out_channels=8), RELU,
+    ("AttentionalAggregation", {"gate_nn": [{**inner("MLP", channel_list=[8, 6, 8]), "prefix": ""}]}),
+    ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-softmax"] = chain(
+    conv("SAGEConv", out_channels=8), ("SoftmaxAggregation", {"t": -2.0, "semi_grad": True}, {"name": "one"}),
+    ("SoftmaxAggregation", {"learn": True, "channels": 8}, {"inputs": ["a"]}),
+    ("SoftmaxAggregation", {"learn": True}, {"inputs": ["a"]}), ("Concat", {}, {"inputs": ["one", "c", "d"]}),
+    ("Linear", {"out_channels": 3}), task="graph")
 GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
                                   conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
                                   ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-gated"] = chain(conv("GatedGraphConv", out_channels=12, num_layers=2), conv("TAGConv", out_channels=8),
+                                   ("SiLU",), conv("ChebConv", out_channels=8, K=3), ("global_mean_pool",),
+                                   ("MLP", {"channel_list": [8, 6, 3]}), task="graph", target="regression")
 GRAPH_MODELS["pool-appnp"] = chain(conv("APPNP", K=3, alpha=0.1), conv("SGConv", out_channels=8, K=2), ("Tanh",),
                                    ("global_add_pool",), ("Linear", {"out_channels": 3}), task="graph")
 

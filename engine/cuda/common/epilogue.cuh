@@ -18,6 +18,47 @@ namespace vicinal::cuda {
 // ReLU. A NaN stays a NaN.
 __device__ inline float Rectified(float x) { return x < 0.0f ? 0.0f : x; }
 
+// A NaN stays a NaN.
+__device__ inline float HardSigmoid(float x) { return x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : (x + 3.0f) * (1.0f / 6.0f); }
+
+// The kinds that Activate leaves out. Not inlined, as they would take registers from the kernels.
+__device__ __noinline__ inline float ActivateSeldom(ActivationKind kind, float slope, float limit, float x) {
+  switch (kind) {
+    case ActivationKind::kSilu:
+      return x / (1.0f + expf(-x));
+    case ActivationKind::kGelu:
+      return x * normcdff(x);
+    case ActivationKind::kGeluTanh:
+      return x / (1.0f + expf(-x * fmaf(0.0713548163f, x * x, 1.59576912f)));
+    case ActivationKind::kSoftplus:
+      return x > slope ? x : (x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)));
+    case ActivationKind::kMish: {
+      const float e = expf(x > 20.0f ? 20.0f : x), n = e * (e + 2.0f);
+      return x * (n / (n + 2.0f));
+    }
+    case ActivationKind::kSoftsign:
+      return x / (1.0f + fabsf(x));
+    case ActivationKind::kClamp:
+      return x < slope ? slope : x > limit ? limit : x;
+    case ActivationKind::kThreshold:
+      return x <= slope ? limit : x;
+    case ActivationKind::kHardSigmoid:
+      return HardSigmoid(x);
+    case ActivationKind::kHardSwish:
+      return x * HardSigmoid(x);
+    case ActivationKind::kHardShrink:
+      return fabsf(x) <= slope ? 0.0f : x;
+    case ActivationKind::kExp:
+      return expf(x);
+    case ActivationKind::kRoot:
+      return sqrtf(x + slope);
+    case ActivationKind::kInverseRoot:
+      return 1.0f / sqrtf(x + slope);
+    default:
+      return x;
+  }
+}
+
 __device__ inline float Activate(const Activation& activation, float x) {
   switch (activation.kind) {
     case ActivationKind::kNone:
@@ -32,8 +73,9 @@ __device__ inline float Activate(const Activation& activation, float x) {
       return 1.0f / (1.0f + expf(-x));
     case ActivationKind::kTanh:
       return tanhf(x);
+    default:
+      return ActivateSeldom(activation.kind, activation.slope, activation.limit, x);
   }
-  return x;
 }
 
 __device__ inline bool Holds(const LaunchCondition& condition) {
@@ -82,8 +124,8 @@ __device__ inline float ApplyEpilogue(const Epilogue& epilogue, float result, in
 }
 
 // Not inlined, as exponentials would take registers from the kernels.
-__device__ __noinline__ inline float4 ActivateFour(ActivationKind kind, float slope, float4 x) {
-  const Activation activation = {kind, slope};
+__device__ __noinline__ inline float4 ActivateFour(ActivationKind kind, float slope, float limit, float4 x) {
+  const Activation activation = {kind, slope, limit};
   return make_float4(Activate(activation, x.x), Activate(activation, x.y), Activate(activation, x.z),
                      Activate(activation, x.w));
 }
@@ -93,11 +135,12 @@ template <int kCount>
 __device__ inline void ActivateRarely(const Activation& activation, float (&x)[kCount]) {
   if (activation.kind == ActivationKind::kNone || activation.kind == ActivationKind::kRelu) return;
   if constexpr (kCount == 1) {
-    x[0] = ActivateFour(activation.kind, activation.slope, make_float4(x[0], 0.0f, 0.0f, 0.0f)).x;
+    x[0] = ActivateFour(activation.kind, activation.slope, activation.limit, make_float4(x[0], 0.0f, 0.0f, 0.0f)).x;
   } else {
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) {
-      const float4 y = ActivateFour(activation.kind, activation.slope, make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]));
+      const float4 y = ActivateFour(activation.kind, activation.slope, activation.limit,
+                                    make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]));
       x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
     }
   }

@@ -41,7 +41,7 @@ __device__ void StoreElement(const RowwiseArgs& args, int64_t row, int64_t col, 
   args.dst.data[row * args.dst.stride + col] = ApplyEpilogue(args.epilogue, x, row, col);
 }
 
-// kAdd, kMax, kGatherRows.
+// kAdd, kMax, kMultiply, kGatherRows.
 __global__ void __launch_bounds__(kThreads) Elements(const RowwiseArgs args) {
   const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (element >= args.dst.rows * args.dst.cols) return;
@@ -50,6 +50,8 @@ __global__ void __launch_bounds__(kThreads) Elements(const RowwiseArgs args) {
     StoreElement(args, row, col, Affine(args, At(args.a, row, col), col));
   } else if (args.problem.kind == RowwiseKind::kMax) {
     StoreElement(args, row, col, LargerOf(At(args.a, row, col), At(args.b, row, col)));
+  } else if (args.problem.kind == RowwiseKind::kMultiply) {
+    StoreElement(args, row, col, __fmul_rn(At(args.a, row, col), At(args.b, row, col)));
   } else {
     args.dst.data[row * args.dst.stride + col] = At(args.a, args.index[row], col);
   }
@@ -66,6 +68,25 @@ __global__ void __launch_bounds__(kThreads) NormalizeRows(const RowwiseArgs args
   const double norm = LargerOf(sqrt(WarpSum(squares)), 1e-12);
   for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
     args.dst.data[row * args.dst.stride + col] = static_cast<float>(At(args.a, row, col) / norm);
+  }
+}
+
+// kSoftmax, kLogSoftmax.
+__global__ void __launch_bounds__(kThreads) SoftmaxRows(const RowwiseArgs args) {
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= args.dst.rows) return;
+  float most = -INFINITY;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) most = LargerOf(most, At(args.a, row, col));
+  for (int distance = 16; distance > 0; distance /= 2)
+    most = LargerOf(most, __shfl_xor_sync(kWholeWarp, most, distance));
+  double sum = 0;
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) sum += expf(At(args.a, row, col) - most);
+  sum = WarpSum(sum);
+  const bool logarithm = args.problem.kind == RowwiseKind::kLogSoftmax;
+  const float divisor = static_cast<float>(logarithm ? log(sum) : sum);
+  for (int64_t col = threadIdx.x % 32; col < args.dst.cols; col += 32) {
+    const float x = At(args.a, row, col) - most;
+    args.dst.data[row * args.dst.stride + col] = logarithm ? x - divisor : expf(x) / divisor;
   }
 }
 
@@ -233,6 +254,23 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   StoreElement(args, segment, col, static_cast<float>(result));
 }
 
+// A thread per element looks for the segment of its row.
+__global__ void __launch_bounds__(kThreads) ExpandRows(const RowwiseArgs args) {
+  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (element >= args.dst.rows * args.dst.cols) return;
+  const int64_t row = element / args.dst.cols, col = element % args.dst.cols;
+  int64_t first = 0, last = args.num_segments - 1;  // it is one of these
+  while (first < last) {
+    const int64_t middle = (first + last + 1) / 2;
+    if (args.segments[middle] <= row) {
+      first = middle;
+    } else {
+      last = middle - 1;
+    }
+  }
+  StoreElement(args, row, col, At(args.a, first, col));
+}
+
 unsigned Blocks(int64_t work, int64_t per_block) { return static_cast<unsigned>((work + per_block - 1) / per_block); }
 
 template <Storage kStorage>
@@ -272,11 +310,16 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
   switch (args.problem.kind) {
     case RowwiseKind::kAdd:
     case RowwiseKind::kMax:
+    case RowwiseKind::kMultiply:
     case RowwiseKind::kGatherRows:
       Elements<<<Blocks(args.dst.rows * args.dst.cols, kThreads), kThreads, 0, target.stream>>>(args);
       break;
     case RowwiseKind::kNormalize:
       NormalizeRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kSoftmax:
+    case RowwiseKind::kLogSoftmax:
+      SoftmaxRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
       break;
     case RowwiseKind::kLayerNorm:
       LayerNormRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
@@ -286,6 +329,9 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
       break;
     case RowwiseKind::kSparseToDense:
       SparseToDenseRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
+      break;
+    case RowwiseKind::kExpand:
+      ExpandRows<<<Blocks(args.dst.rows * args.dst.cols, kThreads), kThreads, 0, target.stream>>>(args);
       break;
     case RowwiseKind::kGate:
       GateRows<<<row_blocks, kThreads, 0, target.stream>>>(args);

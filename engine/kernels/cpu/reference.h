@@ -29,6 +29,34 @@ inline double ReferenceActivate(const Activation& activation, double x) {
       return 1 / (1 + std::exp(-x));
     case ActivationKind::kTanh:
       return std::tanh(x);
+    case ActivationKind::kSilu:
+      return x / (1 + std::exp(-x));
+    case ActivationKind::kGelu:
+      return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+    case ActivationKind::kGeluTanh:
+      return x / (1 + std::exp(-std::sqrt(8 / M_PI) * (x + 0.044715 * x * x * x)));
+    case ActivationKind::kSoftplus:
+      return x > activation.slope ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+    case ActivationKind::kMish:
+      return x * std::tanh(x > 40 ? x : std::log1p(std::exp(x)));
+    case ActivationKind::kSoftsign:
+      return x / (1 + std::abs(x));
+    case ActivationKind::kClamp:
+      return x < activation.slope ? activation.slope : x > activation.limit ? activation.limit : x;
+    case ActivationKind::kThreshold:
+      return x <= activation.slope ? activation.limit : x;
+    case ActivationKind::kHardSigmoid:
+      return x < -3 ? 0 : x > 3 ? 1 : (x + 3) / 6;
+    case ActivationKind::kHardSwish:
+      return x * (x < -3 ? 0 : x > 3 ? 1 : (x + 3) / 6);
+    case ActivationKind::kHardShrink:
+      return std::abs(x) <= activation.slope ? 0 : x;
+    case ActivationKind::kExp:
+      return std::exp(x);
+    case ActivationKind::kRoot:
+      return std::sqrt(x + activation.slope);
+    case ActivationKind::kInverseRoot:
+      return 1 / std::sqrt(x + activation.slope);
   }
   return x;
 }

@@ -33,6 +33,27 @@ void Max(const RowwiseArgs& args) {
   }
 }
 
+void Multiply(const RowwiseArgs& args) {
+  for (int64_t i = 0; i < args.dst.rows; ++i) {
+    for (int64_t d = 0; d < args.dst.cols; ++d) {
+      const double product = static_cast<double>(args.a.row(i)[d]) * args.b.row(i)[d];
+      args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, product, i, d);
+    }
+  }
+}
+
+void Softmax(const RowwiseArgs& args, bool logarithm) {
+  for (int64_t i = 0; i < args.dst.rows; ++i) {
+    double most = args.dst.cols > 0 ? args.a.row(i)[0] : 0.0, sum = 0;
+    for (int64_t d = 1; d < args.dst.cols; ++d) most = ReferenceExtreme(Reduce::kMax, most, args.a.row(i)[d]);
+    for (int64_t d = 0; d < args.dst.cols; ++d) sum += std::exp(args.a.row(i)[d] - most);
+    for (int64_t d = 0; d < args.dst.cols; ++d) {
+      const double x = args.a.row(i)[d] - most;
+      args.dst.row(i)[d] = static_cast<float>(logarithm ? x - std::log(sum) : std::exp(x) / sum);
+    }
+  }
+}
+
 void Normalize(const RowwiseArgs& args) {
   for (int64_t i = 0; i < args.dst.rows; ++i) {
     double squares = 0;
@@ -87,6 +108,15 @@ void Readout(const RowwiseArgs& args) {
       for (int64_t i = begin + 1; i < end; ++i) result = ReferenceJoin(reduce, result, args.a.row(i)[d]);
       if (reduce == Reduce::kMean && end > begin) result /= static_cast<double>(end - begin);
       args.dst.row(g)[d] = ReferenceEpilogue(args.epilogue, result, g, d);
+    }
+  }
+}
+
+void Expand(const RowwiseArgs& args) {
+  for (int64_t g = 0; g < args.num_segments; ++g) {
+    for (int64_t i = args.segments[g]; i < args.segments[g + 1]; ++i) {
+      for (int64_t d = 0; d < args.dst.cols; ++d)
+        args.dst.row(i)[d] = ReferenceEpilogue(args.epilogue, args.a.row(g)[d], i, d);
     }
   }
 }
@@ -174,11 +204,21 @@ class ReferenceRowwise final : public ReferenceKernel<RowwiseKernel> {
       case RowwiseKind::kReadout:
         Readout(args);
         break;
+      case RowwiseKind::kExpand:
+        Expand(args);
+        break;
       case RowwiseKind::kGate:
         Gate(args);
         break;
       case RowwiseKind::kNarrow:
         Narrow(args);
+        break;
+      case RowwiseKind::kMultiply:
+        Multiply(args);
+        break;
+      case RowwiseKind::kSoftmax:
+      case RowwiseKind::kLogSoftmax:
+        Softmax(args, args.problem.kind == RowwiseKind::kLogSoftmax);
         break;
     }
     return OkStatus();

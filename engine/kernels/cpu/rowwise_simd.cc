@@ -14,6 +14,7 @@
 // fixed blocks.
 //
 // Source: definitions as in PyTorch and PyTorch Geometric; the two-pass variance is the textbook one.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -64,6 +65,53 @@ HWY_NOINLINE void MaxRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
       const int64_t count = args.dst.cols - c;
       const VF a = LoadSome(args.a.row(i) + c, count), b = LoadSome(args.b.row(i) + c, count);
       Store(args, ExtremeOf<Reduce::kMax>(a, b), i, c, count);
+    }
+  }
+}
+
+HWY_NOINLINE void MultiplyRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      const VF a = LoadSome(args.a.row(i) + c, count), b = LoadSome(args.b.row(i) + c, count);
+      Store(args, hn::Mul(a, b), i, c, count);
+    }
+  }
+}
+
+// The largest element of a row; unspecified if one is NaN.
+VICINAL_INLINE VF LargestOf(const float* row, int64_t cols) {
+  const Floats d;
+  VF most = hn::Set(d, row[0]);
+  for (int64_t c = 0; c < cols; c += kLanes) {
+    const VF x = LoadSome(row + c, cols - c);
+    most = hn::Max(most, cols - c < kLanes ? hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(cols - c)), x, most) : x);
+  }
+  return hn::MaxOfLanes(d, most);
+}
+
+// A NaN makes the sum and thereby the row NaN. Every element is read before it is stored.
+template <bool kLogarithm>
+HWY_NOINLINE void SoftmaxRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const Floats d;
+  const int64_t cols = args.dst.cols;
+  if (cols == 0) return;
+  for (int64_t i = begin; i < end; ++i) {
+    const float* row = args.a.row(i);
+    const VF most = LargestOf(row, cols);
+    VF sum = hn::Zero(d);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      const int64_t count = cols - c;
+      VF e = Exp(hn::Sub(LoadSome(row + c, count), most));
+      if (count < kLanes) e = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), e);
+      sum = hn::Add(sum, e);
+    }
+    sum = hn::SumOfLanes(d, sum);
+    const VF logarithm = hn::Set(d, kLogarithm ? std::log(hn::GetLane(sum)) : 0.0f);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      const int64_t count = cols - c;
+      const VF x = hn::Sub(LoadSome(row + c, count), most);
+      StoreSome(kLogarithm ? hn::Sub(x, logarithm) : hn::Div(Exp(x), sum), args.dst.row(i) + c, count);
     }
   }
 }
@@ -223,6 +271,19 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
           [&](int64_t begin, int64_t end, int) { gather(job, begin, end); });
 }
 
+// Rows [begin, end) of dst, from the segment of the first on.
+HWY_NOINLINE void ExpandRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const int64_t* const after = std::upper_bound(args.segments, args.segments + args.num_segments + 1, begin);
+  int64_t segment = after - args.segments - 1;
+  for (int64_t i = begin; i < end; ++i) {
+    while (i >= args.segments[segment + 1]) ++segment;
+    for (int64_t c = 0; c < args.dst.cols; c += kLanes) {
+      const int64_t count = args.dst.cols - c;
+      Store(args, LoadSome(args.a.row(segment) + c, count), i, c, count);
+    }
+  }
+}
+
 void GatherRowsByIndex(const RowwiseArgs& args, int64_t begin, int64_t end) {
   if (args.dst.cols == 0) return;
   for (int64_t i = begin; i < end; ++i) {
@@ -254,7 +315,7 @@ VICINAL_INLINE VF GateOf(const RowwiseArgs& args, int64_t row) {
     sum = hn::MulAdd(LoadSome(of_b + c, count), b, sum);
     sum = hn::MulAdd(LoadSome(of_difference + c, count), hn::Sub(a, b), sum);
   }
-  return ActivateByExponential(hn::SumOfLanes(d, sum), {ActivationKind::kSigmoid, 0});
+  return ActivateRarely(hn::SumOfLanes(d, sum), {ActivationKind::kSigmoid, 0});
 }
 
 HWY_NOINLINE void GateRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
@@ -305,12 +366,24 @@ void Rowwise(const RowwiseArgs& args, ThreadPool* pool, void* scratch) {
       return GraphNorm(args, pool, static_cast<double*>(scratch));
     case RowwiseKind::kReadout:
       return Readout(args, pool);
+    case RowwiseKind::kExpand:
+      rows = &ExpandRows;
+      break;
     case RowwiseKind::kGate:
       rows = &GateRows;
       break;
     case RowwiseKind::kNarrow:
       rows =
           args.problem.storage == Storage::kBfloat16 ? &NarrowRows<Storage::kBfloat16> : &NarrowRows<Storage::kFloat16>;
+      break;
+    case RowwiseKind::kMultiply:
+      rows = &MultiplyRows;
+      break;
+    case RowwiseKind::kSoftmax:
+      rows = &SoftmaxRows<false>;
+      break;
+    case RowwiseKind::kLogSoftmax:
+      rows = &SoftmaxRows<true>;
       break;
   }
   const bool narrow = args.problem.kind == RowwiseKind::kNarrow;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers of several inputs: JumpingKnowledge (Xu et al. 2018) and Add (residual connections).
+// Layers of several inputs: JumpingKnowledge (Xu et al. 2018), Concat, Add (residual connections) and Mul; and Scale.
+#include "engine/model/layers/jumping_lstm.h"
 #include "engine/model/layers/layers.h"
 
 namespace vicinal::internal {
@@ -31,7 +32,8 @@ StatusOr<ValueId> LowerConcat(const LayerContext& context) {
 StatusOr<ValueId> LowerJumpingKnowledge(const LayerContext& context) {
   const std::string mode = context.args.Choice("mode");
   if (mode == "last") return context.inputs.back();
-  if (mode == "max") VICINAL_RETURN_IF_ERROR(CheckEqualWidths(context));
+  if (mode == "max" || mode == "lstm") VICINAL_RETURN_IF_ERROR(CheckEqualWidths(context));
+  if (mode == "lstm") return LowerJumpingLstm(context);
   if (context.inputs.size() == 1) return context.input();
   if (mode == "cat") return LowerConcat(context);
   return context.steps.Emit(MaxStep{}, context.inputs, context.input_width());
@@ -45,16 +47,60 @@ StatusOr<ValueId> LowerAdd(const LayerContext& context) {
   return sum;
 }
 
+StatusOr<ValueId> LowerMul(const LayerContext& context) {
+  VICINAL_RETURN_IF_ERROR(CheckEqualWidths(context));
+  ValueId product = context.input();
+  for (size_t i = 1; i < context.inputs.size(); ++i)
+    product = context.steps.Emit(MultiplyStep{}, {product, context.inputs[i]}, context.input_width());
+  return product;
+}
+
+StatusOr<ValueId> LowerScale(const LayerContext& context) {
+  return context.steps.Emit(ScaleStep{context.args.Number("factor"), nullptr}, {context.input()},
+                            context.input_width());
+}
+
 }  // namespace
 
 LayerType JumpingKnowledgeLayer() {
   LayerType type;
   type.name = "JumpingKnowledge";
-  ArgumentSpec mode = ChoiceArgument("mode", nullptr, {"cat", "max", "last"});
+  ArgumentSpec mode = ChoiceArgument("mode", nullptr, {"cat", "max", "last", "lstm"});
   mode.required = true;
-  type.arguments = {mode, IgnoredArgument("channels"), IgnoredArgument("num_layers")};
+  type.arguments = {mode, IntArgument("channels", nullptr, 1, kMaxWidth),
+                    IntArgument("num_layers", nullptr, 1, kMaxLayers)};
   type.max_inputs = kMaxLayers;
   type.lower = LowerJumpingKnowledge;
+  return type;
+}
+
+LayerType ConcatLayer() {
+  LayerType type;
+  type.name = "Concat";
+  type.arguments = {RefusedArgument("dim", {-1, 1}, "inputs are put side by side, as columns")};
+  type.min_inputs = 2;
+  type.max_inputs = kMaxLayers;
+  type.lower = LowerConcat;
+  return type;
+}
+
+LayerType MulLayer() {
+  LayerType type;
+  type.name = "Mul";
+  type.min_inputs = 2;
+  type.max_inputs = kMaxLayers;
+  type.lower = LowerMul;
+  return type;
+}
+
+LayerType ScaleLayer() {
+  LayerType type;
+  type.name = "Scale";
+  ArgumentSpec factor = NumberArgument("factor", 1.0, -1e6, 1e6);
+  factor.required = true;
+  type.arguments = {factor};
+  type.nestable = true;
+  type.lower = LowerScale;
   return type;
 }
 

@@ -31,8 +31,9 @@ class MessageMlp {
       open_ = false;
       ops_.push_back(*activation);
     } else {
-      return UnsupportedArgument(layer.field, what + " is not supported in EdgeConv's nn; supported: Linear, " +
-                                                  "BatchNorm, BatchNorm1d, activations, Dropout, Identity");
+      return UnsupportedArgument(
+          layer.field, what + " is not supported in EdgeConv's nn; supported: Linear, MLP, " +
+                           "BatchNorm, BatchNorm1d, activations of one step (docs/layers.md), Dropout, Identity");
     }
     if (count_ <= kMaxEdgeConvLayers) return OkStatus();
     return UnsupportedArgument(layer.field, "EdgeConv's nn has more than " + std::to_string(kMaxEdgeConvLayers) +

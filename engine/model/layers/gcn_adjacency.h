@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adjacency of the layers that propagate over D^-1/2 A D^-1/2: GCNConv, SGConv, APPNP.
+// The adjacency of the layers that propagate over D^-1/2 A D^-1/2: GCNConv, SGConv, APPNP, LGConv and others.
 #ifndef VICINAL_ENGINE_MODEL_LAYERS_GCN_ADJACENCY_H_
 #define VICINAL_ENGINE_MODEL_LAYERS_GCN_ADJACENCY_H_
 

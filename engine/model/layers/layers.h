@@ -4,6 +4,8 @@
 #ifndef VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_
 #define VICINAL_ENGINE_MODEL_LAYERS_LAYERS_H_
 
+#include <vector>
+
 #include "engine/model/layer_type.h"
 
 namespace vicinal::internal {
@@ -18,20 +20,32 @@ LayerType TransformerConv();
 LayerType EdgeConv();
 LayerType SgConv();
 LayerType Appnp();
+LayerType LgConv();
+LayerType SsgConv();
+LayerType TagConv();
+LayerType ClusterGcnConv();
+LayerType Gcn2Conv();
+LayerType ArmaConv();
+LayerType ChebConv();
+LayerType GatedGraphConv();
 LayerType LinearLayer();
 LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "module."
 LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d
 LayerType LayerNormLayer();
 LayerType NormalizeLayer();
-LayerType ReluLayer();
-LayerType EluLayer();
-LayerType LeakyReluLayer();
-LayerType SigmoidLayer();
-LayerType TanhLayer();
-LayerType IdentityLayer();
-LayerType DropoutLayer();
+LayerType GraphNormLayer();
+LayerType InstanceNormLayer();
+LayerType PairNormLayer();
+LayerType RmsNormLayer();  // torch.nn's
+LayerType MessageNormLayer();
+LayerType DiffGroupNormLayer();
+LayerType MlpLayer();
+std::vector<LayerType> ActivationLayers();  // torch.nn's, and Identity and Dropout
 LayerType JumpingKnowledgeLayer();
+LayerType ConcatLayer();
 LayerType AddLayer();
+LayerType MulLayer();
+LayerType ScaleLayer();
 LayerType GlobalAddPool();
 LayerType GlobalMeanPool();
 LayerType GlobalMaxPool();
@@ -39,6 +53,8 @@ LayerType SumAggregation();
 LayerType MeanAggregation();
 LayerType MaxAggregation();
 LayerType MinAggregation();
+LayerType AttentionalAggregation();
+LayerType SoftmaxAggregation();
 
 }  // namespace vicinal::internal
 

@@ -72,9 +72,6 @@ StatusOr<ValueId> LowerNormalize(const LayerContext& context) {
   return context.steps.Emit(NormalizeStep{}, {context.input()}, context.input_width());
 }
 
-// Smaller than any eps in use, larger than 0: a column of variance 0 must not divide by 0.
-ArgumentSpec EpsArgument() { return NumberArgument("eps", 1e-5, 1e-12, 1.0); }
-
 LayerType BatchNormType(const char* name, const char* channels) {
   LayerType type;
   type.name = name;

@@ -12,10 +12,15 @@ enum class NodeKind {
   kAttention,        // inputs: values, scores [N, 2K] (source's, then target's); v2: values, queries; dot: keys too
   kRow,              // inputs: a;  a * scale + shift, then the epilogue
   kMax,              // inputs: a, b
+  kMultiply,         // inputs: a, b
+  kSlice,            // inputs: a; columns from `first_column` on
+  kSoftmax,          // inputs: a
+  kLogSoftmax,       // inputs: a
   kNormalize,        // inputs: a
   kLayerNorm,        // inputs: a
   kGraphNorm,        // inputs: a
   kReadout,          // inputs: a
+  kExpand,           // inputs: a, one row per graph
   kDensify,          // inputs: the sparse input
   kMessageReduce,    // inputs: u, v; the two halves of the message MLP's first layer, already multiplied
   kGate,             // inputs: out, skip
@@ -32,10 +37,15 @@ extern const NodeTraits kPropagateLinearTraits;
 extern const NodeTraits kAttentionTraits;
 extern const NodeTraits kRowTraits;
 extern const NodeTraits kMaxTraits;
+extern const NodeTraits kMultiplyTraits;
+extern const NodeTraits kSliceTraits;
+extern const NodeTraits kSoftmaxTraits;
+extern const NodeTraits kLogSoftmaxTraits;
 extern const NodeTraits kNormalizeTraits;
 extern const NodeTraits kLayerNormTraits;
 extern const NodeTraits kGraphNormTraits;
 extern const NodeTraits kReadoutTraits;
+extern const NodeTraits kExpandTraits;
 extern const NodeTraits kDensifyTraits;
 extern const NodeTraits kMessageReduceTraits;
 extern const NodeTraits kGateTraits;
@@ -44,10 +54,11 @@ extern const NodeTraits kConcatTraits;
 
 // In the order of NodeKind.
 inline constexpr const NodeTraits* kNodeTraits[] = {
-    &kLinearTraits,    &kPropagateTraits, &kPropagateLinearTraits, &kAttentionTraits,
-    &kRowTraits,       &kMaxTraits,       &kNormalizeTraits,       &kLayerNormTraits,
-    &kGraphNormTraits, &kReadoutTraits,   &kDensifyTraits,         &kMessageReduceTraits,
-    &kGateTraits,      &kNarrowTraits,    &kConcatTraits,
+    &kLinearTraits,        &kPropagateTraits,  &kPropagateLinearTraits, &kAttentionTraits,
+    &kRowTraits,           &kMaxTraits,        &kMultiplyTraits,        &kSliceTraits,
+    &kSoftmaxTraits,       &kLogSoftmaxTraits, &kNormalizeTraits,       &kLayerNormTraits,
+    &kGraphNormTraits,     &kReadoutTraits,    &kExpandTraits,          &kDensifyTraits,
+    &kMessageReduceTraits, &kGateTraits,       &kNarrowTraits,          &kConcatTraits,
 };
 
 inline const NodeTraits& TraitsOf(NodeKind kind) { return *kNodeTraits[static_cast<int>(kind)]; }

@@ -137,9 +137,10 @@ int64_t RewriteBytesBound(const Model& model) {
   int64_t nodes = 2, widest = model.feature_count;
   for (const Step& step : model.steps) {
     // One, and one for what rounds its rows, or its scores, or the first product of a message MLP; a maximum of
-    // several has one for each.
+    // several has one for each, a slice a copy of the input.
     nodes += std::holds_alternative<MaxStep>(step.op)          ? static_cast<int64_t>(step.inputs.size())
              : LocalityOf(step.op) == Locality::kNeighbourhood ? 3
+             : std::holds_alternative<SliceStep>(step.op)      ? 2
                                                                : 1;
     if (const auto* linear = std::get_if<LinearStep>(&step.op)) widest = std::max(widest, linear->weight->shape.back());
   }

@@ -70,6 +70,17 @@ class Lowering {
     Push(std::move(node));
     return output;
   }
+  // Columns of the model's input cannot be read apart.
+  ValueId CopyOf(ValueId x) {
+    Node node;
+    node.kind = NodeKind::kRow;
+    node.inputs = {x};
+    node.layers = {step_->layer};
+    const ValueId output = node.output = static_cast<ValueId>(program_->values.size());
+    program_->values.push_back({program_->values[x].width, program_->values[x].per_graph});
+    Push(std::move(node));
+    return output;
+  }
   void Push(Node node) { program_->nodes.push_back(std::move(node)); }
   void Vanish() { alias_[step_->output] = alias_[step_->inputs[0]]; }
 
@@ -147,6 +158,21 @@ class Lowering {
     node.inputs.resize(1);
     Push(std::move(node));
   }
+  void Lower(const MultiplyStep&) { Push(Begin(NodeKind::kMultiply)); }
+  void Lower(const ScaleStep& op) {
+    if (op.factor == 1.0 && op.weight == nullptr) return Vanish();
+    Node node = Begin(NodeKind::kRow);
+    node.scale = ToParameters(op.weight);
+    node.epilogue.scale = op.factor;
+    Push(std::move(node));
+  }
+  void Lower(const SliceStep& op) {
+    Node node = Begin(NodeKind::kSlice);
+    node.first_column = op.first;
+    if (node.inputs[0] == kInputValue) node.inputs[0] = CopyOf(kInputValue);
+    Push(std::move(node));
+  }
+  void Lower(const SoftmaxStep& op) { Push(Begin(op.logarithm ? NodeKind::kLogSoftmax : NodeKind::kSoftmax)); }
   void Lower(const ConcatStep&) {
     if (step_->inputs.size() == 1) return Vanish();
     Push(Begin(NodeKind::kConcat));
@@ -171,6 +197,11 @@ class Lowering {
   void Lower(const ReadoutStep& op) {
     Node node = Begin(NodeKind::kReadout);
     node.reduce = op.reduce;
+    Push(std::move(node));
+  }
+  void Lower(const ExpandStep&) {
+    Node node = Begin(NodeKind::kExpand);
+    program_->values[node.output].per_graph = false;
     Push(std::move(node));
   }
 

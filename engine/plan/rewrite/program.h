@@ -60,6 +60,7 @@ struct Node {
   EpilogueSpec inner;                        // kPropagate with a weight: of the rows that are multiplied
   ParametersRef scale, shift;                // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
   double eps = 0.0;                          // kLayerNorm, kGraphNorm
+  int64_t first_column = 0;                  // kSlice
   AdjacencySpec adjacency;                   // kPropagate, kPropagateLinear, kAttention, kMessageReduce
   Reduce reduce = Reduce::kSum;              // kPropagate, kPropagateLinear, kMessageReduce, kReadout
   double self_scale = 0.0;                   // kPropagate, kPropagateLinear

@@ -27,7 +27,7 @@ struct Edge {
 std::vector<Edge> ExpectedEdges(const EdgeList& sent, const AdjacencySpec& spec) {
   // (A graph without edges lacks no weights: there, kSent is the layer's word that it is given them.)
   const bool without = !sent.weighted() && spec.weighting != EdgeWeighting::kSent;
-  const bool ones = without || spec.weighting == EdgeWeighting::kNone || spec.weighting == EdgeWeighting::kGcnOnes;
+  const bool ones = without || !ReadsEdgeWeights(spec.weighting);
   std::vector<double> loop(sent.num_nodes, ones ? 1.0 : spec.loop_weight);
   std::vector<Edge> edges;
   for (int64_t e = 0; e < sent.num_edges(); ++e) {
@@ -39,8 +39,29 @@ std::vector<Edge> ExpectedEdges(const EdgeList& sent, const AdjacencySpec& spec)
   if (spec.loops != SelfLoops::kAsSent) {
     for (NodeId v = 0; v < sent.num_nodes; ++v) edges.push_back({v, v, loop[v]});
   }
-  if (spec.weighting != EdgeWeighting::kGcnSent && spec.weighting != EdgeWeighting::kGcnOnes) return edges;
+  if (spec.weighting == EdgeWeighting::kNone || spec.weighting == EdgeWeighting::kSent) return edges;
   std::vector<double> degree(sent.num_nodes, 0.0);
+  if (spec.weighting == EdgeWeighting::kMeanOnes) {  // ClusterGCNConv
+    for (const Edge& edge : edges) ++degree[edge.target];
+    for (Edge& edge : edges) {
+      const double share = 1.0 / degree[edge.target];
+      edge.weight = edge.source == edge.target ? share + (spec.loop_weight - 1.0) * share : share;
+    }
+    return edges;
+  }
+  if (spec.weighting != EdgeWeighting::kGcnSent && spec.weighting != EdgeWeighting::kGcnOnes) {  // get_laplacian
+    for (const Edge& edge : edges) degree[edge.source] += edge.source == edge.target ? 0.0 : edge.weight;
+    const auto power = [&](NodeId v, double exponent) {
+      return degree[v] == 0.0 ? 0.0 : std::pow(degree[v], exponent);
+    };
+    const bool symmetric =
+        spec.weighting == EdgeWeighting::kSourceSymSent || spec.weighting == EdgeWeighting::kSourceSymOnes;
+    for (Edge& edge : edges) {
+      if (edge.source == edge.target) edge.weight = 0.0;
+      edge.weight *= symmetric ? power(edge.source, -0.5) * power(edge.target, -0.5) : power(edge.source, -1.0);
+    }
+    return edges;
+  }
   for (const Edge& edge : edges) degree[edge.target] += edge.weight;
   const auto root = [&](NodeId v) { return degree[v] == 0.0 ? 0.0 : std::pow(degree[v], -0.5); };
   for (Edge& edge : edges) edge.weight *= root(edge.source) * root(edge.target);
@@ -81,7 +102,9 @@ std::vector<AdjacencySpec> AllSpecs() {
   std::vector<AdjacencySpec> specs;
   for (const SelfLoops loops : {SelfLoops::kAsSent, SelfLoops::kAddRemaining, SelfLoops::kReplace}) {
     for (const EdgeWeighting weighting :
-         {EdgeWeighting::kNone, EdgeWeighting::kSent, EdgeWeighting::kGcnSent, EdgeWeighting::kGcnOnes}) {
+         {EdgeWeighting::kNone, EdgeWeighting::kSent, EdgeWeighting::kGcnSent, EdgeWeighting::kGcnOnes,
+          EdgeWeighting::kMeanOnes, EdgeWeighting::kSourceSymSent, EdgeWeighting::kSourceSymOnes,
+          EdgeWeighting::kSourceMeanSent, EdgeWeighting::kSourceMeanOnes}) {
       for (const float loop_weight : {1.0f, 2.0f}) specs.push_back({loops, loop_weight, weighting});
     }
   }
@@ -169,6 +192,20 @@ TEST(Adjacency, RefusesWhatWouldNotBeFinite) {
   const Status overflow = BuildAdjacency(overflowing, {SelfLoops::kAsSent, 1.0f, EdgeWeighting::kGcnSent}).status();
   EXPECT_EQ(overflow.code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(DetailOf(overflow)->reason, "WEIGHT_OVERFLOW");
+}
+
+TEST(Adjacency, WeightsBySourceAreNotNegative) {
+  const Csr csr = BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 2}, {2, 2}}, {1, -0.5f, -3}));
+  for (const EdgeWeighting weighting : {EdgeWeighting::kSourceSymSent, EdgeWeighting::kSourceMeanSent}) {
+    const std::vector<NodeId> client_ids = {7, 8, 9};
+    const Status refused = BuildAdjacency(csr, {SelfLoops::kAsSent, 1.0f, weighting}, &client_ids).status();
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(DetailOf(refused)->reason, "NEGATIVE_WEIGHT");
+    EXPECT_NE(refused.message().find("from node 8 to node 9 weighs -0.5"), absl::string_view::npos) << refused;
+  }
+  // A loop does not count, whatever it weighs.
+  const Csr loop = BuildCsrByTarget(MakeEdges(2, {{0, 1}, {1, 1}}, {1, -3}));
+  EXPECT_TRUE(BuildAdjacency(loop, {SelfLoops::kAsSent, 1.0f, EdgeWeighting::kSourceSymSent}).ok());
 }
 
 TEST(Adjacency, WeightsMustBeThereWhenAskedFor) {

@@ -131,9 +131,11 @@ TEST_F(NoAllocation, Rowwise) {
   std::vector<int64_t> index(kNodes, 3);
   std::vector<float> scale(3 * kWidth, 0.5f);
   std::vector<uint16_t> narrow(kNodes * kWidth);
-  for (const RowwiseKind kind : {RowwiseKind::kAdd, RowwiseKind::kMax, RowwiseKind::kNormalize, RowwiseKind::kLayerNorm,
-                                 RowwiseKind::kGraphNorm, RowwiseKind::kGatherRows, RowwiseKind::kSparseToDense,
-                                 RowwiseKind::kReadout, RowwiseKind::kGate, RowwiseKind::kNarrow}) {
+  for (const RowwiseKind kind :
+       {RowwiseKind::kAdd, RowwiseKind::kMax, RowwiseKind::kNormalize, RowwiseKind::kLayerNorm, RowwiseKind::kGraphNorm,
+        RowwiseKind::kGatherRows, RowwiseKind::kSparseToDense, RowwiseKind::kReadout, RowwiseKind::kGate,
+        RowwiseKind::kNarrow, RowwiseKind::kMultiply, RowwiseKind::kSoftmax, RowwiseKind::kLogSoftmax,
+        RowwiseKind::kExpand}) {
     RowwiseArgs args;
     args.problem = {kind, Reduce::kMean, kNodes, kWidth, Storage::kBfloat16};
     args.a = args.b = src_.view();

@@ -19,6 +19,8 @@ double Activated(Activation activation, double x) {
     return x > 0 ? x : activation.slope * (std::exp(static_cast<long double>(x)) - 1.0L);
   if (activation.kind == ActivationKind::kSigmoid) return 0.5 + 0.5 * std::tanh(x / 2);
   if (activation.kind == ActivationKind::kTanh) return std::sinh(x) / std::cosh(x);
+  if (activation.kind == ActivationKind::kSilu) return x * (0.5 + 0.5 * std::tanh(x / 2));
+  if (activation.kind == ActivationKind::kGelu) return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
   return x;
 }
 

@@ -103,6 +103,80 @@ TEST(Rowwise, Max) {
   });
 }
 
+TEST(Rowwise, Multiply) {
+  ForEachKernel([](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      for (const bool in_place : {false, true}) {
+        Operands o(13, width);
+        const TestMatrix a = o.a;
+        TestMatrix other(13, width, 9);
+        TestMatrix* dst = in_place ? &o.a : &other;
+        ASSERT_TRUE(Launch(kernel, o.Args(RowwiseKind::kMultiply, dst)).ok());
+        Expected expected = Exactly(a);
+        for (int64_t i = 0; i < 13; ++i) {
+          for (int64_t c = 0; c < width; ++c) {
+            expected.v(i, c) *= o.b.at(i, c);
+            expected.m(i, c) = std::abs(expected.v(i, c));
+          }
+        }
+        o.Epilogue(&expected);
+        EXPECT_EQ(Differs(expected, *dst, 1), "");
+        EXPECT_TRUE(dst->GapsUntouched());
+      }
+    }
+  });
+}
+
+// In place or not, also of numbers whose exponentials overflow.
+TEST(Rowwise, SoftmaxAndItsLogarithm) {
+  ForEachKernel([](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      for (const RowwiseKind kind : {RowwiseKind::kSoftmax, RowwiseKind::kLogSoftmax}) {
+        for (const bool in_place : {false, true}) {
+          Operands o(11, width);
+          for (int64_t c = 0; c < width; ++c) o.a.view().row(4)[c] = o.a.at(4, c) * 10 + 500;
+          const TestMatrix a = o.a;
+          TestMatrix other(11, width, 9);
+          TestMatrix* dst = in_place ? &o.a : &other;
+          RowwiseArgs args = o.Args(kind, dst);
+          args.epilogue = {};
+          ASSERT_TRUE(Launch(kernel, args).ok());
+          Expected expected(11, width);
+          for (int64_t i = 0; i < 11; ++i) {
+            long double sum = 0;
+            for (int64_t c = 0; c < width; ++c) sum += std::exp(static_cast<long double>(a.at(i, c)));
+            for (int64_t c = 0; c < width; ++c) {
+              const double logarithm = static_cast<double>(a.at(i, c) - std::log(sum));
+              expected.v(i, c) = kind == RowwiseKind::kLogSoftmax ? logarithm : std::exp(logarithm);
+              expected.m(i, c) = kind == RowwiseKind::kLogSoftmax ? 8 + 2 * std::abs(logarithm)
+                                                                  : (8 + std::abs(logarithm)) * expected.v(i, c);
+            }
+          }
+          EXPECT_EQ(Differs(expected, *dst, width), "");
+          EXPECT_TRUE(dst->GapsUntouched());
+        }
+      }
+    }
+  });
+}
+
+// Only its own row is spoilt by a NaN.
+TEST(Rowwise, SoftmaxOfNan) {
+  ForEachKernel([](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      Operands o(5, width);
+      o.a.view().row(1)[0] = o.a.view().row(3)[width - 1] = std::nanf("");
+      TestMatrix dst(5, width, 9);
+      RowwiseArgs args = o.Args(RowwiseKind::kSoftmax, &dst);
+      args.epilogue = {};
+      ASSERT_TRUE(Launch(kernel, args).ok());
+      for (int64_t i = 0; i < 5; ++i) {
+        for (int64_t c = 0; c < width; ++c) EXPECT_EQ(std::isnan(dst.at(i, c)), i % 2 == 1) << i << ", " << c;
+      }
+    }
+  });
+}
+
 TEST(Rowwise, NanIsNotLostToAMaximum) {
   const std::vector<int64_t> segments = {0, 1, 2, 8, 13};
   ForEachKernel([&](const auto& kernel) {
@@ -383,12 +457,41 @@ TEST(Rowwise, ReadoutOfSegmentsEmptyOnesIncluded) {
   });
 }
 
+TEST(Rowwise, ExpandGivesEachRowThatOfItsSegment) {
+  const std::vector<int64_t> segments = {0, 0, 1, 400, 400, 407, 450, 450};
+  ForEachKernel([&](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      Operands o(450, width);
+      const TestMatrix pooled(7, width, 10);
+      TestMatrix dst(450, width, 9);
+      RowwiseArgs args = o.Args(RowwiseKind::kExpand, &dst);
+      args.a = pooled.view();
+      args.segments = segments.data();
+      args.num_segments = 7;
+      ASSERT_TRUE(Launch(kernel, args).ok());
+      Expected expected(450, width);
+      for (int64_t g = 0; g < 7; ++g) {
+        for (int64_t i = segments[g]; i < segments[g + 1]; ++i) {
+          for (int64_t c = 0; c < width; ++c) {
+            expected.v(i, c) = pooled.at(g, c);
+            expected.m(i, c) = std::abs(expected.v(i, c));
+          }
+        }
+      }
+      o.Epilogue(&expected);
+      EXPECT_EQ(Differs(expected, dst, 1), "");
+      EXPECT_TRUE(dst.GapsUntouched());
+    }
+  });
+}
+
 TEST(Rowwise, NothingToDo) {
   ForEachKernel([](const auto& kernel) {
     const int64_t none = 0;
     for (const RowwiseKind kind :
-         {RowwiseKind::kAdd, RowwiseKind::kMax, RowwiseKind::kNormalize, RowwiseKind::kLayerNorm,
-          RowwiseKind::kGraphNorm, RowwiseKind::kGatherRows, RowwiseKind::kSparseToDense, RowwiseKind::kReadout}) {
+         {RowwiseKind::kAdd, RowwiseKind::kMax, RowwiseKind::kMultiply, RowwiseKind::kSoftmax, RowwiseKind::kLogSoftmax,
+          RowwiseKind::kNormalize, RowwiseKind::kLayerNorm, RowwiseKind::kGraphNorm, RowwiseKind::kGatherRows,
+          RowwiseKind::kSparseToDense, RowwiseKind::kReadout}) {
       Operands o(0, 5);
       TestMatrix dst(0, 5, 1);
       RowwiseArgs args = o.Args(kind, &dst);

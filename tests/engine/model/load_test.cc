@@ -151,7 +151,7 @@ TEST(LoadModelTest, RefusesBadDocuments) {
   ExpectRefused(Layers(relu, R"(, "colour": 1)"), weights, "BAD_ARCHITECTURE", "colour", "unknown key 'colour'");
   ExpectRefused(
       Layers(relu, R"(, "tensor_prefix": "a.")"), weights, "BAD_ARCHITECTURE", "tensor_prefix",
-      "known here: format, in_channels, task, multi_label, layers; accepted, but ignored: name, description,");
+      "known here: format, in_channels, task, target, multi_label, layers; accepted, but ignored: name, description,");
   ExpectRefused(Layers(relu, R"(, "task": "edge")"), weights, "BAD_ARCHITECTURE", "task", "\"node\" or \"graph\"");
   ExpectRefused(Layers(relu, R"(, "multi_label": 1)"), weights, "BAD_ARCHITECTURE", "multi_label", "true or false");
 }
@@ -179,7 +179,7 @@ TEST(LoadModelTest, RefusesBadLayers) {
 }
 
 TEST(LoadModelTest, RefusesLayersItDoesNotHaveByName) {
-  for (const char* type : {"ChebConv", "GINEConv", "DynamicEdgeConv", "GELU", "GraphNorm"}) {
+  for (const char* type : {"PNAConv", "GINEConv", "DynamicEdgeConv", "MultiheadAttention", "MeanSubtractionNorm"}) {
     ExpectBadLayers(std::string(R"({"name": "conv1", "type": ")") + type + R"("})", "layers[0].type",
                     std::string("'") + type + "' is not supported");
   }

@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of models share: what is expected of a document that is refused.
+// What tests of models share: models that must load, the names of their steps, and what is expected of a document that
+// is refused.
 #ifndef VICINAL_TESTS_ENGINE_MODEL_MODEL_TESTING_H_
 #define VICINAL_TESTS_ENGINE_MODEL_MODEL_TESTING_H_
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/model/model.h"
 #include "tests/engine/model/safetensors_builder.h"
 
 namespace vicinal::testing {
+
+inline std::shared_ptr<const Model> LoadOrFail(const std::string& architecture,
+                                               const SafetensorsBuilder& weights = {}) {
+  auto model = LoadModel(architecture, weights.Build());
+  EXPECT_TRUE(model.ok()) << architecture << model.status();
+  return model.ok() ? *model : nullptr;
+}
+
+inline std::vector<std::string> NamesOfSteps(const Model& model) {
+  std::vector<std::string> names;
+  for (const Step& step : model.steps) names.push_back(StepName(step.op));
+  return names;
+}
 
 // Loading is INVALID_ARGUMENT, with `reason`, `field` and a message that has `message` in it.
 inline void ExpectRefused(const std::string& architecture, const std::string& weights, const std::string& reason,

@@ -190,10 +190,11 @@ TEST(ReadyMadeTest, RefusesByName) {
                 "needs the argument");
   ExpectRefused(R"({"class": "GCN", "kwargs": {"in_channels": 3, "hidden_channels": 4, "num_layers": 1000000000}})",
                 "BAD_ARCHITECTURE", "kwargs.num_layers", "within 1 and 1024");
-  ExpectRefused(Class("GCN", R"(, "jk": "lstm")"), "UNSUPPORTED_ARGUMENT", "kwargs.jk", "supported: last, cat, max");
-  ExpectRefused(Class("GCN", R"(, "act": "gelu")"), "UNSUPPORTED_ARGUMENT", "kwargs.act", "'gelu'");
+  ExpectRefused(Class("GCN", R"(, "jk": "mean")"), "UNSUPPORTED_ARGUMENT", "kwargs.jk",
+                "supported: last, cat, max, lstm");
+  ExpectRefused(Class("GCN", R"(, "act": "prelu")"), "UNSUPPORTED_ARGUMENT", "kwargs.act", "'prelu'");
   ExpectRefused(Class("GCN", R"(, "norm": "pair_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm",
-                "'pair_norm', which is not supported; supported: batch_norm, layer_norm");
+                "'pair_norm', which is not supported; supported: batch_norm, layer_norm, graph_norm, instance_norm");
   ExpectRefused(Class("EdgeCNN", R"(, "norm": "layer_norm")"), "UNSUPPORTED_ARGUMENT", "kwargs.norm",
                 "'layer_norm', which EdgeCNN would also apply to the messages");
   ExpectRefused(Class("GIN", R"(, "norm": "batch_norm", "norm_kwargs": 3)"), "BAD_ARCHITECTURE", "kwargs.norm_kwargs",

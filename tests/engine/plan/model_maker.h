@@ -107,6 +107,13 @@ class ModelMaker {
   ValueId Mix(ValueId a, double a_scale, ValueId b, double b_scale) {
     return Add(AddStep{a_scale, b_scale}, {a, b}, widths_[a]);
   }
+  ValueId Multiply(ValueId a, ValueId b) { return Add(MultiplyStep{}, {a, b}, widths_[a]); }
+  // factor * x, `each`: also by a weight per column.
+  ValueId Scale(ValueId x, double factor, bool each) {
+    return Add(ScaleStep{factor, each ? Draw({widths_[x]}, 1.0) : nullptr}, {x}, widths_[x]);
+  }
+  ValueId Slice(ValueId x, int64_t first, int64_t width) { return Add(SliceStep{first}, {x}, width); }
+  ValueId Softmax(ValueId x, bool logarithm) { return Add(SoftmaxStep{logarithm}, {x}, widths_[x]); }
   ValueId Max(std::vector<ValueId> inputs) {
     const int64_t width = widths_[inputs[0]];
     return Add(MaxStep{}, std::move(inputs), width);
@@ -120,6 +127,11 @@ class ModelMaker {
   ValueId Readout(ValueId x, Reduce reduce) {
     model_.graph_level = true;
     return Add(ReadoutStep{reduce}, {x}, widths_[x]);
+  }
+
+  // For each node the mean of its graph.
+  ValueId MeanOfGraph(ValueId x) {
+    return Add(ExpandStep{}, {Add(ReadoutStep{Reduce::kMean}, {x}, widths_[x])}, widths_[x]);
   }
 
   int64_t width(ValueId value) const { return widths_[value]; }
@@ -187,9 +199,11 @@ inline EdgeList RandomEdges(int64_t nodes, int64_t edges, bool weighted, std::mt
 }
 
 inline ActivationKind AnyActivation(std::mt19937& random) {
+  // Continuous ones: a jump would turn a rounding into a difference.
   constexpr ActivationKind kKinds[] = {ActivationKind::kNone, ActivationKind::kRelu,    ActivationKind::kElu,
-                                       ActivationKind::kTanh, ActivationKind::kSigmoid, ActivationKind::kLeakyRelu};
-  return kKinds[random() % 6];
+                                       ActivationKind::kTanh, ActivationKind::kSigmoid, ActivationKind::kLeakyRelu,
+                                       ActivationKind::kSilu, ActivationKind::kGelu,    ActivationKind::kMish};
+  return kKinds[random() % 9];
 }
 
 inline Reduce AnyReduce(std::mt19937& random) { return static_cast<Reduce>(random() % 4); }
@@ -198,10 +212,12 @@ inline Reduce AnyReduce(std::mt19937& random) { return static_cast<Reduce>(rando
 inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
   AdjacencySpec spec;
   spec.loops = static_cast<SelfLoops>(random() % 3);
-  constexpr EdgeWeighting kWeightings[] = {EdgeWeighting::kNone, EdgeWeighting::kGcnOnes, EdgeWeighting::kGcnSent,
-                                           EdgeWeighting::kSent};
-  spec.weighting = kWeightings[random() % (weighted ? 4 : 2)];
-  const bool sent = spec.weighting == EdgeWeighting::kGcnSent || spec.weighting == EdgeWeighting::kSent;
+  constexpr EdgeWeighting kWeightings[] = {
+      EdgeWeighting::kNone,          EdgeWeighting::kGcnOnes,        EdgeWeighting::kMeanOnes,
+      EdgeWeighting::kSourceSymOnes, EdgeWeighting::kSourceMeanOnes, EdgeWeighting::kGcnSent,
+      EdgeWeighting::kSent,          EdgeWeighting::kSourceSymSent,  EdgeWeighting::kSourceMeanSent};
+  spec.weighting = kWeightings[random() % (weighted ? 9 : 5)];
+  const bool sent = ReadsEdgeWeights(spec.weighting) || spec.weighting == EdgeWeighting::kMeanOnes;
   if (sent && spec.loops == SelfLoops::kAddRemaining && random() % 2) spec.loop_weight = 2.0f;
   return spec;
 }
@@ -210,7 +226,7 @@ inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
 inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
   std::mt19937& random = maker.random();
   const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
-  switch (random() % 13) {
+  switch (random() % 16) {
     case 0:  // GCNConv
       return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
     case 1: {  // SAGEConv
@@ -265,6 +281,22 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
       const AdjacencySpec adjacency = AnyAdjacency(weighted, random);
       return maker.Linear(maker.Propagate(maker.Propagate(x, Reduce::kSum, adjacency), Reduce::kSum, adjacency), out,
                           true);
+    }
+    case 12: {  // gated halves, beside each other
+      const ValueId h = maker.Linear(x, 2 * out, true);
+      const ValueId gate = maker.Activate(maker.Slice(h, out, out), ActivationKind::kSigmoid);
+      const ValueId gated = maker.Multiply(maker.Slice(h, 0, out), gate);
+      return random() % 2 ? gated : maker.Concat({gated, maker.Scale(gate, -1.5, random() % 2 == 0)});
+    }
+    case 14: {  // differences from the graph's mean
+      const ValueId h = maker.Linear(x, out, true);
+      const ValueId centred = maker.Mix(h, 1.0, maker.MeanOfGraph(h), -1.0);
+      return random() % 2 ? centred : maker.Multiply(centred, maker.MeanOfGraph(maker.Multiply(centred, centred)));
+    }
+    case 13: {  // a softmax that weighs columns of the input itself
+      const int64_t width = std::min<int64_t>(out, maker.width(x));
+      const ValueId weights = maker.Softmax(maker.Linear(x, width, true), random() % 2 == 0);
+      return maker.Multiply(maker.Slice(x, maker.width(x) - width, width), weights);
     }
     default:
       return maker.Propagate(x, AnyReduce(random), AnyAdjacency(weighted, random));

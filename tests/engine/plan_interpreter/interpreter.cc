@@ -39,7 +39,7 @@ std::vector<Edge> WithSelfLoops(const std::vector<Edge>& edges, int64_t num_node
 
 // The edges a layer propagates over, weighted.
 StatusOr<std::vector<Edge>> Derive(const EdgeList& graph, const AdjacencySpec& spec) {
-  const bool sent = spec.weighting == EdgeWeighting::kSent || spec.weighting == EdgeWeighting::kGcnSent;
+  const bool sent = ReadsEdgeWeights(spec.weighting);
   if (sent && !graph.weighted()) {
     return FailedPrecondition("EDGE_WEIGHT_MISSING",
                               "the model reads edge weights, but the graph has none; upload it with edge_weight");
@@ -49,8 +49,26 @@ StatusOr<std::vector<Edge>> Derive(const EdgeList& graph, const AdjacencySpec& s
     edges.push_back({graph.source[e], graph.target[e], sent ? static_cast<double>(graph.weight[e]) : 1.0});
   }
   edges = WithSelfLoops(edges, graph.num_nodes, spec);
-  if (spec.weighting != EdgeWeighting::kGcnSent && spec.weighting != EdgeWeighting::kGcnOnes) return edges;
+  if (spec.weighting == EdgeWeighting::kNone || spec.weighting == EdgeWeighting::kSent) return edges;
   std::vector<double> degree(graph.num_nodes, 0.0);
+  if (spec.weighting == EdgeWeighting::kMeanOnes) {
+    for (const Edge& edge : edges) degree[edge.target] += 1.0;
+    for (Edge& edge : edges) edge.weight = (edge.source == edge.target ? spec.loop_weight : 1.0) / degree[edge.target];
+    return edges;
+  }
+  if (spec.weighting != EdgeWeighting::kGcnSent && spec.weighting != EdgeWeighting::kGcnOnes) {
+    const bool mean =
+        spec.weighting == EdgeWeighting::kSourceMeanSent || spec.weighting == EdgeWeighting::kSourceMeanOnes;
+    for (Edge& edge : edges) {
+      if (edge.source == edge.target) edge.weight = 0.0;
+      degree[edge.source] += edge.weight;
+    }
+    for (Edge& edge : edges) {
+      const double from = degree[edge.source], to = mean ? from : degree[edge.target];
+      edge.weight = from == 0.0 || to == 0.0 ? 0.0 : edge.weight / std::sqrt(from * to);
+    }
+    return edges;
+  }
   for (const Edge& edge : edges) degree[edge.target] += edge.weight;
   for (double& d : degree) d = d == 0.0 ? 0.0 : 1.0 / std::sqrt(d);
   for (Edge& edge : edges) edge.weight *= degree[edge.source] * degree[edge.target];
@@ -71,6 +89,34 @@ double Apply(const Activation& activation, double x) {
       return 1.0 / (1.0 + std::exp(-x));
     case ActivationKind::kTanh:
       return std::tanh(x);
+    case ActivationKind::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case ActivationKind::kGelu:
+      return x / 2.0 * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kGeluTanh:
+      return x / 2.0 * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * std::pow(x, 3.0))));
+    case ActivationKind::kSoftplus:
+      return x > activation.slope ? x : std::log1p(std::exp(x));
+    case ActivationKind::kMish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case ActivationKind::kSoftsign:
+      return x / (1.0 + std::abs(x));
+    case ActivationKind::kClamp:
+      return std::max<double>(activation.slope, std::min<double>(activation.limit, x));
+    case ActivationKind::kThreshold:
+      return x > activation.slope ? x : activation.limit;
+    case ActivationKind::kHardSigmoid:
+      return std::clamp(x / 6.0 + 0.5, 0.0, 1.0);
+    case ActivationKind::kHardSwish:
+      return x * std::clamp(x / 6.0 + 0.5, 0.0, 1.0);
+    case ActivationKind::kHardShrink:
+      return std::abs(x) > activation.slope ? x : 0.0;
+    case ActivationKind::kExp:
+      return std::exp(x);
+    case ActivationKind::kRoot:
+      return std::sqrt(x + activation.slope);
+    case ActivationKind::kInverseRoot:
+      return 1.0 / std::sqrt(x + activation.slope);
   }
   return x;
 }
@@ -220,6 +266,49 @@ class StepRunner {
   StatusOr<Matrix> operator()(const AddStep& op) {
     Matrix out = in(0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = op.a_scale * out[i] + op.b_scale * in(1)[i];
+    return out;
+  }
+  StatusOr<Matrix> operator()(const ExpandStep&) {
+    const int64_t w = width(0);
+    Matrix out;
+    for (size_t g = 0; g + 1 < segments_.size(); ++g) {
+      for (int64_t i = segments_[g]; i < segments_[g + 1]; ++i)
+        out.insert(out.end(), in(0).begin() + g * w, in(0).begin() + (g + 1) * w);
+    }
+    return out;
+  }
+  StatusOr<Matrix> operator()(const MultiplyStep&) {
+    Matrix out = in(0);
+    for (size_t i = 0; i < out.size(); ++i) out[i] *= in(1)[i];
+    return out;
+  }
+  StatusOr<Matrix> operator()(const ScaleStep& op) {
+    Matrix out = in(0);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] *= op.factor * At(op.weight, static_cast<int64_t>(i) % width(0), 1.0);
+    return out;
+  }
+  StatusOr<Matrix> operator()(const SliceStep& op) {
+    Matrix out;
+    for (int64_t r = 0; r < rows_of(0); ++r) {
+      const auto row = in(0).begin() + r * width(0) + op.first;
+      out.insert(out.end(), row, row + step_->width);
+    }
+    return out;
+  }
+  StatusOr<Matrix> operator()(const SoftmaxStep& op) {
+    const int64_t w = width(0);
+    Matrix out = in(0);
+    for (int64_t r = 0; r < rows_of(0); ++r) {
+      double* const row = &out[r * w];
+      const double most = *std::max_element(row, row + w);
+      double sum = 0.0;
+      for (int64_t c = 0; c < w; ++c) sum += std::exp(row[c] - most);
+      for (int64_t c = 0; c < w; ++c) {
+        const double logarithm = row[c] - most - std::log(sum);
+        row[c] = op.logarithm ? logarithm : std::exp(logarithm);
+      }
+    }
     return out;
   }
   StatusOr<Matrix> operator()(const MaxStep&) {

@@ -60,6 +60,39 @@ TEST(EncodeResultTest, StopsBetweenBlocks) {
   EXPECT_EQ(asked, 2);
 }
 
+v1::ClassifyGraphsRequest OfGraphs(bool logits, bool probabilities, int top_k) {
+  v1::ClassifyGraphsRequest request;
+  request.set_return_logits(logits);
+  request.set_return_probabilities(probabilities);
+  if (top_k > 0) request.set_top_k(top_k);
+  return request;
+}
+
+TEST(EncodeResultTest, RegressionHasNoClasses) {
+  const AnswerShape numbers = {10, 3, true};
+  v1::ClassifyRequest nodes;
+  nodes.set_return_logits(true);
+  EXPECT_EQ(DetailOf(CheckWants(*WantsOf(nodes), numbers))->reason, "REGRESSION_MODEL");
+  EXPECT_TRUE(CheckWants(*WantsOf(nodes), {10, 3, false}).ok());
+  for (const auto& request : {OfGraphs(false, false, 0), OfGraphs(true, true, 0), OfGraphs(true, false, 1)}) {
+    const Status refused = CheckWants(*WantsOf(request), numbers);
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(DetailOf(refused)->reason, "REGRESSION_MODEL");
+  }
+  const ClassifyWants wants = *WantsOf(OfGraphs(true, false, 0));
+  EXPECT_TRUE(CheckWants(wants, numbers).ok());
+  InferenceResult result = RandomLogits(4);
+  result.regression = true;
+  v1::ClassifyGraphsResponse response;
+  ASSERT_TRUE(EncodeClasses(
+                  result, wants, 1, 3, [] { return OkStatus(); }, &response)
+                  .ok());
+  EXPECT_EQ(response.logits().data(),
+            std::string(reinterpret_cast<const char*>(result.values.data() + kClasses), 3 * kClasses * sizeof(float)));
+  EXPECT_FALSE(response.has_classes());
+  EXPECT_FALSE(response.has_scores());
+}
+
 TEST(EncodeResultTest, BytesCoverWhatIsMade) {
   const StopCheck never = [] { return OkStatus(); };
   const InferenceResult result = RandomLogits(10);

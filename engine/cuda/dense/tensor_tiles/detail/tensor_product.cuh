@@ -168,8 +168,8 @@ __device__ inline void StoreRow(const TensorParams& params, int64_t row, int64_t
         if (epilogue.activation.kind == ActivationKind::kRelu) x[i] = Rectified(x[i]);
       }
       if (rare) {
-        const float4 y =
-            ActivateFour(epilogue.activation.kind, epilogue.activation.slope, make_float4(x[0], x[1], 0.0f, 0.0f));
+        const float4 y = ActivateFour(epilogue.activation.kind, epilogue.activation.slope, epilogue.activation.limit,
+                                      make_float4(x[0], x[1], 0.0f, 0.0f));
         x[0] = y.x, x[1] = y.y;
       }
       if (col + 1 < cols && params.dst_access != Access::kElements) {
