@@ -26,7 +26,7 @@ class CudaKernelFactsTest : public ::testing::Test {
   void SetUp() override {
     auto backend = Backend::Load(VICINAL_LIB_DIR "/libvicinal_cuda.so");
     ASSERT_TRUE(backend.ok()) << backend.status();
-    (*backend)->table().register_kernels(registry_);
+    (*backend)->table().register_kernels(registry_, nullptr);
   }
   // A kernel whose library the build lacks refuses all problems, so it is asked without being chosen.
   const AggregateKernel& Aggregate(std::string_view name) const {
