@@ -21,6 +21,7 @@ void AddTemplateSpmm(KernelRegistry& registry, const GpuLimits& limits);
 void AddTemplateSddmm(KernelRegistry& registry);
 void AddRegisterTiles(KernelRegistry& registry, const GpuLimits& limits);
 void AddTensorTiles(KernelRegistry& registry, const GpuLimits& limits);
+void AddCublas(KernelRegistry& registry, CudaDevice* device);
 void AddWarpRows(KernelRegistry& registry);
 void AddBinnedSparseUpdate(KernelRegistry& registry);
 void AddDenseRow(KernelRegistry& registry);
@@ -49,6 +50,7 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   // dense_update
   AddRegisterTiles(registry, limits);
   AddTensorTiles(registry, limits);
+  AddCublas(registry, device);
   // sparse_update, sparse_aggregate_update
   AddWarpRows(registry);
   AddBinnedSparseUpdate(registry);
