@@ -229,7 +229,9 @@ void RunConfigs(Machine& machine, Report& report, const Case& c) {
       if (kernel->kernel().deterministic(odd)) configs.push_back(odd);
     }
     // What only measures what a published technique is worth.
-    if (kernel->kernel().name() == "row_cache") configs.push_back({{0, 1}});
+    if (kernel->kernel().name() == "row_cache") {
+      for (const KernelConfig& config : {KernelConfig{{0, 1}}, KernelConfig{{8, 0}}}) configs.push_back(config);
+    }
     if (kernel->kernel().name() == "neighbor_group_atomics") configs.push_back({{0, 0, 0, 1}});
     std::map<int64_t, HostMatrix> by_order;
     for (const KernelConfig& config : configs) {

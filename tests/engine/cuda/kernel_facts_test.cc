@@ -244,6 +244,17 @@ TEST_F(CudaKernelFactsTest, OrdersNeighborGroupsByThePublishedModel) {
   for (const int32_t gs : {4, 1024}) EXPECT_LT(group(gs, 32, 32) / group(gs, 1, 1024), 3.0);
 }
 
+// What tuning may choose, and what the published ranges ask for.
+TEST_F(CudaKernelFactsTest, OffersThePublishedParameters) {
+  const auto offers = [&](const char* kernel, int64_t width, const KernelConfig& wanted) {
+    const std::vector<KernelConfig> candidates = Aggregate(kernel).Candidates(
+        AggregateProblemOf(testing::AggregateKey("sum", width), 400'000, 400'000, 5'000'000));
+    return std::find(candidates.begin(), candidates.end(), wanted) != candidates.end();
+  };
+  EXPECT_TRUE(offers("row_cache", 512, {{4}}));
+  EXPECT_FALSE(offers("row_cache", 16, {{2}})) << "nothing to merge";
+}
+
 // Without a device kernels are those of the newest GPU, but for what has to be verified on one.
 TEST_F(CudaKernelFactsTest, CublasIsUnfitWithoutAGpu) {
   const DenseUpdateProblem problem = {200'000, 256, 256};
