@@ -253,6 +253,19 @@ TEST_F(CudaKernelFactsTest, OffersThePublishedParameters) {
   };
   EXPECT_TRUE(offers("row_cache", 512, {{4}}));
   EXPECT_FALSE(offers("row_cache", 16, {{2}})) << "nothing to merge";
+  for (const int threads : {64, 256, 512, 1024}) {
+    EXPECT_TRUE(offers("neighbor_group", 64, {{32, 16, threads}})) << threads;
+    EXPECT_TRUE(offers("neighbor_group_atomics", 64, {{32, 16, threads}})) << threads;
+  }
+}
+
+// Layouts of other blocks are other layouts: their names tell forced settings apart up to 1,024 threads.
+TEST_F(CudaKernelFactsTest, GroupsOfLargeBlocksHaveLayoutsOfTheirOwn) {
+  const AggregateProblem problem = AggregateProblemOf(testing::AggregateKey("sum", 64), 1000, 1000, 9000);
+  const AggregateKernel& kernel = Aggregate("neighbor_group_atomics");
+  EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 1024}}), "groups of 32, 256 a block");
+  EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 5000}}), "groups of 32, 256 a block") << "no more than that";
+  EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 512}}), "groups of 32, 128 a block");
 }
 
 // Without a device kernels are those of the newest GPU, but for what has to be verified on one.
