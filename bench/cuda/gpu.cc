@@ -16,8 +16,8 @@ void MustBeOk(const Status& status, const std::string& what) {
 }
 
 Gpu::Gpu(const std::string& backend_path) : backend_(Must(Backend::Load(backend_path), "loading the backend")) {
-  backend_->table().register_kernels(registry_);
-  device_ = Must(backend_->table().open_device(0), "opening the device");
+  device_ = Must(backend_->table().open_device(0, DeviceLimits()), "opening the device");
+  backend_->table().register_kernels(registry_, device_.get());
   context_ = device_->CreateContext();
   MustBeOk(context_->Synchronize(), "preparing the context");
 }

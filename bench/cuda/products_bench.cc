@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense products of the CUDA backend, src [rows, inputs] * W^T [inputs, outputs], beside cuBLAS in the same run:
 // float32 with TF32 off unless --precision says so, the faster of the two layouts of W there. Rows lie as a plan's do.
-// CUDA events, medians of 30, rotating sets of buffers; three rows are checked in double precision before a time
-// counts.
-//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [OPTIONS] [ROWSxINPUTSxOUTPUTS
-//   ...]
+// CUDA events, medians of 30 with the 10th and 90th percentile in --json, rotating sets of buffers; three rows are
+// checked in double precision before a time counts.
+//   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--kernels=register_tiles,cublas]
+//   [--json=OUT.json] [OPTIONS] [ROWSxINPUTSxOUTPUTS ...]
 // --residual: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
 // other: a change beside what was before.
 #include <cublas_v2.h>
@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,8 @@ ABSL_FLAG(std::vector<std::string>, backends, {"libvicinal_cuda.so"}, "The CUDA 
 ABSL_FLAG(bool, residual, false, "Products are added to what dst holds.");
 ABSL_FLAG(std::string, precision, "float32",
           "To what factors may be rounded: float32, tf32 (cuBLAS's too), bfloat16 or float16 (cuBLAS: in TF32).");
-ABSL_FLAG(std::string, kernel, "", "The backends' kernel; empty: the first that does not refuse.");
+ABSL_FLAG(std::vector<std::string>, kernels, {}, "The backends' kernels; empty: the first that does not refuse.");
+ABSL_FLAG(std::string, json, "", "File for the results; empty: none.");
 ABSL_FLAG(double, budget_ms, 60, "Time for the launches of a product.");
 
 namespace vicinal::bench {
@@ -161,30 +164,37 @@ class Product {
   std::vector<float> weight_;
 };
 
-// Microseconds in the median; infinite for a wrong result.
-double Time(Gpu& gpu, const Product& product, const Launcher& launch) {
+// A wrong result, or none: it takes forever.
+Timing Never() {
+  Timing timing;
+  timing.median_us = std::numeric_limits<double>::infinity();
+  return timing;
+}
+
+Timing Time(Gpu& gpu, const Product& product, const Launcher& launch) {
   product.Refill();
   launch(0);
   MustBeOk(cudaStreamSynchronize(gpu.stream()), "product");
-  if (!(product.WorstError() < Tolerance())) return std::numeric_limits<double>::infinity();
+  if (!(product.WorstError() < Tolerance())) return Never();
   const Timing brief = TimeBriefly(gpu.stream(), launch, TimeOnce(gpu.stream(), launch), 0);
-  return TimeFully(gpu.stream(), launch, brief, absl::GetFlag(FLAGS_budget_ms) * 1000).median_us;
+  return TimeFully(gpu.stream(), launch, brief, absl::GetFlag(FLAGS_budget_ms) * 1000);
 }
 
-double TimeBackend(Gpu& gpu, const Product& product) {
+// With `wanted`, or the first kernel that does not refuse where it is empty.
+Timing TimeBackend(Gpu& gpu, const Product& product, const std::string& wanted) {
   const Shape& shape = product.shape();
   const DenseUpdateProblem problem = {shape.rows, shape.inputs, shape.outputs, Precision()};
   const auto& kernels = gpu.registry().dense_update.kernels();
-  const std::string wanted = absl::GetFlag(FLAGS_kernel);
   const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& one) {
-    return one->kernel().WhyUnsupported(problem).empty() && (wanted.empty() || one->kernel().name() == wanted);
+    return (wanted.empty() || one->kernel().name() == wanted) && one->kernel().WhyUnsupported(problem).empty();
   });
-  if (found == kernels.end()) return std::numeric_limits<double>::infinity();
+  if (found == kernels.end()) return Never();
   const RegisteredKernel<DenseUpdateKernel>& kernel = **found;
   std::vector<float> weight = product.weight();
   std::vector<char> packed(kernel.kernel().PackedBytes(shape.outputs, shape.inputs));
   kernel.kernel().Pack({weight.data(), shape.outputs, shape.inputs, shape.inputs}, packed.data());
   const Buffer on_device = gpu.Upload(packed);
+  const Buffer scratch = gpu.Allocate(kernel.kernel().ScratchBytes(problem, {}, 0));
   DenseUpdateArgs args;
   args.problem = problem;
   args.weight = on_device.data();
@@ -192,7 +202,7 @@ double TimeBackend(Gpu& gpu, const Product& product) {
     args.src = product.src(i);
     args.dst = product.dst(i);
     if (absl::GetFlag(FLAGS_residual)) args.epilogue.residual = args.dst;
-    MustBeOk(kernel.Launch(gpu.context(), args, nullptr), "launch");
+    MustBeOk(kernel.Launch(gpu.context(), args, scratch.data()), "launch");
   });
 }
 
@@ -230,33 +240,78 @@ class Cublas {
   cublasHandle_t handle_ = nullptr;
 };
 
+// A backend with one of its kernels.
+struct Column {
+  std::string name;
+  Gpu* gpu;
+  std::string kernel;
+};
+
+std::vector<Column> Columns(const std::vector<std::unique_ptr<Gpu>>& gpus) {
+  std::vector<std::string> kernels = absl::GetFlag(FLAGS_kernels);
+  if (kernels.empty()) kernels = {""};
+  const std::vector<std::string> paths = absl::GetFlag(FLAGS_backends);
+  std::vector<Column> columns;
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    for (const std::string& kernel : kernels) {
+      columns.push_back(
+          {paths.size() == 1 && !kernel.empty() ? kernel : paths[i] + ":" + kernel, gpus[i].get(), kernel});
+    }
+  }
+  return columns;
+}
+
+nlohmann::ordered_json Recorded(const std::string& product, const std::string& kernel, const Timing& timing) {
+  nlohmann::ordered_json entry = {{"product", product}, {"kernel", kernel}};
+  if (!std::isfinite(timing.median_us)) return entry;
+  entry["us"] = timing.median_us;
+  entry["p10_us"] = timing.p10_us;
+  entry["p90_us"] = timing.p90_us;
+  entry["samples"] = timing.samples;
+  return entry;
+}
+
+void PrintTiming(const Timing& timing) { std::printf(" %21.2f us", timing.median_us); }
+
 int Main(std::vector<std::string> words) {
   if (words.empty()) words = kShapes;
   std::vector<std::unique_ptr<Gpu>> gpus;
-  std::printf("%-20s", "rows x in x out");
-  for (const std::string& path : absl::GetFlag(FLAGS_backends)) {
-    gpus.push_back(std::make_unique<Gpu>(path));
-    std::printf(" %24s", path.substr(path.size() - std::min<size_t>(path.size(), 24)).c_str());
+  for (const std::string& path : absl::GetFlag(FLAGS_backends)) gpus.push_back(std::make_unique<Gpu>(path));
+  const std::vector<Column> columns = Columns(gpus);
+  std::printf("%s\n%-20s", gpus[0]->description().c_str(), "rows x in x out");
+  for (const Column& column : columns) {
+    std::printf(" %24s", column.name.substr(column.name.size() - std::min<size_t>(column.name.size(), 24)).c_str());
   }
-  std::printf(" %10s %9s\n", "cuBLAS", "TFLOP/s");
+  std::printf(" %24s %9s\n", "cublasSgemm", "TFLOP/s");
   const Cublas cublas(gpus[0]->stream());
+  nlohmann::ordered_json results = {{"device", gpus[0]->description()},
+                                    {"precision", absl::GetFlag(FLAGS_precision)},
+                                    {"residual", absl::GetFlag(FLAGS_residual)},
+                                    {"products", nlohmann::ordered_json::array()}};
   bool right = true;
   for (const std::string& word : words) {
     const Shape shape = Must(ParseShape(word), "shape");
     const Product product(*gpus[0], shape);
-    std::vector<double> us;
-    for (const auto& gpu : gpus) {
-      us.push_back(TimeBackend(*gpu, product));
-      right = right && std::isfinite(us.back());
-    }
-    double peer = std::numeric_limits<double>::infinity();
-    for (const bool rows_of_outputs : {false, true}) {
-      peer = std::min(peer, Time(*gpus[0], product, [&](int i) { cublas.Launch(product, rows_of_outputs, i); }));
-    }
+    double first = 0;
     std::printf("%-20s", word.c_str());
-    for (const double time : us) std::printf(" %21.2f us", time);
-    std::printf(" %7.2f us %9.1f\n", peer, 2e-6 * shape.rows * shape.inputs * shape.outputs / us[0]);
+    for (const Column& column : columns) {
+      const Timing timing = TimeBackend(*column.gpu, product, column.kernel);
+      right = right && std::isfinite(timing.median_us);
+      if (first == 0) first = timing.median_us;
+      PrintTiming(timing);
+      results["products"].push_back(Recorded(word, column.name, timing));
+    }
+    Timing peer = Never();
+    for (const bool rows_of_outputs : {false, true}) {
+      const Timing timing = Time(*gpus[0], product, [&](int i) { cublas.Launch(product, rows_of_outputs, i); });
+      if (timing.median_us < peer.median_us) peer = timing;
+    }
+    PrintTiming(peer);
+    results["products"].push_back(Recorded(word, "cublasSgemm", peer));
+    std::printf(" %9.1f\n", 2e-6 * shape.rows * shape.inputs * shape.outputs / first);
     std::fflush(stdout);
+    if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty())
+      std::ofstream(path) << results.dump(1) << "\n";
   }
   return right ? 0 : 1;
 }

@@ -11,12 +11,13 @@
 
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/device/device_limits.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal {
 
 // Raised whenever Device, Kernel, the operations or this table change.
-inline constexpr uint32_t kBackendInterfaceVersion = 5;
+inline constexpr uint32_t kBackendInterfaceVersion = 6;
 
 // Identifies compiler and version of this build; a backend from another build must not be loaded.
 const char* BackendBuildId();
@@ -27,8 +28,11 @@ struct BackendTable {
   const char* name;  // "cuda"
   // Number of devices that this backend can open now; 0 without a driver or GPU.
   int (*device_count)();
-  StatusOr<std::unique_ptr<Device>> (*open_device)(int ordinal);
-  void (*register_kernels)(KernelRegistry& registry);
+  // The device uses no more than `limits`; the engine sets none.
+  StatusOr<std::unique_ptr<Device>> (*open_device)(int ordinal, const DeviceLimits& limits);
+  // The kernels for `device`, one of open_device's. Null: for the newest GPU that the backend has code for, so that
+  // what kernels declare can be tested without a GPU. They run only while the device lives.
+  void (*register_kernels)(KernelRegistry& registry, Device* device);
 };
 
 // The entry symbol: `extern "C" const vicinal::BackendTable* vicinal_backend();`

@@ -62,6 +62,9 @@ class Kernel {
   virtual std::string_view name() const = 0;
   virtual DeviceKind device() const = 0;
   virtual Refusal WhyUnsupported(const Problem& problem) const = 0;
+  // Why it supports no problem at all on this machine: the device lacks an instruction, a library is missing. Empty: it
+  // supports some. WhyUnsupported then gives this reason for every problem.
+  virtual Refusal WhyUnfit() const { return {}; }
   // Names of the values of a KernelConfig, in their order: "prefetch_edges", "feature_tile".
   virtual std::vector<std::string_view> ParameterNames() const { return {}; }
   // Configurations worth measuring for `problem`, the default first; at least one. REQUIRES: WhyUnsupported(problem) is

@@ -49,8 +49,8 @@ StatusOr<OpenedDevice> OpenBackendDevice(const std::string& path, int ordinal, K
     return FailedPrecondition(kDeviceMissing, absl::StrCat("no device ", table.name, ":", ordinal,
                                                            "; the backend finds ", count, ", counted from 0"));
   }
-  VICINAL_ASSIGN_OR_RETURN(opened.device, table.open_device(ordinal));
-  table.register_kernels(registry);
+  VICINAL_ASSIGN_OR_RETURN(opened.device, table.open_device(ordinal, DeviceLimits()));
+  table.register_kernels(registry, opened.device.get());
   return opened;
 }
 

@@ -229,8 +229,15 @@ void RunConfigs(Machine& machine, Report& report, const Case& c) {
       if (kernel->kernel().deterministic(odd)) configs.push_back(odd);
     }
     // What only measures what a published technique is worth.
-    if (kernel->kernel().name() == "row_cache") configs.push_back({{0, 1}});
-    if (kernel->kernel().name() == "neighbor_group_atomics") configs.push_back({{0, 0, 0, 1}});
+    if (kernel->kernel().name() == "row_cache") {
+      for (const KernelConfig& config : {KernelConfig{{0, 1}}, KernelConfig{{8, 0}}}) configs.push_back(config);
+    }
+    if (kernel->kernel().name() == "neighbor_group_atomics") {
+      for (const KernelConfig& config : {KernelConfig{{0, 0, 0, 1}}, KernelConfig{{16, 4, 1024}},
+                                         KernelConfig{{32, 32, 1024, 1}}, KernelConfig{{7, 3, 96}}}) {
+        configs.push_back(config);
+      }
+    }
     std::map<int64_t, HostMatrix> by_order;
     for (const KernelConfig& config : configs) {
       const std::optional<HostMatrix> got = CheckConfig(on, report, *kernel, config, want);

@@ -51,16 +51,16 @@ std::unique_ptr<Machine> Machine::Cpu() {
   return machine;
 }
 
-std::unique_ptr<Machine> Machine::OfBackend(const std::string& library) {
+std::unique_ptr<Machine> Machine::OfBackend(const std::string& library, const DeviceLimits& limits) {
   auto machine = std::make_unique<Machine>();
   auto backend = Backend::Load(library);
   MustBeOk(backend.status(), "loading " + library);
   machine->backend = *std::move(backend);
   if (machine->backend->table().device_count() == 0) return nullptr;
-  machine->backend->table().register_kernels(machine->registry);
-  auto device = machine->backend->table().open_device(0);
+  auto device = machine->backend->table().open_device(0, limits);
   MustBeOk(device.status(), "opening the device");
   machine->device = *std::move(device);
+  machine->backend->table().register_kernels(machine->registry, machine->device.get());
   machine->context = machine->device->CreateContext();
   return machine;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/device/device_limits.h"
 #include "engine/device/views.h"
 #include "engine/kernels/backend.h"
 #include "engine/kernels/registry.h"
@@ -23,8 +24,8 @@ class Machine {
   // The CPU, with contexts of 1, 2 and 3 threads. VICINAL_TEST_TARGET=AVX2 (SSE4, SCALAR) makes its kernels believe
   // that the processor has nothing better.
   static std::unique_ptr<Machine> Cpu();
-  // The first device of a backend's library; null where the backend has none.
-  static std::unique_ptr<Machine> OfBackend(const std::string& library);
+  // The first device of a backend's library, used as if it had no more than `limits`; null where the backend has none.
+  static std::unique_ptr<Machine> OfBackend(const std::string& library, const DeviceLimits& limits);
 
   bool is_cpu() const { return backend == nullptr; }
   // Whether kernels only launch there, as on a GPU: work is recorded, and memory is the device's own.

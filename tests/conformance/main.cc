@@ -3,10 +3,13 @@
 // for a backend's device. A plain program that needs nothing installed but the driver, so that it can be carried to a
 // GPU machine.
 //   vicinal_conformance [cpu|LIBRARY.so]
-//       [device|overlap|aggregate|product|attention|message|edge|update|rowwise|field ...] [once] [SHARE/OF]
+//       [device|overlap|aggregate|product|attention|message|edge|update|rowwise|field ...] [as=7.5] [once] [SHARE/OF]
 // SHARE/OF: only that share (from 0) of the cases of all groups but device, edge and rowwise; GTEST_SHARD_INDEX and
 // GTEST_TOTAL_SHARDS in the environment say the same. once: for compute-sanitizer (Report::BeBrief).
-// A group that is run as a whole fails when a kernel of its operations was reached by none of its cases.
+// as=7.5 (8.0, 8.6, 8.9, 10.0, 12.0): with no more shared memory and threads per multiprocessor than a GPU of that
+// compute capability has, and the kernels for it as far as the library has code for them; larger launches fail.
+// A group that is run as a whole fails when a kernel of its operations that the machine is fit for was reached by none
+// of its cases.
 // Exit status 77: no such device here, nothing tested.
 #include <algorithm>
 #include <cstdio>
@@ -53,6 +56,11 @@ void CheckCoverage(const Machine& machine, const Group& group, Report& report) {
     const auto& wanted = group.operations;
     if (std::find(wanted.begin(), wanted.end(), operation.operation()) == wanted.end()) return;
     for (const auto& kernel : operation.kernels()) {
+      if (const Refusal why = kernel->kernel().WhyUnfit(); !why.empty()) {
+        std::printf("not on this machine: %s %s: %s\n", std::string(operation.operation()).c_str(),
+                    std::string(kernel->kernel().name()).c_str(), why.c_str());
+        continue;
+      }
       report.CheckTrue("coverage",
                        std::string(operation.operation()) + " " + std::string(kernel->kernel().name()) +
                            " is registered and was reached by a case",
@@ -82,9 +90,31 @@ bool AreGroups(const std::vector<std::string>& names) {
   return true;
 }
 
-int Main(const std::string& device, const std::vector<std::string>& wanted, Report& report) {
+// Of the CUDA C++ Programming Guide's table of technical specifications.
+struct NamedLimits {
+  std::string_view name;
+  DeviceLimits limits;
+};
+constexpr NamedLimits kNamedLimits[] = {
+    {"as=7.5", {75, 64 << 10, 64 << 10, 1024}},     {"as=8.0", {80, 163 << 10, 164 << 10, 2048}},
+    {"as=8.6", {86, 99 << 10, 100 << 10, 1536}},    {"as=8.9", {89, 99 << 10, 100 << 10, 1536}},
+    {"as=10.0", {100, 227 << 10, 228 << 10, 2048}}, {"as=12.0", {120, 99 << 10, 100 << 10, 1536}}};
+
+// Takes the limits that the arguments name; by default none.
+DeviceLimits TakeLimits(std::vector<std::string>& arguments) {
+  for (const NamedLimits& named : kNamedLimits) {
+    const auto found = std::find(arguments.begin(), arguments.end(), named.name);
+    if (found == arguments.end()) continue;
+    arguments.erase(found);
+    return named.limits;
+  }
+  return {};
+}
+
+int Main(const std::string& device, const DeviceLimits& limits, const std::vector<std::string>& wanted,
+         Report& report) {
   if (!AreGroups(wanted)) return 2;
-  const std::unique_ptr<Machine> machine = device == "cpu" ? Machine::Cpu() : Machine::OfBackend(device);
+  const std::unique_ptr<Machine> machine = device == "cpu" ? Machine::Cpu() : Machine::OfBackend(device, limits);
   if (machine == nullptr) {
     std::printf("SKIPPED: no GPU here; the CUDA backend was loaded, none of its kernels was run\n");
     return kSkipped;
@@ -124,5 +154,6 @@ int main(int argc, char** argv) {
     report.BeBrief();
     arguments.erase(once);
   }
-  return vicinal::conformance::Main(device, arguments, report);
+  const vicinal::DeviceLimits limits = vicinal::conformance::TakeLimits(arguments);
+  return vicinal::conformance::Main(device, limits, arguments, report);
 }

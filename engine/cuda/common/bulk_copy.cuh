@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's bulk copies to shared memory, which one thread starts for its whole block, and the shared-memory barriers
-// that signal their completion.
+// Bulk copies to shared memory (compute capability 9.0 and later), which one thread starts for its whole block, and the
+// shared-memory barriers that signal their completion. Kernels that use them have a body only in code for such GPUs
+// (kCompiledFor), and are launched only there (GpuLimits::bulk_copies).
 #ifndef VICINAL_ENGINE_CUDA_COMMON_BULK_COPY_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_BULK_COPY_CUH_
 

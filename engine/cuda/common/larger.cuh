@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/base/vocabulary.h"
+#include "engine/cuda/common/hardware.h"
 
 namespace vicinal::cuda {
 
@@ -13,9 +14,13 @@ namespace vicinal::cuda {
 __host__ __device__ inline bool IsExtreme(Reduce reduce) { return reduce == Reduce::kMax || reduce == Reduce::kMin; }
 
 __device__ inline float LargerOf(float a, float b) {
-  float larger;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-  return larger;
+  if constexpr (kCompiledFor < kAsyncCopies) {
+    return a > b || std::isnan(a) ? a : std::isnan(b) ? b : fmaxf(a, b);
+  } else {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+  }
 }
 __device__ inline double LargerOf(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 

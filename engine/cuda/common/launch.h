@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/common/gpu_limits.h"
+
 namespace vicinal::cuda {
 
 // Tickets of a context: enough for 256 M edges cut into pieces of 256 (row_pieces.h) in one tile of columns.
@@ -18,7 +20,7 @@ struct LaunchTarget {
   // Tickets, all zero between launches: a kernel resets those that it uses. Kernels of one context run one after the
   // other, so they share them.
   int* tickets = nullptr;  // [kContextTickets]
-  int multiprocessors = 0;
+  GpuLimits limits;
   // A stream for a kernel that runs concurrently with those of `stream`, at a higher priority. The launcher makes
   // `beside` wait for `forked`, and `stream` for `joined`, before it returns.
   cudaStream_t beside = nullptr;

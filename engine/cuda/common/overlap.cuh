@@ -13,21 +13,27 @@
 //  - It does not read by __ldg what earlier kernels wrote, as the compiler may move __ldg to before AwaitFormer(). The
 //    compiler also moves __ldg to after it, so a load that is to be issued before is a plain load, which it does not
 //    move.
-// Other kernels are launched as usual, and start when everything before them has ended.
+// Other kernels are launched as usual, and start when everything before them has ended. So do all kernels of code that
+// was compiled for GPUs before Hopper, which have nothing of this.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 
 #include <cuda_runtime.h>
 
+#include "engine/cuda/common/hardware.h"
 #include "engine/cuda/common/launch.h"
 
 namespace vicinal::cuda {
 
 // From now on, the next kernel may take the multiprocessors' places that this kernel's blocks leave.
-__device__ inline void LetNextBegin() { cudaTriggerProgrammaticLaunchCompletion(); }
+__device__ inline void LetNextBegin() {
+  if constexpr (kCompiledFor >= kBulkCopies) cudaTriggerProgrammaticLaunchCompletion();
+}
 
 // Returns when all kernels before this one have ended and their writes are visible.
-__device__ inline void AwaitFormer() { cudaGridDependencySynchronize(); }
+__device__ inline void AwaitFormer() {
+  if constexpr (kCompiledFor >= kBulkCopies) cudaGridDependencySynchronize();
+}
 
 // Launches a kernel that follows the rules above. With `overlap`, it may start before the kernel before it has ended.
 template <class... Parameters, class... Arguments>

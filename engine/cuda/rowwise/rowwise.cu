@@ -289,7 +289,7 @@ void LaunchGraphNorm(const RowwiseArgs& args, const LaunchTarget& target, double
     const int64_t segments = std::min(args.num_segments - first, kMomentSegments);
     const unsigned down = static_cast<unsigned>(segments);
     // Few segments need many blocks each for the last pass, whose order does not matter.
-    const unsigned across = segments < 16 ? static_cast<unsigned>(8 * target.multiprocessors) : kMomentParts;
+    const unsigned across = segments < 16 ? static_cast<unsigned>(8 * target.limits.multiprocessors) : kMomentParts;
     SegmentMoments<<<dim3(kMomentParts, down), kThreads, 0, target.stream>>>(args, first, moments);
     SegmentOrigins<<<Blocks(segments, kThreads), kThreads, 0, target.stream>>>(args, first, segments, moments);
     SegmentNormalize<<<dim3(across, down), kThreads, 0, target.stream>>>(args, first, moments);

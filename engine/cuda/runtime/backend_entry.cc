@@ -18,6 +18,10 @@ int DeviceCount() {
   return 0;
 }
 
+void RegisterKernels(KernelRegistry& registry, Device* device) {
+  RegisterCudaKernels(registry, static_cast<CudaDevice*>(device));
+}
+
 }  // namespace
 }  // namespace vicinal::cuda
 
@@ -27,6 +31,6 @@ extern "C" const vicinal::BackendTable* vicinal_backend() {
                                               "cuda",
                                               &vicinal::cuda::DeviceCount,
                                               &vicinal::cuda::CudaDevice::Open,
-                                              &vicinal::cuda::RegisterCudaKernels};
+                                              &vicinal::cuda::RegisterKernels};
   return &table;
 }

@@ -72,7 +72,7 @@ CudaContext::~CudaContext() {
 
 Status CudaContext::Create() {
   VICINAL_RETURN_IF_ERROR(device_.MakeCurrent());
-  target_.multiprocessors = device_.multiprocessors();
+  target_.limits = device_.limits();
   VICINAL_RETURN_IF_ERROR(
       CudaStatus(cudaStreamCreateWithFlags(&target_.stream, cudaStreamNonBlocking), "making a stream"));
   int least = 0, greatest = 0;
@@ -109,7 +109,7 @@ Status CudaContext::CopyRowsToHost(float* host, ConstMatrixView src, const int64
 StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Status()>& launch) {
   VICINAL_RETURN_IF_ERROR(Prepare());
   VICINAL_RETURN_IF_ERROR(device_.BeginRecording(this));
-  target_.overlap = true;
+  target_.overlap = target_.limits.overlapping_launches();
   OpenRecording open(target_.stream, [this] { target_.overlap = false, device_.EndRecording(this); });
   const Status launched = launch();
   const Status ended = open.End();

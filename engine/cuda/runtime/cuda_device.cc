@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/cuda/runtime/code_version.h"
 #include "engine/cuda/runtime/cuda_error.h"
 
 namespace vicinal::cuda {
@@ -17,26 +18,69 @@ namespace {
 
 constexpr size_t kStagingHalf = size_t{4} << 20;
 
+// "7.5" of 75.
+std::string Capability(int capability) { return absl::StrCat(capability / 10, ".", capability % 10); }
+
+// What kernels use of what not every GPU has: " with asynchronous copies, bulk copies".
+std::string PathsOf(const GpuLimits& limits) {
+  std::string paths;
+  const auto name = [&](bool used, std::string_view path) {
+    if (used) absl::StrAppend(&paths, paths.empty() ? " with " : ", ", std::string(path));
+  };
+  name(limits.async_copies(), "asynchronous copies");
+  name(limits.narrow_products(), "bfloat16 and TF32 products");
+  name(limits.bulk_copies(), "bulk copies");
+  name(limits.overlapping_launches(), "overlapping launches");
+  name(limits.wgmma(), "wgmma");
+  return paths.empty() ? " without newer instructions" : paths;
+}
+
 }  // namespace
 
-StatusOr<std::unique_ptr<Device>> CudaDevice::Open(int ordinal) {
+StatusOr<std::unique_ptr<Device>> CudaDevice::Open(int ordinal, const DeviceLimits& limits) {
   std::unique_ptr<CudaDevice> device(new CudaDevice(ordinal));
-  VICINAL_RETURN_IF_ERROR(device->Initialize());
+  VICINAL_RETURN_IF_ERROR(device->Initialize(limits));
   return std::unique_ptr<Device>(std::move(device));
 }
 
-Status CudaDevice::Initialize() {
+Status CudaDevice::FindLimits(const DeviceLimits& limits) {
   cudaDeviceProp properties;
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, ordinal_), absl::StrCat("opening ", name())));
-  if (properties.major != 9 || properties.minor != 0) {
+  const auto at_most = [](int has, int limit) { return limit > 0 ? std::min(has, limit) : has; };
+  const int capability = 10 * properties.major + properties.minor;
+  const std::string whose = absl::StrCat(name(), " (", properties.name, ")");
+  if (capability < kOldestSupported) {
     return FailedPrecondition("DEVICE_UNSUPPORTED",
-                              absl::StrCat(name(), " (", properties.name, ") has compute capability ", properties.major,
-                                           ".", properties.minor, "; this build has code for 9.0 only"));
+                              absl::StrCat(whose, " has compute capability ", Capability(capability), "; kernels need ",
+                                           Capability(kOldestSupported), " or later"));
   }
-  multiprocessors_ = properties.multiProcessorCount;
-  description_ = absl::StrCat(properties.name, ", ", multiprocessors_, " multiprocessors, ",
-                              properties.totalGlobalMem >> 20, " MiB");
   VICINAL_RETURN_IF_ERROR(MakeCurrent());
+  int code = 0;
+  if (FindCodeVersion(&code) != cudaSuccess) {
+    cudaGetLastError();
+    return FailedPrecondition(
+        "DEVICE_UNSUPPORTED",
+        absl::StrCat("this build has no code for ", whose, ", compute capability ", Capability(capability),
+                     "; build with -DVICINAL_CUDA_ARCHITECTURES=", capability, " or all"));
+  }
+  limits_.capability = limits.capability > 0 ? limits.capability : capability;
+  limits_.code = std::min(code, limits_.capability);
+  limits_.multiprocessors = properties.multiProcessorCount;
+  limits_.block_shared_bytes = at_most(static_cast<int>(properties.sharedMemPerBlockOptin), limits.block_shared_bytes);
+  limits_.multiprocessor_shared_bytes =
+      at_most(static_cast<int>(properties.sharedMemPerMultiprocessor), limits.multiprocessor_shared_bytes);
+  limits_.multiprocessor_threads = at_most(properties.maxThreadsPerMultiProcessor, limits.multiprocessor_threads);
+  limits_.l2_bytes = properties.l2CacheSize;
+  description_ = absl::StrCat(properties.name, ", ", limits_.multiprocessors, " multiprocessors, ",
+                              properties.totalGlobalMem >> 20, " MiB, compute capability ",
+                              Capability(limits_.capability), ", kernels compiled for ", Capability(limits_.code),
+                              PathsOf(limits_), ", ", limits_.block_shared_bytes >> 10,
+                              " KiB of shared memory per block, ", limits_.l2_bytes >> 20, " MiB of L2");
+  return OkStatus();
+}
+
+Status CudaDevice::Initialize(const DeviceLimits& limits) {
+  VICINAL_RETURN_IF_ERROR(FindLimits(limits));
   cudaMemPoolProps pool_properties = {};
   pool_properties.allocType = cudaMemAllocationTypePinned;
   pool_properties.location = {cudaMemLocationTypeDevice, ordinal_};

@@ -18,10 +18,12 @@
 
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
+#include "engine/cuda/common/gpu_limits.h"
 #include "engine/cuda/common/launch.h"
 #include "engine/cuda/runtime/pieces_to_device.h"
 #include "engine/cuda/runtime/rows_to_host.h"
 #include "engine/device/device.h"
+#include "engine/device/device_limits.h"
 
 namespace vicinal::cuda {
 
@@ -72,8 +74,8 @@ class CudaContext final : public DeviceContext {
 // Thread-safe.
 class CudaDevice final : public Device {
  public:
-  // FAILED_PRECONDITION when the GPU is not of compute capability 9.0, the only one that this build has code for.
-  static StatusOr<std::unique_ptr<Device>> Open(int ordinal);
+  // FAILED_PRECONDITION (DEVICE_UNSUPPORTED) when the GPU is older than Turing, or this build has no code for it.
+  static StatusOr<std::unique_ptr<Device>> Open(int ordinal, const DeviceLimits& limits);
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
@@ -90,12 +92,13 @@ class CudaDevice final : public Device {
   // Makes the device current on this thread.
   Status MakeCurrent() const;
   int ordinal() const { return ordinal_; }
-  int multiprocessors() const { return multiprocessors_; }
+  const GpuLimits& limits() const { return limits_; }
 
  private:
   friend class CudaContext;
   explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
-  Status Initialize();
+  Status Initialize(const DeviceLimits& limits);
+  Status FindLimits(const DeviceLimits& limits);
   void Free(void* data, size_t bytes) override;
   void Register(CudaContext* context) VICINAL_EXCLUDES(mutex_);
   void Unregister(CudaContext* context) VICINAL_EXCLUDES(mutex_);
@@ -106,7 +109,7 @@ class CudaDevice final : public Device {
   void EndRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
 
   const int ordinal_;
-  int multiprocessors_ = 0;
+  GpuLimits limits_;
   std::string description_;
   cudaMemPool_t pool_ = nullptr;
   std::atomic<int64_t> allocated_{0};

@@ -6,36 +6,38 @@ namespace vicinal::cuda {
 
 // One per kernel, defined in its <strategy>_kernel.cc and called only here.
 void AddBinnedRows(KernelRegistry& registry);
-void AddDenseTiles(KernelRegistry& registry);
+void AddDenseTiles(KernelRegistry& registry, const GpuLimits& limits);
 void AddLengthSortedRows(KernelRegistry& registry);
-void AddSourcePanels(KernelRegistry& registry);
+void AddSourcePanels(KernelRegistry& registry, const GpuLimits& limits);
 void AddRowCache(KernelRegistry& registry);
 void AddNeighborGroup(KernelRegistry& registry);
-void AddPartitionDual(KernelRegistry& registry);
+void AddPartitionDual(KernelRegistry& registry, const GpuLimits& limits);
 void AddStagedRows(KernelRegistry& registry);
 void AddCusparse(KernelRegistry& registry);
 void AddNeighborGroupAtomics(KernelRegistry& registry);
 void AddFusedAttention(KernelRegistry& registry);
 void AddPlainAttention(KernelRegistry& registry);
-void AddTemplateSpmm(KernelRegistry& registry);
+void AddTemplateSpmm(KernelRegistry& registry, const GpuLimits& limits);
 void AddTemplateSddmm(KernelRegistry& registry);
-void AddRegisterTiles(KernelRegistry& registry);
-void AddTensorTiles(KernelRegistry& registry);
+void AddRegisterTiles(KernelRegistry& registry, const GpuLimits& limits);
+void AddTensorTiles(KernelRegistry& registry, const GpuLimits& limits);
+void AddCublas(KernelRegistry& registry, CudaDevice* device);
 void AddWarpRows(KernelRegistry& registry);
 void AddBinnedSparseUpdate(KernelRegistry& registry);
 void AddDenseRow(KernelRegistry& registry);
 void AddRowwise(KernelRegistry& registry);
 
-void RegisterCudaKernels(KernelRegistry& registry) {
+void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
+  const GpuLimits limits = device != nullptr ? device->limits() : GpuLimits();
   // The engine's own kernels of the operation aggregate.
   AddBinnedRows(registry);
-  AddDenseTiles(registry);
+  AddDenseTiles(registry, limits);
   AddLengthSortedRows(registry);
-  AddSourcePanels(registry);
+  AddSourcePanels(registry, limits);
   AddRowCache(registry);
   // Published families and the vendor's library: measured on a graph, or forced.
   AddNeighborGroup(registry);
-  AddPartitionDual(registry);
+  AddPartitionDual(registry, limits);
   AddStagedRows(registry);
   AddCusparse(registry);
   AddNeighborGroupAtomics(registry);
@@ -43,11 +45,12 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   AddFusedAttention(registry);
   AddPlainAttention(registry);
   // message_reduce, edge_scores
-  AddTemplateSpmm(registry);
+  AddTemplateSpmm(registry, limits);
   AddTemplateSddmm(registry);
   // dense_update
-  AddRegisterTiles(registry);
-  AddTensorTiles(registry);
+  AddRegisterTiles(registry, limits);
+  AddTensorTiles(registry, limits);
+  AddCublas(registry, device);
   // sparse_update, sparse_aggregate_update
   AddWarpRows(registry);
   AddBinnedSparseUpdate(registry);

@@ -3,12 +3,14 @@
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_
 
+#include "engine/cuda/runtime/cuda_device.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 
-// Adds every kernel of the backend to the list of its operation, best first.
-void RegisterCudaKernels(KernelRegistry& registry);
+// Adds every kernel of the backend to the list of its operation, best first, as they serve on `device`; null: on a GPU
+// of the newest generation, without one.
+void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device);
 
 }  // namespace vicinal::cuda
 

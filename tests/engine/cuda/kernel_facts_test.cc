@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ class CudaKernelFactsTest : public ::testing::Test {
   void SetUp() override {
     auto backend = Backend::Load(VICINAL_LIB_DIR "/libvicinal_cuda.so");
     ASSERT_TRUE(backend.ok()) << backend.status();
-    (*backend)->table().register_kernels(registry_);
+    (*backend)->table().register_kernels(registry_, nullptr);
   }
   // A kernel whose library the build lacks refuses all problems, so it is asked without being chosen.
   const AggregateKernel& Aggregate(std::string_view name) const {
@@ -48,22 +49,27 @@ class CudaKernelFactsTest : public ::testing::Test {
 
 // As for the CPU's (tests/engine/kernels/kernel_facts_test.cc).
 TEST_F(CudaKernelFactsTest, IdsAreStable) {
-  EXPECT_THAT(
-      testing::DeclaredOrders(registry_, DeviceKind::kCuda),
-      ::testing::IsSupersetOf(
-          {"aggregate atomic_additions 1 own 8379944747898982", "aggregate cusparse 1 own 5778458784611013",
-           "aggregate dense_blocks 1 own 6348271107251810", "aggregate edge_groups 1 own 8319651795123126",
-           "aggregate equal_parts 1 own 6601957167105084", "aggregate row_parts 1 standard 6408518460921090",
-           "aggregate staged_edges 1 own 7482993502214023", "aggregate staged_panels 1 own 7895630412829939",
-           "aggregate tile_products 1 own 7766358492057605", "aggregate whole_rows 1 own 6915678199007113",
-           "attention fused_softmax 1 standard 8317685200746706", "attention two_pass_softmax 1 own 5539682713755937",
-           "dense_update ascending_inputs 1 standard 8018651461846506",
-           "dense_update tensor_products 1 own 7272950572009495",
-           "edge_scores tree_products 1 standard 4667087552300692",
-           "message_reduce message_rows 1 standard 6852157438831085",
-           "rowwise row_elements 1 standard 4662868296873272",
-           "sparse_aggregate_update dense_rows 1 standard 5422315988595563",
-           "sparse_update row_parts 1 standard 5678279361545160"}));
+  EXPECT_THAT(testing::DeclaredOrders(registry_, DeviceKind::kCuda),
+              ::testing::IsSupersetOf({"aggregate atomic_additions 1 own 8379944747898982",
+                                       "aggregate cusparse 1 own 5778458784611013",
+                                       "aggregate dense_blocks 1 own 6348271107251810",
+                                       "aggregate edge_groups 1 own 8319651795123126",
+                                       "aggregate equal_parts 1 own 6601957167105084",
+                                       "aggregate row_parts 1 standard 6408518460921090",
+                                       "aggregate staged_edges 1 own 7482993502214023",
+                                       "aggregate staged_panels 1 own 7895630412829939",
+                                       "aggregate tile_products 1 own 7766358492057605",
+                                       "aggregate whole_rows 1 own 6915678199007113",
+                                       "attention fused_softmax 1 standard 8317685200746706",
+                                       "attention two_pass_softmax 1 own 5539682713755937",
+                                       "dense_update ascending_inputs 1 standard 8018651461846506",
+                                       "dense_update cublas_products 1 own 8757058231887332",
+                                       "dense_update tensor_products 1 own 7272950572009495",
+                                       "edge_scores tree_products 1 standard 4667087552300692",
+                                       "message_reduce message_rows 1 standard 6852157438831085",
+                                       "rowwise row_elements 1 standard 4662868296873272",
+                                       "sparse_aggregate_update dense_rows 1 standard 5422315988595563",
+                                       "sparse_update row_parts 1 standard 5678279361545160"}));
 }
 
 const PriorGolden kGoldens[] = {
@@ -236,6 +242,49 @@ TEST_F(CudaKernelFactsTest, OrdersNeighborGroupsByThePublishedModel) {
   EXPECT_LT(group(32, 8, 128), group(32, 16, 128)) << "farther from a third of the width";
   EXPECT_EQ(group(0, 0, 0), Predict("binned_rows", 400'000, 5'000'000));
   for (const int32_t gs : {4, 1024}) EXPECT_LT(group(gs, 32, 32) / group(gs, 1, 1024), 3.0);
+}
+
+// What tuning may choose, and what the published ranges ask for.
+TEST_F(CudaKernelFactsTest, OffersThePublishedParameters) {
+  const auto offers = [&](const char* kernel, int64_t width, const KernelConfig& wanted) {
+    const std::vector<KernelConfig> candidates = Aggregate(kernel).Candidates(
+        AggregateProblemOf(testing::AggregateKey("sum", width), 400'000, 400'000, 5'000'000));
+    return std::find(candidates.begin(), candidates.end(), wanted) != candidates.end();
+  };
+  EXPECT_TRUE(offers("row_cache", 512, {{4}}));
+  EXPECT_FALSE(offers("row_cache", 16, {{2}})) << "nothing to merge";
+  for (const int threads : {64, 256, 512, 1024}) {
+    EXPECT_TRUE(offers("neighbor_group", 64, {{32, 16, threads}})) << threads;
+    EXPECT_TRUE(offers("neighbor_group_atomics", 64, {{32, 16, threads}})) << threads;
+  }
+}
+
+// Layouts of other blocks are other layouts: their names tell forced settings apart up to 1,024 threads.
+TEST_F(CudaKernelFactsTest, GroupsOfLargeBlocksHaveLayoutsOfTheirOwn) {
+  const AggregateProblem problem = AggregateProblemOf(testing::AggregateKey("sum", 64), 1000, 1000, 9000);
+  const AggregateKernel& kernel = Aggregate("neighbor_group_atomics");
+  EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 1024}}), "groups of 32, 256 a block");
+  EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 5000}}), "groups of 32, 256 a block") << "no more than that";
+  EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 512}}), "groups of 32, 128 a block");
+}
+
+// Without a device kernels are those of the newest GPU, but for what has to be verified on one.
+TEST_F(CudaKernelFactsTest, CublasIsUnfitWithoutAGpu) {
+  const DenseUpdateProblem problem = {200'000, 256, 256};
+  int unfit = 0;
+  for (const auto& entry : registry_.dense_update.kernels()) {
+    const DenseUpdateKernel& kernel = entry->kernel();
+    if (kernel.name() != "cublas") {
+      EXPECT_EQ(kernel.WhyUnfit(), "") << kernel.name();
+      continue;
+    }
+    ++unfit;
+    EXPECT_NE(kernel.WhyUnfit(), "");
+    EXPECT_EQ(kernel.WhyUnsupported(problem), kernel.WhyUnfit());
+    EXPECT_TRUE(kernel.OrderParameters(problem, {}).empty());
+  }
+  EXPECT_EQ(unfit, 1);
+  EXPECT_EQ(Aggregate("dense_tiles").WhyUnfit(), "");
 }
 
 TEST_F(CudaKernelFactsTest, NoKernelIsPredictedTooFarBehindToBeTried) {

@@ -32,13 +32,13 @@ TEST(BackendTest, AGoodOneSharesTheRegistry) {
   ASSERT_TRUE(backend.ok()) << backend.status();
   EXPECT_STREQ((*backend)->table().name, "fake");
   EXPECT_EQ((*backend)->table().device_count(), 1);
-  auto device = (*backend)->table().open_device(0);
+  auto device = (*backend)->table().open_device(0, DeviceLimits());
   ASSERT_TRUE(device.ok());
-  EXPECT_EQ((*backend)->table().open_device(5).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ((*backend)->table().open_device(5, DeviceLimits()).status().code(), StatusCode::kNotFound);
 
   KernelRegistry registry;
   RegisterCpuKernels(registry);
-  (*backend)->table().register_kernels(registry);
+  (*backend)->table().register_kernels(registry, device->get());
   auto choice = registry.aggregate.Choose({}, DeviceKind::kCuda, "");
   ASSERT_TRUE(choice.ok());
   EXPECT_EQ(choice->kernel->kernel().name(), "fake");

@@ -91,7 +91,8 @@ class LosingDevice final : public vicinal::Device {
 #endif
 
 int DeviceCount() { return 1; }
-[[maybe_unused]] vicinal::StatusOr<std::unique_ptr<vicinal::Device>> OpenDevice(int ordinal) {
+[[maybe_unused]] vicinal::StatusOr<std::unique_ptr<vicinal::Device>> OpenDevice(int ordinal,
+                                                                                const vicinal::DeviceLimits&) {
   if (ordinal != 0) return vicinal::NotFound("device", "fake:" + std::to_string(ordinal));
 #if defined(FAKE_BACKEND_LOSING)
   return std::unique_ptr<vicinal::Device>(std::make_unique<LosingDevice>());
@@ -99,7 +100,9 @@ int DeviceCount() { return 1; }
   return vicinal::MakeCpuDevice(1);
 #endif
 }
-void RegisterKernels(vicinal::KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<FakeAggregate>()); }
+void RegisterKernels(vicinal::KernelRegistry& registry, vicinal::Device*) {
+  registry.aggregate.Add(std::make_unique<FakeAggregate>());
+}
 
 const vicinal::BackendTable kTable = {
 #if defined(FAKE_BACKEND_WRONG_VERSION)

@@ -140,7 +140,7 @@ cudaError_t LaunchBinnedRows(const AggregateArgs& args, const RowWorkLayout* wor
   const Lanes lanes = small ? LanesOfSmall(params, vec, config) : LanesOf(params, vec, config);
   const cudaError_t error = LaunchMode(params, lanes, target);
   if (error != cudaSuccess || splits.count == 0 || params.parts.tickets != nullptr) return error;
-  return LaunchFinishSplitRows(params, splits, target.stream);
+  return LaunchFinishSplitRows(params, splits, target);
 }
 
 }  // namespace vicinal::cuda

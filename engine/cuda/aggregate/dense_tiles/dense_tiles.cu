@@ -28,6 +28,7 @@
 #include "engine/cuda/aggregate/rows/row_load.cuh"
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/bulk_copy.cuh"
+#include "engine/cuda/common/hardware.h"
 #include "engine/cuda/common/mask_pair.cuh"
 #include "engine/cuda/common/wgmma.cuh"
 
@@ -187,7 +188,7 @@ __device__ inline void MultiplyTiles(const TileParams& params, const TilePiece& 
 }
 
 template <class Image>
-__global__ void __launch_bounds__(kThreads, 1) SumTiles(const __grid_constant__ TileParams params) {
+__device__ inline void SumPiece(const TileParams& params) {
   extern __shared__ char shared[];
   if (*params.unfit != 0) return;
   const Stages<Image> stages(shared);
@@ -205,6 +206,11 @@ __global__ void __launch_bounds__(kThreads, 1) SumTiles(const __grid_constant__ 
   } else if (threadIdx.x % 32 == 0) {
     CopyTiles(params, piece, stages);
   }
+}
+
+template <class Image>
+__global__ void __launch_bounds__(kThreads, 1) SumTiles(const __grid_constant__ TileParams params) {
+  if constexpr (kCompiledWithWgmma) SumPiece<Image>(params);
 }
 
 int ColumnsFor(const AggregateProblem& problem) {
@@ -254,7 +260,7 @@ cudaError_t LaunchTiles(const AggregateArgs& args, const DenseTilesLayout& layou
   cudaError_t error = cudaEventRecord(target.forked, target.stream);
   if (error == cudaSuccess) error = cudaStreamWaitEvent(target.beside, target.forked);
   if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(SumTiles<Image>, cudaFuncAttributeMaxDynamicSharedMemorySize, Image::kShared);
+    error = AllowShared(SumTiles<Image>, Image::kShared, target.limits);
   }
   if (error != cudaSuccess) return error;
   const TileParams params = {layout.pieces(),      layout.tile_col(),

@@ -23,8 +23,12 @@ constexpr int32_t kDenseEdges = 128;
 
 class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
  public:
-  DenseTilesKernel() : CudaKernel("dense_tiles") {}
+  explicit DenseTilesKernel(const GpuLimits& limits) : CudaKernel("dense_tiles"), limits_(limits) {}
+  Refusal WhyUnfit() const override {
+    return limits_.wgmma() ? Refusal() : "its matrix instructions (wgmma) exist on compute capability 9.0 alone";
+  }
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
     if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
     if (problem.weighted && !problem.source_scaled) return "only weights of 1, or of the sources";
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
@@ -69,6 +73,7 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
   }
 
  private:
+  const GpuLimits limits_;
   // What LayoutBytesBound counts on: a tile is 1 KiB, however few edges it has.
   static constexpr int32_t kMinThreshold = kDenseEdges / 2;
   static int32_t Threshold(const KernelConfig& config) {
@@ -78,6 +83,8 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel> {
 
 }  // namespace
 
-void AddDenseTiles(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<DenseTilesKernel>()); }
+void AddDenseTiles(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.aggregate.Add(std::make_unique<DenseTilesKernel>(limits));
+}
 
 }  // namespace vicinal::cuda

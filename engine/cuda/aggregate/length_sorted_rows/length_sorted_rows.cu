@@ -67,7 +67,7 @@ cudaError_t LaunchLengthSortedRows(const AggregateArgs& args, const RowWorkLayou
                                      target};
   const cudaError_t error = narrow ? LaunchLengthSortedNarrow(launch) : LaunchLengthSortedFloats(launch);
   if (error != cudaSuccess || work == nullptr || work->num_splits() == 0) return error;
-  return LaunchFinishSplitRows(params, {work->splits(), work->num_splits(), /*parts_are_quads=*/false}, target.stream);
+  return LaunchFinishSplitRows(params, {work->splits(), work->num_splits(), /*parts_are_quads=*/false}, target);
 }
 
 }  // namespace vicinal::cuda

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 }  // namespace
 
-cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream) {
+cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& splits, const LaunchTarget& target) {
   const int vec = params.out.dst.cols % 4 == 0 ? 4 : 1;
   int shift = 0;
   while (shift < 5 && (vec << shift) < params.out.dst.cols) ++shift;
@@ -34,8 +34,8 @@ cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& spl
   const dim3 grid(static_cast<unsigned>((splits.count + groups - 1) / groups),
                   static_cast<unsigned>((params.out.dst.cols + tile - 1) / tile));
   // It may always overlap: the kernel before it belongs to the same launch.
-  return LaunchOverlapping(true, vec == 4 ? FinishSplitRows<4> : FinishSplitRows<1>, grid, kBlockThreads, stream,
-                           params, splits, shift);
+  return LaunchOverlapping(target.limits.overlapping_launches(), vec == 4 ? FinishSplitRows<4> : FinishSplitRows<1>,
+                           grid, kBlockThreads, target.stream, params, splits, shift);
 }
 
 }  // namespace vicinal::cuda

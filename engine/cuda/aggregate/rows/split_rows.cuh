@@ -8,6 +8,7 @@
 #include "engine/cuda/aggregate/rows/row_finish.cuh"
 #include "engine/cuda/aggregate/rows/row_work.h"
 #include "engine/cuda/common/larger.cuh"
+#include "engine/cuda/common/launch.h"
 #include "engine/cuda/common/overlap.cuh"
 #include "engine/cuda/common/pack.cuh"
 
@@ -83,7 +84,7 @@ __device__ inline Pack<kVec> ResultOfParts(const RowsParams& params, const Split
 }
 
 // Finishes the rows. Work before it in the stream has stored their parts in params.parts.partials.
-cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& splits, cudaStream_t stream);
+cudaError_t LaunchFinishSplitRows(const RowsParams& params, const SplitRows& splits, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda
 

@@ -36,18 +36,17 @@ struct PanelLaunch {
   const PanelParams& params;
   const PanelShape& shape;
   int64_t pieces;
-  cudaStream_t stream;
+  const LaunchTarget& target;
 };
 
 template <class P>
 cudaError_t LaunchPanel(const PanelLaunch& launch) {
   const int bytes = panels::Shared::Bytes(launch.shape);
-  const cudaError_t error =
-      cudaFuncSetAttribute(panels::SumPanels<P>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const cudaError_t error = AllowShared(panels::SumPanels<P>, bytes, launch.target.limits);
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(launch.pieces),
                   static_cast<unsigned>((launch.params.columns + P::kTile - 1) / P::kTile));
-  panels::SumPanels<P><<<grid, launch.shape.warps * kWarpLanes, bytes, launch.stream>>>(launch.params);
+  panels::SumPanels<P><<<grid, launch.shape.warps * kWarpLanes, bytes, launch.target.stream>>>(launch.params);
   return cudaGetLastError();
 }
 
@@ -86,13 +85,16 @@ cudaError_t LaunchStorage(Storage storage, Join join, const PanelLaunch& launch)
 
 }  // namespace
 
-PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses) {
+PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses, const GpuLimits& limits) {
   PanelShape shape;
   shape.warps = warps == kMaxWarps / 2 ? warps : kMaxWarps;
   shape.groups = GroupsFor(problem.width);
   // More places would make panels too few to share out.
   shape.places = std::min(kMaxPlaces, kPanelBytes / shape.pitch()) * shape.warps / kMaxWarps;
   shape.uses = uses > 0 ? std::min(uses, kMaxUses) : 8;
+  // Numbers of sources are copied in fours.
+  while (!limits.Fits(panels::Shared::Bytes(shape)) && shape.places > 8) shape.places -= 8;
+  shape.multiprocessors = limits.multiprocessors;
   return shape;
 }
 
@@ -131,7 +133,7 @@ cudaError_t LaunchSourcePanels(const AggregateArgs& args, const SourcePanelsLayo
                               plan.stride,
                               args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f};
   if (layout.num_pieces() > 0) {
-    const cudaError_t error = LaunchStorage(rows.storage, join, {params, shape, layout.num_pieces(), target.stream});
+    const cudaError_t error = LaunchStorage(rows.storage, join, {params, shape, layout.num_pieces(), target});
     if (error != cudaSuccess) return error;
   }
   const RowPieces pieces = {sums, layout.first_piece(), shape.rows(), static_cast<int32_t>(plan.stride)};

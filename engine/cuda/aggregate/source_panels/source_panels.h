@@ -47,6 +47,7 @@ struct PanelShape {
   int groups = 0;  // of lanes per warp, which have different edges of a row
   int places = 0;  // per panel: one per source, and a last one for padding
   int uses = 0;
+  int multiprocessors = 132;  // that pieces are cut for; the cuts decide where a row's sums begin anew
 
   int rows() const { return warps * kSlots; }
   // Bytes per place: 16 for each lane of a group.
@@ -108,8 +109,9 @@ class SourcePanelsLayout final : public AdjacencyLayout {
   Buffer source_, stream_, weight_, pieces_, begin_, first_piece_, cell_, row_;
 };
 
-// The shape for the problem's columns, `warps` (16; any other value means 32) and `uses` (0: the default).
-PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses);
+// The shape for the problem's columns, `warps` (16; any other value means 32) and `uses` (0: the default): panels of 64
+// KiB with 32 warps, or as large as two have room in a block's shared memory.
+PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses, const GpuLimits& limits);
 
 // Scratch bytes of a launch.
 size_t SourcePanelsScratchBytes(const AggregateProblem& problem, const PanelShape& shape);

@@ -21,13 +21,9 @@ namespace {
 // Where fewer of its edges are staged, a graph has nothing of its panels.
 constexpr int kMinStagedPercent = 10;
 
-PanelShape ShapeOf(const AggregateProblem& problem, const KernelConfig& config) {
-  return PanelShapeFor(problem, config.values[0], config.values[1]);
-}
-
 class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
  public:
-  SourcePanelsKernel() : CudaKernel("source_panels") {}
+  explicit SourcePanelsKernel(const GpuLimits& limits) : CudaKernel("source_panels"), limits_(limits) {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     if (Refusal refusal = WhyWidthUnsupported(problem.width); !refusal.empty()) return refusal;
     if (problem.rows >= kMaxItems || problem.edges >= kMaxItems) return "only graphs of fewer than 2^31 rows and edges";
@@ -41,7 +37,11 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
   DeclaredOrder declared_order() const override { return {"staged_panels", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
     const PanelShape shape = ShapeOf(problem, config);
-    return {shape.groups, shape.warps, shape.uses};
+    // As on a GPU of Hopper's size, whose panels and cuts need not be named.
+    const PanelShape plain = PanelShapeFor(problem, config.values[0], config.values[1], GpuLimits());
+    if (shape.places == plain.places && shape.multiprocessors == plain.multiprocessors)
+      return {shape.groups, shape.warps, shape.uses};
+    return {shape.groups, shape.warps, shape.uses, shape.places, shape.multiprocessors};
   }
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
                                        const WorkShape& shape) const override {
@@ -84,10 +84,19 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
     return LaunchSourcePanels(args, static_cast<const SourcePanelsLayout&>(*args.layout),
                               ShapeOf(args.problem, args.config), target, scratch);
   }
+
+ private:
+  PanelShape ShapeOf(const AggregateProblem& problem, const KernelConfig& config) const {
+    return PanelShapeFor(problem, config.values[0], config.values[1], limits_);
+  }
+
+  const GpuLimits limits_;
 };
 
 }  // namespace
 
-void AddSourcePanels(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<SourcePanelsKernel>()); }
+void AddSourcePanels(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.aggregate.Add(std::make_unique<SourcePanelsKernel>(limits));
+}
 
 }  // namespace vicinal::cuda

@@ -60,7 +60,7 @@ int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarge
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
   const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
   const int lanes = many ? 32 : degree >= 6 || tile > 64 ? 16 : 8;
-  return problem.rows * lanes < kThreadsAtOnce * target.multiprocessors ? 32 : lanes;
+  return problem.rows * lanes < kThreadsAtOnce * target.limits.multiprocessors ? 32 : lanes;
 }
 
 // The most heads that a tile of `tile` columns overlaps.
@@ -145,11 +145,12 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   params.work.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
   // A group takes several rows only if there are enough rows for all groups, rows are short, and 32 bits can count the
   // edges. If rows are shorter still, it takes as many as it can prefetch (kAskedEdges).
-  const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.limits.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
   const int64_t most_rows = problem.edges * kMaxRows <= kAskedEdges * problem.rows ? kMaxRows : kMaxRows / 2;
   params.work.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
-  const int64_t cell_rounds = layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.multiprocessors);
+  const int64_t cell_rounds =
+      layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.limits.multiprocessors);
   params.work.cells_per_group = static_cast<int>(std::clamp<int64_t>(cell_rounds / 2, 1, 8));
   params.source.score_access = PacksIf(problem.kind == AttentionKind::kGat && InPacks(args.score_src));
   params.out.plain = args.epilogue.IsPlain();

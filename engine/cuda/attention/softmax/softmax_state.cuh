@@ -9,6 +9,7 @@
 
 #include "engine/cuda/attention/softmax/score_factors.h"
 #include "engine/cuda/common/hardware.h"
+#include "engine/cuda/common/warp_extremes.cuh"
 
 namespace vicinal::cuda {
 
@@ -52,7 +53,7 @@ template <int kLanes>
 __device__ inline float LargestOf(float x) {
   if constexpr (kLanes == 32) {
     const int bits = __float_as_int(x);
-    const int largest = __reduce_max_sync(kWholeWarp, bits ^ (bits >> 31 & 0x7fffffff));
+    const int largest = WarpMax(bits ^ (bits >> 31 & 0x7fffffff));
     return __int_as_float(largest ^ (largest >> 31 & 0x7fffffff));
   } else {
 #pragma unroll

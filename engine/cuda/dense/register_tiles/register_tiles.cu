@@ -6,7 +6,8 @@
 // Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
 // number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
 // as the shape changes. Here all kernels evaluate the same chain (kFoldInputs), so the shape may choose among them
-// freely. Bound by arithmetic for wide outputs, by reading src for narrow ones. No TF32, no tensor cores.
+// freely. Bound by arithmetic for wide outputs, by reading src for narrow ones. No TF32, no tensor cores. Tiles that do
+// not fit a GPU's shared memory are left out.
 #include <algorithm>
 #include <cstdint>
 
@@ -62,9 +63,10 @@ int64_t Tiles(const MatrixView& dst) {
 template <class T, int kVec>
 cudaError_t LaunchTilesOf(const DenseParams& params, const LaunchTarget& target) {
   const auto kernel = &DenseProductTiles<T, kVec>;
-  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
+  const cudaError_t error = AllowShared(kernel, T::kShared, target.limits);
   if (error != cudaSuccess) return error;
-  const int64_t resident = T::kBlocks * target.multiprocessors;
+  const int64_t resident =
+      int64_t{target.limits.Resident(T::kThreads, T::kShared, T::kBlocks)} * target.limits.multiprocessors;
   const unsigned blocks = static_cast<unsigned>(std::min(Tiles<T>(params.out.dst), resident));
   kernel<<<blocks, T::kThreads, T::kShared, target.stream>>>(params);
   return cudaGetLastError();
@@ -90,8 +92,10 @@ struct Staged {
   static int64_t Cost(const DenseParams& params, const LaunchTarget& target) {
     constexpr int64_t kQuarters = 4;
     const int warps = T::Warps(params.source.in_width);
-    const int64_t blocks = (Tiles<T>(params.out.dst) + target.multiprocessors - 1) / target.multiprocessors;
-    const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / T::Shared(warps));
+    if (!target.limits.Fits(T::Shared(warps))) return kDoesNotFit;
+    const int64_t blocks =
+        (Tiles<T>(params.out.dst) + target.limits.multiprocessors - 1) / target.limits.multiprocessors;
+    const int64_t resident = std::min<int64_t>(blocks, target.limits.block_shared_bytes / T::Shared(warps));
     const int64_t waves = (blocks + resident - 1) / resident;
     return waves * ((resident * warps + kQuarters - 1) / kQuarters) * T::kThreadRows * T::kPacks;
   }
@@ -99,7 +103,7 @@ struct Staged {
   static cudaError_t Launch(const DenseParams& params, const LaunchTarget& target) {
     const auto kernel = &DenseStaged<T>;
     const int warps = T::Warps(params.source.in_width), bytes = T::Shared(warps);
-    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const cudaError_t error = AllowShared(kernel, bytes, target.limits);
     if (error != cudaSuccess) return error;
     const unsigned across = static_cast<unsigned>(Across<T>(params.out.dst));
     const dim3 blocks(across, static_cast<unsigned>(Tiles<T>(params.out.dst)) / across);
@@ -119,6 +123,13 @@ bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
   return params.source.in_width >= kSplitInputs && params.out.dst.rows <= most_rows && InPacks(params.source.rows);
 }
 
+// Whether the lowest of the staged tiles fits: T has 8 rows.
+template <class T>
+bool StagedFits(const DenseParams& params, const LaunchTarget& target) {
+  static_assert(T::kThreadRows == 2);
+  return params.source.in_width <= kOneRoundInputs && Staged<T>::Cost(params, target) != kDoesNotFit;
+}
+
 cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) {
   if (params.source.in_width <= kFewInputs) {
     const int64_t cols = params.out.dst.cols <= 8 ? 8 : 16;
@@ -127,8 +138,11 @@ cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) 
       return LaunchTiles<Narrow>(params, target);
     return cols == 8 ? LaunchFewInputs<8>(params, target) : LaunchFewInputs<16>(params, target);
   }
-  if (!CanBeStaged(params, kStagedNarrowRows * target.multiprocessors)) return LaunchTiles<Narrow>(params, target);
-  if (params.source.in_width > kOneRoundInputs) return LaunchDenseRounds(params, target);
+  if (!CanBeStaged(params, kStagedNarrowRows * target.limits.multiprocessors))
+    return LaunchTiles<Narrow>(params, target);
+  if (params.source.in_width > kOneRoundInputs && CanRunRounds(params, target))
+    return LaunchDenseRounds(params, target);
+  if (!StagedFits<StagedTile<2, 1>>(params, target)) return LaunchTiles<Narrow>(params, target);
   // The highest tiles first: they read the weights least often.
   return LaunchCheapest<Staged<StagedTile<8, 1>>, Staged<StagedTile<7, 1>>, Staged<StagedTile<6, 1>>,
                         Staged<StagedTile<4, 1>>, Staged<StagedTile<2, 1>>>(params, target);
@@ -136,18 +150,22 @@ cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) 
 
 cudaError_t LaunchWide(const DenseParams& params, const LaunchTarget& target) {
   const int64_t across = Across<StagedTile<2, 2>>(params.out.dst);
-  if (CanBeStaged(params, kStagedWideRows * target.multiprocessors / across)) {
-    const bool enough = params.out.dst.rows * across >= kBoxedWideRows * target.multiprocessors;
-    if (params.source.in_width > (enough ? kBoxedWideInputs : kOneRoundInputs))
+  if (CanBeStaged(params, kStagedWideRows * target.limits.multiprocessors / across)) {
+    const bool enough = params.out.dst.rows * across >= kBoxedWideRows * target.limits.multiprocessors;
+    if (params.source.in_width > (enough ? kBoxedWideInputs : kOneRoundInputs) && CanRunRounds(params, target))
       return LaunchDenseRounds(params, target);
-    return LaunchCheapest<Staged<StagedTile<8, 2>>, Staged<StagedTile<6, 2>>, Staged<StagedTile<4, 2>>,
-                          Staged<StagedTile<2, 2>>>(params, target);
+    if (StagedFits<StagedTile<2, 2>>(params, target)) {
+      return LaunchCheapest<Staged<StagedTile<8, 2>>, Staged<StagedTile<6, 2>>, Staged<StagedTile<4, 2>>,
+                            Staged<StagedTile<2, 2>>>(params, target);
+    }
   }
   if (params.out.dst.cols <= Middle::kCols) return LaunchTiles<Middle>(params, target);
-  if (Tiles<Wide>(params.out.dst) < kManyTiles * target.multiprocessors) return LaunchTiles<Small>(params, target);
+  if (Tiles<Wide>(params.out.dst) < kManyTiles * target.limits.multiprocessors)
+    return LaunchTiles<Small>(params, target);
   const int64_t last = (params.source.in_width - 1) % Wide::kDepth + 1;
-  return params.source.in_width <= kShallowInputs && last <= Shallow::kDepth ? LaunchTiles<Shallow>(params, target)
-                                                                             : LaunchTiles<Wide>(params, target);
+  const bool shallow =
+      (params.source.in_width <= kShallowInputs && last <= Shallow::kDepth) || !target.limits.Fits(Wide::kShared);
+  return shallow ? LaunchTiles<Shallow>(params, target) : LaunchTiles<Wide>(params, target);
 }
 
 }  // namespace

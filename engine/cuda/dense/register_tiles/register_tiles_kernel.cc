@@ -22,10 +22,11 @@ bool IsFasterRounded(const DenseUpdateProblem& problem) {
 
 class RegisterTiles final : public DenseProduct {
  public:
-  RegisterTiles() : DenseProduct("register_tiles") {}
+  explicit RegisterTiles(const GpuLimits& limits) : DenseProduct("register_tiles"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"ascending_inputs", 1, true}; }
   Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
-    if (IsFasterRounded(problem)) return "the request lets factors be rounded, and tensor_tiles is faster for so many";
+    if (limits_.narrow_products() && IsFasterRounded(problem))
+      return "the request lets factors be rounded, and tensor_tiles is faster for so many";
     return WhyWidthUnsupported(problem.out_width);
   }
 
@@ -33,10 +34,15 @@ class RegisterTiles final : public DenseProduct {
   cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
     return LaunchDenseUpdate(args, target);
   }
+
+ private:
+  const GpuLimits limits_;
 };
 
 }  // namespace
 
-void AddRegisterTiles(KernelRegistry& registry) { registry.dense_update.Add(std::make_unique<RegisterTiles>()); }
+void AddRegisterTiles(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.dense_update.Add(std::make_unique<RegisterTiles>(limits));
+}
 
 }  // namespace vicinal::cuda

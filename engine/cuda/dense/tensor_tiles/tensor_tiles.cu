@@ -99,7 +99,7 @@ __device__ inline typename T::Step::B WeightsAt(const float* column, int q) {
 
 // Blocks take tile after tile: the first panels of the next travel while this one is multiplied and stored.
 template <class T>
-__global__ void __launch_bounds__(256) MultiplyTiles(const __grid_constant__ StreamedParams params) {
+__device__ inline void MultiplyAllTiles(const StreamedParams& params) {
   extern __shared__ __align__(16) float shared[];
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes, lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int rows = static_cast<int>(blockDim.x) / kWarpLanes * kWarpRows, down = lane / 4, across = lane % 4;
@@ -150,15 +150,25 @@ __global__ void __launch_bounds__(256) MultiplyTiles(const __grid_constant__ Str
 }
 
 template <class T>
+__global__ void __launch_bounds__(256) MultiplyTiles(const __grid_constant__ StreamedParams params) {
+  if constexpr (kCompiledFor >= kAsyncCopies) MultiplyAllTiles<T>(params);
+}
+
+template <class T>
+int TileBytes(int warps) {
+  return T::kStages * T::StageFloats(warps * kWarpRows) * static_cast<int>(sizeof(float));
+}
+
+template <class T>
 cudaError_t LaunchTile(const TensorParams& product, int warps, const LaunchTarget& target) {
-  const int rows = warps * kWarpRows, bytes = T::kStages * T::StageFloats(rows) * static_cast<int>(sizeof(float));
-  const cudaError_t error = cudaFuncSetAttribute(MultiplyTiles<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const int rows = warps * kWarpRows, bytes = TileBytes<T>(warps);
+  const cudaError_t error = AllowShared(MultiplyTiles<T>, bytes, target.limits);
   if (error != cudaSuccess) return error;
   StreamedParams params = {product, 0, static_cast<int>((product.dst.cols + T::kCols - 1) / T::kCols)};
   params.tiles = (product.dst.rows + rows - 1) / rows * params.col_tiles;
   // As many blocks as fit side by side.
-  const int64_t resident = std::clamp(kMaxSharedBytes / (bytes + kSystemSharedBytes), 1, 32 / warps);
-  const int64_t blocks = std::min(params.tiles, resident * target.multiprocessors);
+  const int64_t resident = target.limits.Resident(warps * kWarpLanes, bytes, 32 / warps);
+  const int64_t blocks = std::min(params.tiles, resident * target.limits.multiprocessors);
   MultiplyTiles<T><<<static_cast<unsigned>(blocks), warps * kWarpLanes, bytes, target.stream>>>(params);
   return cudaGetLastError();
 }
@@ -166,11 +176,13 @@ cudaError_t LaunchTile(const TensorParams& product, int warps, const LaunchTarge
 template <ProductPrecision kPrecision, int kCols>
 cudaError_t LaunchRows(const TensorParams& params, const LaunchTarget& target) {
   // Tall blocks load weights less often; lower ones, with more panels under way, where those would leave
-  // multiprocessors idle.
+  // multiprocessors idle and shared memory has room for them.
   int warps = 8;
-  while (warps > 1 && params.dst.rows < int64_t{target.multiprocessors} * warps * kWarpRows) warps /= 2;
-  return warps == 8 ? LaunchTile<TensorTile<kPrecision, kCols, 3>>(params, warps, target)
-                    : LaunchTile<TensorTile<kPrecision, kCols, 8>>(params, warps, target);
+  while (warps > 1 && params.dst.rows < int64_t{target.limits.multiprocessors} * warps * kWarpRows) warps /= 2;
+  using Deep = TensorTile<kPrecision, kCols, 8>;
+  const bool deep = warps < 8 && target.limits.Fits(TileBytes<Deep>(warps));
+  return deep ? LaunchTile<Deep>(params, warps, target)
+              : LaunchTile<TensorTile<kPrecision, kCols, 3>>(params, warps, target);
 }
 
 template <ProductPrecision kPrecision>
@@ -192,7 +204,8 @@ cudaError_t LaunchTensorTiles(const DenseUpdateArgs& args, const LaunchTarget& t
   params.epilogue = args.epilogue;
   params.src_access = PacksIf(InPacks(args.src));
   params.dst_access = PacksIf(InPacks(args.dst, 2));
-  if (params.src_access != Access::kElements && TensorWeightsStay(args.problem))
+  if (params.src_access != Access::kElements && TensorWeightsStay(args.problem) &&
+      TensorRowsFit(args.problem, target.limits))
     return LaunchTensorRows(args.problem, params, target);
   switch (args.problem.precision) {
     case ProductPrecision::kTf32:

@@ -10,7 +10,7 @@
 
 namespace vicinal::cuda {
 
-// True if shared memory has room for the weights of 16 columns, so that they are read once.
+// True if the largest shared memory has room for the weights of 16 columns, so that they are read once.
 bool TensorWeightsStay(const DenseUpdateProblem& problem);
 
 // REQUIRES: a precision other than float32. `args.weight` is packed (dense/packed_weights.h).

@@ -14,8 +14,12 @@ namespace {
 
 class TensorTiles final : public DenseProduct {
  public:
-  TensorTiles() : DenseProduct("tensor_tiles") {}
+  explicit TensorTiles(const GpuLimits& limits) : DenseProduct("tensor_tiles"), limits_(limits) {}
+  Refusal WhyUnfit() const override {
+    return limits_.narrow_products() ? Refusal() : "its tensor cores need code for compute capability 8.0";
+  }
   Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
+    if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
     if (problem.precision == ProductPrecision::kFloat32) return "only where a request lets factors be rounded";
     return WhyWidthUnsupported(problem.out_width);
   }
@@ -28,10 +32,15 @@ class TensorTiles final : public DenseProduct {
   cudaError_t Launch(const DenseUpdateArgs& args, const LaunchTarget& target, void*) const override {
     return LaunchTensorTiles(args, target);
   }
+
+ private:
+  const GpuLimits limits_;
 };
 
 }  // namespace
 
-void AddTensorTiles(KernelRegistry& registry) { registry.dense_update.Add(std::make_unique<TensorTiles>()); }
+void AddTensorTiles(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.dense_update.Add(std::make_unique<TensorTiles>(limits));
+}
 
 }  // namespace vicinal::cuda

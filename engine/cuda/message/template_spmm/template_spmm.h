@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/cuda/common/hardware.h"
+#include "engine/cuda/common/gpu_limits.h"
 #include "engine/cuda/common/launch.h"
 #include "engine/cuda/common/row_pieces.h"
 #include "engine/kernels/operations.h"
@@ -45,9 +45,14 @@ struct MessageTile {
     return ((edges + 4) * (first_floats + second_floats) + 2 * out_width) * static_cast<int64_t>(sizeof(float));
   }
 };
-inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;              // edges
-inline constexpr int64_t kLargeTileBytes = 110 << 10;                             // two blocks to a multiprocessor
-inline constexpr int64_t kSmallTileBytes = kMaxSharedBytes - (int64_t{1} << 10);  // less what is not dynamic
+inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;  // edges
+// What its tiles may take of shared memory, beside what is not dynamic: large ones so much that a multiprocessor runs
+// two blocks, small ones as much as a block may have.
+inline constexpr int64_t kMessageStaticBytes = 1 << 10;
+inline int64_t LargeTileBytes(const GpuLimits& limits) {
+  return limits.multiprocessor_shared_bytes / 2 - kSystemSharedBytes - kMessageStaticBytes;
+}
+inline int64_t SmallTileBytes(const GpuLimits& limits) { return limits.block_shared_bytes - kMessageStaticBytes; }
 
 // What aggregate has in addition to a reduce of messages. By default, nothing.
 struct MessageRowsPart {
@@ -62,7 +67,7 @@ struct MessageRowsPart {
 // For both launchers, `scratch` has MessageScratch(args.problem).bytes() bytes. REQUIRES: num_layers == 0.
 cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
                               void* scratch);
-// REQUIRES: num_layers > 0, MessageTile(args.problem).Bytes(kSmallMessageTile) <= kSmallTileBytes.
+// REQUIRES: num_layers > 0, MessageTile(args.problem).Bytes(kSmallMessageTile) <= SmallTileBytes(target.limits).
 cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 
 }  // namespace vicinal::cuda

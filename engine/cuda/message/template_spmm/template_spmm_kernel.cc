@@ -13,12 +13,12 @@ namespace {
 
 class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
  public:
-  TemplateSpmm() : CudaWeightedKernel("template_spmm") {}
+  explicit TemplateSpmm(const GpuLimits& limits) : CudaWeightedKernel("template_spmm"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
-    if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > kSmallTileBytes) {
-      return absl::StrCat("only networks of which ", kSmallMessageTile, " edges' messages fit ", kSmallTileBytes,
-                          " bytes, before and after their widest layers; these need ",
+    if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {
+      return absl::StrCat("only networks of which ", kSmallMessageTile, " edges' messages fit ",
+                          SmallTileBytes(limits_), " bytes, before and after their widest layers; these need ",
                           MessageTile(problem).Bytes(kSmallMessageTile));
     }
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
@@ -32,10 +32,15 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
     return args.problem.num_layers > 0 ? LaunchMessageMlp(args, target, scratch)
                                        : LaunchMessageRows(args, {}, target, scratch);
   }
+
+ private:
+  const GpuLimits limits_;
 };
 
 }  // namespace
 
-void AddTemplateSpmm(KernelRegistry& registry) { registry.message_reduce.Add(std::make_unique<TemplateSpmm>()); }
+void AddTemplateSpmm(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.message_reduce.Add(std::make_unique<TemplateSpmm>(limits));
+}
 
 }  // namespace vicinal::cuda

@@ -169,9 +169,12 @@ class CusparseKernel final : public AggregateKernel {
  public:
   std::string_view name() const override { return "cusparse"; }
   DeviceKind device() const override { return DeviceKind::kCuda; }
-  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+  Refusal WhyUnfit() const override {
     std::string why;
-    if (CusparseLibrary::Get(&why) == nullptr) return why;
+    return CusparseLibrary::Get(&why) == nullptr ? why : Refusal();
+  }
+  Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
     if (problem.storage != Storage::kFloat32) return "only float32 rows";
     if (problem.reduce != Reduce::kSum) return "only sum";
     if (problem.edges >= int64_t{1} << 31) return "only graphs of fewer than 2^31 edges";

@@ -16,9 +16,6 @@ namespace vicinal::cuda {
 
 class GroupKernel : public CudaKernel<AggregateKernel> {
  public:
-  // The most threads of a block. With more, there are too few registers for weighted sums of two packs.
-  static constexpr int kMaxThreads = 512;
-
   using CudaKernel::CudaKernel;
   Refusal WhyUnsupported(const AggregateProblem& problem) const override;
   std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb"}; }

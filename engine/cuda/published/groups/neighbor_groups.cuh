@@ -136,6 +136,9 @@ inline int64_t GroupBlocks(int64_t groups, const NeighborGroupConfig& config) {
   return (groups + config.groups_per_block() - 1) / config.groups_per_block();
 }
 
+// Blocks of more threads have their own code, of fewer registers, in which a lane has one pack of columns.
+inline constexpr int kFewGroupThreads = 512;
+
 struct GroupGrid {
   dim3 blocks;
   int threads = 0;
@@ -156,8 +159,8 @@ void LaunchGroupsOf(const GroupParams& params, const NeighborGroupConfig& config
 
 template <int kVec, class Launch>
 void LaunchGroupsIn(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
-  params.out.dst.cols > config.workers* kVec ? LaunchGroupsOf<kVec, 2>(params, config, launch)
-                                             : LaunchGroupsOf<kVec, 1>(params, config, launch);
+  const bool two = params.out.dst.cols > config.workers * kVec && config.block_threads <= kFewGroupThreads;
+  two ? LaunchGroupsOf<kVec, 2>(params, config, launch) : LaunchGroupsOf<kVec, 1>(params, config, launch);
 }
 
 // Calls launch.Run<floats a lane loads at once, how often, weighted>(params, grid) as the arguments need it.

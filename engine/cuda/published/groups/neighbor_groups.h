@@ -31,6 +31,9 @@ struct NeighborGroups {
   int64_t num_splits = 0;
 };
 
+// The paper's largest blocks.
+inline constexpr int kMostGroupThreads = 1024;
+
 struct NeighborGroupConfig {
   int group_size = 0;     // gs
   int workers = 0;        // dw: adjacent lanes that share a group's columns; a power of two up to 32

@@ -76,8 +76,8 @@ __device__ inline void FinishRow(const GroupParams& params, int64_t row, int64_t
   }
 }
 
-template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
-__global__ void NeighborGroupKernel(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, bool kExtreme, int kMostThreads>
+__global__ void __launch_bounds__(kMostThreads) NeighborGroupKernel(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
   const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
@@ -160,11 +160,18 @@ struct SumsLaunch {
 
   template <int kVec, int kPacks, bool kWeighted>
   void Run(const GroupParams& params, const GroupGrid& grid) const {
-    if (extreme) {
-      NeighborGroupKernel<kVec, kPacks, kWeighted, true><<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
-    } else {
-      NeighborGroupKernel<kVec, kPacks, kWeighted, false><<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
+    if constexpr (kPacks == 1) {
+      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMostGroupThreads>(params, grid);
     }
+    RunOf<kVec, kPacks, kWeighted, kFewGroupThreads>(params, grid);
+  }
+
+ private:
+  template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+  void RunOf(const GroupParams& params, const GroupGrid& grid) const {
+    const auto kernel = extreme ? &NeighborGroupKernel<kVec, kPacks, kWeighted, true, kMostThreads>
+                                : &NeighborGroupKernel<kVec, kPacks, kWeighted, false, kMostThreads>;
+    kernel<<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
   }
 };
 

@@ -28,8 +28,8 @@ __device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t 
 }
 
 // Sums of a row meet in one slot of shared memory, by atomic additions; its leader adds the slot to the row.
-template <int kVec, int kPacks, bool kWeighted>
-__global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+__global__ void __launch_bounds__(kMostThreads) NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
   const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
@@ -60,8 +60,8 @@ __global__ void NeighborGroupAtomics(const __grid_constant__ GroupParams params)
 }
 
 // Without the block's part, for what that is worth: each group adds to its row in memory by itself.
-template <int kVec, int kPacks, bool kWeighted>
-__global__ void NeighborGroupsApart(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+__global__ void __launch_bounds__(kMostThreads) NeighborGroupsApart(const __grid_constant__ GroupParams params) {
   const int workers = params.work.workers, lane = threadIdx.x % workers;
   const int step = workers * kVec;
   const int64_t index = int64_t{blockIdx.x} * (blockDim.x / workers) + threadIdx.x / workers;
@@ -80,10 +80,20 @@ struct AtomicsLaunch {
 
   template <int kVec, int kPacks, bool kWeighted>
   void Run(const GroupParams& params, const GroupGrid& grid) const {
+    if constexpr (kPacks == 1) {
+      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMostGroupThreads>(params, grid);
+    }
+    RunOf<kVec, kPacks, kWeighted, kFewGroupThreads>(params, grid);
+  }
+
+ private:
+  template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+  void RunOf(const GroupParams& params, const GroupGrid& grid) const {
     if (apart) {
-      NeighborGroupsApart<kVec, kPacks, kWeighted><<<grid.blocks, grid.threads, 0, stream>>>(params);
+      NeighborGroupsApart<kVec, kPacks, kWeighted, kMostThreads><<<grid.blocks, grid.threads, 0, stream>>>(params);
     } else {
-      NeighborGroupAtomics<kVec, kPacks, kWeighted><<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
+      NeighborGroupAtomics<kVec, kPacks, kWeighted, kMostThreads>
+          <<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
     }
   }
 };

@@ -21,6 +21,7 @@
 
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/async_copy.cuh"
+#include "engine/cuda/common/hardware.h"
 #include "engine/cuda/common/mask_pair.cuh"
 #include "engine/cuda/published/neighbor_group/neighbor_group.h"
 #include "engine/cuda/published/partition_dual/partition_dual.h"
@@ -176,7 +177,7 @@ __device__ void AddEdges(const Params& params, const RowStrip& strip, int64_t co
 }
 
 template <int kGroups>
-__global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ Params params) {
+__device__ inline void SumStrip(const Params& params) {
   extern __shared__ uint4 shared[];
   Stage<kGroups>* stages = reinterpret_cast<Stage<kGroups>*>(shared);
   const RowStrip strip = params.blocks.strips[blockIdx.x];
@@ -221,6 +222,11 @@ __global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ 
   }
 }
 
+template <int kGroups>
+__global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ Params params) {
+  if constexpr (kCompiledFor >= kAsyncCopies) SumStrip<kGroups>(params);
+}
+
 // --- launches ---
 
 // Columns of the features that a thread block takes, and that rows of scratch are padded to.
@@ -228,14 +234,13 @@ int ColumnsFor(int64_t width) { return width <= 16 ? 16 : width <= 32 ? 32 : 64;
 int64_t StrideFor(int64_t width) { return RoundUp(width, ColumnsFor(width)); }
 
 template <int kGroups>
-cudaError_t LaunchFullMode(const Params& params, cudaStream_t stream) {
+cudaError_t LaunchFullMode(const Params& params, const LaunchTarget& target) {
   constexpr size_t kShared = kStages * sizeof(Stage<kGroups>);
-  const cudaError_t error =
-      cudaFuncSetAttribute(FullMode<kGroups>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kShared));
+  const cudaError_t error = AllowShared(FullMode<kGroups>, kShared, target.limits);
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(params.blocks.num_strips),
                   static_cast<unsigned>(params.stride / (8 * kGroups)));
-  FullMode<kGroups><<<grid, kThreads, kShared, stream>>>(params);
+  FullMode<kGroups><<<grid, kThreads, kShared, target.stream>>>(params);
   return cudaGetLastError();
 }
 
@@ -252,12 +257,12 @@ struct Scratch {
   }
 };
 
-cudaError_t RunFullMode(const Params& params, int64_t width, cudaStream_t stream) {
+cudaError_t RunFullMode(const Params& params, int64_t width, const LaunchTarget& target) {
   const int64_t pairs = params.src.rows * params.stride / 2;
-  SplitSource<<<static_cast<unsigned>((pairs + kThreads - 1) / kThreads), kThreads, 0, stream>>>(params);
-  if (ColumnsFor(width) == 16) return LaunchFullMode<2>(params, stream);
-  if (ColumnsFor(width) == 32) return LaunchFullMode<4>(params, stream);
-  return LaunchFullMode<8>(params, stream);
+  SplitSource<<<static_cast<unsigned>((pairs + kThreads - 1) / kThreads), kThreads, 0, target.stream>>>(params);
+  if (ColumnsFor(width) == 16) return LaunchFullMode<2>(params, target);
+  if (ColumnsFor(width) == 32) return LaunchFullMode<4>(params, target);
+  return LaunchFullMode<8>(params, target);
 }
 
 }  // namespace
@@ -283,7 +288,7 @@ cudaError_t LaunchPartitionDual(const AggregateArgs& args, const NeighborGroupCo
     params.stride = StrideFor(args.dst.cols);
     params.not_finite = reinterpret_cast<int*>(bytes);
     cudaError_t error = cudaMemsetAsync(bytes, 0, places.terms, target.stream);
-    if (error == cudaSuccess) error = RunFullMode(params, args.dst.cols, target.stream);
+    if (error == cudaSuccess) error = RunFullMode(params, args.dst.cols, target);
     if (error != cudaSuccess) return error;
     carried.data = params.sums;
     carried.stride = params.stride;

@@ -32,8 +32,12 @@ int64_t LeastEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kSt
 
 class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
  public:
-  PartitionDualKernel() : CudaKernel("partition_dual") {}
+  explicit PartitionDualKernel(const GpuLimits& limits) : CudaKernel("partition_dual"), limits_(limits) {}
+  Refusal WhyUnfit() const override {
+    return limits_.narrow_products() ? Refusal() : "its tensor cores (bfloat16) need code for compute capability 8.0";
+  }
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
+    if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
     if (problem.storage != Storage::kFloat32) return "only float32 rows";
     if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
     if (problem.weighted && !problem.source_scaled) return "only weights of 1 or per source; these are per edge";
@@ -92,10 +96,15 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
     return LaunchPartitionDual(args, DefaultNeighborGroup(args.problem),
                                static_cast<const EdgeBlocksLayout*>(args.layout)->view(), target, scratch);
   }
+
+ private:
+  const GpuLimits limits_;
 };
 
 }  // namespace
 
-void AddPartitionDual(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<PartitionDualKernel>()); }
+void AddPartitionDual(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.aggregate.Add(std::make_unique<PartitionDualKernel>(limits));
+}
 
 }  // namespace vicinal::cuda

@@ -4,18 +4,19 @@
 // Idea. A warp takes a row and 32 * CF columns. Coalesced row caching (CRC): the warp reads 32 column indices (and
 // weights) of the row at once into shared memory, the indices as where their rows begin, then all lanes walk over them.
 // Coarse-grained warp merging (CWM): CF column groups per warp share that walk, and CF independent loads are on their
-// way. Narrower than 32 columns a thread takes one element of dst and reads the row by itself. Without either (the
-// paper's Algorithm 1, RowPlain), for what the two are worth: every lane reads the row by itself, and a warp has 32
-// columns. Differs from the published kernel in two things: maximum starts from minus infinity (minimum is a maximum of
-// what is negated), and sums are folded every 32 edges and again every 1024, so that rounding hardly grows with the
-// length of a row. Measured on an H200 it was faster than binned_rows on small graphs only (cora, pubmed); it is the
-// published bar, and needs no scratch. A hub is one warp's work: slow there. Moves edges * (4 + 4 * width) bytes of
-// gather (4 more where weighted) and rows * 4 * width of stores. Deterministic: a row is added by one warp in the order
-// of its edges.
+// way. Narrower than 32 columns, groups of 4, 8, 16 or 32 lanes each cache a row of their own (RowCacheNarrow). Without
+// either (the paper's Algorithm 1), for what the two are worth: every lane reads the row by itself, and a warp has 32
+// columns (RowPlain), or a thread one element of dst where there are fewer (RowAlone). Differs from the published
+// kernel in two things: maximum starts from minus infinity (minimum is a maximum of what is negated), and sums are
+// folded every 32 edges and again every 1024, so that rounding hardly grows with the length of a row. Measured on an
+// H200 it was faster than binned_rows on small graphs only (cora, pubmed); it is the published bar, and needs no
+// scratch. A hub is one warp's work: slow there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted)
+// and rows * 4 * width of stores. Deterministic: a row is added by one warp in the order of its edges.
 #include <cmath>
 #include <cstdint>
 
 #include "engine/cuda/common/epilogue.cuh"
+#include "engine/cuda/common/hardware.h"
 #include "engine/cuda/common/larger.cuh"
 #include "engine/cuda/published/row_cache/row_cache.h"
 
@@ -65,7 +66,9 @@ __device__ void Store(const Params& params, int64_t row, int64_t col, int64_t ed
 
 // Source rows on their way at once, of each group of columns.
 template <int kFactor>
-constexpr int kAtOnce = kFactor == 4 ? 4 : 8;
+constexpr int kAtOnce = kFactor == 8   ? 2
+                        : kFactor == 4 ? 4
+                                       : 8;
 
 // Adds `count` cached edges, of 32, in their order. `inside`: whether the lane has a column in the group.
 template <int kFactor, bool kWeighted, bool kMax>
@@ -158,8 +161,37 @@ __global__ void __launch_bounds__(32 * kWarps) RowPlain(const Params params) {
   Store(params, row, col, end - begin, WalkedAlone<kWeighted, kMax>(params, begin, end, col));
 }
 
-template <bool kWeighted, bool kMax>
+// Row caching below 32 columns: kLanes lanes to a row, as many as it has columns or more.
+template <int kLanes, bool kWeighted, bool kMax>
 __global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params params) {
+  constexpr int kGroups = 32 * kWarps / kLanes;
+  __shared__ const float* cached_row[kGroups][32];
+  __shared__ float cached_value[kGroups][32];
+  const int lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
+  const unsigned mine = kWholeWarp >> (32 - kLanes) << threadIdx.x % 32 / kLanes * kLanes;
+  const int64_t row = int64_t{blockIdx.x} * kGroups + group;
+  if (row >= params.adjacency.rows) return;
+  const int64_t begin = params.adjacency.row_ptr[row], end = params.adjacency.row_ptr[row + 1];
+  const bool inside[1] = {lane < params.dst.cols};
+  float total = kMax ? -INFINITY : 0.0f, folded = total;
+  for (int64_t tile = begin; tile < end; tile += 32) {
+    const int count = static_cast<int>(min(end - tile, int64_t{32}));
+    for (int i = lane; i < count; i += kLanes) {
+      const int32_t source = __ldg(params.adjacency.col + tile + i);
+      cached_row[group][i] = params.src.data + source * params.src.stride;
+      if (kWeighted) cached_value[group][i] = EdgeWeight(params.adjacency, params.src_scale, tile + i, source);
+    }
+    __syncwarp(mine);
+    float sum[1] = {kMax ? -INFINITY : 0.0f};
+    AddCached<1, kWeighted, kMax>(params, cached_row[group], cached_value[group], count, lane, inside, sum);
+    Fold<kMax>(total, folded, sum[0], tile - begin, tile + 32 >= end);
+    __syncwarp(mine);
+  }
+  if (inside[0]) Store(params, row, lane, end - begin, total);
+}
+
+template <bool kWeighted, bool kMax>
+__global__ void __launch_bounds__(32 * kWarps) RowAlone(const Params params) {
   const int64_t element = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t row = element / params.dst.cols, col = element % params.dst.cols;
   if (row >= params.adjacency.rows) return;
@@ -167,15 +199,37 @@ __global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params param
   Store(params, row, col, end - begin, WalkedAlone<kWeighted, kMax>(params, begin, end, col));
 }
 
+template <int kLanes, bool kWeighted, bool kMax>
+void LaunchCachedNarrow(const Params& params, cudaStream_t stream) {
+  constexpr int kRows = 32 * kWarps / kLanes;
+  const unsigned blocks = static_cast<unsigned>((params.dst.rows + kRows - 1) / kRows);
+  RowCacheNarrow<kLanes, kWeighted, kMax><<<blocks, 32 * kWarps, 0, stream>>>(params);
+}
+
 template <bool kWeighted, bool kMax>
-void Launch(const Params& params, const RowCacheConfig& config, cudaStream_t stream) {
-  const int factor = config.cached ? config.coarsening : 1;
-  if (params.dst.cols < 32) {
+void LaunchNarrow(const Params& params, bool cached, cudaStream_t stream) {
+  if (!cached) {
     const int64_t elements = params.dst.rows * params.dst.cols;
     const unsigned blocks = static_cast<unsigned>((elements + 32 * kWarps - 1) / (32 * kWarps));
-    RowCacheNarrow<kWeighted, kMax><<<blocks, 32 * kWarps, 0, stream>>>(params);
+    RowAlone<kWeighted, kMax><<<blocks, 32 * kWarps, 0, stream>>>(params);
+  } else if (params.dst.cols <= 4) {
+    LaunchCachedNarrow<4, kWeighted, kMax>(params, stream);
+  } else if (params.dst.cols <= 8) {
+    LaunchCachedNarrow<8, kWeighted, kMax>(params, stream);
+  } else if (params.dst.cols <= 16) {
+    LaunchCachedNarrow<16, kWeighted, kMax>(params, stream);
+  } else {
+    LaunchCachedNarrow<32, kWeighted, kMax>(params, stream);
+  }
+}
+
+template <bool kWeighted, bool kMax>
+void Launch(const Params& params, const RowCacheConfig& config, cudaStream_t stream) {
+  if (params.dst.cols < kCachedColumns) {
+    LaunchNarrow<kWeighted, kMax>(params, config.cached, stream);
     return;
   }
+  const int factor = config.cached ? config.coarsening : 1;
   const dim3 grid(static_cast<unsigned>((params.dst.rows + kWarps - 1) / kWarps),
                   static_cast<unsigned>((params.dst.cols + 32 * factor - 1) / (32 * factor)));
   if (!config.cached) {
@@ -184,8 +238,10 @@ void Launch(const Params& params, const RowCacheConfig& config, cudaStream_t str
     RowCache<1, kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
   } else if (factor == 2) {
     RowCache<2, kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
-  } else {
+  } else if (factor == 4) {
     RowCache<4, kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
+  } else {
+    RowCache<8, kWeighted, kMax><<<grid, 32 * kWarps, 0, stream>>>(params);
   }
 }
 

@@ -12,9 +12,13 @@
 
 namespace vicinal::cuda {
 
+// From so many columns on, a warp's lanes all have one of a row.
+inline constexpr int64_t kCachedColumns = 32;
+
+// All give equal bits.
 struct RowCacheConfig {
-  int coarsening = 1;  // CF: groups of 32 columns per warp, 1, 2 or 4
-  bool cached = true;  // false: neither row caching nor merging, the paper's Algorithm 1; equal bits
+  int coarsening = 1;  // CF: groups of 32 columns per warp, 1, 2, 4 or 8
+  bool cached = true;  // false: neither row caching nor merging, the paper's Algorithm 1
 
   friend bool operator==(const RowCacheConfig&, const RowCacheConfig&) = default;
 };
@@ -23,7 +27,7 @@ struct RowCacheConfig {
 // fastest on an H200 in 16 of 18 cases (six graphs, widths 128, 256 and 512). All values give equal bits.
 inline int RowCacheCoarsening(int64_t width, int asked) {
   if (asked <= 0) return width <= 32 ? 1 : 2;
-  return asked >= 4 ? 4 : asked >= 2 ? 2 : 1;
+  return asked >= 8 ? 8 : asked >= 4 ? 4 : asked >= 2 ? 2 : 1;
 }
 
 cudaError_t LaunchRowCache(const AggregateArgs& args, const RowCacheConfig& config, const LaunchTarget& target);

@@ -2,14 +2,15 @@
 // FeatGraph's hybrid partitioning on a GPU (Hu et al., SC'20, section III-C): rows of sources that many edges come from
 // are read from shared memory.
 //
-// Idea. Sources of high degree are cut into partitions of 1,536, of which 32 columns fit a block's shared memory. Per
-// partition a launch: a block brings the partition's rows in (times their factors, where weights are rank-1), then
-// groups of 8 lanes walk over rows' edges from it, 16 bytes a lane. What a row came to is joined with what the
-// partitions before left, in memory: the merge cost of the paper. All other edges are message_rows' work. Wins where
-// a few sources have most of the edges, so that a row brought in once is read by a block many times; each partition
-// reads and writes all sums once. Order of evaluation: edge j of a row and partition goes to chain j mod 4, in spans of
-// 256 edges; spans and partitions one after the other; no float atomics. Moves edges * 2 (6 weighted) bytes of
-// numbers per tile of 32 columns, blocks * 192 KiB of staging and partitions * rows * 8 * width bytes of sums.
+// Idea. Sources of high degree are cut into partitions of 1,536, of which 32 columns fit a block's shared memory (16 or
+// 8 where a GPU has less of it). Per partition a launch: a block brings the partition's rows in (times their factors,
+// where weights are rank-1), then groups of 8 lanes (or 4, or 2) walk over rows' edges from it, 16 bytes a lane. What a
+// row came to is joined with what the partitions before left, in memory: the merge cost of the paper. All other edges
+// are message_rows' work. Wins where a few sources have most of the edges, so that a row brought in once is read by a
+// block many times; each partition reads and writes all sums once. Order of evaluation: edge j of a row and partition
+// goes to chain j mod 4, in spans of 256 edges; spans and partitions one after the other; no float atomics. Moves edges
+// * 2 (6 weighted) bytes of numbers per tile of 32 columns, blocks * 192 KiB of staging and partitions * rows * 8 *
+// width bytes of sums.
 #include <algorithm>
 #include <cstdint>
 
@@ -19,9 +20,10 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kThreads = 1024, kVec = 4, kLanes = kStagedColumns / kVec, kGroups = kThreads / kLanes;
+constexpr int kThreads = 1024, kVec = 4;
 constexpr int kChains = 4, kSpanEdges = 256;
-constexpr int kShared = kStagedSources * kStagedColumns * static_cast<int>(sizeof(float));
+template <int kColumns>
+constexpr int kShared = kStagedSources* kColumns* static_cast<int>(sizeof(float));
 
 struct Params {
   ConstMatrixView src;
@@ -35,19 +37,20 @@ struct Params {
   int runs_per_block;
 };
 
+template <int kColumns>
 __device__ inline void StageSources(const Params& params, float* staged) {
-  const int column = static_cast<int>(threadIdx.x) % kStagedColumns;
-  const int64_t from = int64_t{blockIdx.y} * kStagedColumns + column;
+  const int column = static_cast<int>(threadIdx.x) % kColumns;
+  const int64_t from = int64_t{blockIdx.y} * kColumns + column;
   const int32_t* source = params.edges.source + int64_t{params.partition} * kStagedSources;
 #pragma unroll 8
-  for (int i = static_cast<int>(threadIdx.x) / kStagedColumns; i < kStagedSources; i += kThreads / kStagedColumns) {
+  for (int i = static_cast<int>(threadIdx.x) / kColumns; i < kStagedSources; i += kThreads / kColumns) {
     const int32_t node = __ldg(source + i);
     float x = 0.0f;
     if (node >= 0 && from < params.src.cols) {
       x = __ldg(params.src.data + node * params.src.stride + from);
       if (params.src_scale != nullptr) x *= __ldg(params.src_scale + node);
     }
-    staged[i * kStagedColumns + column] = x;
+    staged[i * kColumns + column] = x;
   }
 }
 
@@ -69,7 +72,7 @@ struct EdgeBatch {
 
 // What the edges [begin, end) of a row come to, at least one; `staged` at the lane's columns. Which sources come next
 // is read while the present ones are added.
-template <bool kWeighted, bool kExtreme>
+template <int kColumns, bool kWeighted, bool kExtreme>
 __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* staged, int32_t begin, int32_t end) {
   using Reduction = Reducer<kExtreme>;
   const float sign = Reduction::Sign(params.reduce);
@@ -82,7 +85,7 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
 #pragma unroll
     for (int i = 0; i < kChains; ++i) {
       if (base + i >= end) break;
-      const Pack<kVec> u = LoadShared<kVec>(staged + edges.local[i] * kStagedColumns);
+      const Pack<kVec> u = LoadShared<kVec>(staged + edges.local[i] * kColumns);
 #pragma unroll
       for (int v = 0; v < kVec; ++v) {
         const float m = kWeighted ? u.v[v] * edges.weight[i] : u.v[v];
@@ -101,24 +104,26 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
 }
 
 // Spans keep chains short, and so exact: each is added to those before.
-template <bool kWeighted, bool kExtreme>
+template <int kColumns, bool kWeighted, bool kExtreme>
 __device__ inline void AddStaged(const Params& params, const float* staged, int32_t begin, int32_t end,
                                  Pack<kVec>& sum) {
   for (; begin < end; begin += kSpanEdges) {
-    const Pack<kVec> more = ReduceSpan<kWeighted, kExtreme>(params, staged, begin, min(begin + kSpanEdges, end));
+    const Pack<kVec> more =
+        ReduceSpan<kColumns, kWeighted, kExtreme>(params, staged, begin, min(begin + kSpanEdges, end));
 #pragma unroll
     for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Join(sum.v[v], more.v[v]);
   }
 }
 
-template <bool kWeighted, bool kExtreme>
+template <int kColumns, bool kWeighted, bool kExtreme>
 __global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant__ Params params) {
+  constexpr int kLanes = kColumns / kVec, kGroups = kThreads / kLanes;
   extern __shared__ float4 shared[];
-  float* staged = reinterpret_cast<float*>(shared);  // [kStagedSources, kStagedColumns]
-  StageSources(params, staged);
+  float* staged = reinterpret_cast<float*>(shared);  // [kStagedSources, kColumns]
+  StageSources<kColumns>(params, staged);
   __syncthreads();
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int64_t column = int64_t{blockIdx.y} * kStagedColumns + lane * kVec;
+  const int64_t column = int64_t{blockIdx.y} * kColumns + lane * kVec;
   if (column >= params.stride) return;
   const int32_t* border = params.edges.border + int64_t{params.partition} * (kRowRuns + 1);
   const int32_t* row_ptr = params.edges.row_ptr + params.partition * (params.rows + 1);
@@ -134,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant_
     float* sums = params.sums + row * params.stride + column;
     Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Start());
     if (params.partition > 0) sum = LoadCoherent<kVec>(sums);
-    AddStaged<kWeighted, kExtreme>(params, staged + lane * kVec, begin, begin + count, sum);
+    AddStaged<kColumns, kWeighted, kExtreme>(params, staged + lane * kVec, begin, begin + count, sum);
     StorePack<kVec>(sums, sum);
   }
 }
@@ -142,18 +147,26 @@ __global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant_
 // A wave of blocks or two for every partition, however many tiles of columns there are.
 int RunsPerBlock(int64_t tiles) { return tiles >= 4 ? 4 : tiles >= 2 ? 2 : 1; }
 
-template <bool kWeighted, bool kExtreme>
-cudaError_t Launch(Params params, int64_t width, cudaStream_t stream) {
-  const auto kernel = &StagedRows<kWeighted, kExtreme>;
-  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+template <int kColumns, bool kWeighted, bool kExtreme>
+cudaError_t LaunchColumns(Params params, int64_t width, const LaunchTarget& target) {
+  const auto kernel = &StagedRows<kColumns, kWeighted, kExtreme>;
+  const cudaError_t error = AllowShared(kernel, kShared<kColumns>, target.limits);
   if (error != cudaSuccess) return error;
-  const int64_t tiles = (width + kStagedColumns - 1) / kStagedColumns;
+  const int64_t tiles = (width + kColumns - 1) / kColumns;
   params.runs_per_block = RunsPerBlock(tiles);
   const dim3 grid(static_cast<unsigned>(kRowRuns / params.runs_per_block), static_cast<unsigned>(tiles));
   for (params.partition = 0; params.partition < params.edges.partitions; ++params.partition) {
-    kernel<<<grid, kThreads, kShared, stream>>>(params);
+    kernel<<<grid, kThreads, kShared<kColumns>, target.stream>>>(params);
   }
   return cudaGetLastError();
+}
+
+// As many columns as fit; equal bits.
+template <bool kWeighted, bool kExtreme>
+cudaError_t Launch(const Params& params, int64_t width, const LaunchTarget& target) {
+  if (target.limits.Fits(kShared<32>)) return LaunchColumns<32, kWeighted, kExtreme>(params, width, target);
+  if (target.limits.Fits(kShared<16>)) return LaunchColumns<16, kWeighted, kExtreme>(params, width, target);
+  return LaunchColumns<8, kWeighted, kExtreme>(params, width, target);
 }
 
 }  // namespace
@@ -164,11 +177,11 @@ cudaError_t LaunchStagedRows(const AggregateArgs& args, const StagedEdges& edges
   const Params params{args.src, args.src_scale, edges, args.dst.rows, args.problem.reduce, sums, stride, 0, 0};
   const bool extreme = IsExtreme(args.problem.reduce);
   if (edges.value != nullptr) {
-    return extreme ? Launch<true, true>(params, args.dst.cols, target.stream)
-                   : Launch<true, false>(params, args.dst.cols, target.stream);
+    return extreme ? Launch<true, true>(params, args.dst.cols, target)
+                   : Launch<true, false>(params, args.dst.cols, target);
   }
-  return extreme ? Launch<false, true>(params, args.dst.cols, target.stream)
-                 : Launch<false, false>(params, args.dst.cols, target.stream);
+  return extreme ? Launch<false, true>(params, args.dst.cols, target)
+                 : Launch<false, false>(params, args.dst.cols, target);
 }
 
 }  // namespace vicinal::cuda

@@ -13,8 +13,9 @@
 
 namespace vicinal::cuda {
 
-// 32 columns of a partition's sources take 192 of the 227 KiB of shared memory that a block may have.
-inline constexpr int kStagedSources = 1536, kStagedColumns = 32;
+// 32 columns of a partition's sources take 192 of the 227 KiB of shared memory that a block of a Hopper GPU may have,
+// 16 columns 96 of 99 KiB, 8 columns 48 KiB.
+inline constexpr int kStagedSources = 1536;
 // Each partition after the first reads and writes all sums once more.
 inline constexpr int64_t kMaxPartitions = 32;
 // Runs of rows with about equal work. A block takes one, two or four of them.

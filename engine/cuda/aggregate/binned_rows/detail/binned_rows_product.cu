@@ -51,8 +51,8 @@ cudaError_t LaunchProduct(const RowsParams& params, int lanes, const LaunchTarge
 }
 
 cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, const LaunchTarget& target) {
-  return LaunchOverlapping(true, MultiplySplitRows, dim3(static_cast<unsigned>(splits.count)), kMaxProductInputs,
-                           target.stream, params, splits);
+  return LaunchOverlapping(target.limits.overlapping_launches(), MultiplySplitRows,
+                           dim3(static_cast<unsigned>(splits.count)), kMaxProductInputs, target.stream, params, splits);
 }
 
 }  // namespace vicinal::cuda

@@ -10,6 +10,7 @@
 #include "engine/cuda/aggregate/rows/row_lanes.cuh"
 #include "engine/cuda/aggregate/rows/row_product.cuh"
 #include "engine/cuda/common/overlap.cuh"
+#include "engine/cuda/common/warp_extremes.cuh"
 
 namespace vicinal::cuda {
 
@@ -116,7 +117,7 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
     for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Neutral<Mode>();
   }
-  longest = __reduce_max_sync(kWholeWarp, longest);
+  longest = WarpMax(longest);
   if (longest < 0) return;
 #pragma unroll 1
   for (int begin = 0; begin < longest; begin += kStep) {
@@ -158,7 +159,7 @@ template <class Layout, class Mode>
 __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
                                     Staged<Layout, Mode>* staged) {
   if (IsLong(mine.finish)) mine.finish.count = -1;
-  const int longest = __reduce_max_sync(kWholeWarp, mine.finish.count);
+  const int longest = WarpMax(mine.finish.count);
   if (longest < 0) return;
   __syncwarp();
   StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);

@@ -13,6 +13,7 @@
 #include "engine/cuda/aggregate/rows/row_lanes.cuh"
 #include "engine/cuda/aggregate/rows/row_product.cuh"
 #include "engine/cuda/common/overlap.cuh"
+#include "engine/cuda/common/warp_extremes.cuh"
 
 namespace vicinal::cuda {
 
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>())
   int4 item = make_int4(0, -1, 0, 0);
   if (group < params.work.num_short) item = __ldg(reinterpret_cast<const int4*>(params.work.bundled) + group);
   const int row = item.x, count = item.y;
-  const int longest = Layout::kGroups == 1 ? count : __reduce_max_sync(kWholeWarp, count);
+  const int longest = Layout::kGroups == 1 ? count : WarpMax(count);
   if (longest < 0) return;
   float row_scale = 1.0f;
   if (params.out.epilogue.row_scale != nullptr && count >= 0) row_scale = __ldg(params.out.epilogue.row_scale + row);

@@ -23,6 +23,7 @@
 #include "engine/cuda/aggregate/rows/row_lanes.cuh"
 #include "engine/cuda/aggregate/rows/split_rows.cuh"
 #include "engine/cuda/common/overlap.cuh"
+#include "engine/cuda/common/warp_extremes.cuh"
 
 namespace vicinal::cuda {
 
@@ -87,7 +88,7 @@ template <class Layout, class Mode>
 __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, int lane, const char* src,
                                 float (&total)[Layout::kVec]) {
   constexpr int kStep = HeldEdges<Layout>::kStep;
-  const int longest = __reduce_max_sync(kWholeWarp, span.count), shortest = __reduce_min_sync(kWholeWarp, span.count);
+  const int longest = WarpMax(span.count), shortest = WarpMin(span.count);
   EightEdges<Layout, Mode> edges;
 #pragma unroll
   for (int h = 0; h < HeldEdges<Layout>::kHeld; ++h) edges.source[h] = 0, edges.weight[h] = 1.0f;

@@ -19,9 +19,6 @@ namespace {
 constexpr int64_t kPanelCost = 512;
 // Its sums are written and read again: as many bytes as two panels, and they may lie further away.
 constexpr int64_t kPieceCost = 2 * kPanelCost;
-// Each works on one piece at a time.
-constexpr int64_t kMultiprocessors = 132;
-constexpr int64_t kFewestWanted = 3 * kMultiprocessors;
 constexpr int64_t kSampledBlocks = 64;
 
 struct Edge {
@@ -245,10 +242,10 @@ bool Dearer(const Cut& a, const Cut& b) { return a.cost > b.cost; }
 
 // When the last of a GPU's multiprocessors has done its part, each taking the dearest piece that is left; then sums of
 // pieces are read by all of them.
-int64_t EndOf(std::vector<Cut> cuts) {
+int64_t EndOf(std::vector<Cut> cuts, int64_t multiprocessors) {
   std::stable_sort(cuts.begin(), cuts.end(), Dearer);
   std::priority_queue<int64_t, std::vector<int64_t>, std::greater<int64_t>> free_at(
-      std::greater<int64_t>(), std::vector<int64_t>(kMultiprocessors, 0));
+      std::greater<int64_t>(), std::vector<int64_t>(multiprocessors, 0));
   int64_t end = 0;
   for (const Cut& cut : cuts) {
     const int64_t done = free_at.top() + cut.cost;
@@ -256,18 +253,20 @@ int64_t EndOf(std::vector<Cut> cuts) {
     free_at.pop();
     free_at.push(done);
   }
-  return end + static_cast<int64_t>(cuts.size()) * kPieceCost / kMultiprocessors;
+  return end + static_cast<int64_t>(cuts.size()) * kPieceCost / multiprocessors;
 }
 
-// The cut that ends first.
-std::vector<Cut> BestCut(const std::vector<Block>& blocks) {
+// The cut that ends first, of those into 3 to 6.5 pieces for each multiprocessor, which works on one at a time.
+std::vector<Cut> BestCut(const std::vector<Block>& blocks, int64_t multiprocessors) {
+  const int64_t fewest = std::min(3 * multiprocessors, kMaxWantedPieces);
+  const int64_t most = std::min(13 * multiprocessors / 2, kMaxWantedPieces);
   int64_t cost = 0;
   for (const Block& block : blocks) cost += block.cost.back();
   std::vector<Cut> best;
   int64_t best_end = std::numeric_limits<int64_t>::max();
-  for (int64_t wanted = kFewestWanted; wanted <= kMaxWantedPieces; wanted += kFewestWanted / 8) {
+  for (int64_t wanted = fewest; wanted <= most; wanted += std::max<int64_t>(fewest / 8, 1)) {
     std::vector<Cut> cuts = CutBlocks(blocks, cost / wanted + 1);
-    const int64_t end = EndOf(cuts);
+    const int64_t end = EndOf(cuts, multiprocessors);
     if (end >= best_end) continue;
     best_end = end;
     best = std::move(cuts);
@@ -316,7 +315,7 @@ SourcePanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
   all.source.reserve(panels * shape.places);
   all.stream.reserve(entries);
   if (adjacency.value != nullptr) all.weight.reserve(entries);
-  const std::vector<Cut> cuts = BestCut(blocks);
+  const std::vector<Cut> cuts = BestCut(blocks, shape.multiprocessors);
   auto cut = cuts.begin();
   for (size_t b = 0; b < blocks.size(); ++b) {
     all.first_piece.push_back(static_cast<int32_t>(all.pieces.size()));

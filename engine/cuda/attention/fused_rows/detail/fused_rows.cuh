@@ -25,6 +25,7 @@
 #include "engine/cuda/attention/fused_rows/detail/attention_scores.cuh"
 #include "engine/cuda/common/async_copy.cuh"
 #include "engine/cuda/common/hardware.h"
+#include "engine/cuda/common/warp_extremes.cuh"
 
 namespace vicinal::cuda {
 
@@ -300,7 +301,7 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
         count = static_cast<int>(piece.end - begin);
       }
     }
-    const int most = kRowLanes == 32 ? count : __reduce_max_sync(kWholeWarp, count);
+    const int most = kRowLanes == 32 ? count : WarpMax(count);
     if (most == 0) continue;
     float own = 0.0f;
     if (Layout::kKind == AttentionKind::kGat && count > 0 && work.lane < work.heads) {
@@ -388,7 +389,7 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
     }
     const bool whole = row < last && (params.parts.cells == 0 || !IsLongRow(end - begin, kAttentionUnit));
     const int count = whole ? end - begin : 0;
-    const int most = Layout::kRowLanes == 32 ? count : __reduce_max_sync(kWholeWarp, count);
+    const int most = Layout::kRowLanes == 32 ? count : WarpMax(count);
     RowSums<Layout> sums;
     AttendEdges<Layout>(params, work, memory, sources, row, begin, count, most, own, sums);
     sums.MergeChains(kWholeWarp);

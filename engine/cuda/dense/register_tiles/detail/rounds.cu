@@ -22,8 +22,10 @@ struct InRounds {
     constexpr int64_t kQuarters = 4, kBytesPerCycle = 38, kSteps = kFoldInputs / 4;
     constexpr int64_t kMultiply = 16 * T::kThreadRows * T::kPacks, kLoad = T::kThreadRows + 4 * T::kPacks, kRest = 6;
     const DenseRounds<T> folds(params.source.in_width);
-    const int64_t blocks = (TilesDown(params) * Across(params) + target.multiprocessors - 1) / target.multiprocessors;
-    const int64_t resident = std::min<int64_t>(blocks, kMaxSharedBytes / folds.Shared());
+    if (!target.limits.Fits(folds.Shared())) return kDoesNotFit;
+    const int64_t blocks =
+        (TilesDown(params) * Across(params) + target.limits.multiprocessors - 1) / target.limits.multiprocessors;
+    const int64_t resident = std::min<int64_t>(blocks, target.limits.block_shared_bytes / folds.Shared());
     const int64_t waves = (blocks + resident - 1) / resident;
     const int64_t warps = folds.rounds * ((resident * folds.warps + kQuarters - 1) / kQuarters);
     const int64_t bytes = resident * params.source.in_width * (T::kRows + T::kCols) * 4;
@@ -57,7 +59,7 @@ struct InRounds {
     if (error != cudaSuccess) return error;
     const auto kernel = &DenseInRounds<T>;
     const DenseRounds<T> folds(params.source.in_width);
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, folds.Shared());
+    error = AllowShared(kernel, folds.Shared(), target.limits);
     if (error != cudaSuccess) return error;
     const dim3 blocks(static_cast<unsigned>(Across(params)), static_cast<unsigned>(TilesDown(params)));
     kernel<<<blocks, 32 * folds.warps, folds.Shared(), target.stream>>>(maps, params, folds.rounds);
@@ -66,6 +68,13 @@ struct InRounds {
 };
 
 }  // namespace
+
+bool CanRunRounds(const DenseParams& params, const LaunchTarget& target) {
+  if (!target.limits.bulk_copies()) return false;
+  const int64_t lowest = params.out.dst.cols <= 16 ? InRounds<RoundsTile<2, 1, 32, 16>>::Cost(params, target)
+                                                   : InRounds<RoundsTile<2, 2, 16, 16>>::Cost(params, target);
+  return lowest != kDoesNotFit;
+}
 
 // The highest tiles first: they read the weights least often.
 cudaError_t LaunchDenseRounds(const DenseParams& params, const LaunchTarget& target) {

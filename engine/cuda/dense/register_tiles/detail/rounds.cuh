@@ -226,8 +226,7 @@ __device__ inline void FinishRounds(const DenseParams& params, int64_t row0, int
 // Blocks side by side make the tiles side by side, which have the same rows. REQUIRES: warps and rounds as DenseRounds
 // has them.
 template <class T>
-__global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
-    DenseInRounds(const __grid_constant__ DenseMaps maps, const __grid_constant__ DenseParams params, int rounds) {
+__device__ inline void MakeTileInRounds(const DenseMaps& maps, const DenseParams& params, int rounds) {
   LetNextBegin();
   extern __shared__ __align__(16) char raw[];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
@@ -279,6 +278,12 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
     if (rounds > 1) Arrive(sums.stored);
   }
   FinishRounds<T>(params, row0, col0, rounds, sums, total);
+}
+
+template <class T>
+__global__ void __launch_bounds__(32 * T::kMaxWarps, 1)
+    DenseInRounds(const __grid_constant__ DenseMaps maps, const __grid_constant__ DenseParams params, int rounds) {
+  if constexpr (kCompiledFor >= kBulkCopies) MakeTileInRounds<T>(maps, params, rounds);
 }
 
 }  // namespace vicinal::cuda

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 
 #include "engine/cuda/common/launch.h"
 
@@ -15,10 +16,16 @@ namespace vicinal::cuda {
 
 struct DenseParams;
 
-// REQUIRES: rows of src aligned to 16 bytes, fewer than 2^31.
+// The cost of a tile that does not fit a block's shared memory.
+inline constexpr int64_t kDoesNotFit = std::numeric_limits<int64_t>::max();
+
+// Whether the kernel can run and one of its tiles fits.
+bool CanRunRounds(const DenseParams& params, const LaunchTarget& target);
+// REQUIRES: CanRunRounds; rows of src aligned to 16 bytes, fewer than 2^31.
 cudaError_t LaunchDenseRounds(const DenseParams& params, const LaunchTarget& target);
 
-// Launches one of the candidates, which have Cost and Launch: of those that cost the same the first.
+// Launches one of the candidates, which have Cost and Launch: of those that cost the same the first. REQUIRES: one
+// fits.
 template <class... Candidates>
 cudaError_t LaunchCheapest(const DenseParams& params, const LaunchTarget& target) {
   struct Candidate {

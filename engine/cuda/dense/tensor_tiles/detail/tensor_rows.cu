@@ -232,8 +232,7 @@ __device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring
 
 // kCols: columns of a block.
 template <ProductPrecision kPrecision, int kCols>
-__global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident<kCols>)
-    MultiplyRows(const __grid_constant__ CUtensorMap rows, const __grid_constant__ TensorRowsParams params) {
+__device__ inline void MultiplyTilesOfRows(const CUtensorMap& rows, const TensorRowsParams& params) {
   using Step = TensorStep<kPrecision>;
   constexpr int kTiles = kCols / 8, kHalves = kWarpRows<kCols> / 16;
   extern __shared__ __align__(16) char raw[];
@@ -278,12 +277,24 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident
   }
 }
 
+template <ProductPrecision kPrecision, int kCols>
+__global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident<kCols>)
+    MultiplyRows(const __grid_constant__ CUtensorMap rows, const __grid_constant__ TensorRowsParams params) {
+  if constexpr (kCompiledFor >= kBulkCopies) MultiplyTilesOfRows<kPrecision, kCols>(rows, params);
+}
+
+// What a block may have of weights beside two boxes of kBlockRows rows.
+int64_t WeightRoom(const GpuLimits& limits) {
+  constexpr int64_t kOthers = 2 * kBlockRows * kRowBytes + kMaxStages * 16 + kBoxAlignment + kSystemSharedBytes;
+  return std::min<int64_t>(kMaxWeightBytes, limits.block_shared_bytes - kOthers);
+}
+
 // Columns of a block: all of them, unless their weights find no room.
 template <ProductPrecision kPrecision>
-int ColsFor(const TensorParams& product) {
+int ColsFor(const TensorParams& product, const GpuLimits& limits) {
   int cols = kMinCols;
   while (cols < kMaxCols && cols < product.dst.cols) cols *= 2;
-  while (cols > kMinCols && WeightBytes<kPrecision>(product.src.cols, cols) > kMaxWeightBytes) cols /= 2;
+  while (cols > kMinCols && WeightBytes<kPrecision>(product.src.cols, cols) > WeightRoom(limits)) cols /= 2;
   return cols;
 }
 
@@ -298,7 +309,7 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   const auto tiles_of = [&](int warps) {
     return (product.dst.rows + warps * kWarpRows<kCols> - 1) / (warps * kWarpRows<kCols>);
   };
-  while (params.row_warps > 1 && tiles_of(params.row_warps) * params.col_chunks < target.multiprocessors) {
+  while (params.row_warps > 1 && tiles_of(params.row_warps) * params.col_chunks < target.limits.multiprocessors) {
     params.row_warps /= 2;
   }
   params.tiles = tiles_of(params.row_warps);
@@ -306,9 +317,9 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   params.box_bytes = params.block_rows * kRowBytes;
   const int64_t fixed =
       WeightBytes<kPrecision>(product.src.cols, kCols) + kMaxStages * 16 + kBoxAlignment + kSystemSharedBytes;
-  const int64_t resident = std::clamp<int64_t>(kMaxSharedBytes / (fixed + 3 * params.box_bytes), 1, kResident<kCols>);
-  params.stages =
-      static_cast<int>(std::clamp<int64_t>((kMaxSharedBytes / resident - fixed) / params.box_bytes, 2, kMaxStages));
+  const int64_t room = target.limits.block_shared_bytes;
+  const int64_t resident = std::clamp<int64_t>(room / (fixed + 3 * params.box_bytes), 1, kResident<kCols>);
+  params.stages = static_cast<int>(std::clamp<int64_t>((room / resident - fixed) / params.box_bytes, 2, kMaxStages));
   const int bytes = static_cast<int>(fixed - kSystemSharedBytes + int64_t{params.stages} * params.box_bytes);
   CUtensorMap rows;
   const BoxedDimension box[] = {{product.src.cols, 1, kDepth},
@@ -316,10 +327,10 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   cudaError_t error = DescribeBoxes(product.src.data, box, 2, true, &rows);
   if (error != cudaSuccess) return error;
   const auto kernel = &MultiplyRows<kPrecision, kCols>;
-  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  error = AllowShared(kernel, bytes, target.limits);
   if (error != cudaSuccess) return error;
   const int64_t blocks =
-      std::min(params.tiles, std::max<int64_t>(resident * target.multiprocessors / params.col_chunks, 1)) *
+      std::min(params.tiles, std::max<int64_t>(resident * target.limits.multiprocessors / params.col_chunks, 1)) *
       params.col_chunks;
   const int threads = (params.row_warps + 1) * kWarpLanes;
   kernel<<<static_cast<unsigned>(blocks), threads, bytes, target.stream>>>(rows, params);
@@ -328,7 +339,7 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
 
 template <ProductPrecision kPrecision>
 cudaError_t LaunchPrecision(const TensorParams& product, const LaunchTarget& target) {
-  switch (ColsFor<kPrecision>(product)) {
+  switch (ColsFor<kPrecision>(product, target.limits)) {
     case 16:
       return LaunchCols<kPrecision, 16>(product, target);
     case 32:
@@ -338,13 +349,18 @@ cudaError_t LaunchPrecision(const TensorParams& product, const LaunchTarget& tar
   }
 }
 
+int64_t LeastWeightBytes(const DenseUpdateProblem& problem) {
+  return problem.precision == ProductPrecision::kTf32
+             ? WeightBytes<ProductPrecision::kTf32>(problem.in_width, kMinCols)
+             : WeightBytes<ProductPrecision::kBfloat16>(problem.in_width, kMinCols);
+}
+
 }  // namespace
 
-bool TensorWeightsStay(const DenseUpdateProblem& problem) {
-  const int64_t least = problem.precision == ProductPrecision::kTf32
-                            ? WeightBytes<ProductPrecision::kTf32>(problem.in_width, kMinCols)
-                            : WeightBytes<ProductPrecision::kBfloat16>(problem.in_width, kMinCols);
-  return least <= kMaxWeightBytes;
+bool TensorWeightsStay(const DenseUpdateProblem& problem) { return LeastWeightBytes(problem) <= kMaxWeightBytes; }
+
+bool TensorRowsFit(const DenseUpdateProblem& problem, const GpuLimits& limits) {
+  return limits.bulk_copies() && LeastWeightBytes(problem) <= WeightRoom(limits);
 }
 
 cudaError_t LaunchTensorRows(const DenseUpdateProblem& problem, const TensorParams& params,

@@ -12,7 +12,10 @@ namespace vicinal::cuda {
 
 struct TensorParams;
 
-// REQUIRES: TensorWeightsStay, params.src_access == Access::kPacks.
+// Whether the kernel can run there and the weights of 16 columns have room beside two boxes of rows.
+bool TensorRowsFit(const DenseUpdateProblem& problem, const GpuLimits& limits);
+
+// REQUIRES: TensorRowsFit, params.src_access == Access::kPacks.
 cudaError_t LaunchTensorRows(const DenseUpdateProblem& problem, const TensorParams& params, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

@@ -290,14 +290,13 @@ __global__ void __launch_bounds__(kThreads) MessageMlp(const __grid_constant__ P
 }
 
 template <int kTile, bool kExtreme>
-cudaError_t Launch(const Params& params, int64_t bytes, cudaStream_t stream) {
+cudaError_t Launch(const Params& params, int64_t bytes, const LaunchTarget& target) {
   const auto kernel = &MessageMlp<kTile, kExtreme>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  const cudaError_t error = AllowShared(kernel, bytes, target.limits);
   if (error != cudaSuccess) return error;
   const int64_t blocks =
       params.cells + (params.args.adjacency.rows + params.rows_per_block - 1) / params.rows_per_block;
-  kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<size_t>(bytes), stream>>>(params);
+  kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<size_t>(bytes), target.stream>>>(params);
   return cudaGetLastError();
 }
 
@@ -307,7 +306,7 @@ cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& 
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const PieceScratch layout = MessageScratch(args.problem);
   const MessageTile tile(args.problem);
-  const bool large = tile.Bytes(kLargeMessageTile) <= kLargeTileBytes;
+  const bool large = tile.Bytes(kLargeMessageTile) <= LargeTileBytes(target.limits);
   // Two large tiles of edges to a block, on average.
   const int64_t rows_per_block =
       std::clamp<int64_t>(2 * kLargeMessageTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
@@ -333,12 +332,12 @@ cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& 
   const bool extreme = IsExtreme(args.problem.reduce);
   if (large) {
     const int64_t bytes = tile.Bytes(kLargeMessageTile);
-    return extreme ? Launch<kLargeMessageTile, true>(params, bytes, target.stream)
-                   : Launch<kLargeMessageTile, false>(params, bytes, target.stream);
+    return extreme ? Launch<kLargeMessageTile, true>(params, bytes, target)
+                   : Launch<kLargeMessageTile, false>(params, bytes, target);
   }
   const int64_t bytes = tile.Bytes(kSmallMessageTile);
-  return extreme ? Launch<kSmallMessageTile, true>(params, bytes, target.stream)
-                 : Launch<kSmallMessageTile, false>(params, bytes, target.stream);
+  return extreme ? Launch<kSmallMessageTile, true>(params, bytes, target)
+                 : Launch<kSmallMessageTile, false>(params, bytes, target);
 }
 
 }  // namespace vicinal::cuda

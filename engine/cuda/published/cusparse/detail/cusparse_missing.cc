@@ -14,7 +14,8 @@ class CusparseKernel final : public AggregateKernel {
   std::string_view name() const override { return "cusparse"; }
   DeviceKind device() const override { return DeviceKind::kCuda; }
   DeclaredOrder declared_order() const override { return {"cusparse", 1}; }
-  Refusal WhyUnsupported(const AggregateProblem&) const override { return "this build was made without cuSPARSE"; }
+  Refusal WhyUnfit() const override { return "this build was made without cuSPARSE"; }
+  Refusal WhyUnsupported(const AggregateProblem&) const override { return WhyUnfit(); }
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override {
     return Internal("a kernel that refused was run");
   }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// cublas: the vendor's product as a kernel of the operation dense_update, float32 all through.
+//
+// Idea. The contract wants a row's bits to be independent of how many rows there are, of where it stands and of the
+// others. cuBLASLt chooses among kernels by the shape, so it is not asked again: for each pair of widths one algorithm
+// is pinned and verified (detail/pinned_product.h), and rows are multiplied in panels of fixed heights. The last
+// panel is the lowest that has the rest, and begins further up where there are rows enough: rows that two panels have
+// in common come out the same. Rows that begin elsewhere than at multiples of 16 bytes, or are fewer than the lowest
+// panel has, are copied to scratch memory first. Epilogues are a pass over a panel, which lies in the L2 then.
+//
+// The order's id has all that NVIDIA's promise depends on, so that another version of the library, or another GPU,
+// publishes a new revision. Moves src once, dst once, the weights once per panel and tile.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/mutex.h"
+#include "engine/cuda/common/alignment.h"
+#include "engine/cuda/dense/cublas/detail/cublas_library.h"
+#include "engine/cuda/dense/cublas/detail/panel_passes.h"
+#include "engine/cuda/dense/cublas/detail/pinned_product.h"
+#include "engine/cuda/runtime/cuda_device.h"
+#include "engine/cuda/runtime/cuda_error.h"
+#include "engine/kernels/registry.h"
+
+namespace vicinal::cuda {
+namespace {
+
+// Wider products would need panels of hundreds of megabytes to be verified with.
+constexpr int64_t kMaxInputs = 2048, kMaxOutputs = 1024;
+
+using Pinned = std::shared_ptr<const PinnedProduct>;
+
+class CublasKernel final : public DenseUpdateKernel {
+ public:
+  // `device` outlives the use of this kernel, but not the kernel itself; null: there is none.
+  explicit CublasKernel(CudaDevice* device)
+      : device_(device), limits_(device != nullptr ? device->limits() : GpuLimits()) {}
+
+  std::string_view name() const override { return "cublas"; }
+  DeviceKind device() const override { return DeviceKind::kCuda; }
+  Refusal WhyUnfit() const override {
+    MutexLock lock(&mutex_);
+    return WhyNotLoaded();
+  }
+  Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
+    if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
+    if (problem.precision != ProductPrecision::kFloat32) return "only float32 products";
+    if (problem.in_width > kMaxInputs || problem.out_width > kMaxOutputs) {
+      return absl::StrCat("only up to ", kMaxInputs, " inputs and ", kMaxOutputs, " outputs; these are ",
+                          problem.in_width, " and ", problem.out_width);
+    }
+    const StatusOr<Pinned> pinned = PinnedFor(problem);
+    return pinned.ok() ? Refusal() : std::string(pinned.status().message());
+  }
+  DeclaredOrder declared_order() const override { return {"cublas_products", 1}; }
+  std::vector<int64_t> OrderParameters(const DenseUpdateProblem& problem, const KernelConfig&) const override {
+    const StatusOr<Pinned> pinned = PinnedFor(problem);
+    return pinned.ok() ? (*pinned)->order() : std::vector<int64_t>();
+  }
+  // W [H, F] as it is, rows padded to PackedStride(F).
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    return static_cast<size_t>(out_width * PackedStride(in_width)) * sizeof(float);
+  }
+  void Pack(ConstMatrixView weight, void* packed) const override {
+    float* const out = static_cast<float*>(packed);
+    const int64_t stride = PackedStride(weight.cols);
+    std::fill(out, out + weight.rows * stride, 0.0f);
+    for (int64_t h = 0; h < weight.rows; ++h) std::copy_n(weight.row(h), weight.cols, out + h * stride);
+  }
+  // A lowest panel of inputs, a highest of outputs.
+  size_t ScratchBytes(const DenseUpdateProblem& problem, const KernelConfig&, int) const override {
+    const int64_t step = PanelStep(limits_), highest = PanelHeights(problem.in_width, limits_) * step;
+    return static_cast<size_t>(step * PackedStride(problem.in_width) + highest * PackedStride(problem.out_width)) *
+           sizeof(float);
+  }
+
+  Status Run(DeviceContext& context, const DenseUpdateArgs& args, void* scratch) const override {
+    CudaContext& cuda = static_cast<CudaContext&>(context);
+    VICINAL_RETURN_IF_ERROR(cuda.Prepare());
+    if (args.dst.rows == 0 || args.dst.cols == 0) return OkStatus();
+    VICINAL_ASSIGN_OR_RETURN(const Pinned pinned, PinnedFor(args.problem));
+    const int64_t step = pinned->step();
+    const bool copied = !InPacks(args.src) || args.dst.rows < step;
+    const int64_t most = copied ? 1 : pinned->heights();
+    for (int64_t done = 0; done < args.dst.rows;) {
+      const int64_t left = args.dst.rows - done;
+      int64_t steps = std::min(most, (left + step - 1) / step);
+      if (!copied) steps = std::min(steps, args.dst.rows / step);  // never beyond the last row
+      const int height = static_cast<int>(steps);
+      const int64_t fresh = std::min(left, height * step);
+      VICINAL_RETURN_IF_ERROR(MultiplyPanel(*pinned, args, {done, fresh, height, copied}, cuda.target().stream,
+                                            static_cast<float*>(scratch)));
+      done += fresh;
+    }
+    return OkStatus();
+  }
+
+ private:
+  // Rows [first, first + count), which are as many as `height` has or fewer.
+  struct Panel {
+    int64_t first, count;
+    int height;
+    bool copied;  // its rows go to scratch memory first
+  };
+
+  static Status MultiplyPanel(const PinnedProduct& pinned, const DenseUpdateArgs& args, const Panel& panel,
+                              cudaStream_t stream, float* scratch) {
+    const int64_t src_stride = PackedStride(args.src.cols), dst_stride = PackedStride(args.dst.cols);
+    const int64_t rows = panel.height * pinned.step();
+    float* const products = scratch + pinned.step() * src_stride;
+    // The panel's first row: further up where there are rows enough.
+    const int64_t first = panel.copied ? panel.first : std::min(panel.first, args.dst.rows - rows);
+    const float* src = args.src.row(first);
+    int64_t stride = args.src.stride;
+    if (panel.copied) {
+      const size_t width = static_cast<size_t>(args.src.cols) * sizeof(float);
+      VICINAL_RETURN_IF_ERROR(
+          CudaStatus(cudaMemcpy2DAsync(scratch, src_stride * sizeof(float), src, stride * sizeof(float), width,
+                                       static_cast<size_t>(panel.count), cudaMemcpyDeviceToDevice, stream),
+                     "cublas"));
+      src = scratch, stride = src_stride;
+    }
+    const auto* const weight = static_cast<const float*>(args.weight);
+    const bool whole = !panel.copied || panel.count == rows;
+    if (whole && args.epilogue.IsPlain() && InPacks(args.dst))
+      return pinned.Multiply(panel.height, src, stride, weight, args.dst.row(first), args.dst.stride, stream);
+    VICINAL_RETURN_IF_ERROR(pinned.Multiply(panel.height, src, stride, weight, products, dst_stride, stream));
+    return CudaStatus(LaunchFinishPanel(args, panel.first, panel.count, products + (panel.first - first) * dst_stride,
+                                        dst_stride, stream),
+                      "cublas");
+  }
+
+  // Loads the library when it is first asked for: most servers never use it. Empty: it is loaded.
+  Refusal WhyNotLoaded() const VICINAL_REQUIRES(mutex_) {
+    if (handle_ != nullptr || !why_unfit_.empty()) return why_unfit_;
+    if (device_ == nullptr) return why_unfit_ = "there is no GPU to verify its algorithms on";
+    library_ = CublasLibrary::Get(&why_unfit_);
+    if (library_ == nullptr) return why_unfit_;
+    Status status = device_->MakeCurrent();
+    // The handle is never destroyed: that would be a call of CUDA after the device's end.
+    if (status.ok()) status = library_->StatusOf(library_->Create(&handle_), "cublasLtCreate");
+    if (!status.ok()) why_unfit_ = std::string(status.message());
+    return why_unfit_;
+  }
+
+  StatusOr<Pinned> PinnedFor(const DenseUpdateProblem& problem) const {
+    MutexLock lock(&mutex_);
+    if (Refusal refusal = WhyNotLoaded(); !refusal.empty()) return FailedPrecondition("KERNEL_REFUSED", refusal);
+    const std::pair<int64_t, int64_t> widths = {problem.in_width, problem.out_width};
+    if (const auto found = pinned_.find(widths); found != pinned_.end()) return found->second;
+    VICINAL_RETURN_IF_ERROR(device_->MakeCurrent());
+    StatusOr<Pinned> pinned =
+        PinnedProduct::Pin(*library_, handle_, problem.in_width, problem.out_width, limits_, *device_);
+    // Other errors, such as a lack of memory, pass.
+    if (pinned.ok() || pinned.status().code() == StatusCode::kFailedPrecondition) pinned_.emplace(widths, pinned);
+    return pinned;
+  }
+
+  CudaDevice* const device_;
+  const GpuLimits limits_;
+  mutable Mutex mutex_;
+  mutable const CublasLibrary* library_ VICINAL_GUARDED_BY(mutex_) = nullptr;
+  mutable cublasLtHandle_t handle_ VICINAL_GUARDED_BY(mutex_) = nullptr;
+  mutable std::string why_unfit_ VICINAL_GUARDED_BY(mutex_);
+  // By inputs and outputs. What was refused once is not verified again.
+  mutable std::map<std::pair<int64_t, int64_t>, StatusOr<Pinned>> pinned_ VICINAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void AddCublas(KernelRegistry& registry, CudaDevice* device) {
+  registry.dense_update.Add(std::make_unique<CublasKernel>(device));
+}
+
+}  // namespace vicinal::cuda
