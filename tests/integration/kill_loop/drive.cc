@@ -49,14 +49,15 @@ void KillLoop::UploadGraph(const std::string& name) {
   spec.set_ids_digest(absl::StrCat(seed));
   spec.set_replace(true);
   client::UploadOptions options;
-  options.wait = name == kProbe || OneIn(2);
+  const bool waits = name == kProbe || OneIn(2);
+  options.wait_for = waits ? v1::WAIT_FOR_READY : v1::WAIT_FOR_ACCEPTED;
   History& history = graphs_[name];
   history.Asked(seed);
   const auto uploaded = client_->UploadGraph(spec, {edge_index.view(), x.view()}, options);
   if (IsRefusal(uploaded.status())) return history.Refused();  // another preparation of the name goes on
   if (!Went(uploaded.status(), "UploadGraph")) return;
   ++counts_.uploads;
-  if (!options.wait) return;
+  if (!waits) return;
   if (!graph_versions_.Note(uploaded->version(), seed)) Problem(absl::StrCat(name, ": a version number came back"));
   if (OneIn(2)) AwaitDurableGraph(name);
 }
