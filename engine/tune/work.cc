@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
@@ -49,26 +50,30 @@ bool HasParameters(const K& kernel, const std::map<std::string, int32_t>& parame
   });
 }
 
-template <class K>
-Status SetParameter(std::string_view operation, const K& kernel, const std::string& name, int32_t value,
+// A kernel's parameters, and the request's field that names them.
+struct ParameterSource {
+  std::string_view operation, kernel;
+  std::vector<std::string_view> names;
+};
+
+Status SetParameter(const ParameterSource& source, const std::string& field, std::string_view name, int64_t value,
                     KernelConfig* config) {
-  const std::string field = absl::StrCat("force.parameters['", name, "']");
-  const std::vector<std::string_view> names = kernel.ParameterNames();
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
+  const auto found = std::find(source.names.begin(), source.names.end(), name);
+  if (found == source.names.end()) {
     std::string known;
-    for (const std::string_view other : names) absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(other));
-    return InvalidArgument(
-        "PARAMETER_UNKNOWN", field,
-        absl::StrCat("the ", std::string(operation), " kernel '", std::string(kernel.name()), "' has no parameter '",
-                     name, "'; ", known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
+    for (const std::string_view other : source.names)
+      absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(other));
+    return InvalidArgument("PARAMETER_UNKNOWN", field,
+                           absl::StrCat("the ", std::string(source.operation), " kernel '", std::string(source.kernel),
+                                        "' has no parameter '", std::string(name), "'; ",
+                                        known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
   }
   if (value < kLowestParameter || value > kHighestParameter) {
     return InvalidArgument("PARAMETER_RANGE", field,
                            absl::StrCat("parameters must lie between ", kLowestParameter, " and ", kHighestParameter,
                                         "; this is ", value));
   }
-  config->values[found - names.begin()] = value;
+  config->values[found - source.names.begin()] = static_cast<int32_t>(value);
   return OkStatus();
 }
 
@@ -166,8 +171,10 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         TuningCandidate candidate;
         candidate.setting.kernel = std::string(choice->kernel->kernel().name());
         for (const auto& [name, value] : parameters) {
-          VICINAL_RETURN_IF_ERROR(
-              SetParameter(operation.operation(), choice->kernel->kernel(), name, value, &candidate.setting.config));
+          const auto& kernel = choice->kernel->kernel();
+          VICINAL_RETURN_IF_ERROR(SetParameter({operation.operation(), kernel.name(), kernel.ParameterNames()},
+                                               absl::StrCat("force.parameters['", name, "']"), name, value,
+                                               &candidate.setting.config));
         }
         if (!choice->kernel->kernel().deterministic(candidate.setting.config)) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
@@ -177,6 +184,30 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         candidate.parameters = NameParameters(choice->kernel->kernel(), candidate.setting.config);
         return candidate;
       });
+}
+
+StatusOr<KernelConfig> ParseParameters(std::string_view operation, std::string_view kernel,
+                                       const std::vector<std::string_view>& names, std::string_view text) {
+  const std::string field = absl::StrCat("execution.kernels[", std::string(operation), "]");
+  KernelConfig config;
+  std::vector<std::string> seen;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    const size_t equals = word.find('=');
+    const std::string name(word.substr(0, equals));
+    int64_t value = 0;
+    if (equals == std::string_view::npos || !absl::SimpleAtoi(std::string(word.substr(equals + 1)), &value) ||
+        std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      return InvalidArgument("PARAMETER_MALFORMED", field,
+                             absl::StrCat("'", std::string(word),
+                                          "' is no PARAMETER=VALUE, or names one again; "
+                                          "parameters of a forced kernel are KERNEL:PARAMETER=VALUE,..."));
+    }
+    VICINAL_RETURN_IF_ERROR(SetParameter({operation, kernel, names}, field, name, value, &config));
+    seen.push_back(name);
+  }
+  return config;
 }
 
 }  // namespace vicinal

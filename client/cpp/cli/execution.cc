@@ -9,7 +9,7 @@ namespace vicinal::client::cli {
 
 std::vector<Option> ExecutionOptionsOf(bool receptive_field) {
   std::vector<Option> options = {
-      {"kernel", OptionKind::kText, "OP=NAME", "force the kernel of an operation", {}, false, true},
+      {"kernel", OptionKind::kText, "OP=NAME[:P=V,...]", "force the kernel of an operation", {}, false, true},
       {"precision",
        OptionKind::kText,
        "TYPE",

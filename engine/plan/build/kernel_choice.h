@@ -14,19 +14,31 @@
 
 namespace vicinal::internal {
 
-// Empty: the request forces no kernel for `operation`.
-inline std::string_view ForcedName(const ForcedKernels& forced, std::string_view operation) {
+// What the request forces for `operation`: "KERNEL", or "KERNEL:PARAMETER=VALUE,...".
+inline std::string_view ForcedText(const ForcedKernels& forced, std::string_view operation) {
   const auto found = forced.find(std::string(operation));
   return found == forced.end() ? std::string_view() : std::string_view(found->second);
 }
+// Empty: the request forces no kernel.
+inline std::string_view ForcedName(const ForcedKernels& forced, std::string_view operation) {
+  const std::string_view text = ForcedText(forced, operation);
+  return text.substr(0, text.find(':'));
+}
+// Empty: no parameters.
+inline std::string_view ForcedParameters(const ForcedKernels& forced, std::string_view operation) {
+  const std::string_view text = ForcedText(forced, operation);
+  const size_t colon = text.find(':');
+  return colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+}
 
-// `setting`: the result of tuning. `tuned`: whether it was used.
+// `setting`: the result of tuning, which parameters of the request replace. `tuned`: whether it was used.
 template <class K>
 StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
                                        DeviceKind device, const ForcedKernels& forced,
                                        const std::optional<KernelSetting>& setting, bool* tuned) {
   const std::string_view name = ForcedName(forced, operation.operation());
-  if (setting.has_value() && (name.empty() || name == setting->kernel)) {
+  const bool parameters = !ForcedParameters(forced, operation.operation()).empty();
+  if (setting.has_value() && !parameters && (name.empty() || name == setting->kernel)) {
     // It was measured on a problem that may differ in sizes, and may not support this one.
     StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device, setting->kernel);
     *tuned = choice.ok();

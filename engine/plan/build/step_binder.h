@@ -105,6 +105,11 @@ StatusOr<Bound<K>*> StepBinder::Choose(const OperationKernels<K>& operation, con
   bound.kernel = choice.kernel;
   bound.args.problem = problem;
   const K& kernel = choice.kernel->kernel();
+  if (const std::string_view parameters = ForcedParameters(request().forced, operation.operation());
+      !parameters.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(
+        bound.args.config, ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(), parameters));
+  }
   if constexpr (requires { bound.args.layout; }) {
     const auto layout = LayoutFor(kernel, problem, bound.args.config, *work);
     const bool forced = !ForcedName(request().forced, operation.operation()).empty();

@@ -31,6 +31,7 @@ class LayeredKernel final : public AggregateKernel {
   DeviceKind device() const override { return DeviceKind::kCpu; }
   DeclaredOrder declared_order() const override { return {"layered", 1}; }
   Refusal WhyUnsupported(const AggregateProblem&) const override { return {}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"level"}; }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     return std::to_string(config.values[0]);
   }
@@ -190,6 +191,25 @@ TEST_F(LayoutTest, WhereTheTunedKernelFindsNothingToDoTheDefaultServes) {
   EXPECT_EQ(forced.status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST_F(LayoutTest, ARequestForcesParametersWithTheKernel) {
+  const auto plain = Build({{"aggregate", "layered"}}), third = Build({{"aggregate", "layered:level=3"}});
+  EXPECT_EQ(layered_->made, 2) << "a layout for each level";
+  EXPECT_NE(third->reduction_order(), plain->reduction_order());
+  EXPECT_EQ(third->reduction_order(), Build({{"aggregate", "layered:level=3"}})->reduction_order());
+  EXPECT_EQ(RunPlan(*third, *features_, *graph_, false), RunPlan(*Build(kApart), *features_, *graph_, false));
+  const std::pair<std::string, std::string> wrong[] = {
+      {"layered:depth=3", "PARAMETER_UNKNOWN"},           {"layered:level=1048577", "PARAMETER_RANGE"},
+      {"layered:level", "PARAMETER_MALFORMED"},           {"layered:level=", "PARAMETER_MALFORMED"},
+      {"layered:level=1,level=2", "PARAMETER_MALFORMED"}, {"layered:level=1,,level=2", "PARAMETER_MALFORMED"},
+      {"reference:level=1", "PARAMETER_UNKNOWN"},         {"none:level=1", "KERNEL_UNKNOWN"}};
+  for (const auto& [text, reason] : wrong) {
+    const auto plan =
+        Plan::Build(RequestFor(model_, graph_, *features_, {{"aggregate", text}}), registry_, *ThePlanBench().device);
+    ASSERT_EQ(plan.status().code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(DetailOf(plan.status())->reason, reason) << text;
+  }
+}
+
 TEST_F(LayoutTest, IsCountedBeforeItIsMade) {
   // Beside what the plan itself holds. Refuses, so that no layout is made.
   const auto counted = [&](const ForcedKernels& forced) {
@@ -205,7 +225,7 @@ TEST_F(LayoutTest, IsCountedBeforeItIsMade) {
   };
   (void)Build(kApart);
   EXPECT_EQ(counted(kApart), 0);
-  constexpr int64_t kTexts = 250;  // what is told of other kernels differs in length
+  constexpr int64_t kTexts = 300;  // what is told of other kernels and their parameters differs in length
   const int64_t layout = 500 + graph_->num_edges();
   EXPECT_NEAR(counted({{"aggregate", "layered"}}), layout, kTexts) << "both steps work on the same";
   TuningRecord record;

@@ -27,7 +27,7 @@
 namespace vicinal::cuda {
 
 // Heights are 1 to PanelHeights times a step of 32 rows for each multiprocessor. The highest panel is 16 waves of tiles
-// of 128 rows, or fewer where its inputs would take more than 256 MiB; at least two, so that launches overlap hardly.
+// of 128 rows, or fewer where its inputs would take more than 256 MiB, but at least two waves.
 inline int64_t PanelStep(const GpuLimits& limits) { return int64_t{32} * limits.multiprocessors; }
 inline int PanelHeights(int64_t in_width, const GpuLimits& limits) {
   constexpr int64_t kFewest = 8, kMost = 64, kMostBytes = int64_t{256} << 20;
