@@ -86,7 +86,7 @@ class EngineImpl final : public Engine {
                  }}),
         keeper_({options.keep_answers, &answers_, &runner_, &budget_, options.clock, options.stats, options.logger,
                  options.run_elsewhere}),
-        executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}),
+        executor_(device_, &runner_, {options.max_queue, options.clock, options.stats, options.max_queue_per_client}),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
                         [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
                           ModelPublished(model, std::move(document));

@@ -47,6 +47,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_response_bytes", limits.max_response_bytes, 1024, 1024 * kMiB},
       {"max_batch_graphs", limits.max_batch_graphs, 1, kHuge},
       {"max_queue", limits.max_queue, 1, kHuge},
+      {"max_queue_per_client", limits.max_queue_per_client, 1, kHuge},
       {"max_preparations", limits.max_preparations, 1, kHuge},
       {"max_graphs", limits.max_graphs, 1, kHuge},
       {"max_feature_sets", limits.max_feature_sets, 1, kHuge},
@@ -101,6 +102,7 @@ Status CheckDurations(const Config& config) {
       {"keepalive_time", config.keepalive_time, kNone, kDay},
       {"handshake_timeout", config.handshake_timeout, milliseconds(100), hours(1)},
       {"upload_ttl", config.limits.upload_ttl, seconds(1), kLongest},
+      {"default_deadline", config.limits.default_deadline, kNone, kDay},
   };
   for (const Range& range : ranges) {
     if (range.value >= range.minimum && range.value <= range.maximum) continue;
@@ -157,6 +159,8 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_response_bytes", limits.max_response_bytes},
           {"max_batch_graphs", limits.max_batch_graphs},
           {"max_queue", limits.max_queue},
+          {"max_queue_per_client", limits.max_queue_per_client},
+          {"default_deadline", limits.default_deadline.count() / 1000},
           {"max_preparations", limits.max_preparations},
           {"max_graphs", limits.max_graphs},
           {"max_feature_sets", limits.max_feature_sets},

@@ -34,6 +34,8 @@ struct Limits {
   int64_t max_response_bytes = 4'000'000;
   int64_t max_batch_graphs = 10'000;
   int64_t max_queue = 1024;
+  int64_t max_queue_per_client = 512;                                    // of max_queue, for each principal
+  std::chrono::milliseconds default_deadline = std::chrono::minutes(5);  // of inference without one; 0: none
   int64_t max_preparations = 16;
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph

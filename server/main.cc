@@ -103,6 +103,10 @@ ABSL_FLAG(
     "tuning are truncated to it.");
 ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Largest number of graphs per ClassifyGraphs request.");
 ABSL_FLAG(int64_t, max_queue, 1024, "Largest number of inference requests waiting for the executor.");
+ABSL_FLAG(int64_t, max_queue_per_client, -1,
+          "Largest number of inference requests of one principal waiting for the executor; -1: half of --max_queue.");
+ABSL_FLAG(vicinal::server::DurationFlag, default_deadline, std::chrono::minutes(5),
+          "Time for the computation of inference calls that come without a deadline; 0s: no limit.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
 ABSL_FLAG(int64_t, max_graphs, 1000, "Largest number of graphs.");
 ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph.");
@@ -198,6 +202,9 @@ Limits LimitsFromFlags() {
   limits.max_response_bytes = absl::GetFlag(FLAGS_max_response_bytes).bytes;
   limits.max_batch_graphs = absl::GetFlag(FLAGS_max_batch_graphs);
   limits.max_queue = absl::GetFlag(FLAGS_max_queue);
+  limits.max_queue_per_client = absl::GetFlag(FLAGS_max_queue_per_client);
+  if (limits.max_queue_per_client == -1) limits.max_queue_per_client = (limits.max_queue + 1) / 2;
+  limits.default_deadline = absl::GetFlag(FLAGS_default_deadline).time;
   limits.max_preparations = absl::GetFlag(FLAGS_max_preparations);
   limits.max_graphs = absl::GetFlag(FLAGS_max_graphs);
   limits.max_feature_sets = absl::GetFlag(FLAGS_max_feature_sets);

@@ -52,6 +52,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.backend_path = config.backend_path;
   options.memory_budget_bytes = config.limits.memory_budget_bytes;
   options.max_queue = config.limits.max_queue;
+  options.max_queue_per_client = config.limits.max_queue_per_client;
   options.tuning_budget = config.tuning_budget;
   options.max_tuning_per_graph = config.max_tuning_per_graph;
   options.keep_answers = config.limits.max_answer_bytes > 0 ? config.keep_answers : KeepAnswers::kNever;

@@ -79,6 +79,16 @@ struct ExecutionOptions {
   }
 };
 
+// What a request may cost others. Interactive requests share the device among themselves; batch requests get what they
+// leave, and a small part in any case.
+enum class Priority { kInteractive, kBatch };
+
+// Who asks. Requests of one principal have one share of the device and of the queue.
+struct Requester {
+  std::string principal;  // empty: the engine itself, such as the check of a model's reference
+  Priority priority = Priority::kInteractive;
+};
+
 // The shape of an answer, known as soon as the request is resolved.
 struct AnswerShape {
   int64_t rows = 0;
@@ -103,6 +113,7 @@ struct InferenceRequest {
   std::optional<RequestFeatures> features;
   ExecutionOptions options;
   AnswerCheck check_answer;
+  Requester requester;
   WorkLimits limits;
 };
 
@@ -116,6 +127,7 @@ struct GraphBatchRequest {
   FeatureTensors features;
   ExecutionOptions options;
   AnswerCheck check_answer;
+  Requester requester;
   WorkLimits limits;
 };
 

@@ -10,7 +10,9 @@
 namespace vicinal {
 
 Executor::Executor(Device& device, RequestRunner* runner, Options options)
-    : runner_(*runner), context_(device.CreateContext()), queue_(options), thread_([this] { Loop(); }) {}
+    : runner_(*runner), clock_(*options.clock), context_(device.CreateContext()), queue_(options), thread_([this] {
+        Loop();
+      }) {}
 
 Executor::~Executor() {
   queue_.Stop();
@@ -28,7 +30,15 @@ void Executor::Loop() {
     if (!turn->admitted.ok()) {
       request.done(turn->admitted);
     } else {
-      request.done(OrOutOfMemory([&] { return runner_.Run(request, *context_); }));
+      const MonotonicTime begin = clock_.Now();
+      StatusOr<InferenceResult> result = OrOutOfMemory([&] { return runner_.Run(request, *context_); });
+      const double seconds = SecondsBetween(begin, clock_.Now());
+      if (result.ok()) {
+        queue_.Measured(seconds - result->timing.plan_seconds, true);
+      } else if (result.status().code() == StatusCode::kDeadlineExceeded) {
+        queue_.Measured(seconds, false);
+      }
+      request.done(std::move(result));
     }
   }
 }

@@ -29,8 +29,8 @@ class Executor {
   ~Executor();
 
   // Queues the request. Its `done` is called once, on the executor's thread: with the runner's answer, with CANCELLED
-  // or DEADLINE_EXCEEDED if it must not run any more, or with RESOURCE_EXHAUSTED (OUT_OF_MEMORY). UNAVAILABLE
-  // (QUEUE_FULL, DRAINING) when it is not queued: then `done` is never called.
+  // or DEADLINE_EXCEEDED if it must not run any more, or with RESOURCE_EXHAUSTED (OUT_OF_MEMORY). With
+  // an error of RequestQueue::Push it is not queued: then `done` is never called.
   Status Submit(QueuedRequest request) { return queue_.Push(std::move(request)); }
   // Submits and blocks until the answer is there; request.done is not used. Not on the executor's thread.
   StatusOr<InferenceResult> SubmitAndWait(QueuedRequest request);
@@ -55,6 +55,7 @@ class Executor {
   void Loop();
 
   RequestRunner& runner_;
+  const Clock& clock_;
   const std::unique_ptr<DeviceContext> context_;
   RequestQueue queue_;
   std::thread thread_;  // last: it uses all of the above

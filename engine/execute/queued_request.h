@@ -3,6 +3,7 @@
 #ifndef VICINAL_ENGINE_EXECUTE_QUEUED_REQUEST_H_
 #define VICINAL_ENGINE_EXECUTE_QUEUED_REQUEST_H_
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,7 +27,7 @@ struct GraphVersion {
   std::string name;
   int64_t version = 0;
 
-  friend bool operator==(const GraphVersion&, const GraphVersion&) = default;
+  friend auto operator<=>(const GraphVersion&, const GraphVersion&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const GraphVersion& graph) {
     return H::combine(std::move(hash), graph.name, graph.version);
@@ -38,7 +39,7 @@ struct ModelVersion {
   std::string name;
   int64_t version = 0;
 
-  friend bool operator==(const ModelVersion&, const ModelVersion&) = default;
+  friend auto operator<=>(const ModelVersion&, const ModelVersion&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const ModelVersion& model) {
     return H::combine(std::move(hash), model.name, model.version);
@@ -79,6 +80,7 @@ struct QueuedRequest {
   ValueId output = 0;            // key.options.output in `model`
   NodeSelection nodes;           // checked; of a model of graphs: all
   AnswerShape answer;            // what `done` will get
+  Requester requester;
   WorkLimits limits;
   InferenceCallback done;   // called exactly once, if the queue took the request
   MonotonicTime arrival{};  // when the queue took it

@@ -2,6 +2,8 @@
 #include "engine/execute/request_queue.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,44 @@
 #include "engine/base/error.h"
 
 namespace vicinal {
+namespace {
+
+// Bounds of what refused clients are told to wait.
+constexpr double kMinRetrySeconds = 0.01, kMaxRetrySeconds = 10.0;
+
+int64_t Milliseconds(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e3)); }
+
+Status Overloaded(double before, double run) {
+  return Unavailable("OVERLOADED",
+                     absl::StrCat("the deadline would pass first: about ", Milliseconds(before),
+                                  " ms of work come before this request, which takes ", Milliseconds(run),
+                                  " ms; retry later, or allow more time"),
+                     std::chrono::milliseconds(Milliseconds(std::clamp(before, kMinRetrySeconds, kMaxRetrySeconds))));
+}
+
+Status DeadlineTooShort(double left, double run) {
+  ErrorDetail detail;
+  detail.reason = "DEADLINE_TOO_SHORT";
+  return MakeError(
+      StatusCode::kDeadlineExceeded,
+      absl::StrCat("the deadline is in ", Milliseconds(std::max(0.0, left)), " ms, but this request takes ",
+                   Milliseconds(run), " ms; allow more time or ask for less"),
+      detail);
+}
+
+// For StatsSink::RequestDropped.
+std::string_view DropReason(const Status& status) {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  const std::string reason = detail ? detail->reason : std::string();
+  if (reason == "QUEUE_FULL") return "queue_full";
+  if (reason == "CLIENT_QUEUE_FULL") return "client_full";
+  if (reason == "OVERLOADED") return "overloaded";
+  if (reason == "DEADLINE_TOO_SHORT") return "deadline_too_short";
+  if (reason == "CANCELLED") return "cancelled";
+  return reason == "DEADLINE_EXCEEDED" ? "expired" : "draining";
+}
+
+}  // namespace
 
 Status DrainingRefusal() {
   return Unavailable("DRAINING", "this server is shutting down and takes no new requests; retry on another",
@@ -20,21 +60,53 @@ RequestQueue::RequestQueue(Options options)
   VICINAL_CHECK(options_.clock != nullptr);
 }
 
+Status RequestQueue::CheckTime(const QueuedRequest& request, const RunTimes::Estimate& estimate,
+                               MonotonicTime now) const {
+  if (!request.limits.deadline || estimate.run <= 0.0) return OkStatus();
+  const double left = SecondsBetween(now, *request.limits.deadline);
+  if (left < estimate.run) return DeadlineTooShort(left, estimate.run);
+  double before = requests_.SecondsBefore(request);
+  if (running_) before += std::max(0.0, running_->predicted - SecondsBetween(running_->since, now));
+  return left < before + estimate.run ? Overloaded(before, estimate.run) : OkStatus();
+}
+
+Status RequestQueue::Take(QueuedRequest request) {
+  if (draining_ || stopping_) return DrainingRefusal();
+  if (requests_.size() >= options_.max_requests) {
+    return Unavailable(
+        "QUEUE_FULL",
+        absl::StrCat(options_.max_requests, " requests are waiting, the maximum (--max_queue); retry later"),
+        std::chrono::milliseconds(100));
+  }
+  if (options_.max_per_client > 0 && requests_.waiting_of(request.requester.principal) >= options_.max_per_client) {
+    return Unavailable("CLIENT_QUEUE_FULL",
+                       absl::StrCat(options_.max_per_client, " requests of '", request.requester.principal,
+                                    "' are waiting, the maximum for one client (--max_queue_per_client); retry later"),
+                       std::chrono::milliseconds(100));
+  }
+  FairQueue::Entry entry;
+  entry.kind = RunKindOf(request);
+  const RunTimes::Estimate estimate = run_times_.Of(entry.kind, request.arrival);
+  VICINAL_RETURN_IF_ERROR(CheckTime(request, estimate, request.arrival));
+  entry.predicted = estimate.share;
+  entry.request = std::move(request);
+  requests_.Push(std::move(entry));
+  wanted_.store(true, std::memory_order_relaxed);
+  return OkStatus();
+}
+
 Status RequestQueue::Push(QueuedRequest request) {
   request.arrival = options_.clock->Now();
   int64_t depth = 0;
+  Status taken;
   {
     MutexLock lock(&mutex_);
-    if (draining_ || stopping_) return DrainingRefusal();
-    depth = static_cast<int64_t>(requests_.size()) + 1;
-    if (depth > options_.max_requests) {
-      return Unavailable(
-          "QUEUE_FULL",
-          absl::StrCat(options_.max_requests, " requests are waiting, the maximum (--max_queue); retry later"),
-          std::chrono::milliseconds(100));
-    }
-    requests_.push_back(std::move(request));
-    wanted_.store(true, std::memory_order_relaxed);
+    taken = Take(std::move(request));
+    depth = requests_.size();
+  }
+  if (!taken.ok()) {
+    stats_.RequestDropped(DropReason(taken));
+    return taken;
   }
   work_came_.NotifyOne();
   stats_.QueueDepth(depth);
@@ -51,13 +123,36 @@ void RequestQueue::PushBackground(BackgroundWork work) {
 
 void RequestQueue::EndTurn() {
   busy_ = false;
-  if (running_since_) busy_seconds_ += SecondsBetween(*running_since_, options_.clock->Now());
-  running_since_.reset();
+  if (running_) {
+    const double seconds = SecondsBetween(running_->since, options_.clock->Now());
+    busy_seconds_ += seconds;
+    requests_.Settle(running_->ticket, seconds);
+  }
+  running_.reset();
   if (empty()) became_idle_.NotifyAll();
 }
 
+void RequestQueue::Measured(double seconds, bool finished) {
+  MutexLock lock(&mutex_);
+  if (!running_) return;
+  const MonotonicTime now = options_.clock->Now();
+  if (finished) {
+    run_times_.Record(running_->kind, seconds, 1, now);
+  } else {
+    run_times_.RecordAtLeast(running_->kind, seconds, now);
+  }
+}
+
+Status RequestQueue::CheckTurn(const QueuedRequest& request, double run_seconds) const {
+  VICINAL_RETURN_IF_ERROR(request.limits.Check(*options_.clock));
+  if (!request.limits.deadline) return OkStatus();
+  const double left = SecondsBetween(options_.clock->Now(), *request.limits.deadline);
+  // It was accepted because a run would fit: the wait was longer than expected.
+  return left < run_seconds ? Overloaded(run_seconds - left, run_seconds) : OkStatus();
+}
+
 std::deque<BackgroundWork>::iterator RequestQueue::NextBackground() {
-  if (requests_.empty()) return background_.begin();
+  if (requests_.size() == 0) return background_.begin();
   if (background_.empty()) return background_.end();
   const MonotonicTime now = options_.clock->Now();
   return std::find_if(background_.begin(), background_.end(),
@@ -67,6 +162,7 @@ std::deque<BackgroundWork>::iterator RequestQueue::NextBackground() {
 std::optional<RequestQueue::Turn> RequestQueue::Next() {
   std::optional<Turn> turn;
   int64_t depth = 0;
+  double run_seconds = 0.0;
   {
     MutexLock lock(&mutex_);
     EndTurn();
@@ -78,14 +174,17 @@ std::optional<RequestQueue::Turn> RequestQueue::Next() {
       background_.erase(background);
       return turn;
     }
-    running_since_ = options_.clock->Now();
-    turn.emplace(Turn{std::move(requests_.front()), OkStatus()});
-    requests_.pop_front();
-    depth = static_cast<int64_t>(requests_.size());
+    const MonotonicTime now = options_.clock->Now();
+    FairQueue::Served next = requests_.Pop();
+    run_seconds = run_times_.Of(next.entry.kind, now).run;
+    running_ = {std::move(next.ticket), next.entry.kind, run_seconds, now};
+    turn.emplace(Turn{std::move(next.entry.request), OkStatus()});
+    depth = requests_.size();
     wanted_.store(depth > 0 || draining_ || stopping_, std::memory_order_relaxed);
   }
   stats_.QueueDepth(depth);
-  turn->admitted = std::get<QueuedRequest>(turn->work).limits.Check(*options_.clock);
+  turn->admitted = CheckTurn(std::get<QueuedRequest>(turn->work), run_seconds);
+  if (!turn->admitted.ok()) stats_.RequestDropped(DropReason(turn->admitted));
   return turn;
 }
 
@@ -115,22 +214,22 @@ void RequestQueue::Stop() {
 
 int64_t RequestQueue::depth() const {
   MutexLock lock(&mutex_);
-  return static_cast<int64_t>(requests_.size());
+  return requests_.size();
 }
 
 double RequestQueue::busy_seconds() const {
   MutexLock lock(&mutex_);
-  return busy_seconds_ + (running_since_ ? SecondsBetween(*running_since_, options_.clock->Now()) : 0.0);
+  return busy_seconds_ + (running_ ? SecondsBetween(running_->since, options_.clock->Now()) : 0.0);
 }
 
 QueueSnapshot RequestQueue::Snapshot() const {
   QueueSnapshot snapshot;
   MutexLock lock(&mutex_);
-  for (const QueuedRequest& request : requests_) {
-    const WorkLimits& limits = request.limits;
-    snapshot.requests.push_back({request.key, request.answer, request.arrival, limits.deadline,
+  requests_.ForEach([&snapshot](const FairQueue::Entry& entry) {
+    const WorkLimits& limits = entry.request.limits;
+    snapshot.requests.push_back({entry.request.key, entry.request.answer, entry.request.arrival, limits.deadline,
                                  limits.cancel != nullptr && limits.cancel->cancelled()});
-  }
+  });
   for (const BackgroundWork& work : background_) snapshot.background.push_back(work.purpose);
   return snapshot;
 }

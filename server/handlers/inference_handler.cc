@@ -103,6 +103,15 @@ Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {
   return OkStatus();
 }
 
+WorkLimits InferenceHandler::LimitsOf(const Call& call) const {
+  WorkLimits limits = call.limits;
+  if (!limits.deadline && limits_.default_deadline.count() > 0) {
+    limits.deadline = call.begin + limits_.default_deadline;
+    limits.default_deadline = true;
+  }
+  return limits;
+}
+
 StopCheck InferenceHandler::StopOf(const Call& call) const {
   return [this, &call] { return call.limits.Check(clock_); };
 }
@@ -130,7 +139,9 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
     VICINAL_ASSIGN_OR_RETURN(out->features, FromProto(*features, "features"));
   }
   VICINAL_ASSIGN_OR_RETURN(out->options, FromProto(execution));
-  out->limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(out->requester.priority, PriorityOf(execution, call.interactive));
+  out->requester.principal = call.principal;
+  out->limits = LimitsOf(call);
   return OkStatus();
 }
 
@@ -193,7 +204,9 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
     return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",
                            "ClassifyGraphs computes every graph of the batch; leave receptive_field out");
   }
-  out.limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(out.requester.priority, PriorityOf(request.execution(), call.interactive));
+  out.requester.principal = call.principal;
+  out.limits = LimitsOf(call);
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
   out.check_answer = CheckClasses(*wants, /*stream=*/false);
   return out;

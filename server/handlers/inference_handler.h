@@ -54,6 +54,8 @@ class InferenceHandler {
   Status DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
                       const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
                       InferenceRequest* out) const;
+  // Deadline and cancellation of the call; without a deadline, that of --default_deadline.
+  WorkLimits LimitsOf(const Call& call) const;
   // Submits with `submit(callback)` and fills the response of Classify or ClassifyGraphs.
   template <class Response, class Submit>
   void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,

@@ -69,6 +69,7 @@ class Metrics final : public StatsSink {
   void QueueDepth(int64_t depth) override;
   void TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) override;
 
+  void RequestDropped(std::string_view reason) override;
   void AnswerPass(std::string_view outcome, double seconds) override;
   void AnswersEvicted() override;
   void GraphLoaded(std::string_view outcome, double seconds) override;

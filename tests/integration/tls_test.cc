@@ -19,7 +19,7 @@
 namespace vicinal::testing {
 namespace {
 
-const std::string kServer = std::string(VICINAL_BIN_DIR) + "/vicinal-server";
+const std::string kServerProgram = std::string(VICINAL_BIN_DIR) + "/vicinal-server";
 
 std::string ReadFileAt(const std::string& path) {
   std::ifstream file(path);
@@ -224,7 +224,7 @@ TEST_F(TlsTest, ABadSetOfFilesIsNamedAtTheStart) {
   for (const auto& [flags, piece] : cases) {
     std::vector<std::string> all = {"--grpc_listen=127.0.0.1:0", "--metrics_listen="};
     all.insert(all.end(), flags.begin(), flags.end());
-    const Outcome outcome = RunToEnd(kServer, all);
+    const Outcome outcome = RunToEnd(kServerProgram, all);
     EXPECT_EQ(outcome.code, 2) << flags.back() << ": " << outcome.output;
     EXPECT_NE(outcome.output.find(piece), std::string::npos) << piece << ": " << outcome.output;
     EXPECT_EQ(outcome.output.find("secret"), std::string::npos) << outcome.output;
