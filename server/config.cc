@@ -95,6 +95,7 @@ Status CheckDurations(const Config& config) {
   const Range ranges[] = {
       {"tuning_budget", config.tuning_budget, kNone, hours(1)},
       {"max_tuning_per_graph", config.max_tuning_per_graph, kNone, kDay},
+      {"max_batch_delay", config.max_batch_delay, kNone, seconds(10)},
       {"drain_delay", config.drain_delay, kNone, kDay},
       {"drain_timeout", config.drain_timeout, kNone, kDay},
       {"max_connection_age", config.max_connection_age, kNone, kLongest},

@@ -87,6 +87,8 @@ struct Config {
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
   KeepAnswers keep_answers = KeepAnswers::kAuto;
+  // How long a request may wait for others to share its run with while the device is idle.
+  std::chrono::milliseconds max_batch_delay{0};
   Limits limits;
   Credentials credentials;       // none: every method is open
   std::string admin_token_file;  // re-read while the server runs; empty: the token never changes

@@ -107,6 +107,10 @@ ABSL_FLAG(int64_t, max_queue_per_client, -1,
           "Largest number of inference requests of one principal waiting for the executor; -1: half of --max_queue.");
 ABSL_FLAG(vicinal::server::DurationFlag, default_deadline, std::chrono::minutes(5),
           "Time for the computation of inference calls that come without a deadline; 0s: no limit.");
+ABSL_FLAG(
+    vicinal::server::DurationFlag, max_batch_delay, std::chrono::milliseconds(0),
+    "How long a request may wait for others to share its run with while the device is idle. Requests that wait for "
+    "the same graph and model share a run in any case.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
 ABSL_FLAG(int64_t, max_graphs, 1000, "Largest number of graphs.");
 ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph.");
@@ -244,6 +248,7 @@ StatusOr<Config> ConfigFromFlags() {
   config.tuning_budget = absl::GetFlag(FLAGS_tuning_budget).time;
   config.max_tuning_per_graph = absl::GetFlag(FLAGS_max_tuning_per_graph).time;
   VICINAL_ASSIGN_OR_RETURN(config.keep_answers, ParseKeepAnswers(absl::GetFlag(FLAGS_keep_answers)));
+  config.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay).time;
   config.limits = LimitsFromFlags();
   config.admin_token_file = absl::GetFlag(FLAGS_admin_token_file);
   config.infer_token_file = absl::GetFlag(FLAGS_infer_token_file);

@@ -56,6 +56,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.tuning_budget = config.tuning_budget;
   options.max_tuning_per_graph = config.max_tuning_per_graph;
   options.keep_answers = config.limits.max_answer_bytes > 0 ? config.keep_answers : KeepAnswers::kNever;
+  options.max_batch_delay = config.max_batch_delay;
   options.max_answer_bytes = config.limits.max_answer_bytes;
   options.max_preparations = config.limits.max_preparations;
   options.max_cached_plans = config.limits.max_cached_plans;

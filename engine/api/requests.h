@@ -158,6 +158,7 @@ struct InferenceResult {
   // What was computed: the receptive field of the nodes asked for, or the full graph.
   bool receptive_field = false;
   int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
+  int64_t run_requests = 1;    // requests that shared the run
   bool kept = false;           // the rows were kept from an earlier run (KeepAnswers); nothing was computed
   bool multi_label = false;
   RequestTiming timing;

@@ -12,7 +12,9 @@ namespace {
 // A batch request waits for at most 16 times its own cost of interactive ones, and costs them a seventeenth.
 double WeightOf(Priority priority) { return priority == Priority::kInteractive ? 16.0 : 1.0; }
 
-// Idle members that are kept for their debts. Beyond it all debts are forgiven: it takes as many principals or models.
+// Members of a level up to which idle ones are kept: they will come back.
+constexpr size_t kKeptIdle = 64;
+// Up to which they are kept for their debts. Beyond it debts are forgiven: it takes as many principals or models.
 constexpr size_t kMaxIdle = 4096;
 
 }  // namespace
@@ -81,9 +83,6 @@ FairQueue::Served FairQueue::Remove(Lane* lane, Client* client, Flow* flow, std:
   served.entry = std::move(entry->second);
   flow->entries.erase(entry);
   const double predicted = served.entry.predicted;
-  now_ = std::max(now_, lane->begins);
-  lane->now = std::max(lane->now, client->begins);
-  client->now = std::max(client->now, flow->begins);
   lane->Take(predicted, lane->weight);
   client->Take(predicted, 1.0);
   flow->Take(predicted, 1.0);
@@ -103,7 +102,57 @@ FairQueue::Served FairQueue::Pop() {
   Lane& lane = NextOf(&lanes_);
   Client& client = NextOf(&lane.clients);
   Flow& flow = NextOf(&client.flows);
+  // Who is served in turn has the smallest time of its level: the present.
+  now_ = std::max(now_, lane.begins);
+  lane.now = std::max(lane.now, client.begins);
+  client.now = std::max(client.now, flow.begins);
   return Remove(&lane, &client, &flow, flow.entries.begin());
+}
+
+std::vector<FairQueue::Served> FairQueue::TakeCompany(const Ticket& ticket,
+                                                      const std::function<bool(const Entry& entry)>& accept) {
+  std::vector<Served> company;
+  Lane& lane = lanes_.at(ticket.requester.priority);
+  for (auto& [principal, client] : lane.clients) {
+    if (client.waiting == 0) continue;
+    const auto flow = client.flows.find(ticket.pair);
+    if (flow == client.flows.end()) continue;
+    auto& entries = flow->second.entries;
+    for (auto entry = entries.begin(); entry != entries.end();) {
+      const auto candidate = entry++;
+      if (accept(candidate->second)) company.push_back(Remove(&lane, &client, &flow->second, candidate));
+    }
+  }
+  return company;
+}
+
+std::optional<FairQueue::Served> FairQueue::PopInteractive(const std::function<bool(const Entry& entry)>& accept) {
+  const auto lane = lanes_.find(Priority::kInteractive);
+  if (lane == lanes_.end()) return std::nullopt;
+  Client* best_client = nullptr;
+  Flow* best_flow = nullptr;
+  for (auto& [principal, client] : lane->second.clients) {
+    if (client.waiting == 0 || (best_client != nullptr && best_client->Before(client))) continue;
+    for (auto& [pair, flow] : client.flows) {
+      if (flow.waiting == 0 || !accept(flow.entries.begin()->second)) continue;
+      if (best_client == &client && best_flow->Before(flow)) continue;
+      best_client = &client;
+      best_flow = &flow;
+    }
+  }
+  if (best_client == nullptr) return std::nullopt;
+  return Remove(&lane->second, best_client, best_flow, best_flow->entries.begin());
+}
+
+bool FairQueue::HasInteractive(const std::function<bool(const Entry& entry)>& accept) const {
+  const auto lane = lanes_.find(Priority::kInteractive);
+  if (lane == lanes_.end() || lane->second.waiting == 0) return false;
+  for (const auto& [principal, client] : lane->second.clients) {
+    for (const auto& [pair, flow] : client.flows) {
+      if (flow.waiting > 0 && accept(flow.entries.begin()->second)) return true;
+    }
+  }
+  return false;
 }
 
 void FairQueue::Settle(const Ticket& ticket, double seconds) {
@@ -118,8 +167,9 @@ void FairQueue::Settle(const Ticket& ticket, double seconds) {
 }
 
 template <class Members>
-void FairQueue::Forget(Members* members, double now, bool all) {
-  all = all || members->size() > kMaxIdle;
+void FairQueue::Forget(Members* members, double now) {
+  if (members->size() <= kKeptIdle) return;
+  const bool all = members->size() > kMaxIdle;
   std::erase_if(*members, [now, all](const auto& named) {
     const Member& member = named.second;
     return member.waiting == 0 && member.running == 0 && (all || member.begins <= now);
@@ -127,13 +177,19 @@ void FairQueue::Forget(Members* members, double now, bool all) {
 }
 
 void FairQueue::Prune() {
-  const bool all = size_ == 0 && running_ == 0;
+  const bool over = size_ == 0 && running_ == 0;
+  if (over) now_ = 0.0;
   for (auto& [priority, lane] : lanes_) {
-    Forget(&lane.clients, lane.now, all);
-    for (auto& [principal, client] : lane.clients) Forget(&client.flows, client.now, false);
-    if (all) lane.begins = lane.now = 0.0;
+    if (over) lane.begins = lane.now = 0.0;
+    for (auto& [principal, client] : lane.clients) {
+      if (over) client.begins = client.now = 0.0;
+      for (auto& [pair, flow] : client.flows) {
+        if (over) flow.begins = 0.0;
+      }
+      Forget(&client.flows, client.now);
+    }
+    Forget(&lane.clients, lane.now);
   }
-  if (all) now_ = 0.0;
 }
 
 int64_t FairQueue::waiting_of(const std::string& principal) const {

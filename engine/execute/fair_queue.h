@@ -14,8 +14,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/execute/queued_request.h"
@@ -30,7 +32,7 @@ class FairQueue {
   struct Entry {
     QueuedRequest request;
     RunKind kind = 0;
-    double predicted = 0.0;  // seconds; 0: unknown
+    double predicted = 0.0;  // seconds that it adds to a run; 0: unknown
   };
   using Pair = std::pair<GraphVersion, ModelVersion>;
   // Whose time a served request uses, for Settle.
@@ -47,6 +49,14 @@ class FairQueue {
   void Push(Entry entry);
   // The next request. REQUIRES: size() > 0. Every ticket must be settled.
   Served Pop();
+  // The requests for the pair of that ticket, with its priority and of all principals, for which `accept`, called with
+  // each in turn, is true. They are served out of turn, but pay as others do.
+  std::vector<Served> TakeCompany(const Ticket& ticket, const std::function<bool(const Entry& entry)>& accept);
+  // The first interactive request, in the order of Pop, for which `accept` is true; of each pair only the next one is
+  // considered. nullopt: there is none.
+  std::optional<Served> PopInteractive(const std::function<bool(const Entry& entry)>& accept);
+  // Whether PopInteractive would return one.
+  bool HasInteractive(const std::function<bool(const Entry& entry)>& accept) const;
   // The work of that ticket has ended and cost so many seconds.
   void Settle(const Ticket& ticket, double seconds);
 
@@ -95,10 +105,10 @@ class FairQueue {
   static int64_t WaitingIn(const Members& members);
 
   Served Remove(Lane* lane, Client* client, Flow* flow, std::map<Place, Entry>::iterator entry);
-  // Forgets members without work whose debts are paid at the time `now`, or with `all` also the others.
+  // Where a level has many members, forgets those without work whose debts are paid at the time `now`.
   template <class Members>
-  static void Forget(Members* members, double now, bool all);
-  // Forgets members that have neither work nor debts. Once nothing waits or runs, debts end, too.
+  static void Forget(Members* members, double now);
+  // Forgets idle members. Once nothing waits or runs, all debts end.
   void Prune();
 
   std::map<Priority, Lane> lanes_;

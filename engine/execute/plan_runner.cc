@@ -63,35 +63,85 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
 }
 
 StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
-  const MonotonicTime taken_up = parts_.clock->Now();
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context)));
-  const MonotonicTime planned = parts_.clock->Now();
-  const StopCheck stop = StopOf(request);
-  const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
-  const RunParts run = {&context, request.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
-  const WantedRows wanted = WantedOf(request, request.nodes.all ? nullptr : &request.nodes.ids);
-  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, wanted, run));
-  const MonotonicTime executed = parts_.clock->Now();
+  VICINAL_ASSIGN_OR_RETURN(std::vector<StatusOr<InferenceResult>> answers, RunShared({&request}, context));
+  return std::move(answers.front());
+}
 
+std::vector<StatusOr<InferenceResult>> PlanRunner::RunTogether(const std::vector<const QueuedRequest*>& requests,
+                                                               DeviceContext& context) {
+  if (requests.size() > 1) {
+    StatusOr<std::vector<StatusOr<InferenceResult>>> shared = RunShared(requests, context);
+    if (shared.ok()) return *std::move(shared);
+  }
+  // What failed for all of them, such as memory for the union of their fields, may be possible for each.
+  return RequestRunner::RunTogether(requests, context);
+}
+
+StatusOr<std::vector<StatusOr<InferenceResult>>> PlanRunner::RunShared(
+    const std::vector<const QueuedRequest*>& requests, DeviceContext& context) {
+  const QueuedRequest& first = *requests.front();
+  // Goes on while one of them is wanted.
+  const StopCheck stop = [this, &requests] {
+    Status last;
+    for (const QueuedRequest* request : requests) {
+      last = request->limits.Check(*parts_.clock);
+      if (last.ok()) break;
+    }
+    return last;
+  };
+  RunTiming times;
+  times.taken_up = parts_.clock->Now();
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(first, ThreadsOf(context), stop));
+  const MutexLock lock(&plan->in_use());
+  times.planned = parts_.clock->Now();
+  const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
+  const RunParts run = {&context, first.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
+  std::vector<int64_t> ids;
+  bool all = false;
+  for (const QueuedRequest* request : requests) {
+    all = all || request->nodes.all;
+    ids.insert(ids.end(), request->nodes.ids.begin(), request->nodes.ids.end());
+  }
+  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, WantedOf(first, all ? nullptr : &ids), run));
+  times.executed = parts_.clock->Now();
+  const double seconds = SecondsBetween(times.planned, times.executed);
+  parts_.stats->RunRequests(static_cast<int64_t>(requests.size()));
+  parts_.stats->PhaseSeconds("plan", SecondsBetween(times.taken_up, times.planned));
+  parts_.stats->PhaseSeconds("execute", seconds);
+  std::vector<StatusOr<InferenceResult>> answers;
+  const auto count = static_cast<int64_t>(requests.size());
+  for (const QueuedRequest* request : requests) {
+    answers.push_back(AnswerOf(*request, *plan, computed, run, times, count));
+    if (parts_.on_run) parts_.on_run(*request, computed.share / count, seconds / count);
+  }
+  return answers;
+}
+
+StatusOr<InferenceResult> PlanRunner::AnswerOf(const QueuedRequest& request, const Plan& plan,
+                                               const ComputedRows& computed, RunParts run, const RunTiming& times,
+                                               int64_t run_requests) const {
+  const StopCheck stop = StopOf(request);
+  run.stop = &stop;
+  VICINAL_RETURN_IF_ERROR(stop());
+  const MonotonicTime begin = parts_.clock->Now();
   InferenceResult result;
   result.rows = request.nodes.all ? computed.rows.rows : static_cast<int64_t>(request.nodes.ids.size());
   result.width = computed.rows.cols;
   result.receptive_field = computed.receptive_field;
   result.computed_nodes = computed.computed_nodes;
+  result.run_requests = run_requests;
   const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(bytes, "the answer", parts_.budget));
   if (memory) result.held = std::make_shared<const Reservation>(std::move(memory));
-  VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
+  VICINAL_ASSIGN_OR_RETURN(
+      result.values, GatherWanted(computed, WantedOf(request, request.nodes.all ? nullptr : &request.nodes.ids), run));
   result.served_by = ServedByOf(request);
-  result.served_by.numerics_revision = RevisionOf(request, *plan);
+  result.served_by.numerics_revision = RevisionOf(request, plan);
   result.multi_label = request.model->multi_label;
-  result.timing = {SecondsBetween(request.arrival, taken_up), SecondsBetween(taken_up, planned),
-                   SecondsBetween(planned, executed)};
+  result.timing = {SecondsBetween(request.arrival, times.taken_up), SecondsBetween(times.taken_up, times.planned),
+                   SecondsBetween(times.planned, times.executed)};
   parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
-  parts_.stats->PhaseSeconds("plan", result.timing.plan_seconds);
-  parts_.stats->PhaseSeconds("execute", result.timing.execute_seconds);
-  parts_.stats->PhaseSeconds("gather", SecondsBetween(executed, parts_.clock->Now()));
-  if (parts_.on_run) parts_.on_run(request, computed.share, result.timing.execute_seconds);
+  parts_.stats->PhaseSeconds("gather", SecondsBetween(begin, parts_.clock->Now()));
   return result;
 }
 
@@ -109,6 +159,7 @@ StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, D
   AllRows all;
   all.tuning_revision = request.graph->tuning().revision();
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context), stop));
+  const MutexLock lock(&plan->in_use());
   all.numerics_revision = RevisionOf(request, *plan);
   if (!is_wanted(all.numerics_revision)) return all;
   const RunParts run = {&context, request.features.get(), nullptr, &stop, parts_.stats, parts_.clock};

@@ -39,6 +39,9 @@ class PlanRunner final : public RequestRunner {
   explicit PlanRunner(const Parts& parts) : parts_(parts) {}
 
   StatusOr<InferenceResult> Run(const QueuedRequest& request, DeviceContext& context) override;
+  // Runs over the union of the receptive fields, or over the full graph. If that fails, each request runs alone.
+  std::vector<StatusOr<InferenceResult>> RunTogether(const std::vector<const QueuedRequest*>& requests,
+                                                     DeviceContext& context) override;
 
   // The output of all nodes, and what is known of it.
   struct AllRows {
@@ -65,6 +68,17 @@ class PlanRunner final : public RequestRunner {
  private:
   // Checks the limits of `request`, which must outlive the result.
   StopCheck StopOf(const QueuedRequest& request) const;
+
+  // When what happened in a run.
+  struct RunTiming {
+    MonotonicTime taken_up{}, planned{}, executed{};
+  };
+  // One run for all of them: it stops when nobody waits any more.
+  StatusOr<std::vector<StatusOr<InferenceResult>>> RunShared(const std::vector<const QueuedRequest*>& requests,
+                                                             DeviceContext& context);
+  // The part of one request in a run for `run_requests`. `run` has the plan's result.
+  StatusOr<InferenceResult> AnswerOf(const QueuedRequest& request, const Plan& plan, const ComputedRows& computed,
+                                     RunParts run, const RunTiming& times, int64_t run_requests) const;
 
   // The rows of `request` in the plan's result, in the client's ids.
   static WantedRows WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids);

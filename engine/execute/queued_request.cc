@@ -10,6 +10,11 @@ uint64_t NewPrivateId() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b) {
+  if (a.key.private_id != 0 || a.brings_features || b.brings_features) return false;
+  return a.key == b.key && a.features == b.features;
+}
+
 ServedBy ServedByOf(const QueuedRequest& request) {
   ServedBy served_by;
   served_by.graph = request.key.graph.name;

@@ -86,6 +86,10 @@ struct QueuedRequest {
   MonotonicTime arrival{};  // when the queue took it
 };
 
+// Whether the requests may share a run: they want rows of the same output of the same model on the same graph and
+// stored features, computed in the same way.
+bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b);
+
 // What serves `request`. The numerics revision is the graph's: a plan may refine it (Plan::reduction_order). 0 where
 // kernels are forced.
 ServedBy ServedByOf(const QueuedRequest& request);
@@ -111,6 +115,7 @@ struct BackgroundWork {
   std::function<void(const Status& admitted, DeviceContext& context, const Lease& lease)> run;
   // Work that idle time would never come for under load: from this moment on it is next, before all requests.
   std::optional<MonotonicTime> due = std::nullopt;
+  std::optional<RequestKey> of = std::nullopt;  // whose plan it runs; nullopt: it runs no plan of requests
 };
 
 }  // namespace vicinal

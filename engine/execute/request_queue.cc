@@ -16,10 +16,21 @@ namespace {
 // Bounds of what refused clients are told to wait.
 constexpr double kMinRetrySeconds = 0.01, kMaxRetrySeconds = 10.0;
 
+// Work that takes longer keeps small requests waiting. Waking another thread for less would cost more than it saves.
+constexpr double kLongSeconds = 0.002;
+
+// A request is small if it wants few nodes and is known to take little; one that was never run counts as small.
+constexpr size_t kSmallNodes = 1024;
+constexpr double kSmallSeconds = 0.005;
+
 int64_t Milliseconds(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e3)); }
 
+Nanoseconds NanosecondsOf(double seconds) {
+  return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
 Status Overloaded(double before, double run) {
-  return Unavailable("OVERLOADED",
+  return Unavailable("SERVER_OVERLOADED",
                      absl::StrCat("the deadline would pass first: about ", Milliseconds(before),
                                   " ms of work come before this request, which takes ", Milliseconds(run),
                                   " ms; retry later, or allow more time"),
@@ -42,11 +53,18 @@ std::string_view DropReason(const Status& status) {
   const std::string reason = detail ? detail->reason : std::string();
   if (reason == "QUEUE_FULL") return "queue_full";
   if (reason == "CLIENT_QUEUE_FULL") return "client_full";
-  if (reason == "OVERLOADED") return "overloaded";
+  if (reason == "SERVER_OVERLOADED") return "overloaded";
   if (reason == "DEADLINE_TOO_SHORT") return "deadline_too_short";
   if (reason == "CANCELLED") return "cancelled";
   return reason == "DEADLINE_EXCEEDED" ? "expired" : "draining";
 }
+
+// Seconds until the deadline; infinite without one.
+double SecondsLeft(const QueuedRequest& request, MonotonicTime now) {
+  return request.limits.deadline ? SecondsBetween(now, *request.limits.deadline) : HUGE_VAL;
+}
+
+double WeightOf(const QueuedRequest& request) { return static_cast<double>(std::max<int64_t>(1, request.answer.rows)); }
 
 }  // namespace
 
@@ -60,14 +78,17 @@ RequestQueue::RequestQueue(Options options)
   VICINAL_CHECK(options_.clock != nullptr);
 }
 
-Status RequestQueue::CheckTime(const QueuedRequest& request, const RunTimes::Estimate& estimate,
-                               MonotonicTime now) const {
-  if (!request.limits.deadline || estimate.run <= 0.0) return OkStatus();
-  const double left = SecondsBetween(now, *request.limits.deadline);
-  if (left < estimate.run) return DeadlineTooShort(left, estimate.run);
+// --- what comes ---
+
+Status RequestQueue::CheckTime(const QueuedRequest& request, RunKind kind) const {
+  const MonotonicTime now = request.arrival;
+  const double left = SecondsLeft(request, now);
+  if (left <= 0.0) return request.limits.Check(*options_.clock);
+  const double run = run_times_.Alone(kind, now);
+  if (left < run) return DeadlineTooShort(left, run);
   double before = requests_.SecondsBefore(request);
-  if (running_) before += std::max(0.0, running_->predicted - SecondsBetween(running_->since, now));
-  return left < before + estimate.run ? Overloaded(before, estimate.run) : OkStatus();
+  if (main_) before += std::max(0.0, main_->predicted - SecondsBetween(main_->since, now));
+  return left < before + run ? Overloaded(before, run) : OkStatus();
 }
 
 Status RequestQueue::Take(QueuedRequest request) {
@@ -86,12 +107,13 @@ Status RequestQueue::Take(QueuedRequest request) {
   }
   FairQueue::Entry entry;
   entry.kind = RunKindOf(request);
-  const RunTimes::Estimate estimate = run_times_.Of(entry.kind, request.arrival);
-  VICINAL_RETURN_IF_ERROR(CheckTime(request, estimate, request.arrival));
-  entry.predicted = estimate.share;
+  VICINAL_RETURN_IF_ERROR(CheckTime(request, entry.kind));
+  entry.predicted = run_times_.Share(entry.kind);
   entry.request = std::move(request);
+  if (requests_.size() == 0) waiting_since_ = entry.request.arrival;
+  if (WakesSide(entry)) small_work_came_.NotifyOne();
   requests_.Push(std::move(entry));
-  wanted_.store(true, std::memory_order_relaxed);
+  UpdateWanted();
   return OkStatus();
 }
 
@@ -121,34 +143,102 @@ void RequestQueue::PushBackground(BackgroundWork work) {
   work_came_.NotifyOne();
 }
 
-void RequestQueue::EndTurn() {
-  busy_ = false;
-  if (running_) {
-    const double seconds = SecondsBetween(running_->since, options_.clock->Now());
-    busy_seconds_ += seconds;
-    requests_.Settle(running_->ticket, seconds);
-  }
-  running_.reset();
-  if (empty()) became_idle_.NotifyAll();
+void RequestQueue::UpdateWanted() {
+  wanted_.store(requests_.size() > 0 || draining_ || stopping_, std::memory_order_relaxed);
+}
+
+// --- what is next ---
+
+void RequestQueue::EndTurn(std::optional<Running>* running) {
+  if (!*running) return;
+  const double seconds = SecondsBetween((*running)->since, options_.clock->Now());
+  const std::vector<Rider>& riders = (*running)->riders;
+  double weights = 0.0;
+  for (const Rider& rider : riders) weights += rider.weight;
+  for (const Rider& rider : riders) requests_.Settle(rider.ticket, seconds * rider.weight / weights);
+  if (running == &main_ && !riders.empty()) busy_seconds_ += seconds;
+  running->reset();
+  if (!main_ && !side_ && empty()) became_idle_.NotifyAll();
 }
 
 void RequestQueue::Measured(double seconds, bool finished) {
   MutexLock lock(&mutex_);
-  if (!running_) return;
+  if (!main_ || main_->riders.empty()) return;
+  const std::vector<Rider>& riders = main_->riders;
   const MonotonicTime now = options_.clock->Now();
-  if (finished) {
-    run_times_.Record(running_->kind, seconds, 1, now);
-  } else {
-    run_times_.RecordAtLeast(running_->kind, seconds, now);
+  if (riders.size() == 1) {
+    if (finished) {
+      run_times_.RecordAlone(riders[0].kind, seconds, now);
+    } else {
+      run_times_.RecordAtLeast(riders[0].kind, seconds, now);
+    }
+    return;
   }
+  if (finished) RecordShares(*main_, seconds, &run_times_);
 }
 
-Status RequestQueue::CheckTurn(const QueuedRequest& request, double run_seconds) const {
-  VICINAL_RETURN_IF_ERROR(request.limits.Check(*options_.clock));
-  if (!request.limits.deadline) return OkStatus();
-  const double left = SecondsBetween(options_.clock->Now(), *request.limits.deadline);
+void RequestQueue::MeasuredSmall(double seconds) {
+  MutexLock lock(&mutex_);
+  if (side_) RecordShares(*side_, seconds, &run_times_);
+}
+
+void RequestQueue::RecordShares(const Running& running, double seconds, RunTimes* times) {
+  double weights = 0.0;
+  for (const Rider& rider : running.riders) weights += rider.weight;
+  for (const Rider& rider : running.riders) times->RecordShare(rider.kind, seconds * rider.weight / weights);
+}
+
+Status RequestQueue::CheckTurn(const FairQueue::Entry& entry, MonotonicTime now) const {
+  VICINAL_RETURN_IF_ERROR(entry.request.limits.Check(*options_.clock));
+  const double left = SecondsLeft(entry.request, now), run = run_times_.Alone(entry.kind, now);
   // It was accepted because a run would fit: the wait was longer than expected.
-  return left < run_seconds ? Overloaded(run_seconds - left, run_seconds) : OkStatus();
+  return left < run ? Overloaded(run - left, run) : OkStatus();
+}
+
+void RequestQueue::AddCompany(const FairQueue::Ticket& ticket, double predicted,
+                              const std::function<bool(const FairQueue::Entry& entry)>& accept, Turn* turn,
+                              Running* running) {
+  const QueuedRequest& first = std::get<QueuedRequest>(turn->work);
+  if (!MayShareRun(first, first)) return;
+  const MonotonicTime now = running->since;
+  // The run may grow until the earliest deadline of those that share it.
+  double total = predicted, limit = SecondsLeft(first, now);
+  size_t together = 1;
+  std::vector<FairQueue::Served> company = requests_.TakeCompany(ticket, [&](const FairQueue::Entry& entry) {
+    const double left = SecondsLeft(entry.request, now);
+    if (together >= kMaxTogether || !MayShareRun(first, entry.request) || !accept(entry) ||
+        total + entry.predicted > std::min(limit, left) || !CheckTurn(entry, now).ok()) {
+      return false;
+    }
+    ++together;
+    total += entry.predicted;
+    limit = std::min(limit, left);
+    return true;
+  });
+  for (FairQueue::Served& served : company) {
+    running->riders.push_back({std::move(served.ticket), served.entry.kind, WeightOf(served.entry.request)});
+    turn->company.push_back(std::move(served.entry.request));
+  }
+  running->predicted = std::max(running->predicted, total);
+}
+
+RequestQueue::Turn RequestQueue::Begin(FairQueue::Served served,
+                                       const std::function<bool(const FairQueue::Entry& entry)>& accept,
+                                       std::optional<Running>* running) {
+  const MonotonicTime now = options_.clock->Now();
+  const FairQueue::Entry& entry = served.entry;
+  running->emplace();
+  (*running)->pair = served.ticket.pair;
+  (*running)->predicted = std::max(run_times_.Share(entry.kind), run_times_.Alone(entry.kind, now));
+  (*running)->since = now;
+  (*running)->riders.push_back({served.ticket, entry.kind, WeightOf(entry.request)});
+  Turn turn;
+  turn.admitted = CheckTurn(entry, now);
+  const double predicted = entry.predicted;
+  turn.work = std::move(served.entry.request);
+  if (turn.admitted.ok() && requests_.size() > 0) AddCompany(served.ticket, predicted, accept, &turn, &**running);
+  UpdateWanted();
+  return turn;
 }
 
 std::deque<BackgroundWork>::iterator RequestQueue::NextBackground() {
@@ -159,41 +249,120 @@ std::deque<BackgroundWork>::iterator RequestQueue::NextBackground() {
                       [now](const BackgroundWork& work) { return work.due && *work.due <= now; });
 }
 
+void RequestQueue::WaitForCompany() {
+  if (options_.max_batch_delay <= Nanoseconds::zero()) return;
+  while (requests_.size() > 0 && requests_.size() < static_cast<int64_t>(kMaxTogether) && !draining_ && !stopping_) {
+    // The delay is in the injected clock's time, the wait in the machine's.
+    const Nanoseconds left = waiting_since_ + options_.max_batch_delay - options_.clock->Now();
+    if (left <= Nanoseconds::zero()) return;
+    work_came_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + left);
+  }
+}
+
+void RequestQueue::Report(const Turn& turn, int64_t depth) const {
+  stats_.QueueDepth(depth);
+  if (!turn.admitted.ok()) stats_.RequestDropped(DropReason(turn.admitted));
+}
+
 std::optional<RequestQueue::Turn> RequestQueue::Next() {
   std::optional<Turn> turn;
   int64_t depth = 0;
-  double run_seconds = 0.0;
   {
     MutexLock lock(&mutex_);
-    EndTurn();
-    while (empty() && !stopping_) work_came_.Wait(&mutex_);
-    if (empty()) return std::nullopt;
-    busy_ = true;
-    if (const auto background = NextBackground(); background != background_.end()) {
-      turn.emplace(Turn{std::move(*background), draining_ || stopping_ ? DrainingRefusal() : OkStatus()});
-      background_.erase(background);
-      return turn;
+    EndTurn(&main_);
+    while (!turn) {
+      while (empty() && !stopping_) work_came_.Wait(&mutex_);
+      WaitForCompany();
+      // The side consumer may have taken the last one meanwhile.
+      if (empty() && stopping_) return std::nullopt;
+      if (empty()) continue;
+      if (const auto background = NextBackground(); background != background_.end()) {
+        main_.emplace();
+        main_->since = options_.clock->Now();
+        main_->gives_way = !background->due || *background->due > main_->since;
+        if (background->of) main_->pair = {background->of->graph, background->of->model};
+        turn.emplace(Turn{std::move(*background), draining_ || stopping_ ? DrainingRefusal() : OkStatus(), {}});
+        background_.erase(background);
+        if (has_side_) small_work_came_.NotifyOne();
+        return turn;
+      }
+      turn.emplace(Begin(
+          requests_.Pop(), [](const FairQueue::Entry&) { return true; }, &main_));
+      if (has_side_ && requests_.size() > 0 && LongFrom() == main_->since) small_work_came_.NotifyOne();
     }
-    const MonotonicTime now = options_.clock->Now();
-    FairQueue::Served next = requests_.Pop();
-    run_seconds = run_times_.Of(next.entry.kind, now).run;
-    running_ = {std::move(next.ticket), next.entry.kind, run_seconds, now};
-    turn.emplace(Turn{std::move(next.entry.request), OkStatus()});
     depth = requests_.size();
-    wanted_.store(depth > 0 || draining_ || stopping_, std::memory_order_relaxed);
   }
-  stats_.QueueDepth(depth);
-  turn->admitted = CheckTurn(std::get<QueuedRequest>(turn->work), run_seconds);
-  if (!turn->admitted.ok()) stats_.RequestDropped(DropReason(turn->admitted));
+  Report(*turn, depth);
   return turn;
 }
+
+// --- beside long work ---
+
+std::optional<MonotonicTime> RequestQueue::LongFrom() const {
+  if (!main_ || main_->gives_way) return std::nullopt;
+  const bool known_short = main_->predicted > 0.0 && main_->predicted < kLongSeconds;
+  return known_short ? main_->since + NanosecondsOf(kLongSeconds) : main_->since;
+}
+
+bool RequestQueue::MayRunAside(const FairQueue::Entry& entry) const {
+  const QueuedRequest& request = entry.request;
+  if (request.requester.priority != Priority::kInteractive || request.nodes.all || request.key.private_id != 0 ||
+      request.brings_features) {
+    return false;
+  }
+  if (request.nodes.ids.size() > kSmallNodes || request.key.options.receptive_field == ReceptiveField::kNever) {
+    return false;
+  }
+  if (run_times_.Share(entry.kind) > kSmallSeconds) return false;
+  return !main_ || !main_->pair || *main_->pair != FairQueue::Pair{request.key.graph, request.key.model};
+}
+
+bool RequestQueue::WakesSide(const FairQueue::Entry& entry) const {
+  if (!has_side_) return false;
+  const std::optional<MonotonicTime> from = LongFrom();
+  if (!from || !MayRunAside(entry)) return false;
+  return !side_looks_soon_ || *from <= entry.request.arrival;
+}
+
+std::optional<RequestQueue::Turn> RequestQueue::NextSmall() {
+  std::optional<Turn> turn;
+  int64_t depth = 0;
+  {
+    MutexLock lock(&mutex_);
+    has_side_ = true;
+    EndTurn(&side_);
+    const auto accept = [this](const FairQueue::Entry& entry) VICINAL_REQUIRES(mutex_) { return MayRunAside(entry); };
+    while (!turn) {
+      if (stopping_) return std::nullopt;
+      const std::optional<MonotonicTime> from = LongFrom();
+      if (!from || !requests_.HasInteractive(accept)) {
+        small_work_came_.Wait(&mutex_);
+        continue;
+      }
+      const Nanoseconds left = *from - options_.clock->Now();
+      if (left > Nanoseconds::zero()) {
+        side_looks_soon_ = true;
+        small_work_came_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + left);
+        side_looks_soon_ = false;
+        continue;
+      }
+      turn.emplace(Begin(*requests_.PopInteractive(accept), accept, &side_));
+    }
+    depth = requests_.size();
+  }
+  Report(*turn, depth);
+  return turn;
+}
+
+// --- the end ---
 
 bool RequestQueue::Drain(MonotonicTime deadline) {
   MutexLock lock(&mutex_);
   draining_ = true;
   ending_.store(true, std::memory_order_relaxed);
-  wanted_.store(true, std::memory_order_relaxed);
-  while (busy_ || !empty()) {
+  UpdateWanted();
+  work_came_.NotifyAll();
+  while (main_ || side_ || !empty()) {
     // The deadline is in the injected clock's time, the wait in the machine's.
     const Nanoseconds left = deadline - options_.clock->Now();
     if (left <= Nanoseconds::zero()) return false;
@@ -207,9 +376,10 @@ void RequestQueue::Stop() {
     MutexLock lock(&mutex_);
     stopping_ = true;
     ending_.store(true, std::memory_order_relaxed);
-    wanted_.store(true, std::memory_order_relaxed);
+    UpdateWanted();
   }
   work_came_.NotifyAll();
+  small_work_came_.NotifyAll();
 }
 
 int64_t RequestQueue::depth() const {
@@ -219,7 +389,8 @@ int64_t RequestQueue::depth() const {
 
 double RequestQueue::busy_seconds() const {
   MutexLock lock(&mutex_);
-  return busy_seconds_ + (running_ ? SecondsBetween(running_->since, options_.clock->Now()) : 0.0);
+  const bool busy = main_ && !main_->riders.empty();
+  return busy_seconds_ + (busy ? SecondsBetween(main_->since, options_.clock->Now()) : 0.0);
 }
 
 QueueSnapshot RequestQueue::Snapshot() const {

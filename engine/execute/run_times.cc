@@ -33,12 +33,16 @@ RunKind RunKindOf(const QueuedRequest& request) {
                       SizeClass(request));
 }
 
-RunTimes::Estimate RunTimes::Of(RunKind kind, MonotonicTime now) const {
+double RunTimes::Alone(RunKind kind, MonotonicTime now) const {
   const auto found = kinds_.find(kind);
-  if (found == kinds_.end()) return {};
-  const double age = std::max(0.0, SecondsBetween(found->second.last, now));
-  const double left = std::exp2(-age / kHalfLifeSeconds);
-  return {found->second.estimate.run * left, found->second.estimate.share * left};
+  if (found == kinds_.end()) return 0.0;
+  const double age = std::max(0.0, SecondsBetween(found->second.last_alone, now));
+  return found->second.alone * std::exp2(-age / kHalfLifeSeconds);
+}
+
+double RunTimes::Share(RunKind kind) const {
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? 0.0 : found->second.share;
 }
 
 RunTimes::Measured& RunTimes::At(RunKind kind) {
@@ -46,18 +50,21 @@ RunTimes::Measured& RunTimes::At(RunKind kind) {
   return kinds_[kind];
 }
 
-void RunTimes::Record(RunKind kind, double seconds, int64_t requests, MonotonicTime now) {
+void RunTimes::RecordAlone(RunKind kind, double seconds, MonotonicTime now) {
   Measured& measured = At(kind);
-  Blend(seconds, &measured.estimate.run);
-  Blend(seconds / static_cast<double>(std::max<int64_t>(1, requests)), &measured.estimate.share);
-  measured.last = now;
+  Blend(seconds, &measured.alone);
+  Blend(seconds, &measured.share);
+  measured.last_alone = now;
 }
 
+void RunTimes::RecordShare(RunKind kind, double seconds) { Blend(seconds, &At(kind).share); }
+
 void RunTimes::RecordAtLeast(RunKind kind, double seconds, MonotonicTime now) {
-  const Estimate known = Of(kind, now);
+  const double known = Alone(kind, now);
   Measured& measured = At(kind);
-  measured.estimate = {std::max(known.run, seconds), std::max(known.share, seconds)};
-  measured.last = now;
+  measured.alone = std::max(known, seconds);
+  measured.share = std::max(measured.share, seconds);
+  measured.last_alone = now;
 }
 
 }  // namespace vicinal

@@ -21,21 +21,25 @@ RunKind RunKindOf(const QueuedRequest& request);
 // Thread-compatible: the caller locks.
 class RunTimes {
  public:
-  // In seconds; 0: unknown.
-  struct Estimate {
-    double run = 0.0;    // of the whole run that answers the request
-    double share = 0.0;  // of the request's part of it: less where several requests share a run
-  };
-  Estimate Of(RunKind kind, MonotonicTime now) const;
-  // A run that answered a request of that kind, and `requests` in all, took `seconds`.
-  void Record(RunKind kind, double seconds, int64_t requests, MonotonicTime now);
-  // A run was given up after `seconds`: it would have taken longer.
+  // How long a run for one request alone takes, in seconds. It counts half when it is 5 s old. 0: unknown.
+  double Alone(RunKind kind, MonotonicTime now) const;
+  // How much longer a run takes with one more such request, in seconds, whatever its age: of shared runs the request's
+  // part. 0: unknown.
+  double Share(RunKind kind) const;
+
+  // A run for one request of that kind took `seconds`.
+  void RecordAlone(RunKind kind, double seconds, MonotonicTime now);
+  // A request of that kind had a part of `seconds` in a run for several.
+  void RecordShare(RunKind kind, double seconds);
+  // A run for one request was given up after `seconds`: it would have taken longer.
   void RecordAtLeast(RunKind kind, double seconds, MonotonicTime now);
 
  private:
+  // In seconds; 0: unknown.
   struct Measured {
-    Estimate estimate;
-    MonotonicTime last{};
+    double alone = 0.0;
+    double share = 0.0;
+    MonotonicTime last_alone{};
   };
   // Clients choose graphs, models and options, so there is a bound; at the bound measuring begins anew.
   static constexpr size_t kMaxKinds = 4096;

@@ -226,7 +226,8 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
   return [this, &call, encode, fail = std::move(fail)](StatusOr<InferenceResult> result) {
     if (!result.ok()) return fail(result.status());
     metrics_.ResultRows(call.method, result->rows);
-    metrics_.Computed(OverOf(*result), result->computed_nodes);
+    metrics_.Computed(OverOf(*result),
+                      static_cast<double>(result->computed_nodes) / static_cast<double>(result->run_requests));
     if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return encode(*std::move(result));
     const Status posted = OrOutOfMemory([&] {
       // Shared, because std::function must be copyable.

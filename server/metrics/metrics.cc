@@ -146,6 +146,11 @@ struct Metrics::Impl {
                           .Help("Graphs that left memory because it was needed, and stay on disk.")
                           .Register(*registry)
                           .Add({});
+    run_requests = &prometheus::BuildHistogram()
+                        .Name("vicinal_run_requests")
+                        .Help("Requests that one run answered.")
+                        .Register(*registry)
+                        .Add({}, std::vector<double>{1, 2, 4, 8, 16, 32, 64, 128, 256});
     auto& drops = prometheus::BuildCounter()
                       .Name("vicinal_requests_dropped_total")
                       .Help("Inference requests that were answered without being run.")
@@ -203,6 +208,7 @@ struct Metrics::Impl {
   Counter* computed_results[std::size(kComputed)];
   Counter* computed_nodes[std::size(kComputed)];
   Counter* answer_passes[std::size(kPassOutcomes)];
+  Histogram* run_requests;
   Counter* dropped[std::size(kDropReasons)];
   Counter* answer_seconds;
   Counter* answers_evicted;
@@ -249,9 +255,11 @@ void Metrics::ResultRows(Method method, int64_t rows) {
   counter->Increment(static_cast<double>(rows));
 }
 
-void Metrics::Computed(ComputedOver over, int64_t nodes) {
+void Metrics::RunRequests(int64_t requests) { impl_->run_requests->Observe(static_cast<double>(requests)); }
+
+void Metrics::Computed(ComputedOver over, double nodes) {
   impl_->computed_results[static_cast<size_t>(over)]->Increment();
-  impl_->computed_nodes[static_cast<size_t>(over)]->Increment(static_cast<double>(nodes));
+  impl_->computed_nodes[static_cast<size_t>(over)]->Increment(nodes);
 }
 
 void Metrics::AnswerPass(std::string_view outcome, double seconds) {

@@ -164,23 +164,27 @@ TEST_F(FairQueueTest, CountsByPrincipal) {
 TEST(RunTimesTest, FollowsWhatIsMeasuredAndFades) {
   const MonotonicTime begin{};
   RunTimes times;
-  EXPECT_EQ(times.Of(1, begin).run, 0.0);
-  times.Record(1, 0.8, 4, begin);
-  EXPECT_DOUBLE_EQ(times.Of(1, begin).run, 0.8);
-  EXPECT_DOUBLE_EQ(times.Of(1, begin).share, 0.2);
-  for (int i = 0; i < 50; ++i) times.Record(1, 0.1, 1, begin);
-  EXPECT_NEAR(times.Of(1, begin).run, 0.1, 1e-3);
-  EXPECT_NEAR(times.Of(1, begin + std::chrono::seconds(5)).run, 0.05, 1e-3) << "half after five seconds";
-  EXPECT_EQ(times.Of(2, begin).run, 0.0);
+  EXPECT_EQ(times.Alone(1, begin), 0.0);
+  EXPECT_EQ(times.Share(1), 0.0);
+  times.RecordAlone(1, 0.8, begin);
+  EXPECT_DOUBLE_EQ(times.Alone(1, begin), 0.8);
+  EXPECT_DOUBLE_EQ(times.Share(1), 0.8);
+  for (int i = 0; i < 50; ++i) times.RecordShare(1, 0.01);
+  EXPECT_NEAR(times.Share(1), 0.01, 1e-3);
+  EXPECT_DOUBLE_EQ(times.Alone(1, begin), 0.8) << "shared runs say nothing about it";
+  for (int i = 0; i < 50; ++i) times.RecordAlone(1, 0.1, begin);
+  EXPECT_NEAR(times.Alone(1, begin), 0.1, 1e-3);
+  EXPECT_NEAR(times.Alone(1, begin + std::chrono::seconds(5)), 0.05, 1e-3) << "half after five seconds";
+  EXPECT_EQ(times.Alone(2, begin), 0.0);
 }
 
 TEST(RunTimesTest, ARunThatWasGivenUpIsALowerBound) {
   const MonotonicTime begin{};
   RunTimes times;
   times.RecordAtLeast(1, 0.5, begin);
-  EXPECT_DOUBLE_EQ(times.Of(1, begin).run, 0.5);
+  EXPECT_DOUBLE_EQ(times.Alone(1, begin), 0.5);
   times.RecordAtLeast(1, 0.1, begin);
-  EXPECT_DOUBLE_EQ(times.Of(1, begin).run, 0.5);
+  EXPECT_DOUBLE_EQ(times.Alone(1, begin), 0.5);
 }
 
 TEST(RunTimesTest, KindsDifferInModelOptionsAndMagnitude) {
