@@ -86,8 +86,8 @@ struct QueuedRequest {
   MonotonicTime arrival{};  // when the queue took it
 };
 
-// Whether the requests may share a run: they want rows of the same output of the same model on the same graph and
-// stored features, computed in the same way.
+// Whether the requests may share a run: they want rows of the same output of the same model, computed in the same way,
+// on the same graph and stored features, or on batches of graphs of their own whose features have the same form.
 bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b);
 
 // What serves `request`. The numerics revision is the graph's: a plan may refine it (Plan::reduction_order). 0 where

@@ -23,6 +23,9 @@ constexpr double kLongSeconds = 0.002;
 constexpr size_t kSmallNodes = 1024;
 constexpr double kSmallSeconds = 0.005;
 
+// Batches of graphs share a run up to so many nodes: a larger one gains nothing from company.
+constexpr int64_t kMaxOwnNodes = int64_t{1} << 16;
+
 int64_t Milliseconds(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e3)); }
 
 Nanoseconds NanosecondsOf(double seconds) {
@@ -62,6 +65,11 @@ std::string_view DropReason(const Status& status) {
 // Seconds until the deadline; infinite without one.
 double SecondsLeft(const QueuedRequest& request, MonotonicTime now) {
   return request.limits.deadline ? SecondsBetween(now, *request.limits.deadline) : HUGE_VAL;
+}
+
+// Nodes of a graph that the request brings.
+int64_t OwnNodes(const QueuedRequest& request) {
+  return request.key.private_id != 0 && request.graph != nullptr ? request.graph->num_nodes() : 0;
 }
 
 double WeightOf(const QueuedRequest& request) { return static_cast<double>(std::max<int64_t>(1, request.answer.rows)); }
@@ -204,13 +212,16 @@ void RequestQueue::AddCompany(const FairQueue::Ticket& ticket, double predicted,
   // The run may grow until the earliest deadline of those that share it.
   double total = predicted, limit = SecondsLeft(first, now);
   size_t together = 1;
+  int64_t nodes = OwnNodes(first);
   std::vector<FairQueue::Served> company = requests_.TakeCompany(ticket, [&](const FairQueue::Entry& entry) {
     const double left = SecondsLeft(entry.request, now);
-    if (together >= kMaxTogether || !MayShareRun(first, entry.request) || !accept(entry) ||
-        total + entry.predicted > std::min(limit, left) || !CheckTurn(entry, now).ok()) {
+    if (together >= kMaxTogether || nodes + OwnNodes(entry.request) > kMaxOwnNodes ||
+        !MayShareRun(first, entry.request) || !accept(entry) || total + entry.predicted > std::min(limit, left) ||
+        !CheckTurn(entry, now).ok()) {
       return false;
     }
     ++together;
+    nodes += OwnNodes(entry.request);
     total += entry.predicted;
     limit = std::min(limit, left);
     return true;

@@ -143,6 +143,113 @@ TEST_F(SharedRunsTest, ASmallQueryForAnotherGraphDoesNotWaitForALongRun) {
   Release();
 }
 
+// A batch of `graphs` rings, which grow from 3 nodes.
+class Rings {
+ public:
+  Rings(int64_t graphs, float first, bool sparse) {
+    std::vector<int64_t> ptr = {0}, sources, targets, indptr = {0};
+    std::vector<int32_t> indices;
+    std::vector<float> rows, values;
+    for (int64_t g = 0; g < graphs; ++g) {
+      const int64_t begin = ptr.back(), size = 3 + g;
+      for (int64_t i = 0; i < size; ++i) sources.push_back(begin + i), targets.push_back(begin + (i + 1) % size);
+      ptr.push_back(begin + size);
+    }
+    const int64_t nodes = ptr.back();
+    for (int64_t i = 0; i < nodes * kSmallFeatures; ++i) {
+      const float value = first + 0.125f * static_cast<float>(i % 11);
+      rows.push_back(value);
+      // One of three columns of each row.
+      if (i % kSmallFeatures == (i / kSmallFeatures) % kSmallFeatures) {
+        indices.push_back(static_cast<int32_t>(i % kSmallFeatures));
+        values.push_back(value);
+        indptr.push_back(static_cast<int64_t>(indices.size()));
+      }
+    }
+    std::vector<int64_t> ends = sources;
+    ends.insert(ends.end(), targets.begin(), targets.end());
+    ptr_ = Ints(ptr, {graphs + 1});
+    edges_ = Ints(ends, {2, nodes});
+    sparse_ = sparse;
+    dense_ = Floats(rows, {nodes, kSmallFeatures});
+    indptr_ = Ints(indptr, {nodes + 1});
+    indices_ = {DataType::kInt32, {nodes}, BytesOf(indices)};
+    values_ = Floats(values, {nodes});
+  }
+  GraphBatchRequest request() const {
+    GraphBatchRequest request;
+    request.model = "p";
+    request.ptr = ptr_.view();
+    request.edge_index = edges_.view();
+    if (sparse_) {
+      request.features.indptr = indptr_.view();
+      request.features.indices = indices_.view();
+      request.features.values = values_.view();
+      request.features.feature_count = kSmallFeatures;
+    } else {
+      request.features.dense = dense_.view();
+    }
+    return request;
+  }
+
+ private:
+  HostTensor ptr_, edges_, dense_, indptr_, indices_, values_;
+  bool sparse_ = false;
+};
+
+class SharedBatchesTest : public SharedRunsTest {
+ protected:
+  static void PutPooled(Engine& engine) {
+    ModelSource pooled = SmallModel("p");
+    pooled.architecture_json = kSmallPooled;
+    pooled.weights_file = SmallPooledWeights();
+    const auto put = engine.PutModel(std::move(pooled), {});
+    ASSERT_TRUE(put.ok()) << put.status();
+  }
+  std::future<StatusOr<InferenceResult>> AskBatch(GraphBatchRequest request) {
+    auto answer = std::make_shared<std::promise<StatusOr<InferenceResult>>>();
+    const Status queued = engine_->SubmitBatch(
+        std::move(request), [answer](StatusOr<InferenceResult> result) { answer->set_value(std::move(result)); });
+    if (!queued.ok()) answer->set_value(queued);
+    return answer->get_future();
+  }
+};
+
+TEST_F(SharedBatchesTest, BatchesOfGraphsAreComputedTogetherByTheirFeaturesForm) {
+  const auto quiet = MakeWorld();
+  PutPooled(*quiet);
+  PutPooled(*engine_);
+  std::vector<Rings> batches;
+  for (int64_t i = 0; i < 5; ++i) batches.emplace_back(1 + 2 * i, 0.25f * static_cast<float>(i), false);
+  for (int64_t i = 0; i < 3; ++i) batches.emplace_back(2 + i, 1.0f + static_cast<float>(i), true);
+  Block();
+  std::vector<std::future<StatusOr<InferenceResult>>> answers;
+  for (const Rings& rings : batches) answers.push_back(AskBatch(rings.request()));
+  Release();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const auto got = answers[i].get(), expected = InferBatch(*quiet, batches[i].request());
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_EQ(got->values, expected->values) << i;
+    EXPECT_EQ(got->rows, expected->rows) << i;
+    EXPECT_EQ(got->served_by.numerics_revision, expected->served_by.numerics_revision);
+    EXPECT_EQ(got->run_requests, i < 5 ? 5 : 3) << i;
+  }
+}
+
+TEST_F(SharedBatchesTest, AForcedKernelThatRefusesFailsItsOwnRequestsOnly) {
+  PutPooled(*engine_);
+  const Rings rings(2, 0.5f, false);
+  GraphBatchRequest bad = rings.request();
+  bad.options.kernels = {{"aggregate", "no_such_kernel"}};
+  Block();
+  auto first = AskBatch(bad), second = AskBatch(rings.request()), third = AskBatch(bad);
+  Release();
+  EXPECT_EQ(first.get().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(second.get().ok());
+  EXPECT_EQ(third.get().status().code(), StatusCode::kInvalidArgument);
+}
+
 // Random load from many threads.
 class Load {
  public:
