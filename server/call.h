@@ -32,6 +32,7 @@ struct Call {
   std::string model;
   // Set by inference handlers: the memory of a large reply, until it has been sent.
   Reservation reply_memory;
+  std::shared_ptr<const void> reply_share;  // of the principal; see ReplyShares
 
   // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);

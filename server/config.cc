@@ -60,6 +60,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
       {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge},
+      {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client, 0, kHuge},
       {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
   };
   for (const Range& range : ranges) {
@@ -104,6 +105,7 @@ Status CheckDurations(const Config& config) {
       {"handshake_timeout", config.handshake_timeout, milliseconds(100), hours(1)},
       {"upload_ttl", config.limits.upload_ttl, seconds(1), kLongest},
       {"default_deadline", config.limits.default_deadline, kNone, kDay},
+      {"send_timeout", config.limits.send_timeout, seconds(1), kLongest},
   };
   for (const Range& range : ranges) {
     if (range.value >= range.minimum && range.value <= range.maximum) continue;
@@ -174,6 +176,8 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_worker_queue", limits.max_worker_queue},
           {"memory_budget_bytes", limits.memory_budget_bytes},
           {"max_answer_bytes", limits.max_answer_bytes},
+          {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client},
+          {"send_timeout", limits.send_timeout.count() / 1000},
           {"max_arriving_bytes", limits.max_arriving_bytes}};
 }
 
@@ -187,6 +191,8 @@ int64_t DefaultArrivingBytes(const Limits& limits) {
   if (limits.memory_budget_bytes == 0) return 0;
   return std::max(limits.memory_budget_bytes / 8, kLargestArriving * limits.max_message_bytes);
 }
+
+int64_t DefaultReplyBytesPerClient(const Limits& limits) { return limits.memory_budget_bytes / 2; }
 
 int64_t DefaultAnswerBytes(const Limits& limits) {
   return limits.memory_budget_bytes == 0 ? 1024 * kMiB : limits.memory_budget_bytes / 4;

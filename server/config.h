@@ -45,10 +45,12 @@ struct Limits {
   int64_t max_concurrent_streams = 256;  // per connection
   int64_t max_connections = 1024;
   int64_t max_connections_per_address = 512;
-  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies waiting for a worker
-  int64_t memory_budget_bytes = 0;       // 0: unlimited
-  int64_t max_answer_bytes = 256 << 20;  // of kept answers, within the budget; 0: none are kept
-  int64_t max_arriving_bytes = 0;        // messages that are still arriving, over all connections; 0: unlimited
+  int64_t max_worker_queue = 64;           // finished uploads, explanations and large replies waiting for a worker
+  int64_t memory_budget_bytes = 0;         // 0: unlimited
+  int64_t max_answer_bytes = 256 << 20;    // of kept answers, within the budget; 0: none are kept
+  int64_t max_reply_bytes_per_client = 0;  // of large replies under way to a principal; 0: unlimited
+  std::chrono::milliseconds send_timeout = std::chrono::minutes(1);  // without progress of a stream to its client
+  int64_t max_arriving_bytes = 0;  // messages that are still arriving, over all connections; 0: unlimited
 };
 
 // The default of max_message_bytes: 64 MiB or, with a small budget, so much that DefaultArrivingBytes, an eighth of the
@@ -58,6 +60,9 @@ int64_t DefaultMessageBytes(const Limits& limits);
 // The default of max_arriving_bytes: an eighth of the budget. With the default budget this leaves another eighth of the
 // machine for the program and the system. At least as many bytes as CheckConfig requires.
 int64_t DefaultArrivingBytes(const Limits& limits);
+
+// The default of max_reply_bytes_per_client: half of the budget; without a budget unlimited.
+int64_t DefaultReplyBytesPerClient(const Limits& limits);
 
 // The default of max_answer_bytes: a quarter of the budget; without a budget 1 GiB.
 int64_t DefaultAnswerBytes(const Limits& limits);

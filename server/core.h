@@ -27,6 +27,7 @@ struct Core {
   const Limits& limits;
   Engine& engine;
   SilenceWatch& silences;    // of client streams
+  SilenceWatch& stalls;      // of streams to clients
   bool client_certificates;  // the API's listener asks for them
   EdgeCertificates* edge;    // null: there is no unix socket, whose metadata would be believed
 };

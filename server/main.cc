@@ -111,6 +111,11 @@ ABSL_FLAG(
     vicinal::server::DurationFlag, max_batch_delay, std::chrono::milliseconds(0),
     "How long a request may wait for others to share its run with while the device is idle. Requests that wait for "
     "the same graph and model share a run in any case.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_reply_bytes_per_client, -1,
+          "Largest size of the large replies that are under way to one principal; 0: unlimited; -1: half of "
+          "--memory_budget_bytes.");
+ABSL_FLAG(vicinal::server::DurationFlag, send_timeout, std::chrono::minutes(1),
+          "A stream of replies ends after this long without its client reading any.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
 ABSL_FLAG(int64_t, max_graphs, 1000, "Largest number of graphs.");
 ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph.");
@@ -226,6 +231,9 @@ Limits LimitsFromFlags() {
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
   limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes).bytes;
   if (limits.max_answer_bytes == -1) limits.max_answer_bytes = DefaultAnswerBytes(limits);
+  limits.max_reply_bytes_per_client = absl::GetFlag(FLAGS_max_reply_bytes_per_client).bytes;
+  if (limits.max_reply_bytes_per_client == -1) limits.max_reply_bytes_per_client = DefaultReplyBytesPerClient(limits);
+  limits.send_timeout = absl::GetFlag(FLAGS_send_timeout).time;
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
   if (limits.max_message_bytes == -1) limits.max_message_bytes = DefaultMessageBytes(limits);
   limits.max_arriving_bytes = absl::GetFlag(FLAGS_max_arriving_bytes).bytes;

@@ -121,7 +121,7 @@ struct Server::Impl {
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<UploadStore> uploads;
-  std::unique_ptr<SilenceWatch> silences;
+  std::unique_ptr<SilenceWatch> silences, stalls;
   std::unique_ptr<Workers> workers;   // finished uploads, explanations
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
@@ -163,17 +163,20 @@ Status Server::Impl::StartEngine() {
 void Server::Impl::StartHandlers() {
   uploads = std::make_unique<UploadStore>(UploadOptionsOf(config.limits, *engine, &clock));
   silences = std::make_unique<SilenceWatch>(clock, config.limits.upload_ttl);
+  stalls = std::make_unique<SilenceWatch>(clock, config.limits.send_timeout);
   workers = std::make_unique<Workers>(2, config.limits.max_worker_queue);
   encoders = std::make_unique<Workers>(1, config.limits.max_worker_queue);
   tuners = std::make_unique<Workers>(1, config.limits.max_worker_queue);
-  const auto period = std::max<std::chrono::milliseconds>(std::chrono::milliseconds(250), config.limits.upload_ttl / 8);
-  housekeeper = std::make_unique<Housekeeper>(period, [this] { uploads->Expire(), silences->Sweep(); });
+  const auto period = std::max<std::chrono::milliseconds>(
+      std::chrono::milliseconds(250), std::min(config.limits.upload_ttl, config.limits.send_timeout) / 8);
+  housekeeper =
+      std::make_unique<Housekeeper>(period, [this] { uploads->Expire(), silences->Sweep(), stalls->Sweep(); });
   graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
   model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, &clock);
   metrics->SetSource([this] { return Snapshot(); });
-  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences,
+  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,
                     !config.tls_client_ca_file.empty(), config.edge_listen.empty() ? nullptr : &edge});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));

@@ -145,39 +145,46 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
   return OkStatus();
 }
 
-AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream) const {
-  return [this, wants, stream](const AnswerShape& answer) {
+Status InferenceHandler::TakeShare(const AnswerShape& answer, Call* call) {
+  const int64_t bytes = answer.rows * answer.width * static_cast<int64_t>(sizeof(float));
+  VICINAL_ASSIGN_OR_RETURN(call->reply_share, shares_.Take(call->principal, bytes));
+  return OkStatus();
+}
+
+AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream, Call* call) {
+  return [this, wants, stream, call](const AnswerShape& answer) -> Status {
     VICINAL_RETURN_IF_ERROR(CheckTopK(wants, answer.width));
-    return stream ? OkStatus() : CheckReply(answer.rows, wants.BytesPerRow(answer.width));
+    if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, wants.BytesPerRow(answer.width)));
+    return TakeShare(answer, call);
   };
 }
 
 StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
-                                                            ClassifyWants* wants) const {
+                                                            ClassifyWants* wants) {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
-  out.check_answer = CheckClasses(*wants, stream);
+  out.check_answer = CheckClasses(*wants, stream, &call);
   return out;
 }
 
-StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request,
-                                                         bool stream) const {
+StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
   out.options.output = request.output().empty() ? kDefaultEmbedding : request.output();
-  if (!stream) {
-    out.check_answer = [this](const AnswerShape& answer) { return CheckReply(answer.rows, answer.width * 4); };
-  }
+  out.check_answer = [this, stream, &call](const AnswerShape& answer) -> Status {
+    if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * 4));
+    return TakeShare(answer, &call);
+  };
   return out;
 }
 
 StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
-                                                           ClassifyWants* wants) const {
+                                                           ClassifyWants* wants) {
   GraphBatchRequest out;
   VICINAL_RETURN_IF_ERROR(CheckName(request.model(), "model"));
   if (request.model_version() < 0)
@@ -208,7 +215,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
   out.requester.principal = call.principal;
   out.limits = LimitsOf(call);
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
-  out.check_answer = CheckClasses(*wants, /*stream=*/false);
+  out.check_answer = CheckClasses(*wants, /*stream=*/false, &call);
   return out;
 }
 

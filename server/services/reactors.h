@@ -9,6 +9,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -69,12 +71,12 @@ grpc::ServerUnaryReactor* AnswerLater(Core& core, grpc::CallbackServerContext* c
 }
 
 // `start(call, done)` calls `done(StatusOr<pieces>)` once, and throws as above. The next piece is made when the
-// previous one has been sent.
+// previous one has been sent. A client that reads none for --send_timeout ends the stream.
 template <class Response>
 class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
  public:
   PiecesReactor(Core& core, grpc::CallbackServerContext* context, Method method)
-      : core_(core), scope_(core, context, method) {}
+      : core_(core), context_(context), scope_(core, context, method) {}
 
   template <class Request, class Start>
   void Run(const Request& request, Start&& start) {
@@ -85,6 +87,10 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
       start(scope_.call(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
         if (!pieces.ok()) return Complete(pieces.status());
         pieces_ = *std::move(pieces);
+        stall_id_ = core_.stalls.Begin([this] {
+          stalled_ = true;
+          context_->TryCancel();
+        });
         WriteNext();
       });
       return OkStatus();
@@ -92,14 +98,28 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
     if (!status.ok()) Complete(status);
   }
   void OnWriteDone(bool ok) override {
-    if (!ok) return Complete(scope_.WhyCancelled());
+    if (!ok) return Complete(stalled_ ? Stalled() : scope_.WhyCancelled());
+    core_.stalls.Heard(stall_id_);
     if (last_) return Complete(OkStatus());
     WriteNext();
   }
   void OnCancel() override { scope_.Cancel(); }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    if (stall_id_ == 0) {
+      delete this;
+      return;
+    }
+    // On a worker: Forget waits for a running callback, which may be the caller of this function.
+    core_.workers.PostAdmitted([this] {
+      core_.stalls.Forget(stall_id_);
+      delete this;
+    });
+  }
 
  private:
+  Status Stalled() const {
+    return OrOutOfMemory([this] { return SendStalled(core_.limits.send_timeout); });
+  }
   void WriteNext() {
     const Status status = OrOutOfMemory([&]() -> Status {
       VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
@@ -112,8 +132,11 @@ class PiecesReactor final : public grpc::ServerWriteReactor<Response> {
   void Complete(const Status& status) { this->Finish(scope_.Finish(status)); }
 
   Core& core_;
+  grpc::CallbackServerContext* const context_;
   RpcScope scope_;
   std::unique_ptr<Pieces<Response>> pieces_;
+  int64_t stall_id_ = 0;  // of core_.stalls
+  std::atomic<bool> stalled_{false};
   Response response_;
   bool last_ = false;
 };
