@@ -6,15 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "engine/base/error.h"
+#include "engine/execute/queue_refusals.h"
 
 namespace vicinal {
 namespace {
-
-// Bounds of what refused clients are told to wait.
-constexpr double kMinRetrySeconds = 0.01, kMaxRetrySeconds = 10.0;
 
 // Work that takes longer keeps small requests waiting. Waking another thread for less would cost more than it saves.
 constexpr double kLongSeconds = 0.002;
@@ -26,40 +22,8 @@ constexpr double kSmallSeconds = 0.005;
 // Batches of graphs share a run up to so many nodes: a larger one gains nothing from company.
 constexpr int64_t kMaxOwnNodes = int64_t{1} << 16;
 
-int64_t Milliseconds(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e3)); }
-
 Nanoseconds NanosecondsOf(double seconds) {
   return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds));
-}
-
-Status Overloaded(double before, double run) {
-  return Unavailable("SERVER_OVERLOADED",
-                     absl::StrCat("the deadline would pass first: about ", Milliseconds(before),
-                                  " ms of work come before this request, which takes ", Milliseconds(run),
-                                  " ms; retry later, or allow more time"),
-                     std::chrono::milliseconds(Milliseconds(std::clamp(before, kMinRetrySeconds, kMaxRetrySeconds))));
-}
-
-Status DeadlineTooShort(double left, double run) {
-  ErrorDetail detail;
-  detail.reason = "DEADLINE_TOO_SHORT";
-  return MakeError(
-      StatusCode::kDeadlineExceeded,
-      absl::StrCat("the deadline is in ", Milliseconds(std::max(0.0, left)), " ms, but this request takes ",
-                   Milliseconds(run), " ms; allow more time or ask for less"),
-      detail);
-}
-
-// For StatsSink::RequestDropped.
-std::string_view DropReason(const Status& status) {
-  const std::optional<ErrorDetail> detail = DetailOf(status);
-  const std::string reason = detail ? detail->reason : std::string();
-  if (reason == "QUEUE_FULL") return "queue_full";
-  if (reason == "CLIENT_QUEUE_FULL") return "client_full";
-  if (reason == "SERVER_OVERLOADED") return "overloaded";
-  if (reason == "DEADLINE_TOO_SHORT") return "deadline_too_short";
-  if (reason == "CANCELLED") return "cancelled";
-  return reason == "DEADLINE_EXCEEDED" ? "expired" : "draining";
 }
 
 // Seconds until the deadline; infinite without one.
@@ -75,11 +39,6 @@ int64_t OwnNodes(const QueuedRequest& request) {
 double WeightOf(const QueuedRequest& request) { return static_cast<double>(std::max<int64_t>(1, request.answer.rows)); }
 
 }  // namespace
-
-Status DrainingRefusal() {
-  return Unavailable("DRAINING", "this server is shutting down and takes no new requests; retry on another",
-                     std::chrono::seconds(1));
-}
 
 RequestQueue::RequestQueue(Options options)
     : options_(options), stats_(options.stats != nullptr ? *options.stats : StatsSink::Null()) {
@@ -102,16 +61,10 @@ Status RequestQueue::CheckTime(const QueuedRequest& request, RunKind kind) const
 Status RequestQueue::Take(QueuedRequest request) {
   if (draining_ || stopping_) return DrainingRefusal();
   if (requests_.size() >= options_.max_requests) {
-    return Unavailable(
-        "QUEUE_FULL",
-        absl::StrCat(options_.max_requests, " requests are waiting, the maximum (--max_queue); retry later"),
-        std::chrono::milliseconds(100));
+    return QueueFull(options_.max_requests);
   }
   if (options_.max_per_client > 0 && requests_.waiting_of(request.requester.principal) >= options_.max_per_client) {
-    return Unavailable("CLIENT_QUEUE_FULL",
-                       absl::StrCat(options_.max_per_client, " requests of '", request.requester.principal,
-                                    "' are waiting, the maximum for one client (--max_queue_per_client); retry later"),
-                       std::chrono::milliseconds(100));
+    return ClientQueueFull(request.requester.principal, options_.max_per_client);
   }
   FairQueue::Entry entry;
   entry.kind = RunKindOf(request);

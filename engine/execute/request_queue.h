@@ -26,6 +26,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
 #include "engine/execute/fair_queue.h"
+#include "engine/execute/queue_refusals.h"
 #include "engine/execute/queued_request.h"
 #include "engine/execute/run_times.h"
 
@@ -43,9 +44,6 @@ struct QueueSnapshot {
   std::vector<Request> requests;             // oldest first
   std::vector<std::string_view> background;  // purposes, next first
 };
-
-// UNAVAILABLE (DRAINING): the refusal of a queue that is draining or stopping.
-Status DrainingRefusal();
 
 // Thread-safe. One thread, the main consumer, calls Next until there is nothing left; another one, if there is a side
 // consumer, NextSmall.
