@@ -166,19 +166,20 @@ void RequestQueue::AddCompany(const FairQueue::Ticket& ticket, double predicted,
   double total = predicted, limit = SecondsLeft(first, now);
   size_t together = 1;
   int64_t nodes = OwnNodes(first);
-  std::vector<FairQueue::Served> company = requests_.TakeCompany(ticket, [&](const FairQueue::Entry& entry) {
-    const double left = SecondsLeft(entry.request, now);
-    if (together >= kMaxTogether || nodes + OwnNodes(entry.request) > kMaxOwnNodes ||
-        !MayShareRun(first, entry.request) || !accept(entry) || total + entry.predicted > std::min(limit, left) ||
-        !CheckTurn(entry, now).ok()) {
-      return false;
-    }
-    ++together;
-    nodes += OwnNodes(entry.request);
-    total += entry.predicted;
-    limit = std::min(limit, left);
-    return true;
-  });
+  std::vector<FairQueue::Served> company =
+      requests_.TakeCompany(ticket, [&](const FairQueue::Entry& entry) VICINAL_REQUIRES(mutex_) {
+        const double left = SecondsLeft(entry.request, now);
+        if (together >= kMaxTogether || nodes + OwnNodes(entry.request) > kMaxOwnNodes ||
+            !MayShareRun(first, entry.request) || !accept(entry) || total + entry.predicted > std::min(limit, left) ||
+            !CheckTurn(entry, now).ok()) {
+          return false;
+        }
+        ++together;
+        nodes += OwnNodes(entry.request);
+        total += entry.predicted;
+        limit = std::min(limit, left);
+        return true;
+      });
   for (FairQueue::Served& served : company) {
     running->riders.push_back({std::move(served.ticket), served.entry.kind, WeightOf(served.entry.request)});
     turn->company.push_back(std::move(served.entry.request));
@@ -191,7 +192,7 @@ RequestQueue::Turn RequestQueue::Begin(FairQueue::Served served,
                                        std::optional<Running>* running) {
   const MonotonicTime now = options_.clock->Now();
   const FairQueue::Entry& entry = served.entry;
-  running->emplace();
+  *running = Running();
   (*running)->pair = served.ticket.pair;
   (*running)->predicted = std::max(run_times_.Share(entry.kind), run_times_.Alone(entry.kind, now));
   (*running)->since = now;
@@ -241,7 +242,7 @@ std::optional<RequestQueue::Turn> RequestQueue::Next() {
       if (empty() && stopping_) return std::nullopt;
       if (empty()) continue;
       if (const auto background = NextBackground(); background != background_.end()) {
-        main_.emplace();
+        main_ = Running();
         main_->since = options_.clock->Now();
         main_->gives_way = !background->due || *background->due > main_->since;
         if (background->of) main_->pair = {background->of->graph, background->of->model};
