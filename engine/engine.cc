@@ -73,6 +73,7 @@ class EngineImpl final : public Engine {
                       models_.Find(key.model.name, key.model.version).ok();
              }}),
         receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
+        side_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
         graph_uploads_({&device_, registry_.get(), &budget_, &graphs_, options.clock, options.stats, options.logger,
@@ -80,14 +81,14 @@ class EngineImpl final : public Engine {
                         [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
         tuning_(TuningParts(meter)),
         tuner_(&graphs_, &tuning_),
-        runner_({&device_, registry_.get(), &plans_, &budget_, &receptive_field_memory_, options.clock, options.stats,
-                 [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); },
-                 [this](const QueuedRequest& request, double share, double seconds) {
-                   keeper_.Computed(request, share, seconds);
-                 }}),
+        runner_(RunnerParts(&receptive_field_memory_)),
+        side_runner_(RunnerParts(&side_memory_)),
         keeper_({options.keep_answers, &answers_, &runner_, &budget_, options.clock, options.stats, options.logger,
                  options.run_elsewhere}),
-        executor_(device_, &runner_, {options.max_queue, options.clock, options.stats}),
+        executor_(
+            device_, &runner_,
+            {options.max_queue, options.clock, options.stats, options.max_queue_per_client, options.max_batch_delay},
+            &side_runner_),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
                         [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
                           ModelPublished(model, std::move(document));
@@ -95,7 +96,8 @@ class EngineImpl final : public Engine {
                         state_ != nullptr}) {
     // First what costs least to have again.
     budget_.AddEvictor(Account::kAnswers, [this](int64_t bytes) { return answers_.Evict(bytes) > 0; });
-    budget_.AddEvictor(Account::kReceptiveFields, [this](int64_t) { return receptive_field_memory_.Evict(); });
+    budget_.AddEvictor(Account::kReceptiveFields,
+                       [this](int64_t) { return receptive_field_memory_.Evict() || side_memory_.Evict(); });
     budget_.AddEvictor(Account::kPlans, [this](int64_t bytes) { return plans_.Evict(bytes) > 0; });
     if (state_ != nullptr) {
       tuning_keeper_ = std::make_unique<durable::TuningKeeper>(durable::TuningKeeper::Parts{
@@ -236,6 +238,7 @@ class EngineImpl final : public Engine {
     plans_.PurgeStale();
     answers_.PurgeStale();
     receptive_field_memory_.Fit();
+    side_memory_.Fit();
   }
   // Called by preparations, which outlive the tuning service.
   void SeedGraph(const PreparedGraph& graph) const {
@@ -271,6 +274,19 @@ class EngineImpl final : public Engine {
     return resources;
   }
   TuningService::Parts TuningParts(RunMeter* meter);
+  PlanRunner::Parts RunnerParts(ReceptiveFieldMemory* memory) {
+    return {&device_,
+            registry_.get(),
+            &plans_,
+            &budget_,
+            memory,
+            options_.clock,
+            options_.stats,
+            [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); },
+            [this](const QueuedRequest& request, double share, double seconds) {
+              keeper_.Computed(request, share, seconds);
+            }};
+  }
 
   const EngineOptions options_;
   const std::unique_ptr<KernelRegistry> registry_;
@@ -283,7 +299,7 @@ class EngineImpl final : public Engine {
   ModelStore models_;
   PlanCache plans_;
   AnswerCache answers_;
-  ReceptiveFieldMemory receptive_field_memory_;
+  ReceptiveFieldMemory receptive_field_memory_, side_memory_;
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
   SeedLibrary seeds_;
@@ -293,7 +309,7 @@ class EngineImpl final : public Engine {
   GraphUploads graph_uploads_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
-  PlanRunner runner_;
+  PlanRunner runner_, side_runner_;
   AnswerKeeper keeper_;
   Executor executor_;
   ModelUploads model_uploads_;

@@ -37,8 +37,8 @@ std::string_view TokenIn(std::string_view authorization) {
 // The two token files are principals, too.
 std::vector<Principal> AllOf(const Credentials& credentials) {
   std::vector<Principal> all = credentials.principals;
-  if (!credentials.admin_token.empty()) all.push_back({"admin", Role::kAdmin, {credentials.admin_token}, {}});
-  if (!credentials.infer_token.empty()) all.push_back({"infer", Role::kInfer, {credentials.infer_token}, {}});
+  if (!credentials.admin_token.empty()) all.push_back({"admin", Role::kAdmin, {credentials.admin_token}, {}, true});
+  if (!credentials.infer_token.empty()) all.push_back({"infer", Role::kInfer, {credentials.infer_token}, {}, true});
   return all;
 }
 
@@ -65,6 +65,7 @@ struct Auth::Table {
   struct Who {
     std::string name;
     Role role;
+    bool interactive;
   };
   struct Secret {
     tls::Digest digest;
@@ -79,7 +80,7 @@ struct Auth::Table {
         secrets.emplace(KeyOf(digest), Secret{digest, people.size()});
       }
       for (const std::string& name : principal.certificate_names) certificates.emplace(name, people.size());
-      people.push_back({principal.name, principal.role});
+      people.push_back({principal.name, principal.role, principal.interactive});
     }
     admin_closed = !credentials.principals.empty() || !credentials.admin_token.empty();
     infer_closed = !credentials.principals.empty() || !credentials.infer_token.empty();
@@ -153,6 +154,7 @@ Status Auth::Check(const Caller& caller, Role needed, Identity* identity) const 
       token.empty() ? known->FindCertificate(caller.certificate_names) : known->FindToken(token);
   if (who != nullptr) {
     identity->principal = who->name;
+    identity->interactive = who->interactive;
   } else {
     identity->principal = caller.certificate_names.empty() ? std::string() : caller.certificate_names.front();
   }

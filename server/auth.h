@@ -45,6 +45,7 @@ struct Identity {
   std::string principal;
   // For the log: "admin", "infer", "unknown" (token or certificate), "no token", or "none needed".
   std::string_view role;
+  bool interactive = true;  // may send interactive requests
 };
 
 class Auth {

@@ -22,8 +22,9 @@ struct Call {
   // Who calls: the name of a principal, else a name in the client's certificate, else the address without the port.
   // Never empty. Fair shares are by this name.
   std::string principal;
-  std::string_view role;  // Auth::Check's, for the log
-  std::string peer;       // HOST:PORT of the caller, or of the proxy in between; empty if the call will not be logged
+  bool interactive = true;  // the caller may send interactive requests
+  std::string_view role;    // Auth::Check's, for the log
+  std::string peer;         // HOST:PORT of the caller, or of the proxy in between; empty if the call will not be logged
   MonotonicTime begin{};
   WorkLimits limits;
   // Set by inference handlers: labels of the metrics.
@@ -31,6 +32,7 @@ struct Call {
   std::string model;
   // Set by inference handlers: the memory of a large reply, until it has been sent.
   Reservation reply_memory;
+  std::shared_ptr<const void> reply_share;  // of the principal; see ReplyShares
 
   // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);

@@ -47,6 +47,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_response_bytes", limits.max_response_bytes, 1024, 1024 * kMiB},
       {"max_batch_graphs", limits.max_batch_graphs, 1, kHuge},
       {"max_queue", limits.max_queue, 1, kHuge},
+      {"max_queue_per_client", limits.max_queue_per_client, 1, kHuge},
       {"max_preparations", limits.max_preparations, 1, kHuge},
       {"max_graphs", limits.max_graphs, 1, kHuge},
       {"max_feature_sets", limits.max_feature_sets, 1, kHuge},
@@ -60,6 +61,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
       {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge},
+      {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client, 0, kHuge},
       {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
   };
   for (const Range& range : ranges) {
@@ -95,6 +97,7 @@ Status CheckDurations(const Config& config) {
   const Range ranges[] = {
       {"tuning_budget", config.tuning_budget, kNone, hours(1)},
       {"max_tuning_per_graph", config.max_tuning_per_graph, kNone, kDay},
+      {"max_batch_delay", config.max_batch_delay, kNone, seconds(10)},
       {"drain_delay", config.drain_delay, kNone, kDay},
       {"drain_timeout", config.drain_timeout, kNone, kDay},
       {"max_connection_age", config.max_connection_age, kNone, kLongest},
@@ -103,6 +106,8 @@ Status CheckDurations(const Config& config) {
       {"handshake_timeout", config.handshake_timeout, milliseconds(100), hours(1)},
       {"message_timeout", config.message_timeout, milliseconds(100), kDay},
       {"upload_ttl", config.limits.upload_ttl, seconds(1), kLongest},
+      {"default_deadline", config.limits.default_deadline, kNone, kDay},
+      {"send_timeout", config.limits.send_timeout, seconds(1), kLongest},
   };
   for (const Range& range : ranges) {
     if (range.value >= range.minimum && range.value <= range.maximum) continue;
@@ -159,6 +164,8 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_response_bytes", limits.max_response_bytes},
           {"max_batch_graphs", limits.max_batch_graphs},
           {"max_queue", limits.max_queue},
+          {"max_queue_per_client", limits.max_queue_per_client},
+          {"default_deadline", limits.default_deadline.count() / 1000},
           {"max_preparations", limits.max_preparations},
           {"max_graphs", limits.max_graphs},
           {"max_feature_sets", limits.max_feature_sets},
@@ -172,6 +179,8 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"max_worker_queue", limits.max_worker_queue},
           {"memory_budget_bytes", limits.memory_budget_bytes},
           {"max_answer_bytes", limits.max_answer_bytes},
+          {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client},
+          {"send_timeout", limits.send_timeout.count() / 1000},
           {"max_arriving_bytes", limits.max_arriving_bytes}};
 }
 
@@ -191,6 +200,8 @@ int64_t DefaultOpenCalls(const Limits& limits) {
   if (limits.memory_budget_bytes == 0) return kMost;
   return std::clamp(limits.memory_budget_bytes / kBudgetEach, kLeast, kMost);
 }
+
+int64_t DefaultReplyBytesPerClient(const Limits& limits) { return limits.memory_budget_bytes / 2; }
 
 int64_t DefaultAnswerBytes(const Limits& limits) {
   return limits.memory_budget_bytes == 0 ? 1024 * kMiB : limits.memory_budget_bytes / 4;

@@ -34,6 +34,8 @@ struct Limits {
   int64_t max_response_bytes = 4'000'000;
   int64_t max_batch_graphs = 10'000;
   int64_t max_queue = 1024;
+  int64_t max_queue_per_client = 512;                                    // of max_queue, for each principal
+  std::chrono::milliseconds default_deadline = std::chrono::minutes(5);  // of inference without one; 0: none
   int64_t max_preparations = 16;
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph
@@ -43,11 +45,13 @@ struct Limits {
   int64_t max_concurrent_streams = 256;  // per connection
   int64_t max_connections = 1024;
   int64_t max_connections_per_address = 512;
-  int64_t max_open_calls = 10'000;       // over all connections
-  int64_t max_worker_queue = 64;         // finished uploads, explanations and large replies waiting for a worker
-  int64_t memory_budget_bytes = 0;       // 0: unlimited
-  int64_t max_answer_bytes = 256 << 20;  // of kept answers, within the budget; 0: none are kept
-  int64_t max_arriving_bytes = 0;        // messages that are still arriving, over all connections; 0: unlimited
+  int64_t max_open_calls = 10'000;         // over all connections
+  int64_t max_worker_queue = 64;           // finished uploads, explanations and large replies waiting for a worker
+  int64_t memory_budget_bytes = 0;         // 0: unlimited
+  int64_t max_answer_bytes = 256 << 20;    // of kept answers, within the budget; 0: none are kept
+  int64_t max_reply_bytes_per_client = 0;  // of large replies under way to a principal; 0: unlimited
+  std::chrono::milliseconds send_timeout = std::chrono::minutes(1);  // without progress of a stream to its client
+  int64_t max_arriving_bytes = 0;  // messages that are still arriving, over all connections; 0: unlimited
 };
 
 // The default of max_message_bytes: 64 MiB or, with a small budget, so much that DefaultArrivingBytes, an eighth of the
@@ -60,6 +64,9 @@ int64_t DefaultArrivingBytes(const Limits& limits);
 
 // The default of max_open_calls: 10,000 or, if less, one per 64 KiB of the budget.
 int64_t DefaultOpenCalls(const Limits& limits);
+
+// The default of max_reply_bytes_per_client: half of the budget; without a budget unlimited.
+int64_t DefaultReplyBytesPerClient(const Limits& limits);
 
 // The default of max_answer_bytes: a quarter of the budget; without a budget 1 GiB.
 int64_t DefaultAnswerBytes(const Limits& limits);
@@ -91,6 +98,8 @@ struct Config {
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
   KeepAnswers keep_answers = KeepAnswers::kAuto;
+  // How long a request may wait for others to share its run with while the device is idle.
+  std::chrono::milliseconds max_batch_delay{0};
   Limits limits;
   Credentials credentials;       // none: every method is open
   std::string admin_token_file;  // re-read while the server runs; empty: the token never changes

@@ -244,6 +244,28 @@ StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options) {
   return out;
 }
 
+StatusOr<Priority> PriorityOf(const v1::ExecutionOptions& options, bool interactive_allowed) {
+  switch (options.priority()) {
+    case v1::PRIORITY_UNSPECIFIED:
+      return interactive_allowed ? Priority::kInteractive : Priority::kBatch;
+    case v1::PRIORITY_BATCH:
+      return Priority::kBatch;
+    case v1::PRIORITY_INTERACTIVE:
+      if (interactive_allowed) return Priority::kInteractive;
+      break;
+    default:
+      return InvalidArgument("BAD_EXECUTION", "execution.priority",
+                             absl::StrCat("execution.priority is ", static_cast<int>(options.priority()),
+                                          ", which this server does not know"));
+  }
+  ErrorDetail detail;
+  detail.reason = "PRIORITY_NOT_ALLOWED";
+  detail.field = "execution.priority";
+  return MakeError(StatusCode::kPermissionDenied,
+                   "the caller has the role batch, which has no right to interactive requests; leave priority out",
+                   detail);
+}
+
 google::protobuf::Timestamp ToProto(WallTime time) {
   const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   google::protobuf::Timestamp timestamp;

@@ -26,6 +26,8 @@ StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::strin
 // All options but `output`, which is not part of the message. The only place where they are parsed; whether a kernel
 // exists and supports the work is checked by the engine.
 StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options);
+// The priority asked for, or the best one that the caller may have. PERMISSION_DENIED (PRIORITY_NOT_ALLOWED).
+StatusOr<Priority> PriorityOf(const v1::ExecutionOptions& options, bool interactive_allowed);
 // INVALID_ARGUMENT unless `name` is in the grammar.
 Status CheckName(std::string_view name, std::string_view field);
 // Likewise for the id of an upload.

@@ -28,6 +28,7 @@ struct Core {
   const Limits& limits;
   Engine& engine;
   SilenceWatch& silences;  // of client streams
+  SilenceWatch& stalls;    // of streams to clients
   OpenCalls& open_calls;
   bool client_certificates;  // the API's listener asks for them
   EdgeCertificates* edge;    // null: there is no unix socket, whose metadata would be believed

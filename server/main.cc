@@ -108,6 +108,19 @@ ABSL_FLAG(
     "tuning are truncated to it.");
 ABSL_FLAG(int64_t, max_batch_graphs, 10'000, "Largest number of graphs per ClassifyGraphs request.");
 ABSL_FLAG(int64_t, max_queue, 1024, "Largest number of inference requests waiting for the executor.");
+ABSL_FLAG(int64_t, max_queue_per_client, -1,
+          "Largest number of inference requests of one principal waiting for the executor; -1: half of --max_queue.");
+ABSL_FLAG(vicinal::server::DurationFlag, default_deadline, std::chrono::minutes(5),
+          "Time for the computation of inference calls that come without a deadline; 0s: no limit.");
+ABSL_FLAG(
+    vicinal::server::DurationFlag, max_batch_delay, std::chrono::milliseconds(0),
+    "How long a request may wait for others to share its run with while the device is idle. Requests that wait for "
+    "the same graph and model share a run in any case.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_reply_bytes_per_client, -1,
+          "Largest size of the large replies that are under way to one principal; 0: unlimited; -1: half of "
+          "--memory_budget_bytes.");
+ABSL_FLAG(vicinal::server::DurationFlag, send_timeout, std::chrono::minutes(1),
+          "A stream of replies ends after this long without its client reading any.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
 ABSL_FLAG(int64_t, max_graphs, 1000, "Largest number of graphs.");
 ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph.");
@@ -209,6 +222,9 @@ Limits LimitsFromFlags() {
   limits.max_response_bytes = absl::GetFlag(FLAGS_max_response_bytes).bytes;
   limits.max_batch_graphs = absl::GetFlag(FLAGS_max_batch_graphs);
   limits.max_queue = absl::GetFlag(FLAGS_max_queue);
+  limits.max_queue_per_client = absl::GetFlag(FLAGS_max_queue_per_client);
+  if (limits.max_queue_per_client == -1) limits.max_queue_per_client = (limits.max_queue + 1) / 2;
+  limits.default_deadline = absl::GetFlag(FLAGS_default_deadline).time;
   limits.max_preparations = absl::GetFlag(FLAGS_max_preparations);
   limits.max_graphs = absl::GetFlag(FLAGS_max_graphs);
   limits.max_feature_sets = absl::GetFlag(FLAGS_max_feature_sets);
@@ -228,6 +244,9 @@ Limits LimitsFromFlags() {
   if (limits.max_open_calls == -1) limits.max_open_calls = DefaultOpenCalls(limits);
   limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes).bytes;
   if (limits.max_answer_bytes == -1) limits.max_answer_bytes = DefaultAnswerBytes(limits);
+  limits.max_reply_bytes_per_client = absl::GetFlag(FLAGS_max_reply_bytes_per_client).bytes;
+  if (limits.max_reply_bytes_per_client == -1) limits.max_reply_bytes_per_client = DefaultReplyBytesPerClient(limits);
+  limits.send_timeout = absl::GetFlag(FLAGS_send_timeout).time;
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
   if (limits.max_message_bytes == -1) limits.max_message_bytes = DefaultMessageBytes(limits);
   limits.max_arriving_bytes = absl::GetFlag(FLAGS_max_arriving_bytes).bytes;
@@ -256,6 +275,7 @@ StatusOr<Config> ConfigFromFlags() {
   config.tuning_budget = absl::GetFlag(FLAGS_tuning_budget).time;
   config.max_tuning_per_graph = absl::GetFlag(FLAGS_max_tuning_per_graph).time;
   VICINAL_ASSIGN_OR_RETURN(config.keep_answers, ParseKeepAnswers(absl::GetFlag(FLAGS_keep_answers)));
+  config.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay).time;
   config.limits = LimitsFromFlags();
   config.admin_token_file = absl::GetFlag(FLAGS_admin_token_file);
   config.infer_token_file = absl::GetFlag(FLAGS_infer_token_file);

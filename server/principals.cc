@@ -17,6 +17,7 @@ namespace vicinal::server {
 namespace {
 
 constexpr absl::string_view kTokenKind = "token:";
+constexpr absl::string_view kBatchRole = "batch";
 constexpr absl::string_view kNameKinds[] = {"DNS:", "URI:", "email:", "IP:"};
 
 Status Bad(const std::string& what) {
@@ -51,11 +52,19 @@ std::optional<std::string> Add(absl::string_view credential, Principal* principa
   return "the credential must begin with token:, DNS:, URI:, email: or IP:";
 }
 
-std::optional<Role> RoleOf(absl::string_view name) {
-  for (const Role role : {Role::kInfer, Role::kAdmin}) {
-    if (name == absl::string_view(NameOf(role).data(), NameOf(role).size())) return role;
+// Gives `principal` the role of that name. False: there is none.
+bool SetRole(absl::string_view name, Principal* principal) {
+  principal->interactive = name != kBatchRole;
+  if (name == kBatchRole) {
+    principal->role = Role::kInfer;
+    return true;
   }
-  return std::nullopt;
+  for (const Role role : {Role::kInfer, Role::kAdmin}) {
+    if (name != absl::string_view(NameOf(role).data(), NameOf(role).size())) continue;
+    principal->role = role;
+    return true;
+  }
+  return false;
 }
 
 // Takes one line that is neither empty nor a comment. Returns what is wrong with it, or nothing.
@@ -64,11 +73,12 @@ std::optional<std::string> TakeLine(absl::string_view line, std::vector<Principa
   if (words.size() != 3) return "expected NAME ROLE CREDENTIAL, separated by blanks";
   const std::string name(words[0]);
   if (!IsPrincipalName(name)) return absl::StrCat("the name must match ", kPrincipalGrammar);
-  const std::optional<Role> role = RoleOf(words[1]);
-  if (!role) return "the role must be admin or infer";
+  Principal given;
+  if (!SetRole(words[1], &given)) return "the role must be admin, infer or batch";
   auto found = std::find_if(principals->begin(), principals->end(), [&](const Principal& p) { return p.name == name; });
-  if (found == principals->end()) found = principals->insert(found, {name, *role, {}, {}});
-  if (found->role != *role) return absl::StrCat("'", name, "' has another role on an earlier line");
+  if (found == principals->end()) found = principals->insert(found, {name, given.role, {}, {}, given.interactive});
+  if (found->role != given.role || found->interactive != given.interactive)
+    return absl::StrCat("'", name, "' has another role on an earlier line");
   return Add(words[2], &*found);
 }
 

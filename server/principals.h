@@ -5,10 +5,11 @@
 //   ops     admin  token:k3Hh0...
 //   web     infer  token:Zm9v...
 //   web     infer  token:YmFy...           a second valid token, while clients change from one to the other
-//   batch   infer  URI:spiffe://cluster.local/ns/prod/sa/batch
-//   batch   infer  DNS:batch.example.com
+//   nightly batch  URI:spiffe://cluster.local/ns/prod/sa/nightly
+//   nightly batch  DNS:nightly.example.com
 //
-// A name may have any number of credentials, but one role; a credential belongs to one name.
+// A name may have any number of credentials, but one role; a credential belongs to one name. The role batch is infer
+// without the right to interactive requests.
 #ifndef VICINAL_SERVER_PRINCIPALS_H_
 #define VICINAL_SERVER_PRINCIPALS_H_
 
@@ -28,6 +29,7 @@ struct Principal {
   // Names in client certificates: "DNS:web.example.com", "URI:spiffe://...", "email:...", "IP:10.0.0.1". Compared as
   // they are, but DNS names without regard to case.
   std::vector<std::string> certificate_names;
+  bool interactive = true;  // may send interactive requests
 
   friend bool operator==(const Principal&, const Principal&) = default;
 };

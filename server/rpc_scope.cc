@@ -65,6 +65,7 @@ Status RpcScope::ReadMetadata() {
   const Status status = core_.auth.Check(caller, InfoOf(call_.method).role, &who);
   call_.role = who.role;
   call_.principal = std::move(who.principal);
+  call_.interactive = who.interactive;
   if (logged_ || call_.principal.empty()) {
     if (call_.peer.empty()) call_.peer = PeerName(context_->peer());
     if (call_.principal.empty()) {

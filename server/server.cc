@@ -56,9 +56,11 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.backend_path = config.backend_path;
   options.memory_budget_bytes = config.limits.memory_budget_bytes;
   options.max_queue = config.limits.max_queue;
+  options.max_queue_per_client = config.limits.max_queue_per_client;
   options.tuning_budget = config.tuning_budget;
   options.max_tuning_per_graph = config.max_tuning_per_graph;
   options.keep_answers = config.limits.max_answer_bytes > 0 ? config.keep_answers : KeepAnswers::kNever;
+  options.max_batch_delay = config.max_batch_delay;
   options.max_answer_bytes = config.limits.max_answer_bytes;
   options.max_preparations = config.limits.max_preparations;
   options.max_cached_plans = config.limits.max_cached_plans;
@@ -124,7 +126,7 @@ struct Server::Impl {
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<UploadStore> uploads;
-  std::unique_ptr<SilenceWatch> silences;
+  std::unique_ptr<SilenceWatch> silences, stalls;
   std::unique_ptr<OpenCalls> open_calls;
   std::unique_ptr<Workers> workers;   // finished uploads, explanations
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
@@ -169,6 +171,7 @@ Status Server::Impl::StartEngine() {
 void Server::Impl::StartHandlers() {
   uploads = std::make_unique<UploadStore>(UploadOptionsOf(config.limits, *engine, &clock));
   silences = std::make_unique<SilenceWatch>(clock, config.limits.upload_ttl);
+  stalls = std::make_unique<SilenceWatch>(clock, config.limits.send_timeout);
   OpenCalls::Options calls;
   calls.most = config.limits.max_open_calls;
   calls.message_timeout = config.message_timeout;
@@ -177,17 +180,17 @@ void Server::Impl::StartHandlers() {
   workers = std::make_unique<Workers>(2, config.limits.max_worker_queue);
   encoders = std::make_unique<Workers>(1, config.limits.max_worker_queue);
   tuners = std::make_unique<Workers>(1, config.limits.max_worker_queue);
-  const auto period =
-      std::clamp<std::chrono::milliseconds>(std::min(config.limits.upload_ttl, config.message_timeout) / 8,
-                                            std::chrono::milliseconds(50), std::chrono::seconds(10));
-  housekeeper =
-      std::make_unique<Housekeeper>(period, [this] { uploads->Expire(), silences->Sweep(), open_calls->Sweep(); });
+  const auto period = std::clamp<std::chrono::milliseconds>(
+      std::min({config.limits.upload_ttl, config.limits.send_timeout, config.message_timeout}) / 8,
+      std::chrono::milliseconds(50), std::chrono::seconds(10));
+  housekeeper = std::make_unique<Housekeeper>(
+      period, [this] { uploads->Expire(), silences->Sweep(), stalls->Sweep(), open_calls->Sweep(); });
   graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
   model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, WarningsOf(config), &clock);
   metrics->SetSource([this] { return Snapshot(); });
-  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences,
+  core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,
                     *open_calls, !config.tls_client_ca_file.empty(), config.edge_listen.empty() ? nullptr : &edge});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));

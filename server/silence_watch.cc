@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
 namespace vicinal::server {
 
 int64_t SilenceWatch::Begin(std::function<void()> end) {
@@ -42,6 +45,15 @@ bool SilenceWatch::Next(std::function<void()>* end) {
 void SilenceWatch::Sweep() {
   std::function<void()> end;
   while (Next(&end)) end();
+}
+
+Status SendStalled(std::chrono::milliseconds timeout) {
+  ErrorDetail detail;
+  detail.reason = "REPLY_NOT_READ";
+  return MakeError(StatusCode::kDeadlineExceeded,
+                   absl::StrCat("the stream ended: its client read nothing for ", timeout.count() / 1000,
+                                " s (--send_timeout); read faster, or ask for less at a time"),
+                   detail);
 }
 
 }  // namespace vicinal::server

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends streams whose client has sent no complete message for too long. Otherwise a client that stops in the middle of a
-// message would keep its upload's memory and slot for as long as its connection lives.
+// Ends streams whose client has sent no complete message, or read none, for too long. Otherwise a client that stops in
+// the middle of a message would keep its upload's memory and slot, or its reply's memory, for as long as its connection
+// lives.
 #ifndef VICINAL_SERVER_SILENCE_WATCH_H_
 #define VICINAL_SERVER_SILENCE_WATCH_H_
 
@@ -11,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
+#include "engine/base/status.h"
 
 namespace vicinal::server {
 
@@ -47,6 +49,9 @@ class SilenceWatch {
   int64_t ending_ VICINAL_GUARDED_BY(mutex_) = 0;  // the stream whose `end` is running
   std::map<int64_t, Stream> streams_ VICINAL_GUARDED_BY(mutex_);
 };
+
+// DEADLINE_EXCEEDED (REPLY_NOT_READ): the client of a stream of replies read none for `timeout`.
+Status SendStalled(std::chrono::milliseconds timeout);
 
 }  // namespace vicinal::server
 

@@ -35,7 +35,10 @@ struct EngineOptions {
   std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
   int64_t memory_budget_bytes = 0;  // of Engine::memory(); 0: no bound
   int64_t max_queue = 1024;         // inference requests that may wait
-  int64_t max_preparations = 16;    // graphs that may wait for preparation
+  // How long a request may wait for others to share its run with while the device is idle.
+  Nanoseconds max_batch_delay{0};
+  int64_t max_queue_per_client = 0;  // of max_queue, for each principal; 0: no bound
+  int64_t max_preparations = 16;     // graphs that may wait for preparation
   int64_t max_cached_plans = 256;
   int64_t max_graphs = 1000;
   int64_t max_feature_sets = 100;  // per graph

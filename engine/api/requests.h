@@ -95,6 +95,16 @@ struct ExecutionOptions {
   }
 };
 
+// What a request may cost others. Interactive requests share the device among themselves; batch requests get what they
+// leave, and a small part in any case.
+enum class Priority { kInteractive, kBatch };
+
+// Who asks. Requests of one principal have one share of the device and of the queue.
+struct Requester {
+  std::string principal;  // empty: the engine itself, such as the check of a model's reference
+  Priority priority = Priority::kInteractive;
+};
+
 // The shape of an answer, known as soon as the request is resolved.
 struct AnswerShape {
   int64_t rows = 0;
@@ -120,6 +130,7 @@ struct InferenceRequest {
   std::optional<RequestFeatures> features;
   ExecutionOptions options;
   AnswerCheck check_answer;
+  Requester requester;
   WorkLimits limits;
 };
 
@@ -133,6 +144,7 @@ struct GraphBatchRequest {
   FeatureTensors features;
   ExecutionOptions options;
   AnswerCheck check_answer;
+  Requester requester;
   WorkLimits limits;
 };
 
@@ -163,6 +175,7 @@ struct InferenceResult {
   // What was computed: the receptive field of the nodes asked for, or the full graph.
   bool receptive_field = false;
   int64_t computed_nodes = 0;  // nodes whose features were read: all of the graph, or of the receptive field
+  int64_t run_requests = 1;    // requests that shared the run
   bool kept = false;           // the rows were kept from an earlier run (KeepAnswers); nothing was computed
   bool multi_label = false;
   bool regression = false;

@@ -19,6 +19,11 @@ class StatsSink {
   virtual void PhaseSeconds(std::string_view phase, double seconds) = 0;
   // The current number of requests waiting for the executor.
   virtual void QueueDepth(int64_t depth) = 0;
+  // A request was answered without being run. `reason`: queue_full, client_full, overloaded, deadline_too_short (all
+  // refused on arrival or, but for the first two, when their turn came), expired or cancelled (while they waited).
+  virtual void RequestDropped(std::string_view reason) { (void)reason; }
+  // A run ended that answered so many requests.
+  virtual void RunRequests(int64_t requests) { (void)requests; }
   // The tuning of one kind of work on one graph ended. `outcome`: changed (another kernel or configuration serves now),
   // kept, failed, forced. `seconds` were spent on measured runs; `dropped_samples` of `samples` were disturbed and not
   // counted.

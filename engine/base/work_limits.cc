@@ -20,7 +20,10 @@ Status WorkLimits::Check(const Clock& clock) const {
   }
   if (deadline.has_value() && clock.Now() >= *deadline) {
     return Stopped(StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED",
-                   "the request's deadline passed before its work was done; allow more time or ask for less");
+                   default_deadline
+                       ? "the request came without a deadline, and took longer than --default_deadline; set one"
+                       : "the request's deadline passed before its work was done; allow more time or ask "
+                         "for less");
   }
   return OkStatus();
 }

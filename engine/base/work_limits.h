@@ -27,6 +27,7 @@ class CancelToken {
 struct WorkLimits {
   std::optional<MonotonicTime> deadline;
   std::shared_ptr<const CancelToken> cancel;  // may be null
+  bool default_deadline = false;              // the request came without a deadline: this one is the server's
 
   // OK, CANCELLED or DEADLINE_EXCEEDED.
   Status Check(const Clock& clock) const;

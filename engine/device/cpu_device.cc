@@ -144,6 +144,8 @@ class CpuDevice final : public Device {
   }
 
   std::unique_ptr<DeviceContext> CreateContext() override { return std::make_unique<CpuContext>(*this, num_threads_); }
+  // One thread, which the scheduler places: the other context's threads may use all cores.
+  std::unique_ptr<DeviceContext> CreateSmallContext() override { return std::make_unique<CpuContext>(*this, 1); }
   int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }
 
  private:

@@ -120,6 +120,8 @@ class Device {
   // From memory of this device to other memory of it.
   virtual Status CopyOnDevice(void* dst, const void* src, size_t bytes) = 0;
   virtual std::unique_ptr<DeviceContext> CreateContext() = 0;
+  // A context for small work beside the long work of another one. Null: the device has no such contexts.
+  virtual std::unique_ptr<DeviceContext> CreateSmallContext() { return nullptr; }
   // INTERNAL (reason DEVICE_LOST) once this process can use the device no more; only a new process can. OK otherwise.
   virtual Status Health() { return OkStatus(); }
   // Bytes allocated now.

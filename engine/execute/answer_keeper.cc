@@ -129,12 +129,13 @@ void AnswerKeeper::Order(const AnswerKey& key, const QueuedRequest& request, dou
 
 void AnswerKeeper::Submit(std::shared_ptr<Pass> pass) {
   const MonotonicTime due = pass->due;
+  const RequestKey pass_key = pass->request.key;
   executor_->SubmitBackground(
       {"keeping answers",
        [this, pass = std::move(pass)](const Status& admitted, DeviceContext& context, const Lease& lease) {
          Run(pass, admitted, context, lease);
        },
-       due});
+       due, pass_key});
 }
 
 void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context,

@@ -3,18 +3,50 @@
 
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "engine/base/out_of_memory.h"
 #include "engine/execute/awaited.h"
 
 namespace vicinal {
 
-Executor::Executor(Device& device, RequestRunner* runner, Options options)
-    : runner_(*runner), context_(device.CreateContext()), queue_(options), thread_([this] { Loop(); }) {}
+Executor::Executor(Device& device, RequestRunner* runner, Options options, RequestRunner* side_runner)
+    : runner_(*runner),
+      clock_(*options.clock),
+      context_(device.CreateContext()),
+      queue_(options),
+      side_context_(side_runner != nullptr ? device.CreateSmallContext() : nullptr),
+      thread_([this] { Loop(); }) {
+  if (side_context_ != nullptr) side_thread_ = std::thread([this, side_runner] { SideLoop(side_runner); });
+}
 
 Executor::~Executor() {
   queue_.Stop();
   thread_.join();
+  if (side_thread_.joinable()) side_thread_.join();
+}
+
+Executor::Ran Executor::Answer(RequestQueue::Turn* turn, RequestRunner* runner, DeviceContext* context) const {
+  std::vector<const QueuedRequest*> requests = {&std::get<QueuedRequest>(turn->work)};
+  for (const QueuedRequest& request : turn->company) requests.push_back(&request);
+  const MonotonicTime begin = clock_.Now();
+  std::vector<StatusOr<InferenceResult>> answers;
+  const Status ran = OrOutOfMemory([&] {
+    answers = runner->RunTogether(requests, *context);
+    return OkStatus();
+  });
+  if (!ran.ok()) answers.assign(requests.size(), ran);
+  Ran result;
+  result.seconds = SecondsBetween(begin, clock_.Now());
+  for (const StatusOr<InferenceResult>& answer : answers) {
+    if (answer.ok() && !result.finished) {
+      result.finished = true;
+      result.seconds -= answer->timing.plan_seconds;
+    }
+    result.expired = result.expired || answer.status().code() == StatusCode::kDeadlineExceeded;
+  }
+  for (size_t i = 0; i < requests.size(); ++i) requests[i]->done(std::move(answers[i]));
+  return result;
 }
 
 void Executor::Loop() {
@@ -22,13 +54,22 @@ void Executor::Loop() {
   while (std::optional<RequestQueue::Turn> turn = queue_.Next()) {
     if (const auto* background = std::get_if<BackgroundWork>(&turn->work)) {
       background->run(turn->admitted, *context_, queue_);
-      continue;
-    }
-    const QueuedRequest& request = std::get<QueuedRequest>(turn->work);
-    if (!turn->admitted.ok()) {
-      request.done(turn->admitted);
+    } else if (!turn->admitted.ok()) {
+      std::get<QueuedRequest>(turn->work).done(turn->admitted);
     } else {
-      request.done(OrOutOfMemory([&] { return runner_.Run(request, *context_); }));
+      const Ran ran = Answer(&*turn, &runner_, context_.get());
+      if (ran.finished || ran.expired) queue_.Measured(ran.seconds, ran.finished);
+    }
+  }
+}
+
+void Executor::SideLoop(RequestRunner* runner) {
+  while (std::optional<RequestQueue::Turn> turn = queue_.NextSmall()) {
+    if (!turn->admitted.ok()) {
+      std::get<QueuedRequest>(turn->work).done(turn->admitted);
+    } else {
+      const Ran ran = Answer(&*turn, runner, side_context_.get());
+      if (ran.finished || ran.expired) queue_.MeasuredSmall(ran.seconds);
     }
   }
 }

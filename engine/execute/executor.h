@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per device that takes requests from its queue and runs them. Requests that were cancelled or have expired
-// are answered without being run. Everything that touches the executor's DeviceContext happens on this thread. While no
-// request waits, background work (tuning) may use the device, a short lease at a time.
+// One thread per device that takes requests from its queue and runs them, several in one run where they want the same.
+// Requests that were cancelled or have expired are answered without being run. Everything that touches the executor's
+// DeviceContext happens on this thread. While no request waits, background work (tuning) may use the device, a short
+// lease at a time.
+//
+// A second thread, with a context of its own, runs small requests beside long runs for other graphs and models
+// (RequestQueue::NextSmall), where the device has such contexts.
 #ifndef VICINAL_ENGINE_EXECUTE_EXECUTOR_H_
 #define VICINAL_ENGINE_EXECUTE_EXECUTOR_H_
 
@@ -23,14 +27,15 @@ namespace vicinal {
 class Executor {
  public:
   using Options = RequestQueue::Options;
-  // `device` and `runner` must outlive the executor.
-  Executor(Device& device, RequestRunner* runner, Options options);
+  // `device` and the runners must outlive the executor. `side_runner`: called on the second thread; null: there is
+  // none.
+  Executor(Device& device, RequestRunner* runner, Options options, RequestRunner* side_runner = nullptr);
   // Finishes what is queued, then stops.
   ~Executor();
 
-  // Queues the request. Its `done` is called once, on the executor's thread: with the runner's answer, with CANCELLED
-  // or DEADLINE_EXCEEDED if it must not run any more, or with RESOURCE_EXHAUSTED (OUT_OF_MEMORY). UNAVAILABLE
-  // (QUEUE_FULL, DRAINING) when it is not queued: then `done` is never called.
+  // Queues the request. Its `done` is called once, on one of the executor's threads: with the runner's answer, with
+  // CANCELLED or DEADLINE_EXCEEDED if it must not run any more, or with RESOURCE_EXHAUSTED (OUT_OF_MEMORY). With an
+  // error of RequestQueue::Push it is not queued: then `done` is never called.
   Status Submit(QueuedRequest request) { return queue_.Push(std::move(request)); }
   // Submits and blocks until the answer is there; request.done is not used. Not on the executor's thread.
   StatusOr<InferenceResult> SubmitAndWait(QueuedRequest request);
@@ -53,11 +58,21 @@ class Executor {
 
  private:
   void Loop();
+  void SideLoop(RequestRunner* runner);
+  // Runs a turn's requests and answers them. Returns the seconds that their run took, without building the plan.
+  struct Ran {
+    double seconds = 0.0;
+    bool finished = false;  // false: nothing was learnt, or, if `expired`, that it takes longer
+    bool expired = false;
+  };
+  Ran Answer(RequestQueue::Turn* turn, RequestRunner* runner, DeviceContext* context) const;
 
   RequestRunner& runner_;
+  const Clock& clock_;
   const std::unique_ptr<DeviceContext> context_;
   RequestQueue queue_;
-  std::thread thread_;  // last: it uses all of the above
+  const std::unique_ptr<DeviceContext> side_context_;  // null: there is no second thread
+  std::thread thread_, side_thread_;                   // last: they use all of the above
 };
 
 }  // namespace vicinal

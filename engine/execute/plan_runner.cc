@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/plan_runner.h"
 
+#include <numeric>
 #include <utility>
 
+#include "engine/execute/merged_graphs.h"
 #include "engine/execute/plan_memory.h"
 #include "engine/prepare/counted_features.h"
 
@@ -63,36 +65,119 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
 }
 
 StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
-  const MonotonicTime taken_up = parts_.clock->Now();
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context)));
-  const MonotonicTime planned = parts_.clock->Now();
-  const StopCheck stop = StopOf(request);
-  const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
-  const RunParts run = {&context, request.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
-  const WantedRows wanted = WantedOf(request, request.nodes.all ? nullptr : &request.nodes.ids);
-  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, wanted, run));
-  const MonotonicTime executed = parts_.clock->Now();
+  VICINAL_ASSIGN_OR_RETURN(Answers answers, RunShared({&request}, context));
+  return std::move(answers.front());
+}
 
+std::vector<StatusOr<InferenceResult>> PlanRunner::RunTogether(const std::vector<const QueuedRequest*>& requests,
+                                                               DeviceContext& context) {
+  const bool batches = requests.front()->key.private_id != 0;
+  if (requests.size() > 1 && (!batches || parts_.device->kind() == DeviceKind::kCpu)) {
+    StatusOr<Answers> shared = batches ? RunMerged(requests, context) : RunShared(requests, context);
+    if (shared.ok()) return *std::move(shared);
+  }
+  // What failed for all of them, such as memory for the union of their fields, may be possible for each.
+  return RequestRunner::RunTogether(requests, context);
+}
+
+StopCheck PlanRunner::StopOf(const std::vector<const QueuedRequest*>& requests) const {
+  return [this, &requests] {
+    Status last;
+    for (const QueuedRequest* request : requests) {
+      last = request->limits.Check(*parts_.clock);
+      if (last.ok()) break;
+    }
+    return last;
+  };
+}
+
+StatusOr<PlanRunner::Answers> PlanRunner::RunShared(const std::vector<const QueuedRequest*>& requests,
+                                                    DeviceContext& context) {
+  std::vector<int64_t> ids;
+  bool all = false;
+  std::vector<const std::vector<int64_t>*> parts;
+  for (const QueuedRequest* request : requests) {
+    all = all || request->nodes.all;
+    ids.insert(ids.end(), request->nodes.ids.begin(), request->nodes.ids.end());
+    parts.push_back(request->nodes.all ? nullptr : &request->nodes.ids);
+  }
+  return RunFor(requests, *requests.front(), all ? nullptr : &ids, parts, context);
+}
+
+StatusOr<PlanRunner::Answers> PlanRunner::RunMerged(const std::vector<const QueuedRequest*>& requests,
+                                                    DeviceContext& context) {
+  VICINAL_ASSIGN_OR_RETURN(const MergedGraphs merged, MergeGraphs(requests, parts_.budget, parts_.device));
+  const QueuedRequest& first = *requests.front();
+  QueuedRequest whole;
+  whole.key = first.key;
+  whole.model = first.model;
+  whole.output = first.output;
+  whole.graph = merged.graph;
+  whole.features = merged.features;
+  std::vector<std::vector<int64_t>> rows(requests.size());
+  std::vector<const std::vector<int64_t>*> parts;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    rows[i].resize(static_cast<size_t>(merged.first_graph[i + 1] - merged.first_graph[i]));
+    std::iota(rows[i].begin(), rows[i].end(), merged.first_graph[i]);
+    parts.push_back(&rows[i]);
+  }
+  return RunFor(requests, whole, nullptr, parts, context);
+}
+
+StatusOr<PlanRunner::Answers> PlanRunner::RunFor(const std::vector<const QueuedRequest*>& requests,
+                                                 const QueuedRequest& whole, const std::vector<int64_t>* ids,
+                                                 const std::vector<const std::vector<int64_t>*>& parts,
+                                                 DeviceContext& context) {
+  const StopCheck stop = StopOf(requests);
+  RunTiming times;
+  times.taken_up = parts_.clock->Now();
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(whole, ThreadsOf(context), stop));
+  const MutexLock lock(&plan->in_use());
+  times.planned = parts_.clock->Now();
+  const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
+  const RunParts run = {&context, whole.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
+  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, WantedOf(whole, ids), run));
+  times.executed = parts_.clock->Now();
+  const auto count = static_cast<int64_t>(requests.size());
+  const double seconds = SecondsBetween(times.planned, times.executed);
+  parts_.stats->RunRequests(count);
+  parts_.stats->PhaseSeconds("plan", SecondsBetween(times.taken_up, times.planned));
+  parts_.stats->PhaseSeconds("execute", seconds);
+  Answers answers;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    answers.push_back(AnswerOf(*requests[i], parts[i], *plan, computed, run, times, count));
+    if (parts_.on_run) {
+      parts_.on_run(*requests[i], computed.share / static_cast<double>(count), seconds / static_cast<double>(count));
+    }
+  }
+  return answers;
+}
+
+StatusOr<InferenceResult> PlanRunner::AnswerOf(const QueuedRequest& request, const std::vector<int64_t>* ids,
+                                               const Plan& plan, const ComputedRows& computed, RunParts run,
+                                               const RunTiming& times, int64_t run_requests) const {
+  const StopCheck stop = StopOf(request);
+  run.stop = &stop;
+  VICINAL_RETURN_IF_ERROR(stop());
+  const MonotonicTime begin = parts_.clock->Now();
   InferenceResult result;
-  result.rows = request.nodes.all ? computed.rows.rows : static_cast<int64_t>(request.nodes.ids.size());
+  result.rows = ids == nullptr ? computed.rows.rows : static_cast<int64_t>(ids->size());
   result.width = computed.rows.cols;
   result.receptive_field = computed.receptive_field;
   result.computed_nodes = computed.computed_nodes;
+  result.run_requests = run_requests;
   const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(bytes, "the answer", parts_.budget));
   if (memory) result.held = std::make_shared<const Reservation>(std::move(memory));
-  VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, wanted, run));
+  VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, WantedOf(request, ids), run));
   result.served_by = ServedByOf(request);
-  result.served_by.numerics_revision = RevisionOf(request, *plan);
+  result.served_by.numerics_revision = RevisionOf(request, plan);
   result.multi_label = request.model->multi_label;
   result.regression = request.model->regression;
-  result.timing = {SecondsBetween(request.arrival, taken_up), SecondsBetween(taken_up, planned),
-                   SecondsBetween(planned, executed)};
+  result.timing = {SecondsBetween(request.arrival, times.taken_up), SecondsBetween(times.taken_up, times.planned),
+                   SecondsBetween(times.planned, times.executed)};
   parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
-  parts_.stats->PhaseSeconds("plan", result.timing.plan_seconds);
-  parts_.stats->PhaseSeconds("execute", result.timing.execute_seconds);
-  parts_.stats->PhaseSeconds("gather", SecondsBetween(executed, parts_.clock->Now()));
-  if (parts_.on_run) parts_.on_run(request, computed.share, result.timing.execute_seconds);
+  parts_.stats->PhaseSeconds("gather", SecondsBetween(begin, parts_.clock->Now()));
   return result;
 }
 
@@ -110,6 +195,7 @@ StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, D
   AllRows all;
   all.tuning_revision = request.graph->tuning().revision();
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context), stop));
+  const MutexLock lock(&plan->in_use());
   all.numerics_revision = RevisionOf(request, *plan);
   if (!is_wanted(all.numerics_revision)) return all;
   const RunParts run = {&context, request.features.get(), nullptr, &stop, parts_.stats, parts_.clock};

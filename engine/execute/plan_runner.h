@@ -39,6 +39,10 @@ class PlanRunner final : public RequestRunner {
   explicit PlanRunner(const Parts& parts) : parts_(parts) {}
 
   StatusOr<InferenceResult> Run(const QueuedRequest& request, DeviceContext& context) override;
+  // Runs over the union of the receptive fields, or over the full graph; on a CPU also over several batches of graphs.
+  // If that fails, each request runs alone.
+  std::vector<StatusOr<InferenceResult>> RunTogether(const std::vector<const QueuedRequest*>& requests,
+                                                     DeviceContext& context) override;
 
   // The output of all nodes, and what is known of it.
   struct AllRows {
@@ -65,6 +69,27 @@ class PlanRunner final : public RequestRunner {
  private:
   // Checks the limits of `request`, which must outlive the result.
   StopCheck StopOf(const QueuedRequest& request) const;
+  // OK while one of them is wanted.
+  StopCheck StopOf(const std::vector<const QueuedRequest*>& requests) const;
+
+  // When what happened in a run.
+  struct RunTiming {
+    MonotonicTime taken_up{}, planned{}, executed{};
+  };
+  using Answers = std::vector<StatusOr<InferenceResult>>;
+  // One run over the union of what the requests, all for one stored graph, want.
+  StatusOr<Answers> RunShared(const std::vector<const QueuedRequest*>& requests, DeviceContext& context);
+  // One run over the batches of all requests.
+  StatusOr<Answers> RunMerged(const std::vector<const QueuedRequest*>& requests, DeviceContext& context);
+  // Runs `whole` for the rows `ids` (null: all), while one of the requests is wanted, and gives request i the rows
+  // parts[i] (null: all).
+  StatusOr<Answers> RunFor(const std::vector<const QueuedRequest*>& requests, const QueuedRequest& whole,
+                           const std::vector<int64_t>* ids, const std::vector<const std::vector<int64_t>*>& parts,
+                           DeviceContext& context);
+  // The part of one request in a run for `run_requests`: the rows `ids`, or all if null. `run` has the plan's result.
+  StatusOr<InferenceResult> AnswerOf(const QueuedRequest& request, const std::vector<int64_t>* ids, const Plan& plan,
+                                     const ComputedRows& computed, RunParts run, const RunTiming& times,
+                                     int64_t run_requests) const;
 
   // The rows of `request` in the plan's result, in the client's ids.
   static WantedRows WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids);

@@ -3,11 +3,34 @@
 
 #include <atomic>
 
+#include "engine/plan/plan.h"
+
 namespace vicinal {
+namespace {
+
+// A batch of graphs of a stored model. A model that is not stored yet belongs to one request.
+bool BringsBatch(const QueuedRequest& request) {
+  return request.key.private_id != 0 && request.key.model.version != 0 && request.graph != nullptr &&
+         !request.graph->parts().segments.empty();
+}
+
+bool SameForm(const FeatureMatrix& a, const FeatureMatrix& b) {
+  const FeatureShape of_a = FeatureShape::Of(a), of_b = FeatureShape::Of(b);
+  return of_a.sparse == of_b.sparse && of_a.cols == of_b.cols && of_a.crowded == of_b.crowded;
+}
+
+}  // namespace
 
 uint64_t NewPrivateId() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b) {
+  if (a.brings_features || b.brings_features) return false;
+  if (a.key.private_id == 0) return a.key == b.key && a.features == b.features;
+  return BringsBatch(a) && BringsBatch(b) && a.model == b.model && a.key.options == b.key.options &&
+         a.graph->weighted() == b.graph->weighted() && SameForm(*a.features, *b.features);
 }
 
 ServedBy ServedByOf(const QueuedRequest& request) {

@@ -3,6 +3,7 @@
 #ifndef VICINAL_ENGINE_EXECUTE_QUEUED_REQUEST_H_
 #define VICINAL_ENGINE_EXECUTE_QUEUED_REQUEST_H_
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,7 +27,7 @@ struct GraphVersion {
   std::string name;
   int64_t version = 0;
 
-  friend bool operator==(const GraphVersion&, const GraphVersion&) = default;
+  friend auto operator<=>(const GraphVersion&, const GraphVersion&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const GraphVersion& graph) {
     return H::combine(std::move(hash), graph.name, graph.version);
@@ -38,7 +39,7 @@ struct ModelVersion {
   std::string name;
   int64_t version = 0;
 
-  friend bool operator==(const ModelVersion&, const ModelVersion&) = default;
+  friend auto operator<=>(const ModelVersion&, const ModelVersion&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const ModelVersion& model) {
     return H::combine(std::move(hash), model.name, model.version);
@@ -79,10 +80,15 @@ struct QueuedRequest {
   ValueId output = 0;            // key.options.output in `model`
   NodeSelection nodes;           // checked; of a model of graphs: all
   AnswerShape answer;            // what `done` will get
+  Requester requester;
   WorkLimits limits;
   InferenceCallback done;   // called exactly once, if the queue took the request
   MonotonicTime arrival{};  // when the queue took it
 };
+
+// Whether the requests may share a run: they want rows of the same output of the same model, computed in the same way,
+// on the same graph and stored features, or on batches of graphs of their own whose features have the same form.
+bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b);
 
 // What serves `request`. The numerics revision is the graph's: a plan may refine it (Plan::reduction_order). 0 where
 // kernels are forced.
@@ -109,6 +115,7 @@ struct BackgroundWork {
   std::function<void(const Status& admitted, DeviceContext& context, const Lease& lease)> run;
   // Work that idle time would never come for under load: from this moment on it is next, before all requests.
   std::optional<MonotonicTime> due = std::nullopt;
+  std::optional<RequestKey> of = std::nullopt;  // whose plan it runs; nullopt: it runs no plan of requests
 };
 
 }  // namespace vicinal

@@ -153,6 +153,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   }
   resolved.output = output->value;
   resolved.nodes = std::move(request.nodes);
+  resolved.requester = std::move(request.requester);
   resolved.limits = std::move(request.limits);
   return resolved;
 }
@@ -185,6 +186,7 @@ StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request)
   resolved.features = std::move(made.features);
   resolved.output = output->value;
   resolved.nodes.all = true;
+  resolved.requester = std::move(request.requester);
   resolved.limits = std::move(request.limits);
   return resolved;
 }

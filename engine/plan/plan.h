@@ -17,6 +17,7 @@
 #include "engine/api/requests.h"
 #include "engine/api/resources.h"
 #include "engine/base/clock.h"
+#include "engine/base/mutex.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
 #include "engine/kernels/registry.h"
@@ -71,8 +72,11 @@ class Plan {
 
   virtual ~Plan() = default;
 
+  // Held by whoever runs the plan, until the result has been read.
+  Mutex& in_use() { return in_use_; }
+
   // Runs all steps. The result [rows, width] is in the plan's scratch, in execution order, and valid until the next
-  // run. One caller at a time (the executor). Allocates nothing after the first run. Reports each step's time to
+  // run. One caller at a time, who holds in_use(). Allocates nothing after the first run. Reports each step's time to
   // `stats` under its operation's name; on a GPU, only of timed runs.
   virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                                         StatsSink& stats, const Clock& clock) = 0;
@@ -104,6 +108,9 @@ class Plan {
   // Identifies the order in which the terms of each row are added, and their storage. Plans of one model, graph and
   // kind of processor with equal numbers give equal bits. 0: the order that the device's kernels share, and float32.
   virtual int64_t reduction_order() const { return 0; }
+
+ private:
+  Mutex in_use_;
 };
 
 }  // namespace vicinal

@@ -118,6 +118,7 @@ v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds) {
   out.set_receptive_field(result.receptive_field);
   out.set_computed_node_count(result.computed_nodes);
   out.set_kept_answers(result.kept);
+  out.set_run_request_count(result.kept ? 0 : static_cast<int32_t>(result.run_requests));
   out.set_total_seconds(total_seconds);
   return out;
 }

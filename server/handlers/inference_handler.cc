@@ -103,6 +103,15 @@ Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {
   return OkStatus();
 }
 
+WorkLimits InferenceHandler::LimitsOf(const Call& call) const {
+  WorkLimits limits = call.limits;
+  if (!limits.deadline && limits_.default_deadline.count() > 0) {
+    limits.deadline = call.begin + limits_.default_deadline;
+    limits.default_deadline = true;
+  }
+  return limits;
+}
+
 StopCheck InferenceHandler::StopOf(const Call& call) const {
   return [this, &call] { return call.limits.Check(clock_); };
 }
@@ -130,43 +139,52 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
     VICINAL_ASSIGN_OR_RETURN(out->features, FromProto(*features, "features"));
   }
   VICINAL_ASSIGN_OR_RETURN(out->options, FromProto(execution));
-  out->limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(out->requester.priority, PriorityOf(execution, call.interactive));
+  out->requester.principal = call.principal;
+  out->limits = LimitsOf(call);
   return OkStatus();
 }
 
-AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream) const {
-  return [this, wants, stream](const AnswerShape& answer) {
+Status InferenceHandler::TakeShare(const AnswerShape& answer, Call* call) {
+  const int64_t bytes = answer.rows * answer.width * static_cast<int64_t>(sizeof(float));
+  VICINAL_ASSIGN_OR_RETURN(call->reply_share, shares_.Take(call->principal, bytes));
+  return OkStatus();
+}
+
+AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream, Call* call) {
+  return [this, wants, stream, call](const AnswerShape& answer) -> Status {
     VICINAL_RETURN_IF_ERROR(CheckWants(wants, answer));
-    return stream ? OkStatus() : CheckReply(answer.rows, wants.BytesPerRow(answer.width));
+    if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, wants.BytesPerRow(answer.width)));
+    return TakeShare(answer, call);
   };
 }
 
 StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
-                                                            ClassifyWants* wants) const {
+                                                            ClassifyWants* wants) {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
-  out.check_answer = CheckClasses(*wants, stream);
+  out.check_answer = CheckClasses(*wants, stream, &call);
   return out;
 }
 
-StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request,
-                                                         bool stream) const {
+StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
   out.options.output = request.output().empty() ? kDefaultEmbedding : request.output();
-  if (!stream) {
-    out.check_answer = [this](const AnswerShape& answer) { return CheckReply(answer.rows, answer.width * 4); };
-  }
+  out.check_answer = [this, stream, &call](const AnswerShape& answer) -> Status {
+    if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * 4));
+    return TakeShare(answer, &call);
+  };
   return out;
 }
 
 StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
-                                                           ClassifyWants* wants) const {
+                                                           ClassifyWants* wants) {
   GraphBatchRequest out;
   VICINAL_RETURN_IF_ERROR(CheckName(request.model(), "model"));
   if (request.model_version() < 0)
@@ -193,9 +211,11 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
     return InvalidArgument("BAD_EXECUTION", "execution.receptive_field",
                            "ClassifyGraphs computes every graph of the batch; leave receptive_field out");
   }
-  out.limits = call.limits;
+  VICINAL_ASSIGN_OR_RETURN(out.requester.priority, PriorityOf(request.execution(), call.interactive));
+  out.requester.principal = call.principal;
+  out.limits = LimitsOf(call);
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
-  out.check_answer = CheckClasses(*wants, /*stream=*/false);
+  out.check_answer = CheckClasses(*wants, /*stream=*/false, &call);
   return out;
 }
 
@@ -213,7 +233,8 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
   return [this, &call, encode, fail = std::move(fail)](StatusOr<InferenceResult> result) {
     if (!result.ok()) return fail(result.status());
     metrics_.ResultRows(call.method, result->rows);
-    metrics_.Computed(OverOf(*result), result->computed_nodes);
+    metrics_.Computed(OverOf(*result),
+                      static_cast<double>(result->computed_nodes) / static_cast<double>(result->run_requests));
     if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return encode(*std::move(result));
     const Status posted = OrOutOfMemory([&] {
       // Shared, because std::function must be copyable.

@@ -14,6 +14,7 @@
 #include "server/handlers/encode_result.h"
 #include "server/handlers/pieces.h"
 #include "server/metrics/metrics.h"
+#include "server/reply_shares.h"
 #include "server/workers.h"
 #include "vicinal/v1/inference.pb.h"
 
@@ -31,7 +32,8 @@ class InferenceHandler {
         metrics_(metrics),
         workers_(workers),
         limits_(limits),
-        clock_(clock != nullptr ? *clock : Clock::Real()) {}
+        clock_(clock != nullptr ? *clock : Clock::Real()),
+        shares_(limits.max_reply_bytes_per_client) {}
 
   void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, const Done& done);
   void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, const Done& done);
@@ -43,17 +45,21 @@ class InferenceHandler {
  private:
   // LIMIT_EXCEEDED if a reply of that many rows exceeds max_response_bytes. `bytes_per_row`: of the reply's tensors.
   Status CheckReply(int64_t rows, int64_t bytes_per_row) const;
-  // Rejects a top_k above the number of classes and, unless it is a stream, a reply that is too large.
-  AnswerCheck CheckClasses(const ClassifyWants& wants, bool stream) const;
+  // Rejects a top_k above the number of classes, unless it is a stream a reply that is too large, and what exceeds the
+  // principal's share of replies; the share is the call's from then on.
+  AnswerCheck CheckClasses(const ClassifyWants& wants, bool stream, Call* call);
+  // Takes the call's part of its principal's share.
+  Status TakeShare(const AnswerShape& answer, Call* call);
   // `wants`: the requested parts of the reply.
   StatusOr<InferenceRequest> DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
-                                            ClassifyWants* wants) const;
-  StatusOr<InferenceRequest> DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) const;
-  StatusOr<GraphBatchRequest> DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
-                                           ClassifyWants* wants) const;
+                                            ClassifyWants* wants);
+  StatusOr<InferenceRequest> DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream);
+  StatusOr<GraphBatchRequest> DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request, ClassifyWants* wants);
   Status DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
                       const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
                       InferenceRequest* out) const;
+  // Deadline and cancellation of the call; without a deadline, that of --default_deadline.
+  WorkLimits LimitsOf(const Call& call) const;
   // Submits with `submit(callback)` and fills the response of Classify or ClassifyGraphs.
   template <class Response, class Submit>
   void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
@@ -72,6 +78,7 @@ class InferenceHandler {
   Workers& workers_;
   const Limits& limits_;
   const Clock& clock_;
+  ReplyShares shares_;
 };
 
 }  // namespace vicinal::server

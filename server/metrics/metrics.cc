@@ -48,8 +48,18 @@ constexpr std::string_view kPhases[] = {"queue",          "plan",           "rec
                                         "rowwise",        "other"};
 constexpr const char* kComputed[] = {"full_graph", "receptive_field", "kept_answers"};  // as ComputedOver
 constexpr std::string_view kPassOutcomes[] = {"kept", "unchanged", "interrupted", "refused", "failed", "other"};
+constexpr std::string_view kDropReasons[] = {"queue_full", "client_full", "overloaded", "deadline_too_short",
+                                             "expired",    "cancelled",   "draining",   "other"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
 constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};
+
+// The index of a value; of unknown ones the last, "other".
+template <size_t N>
+size_t IndexOf(const std::string_view (&values)[N], std::string_view value) {
+  size_t i = 0;
+  while (i + 1 < N && values[i] != value) ++i;
+  return i;
+}
 
 // The series of a fixed set of label values, made at the start; unknown values go to the last, "other".
 template <size_t N>
@@ -59,12 +69,7 @@ class FixedHistograms {
       : values_(values) {
     for (size_t i = 0; i < N; ++i) series_[i] = &family.Add({{label, std::string(values[i])}}, Buckets());
   }
-  Histogram& Of(std::string_view value) const {
-    for (size_t i = 0; i + 1 < N; ++i) {
-      if (values_[i] == value) return *series_[i];
-    }
-    return *series_[N - 1];
-  }
+  Histogram& Of(std::string_view value) const { return *series_[IndexOf(values_, value)]; }
 
  private:
   const std::string_view (&values_)[N];
@@ -141,6 +146,18 @@ struct Metrics::Impl {
                           .Help("Graphs that left memory because it was needed, and stay on disk.")
                           .Register(*registry)
                           .Add({});
+    run_requests = &prometheus::BuildHistogram()
+                        .Name("vicinal_run_requests")
+                        .Help("Requests that one run answered.")
+                        .Register(*registry)
+                        .Add({}, std::vector<double>{1, 2, 4, 8, 16, 32, 64, 128, 256});
+    auto& drops = prometheus::BuildCounter()
+                      .Name("vicinal_requests_dropped_total")
+                      .Help("Inference requests that were answered without being run.")
+                      .Register(*registry);
+    for (size_t i = 0; i < std::size(kDropReasons); ++i) {
+      dropped[i] = &drops.Add({{"reason", std::string(kDropReasons[i])}});
+    }
     auto& runs = prometheus::BuildCounter()
                      .Name("vicinal_tuning_runs_total")
                      .Help("Kinds of work whose kernels were tuned, by outcome.")
@@ -191,6 +208,8 @@ struct Metrics::Impl {
   Counter* computed_results[std::size(kComputed)];
   Counter* computed_nodes[std::size(kComputed)];
   Counter* answer_passes[std::size(kPassOutcomes)];
+  Histogram* run_requests;
+  Counter* dropped[std::size(kDropReasons)];
   Counter* answer_seconds;
   Counter* answers_evicted;
   Histogram *loads_succeeded, *loads_failed;
@@ -236,17 +255,19 @@ void Metrics::ResultRows(Method method, int64_t rows) {
   counter->Increment(static_cast<double>(rows));
 }
 
-void Metrics::Computed(ComputedOver over, int64_t nodes) {
+void Metrics::RunRequests(int64_t requests) { impl_->run_requests->Observe(static_cast<double>(requests)); }
+
+void Metrics::Computed(ComputedOver over, double nodes) {
   impl_->computed_results[static_cast<size_t>(over)]->Increment();
-  impl_->computed_nodes[static_cast<size_t>(over)]->Increment(static_cast<double>(nodes));
+  impl_->computed_nodes[static_cast<size_t>(over)]->Increment(nodes);
 }
 
 void Metrics::AnswerPass(std::string_view outcome, double seconds) {
-  size_t i = 0;
-  while (i + 1 < std::size(kPassOutcomes) && kPassOutcomes[i] != outcome) ++i;
-  impl_->answer_passes[i]->Increment();
+  impl_->answer_passes[IndexOf(kPassOutcomes, outcome)]->Increment();
   impl_->answer_seconds->Increment(seconds);
 }
+
+void Metrics::RequestDropped(std::string_view reason) { impl_->dropped[IndexOf(kDropReasons, reason)]->Increment(); }
 
 void Metrics::AnswersEvicted() { impl_->answers_evicted->Increment(); }
 
@@ -257,9 +278,7 @@ void Metrics::GraphLoaded(std::string_view outcome, double seconds) {
 void Metrics::GraphEvicted() { impl_->graphs_evicted->Increment(); }
 
 void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) {
-  size_t i = 0;
-  while (i + 1 < std::size(kTuningOutcomes) && kTuningOutcomes[i] != outcome) ++i;
-  impl_->tuning_runs[i]->Increment();
+  impl_->tuning_runs[IndexOf(kTuningOutcomes, outcome)]->Increment();
   impl_->tuning_seconds->Increment(seconds);
   impl_->tuning_samples->Increment(static_cast<double>(samples - dropped_samples));
   impl_->tuning_samples_dropped->Increment(static_cast<double>(dropped_samples));

@@ -60,8 +60,8 @@ class Metrics final : public StatsSink {
   void EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
   void UploadBytes(std::string_view kind, int64_t bytes);  // kind: "graph", "features", "model"
   void ResultRows(Method method, int64_t rows);
-  // A result was computed in that way; it read the features of `nodes` nodes.
-  void Computed(ComputedOver over, int64_t nodes);
+  // A result was computed in that way; it read the features of `nodes` nodes, or had that part in a shared run.
+  void Computed(ComputedOver over, double nodes);
 
   // StatsSink
   void StageSeconds(std::string_view stage, double seconds) override;
@@ -69,6 +69,8 @@ class Metrics final : public StatsSink {
   void QueueDepth(int64_t depth) override;
   void TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) override;
 
+  void RequestDropped(std::string_view reason) override;
+  void RunRequests(int64_t requests) override;
   void AnswerPass(std::string_view outcome, double seconds) override;
   void AnswersEvicted() override;
   void GraphLoaded(std::string_view outcome, double seconds) override;

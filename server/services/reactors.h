@@ -12,6 +12,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -113,26 +115,45 @@ class LaterReactor final : public UnaryReactor<Request, Response> {
 };
 
 // `start(call, request, done)` calls `done(StatusOr<pieces>)` once. The next piece is made when the previous one has
-// been sent.
+// been sent. A client that reads none for --send_timeout ends the stream.
 template <class Request, class Response>
 class PiecesReactor final : public CallReactor<Request, Response> {
  public:
   using Done = std::function<void(StatusOr<std::unique_ptr<Pieces<Response>>> pieces)>;
   using Handle = std::function<void(Call& call, const Request& request, Done done)>;
   PiecesReactor(Core& core, grpc::CallbackServerContext* context, Method method, const Handle& start)
-      : CallReactor<Request, Response>(core, context, method), start_(start) {}
+      : CallReactor<Request, Response>(core, context, method), context_(context), start_(start) {}
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return Complete(this->scope_.WhyCancelled());
+    if (!ok) return Complete(stalled_ ? Stalled() : this->scope_.WhyCancelled());
+    this->core_.stalls.Heard(stall_id_);
     if (last_) return Complete(OkStatus());
     WriteNext();
   }
+  void OnDone() override {
+    if (stall_id_ == 0) {
+      delete this;
+      return;
+    }
+    // On a worker: Forget waits for a running callback, which may be the caller of this function.
+    this->core_.workers.PostAdmitted([this] {
+      this->core_.stalls.Forget(stall_id_);
+      delete this;
+    });
+  }
 
  private:
+  Status Stalled() const {
+    return OrOutOfMemory([this] { return SendStalled(this->core_.limits.send_timeout); });
+  }
   void Start() override {
     start_(this->scope_.call(), this->request_, [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
       if (!pieces.ok()) return Complete(pieces.status());
       pieces_ = *std::move(pieces);
+      stall_id_ = this->core_.stalls.Begin([this] {
+        stalled_ = true;
+        context_->TryCancel();
+      });
       WriteNext();
     });
   }
@@ -147,8 +168,11 @@ class PiecesReactor final : public CallReactor<Request, Response> {
   }
   void Complete(const Status& status) override { this->Finish(this->scope_.Finish(status)); }
 
+  grpc::CallbackServerContext* const context_;
   const Handle& start_;
   std::unique_ptr<Pieces<Response>> pieces_;
+  int64_t stall_id_ = 0;  // of core_.stalls
+  std::atomic<bool> stalled_{false};
   bool last_ = false;
 };
 

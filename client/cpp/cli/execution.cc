@@ -20,6 +20,12 @@ std::vector<Option> ExecutionOptionsOf(bool receptive_field) {
        "TYPE",
        "precision to which factors of products may be rounded: float32 (default), tf32, bfloat16 or float16",
        {"float32", "tf32", "bfloat16", "float16"}}};
+  options.push_back(
+      {"priority",
+       OptionKind::kText,
+       "PRIORITY",
+       "interactive, or batch, which takes what interactive requests leave (default: what the caller may)",
+       {"interactive", "batch"}});
   if (receptive_field) {
     options.push_back({"receptive_field",
                        OptionKind::kText,
@@ -44,6 +50,9 @@ absl::Status AddExecution(const Arguments& args, v1::ExecutionOptions* execution
   v1::ReceptiveField field = v1::RECEPTIVE_FIELD_UNSPECIFIED;
   v1::ReceptiveField_Parse(named("RECEPTIVE_FIELD_", "receptive_field"), &field);
   execution->set_receptive_field(field);
+  v1::Priority priority = v1::PRIORITY_UNSPECIFIED;
+  v1::Priority_Parse(named("PRIORITY_", "priority"), &priority);
+  execution->set_priority(priority);
   for (const std::string& word : args.All("kernel")) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {

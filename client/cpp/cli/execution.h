@@ -11,7 +11,7 @@
 
 namespace vicinal::client::cli {
 
-// --kernel, --precision and --product_precision, and --receptive_field for commands that query nodes.
+// --kernel, --precision, --product_precision and --priority, and --receptive_field for commands that query nodes.
 std::vector<Option> ExecutionOptionsOf(bool receptive_field);
 
 // Adds the given options to `execution`. INVALID_ARGUMENT: a --kernel without '=', or an operation named twice.

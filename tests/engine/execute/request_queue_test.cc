@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -172,6 +173,109 @@ TEST_F(RequestQueueTest, AStoppedQueueEndsWhenItIsEmpty) {
   EXPECT_EQ(NextBackground().code(), StatusCode::kUnavailable);
   EXPECT_FALSE(queue_.Next().has_value());
   EXPECT_TRUE(queue_.Drain(clock_.Now()));
+}
+
+// --- time ---
+
+class QueueTimeTest : public RequestQueueTest {
+ protected:
+  // A request of one kind, whose deadline is in `time`.
+  QueuedRequest Within(Nanoseconds time) const { return Numbered(1, Until(time)); }
+  // Runs the next request: it takes `time`.
+  void Run(std::chrono::milliseconds time) {
+    const auto turn = queue_.Next();
+    ASSERT_TRUE(turn->admitted.ok()) << turn->admitted;
+    clock_.Advance(time);
+    queue_.Measured(std::chrono::duration<double>(time).count(), true);
+  }
+  void Learn(std::chrono::milliseconds time) {
+    ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
+    Run(time);
+  }
+  static std::string ReasonOf(const Status& status) {
+    const std::optional<ErrorDetail> detail = DetailOf(status);
+    return detail ? detail->reason : "none";
+  }
+};
+
+using std::chrono::milliseconds;
+
+TEST_F(QueueTimeTest, WhatWasNeverMeasuredIsTried) {
+  EXPECT_TRUE(queue_.Push(Within(milliseconds(1))).ok());
+  EXPECT_TRUE(NextRequest().second.ok());
+}
+
+TEST_F(QueueTimeTest, ADeadlineBelowTheTimeOfARunIsRefused) {
+  Learn(milliseconds(100));
+  const Status refused = queue_.Push(Within(milliseconds(80)));
+  EXPECT_EQ(refused.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ReasonOf(refused), "DEADLINE_TOO_SHORT");
+  EXPECT_TRUE(queue_.Push(Within(milliseconds(120))).ok());
+}
+
+TEST_F(QueueTimeTest, ADeadlineBelowWaitAndRunIsRefusedWithTheWait) {
+  Learn(milliseconds(100));
+  ASSERT_TRUE(queue_.Push(Numbered(1, Until(seconds(1)))).ok());
+  ASSERT_TRUE(queue_.Next().has_value());
+  clock_.Advance(milliseconds(40));  // 60 of 100 are left
+  ASSERT_TRUE(queue_.Push(Numbered(1, Until(milliseconds(200)))).ok());
+  const Status refused = queue_.Push(Within(milliseconds(240)));
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(refused), "SERVER_OVERLOADED");
+  EXPECT_NEAR(static_cast<double>(DetailOf(refused)->retry_after->count()), 160.0, 2.0);
+  EXPECT_TRUE(queue_.Push(Within(milliseconds(280))).ok());
+  EXPECT_TRUE(queue_.Push(Numbered(1)).ok()) << "no deadline";
+}
+
+TEST_F(QueueTimeTest, AWaitLongerThanExpectedDropsTheRequestBeforeItRuns) {
+  Learn(milliseconds(100));
+  ASSERT_TRUE(queue_.Push(Within(milliseconds(150))).ok());
+  clock_.Advance(milliseconds(70));
+  const auto turn = queue_.Next();
+  EXPECT_EQ(turn->admitted.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(turn->admitted), "SERVER_OVERLOADED");
+}
+
+TEST_F(QueueTimeTest, ARefusalIsNotForEver) {
+  Learn(seconds(10));
+  EXPECT_FALSE(queue_.Push(Within(seconds(1))).ok());
+  clock_.Advance(seconds(30));
+  EXPECT_TRUE(queue_.Push(Within(seconds(1))).ok()) << "the estimate is old";
+}
+
+TEST_F(QueueTimeTest, ARunThatItsDeadlineEndedTeachesHowLongItTakes) {
+  ASSERT_TRUE(queue_.Push(Within(milliseconds(50))).ok());
+  ASSERT_TRUE(queue_.Next().has_value());
+  clock_.Advance(milliseconds(50));
+  queue_.Measured(0.05, false);
+  EXPECT_EQ(ReasonOf(queue_.Push(Within(milliseconds(40)))), "DEADLINE_TOO_SHORT");
+}
+
+TEST_F(QueueTimeTest, OthersRequestsDoNotCountUntilTheirShare) {
+  Learn(milliseconds(100));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(queue_.Push(Numbered(1)).ok());
+  QueuedRequest other = Within(milliseconds(150));
+  other.requester.principal = "other";
+  EXPECT_TRUE(queue_.Push(std::move(other)).ok());
+}
+
+TEST(QueueShareTest, OnePrincipalCannotFillTheQueue) {
+  FakeClock clock;
+  RequestQueue queue({4, &clock, nullptr, 2});
+  const auto push = [&queue](const std::string& principal) {
+    QueuedRequest request = Numbered(1);
+    request.requester.principal = principal;
+    return queue.Push(std::move(request));
+  };
+  EXPECT_TRUE(push("a").ok());
+  EXPECT_TRUE(push("a").ok());
+  const Status full = push("a");
+  EXPECT_EQ(full.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(DetailOf(full)->reason, "CLIENT_QUEUE_FULL");
+  EXPECT_TRUE(DetailOf(full)->retry_after.has_value());
+  EXPECT_TRUE(push("b").ok());
+  EXPECT_TRUE(push("b").ok());
+  EXPECT_EQ(DetailOf(push("c"))->reason, "QUEUE_FULL");
 }
 
 TEST(RequestKey, SharesWhatIsTheSameAndNothingElse) {

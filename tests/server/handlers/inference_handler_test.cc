@@ -18,6 +18,7 @@ using ::vicinal::testing::FakeEngine;
 class InferenceHandlerTest : public ::testing::Test {
  protected:
   InferenceHandlerTest() : metrics_({}), workers_(2, 10), handler_(engine_, metrics_, workers_, limits_, &clock_) {
+    limits_.default_deadline = std::chrono::seconds(0);  // the engine does not live in the time of `clock_`
     call_.method = Method::kClassify;
     request_.mutable_target()->set_graph("g");
     request_.mutable_target()->set_model("m");
@@ -75,6 +76,53 @@ TEST_F(InferenceHandlerTest, RefusesBeforeTheEngineIsAsked) {
   limits_.max_request_nodes = 1;
   EXPECT_EQ(DetailOf(Classify())->metadata.at("limit"), "max_request_nodes");
   EXPECT_FALSE(engine_.last_request.has_value());
+}
+
+TEST_F(InferenceHandlerTest, ThePrincipalAndItsPriorityReachTheEngine) {
+  call_.principal = "web";
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->requester.principal, "web");
+  EXPECT_EQ(engine_.last_request->requester.priority, Priority::kInteractive);
+  request_.mutable_execution()->set_priority(v1::PRIORITY_BATCH);
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->requester.priority, Priority::kBatch);
+}
+
+TEST_F(InferenceHandlerTest, InteractiveIsARightOfThePrincipal) {
+  call_.interactive = false;
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->requester.priority, Priority::kBatch) << "the best that it may have";
+  request_.mutable_execution()->set_priority(v1::PRIORITY_INTERACTIVE);
+  const Status refused = Classify();
+  EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(DetailOf(refused)->reason, "PRIORITY_NOT_ALLOWED");
+  request_.mutable_execution()->set_priority(static_cast<v1::Priority>(9));
+  EXPECT_EQ(Classify().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(InferenceHandlerTest, ACallWithoutADeadlineGetsTheServers) {
+  call_.begin = Clock::Real().Now();
+  limits_.default_deadline = std::chrono::hours(7);
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->limits.deadline, call_.begin + std::chrono::hours(7));
+  EXPECT_TRUE(engine_.last_request->limits.default_deadline);
+  EXPECT_FALSE(call_.limits.deadline.has_value()) << "sending a stream may take longer";
+  call_.limits.deadline = call_.begin + std::chrono::hours(100);
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_EQ(engine_.last_request->limits.deadline, call_.limits.deadline) << "its own is longer";
+  call_.limits.deadline.reset();
+  limits_.default_deadline = std::chrono::hours(0);
+  ASSERT_TRUE(Classify().ok());
+  EXPECT_FALSE(engine_.last_request->limits.deadline.has_value());
+}
+
+TEST(WorkLimitsTest, SaysWhoseTheDeadlineWas) {
+  FakeClock clock;
+  WorkLimits limits;
+  limits.deadline = clock.Now();
+  EXPECT_EQ(limits.Check(clock).message().find("--default_deadline"), std::string::npos);
+  limits.default_deadline = true;
+  EXPECT_NE(limits.Check(clock).message().find("--default_deadline"), std::string::npos);
 }
 
 // Memory that ends at the second look at the time, which is in the middle of encoding.

@@ -82,6 +82,8 @@ TEST_F(RunTest, HowARequestIsComputed) {
   EXPECT_EQ(Vicinal("classify --graph g --model m --precision int8"), kExitUsage);
   ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --product_precision tf32"), kExitOk) << err();
   EXPECT_EQ(server_.seen().classify.execution().product_precision(), v1::PRODUCT_PRECISION_TF32);
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --priority batch"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().classify.execution().priority(), v1::PRIORITY_BATCH);
   EXPECT_EQ(Vicinal("classify --graph g --model m --product_precision int8"), kExitUsage);
   EXPECT_EQ(Vicinal("classify-graphs b.npz --model m --receptive_field always"), kExitUsage);
 }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/fair_queue.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/check.h"
+
+namespace vicinal {
+namespace {
+
+// A batch request waits for at most 16 times its own cost of interactive ones, and costs them a seventeenth.
+double WeightOf(Priority priority) { return priority == Priority::kInteractive ? 16.0 : 1.0; }
+
+// Members of a level up to which idle ones are kept: they will come back.
+constexpr size_t kKeptIdle = 64;
+// Up to which they are kept for their debts. Beyond it debts are forgiven: it takes as many principals or models.
+constexpr size_t kMaxIdle = 4096;
+
+}  // namespace
+
+void FairQueue::Member::Add(double predicted, uint64_t number, double now) {
+  if (waiting == 0) {
+    begins = std::max(begins, now);
+    oldest = number;
+  }
+  ++waiting;
+  seconds += predicted;
+}
+
+void FairQueue::Member::Take(double predicted, double weight) {
+  --waiting;
+  ++running;
+  seconds = waiting > 0 ? std::max(0.0, seconds - predicted) : 0.0;
+  begins += predicted / weight;
+}
+
+void FairQueue::Member::Settle(double difference, double weight) {
+  --running;
+  begins += difference / weight;
+}
+
+bool FairQueue::Member::Before(const Member& other) const {
+  return begins != other.begins ? begins < other.begins : oldest < other.oldest;
+}
+
+FairQueue::Place FairQueue::PlaceOf(const QueuedRequest& request, uint64_t number) {
+  return {request.limits.deadline.value_or(MonotonicTime::max()), number};
+}
+
+template <class Members>
+typename Members::mapped_type& FairQueue::NextOf(Members* members) {
+  typename Members::mapped_type* next = nullptr;
+  for (auto& [name, member] : *members) {
+    if (member.waiting > 0 && (next == nullptr || member.Before(*next))) next = &member;
+  }
+  VICINAL_CHECK(next != nullptr);
+  return *next;
+}
+
+template <class Members>
+int64_t FairQueue::WaitingIn(const Members& members) {
+  return std::count_if(members.begin(), members.end(), [](const auto& member) { return member.second.waiting > 0; });
+}
+
+void FairQueue::Push(Entry entry) {
+  const uint64_t number = ++arrivals_;
+  const QueuedRequest& request = entry.request;
+  Lane& lane = lanes_[request.requester.priority];
+  lane.weight = WeightOf(request.requester.priority);
+  Client& client = lane.clients[request.requester.principal];
+  Flow& flow = client.flows[{request.key.graph, request.key.model}];
+  lane.Add(entry.predicted, number, now_);
+  client.Add(entry.predicted, number, lane.now);
+  flow.Add(entry.predicted, number, client.now);
+  const Place place = PlaceOf(request, number);
+  flow.entries.emplace(place, std::move(entry));
+  ++size_;
+}
+
+FairQueue::Served FairQueue::Remove(Lane* lane, Client* client, Flow* flow, std::map<Place, Entry>::iterator entry) {
+  Served served;
+  served.entry = std::move(entry->second);
+  flow->entries.erase(entry);
+  const double predicted = served.entry.predicted;
+  lane->Take(predicted, lane->weight);
+  client->Take(predicted, 1.0);
+  flow->Take(predicted, 1.0);
+  // Those that remain are ordered by deadline: their first is close enough.
+  if (flow->waiting > 0) flow->oldest = flow->entries.begin()->first.second;
+  if (client->waiting > 0) client->oldest = NextOf(&client->flows).oldest;
+  if (lane->waiting > 0) lane->oldest = NextOf(&lane->clients).oldest;
+  --size_;
+  ++running_;
+  const QueuedRequest& request = served.entry.request;
+  served.ticket = {request.requester, {request.key.graph, request.key.model}, predicted};
+  return served;
+}
+
+FairQueue::Served FairQueue::Pop() {
+  VICINAL_CHECK(size_ > 0);
+  Lane& lane = NextOf(&lanes_);
+  Client& client = NextOf(&lane.clients);
+  Flow& flow = NextOf(&client.flows);
+  // Who is served in turn has the smallest time of its level: the present.
+  now_ = std::max(now_, lane.begins);
+  lane.now = std::max(lane.now, client.begins);
+  client.now = std::max(client.now, flow.begins);
+  return Remove(&lane, &client, &flow, flow.entries.begin());
+}
+
+std::vector<FairQueue::Served> FairQueue::TakeCompany(const Ticket& ticket,
+                                                      const std::function<bool(const Entry& entry)>& accept) {
+  std::vector<Served> company;
+  Lane& lane = lanes_.at(ticket.requester.priority);
+  for (auto& [principal, client] : lane.clients) {
+    if (client.waiting == 0) continue;
+    const auto flow = client.flows.find(ticket.pair);
+    if (flow == client.flows.end()) continue;
+    auto& entries = flow->second.entries;
+    for (auto entry = entries.begin(); entry != entries.end();) {
+      const auto candidate = entry++;
+      if (accept(candidate->second)) company.push_back(Remove(&lane, &client, &flow->second, candidate));
+    }
+  }
+  return company;
+}
+
+std::optional<FairQueue::Served> FairQueue::PopInteractive(const std::function<bool(const Entry& entry)>& accept) {
+  const auto lane = lanes_.find(Priority::kInteractive);
+  if (lane == lanes_.end()) return std::nullopt;
+  Client* best_client = nullptr;
+  Flow* best_flow = nullptr;
+  for (auto& [principal, client] : lane->second.clients) {
+    if (client.waiting == 0 || (best_client != nullptr && best_client->Before(client))) continue;
+    for (auto& [pair, flow] : client.flows) {
+      if (flow.waiting == 0 || !accept(flow.entries.begin()->second)) continue;
+      if (best_client == &client && best_flow->Before(flow)) continue;
+      best_client = &client;
+      best_flow = &flow;
+    }
+  }
+  if (best_client == nullptr) return std::nullopt;
+  return Remove(&lane->second, best_client, best_flow, best_flow->entries.begin());
+}
+
+bool FairQueue::HasInteractive(const std::function<bool(const Entry& entry)>& accept) const {
+  const auto lane = lanes_.find(Priority::kInteractive);
+  if (lane == lanes_.end() || lane->second.waiting == 0) return false;
+  for (const auto& [principal, client] : lane->second.clients) {
+    for (const auto& [pair, flow] : client.flows) {
+      if (flow.waiting > 0 && accept(flow.entries.begin()->second)) return true;
+    }
+  }
+  return false;
+}
+
+void FairQueue::Settle(const Ticket& ticket, double seconds) {
+  const double difference = seconds - ticket.charged;
+  Lane& lane = lanes_.at(ticket.requester.priority);
+  Client& client = lane.clients.at(ticket.requester.principal);
+  lane.Settle(difference, lane.weight);
+  client.Settle(difference, 1.0);
+  client.flows.at(ticket.pair).Settle(difference, 1.0);
+  --running_;
+  Prune();
+}
+
+template <class Members>
+void FairQueue::Forget(Members* members, double now) {
+  if (members->size() <= kKeptIdle) return;
+  const bool all = members->size() > kMaxIdle;
+  std::erase_if(*members, [now, all](const auto& named) {
+    const Member& member = named.second;
+    return member.waiting == 0 && member.running == 0 && (all || member.begins <= now);
+  });
+}
+
+void FairQueue::Prune() {
+  const bool over = size_ == 0 && running_ == 0;
+  if (over) now_ = 0.0;
+  for (auto& [priority, lane] : lanes_) {
+    if (over) lane.begins = lane.now = 0.0;
+    for (auto& [principal, client] : lane.clients) {
+      if (over) client.begins = client.now = 0.0;
+      for (auto& [pair, flow] : client.flows) {
+        if (over) flow.begins = 0.0;
+      }
+      Forget(&client.flows, client.now);
+    }
+    Forget(&lane.clients, lane.now);
+  }
+}
+
+int64_t FairQueue::waiting_of(const std::string& principal) const {
+  int64_t waiting = 0;
+  for (const auto& [priority, lane] : lanes_) {
+    const auto client = lane.clients.find(principal);
+    if (client != lane.clients.end()) waiting += client->second.waiting;
+  }
+  return waiting;
+}
+
+double FairQueue::SecondsBefore(const QueuedRequest& request) const {
+  double total = 0.0, weights = 0.0;
+  for (const auto& [priority, lane] : lanes_) {
+    total += lane.seconds;
+    if (lane.waiting > 0) weights += lane.weight;
+  }
+  const auto lane = lanes_.find(request.requester.priority);
+  if (lane == lanes_.end() || lane->second.waiting == 0) return 0.0;
+  const auto client = lane->second.clients.find(request.requester.principal);
+  if (client == lane->second.clients.end() || client->second.waiting == 0) return 0.0;
+  const auto flow = client->second.flows.find({request.key.graph, request.key.model});
+  if (flow == client->second.flows.end()) return 0.0;
+  double before = 0.0;
+  const Place place = PlaceOf(request, arrivals_ + 1);
+  for (const auto& [other, entry] : flow->second.entries) {
+    if (other < place) before += entry.predicted;
+  }
+  // Each level lets its other members have as much meanwhile.
+  before = std::min(client->second.seconds, before * static_cast<double>(WaitingIn(client->second.flows)));
+  before = std::min(lane->second.seconds, before * static_cast<double>(WaitingIn(lane->second.clients)));
+  return std::min(total, before * weights / lane->second.weight);
+}
+
+void FairQueue::ForEach(const std::function<void(const Entry& entry)>& visit) const {
+  std::map<uint64_t, const Entry*> by_age;
+  for (const auto& [priority, lane] : lanes_) {
+    for (const auto& [principal, client] : lane.clients) {
+      for (const auto& [pair, flow] : client.flows) {
+        for (const auto& [place, entry] : flow.entries) by_age[place.second] = &entry;
+      }
+    }
+  }
+  for (const auto& [number, entry] : by_age) visit(*entry);
+}
+
+}  // namespace vicinal

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/queue_refusals.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+
+namespace vicinal {
+namespace {
+
+// Bounds of what refused clients are told to wait.
+constexpr double kMinRetrySeconds = 0.01, kMaxRetrySeconds = 10.0;
+constexpr std::chrono::milliseconds kRetryFull{100};
+
+int64_t Milliseconds(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e3)); }
+
+}  // namespace
+
+Status DrainingRefusal() {
+  return Unavailable("DRAINING", "this server is shutting down and takes no new requests; retry on another",
+                     std::chrono::seconds(1));
+}
+
+Status QueueFull(int64_t max_requests) {
+  return Unavailable("QUEUE_FULL",
+                     absl::StrCat(max_requests, " requests are waiting, the maximum (--max_queue); retry later"),
+                     kRetryFull);
+}
+
+Status ClientQueueFull(const std::string& principal, int64_t max_requests) {
+  return Unavailable("CLIENT_QUEUE_FULL",
+                     absl::StrCat(max_requests, " requests of '", principal,
+                                  "' are waiting, the maximum for one client (--max_queue_per_client); retry later"),
+                     kRetryFull);
+}
+
+Status Overloaded(double before, double run) {
+  return Unavailable("SERVER_OVERLOADED",
+                     absl::StrCat("the deadline would pass first: about ", Milliseconds(before),
+                                  " ms of work come before this request, which takes ", Milliseconds(run),
+                                  " ms; retry later, or allow more time"),
+                     std::chrono::milliseconds(Milliseconds(std::clamp(before, kMinRetrySeconds, kMaxRetrySeconds))));
+}
+
+Status DeadlineTooShort(double left, double run) {
+  ErrorDetail detail;
+  detail.reason = "DEADLINE_TOO_SHORT";
+  return MakeError(
+      StatusCode::kDeadlineExceeded,
+      absl::StrCat("the deadline is in ", Milliseconds(std::max(0.0, left)), " ms, but this request takes ",
+                   Milliseconds(run), " ms; allow more time or ask for less"),
+      detail);
+}
+
+std::string_view DropReason(const Status& status) {
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  const std::string reason = detail ? detail->reason : std::string();
+  if (reason == "QUEUE_FULL") return "queue_full";
+  if (reason == "CLIENT_QUEUE_FULL") return "client_full";
+  if (reason == "SERVER_OVERLOADED") return "overloaded";
+  if (reason == "DEADLINE_TOO_SHORT") return "deadline_too_short";
+  if (reason == "CANCELLED") return "cancelled";
+  return reason == "DEADLINE_EXCEEDED" ? "expired" : "draining";
+}
+
+}  // namespace vicinal

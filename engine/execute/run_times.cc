@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/run_times.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "absl/hash/hash.h"
+
+namespace vicinal {
+namespace {
+
+// Weight of the latest run: a change of load shows within a few runs, and one slow run does not refuse much.
+constexpr double kLatest = 0.25;
+
+// An estimate this old counts half.
+constexpr double kHalfLifeSeconds = 5.0;
+
+void Blend(double value, double* mean) { *mean = *mean > 0.0 ? *mean + kLatest * (value - *mean) : value; }
+
+// Orders of magnitude, by powers of two; 0: all nodes of a stored graph.
+int SizeClass(const QueuedRequest& request) {
+  if (!request.nodes.all) return static_cast<int>(std::bit_width(request.nodes.ids.size()));
+  if (request.key.private_id == 0 || request.graph == nullptr) return 0;
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(request.graph->num_nodes())));
+}
+
+}  // namespace
+
+RunKind RunKindOf(const QueuedRequest& request) {
+  const RequestKey& key = request.key;
+  return absl::HashOf(key.graph, key.model, key.options, key.private_id != 0, request.brings_features,
+                      SizeClass(request));
+}
+
+double RunTimes::Alone(RunKind kind, MonotonicTime now) const {
+  const auto found = kinds_.find(kind);
+  if (found == kinds_.end()) return 0.0;
+  const double age = std::max(0.0, SecondsBetween(found->second.last_alone, now));
+  return found->second.alone * std::exp2(-age / kHalfLifeSeconds);
+}
+
+double RunTimes::Share(RunKind kind) const {
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? 0.0 : found->second.share;
+}
+
+RunTimes::Measured& RunTimes::At(RunKind kind) {
+  if (kinds_.size() >= kMaxKinds && !kinds_.contains(kind)) kinds_.clear();
+  return kinds_[kind];
+}
+
+void RunTimes::RecordAlone(RunKind kind, double seconds, MonotonicTime now) {
+  Measured& measured = At(kind);
+  Blend(seconds, &measured.alone);
+  Blend(seconds, &measured.share);
+  measured.last_alone = now;
+}
+
+void RunTimes::RecordShare(RunKind kind, double seconds) { Blend(seconds, &At(kind).share); }
+
+void RunTimes::RecordAtLeast(RunKind kind, double seconds, MonotonicTime now) {
+  const double known = Alone(kind, now);
+  Measured& measured = At(kind);
+  measured.alone = std::max(known, seconds);
+  measured.share = std::max(measured.share, seconds);
+  measured.last_alone = now;
+}
+
+}  // namespace vicinal
