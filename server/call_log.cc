@@ -32,7 +32,8 @@ const std::string& FirstOf(const std::string& one, const std::string& other) { r
 
 bool IsLogged(Method method, const JsonLog& log) { return log.enabled(LevelOf(method, StatusCode::kPermissionDenied)); }
 
-void LogCall(const Call& call, const Subject& subject, const Status& status, double seconds, JsonLog* log) {
+void LogCall(const Call& call, const Subject& subject, const Status& status, double seconds, int64_t left_out,
+             JsonLog* log) {
   const LogLevel level = LevelOf(call.method, status.code());
   if (!log->enabled(level)) return;
   LogFields fields = {{"method", InfoOf(call.method).name},
@@ -58,6 +59,7 @@ void LogCall(const Call& call, const Subject& subject, const Status& status, dou
     const std::string_view error(status.message().data(), std::min(status.message().size(), kLongestError));
     add("error", error);
   }
+  if (left_out > 0) fields.emplace_back("left_out", std::to_string(left_out));
   log->Log(level, MessageOf(call.method, status.code()), fields);
 }
 

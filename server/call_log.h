@@ -4,6 +4,7 @@
 #ifndef VICINAL_SERVER_CALL_LOG_H_
 #define VICINAL_SERVER_CALL_LOG_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,9 @@ namespace vicinal::server {
 // False if LogCall would write no line for any status but INTERNAL, so that its content need not be computed.
 bool IsLogged(Method method, const JsonLog& log);
 
-// At the call's end, with its status and duration.
-void LogCall(const Call& call, const Subject& subject, const Status& status, double seconds, JsonLog* log);
+// At the call's end, with its status and duration. `left_out`: lines before this one that were not written.
+void LogCall(const Call& call, const Subject& subject, const Status& status, double seconds, int64_t left_out,
+             JsonLog* log);
 
 // Converts gRPC's "ipv4:127.0.0.1:5000" and "ipv6:%5B::1%5D:5000" to "127.0.0.1:5000", "[::1]:5000". Others are
 // unchanged.

@@ -10,6 +10,7 @@
 #include "server/drain.h"
 #include "server/edge_certificates.h"
 #include "server/json_log.h"
+#include "server/log_limiter.h"
 #include "server/metrics/metrics.h"
 #include "server/open_calls.h"
 #include "server/silence_watch.h"
@@ -30,8 +31,9 @@ struct Core {
   SilenceWatch& silences;  // of client streams
   SilenceWatch& stalls;    // of streams to clients
   OpenCalls& open_calls;
-  bool client_certificates;  // the API's listener asks for them
-  EdgeCertificates* edge;    // null: there is no unix socket, whose metadata would be believed
+  LogLimiter& unknown_callers;  // their lines in the log
+  bool client_certificates;     // the API's listener asks for them
+  EdgeCertificates* edge;       // null: there is no unix socket, whose metadata would be believed
 };
 
 }  // namespace vicinal::server

@@ -3,6 +3,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,10 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
   if (!admitted_.ok()) return;
   admitted_ = core_.open_calls.Enter();
   has_place_ = admitted_.ok();
+}
+
+RpcScope::~RpcScope() {
+  if (has_place_) core_.open_calls.Leave();
 }
 
 Status RpcScope::ReadMetadata() {
@@ -132,7 +137,6 @@ grpc::Status RpcScope::Finish(const Status& status) {
   } catch (const std::bad_alloc&) {
     // Out of memory even for the error's details: only the code, so that the call ends nevertheless.
   }
-  if (has_place_) core_.open_calls.Leave();
   core_.drain.Leave();
   return converted;
 }
@@ -140,9 +144,11 @@ grpc::Status RpcScope::Finish(const Status& status) {
 grpc::Status RpcScope::Report(const Status& status) {
   const double seconds = SecondsBetween(call_.begin, core_.clock.Now());
   core_.metrics.EndCall(call_.method, status.code(), seconds, call_.graph, call_.model);
-  {
+  // Anyone may cause these lines, as many as there is room for on the disk.
+  const bool limited = status.code() == StatusCode::kUnauthenticated && !core_.log.enabled(LogLevel::kDebug);
+  if (const auto left_out = limited ? core_.unknown_callers.Admit() : std::optional<int64_t>(0)) {
     MutexLock lock(&subject_mutex_);
-    LogCall(call_, subject_, status, seconds, &core_.log);
+    LogCall(call_, subject_, status, seconds, *left_out, &core_.log);
   }
   if (!status.ok()) {
     context_->AddTrailingMetadata(wire::kRequestIdMetadata, call_.request_id);

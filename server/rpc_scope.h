@@ -31,6 +31,9 @@ class RpcScope {
   RpcScope(Core& core, grpc::CallbackServerContext* context, Method method);
   RpcScope(const RpcScope&) = delete;
   RpcScope& operator=(const RpcScope&) = delete;
+  // The reply has been sent: until then the call has its place among the open ones, so that replies which nobody reads
+  // are bounded, too.
+  ~RpcScope();
 
   // OK, or why the call must not proceed (UNAUTHENTICATED, PERMISSION_DENIED; UNAVAILABLE while draining, or where too
   // many calls are open).

@@ -16,7 +16,6 @@
 #include "engine/base/error.h"
 #include "server/listen.h"
 #include "server/rpc_credentials.h"
-#include "server/services/health_service.h"
 
 namespace vicinal::server {
 namespace {
@@ -43,7 +42,7 @@ constexpr int kReflectionThreads = 16;
 
 // The health service alone: a probe sends a few bytes, and few watch.
 constexpr int kHealthStreams = 16;
-constexpr int64_t kHealthCalls = 256;
+constexpr int64_t kHealthCalls = 512;  // checks, and as many watches
 constexpr std::chrono::seconds kHealthMessage{10};
 constexpr int64_t kHealthConnections = 64;
 constexpr int kHealthMessageBytes = 4096;
@@ -134,11 +133,12 @@ Status CannotStart(const char* flag) {
 
 }  // namespace
 
-RpcServer::RpcServer(Core& core)
+RpcServer::RpcServer(const Config& config, Core& core)
     : health_(std::vector<std::string>(std::begin(kServices), std::end(kServices))),
-      health_calls_({kHealthCalls, kHealthMessage}, core.clock, &core.log),
-      health_service_(MakeHealthService(core, health_, core.open_calls)),
-      health_only_service_(MakeHealthService(core, health_, health_calls_)) {}
+      health_places_({kHealthCalls, std::min<milliseconds>(config.message_timeout, kHealthMessage)}, core),
+      health_only_places_({kHealthCalls, std::min<milliseconds>(config.message_timeout, kHealthMessage)}, core),
+      health_service_(MakeHealthService(core, health_, health_places_)),
+      health_only_service_(MakeHealthService(core, health_, health_only_places_)) {}
 RpcServer::~RpcServer() = default;
 
 Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
@@ -194,7 +194,7 @@ Status RpcServer::ListenForCalls(const Config& config, Core& core, const Certifi
 StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core& core,
                                                       const CertificateFiles* certificates,
                                                       const std::vector<std::unique_ptr<grpc::Service>>& services) {
-  std::unique_ptr<RpcServer> server(new RpcServer(core));
+  std::unique_ptr<RpcServer> server(new RpcServer(config, core));
   VICINAL_RETURN_IF_ERROR(server->ListenForHealth(config, &core.log));
   VICINAL_RETURN_IF_ERROR(server->ListenForCalls(config, core, certificates, services));
   for (Acceptor* const door : {server->health_door_.get(), server->door_.get()}) {

@@ -15,7 +15,7 @@
 #include "server/config.h"
 #include "server/core.h"
 #include "server/health_states.h"
-#include "server/open_calls.h"
+#include "server/services/health_service.h"
 
 namespace grpc {
 class Server;
@@ -41,6 +41,8 @@ class RpcServer {
   // Health is SERVING while this was set and there is room for connections.
   void SetReady(bool ready);
   bool has_room() const;
+  // Ends calls for health whose message has not come.
+  void SweepHealth() { health_places_.Sweep(), health_only_places_.Sweep(); }
   // Of the API, the unix socket included.
   ConnectionCounts Connections() const { return door_->Counts(); }
 
@@ -48,14 +50,14 @@ class RpcServer {
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:
-  explicit RpcServer(Core& core);
+  RpcServer(const Config& config, Core& core);
   Status ListenForHealth(const Config& config, JsonLog* log);
   Status ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
                         const std::vector<std::unique_ptr<grpc::Service>>& services);
   void SetFull(bool full);
 
   HealthStates health_;
-  OpenCalls health_calls_;  // of the listener with nothing else
+  HealthPlaces health_places_, health_only_places_;  // of the API's listeners, and of that with nothing else
   const std::unique_ptr<grpc::Service> health_service_, health_only_service_;
   std::unique_ptr<grpc::Server> calls_, health_only_;
   std::unique_ptr<Acceptor> door_, health_door_;

@@ -43,6 +43,10 @@ constexpr std::chrono::milliseconds kDevicePeriod{100};
 // From one look at how far loading is to the next.
 constexpr std::chrono::milliseconds kLoadPeriod{20};
 
+// Lines in the log about callers that are not known.
+constexpr std::chrono::seconds kUnknownCallers{10};
+constexpr int kUnknownCallersLines = 100;
+
 // From one look at what the allocator keeps to the next: within 10 s of a burst it is given back.
 constexpr std::chrono::seconds kTrimPeriod{5};
 
@@ -128,6 +132,7 @@ struct Server::Impl {
   std::unique_ptr<UploadStore> uploads;
   std::unique_ptr<SilenceWatch> silences, stalls;
   std::unique_ptr<OpenCalls> open_calls;
+  LogLimiter unknown_callers{clock, kUnknownCallers, kUnknownCallersLines};
   std::unique_ptr<Workers> workers;   // finished uploads, explanations
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
@@ -142,7 +147,7 @@ struct Server::Impl {
   std::optional<Core> core;
   std::vector<std::unique_ptr<grpc::Service>> services;
   std::unique_ptr<RpcServer> rpc;
-  std::atomic<const RpcServer*> rpc_for_scrapes{nullptr};  // they may come before it serves
+  std::atomic<RpcServer*> rpc_in_use{nullptr};  // by scrapes and chores, which may come before it serves
   std::unique_ptr<Housekeeper> device_watch;
   std::unique_ptr<Housekeeper> load_watch;
   std::string grpc_address, metrics_address, health_address;
@@ -183,15 +188,18 @@ void Server::Impl::StartHandlers() {
   const auto period = std::clamp<std::chrono::milliseconds>(
       std::min({config.limits.upload_ttl, config.limits.send_timeout, config.message_timeout}) / 8,
       std::chrono::milliseconds(50), std::chrono::seconds(10));
-  housekeeper = std::make_unique<Housekeeper>(
-      period, [this] { uploads->Expire(), silences->Sweep(), stalls->Sweep(), open_calls->Sweep(); });
+  housekeeper = std::make_unique<Housekeeper>(period, [this] {
+    uploads->Expire(), silences->Sweep(), stalls->Sweep(), open_calls->Sweep();
+    if (RpcServer* const serving = rpc_in_use.load()) serving->SweepHealth();
+  });
   graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
   model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
   inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, WarningsOf(config), &clock);
   metrics->SetSource([this] { return Snapshot(); });
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,
-                    *open_calls, !config.tls_client_ca_file.empty(), config.edge_listen.empty() ? nullptr : &edge});
+                    *open_calls, unknown_callers, !config.tls_client_ca_file.empty(),
+                    config.edge_listen.empty() ? nullptr : &edge});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));
@@ -208,7 +216,7 @@ Status Server::Impl::ListenForScrapes() {
 
 Status Server::Impl::ListenForCalls() {
   VICINAL_ASSIGN_OR_RETURN(rpc, RpcServer::Start(config, *core, UsesTls(config) ? &certificates : nullptr, services));
-  rpc_for_scrapes.store(rpc.get());
+  rpc_in_use.store(rpc.get());
   grpc_address = rpc->address();
   health_address = rpc->health_address();
   return OkStatus();
@@ -242,6 +250,7 @@ Status Server::Impl::StartServing() {
     VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address, health_address));
   const std::vector<DeviceInfo> devices = engine->Devices();
   WatchFiles();
+  trimmer.Look();  // what it takes before anyone calls
   trim_watch = std::make_unique<Housekeeper>(kTrimPeriod, [this] { trimmer.Look(); });
   if (!devices.empty() && devices.front().name != "cpu")
     device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
@@ -294,7 +303,7 @@ StateSnapshot Server::Impl::Snapshot() {
   state.upload_bytes = use.uploads;
   state.budget_bytes = use.budget;
   state.ready = ready.load();
-  if (const RpcServer* const serving = rpc_for_scrapes.load()) {
+  if (const RpcServer* const serving = rpc_in_use.load()) {
     state.ready = state.ready && serving->has_room();
     state.connections = serving->Connections();
   }

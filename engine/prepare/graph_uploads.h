@@ -17,6 +17,7 @@
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
 #include "engine/memory/memory_budget.h"
+#include "engine/prepare/choose_order.h"
 #include "engine/prepare/preparation_queue.h"
 #include "engine/store/graph_store.h"
 

@@ -178,12 +178,13 @@ class HealthWatchReactor final : public HealthReactor {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeHealthService(Core& core, HealthStates& states, OpenCalls& calls) {
+std::unique_ptr<grpc::Service> MakeHealthService(Core& core, HealthStates& states, HealthPlaces& places) {
   auto service = std::make_unique<MethodService>(core);
   service->AddStream<grpc::ByteBuffer, grpc::ByteBuffer>(
-      kCheck, [&](grpc::CallbackServerContext* context) { return new CheckReactor(calls, states, context); });
-  service->AddStream<grpc::ByteBuffer, grpc::ByteBuffer>(
-      kWatch, [&](grpc::CallbackServerContext* context) { return new HealthWatchReactor(calls, states, context); });
+      kCheck, [&](grpc::CallbackServerContext* context) { return new CheckReactor(places.checks, states, context); });
+  service->AddStream<grpc::ByteBuffer, grpc::ByteBuffer>(kWatch, [&](grpc::CallbackServerContext* context) {
+    return new HealthWatchReactor(places.watches, states, context);
+  });
   return service;
 }
 

@@ -15,8 +15,18 @@ class Service;
 
 namespace vicinal::server {
 
-// All must outlive the service. `calls`: where its calls take their places.
-std::unique_ptr<grpc::Service> MakeHealthService(Core& core, HealthStates& states, OpenCalls& calls);
+// Where the calls of one listener take their places: not those of the API, because anyone may call; and watches, which
+// may stay for ever, not those of checks.
+struct HealthPlaces {
+  HealthPlaces(const OpenCalls::Options& each, Core& core)
+      : checks(each, core.clock, &core.log), watches(each, core.clock, &core.log) {}
+  void Sweep() { checks.Sweep(), watches.Sweep(); }
+
+  OpenCalls checks, watches;
+};
+
+// All must outlive the service.
+std::unique_ptr<grpc::Service> MakeHealthService(Core& core, HealthStates& states, HealthPlaces& places);
 
 }  // namespace vicinal::server
 

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -70,11 +71,25 @@ class FilesTest(unittest.TestCase):
     def test_every_flag_that_is_written_down_exists(self):
         known = set(server_flags())
         self.assertIn("grpc_listen", known)
-        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/kubernetes/vicinal.yaml"]
+        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/kubernetes/vicinal.yaml", "deploy/edge/compose.yaml",
+                 "deploy/edge/vicinal-behind-edge.conf"]
         for path in files:
             used = set(re.findall(r"(?<![\w-])--([a-z]+_[a-z0-9_]+)", read(path)))
             self.assertLessEqual(used, known, path)
             self.assertTrue(used, path)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd here")
+    def test_systemd_takes_every_line_of_the_units(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "vicinal.service.d"))
+            for source, target in (("systemd/vicinal.service", "vicinal.service"), ("edge/vicinal-edge.service", "vicinal-edge.service"),
+                                   ("edge/vicinal-behind-edge.conf", "vicinal.service.d/edge.conf")):
+                shutil.copy(os.path.join(ROOT, "deploy", source), os.path.join(folder, target))
+            done = subprocess.run(["systemd-analyze", "verify", *glob.glob(f"{folder}/*.service")], capture_output=True, text=True,
+                                  check=False, env={**os.environ, "SYSTEMD_UNIT_PATH": folder + ":"})
+        # The programs are not installed here.
+        said = [line for line in done.stderr.splitlines() if line and "is not executable" not in line]
+        self.assertEqual(said, [])
 
     def test_operations_page_lists_exactly_the_flags_there_are(self):
         documented = set(re.findall(r"^\| `--([a-z0-9_]+)` ", read("docs/operations.md"), re.MULTILINE))

@@ -15,10 +15,10 @@ STOP_SECONDS = 60
 
 
 class ServerProcess:
-    """with ServerProcess("--admin_token_file=...") as server: server.grpc, server.metrics are HOST:PORT."""
+    """with ServerProcess("--admin_token_file=...") as server: server.grpc, server.metrics are HOST:PORT. `program`: another build."""
 
-    def __init__(self, *flags):
-        self.flags = flags
+    def __init__(self, *flags, program=None):
+        self.flags, self.program = flags, program or os.path.join(BIN, "vicinal-server")
         self.folder = tempfile.TemporaryDirectory(prefix="vicinal-test-")
 
     def path(self, name):
@@ -27,7 +27,7 @@ class ServerProcess:
     def __enter__(self):
         ready = self.path("ready.json")
         self.log = open(self.path("server.log"), "w+", encoding="utf-8")
-        command = [os.path.join(BIN, "vicinal-server"), "--grpc_listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0",
+        command = [self.program, "--grpc_listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0",
                    f"--ready_file={ready}", *self.flags]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + START_SECONDS

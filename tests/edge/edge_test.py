@@ -365,6 +365,46 @@ class RotationTest(EdgeTest):
         self.expect(CODE.UNAVAILABLE, self.channel(edge, old), metadata=())
 
 
+class UnixSocketTest(EdgeTest):
+    """vicinal-server that listens on nothing but the unix socket of its edge, and takes callers from their certificates."""
+
+    PRINCIPALS = f"ops admin URI:spiffe://test/ops\nweb infer URI:spiffe://test/web\nlaptop infer token:{TOKEN}\n"
+    LIST, DELETE = "/vicinal.v1.GraphService/ListGraphs", "/vicinal.v1.GraphService/DeleteGraph"
+    NO_SUCH_GRAPH = b"\x0a\x04none"  # its name
+
+    def setUp(self):
+        folder = Edge("127.0.0.1:1").temporary  # for the socket and the principals
+        self.addCleanup(folder.cleanup)
+        self.socket, principals = os.path.join(folder.name, "edge.sock"), os.path.join(folder.name, "principals")
+        with open(principals, "w", encoding="ascii") as file:
+            file.write(self.PRINCIPALS)
+        self.server = ServerProcess("--grpc_listen=", f"--edge_listen={self.socket}", f"--principals_file={principals}",
+                                    "--log_level=debug")
+        self.server.__enter__()
+        self.addCleanup(self.server.__exit__)
+
+    def test_certificates_have_their_roles_and_forged_metadata_has_none(self):
+        edge = self.edge(f"unix@{self.socket}")
+        ops, web, stranger = (edge.authority.issue(subject) for subject in ("ops", "web", "stranger"))
+        of_ops = base64.b64encode(ssl.PEM_cert_to_DER_cert(ops[0].decode())).decode()
+        forged = (("vicinal-edge-client-der", of_ops), ("vicinal-edge-client-address", "192.0.2.99"))
+        admin, reader = self.channel(edge, ops), self.channel(edge, web)
+        call(admin, self.LIST, metadata=())
+        self.expect(CODE.NOT_FOUND, admin, self.DELETE, self.NO_SUCH_GRAPH, metadata=())
+        call(reader, self.LIST, metadata=forged)
+        self.expect(CODE.PERMISSION_DENIED, reader, self.DELETE, self.NO_SUCH_GRAPH, metadata=forged)
+        self.expect(CODE.PERMISSION_DENIED, self.channel(edge), self.DELETE, self.NO_SUCH_GRAPH, metadata=(BEARER, *forged))
+        self.expect(CODE.UNAUTHENTICATED, self.channel(edge, stranger), self.LIST, metadata=forged, details="spiffe://test/stranger")
+        log = self.server.read_log()
+        self.assertIn('"principal":"web","role":"infer","peer":"127.0.0.1"', log)
+        self.assertNotIn("192.0.2.99", log)
+
+    def test_health_passes_and_the_server_says_nothing_of_an_open_network(self):
+        edge = self.edge(f"unix@{self.socket}")
+        self.assertEqual(call(self.channel(edge), "/grpc.health.v1.Health/Check"), b"\x08\x01")
+        self.assertNotIn("open to the network", self.server.read_log())
+
+
 class ServerBehindTest(EdgeTest):
     """vicinal-server behind the edge, with Cora and a GCN."""
 

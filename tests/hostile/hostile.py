@@ -4,7 +4,7 @@
 
     VICINAL_BIN_DIR=build/release/bin tests/hostile/hostile.py [--where alone|mtls|edge] [--token] [--scale 1] [--check]
 
-Prints one line an attack: whether the server lives, its memory (the peak, and within 10 s after), the peak of the edge's, the server's
+Prints one line an attack: whether the server lives, its memory (the peak, and within 10 s of serving normally again), the peak of the edge's, the server's
 processor time, the honest client's slowest call and failures, and how soon it is served normally again. "mtls": the server itself
 wants client certificates, and the attacker has none. --check: fails unless all that behind the edge is in order (for CI, with a small scale). Where control groups
 of version 1 can be made, the server has 683 MiB; elsewhere its memory is only watched."""
@@ -51,7 +51,7 @@ def memory_limit(process):
 
 def memory_mib(process, name):
     with open(f"/proc/{process}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) // 1024 for line in file if line.startswith(name))
+        return next((int(line.split()[1]) // 1024 for line in file if line.startswith(name)), 0)  # 0: it has ended
 
 
 class Honest:
@@ -155,8 +155,9 @@ def run_one(attack, where, scale, token=None):
             alive = process.poll() is None
             processor = processor_seconds(process.pid) - processor if alive else None
             recovered = recovery_seconds(honest, end, max(3 * before, 0.1)) if alive else None
-            # Memory that was taken for a while is given back within 10 s.
-            while alive and time.monotonic() < end + 10 and memory_mib(process.pid, "VmRSS") > 100:
+            # Once it serves as before, memory that was taken for a while is given back within 10 s.
+            normal = time.monotonic()
+            while alive and time.monotonic() < normal + 10 and memory_mib(process.pid, "VmRSS") > 100:
                 time.sleep(0.2)
             during = [call for call in honest.calls if call[0] + call[1] > begin and call[0] < end]
             alive = process.poll() is None
@@ -166,7 +167,7 @@ def run_one(attack, where, scale, token=None):
                    "after_mib": memory_mib(process.pid, "VmRSS") if alive else None, "processor_s": processor,
                    "edge_mib": edge.peak_mib() if edge else None,
                    "p99_before_ms": before * 1e3, "p99_during_ms": p99([seconds for _, seconds, _ in during]) * 1e3,
-                   "failed": sum(failed for _, _, failed in during), "recovered_s": recovered}
+                   "failed": sum(failed for _, _, failed in during), "recovered_s": recovered if alive else None}
         if alive:
             server.__exit__()
         else:

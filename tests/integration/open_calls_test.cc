@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/integration/fixture.h"
-#include "vicinal/v1/graph.pb.h"
+#include "vicinal/v1/graph.grpc.pb.h"
 #include "vicinal/v1/inference.pb.h"
 #include "vicinal/v1/model.pb.h"
 #include "vicinal/v1/server.pb.h"
@@ -62,6 +62,34 @@ class HeadersOnly {
   bool finished_ = false;
 };
 
+// An upload that has announced itself and goes no further.
+class AnnouncedUpload {
+ public:
+  AnnouncedUpload(v1::GraphService::Stub& stub, const std::string& name) {
+    context_.AddMetadata("authorization", "Bearer admin");
+    writer_ = stub.UploadGraph(&context_, &response_);
+    v1::UploadGraphRequest request;
+    request.mutable_spec()->set_name(name);
+    request.mutable_spec()->set_upload_id("upload-of-" + name);
+    request.mutable_spec()->set_node_count(2);
+    v1::TensorSpec* const edges = request.mutable_spec()->add_tensors();
+    edges->set_name("edge_index");
+    edges->set_dtype(v1::DATA_TYPE_INT64);
+    edges->add_shape(2);
+    edges->add_shape(1);
+    EXPECT_TRUE(writer_->Write(request));
+  }
+  ~AnnouncedUpload() {
+    context_.TryCancel();
+    EXPECT_EQ(writer_->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+
+ private:
+  grpc::ClientContext context_;
+  v1::UploadGraphResponse response_;
+  std::unique_ptr<grpc::ClientWriter<v1::UploadGraphRequest>> writer_;
+};
+
 class OpenCallsTest : public IntegrationTest {
  protected:
   OpenCallsTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
@@ -79,6 +107,10 @@ class OpenCallsTest : public IntegrationTest {
   }
   grpc::Status Call(const std::string& method, const std::string& token = "") const {
     return HeadersOnly(Channel(), method, token).Await();
+  }
+  bool Scraped(const std::string& line) const {
+    const auto page = server_->Scrape();
+    return page.ok() && page->find("\n" + line + "\n") != std::string::npos;
   }
   std::shared_ptr<grpc::Channel> Channel() const {
     return grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials());
@@ -138,8 +170,7 @@ TEST_F(OpenCallsTest, HeadersAloneKeepNobodyOut) {
   const auto channel = Channel();
   std::vector<std::unique_ptr<HeadersOnly>> silent;
   for (int i = 0; i < 16; ++i) {
-    const char* const method = i % 2 == 0 ? kListGraphs : "grpc.health.v1.Health/Watch";
-    silent.push_back(std::make_unique<HeadersOnly>(channel, method, "infer"));
+    silent.push_back(std::make_unique<HeadersOnly>(channel, kListGraphs, "infer"));
   }
   // Refused until one of them has waited long enough to make room.
   absl::Status served;
@@ -156,39 +187,33 @@ TEST_F(OpenCallsTest, HeadersAloneKeepNobodyOut) {
 // Calls that have said what they want are not ended for others.
 TEST_F(OpenCallsTest, BeyondTheLimitCallsAreRefused) {
   ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--max_open_calls=2"}));
-  const auto channel = Channel();
-  grpc::GenericStub stub(channel);
-  grpc::CompletionQueue queue;
-  void* tag = nullptr;
-  bool ok = false;
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> watches;
-  for (int i = 0; i < 2; ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    watches.push_back(stub.PrepareCall(contexts.back().get(), "/grpc.health.v1.Health/Watch", &queue));
-    watches.back()->StartCall(nullptr);
-    queue.Next(&tag, &ok);
-    const grpc::Slice nothing;
-    watches.back()->WriteLast(grpc::ByteBuffer(&nothing, 1), grpc::WriteOptions(), nullptr);
-    queue.Next(&tag, &ok);
-    grpc::ByteBuffer state;
-    watches.back()->Read(&state, nullptr);
-    queue.Next(&tag, &ok);
-    EXPECT_TRUE(ok);
+  const auto stub = v1::GraphService::NewStub(Channel());
+  {
+    std::vector<std::unique_ptr<AnnouncedUpload>> uploads;
+    for (const char* name : {"one", "two"}) uploads.push_back(std::make_unique<AnnouncedUpload>(*stub, name));
+    while (!Scraped("vicinal_open_uploads 2")) {
+    }
+    const grpc::Status status = Call(kListGraphs, "admin");
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_NE(status.error_message().find("--max_open_calls"), std::string::npos);
+    // Without a token one learns nothing of it, and probes have places of their own.
+    EXPECT_EQ(Call(kListGraphs).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(client_->CheckHealth("readiness").value_or("?"), "SERVING");
   }
-  const grpc::Status status = Call(kListGraphs, "admin");
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
-  EXPECT_NE(status.error_message().find("--max_open_calls"), std::string::npos);
-  // Without a token one learns nothing of it.
-  EXPECT_EQ(Call(kListGraphs).error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  for (size_t i = 0; i < watches.size(); ++i) {
-    contexts[i]->TryCancel();
-    grpc::Status ended;
-    watches[i]->Finish(&ended, nullptr);
-    queue.Next(&tag, &ok);
-    EXPECT_EQ(ended.error_code(), grpc::StatusCode::CANCELLED);
+  while (absl::IsUnavailable(client_->ListGraphs().status())) {
   }
   EXPECT_TRUE(client_->ListGraphs().ok());
+}
+
+// Nobody's log fills with what anyone may send.
+TEST_F(OpenCallsTest, LinesAboutUnknownCallersAreBounded) {
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens());
+  for (int i = 0; i < 300; ++i) Call("vicinal.v1.GraphService/DeleteGraph");
+  const std::string log = server_->Log();
+  int lines = 0;
+  for (size_t at = log.find("admin request"); at != std::string::npos; at = log.find("admin request", at + 1)) ++lines;
+  EXPECT_GE(lines, 100);
+  EXPECT_LE(lines, 200);  // of two periods, at most
 }
 
 TEST_F(OpenCallsTest, AStoppingServerDoesNotWaitForMessages) {

@@ -27,7 +27,7 @@ class CallLogTest : public ::testing::Test {
     call.peer = "10.0.0.1:5000";
     call.principal = "ops";
     call.role = "admin";
-    LogCall(call, subject, status, 0.25, &log);
+    LogCall(call, subject, status, 0.25, 0, &log);
     log.Log(LogLevel::kError, "end", {});
     std::string text(65536, '\0');
     text.resize(static_cast<size_t>(read(fds_[0], text.data(), text.size())));

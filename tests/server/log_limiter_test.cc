@@ -19,5 +19,15 @@ TEST(LogLimiterTest, LetsOneLinePerPeriodThroughAndCountsTheRest) {
   EXPECT_EQ(limiter.Admit(), 0);
 }
 
+TEST(LogLimiterTest, LetsABurstThrough) {
+  FakeClock clock;
+  LogLimiter limiter(clock, std::chrono::seconds(10), 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(limiter.Admit(), 0);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(limiter.Admit(), std::nullopt);
+  clock.Advance(std::chrono::seconds(10));
+  EXPECT_EQ(limiter.Admit(), 5);
+  EXPECT_EQ(limiter.Admit(), 0);
+}
+
 }  // namespace
 }  // namespace vicinal::server
