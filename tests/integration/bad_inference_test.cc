@@ -212,7 +212,11 @@ TEST_F(BadInferenceTest, DeadlinesAndClientsThatGoAway) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(i * 20));
     const grpc::Status status = stub->Classify(&context, TinyRequest(), &response);
-    EXPECT_TRUE(status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+    // Or the server saw, before it ran the request, that the deadline would pass first.
+    const bool refused = status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+                         status.error_details().find("SERVER_OVERLOADED") != std::string::npos;
+    EXPECT_TRUE(status.ok() || refused || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED)
+        << status.error_message();
   }
   for (int i = 0; i < 50; ++i) {
     grpc::ClientContext context;
