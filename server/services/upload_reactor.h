@@ -47,6 +47,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
   void OnReadDone(bool ok) override {
     if (!std::exchange(spoken_, true) && !scope_.MessageArrived()) return;
+    if (closing_) return StartToFinish();
     if (!ok) return End(OrOutOfMemory([&] { return Close(); }));
     core_.silences.Heard(silence_id_);
     const StatusOr<UploadNext> next = OrOutOfMemory([&]() -> StatusOr<UploadNext> {
@@ -58,18 +59,12 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
       return taken;
     });
     if (!next.ok()) return End(next.status());
-    {
-      MutexLock lock(&mutex_);
-      if (ended_) return;
-      finishing_ = *next == UploadNext::kFinish;
-    }
-    if (*next == UploadNext::kRead) {
-      // Frees the message's other memory while waiting for the next chunk.
-      if (request_.SpaceUsedLong() > 2 * static_cast<size_t>(core_.limits.max_chunk_bytes)) request_ = Request();
-      return this->StartRead(&request_);
-    }
-    const Status posted = OrOutOfMemory([this] { return core_.workers.Post([this] { Conclude(); }); });
-    if (!posted.ok()) End(posted);
+    closing_ = *next == UploadNext::kFinish;
+    // Frees the message's other memory while waiting for the next chunk.
+    if (request_.SpaceUsedLong() > 2 * static_cast<size_t>(core_.limits.max_chunk_bytes)) request_ = Request();
+    // After `finish` the client closes its side. A reply that came before that would make gRPC reset the stream, and a
+    // proxy in between may then drop the reply.
+    this->StartRead(&request_);
   }
   void OnCancel() override {
     scope_.Cancel();
@@ -90,6 +85,16 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   }
 
  private:
+  // `finish` has come, and the client has closed its side.
+  void StartToFinish() {
+    {
+      MutexLock lock(&mutex_);
+      if (ended_) return;
+      finishing_ = true;
+    }
+    const Status posted = OrOutOfMemory([this] { return core_.workers.Post([this] { Conclude(); }); });
+    if (!posted.ok()) End(posted);
+  }
   // The client has closed its side.
   Status Close() { return context_->IsCancelled() ? scope_.WhyCancelled() : Told(stream_->End(response_)); }
   // On a worker.
@@ -188,7 +193,8 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   Request request_;
   std::unique_ptr<Stream> stream_;
   int64_t drain_id_ = 0, silence_id_ = 0;
-  bool spoken_ = false;  // the first message has come
+  bool spoken_ = false;   // the first message has come
+  bool closing_ = false;  // `finish` has come
   Mutex mutex_;
   bool finishing_ VICINAL_GUARDED_BY(mutex_) = false;
   bool ended_ VICINAL_GUARDED_BY(mutex_) = false;
