@@ -285,7 +285,8 @@ class EngineImpl final : public Engine {
             [this](const std::shared_ptr<const PreparedGraph>& graph) { tuning_.Consider(graph); },
             [this](const QueuedRequest& request, double share, double seconds) {
               keeper_.Computed(request, share, seconds);
-            }};
+            },
+            [this] { return executor_.num_threads(); }};
   }
 
   const EngineOptions options_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/plan_runner.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -37,6 +38,10 @@ int ThreadsOf(DeviceContext& context) {
 }
 
 }  // namespace
+
+int PlanRunner::PlanThreads(DeviceContext& context) const {
+  return std::max(ThreadsOf(context), parts_.num_threads ? parts_.num_threads() : 1);
+}
 
 StopCheck PlanRunner::StopOf(const QueuedRequest& request) const {
   return [this, &request] { return request.limits.Check(*parts_.clock); };
@@ -131,7 +136,7 @@ StatusOr<PlanRunner::Answers> PlanRunner::RunFor(const std::vector<const QueuedR
   const StopCheck stop = StopOf(requests);
   RunTiming times;
   times.taken_up = parts_.clock->Now();
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(whole, ThreadsOf(context), stop));
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(whole, PlanThreads(context), stop));
   const MutexLock lock(&plan->in_use());
   times.planned = parts_.clock->Now();
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
@@ -194,7 +199,7 @@ StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, D
                                                  const std::function<Status(int64_t bytes)>& admit) {
   AllRows all;
   all.tuning_revision = request.graph->tuning().revision();
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, ThreadsOf(context), stop));
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, PlanThreads(context), stop));
   const MutexLock lock(&plan->in_use());
   all.numerics_revision = RevisionOf(request, *plan);
   if (!is_wanted(all.numerics_revision)) return all;

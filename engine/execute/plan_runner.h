@@ -34,6 +34,9 @@ class PlanRunner final : public RequestRunner {
     // Called after each run for a request, with its share of the predicted cost of a full pass and the seconds it took.
     // May be empty; must be quick.
     std::function<void(const QueuedRequest& request, double share, double seconds)> on_run;
+    // Kernel threads of the largest context that plans of the cache run on: they have scratch per thread. Empty: those
+    // of the context that asks.
+    std::function<int()> num_threads;
   };
   // All parts must outlive the runner.
   explicit PlanRunner(const Parts& parts) : parts_(parts) {}
@@ -67,6 +70,7 @@ class PlanRunner final : public RequestRunner {
   StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads, const StopCheck& stop);
 
  private:
+  int PlanThreads(DeviceContext& context) const;
   // Checks the limits of `request`, which must outlive the result.
   StopCheck StopOf(const QueuedRequest& request) const;
   // OK while one of them is wanted.
