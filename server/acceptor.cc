@@ -109,7 +109,7 @@ void Acceptor::Run() {
     const int count = epoll_wait(epoll_, events, 64, full_ ? static_cast<int>(kRetry.count()) : -1);
     // Closed connections first: they make room.
     for (int i = 0; i < count; ++i) {
-      if (watched_.count(events[i].data.fd) != 0) Closed(events[i].data.fd);
+      if (watched_.contains(events[i].data.fd)) Closed(events[i].data.fd);
     }
     for (int i = 0; i < count; ++i) {
       for (const Listener& listener : listeners_) {

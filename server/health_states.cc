@@ -21,7 +21,7 @@ void HealthStates::SetReady(bool ready) {
 
 std::optional<bool> HealthStates::Serves(const std::string& name) const {
   if (name == "liveness") return true;
-  if (names_.count(name) == 0) return std::nullopt;
+  if (!names_.contains(name)) return std::nullopt;
   MutexLock lock(&mutex_);
   return ready_;
 }

@@ -67,7 +67,7 @@ Status RpcScope::ReadMetadata() {
   if (core_.client_certificates) ReadCertificate(*context_, &caller);
   if (core_.edge != nullptr) VICINAL_RETURN_IF_ERROR(ReadEdge(&caller));
   Identity who;
-  const Status status = core_.auth.Check(caller, InfoOf(call_.method).role, &who);
+  Status status = core_.auth.Check(caller, InfoOf(call_.method).role, &who);
   call_.role = who.role;
   call_.principal = std::move(who.principal);
   call_.interactive = who.interactive;

@@ -150,7 +150,8 @@ void DurableStore::FollowFeatures(const GraphStatus& status, const VersionId& gr
     deleted = parts_.graphs->DeleteFeatures(status.name, set->name).ok() || deleted;
   }
   if (deleted) parts_.on_load();
-  for (const auto& [name, latest] : sets) {
+  for (const auto& entry : sets) {
+    const VersionId& latest = entry.second;
     const bool known = std::any_of(status.feature_sets.begin(), status.feature_sets.end(), [&](const auto& set) {
       return set->name == latest.name && set->version >= latest.version;
     });

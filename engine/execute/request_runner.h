@@ -20,6 +20,7 @@ class RequestRunner {
   virtual std::vector<StatusOr<InferenceResult>> RunTogether(const std::vector<const QueuedRequest*>& requests,
                                                              DeviceContext& context) {
     std::vector<StatusOr<InferenceResult>> answers;
+    answers.reserve(requests.size());
     for (const QueuedRequest* request : requests) answers.push_back(Run(*request, context));
     return answers;
   }

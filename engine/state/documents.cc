@@ -33,7 +33,7 @@ Status StateDirectory::PutDocument(const VersionId& id, const std::string& name,
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(files_->Stat(path).status());
-  const Status made = files_->MakeDirectory(path + kDirectory);
+  Status made = files_->MakeDirectory(path + kDirectory);
   if (!made.ok() && made.code() != StatusCode::kAlreadyExists) return made;
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(path));
   return ReplaceFile(*files_, PathIn(path, name), text);

@@ -125,12 +125,13 @@ StatusOr<Listing> StateDirectory::ListGraph(const VersionId& graph) const {
   Listing listing;
   const auto add = [&](const VersionId& id, const std::string& at) -> Status {
     auto manifest = ReadManifest(id, at);
-    if (manifest.ok()) {
+    Status status = manifest.status();
+    if (status.ok()) {
       listing.published.push_back(*std::move(manifest));
-    } else if (manifest.status().code() != StatusCode::kNotFound) {
-      listing.problems.push_back({at, id, manifest.status()});
+    } else if (status.code() != StatusCode::kNotFound) {
+      listing.problems.push_back({at, id, status});
     }
-    return manifest.status();
+    return status;
   };
   if (const Status status = add(graph, path); !status.ok()) {
     if (status.code() == StatusCode::kNotFound) return NotFound("graph version", Describe(graph), "it is not on disk");

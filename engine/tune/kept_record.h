@@ -34,9 +34,9 @@ struct KeptRecord {
 KeptRecord Keep(const KernelRegistry& registry, DeviceKind device, const TuningEntry& entry);
 
 // Drops the evidence, but for that of the default and the choice: what others than this graph may want to know.
-void Thin(KeptRecord* record);
+void Thin(KeptRecord* kept);
 
-nlohmann::json ToJson(const KeptRecord& record);
+nlohmann::json ToJson(const KeptRecord& kept);
 // INVALID_ARGUMENT (BAD_TUNING_RECORD) naming the member below `where`: missing, of another type, out of its range, or
 // in contradiction to others. Unknown members are ignored. Kernels are not looked up: candidates have parameters, but
 // no configuration yet.
@@ -48,7 +48,7 @@ StatusOr<KeptRecord> ParseKeptRecord(const nlohmann::json& json, const std::stri
 // another order than when the record was made; ADJACENCY_MISMATCH: the graph has edge weights and the record's has not,
 // or the reverse.
 StatusOr<TuningEntry> Usable(const KernelRegistry& registry, DeviceKind device, const AdjacencyShape& shape,
-                             bool graph_weighted, const KeptRecord& record);
+                             bool graph_weighted, const KeptRecord& kept);
 
 // The id of the order in which `key` is computed on that adjacency with `setting`, or by default (Kernel::
 // ReductionOrder). 0 also if no kernel supports it.

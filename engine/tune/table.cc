@@ -139,10 +139,11 @@ TuningRecord TuningTable::ResetRecord(const TuningKey& key) {
 bool TuningTable::Wants(const TuningChange& change) const {
   if (!change.if_running) return true;
   MutexLock lock(&mutex_);
-  return std::all_of(change.entries.begin(), change.entries.end(), [&](const TuningEntry& entry) {
+  for (const TuningEntry& entry : change.entries) {
     const Entry* const known = FindEntry(entry.work.key);
-    return known != nullptr && known->record.state == TuningState::kRunning;
-  });
+    if (known == nullptr || known->record.state != TuningState::kRunning) return false;
+  }
+  return true;
 }
 
 bool TuningTable::Apply(const TuningChange& change) {
