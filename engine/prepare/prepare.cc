@@ -124,7 +124,8 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> UploadFeatures(Features features,
   const std::vector<NodeId> as_sent;
   const std::vector<NodeId>& new_of_old = permutation.is_identity() ? as_sent : permutation.new_of_old();
   if (features.dense) {
-    const TensorView& x = *features.dense;
+    // Where they lie now: a short text moves with its owner.
+    const TensorView x = features.owned ? features.owned->view() : *features.dense;
     return FeatureMatrix::FillDense(x.shape[0], x.shape[1], device, [&](float* rows) {
       WriteRows(x, new_of_old, rows);
       return OkStatus();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -77,9 +78,10 @@ std::vector<double> Want(const Case& c) {
       const double a = c.a.at(row, col), b = c.b.at(row, col);
       score += c.scale[col] * a + c.scale[cols + col] * b + c.scale[2 * cols + col] * (a - b);
     }
-    double most = c.a.at(row, 0), sum = 0;
-    for (int64_t col = 1; col < cols; ++col) most = std::max<double>(most, c.a.at(row, col));
-    for (int64_t col = 0; col < cols; ++col) sum += std::exp(c.a.at(row, col) - most);
+    const int64_t summed = c.a.rows == c.rows && c.a.cols == cols ? cols : 0;  // of softmax
+    double most = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t col = 0; col < summed; ++col) most = std::max<double>(most, c.a.at(row, col));
+    for (int64_t col = 0; col < summed; ++col) sum += std::exp(c.a.at(row, col) - most);
     double norm = 0;
     for (int64_t col = 0; c.kind == RowwiseKind::kNormalize && col < cols; ++col) norm += std::pow(c.a.at(row, col), 2);
     for (int64_t col = 0; col < cols; ++col) {

@@ -240,7 +240,7 @@ TEST_F(HostileTest, JsonHasTheStringsAsSentButEscaped) {
 
 TEST_F(HostileTest, ErrorsOfEveryCommand) {
   grpc::Status status = StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, kEvil, kEvil, {{kEvil, kEvil}});
-  for (const int code : {3, 4, 8, 42}) {
+  for (const int code : {3, 4, 8, 15}) {
     const grpc::Status evil(static_cast<grpc::StatusCode>(code), kEvil, status.error_details());
     server_.set_answer([=](const std::string&) { return HostileReply{{}, 0, evil}; });
     for (const Line& line : Lines()) {
