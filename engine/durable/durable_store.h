@@ -121,9 +121,10 @@ class DurableStore {
   void Queue(state::VersionId id, std::function<void()> write);
   void WriteLoop();
   void FollowLoop();
-  void FollowGraph(const state::VersionId& latest, const std::set<state::VersionId>& published, ThreadPool* pool);
-  void FollowFeatures(const GraphStatus& status, const state::VersionId& graph,
-                      const std::set<state::VersionId>& published, ThreadPool* pool);
+  // `sets`: the latest feature sets of that version, by name.
+  void FollowGraph(const state::VersionId& latest, const std::map<std::string, state::VersionId>& sets,
+                   ThreadPool* pool);
+  void FollowFeatures(const GraphStatus& status, const std::map<std::string, state::VersionId>& sets, ThreadPool* pool);
   void FollowModel(const state::VersionId& latest);
   void CannotFollow(const state::VersionId& id, const Status& error);
   // Keeps the order of use for the next start.

@@ -19,26 +19,35 @@ using state::Manifest;
 using state::Store;
 using state::VersionId;
 
-// The latest version of each name.
-std::map<std::string, VersionId> LatestOf(Store store, const std::set<VersionId>& published) {
-  std::map<std::string, VersionId> latest;
-  for (const VersionId& id : published) {
-    if (id.store != store) continue;
-    const auto [known, is_new] = latest.try_emplace(id.name, id);
+using LatestByName = std::map<std::string, VersionId>;
+
+// The latest versions: of graphs and models, and of the feature sets of each graph version.
+struct Latest {
+  LatestByName graphs, models;
+  std::map<VersionId, LatestByName> sets;
+};
+
+Latest LatestOf(const std::set<VersionId>& published) {
+  Latest latest;
+  const auto keep = [](const VersionId& id, LatestByName* names) {
+    const auto [known, is_new] = names->try_emplace(id.name, id);
     if (!is_new && known->second.version < id.version) known->second = id;
+  };
+  for (const VersionId& id : published) {
+    if (id.store == Store::kGraphs) keep(id, &latest.graphs);
+    if (id.store == Store::kModels) keep(id, &latest.models);
+    if (id.store == Store::kFeatures) keep(id, &latest.sets[state::GraphOf(id)]);
   }
   return latest;
 }
 
-// The latest version of each feature set of that graph version, by name.
-std::map<std::string, VersionId> SetsOf(const VersionId& graph, const std::set<VersionId>& published) {
-  std::map<std::string, VersionId> latest;
-  for (const VersionId& id : published) {
-    if (id.store != Store::kFeatures || state::GraphOf(id) != graph) continue;
-    const auto [known, is_new] = latest.try_emplace(id.name, id);
-    if (!is_new && known->second.version < id.version) known->second = id;
-  }
-  return latest;
+// Whether `stored` has exactly these feature sets.
+bool HasSets(const StoredGraph& stored, const LatestByName& sets) {
+  if (stored.feature_sets.size() != sets.size()) return false;
+  return std::all_of(stored.feature_sets.begin(), stored.feature_sets.end(), [&](const FeatureSetResource& set) {
+    const auto found = sets.find(set.name);
+    return found != sets.end() && found->second.version == set.version;
+  });
 }
 
 StatusOr<StoredGraph> DescribeOnDisk(const state::StateDirectory& directory, const VersionId& graph) {
@@ -97,15 +106,15 @@ void DurableStore::Follow() {
   }
   if (follow_context_ == nullptr) follow_context_ = parts_.device->CreateContext();
   ThreadPool* const pool = follow_context_->thread_pool();
-  const auto models = LatestOf(Store::kModels, published), graphs = LatestOf(Store::kGraphs, published);
+  Latest latest = LatestOf(published);
   bool deleted = false;
-  for (const auto& [name, latest] : models) FollowModel(latest);
+  for (const auto& [name, id] : latest.models) FollowModel(id);
   for (const ModelHandle& model : parts_.models->List()) {
-    if (!models.contains(model->name)) deleted = parts_.models->Delete(model->name, 0).ok() || deleted;
+    if (!latest.models.contains(model->name)) deleted = parts_.models->Delete(model->name, 0).ok() || deleted;
   }
-  for (const auto& [name, latest] : graphs) FollowGraph(latest, published, pool);
+  for (const auto& [name, id] : latest.graphs) FollowGraph(id, latest.sets[id], pool);
   for (const GraphStatus& graph : parts_.graphs->List()) {
-    if (!graphs.contains(graph.name)) deleted = parts_.graphs->Delete(graph.name, 0).ok() || deleted;
+    if (!latest.graphs.contains(graph.name)) deleted = parts_.graphs->Delete(graph.name, 0).ok() || deleted;
   }
   if (deleted) parts_.on_load();
 }
@@ -119,19 +128,22 @@ void DurableStore::FollowModel(const VersionId& latest) {
   parts_.on_load();
 }
 
-void DurableStore::FollowGraph(const VersionId& latest, const std::set<VersionId>& published, ThreadPool* pool) {
+void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::string, VersionId>& sets,
+                               ThreadPool* pool) {
   const std::string& name = latest.name;
   const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
   if (status.ok() && status->failed_version >= latest.version) return;  // it will not change
   const int64_t version = status.ok() ? ServingVersion(*status) : 0;
   if (status.ok() && status->graph != nullptr) {
-    if (version == latest.version) return FollowFeatures(*status, latest, published, pool);
+    if (version == latest.version) return FollowFeatures(*status, sets, pool);
     if (version < latest.version) {
       const Status adopted = loader_.Adopt(latest, pool);
       if (!adopted.ok()) CannotFollow(latest, adopted);
     }
     return;
   }
+  const bool is_known = version == latest.version && HasSets(*status->stored, sets);
+  if (is_known) return;
   const StatusOr<StoredGraph> stored = DescribeOnDisk(*parts_.directory, latest);
   if (!stored.ok()) return CannotFollow(latest, stored.status());
   if (version != 0) return parts_.graphs->ReplaceStored(name, version, *stored);
@@ -140,10 +152,9 @@ void DurableStore::FollowGraph(const VersionId& latest, const std::set<VersionId
 }
 
 // Of a graph in memory, whose version is the latest.
-void DurableStore::FollowFeatures(const GraphStatus& status, const VersionId& graph,
-                                  const std::set<VersionId>& published, ThreadPool* pool) {
+void DurableStore::FollowFeatures(const GraphStatus& status, const std::map<std::string, VersionId>& sets,
+                                  ThreadPool* pool) {
   if (parts_.tuning != nullptr && parts_.tuning->Refresh(*status.graph)) parts_.on_load();
-  const auto sets = SetsOf(graph, published);
   bool deleted = false;
   for (const FeatureSetHandle& set : status.feature_sets) {
     if (sets.contains(set->name)) continue;

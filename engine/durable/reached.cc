@@ -3,7 +3,6 @@
 // any more will never be on disk, because nothing that was replaced is written.
 #include "engine/durable/reached.h"
 
-#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -51,16 +50,7 @@ StatusOr<bool> IsReady(const GraphStore& graphs, const UploadedVersion& version,
 
 bool HasFeatures(const GraphStore& graphs, const UploadedVersion& version) {
   const StatusOr<GraphStatus> status = graphs.Get(version.name);
-  if (!status.ok()) return false;
-  const auto is_it = [&](const std::string& name, int64_t number) {
-    return name == version.feature_set && number == version.version;
-  };
-  if (status->stored != nullptr) {
-    return std::any_of(status->stored->feature_sets.begin(), status->stored->feature_sets.end(),
-                       [&](const FeatureSetResource& set) { return is_it(set.name, set.version); });
-  }
-  return std::any_of(status->feature_sets.begin(), status->feature_sets.end(),
-                     [&](const FeatureSetHandle& set) { return is_it(set->name, set->version); });
+  return status.ok() && graphs.Has(version.name, ServingVersion(*status), version.feature_set, version.version);
 }
 
 // Whether the version serves. Feature sets and models serve from the start.
