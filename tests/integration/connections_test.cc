@@ -18,23 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "tests/integration/certificates.h"
 #include "tests/integration/fixture.h"
+#include "tests/support/eventually.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 
 namespace vicinal::testing {
 namespace {
-
-constexpr std::chrono::seconds kPatience{20};
-
-// Asks until `done` says so.
-template <class Done>
-::testing::AssertionResult Eventually(Done done) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < end) {
-    if (done()) return ::testing::AssertionSuccess();
-    poll(nullptr, 0, 10);
-  }
-  return ::testing::AssertionFailure() << "not within " << kPatience.count() << " s";
-}
 
 // A connection that comes from another address of this machine.
 int ConnectFrom(const std::string& source, const std::string& host_port) {

@@ -21,21 +21,13 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/mutex.h"
 #include "server/listen.h"
+#include "tests/support/eventually.h"
 
 namespace vicinal::server {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
-
-template <class Done>
-::testing::AssertionResult Eventually(Done done) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < end) {
-    if (done()) return ::testing::AssertionSuccess();
-    poll(nullptr, 0, 2);
-  }
-  return ::testing::AssertionFailure() << "not within " << kPatience.count() << " s";
-}
+using testing::Eventually;
+using testing::kPatience;
 
 // Connections as gRPC would hold them.
 class Taken {

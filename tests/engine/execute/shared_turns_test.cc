@@ -161,6 +161,14 @@ class SideTest : public ::testing::Test {
     return taken_.size();
   }
 
+  // A pass over all nodes with the model of 1 has the executor.
+  void StartLongRun() {
+    QueuedRequest pass = Numbered(1);
+    pass.nodes.all = true;
+    ASSERT_TRUE(queue_.Push(std::move(pass)).ok());
+    ASSERT_TRUE(queue_.Next().has_value());
+  }
+
   FakeClock clock_;
   RequestQueue queue_{{16, &clock_, nullptr}};
   Mutex mutex_;
@@ -171,19 +179,13 @@ class SideTest : public ::testing::Test {
 
 TEST_F(SideTest, ASmallRequestForAnotherModelRunsBesideALongRun) {
   StartSide();
-  QueuedRequest pass = Numbered(1);
-  pass.nodes.all = true;
-  ASSERT_TRUE(queue_.Push(std::move(pass)).ok());
-  ASSERT_TRUE(queue_.Next().has_value());
+  ASSERT_NO_FATAL_FAILURE(StartLongRun());
   ASSERT_TRUE(queue_.Push(Small(2)).ok());
   EXPECT_EQ(AwaitSide(), 2);
 }
 
 TEST_F(SideTest, WhatIsNotSmallInteractiveAndElsewhereWaits) {
-  QueuedRequest pass = Numbered(1);
-  pass.nodes.all = true;
-  ASSERT_TRUE(queue_.Push(std::move(pass)).ok());
-  ASSERT_TRUE(queue_.Next().has_value());
+  ASSERT_NO_FATAL_FAILURE(StartLongRun());
   std::vector<QueuedRequest> others;
   others.push_back(Small(1));  // the plan that runs
   others.push_back(Small(2));
@@ -232,10 +234,7 @@ TEST_F(SideTest, BackgroundWorkThatIsDueDoesNotHoldUpOthers) {
 
 TEST_F(SideTest, ADrainWaitsForTheSideConsumer) {
   StartSide();
-  QueuedRequest pass = Numbered(1);
-  pass.nodes.all = true;
-  ASSERT_TRUE(queue_.Push(std::move(pass)).ok());
-  ASSERT_TRUE(queue_.Next().has_value());
+  ASSERT_NO_FATAL_FAILURE(StartLongRun());
   ASSERT_TRUE(queue_.Push(Small(2)).ok());
   EXPECT_EQ(AwaitSide(), 2);
   EXPECT_FALSE(queue_.Drain(clock_.Now()));
