@@ -307,6 +307,8 @@ StateSnapshot Server::Impl::Snapshot() {
     state.ready = state.ready && serving->has_room();
     state.connections = serving->Connections();
   }
+  state.open_calls = open_calls->open();
+  state.max_open_calls = config.limits.max_open_calls;
   state.exposed = IsExposed(config);
   state.certificate_expiry_seconds = certificates.expiry_seconds();
   for (KernelStatus& kernel : engine->Kernels()) {

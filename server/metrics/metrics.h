@@ -34,6 +34,7 @@ struct StateSnapshot {
   double busy_seconds = 0.0;
   bool ready = false;
   ConnectionCounts connections;
+  int64_t open_calls = 0, max_open_calls = 0;
   bool exposed = false;
   double certificate_expiry_seconds = 0.0;  // since 1970; 0: no TLS
   std::vector<Launches> launches;

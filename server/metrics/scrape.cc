@@ -127,6 +127,8 @@ std::vector<MetricFamily> Scrape::Collect() const {
       Gauge("vicinal_connections", "Open connections to the API.", real(state.connections.open)),
       Gauge("vicinal_max_connections", "--max_connections.", real(state.connections.most)),
       Refused(state.connections),
+      Gauge("vicinal_open_calls", "Calls that are open, over all connections.", real(state.open_calls)),
+      Gauge("vicinal_max_open_calls", "--max_open_calls.", real(state.max_open_calls)),
       Gauge("vicinal_exposed", "1 if anyone on a network may connect: no client certificates and no edge.",
             state.exposed ? 1.0 : 0.0),
       Gauge("vicinal_certificate_expiry_timestamp_seconds",

@@ -152,7 +152,8 @@ void PrincipalsFile(std::string_view input) {
   FUZZ_CHECK(server::CheckPrincipals(*principals).ok(), "credentials of two");
   std::string text;
   for (const server::Principal& principal : *principals) {
-    const std::string begin = principal.name + " " + std::string(server::NameOf(principal.role)) + " ";
+    const std::string role = principal.interactive ? std::string(server::NameOf(principal.role)) : "batch";
+    const std::string begin = principal.name + " " + role + " ";
     for (const std::string& token : principal.tokens) text += begin + "token:" + token + "\n";
     for (const std::string& name : principal.certificate_names) text += begin + name + "\n";
   }

@@ -85,12 +85,13 @@ void IntegrationTest::StartServer(const std::vector<std::string>& flags, const s
   client_ = NewClient(token);
 }
 
-std::unique_ptr<client::Client> IntegrationTest::NewClient(const std::string& token) const {
+std::unique_ptr<client::Client> IntegrationTest::NewClient(const std::string& token,
+                                                           const std::string& service_config) const {
   client::ClientOptions options;
   options.target = server_->grpc_address();
   options.token = token;
   options.upload_attempts = 1;
-  options.service_config = "";
+  options.service_config = service_config;
   auto client = client::Client::Connect(options);
   return client.ok() ? *std::move(client) : nullptr;
 }

@@ -44,7 +44,9 @@ class IntegrationTest : public ::testing::Test {
  protected:
   // Starts the server with the flags, and a client of it.
   void StartServer(const std::vector<std::string>& flags = {}, const std::string& token = "");
-  std::unique_ptr<client::Client> NewClient(const std::string& token = "") const;
+  // `service_config`: empty: without retries, so that no error is hidden.
+  std::unique_ptr<client::Client> NewClient(const std::string& token = "",
+                                            const std::string& service_config = "") const;
   // The server stops with 0 when asked.
   void TearDown() override;
 

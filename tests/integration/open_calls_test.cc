@@ -171,6 +171,9 @@ TEST_F(OpenCallsTest, HeadersAloneKeepNobodyOut) {
   std::vector<std::unique_ptr<HeadersOnly>> silent;
   for (int i = 0; i < 16; ++i) {
     silent.push_back(std::make_unique<HeadersOnly>(channel, kListGraphs, "infer"));
+    // One after another, so that the first has waited longest.
+    while (!Scraped("vicinal_open_calls " + std::to_string(i + 1))) {
+    }
   }
   // Refused until one of them has waited long enough to make room.
   absl::Status served;
