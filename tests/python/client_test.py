@@ -4,6 +4,7 @@
 
 import io
 import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -162,12 +163,26 @@ class ClientTest(unittest.TestCase):
             self.client.classify("cora", "gcn", [1], options={"precision": "int8"})
         with self.assertRaisesRegex(vicinal.InputError, "reorder is 'best'"):
             self.client.upload_graph("g", [[0], [1]], reorder="best")
+        with self.assertRaisesRegex(vicinal.InputError, "must be one of.*'durable'"):
+            self.client.upload_graph("g", [[0], [1]], wait_for="ages")
+        with self.assertRaisesRegex(errors.FailedPrecondition, "--state_dir"):
+            self.client.upload_graph("g", [[0], [1]], wait_for="durable")
+        with self.assertRaisesRegex(vicinal.InputError, "must be one of.*batch"):
+            self.client.classify("cora", "gcn", [1], options={"priority": "high"})
 
     def test_options(self):
         whole = self.client.classify("cora", "gcn", [1], logits=True, options={"receptive_field": "never"}).logits
         np.testing.assert_array_equal(self.client.classify("cora", "gcn", [1], logits=True, options={"receptive_field": "always"}).logits, whole)
         forced = self.client.classify("cora", "gcn", [1], logits=True, options={"kernels": {"aggregate": "reference"}})
         np.testing.assert_allclose(forced.logits, whole, rtol=1e-4, atol=1e-5)
+        for priority in ("batch", "interactive"):
+            same = self.client.classify("cora", "gcn", [1], logits=True, options={"priority": priority})
+            np.testing.assert_array_equal(same.logits, whole)
+
+    def test_does_not_wait_unless_asked(self):
+        accepted = self.client.upload_graph("later", GRAPH["edge_index"], x=GRAPH["x"], wait_for="accepted")
+        self.assertIn(accepted.state, ("UPLOADING", "PREPARING", "READY"))
+        self.assertEqual(self.client.watch_graph("later").durability, "MEMORY")
 
     def test_reports_progress(self):
         steps = []
@@ -210,6 +225,27 @@ class ClientTest(unittest.TestCase):
                 with self.assertRaises(errors.InvalidArgument) as raised:
                     upload()
                 self.assertEqual(raised.exception.reason, "REFERENCE_MISSED")
+
+
+class StateTest(unittest.TestCase):
+    def test_what_an_upload_waited_for_is_there_after_a_restart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            flag = f"--state_dir={os.path.join(folder, 'state')}"
+            stages = []
+            with ServerProcess(flag) as server, vicinal.Client(server.grpc) as client:
+                graph = client.upload_graph("cora", GRAPH["edge_index"], x=GRAPH["x"], pinned=True,
+                                            progress=lambda progress: stages.append(progress.stage))
+                model = client.upload_model("gcn", *model_files("cora-gcn"))
+                features = client.upload_features("cora", GRAPH["x"] * 2, name="twice", wait_for="durable")
+                self.assertEqual([one.durability for one in (graph, model, features)], ["DURABLE"] * 3)
+                self.assertTrue(graph.raw.pinned)
+                self.assertEqual(list(dict.fromkeys(stages)), ["upload", "prepare", "write"])
+                expected = client.classify("cora", "gcn", TEST, logits=True)
+            with ServerProcess(flag) as server, vicinal.Client(server.grpc) as client:
+                answer = client.classify("cora", "gcn", TEST, logits=True)
+                self.assertEqual(answer.served_by, expected.served_by)
+                np.testing.assert_array_equal(answer.logits, expected.logits)
+                self.assertEqual(sorted(one.name for one in client.list_features("cora")), ["default", "twice"])
 
 
 class TokenTest(unittest.TestCase):

@@ -10,7 +10,8 @@ from typing import Any, Mapping, Optional
 from vicinal._messages import enum_values, message
 from vicinal.errors import InputError
 
-_ENUMS = {"receptive_field": "ReceptiveField", "precision": "Precision", "product_precision": "ProductPrecision"}
+_ENUMS = {"receptive_field": "ReceptiveField", "precision": "Precision", "product_precision": "ProductPrecision",
+          "priority": "Priority"}
 
 
 def file_bytes(value: Any, what: str) -> bytes:

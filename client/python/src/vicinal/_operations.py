@@ -51,13 +51,13 @@ class Session:
 
 
 def upload_graph(session: Session, name: str, graph: Any, *, arguments: dict[str, Any], reorder: str, replace: bool, if_version: int,
-                 progress: Union[bool, Report], wait: bool, upload_id: Optional[str]) -> Operation[results.Graph]:
+                 progress: Union[bool, Report], wait_for: Optional[str], pinned: bool, upload_id: Optional[str]) -> Operation[results.Graph]:
     arrays = graph_arrays(graph, **arguments)
     if reorder not in _REORDER:
         raise InputError(f"reorder is {reorder!r}, but must be one of {sorted(_REORDER)}")
     method = METHODS["UploadGraph"]
     spec = message("UploadGraphSpec")(name=name, node_count=arrays.num_nodes, reorder=_REORDER[reorder], replace=replace,
-                                      if_version=if_version, ids_digest=arrays.ids.digest if arrays.ids is not None else "")
+                                      if_version=if_version, pinned=pinned, ids_digest=arrays.ids.digest if arrays.ids is not None else "")
     tensors = [("edge_index", arrays.edge_index)]
     if arrays.edge_weight is not None:
         tensors.append(("edge_weight", arrays.edge_weight))
@@ -65,36 +65,48 @@ def upload_graph(session: Session, name: str, graph: Any, *, arguments: dict[str
         tensors += arrays.x.upload_tensors()
         spec.feature_count = arrays.x.columns if arrays.x.dense is None else 0
     report = reporter(progress, f"graph {name}")
-    reply = yield from _run(session, method, spec, tensors, name, upload_id, report)
+    upload = _upload(session, method, spec, tensors, name, upload_id, report, wait_for)
+    reply = yield from upload.run()
     made = reply.graph
-    if wait:
+    ready = upload.wait_for != "accepted"
+    if ready:
         made = yield from watch(session, name, report)
         if made.error_code and made.version <= reply.graph.version:
             raise make_error(_CODES[made.error_code], f"graph {name!r} was not replaced, version {made.version} continues to serve: "
                                                       f"{made.error_message}")
-    if arrays.ids is not None or wait:
-        session.known[name] = Known(made.version if wait else 0, made.incarnation, spec.ids_digest, arrays.ids)
+    if upload.wait_for == "durable":
+        made = (yield from upload.wait_until_durable()).graph
+    if arrays.ids is not None or ready:
+        session.known[name] = Known(made.version if ready else 0, made.incarnation, spec.ids_digest, arrays.ids)
     return results.Graph.of(made, arrays.ids)
 
 
-def _run(session: Session, method: Any, spec: Any, tensors: list[tuple[str, Array]], graph: Optional[str], upload_id: Optional[str],
-         report: Report) -> Operation[Any]:
-    return Upload(method, spec, tensors, graph, upload_id, report, session.options.chunk_bytes, session.options.upload_attempts).run()
+def _upload(session: Session, method: Any, spec: Any, tensors: list[tuple[str, Array]], graph: Optional[str], upload_id: Optional[str],
+            report: Report, wait_for: Optional[str]) -> Upload:
+    return Upload(method, spec, tensors, graph, upload_id, report, session.options.chunk_bytes, session.options.upload_attempts, wait_for)
+
+
+def _run(upload: Upload) -> Operation[Any]:
+    """Of what serves as soon as it is uploaded: feature sets and models."""
+    reply = yield from upload.run()
+    if upload.wait_for == "durable":
+        reply = yield from upload.wait_until_durable()
+    return reply
 
 
 def upload_features(session: Session, graph: str, x: Any, *, name: str, replace: bool, if_version: int, progress: Union[bool, Report],
-                    upload_id: Optional[str]) -> Operation[results.FeatureSet]:
+                    wait_for: Optional[str], upload_id: Optional[str]) -> Operation[results.FeatureSet]:
     table = features(x)
     spec = message("UploadFeaturesSpec")(graph=graph, name=name, replace=replace, if_version=if_version,
                                          feature_count=table.columns if table.dense is None else 0)
-    reply = yield from _run(session, METHODS["UploadFeatures"], spec, table.upload_tensors(), graph, upload_id,
-                            reporter(progress, f"features {graph}/{name}"))
+    reply = yield from _run(_upload(session, METHODS["UploadFeatures"], spec, table.upload_tensors(), graph, upload_id,
+                                    reporter(progress, f"features {graph}/{name}"), wait_for))
     return results.FeatureSet.of(reply.feature_set)
 
 
 def upload_model(session: Session, name: str, architecture: str, weights: bytes, *, reference: Optional[bytes],
                  reference_graph: Optional[str], reference_features: Optional[str], tolerance: float, replace: bool, if_version: int,
-                 progress: Union[bool, Report], upload_id: Optional[str]) -> Operation[results.Model]:
+                 progress: Union[bool, Report], wait_for: Optional[str], upload_id: Optional[str]) -> Operation[results.Model]:
     spec = message("UploadModelSpec")(name=name, architecture_json=architecture, replace=replace, if_version=if_version)
     tensors = [("weights", _bytes_array(weights))]
     if reference is not None:
@@ -104,7 +116,8 @@ def upload_model(session: Session, name: str, architecture: str, weights: bytes,
         spec.reference.tolerance = tolerance
     elif reference_graph:
         raise InputError("reference_graph without reference: nothing would be compared")
-    reply = yield from _run(session, METHODS["UploadModel"], spec, tensors, None, upload_id, reporter(progress, f"model {name}"))
+    reply = yield from _run(_upload(session, METHODS["UploadModel"], spec, tensors, None, upload_id, reporter(progress, f"model {name}"),
+                                    wait_for))
     return results.Model.of(reply.model)
 
 

@@ -8,19 +8,25 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Optional
 
+import grpc
+
 from vicinal._crc32c import crc32c
 from vicinal._effects import Call, Operation, Send, Sleep
-from vicinal._messages import METHODS, Method, message
+from vicinal._messages import METHODS, Method, enum_values, message
 from vicinal._tensors import Array
-from vicinal.errors import Aborted, CallError, Cancelled, DeadlineExceeded, InputError, NotFound, ResourceExhausted, is_broken_off
+from vicinal.errors import (Aborted, CallError, Cancelled, DeadlineExceeded, InputError, NotFound, ResourceExhausted, is_broken_off,
+                            make_error)
 
 _CHUNK = message("UploadChunk")
+_WAIT_FOR = {name[len("WAIT_FOR_"):].lower(): number for name, number in enum_values("WaitFor").items()}
+WAIT_FOR = ("accepted", "ready", "durable")
 _FINISHED = message("Upload").DESCRIPTOR.enum_types_by_name["State"].values_by_name["STATE_FINISHED"].number
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an upload is. `stage`: "upload", then for graphs "prepare"; `done` of `total` are bytes, in "prepare" the share of 1."""
+    """How far an upload is. `stage`: "upload", then for graphs "prepare", and "write" while the server writes to its disk; `done` of `total` are
+    bytes, in the other stages the share of 1."""
 
     stage: str
     done: float
@@ -48,7 +54,7 @@ def encode_chunk(tensor: str, offset: int, piece: bytes) -> bytes:
 
 @dataclass
 class Upload:
-    """One upload. `upload_id` None: a new one."""
+    """One upload. `upload_id` None: a new one. `wait_for`: one of WAIT_FOR; None: chosen when the server is asked for its capabilities."""
 
     method: Method
     spec: Any
@@ -58,13 +64,14 @@ class Upload:
     report: Report
     chunk_bytes: int
     attempts: int
+    wait_for: Optional[str] = None
 
     def run(self) -> Operation[Any]:
         begun = self.upload_id is not None
         self.spec.upload_id = self.upload_id or str(uuid.uuid4())
         for name, array in self.tensors:
             self.spec.tensors.add(name=name, dtype=array.dtype, shape=array.shape)
-        yield from self._limit_chunks()
+        yield from self._ask_capabilities()
         broken_off = False
         for attempt in range(self.attempts):
             if attempt:
@@ -82,9 +89,39 @@ class Upload:
                 last.upload_id = self.spec.upload_id
         raise last
 
-    def _limit_chunks(self) -> Operation[None]:
-        """The server's limit on chunks. Also: a server that cannot be reached is reported before an upload waits for it."""
+    def wait_until_durable(self) -> Operation[Any]:
+        """After `run`, and for a graph once it serves: gives the reply of a server that has written everything to its disk. The server
+        answers `finish` again however often it is sent, so a broken stream only repeats the wait."""
+        finish = self.method.request(finish={"wait_for": _WAIT_FOR["durable"]})
+        self.report(Progress("write", 0, 1))
+        for attempt in range(self.attempts):
+            if attempt:
+                yield Sleep(min(0.2 * 2 ** min(attempt - 1, 4), 3.0))
+            requests = [self.method.request(resume_upload_id=self.spec.upload_id), finish]
+            try:
+                reply = yield Send(self.method, iter([request.SerializeToString() for request in requests]), self.graph)
+            except CallError as error:
+                last = error
+                if not is_broken_off(error):
+                    break
+            else:
+                self.report(Progress("write", 1, 1))
+                return reply
+        if is_broken_off(last) or isinstance(last, (DeadlineExceeded, Cancelled)):
+            last.upload_id = self.spec.upload_id
+        raise last
+
+    def _ask_capabilities(self) -> Operation[None]:
+        """The server's limit on chunks, and whether it has a disk. Also: a server that cannot be reached is reported before an upload waits
+        for it."""
+        if self.wait_for not in (None, *WAIT_FOR):
+            raise InputError(f"wait_for is {self.wait_for!r}, but must be one of {list(WAIT_FOR)}")
         capabilities = yield Call(METHODS["GetCapabilities"], METHODS["GetCapabilities"].request())
+        if self.wait_for == "durable" and not capabilities.durable_state:
+            raise make_error(grpc.StatusCode.FAILED_PRECONDITION, "wait_for is 'durable', but the server keeps everything in memory; it needs "
+                                                                  "--state_dir, or wait for 'ready'")
+        if self.wait_for is None:
+            self.wait_for = "durable" if capabilities.durable_state else "ready"
         for limit in capabilities.limits:
             if limit.name == "max_chunk_bytes" and limit.value > 0:
                 self.chunk_bytes = min(self.chunk_bytes, limit.value)

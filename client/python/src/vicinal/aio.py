@@ -12,7 +12,7 @@ import grpc.aio
 from vicinal import _operations as operations
 from vicinal import results
 from vicinal._arguments import architecture_text, execution, file_bytes
-from vicinal._channel import SERVICE_CONFIG, Options, Tls, default_target
+from vicinal._connection import Connection
 from vicinal._effects import Call, Next, Open, Operation, Send, Sleep
 from vicinal._upload import Report
 from vicinal.errors import from_grpc
@@ -21,25 +21,11 @@ from vicinal.ids import Ids
 T = TypeVar("T")
 
 
-class AsyncClient:
-    """As `Client`, in one event loop. Use it in an `async with`, or await `close`.
+class AsyncClient(Connection):
+    """As `Client`, in one event loop. Use it in an `async with`, or await `close`."""
 
-    `target`: HOST:PORT, dns:///HOST:PORT or unix:PATH; by default, as for the command line, the environment variable VICINAL_SERVER, or
-    127.0.0.1:8500. `token`: sent as a bearer token. `tls`: True, or a `Tls`. `timeout`: seconds, of calls other than uploads; None waits for ever.
-    `upload_attempts`: how often an upload is resumed after its stream broke. `service_config`: gRPC's, as JSON; it holds the retries.
-    """
 
-    def __init__(self, target: Optional[str] = None, *, token: Optional[str] = None, tls: Union[None, bool, Tls] = None,
-                 timeout: Optional[float] = 60, chunk_bytes: int = 1 << 20, upload_attempts: int = 5,
-                 service_config: Optional[str] = SERVICE_CONFIG) -> None:
-        target = target or default_target()
-        options = Options(target, token, tls, timeout, chunk_bytes, upload_attempts, service_config)
-        options.check()
-        credentials = options.credentials()
-        self._channel = (grpc.aio.insecure_channel(target, options.arguments()) if credentials is None
-                         else grpc.aio.secure_channel(target, credentials, options.arguments()))
-        self._session = operations.Session(options)
-        self._calls: dict[Any, Any] = {}
+    _grpc = grpc.aio
 
     async def close(self) -> None:
         await self._channel.close()
@@ -50,26 +36,14 @@ class AsyncClient:
     async def __aexit__(self, *_: Any) -> None:
         await self.close()
 
-    def _callable(self, kind: str, method: Any, serializer: Any) -> Any:
-        if method not in self._calls:
-            self._calls[method] = getattr(self._channel, kind)(method.path, serializer, method.reply.FromString)
-        return self._calls[method]
-
     async def _carry_out(self, effect: Any) -> Any:
-        if isinstance(effect, Call):
-            call = self._callable("unary_unary", effect.method, effect.method.request.SerializeToString)
-            return await call(effect.request, timeout=effect.timeout or self._session.options.timeout,
-                              metadata=self._session.options.metadata(effect.graph))
+        if isinstance(effect, (Call, Send)):
+            return await self._start(effect)
+        if isinstance(effect, Open):
+            return self._start(effect)
         if isinstance(effect, Next):
             reply = await effect.stream.read()
             return None if reply is grpc.aio.EOF else reply
-        if isinstance(effect, Open):
-            call = self._callable("unary_stream", effect.method, effect.method.request.SerializeToString)
-            return call(effect.request, timeout=self._session.options.timeout if effect.timed else None,
-                        metadata=self._session.options.metadata(effect.graph))
-        if isinstance(effect, Send):
-            call = self._callable("stream_unary", effect.method, None)
-            return await call(effect.requests, metadata=self._session.options.metadata(effect.graph))
         assert isinstance(effect, Sleep)
         return await asyncio.sleep(effect.seconds)
 
@@ -100,28 +74,32 @@ class AsyncClient:
 
     async def upload_graph(self, name: str, graph: Any, *, x: Any = None, edge_weight: Any = None, num_nodes: Optional[int] = None,
                      ids: Any = None, undirected: bool = False, reorder: str = "auto", replace: bool = False, if_version: int = 0,
-                     progress: Union[bool, Report] = False, wait: bool = True, upload_id: Optional[str] = None) -> results.Graph:
-        """Uploads a graph and waits until it serves. What `graph` may be, and what x, edge_weight, num_nodes, ids and undirected mean:
-        `vicinal.graph_arrays`. `reorder`: auto, none, degree, rcm, community, metis. `progress`: True draws a bar on standard error; a
-        function is called with a `Progress`. `upload_id`: resumes the upload that raised an error with this id."""
+                     progress: Union[bool, Report] = False, wait_for: Optional[str] = None, pinned: bool = False,
+                     upload_id: Optional[str] = None) -> results.Graph:
+        """Uploads a graph. What `graph` may be, and what x, edge_weight, num_nodes, ids and undirected mean: `vicinal.graph_arrays`.
+        `reorder`: auto, none, degree, rcm, community, metis. `progress`: True draws a bar on standard error; a function is called with a
+        `Progress`. `wait_for`: accepted, ready (it serves) or durable (it is on the server's disk); None: durable if the server has a state
+        directory, else ready. `pinned`: the server keeps the graph in memory, even if others need that. `upload_id`: resumes the upload
+        that raised an error with this id."""
         arguments = {"x": x, "edge_weight": edge_weight, "num_nodes": num_nodes, "ids": ids, "undirected": undirected}
         return await self._run(operations.upload_graph(
             self._session, name, graph, arguments=arguments, reorder=reorder, replace=replace, if_version=if_version,
-            progress=progress, wait=wait, upload_id=upload_id))
+            progress=progress, wait_for=wait_for, pinned=pinned, upload_id=upload_id))
 
     async def upload_features(self, graph: str, x: Any, *, name: str = "default", replace: bool = False, if_version: int = 0,
-                        progress: Union[bool, Report] = False, upload_id: Optional[str] = None) -> results.FeatureSet:
-        """Uploads a feature set of a graph: NumPy, torch, SciPy sparse, pandas; row i belongs to node i."""
+                        progress: Union[bool, Report] = False, wait_for: Optional[str] = None,
+                        upload_id: Optional[str] = None) -> results.FeatureSet:
+        """Uploads a feature set of a graph: NumPy, torch, SciPy sparse, pandas; row i belongs to node i. `wait_for`: as for a graph."""
         return await self._run(operations.upload_features(self._session, graph, x, name=name, replace=replace, if_version=if_version,
-                                                    progress=progress, upload_id=upload_id))
+                                                    progress=progress, wait_for=wait_for, upload_id=upload_id))
 
     async def upload_model(self, name: str, architecture: Any, weights: Any = None, *, reference: Any = None,
                      reference_graph: Optional[str] = None, reference_features: Optional[str] = None, tolerance: float = 0,
                      replace: bool = False, if_version: int = 0, progress: Union[bool, Report] = False,
-                     upload_id: Optional[str] = None) -> results.Model:
+                     wait_for: Optional[str] = None, upload_id: Optional[str] = None) -> results.Model:
         """Uploads a model. `architecture`: what `vicinal.export` returns (which brings weights and reference), or a path, a JSON text or a
         dict. `weights`, `reference`: safetensors, as a path or bytes. The server refuses a model that misses its reference by more than
-        `tolerance` (0: 1e-4)."""
+        `tolerance` (0: 1e-4). `wait_for`: as for a graph."""
         if hasattr(architecture, "architecture") and weights is None:
             exported, architecture = architecture, architecture.architecture
             weights, reference = exported.weights, exported.reference if reference is None else reference
@@ -129,7 +107,7 @@ class AsyncClient:
             self._session, name, architecture_text(architecture), file_bytes(weights, "weights"),
             reference=None if reference is None else file_bytes(reference, "reference"), reference_graph=reference_graph,
             reference_features=reference_features, tolerance=tolerance, replace=replace, if_version=if_version, progress=progress,
-            upload_id=upload_id))
+            wait_for=wait_for, upload_id=upload_id))
 
     # --- graphs, features, models ---
 

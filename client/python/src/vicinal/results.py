@@ -22,7 +22,8 @@ Result = TypeVar("Result", bound="Arrays")
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph on the server. `ids`: the map of the user's own ids, if this client has it. `raw`: the whole message (profile, stages, ...)."""
+    """A graph on the server. `durability`: MEMORY, WRITING or DURABLE (it survives the server). `ids`: the map of the user's own ids, if this
+    client has it. `raw`: the whole message (profile, stages, ...)."""
 
     name: str
     version: int
@@ -55,11 +56,13 @@ class FeatureSet:
     num_features: int
     sparse: bool
     size_bytes: int
+    durability: str
     raw: Any = field(repr=False)
 
     @staticmethod
     def of(value: Any) -> "FeatureSet":
-        return FeatureSet(value.graph, value.name, value.version, value.node_count, value.feature_count, value.sparse, value.size_bytes, value)
+        return FeatureSet(value.graph, value.name, value.version, value.node_count, value.feature_count, value.sparse, value.size_bytes,
+                          _DURABILITY[value.durability], value)
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,14 @@ class Model:
     outputs: tuple[str, ...]
     num_parameters: int
     reference_error: Optional[float]
+    durability: str
     raw: Any = field(repr=False)
 
     @staticmethod
     def of(model: Any) -> "Model":
         return Model(model.name, model.version, model.feature_count, model.class_count, model.graph_level, model.multi_label,
                      model.uses_edge_weight, tuple(model.outputs), model.parameter_count,
-                     model.reference_error if model.reference_checked else None, model)
+                     model.reference_error if model.reference_checked else None, _DURABILITY[model.durability], model)
 
 
 @dataclass(frozen=True)
