@@ -95,11 +95,12 @@ function(vicinal_test name)
 endfunction()
 
 # vicinal_command_test(NAME COMMAND ... LABELS ... [PROGRAMS target ...] [TIMEOUT s] [ENVIRONMENT name=value ...]
-#                      [SKIP_CODE n])
+#                      [SKIP_CODE n] [LONG])
 # A script, or a program run in another way: one CTest test. PROGRAMS: targets that it runs; they are built with the tests
-# of its labels. SKIP_CODE: the exit status that says that it skipped.
+# of its labels. SKIP_CODE: the exit status that says that it skipped. LONG: among the longest, so that it starts first;
+# CTest knows by itself only what ran before in the same build folder.
 function(vicinal_command_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SKIP_CODE" "COMMAND;LABELS;PROGRAMS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "LONG" "TIMEOUT;SKIP_CODE" "COMMAND;LABELS;PROGRAMS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -109,6 +110,9 @@ function(vicinal_command_test name)
   endforeach()
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if(ARG_LONG)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_TIMEOUT})
+  endif()
   if(ARG_SKIP_CODE)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE ${ARG_SKIP_CODE})
   endif()

