@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of source_panels: groups of lanes from the width, sources as they lie or copied, sums of pieces,
-// then the rows that are made of them.
+// The launcher of source_panels: chooses the groups of lanes from the width, copies the sources if needed, sums the
+// pieces, then finishes the rows.
 #include <algorithm>
 
 #include "engine/cuda/aggregate/rows/finish_rows.h"
@@ -31,7 +31,7 @@ struct ScratchPlan {
   }
 };
 
-// What a launch needs beside its template.
+// The arguments of a launch that are not template parameters.
 struct PanelLaunch {
   const PanelParams& params;
   const PanelShape& shape;
@@ -89,10 +89,10 @@ PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses, c
   PanelShape shape;
   shape.warps = warps == kMaxWarps / 2 ? warps : kMaxWarps;
   shape.groups = GroupsFor(problem.width);
-  // More places would make panels too few to share out.
+  // More places would make too few panels to distribute.
   shape.places = std::min(kMaxPlaces, kPanelBytes / shape.pitch()) * shape.warps / kMaxWarps;
   shape.uses = uses > 0 ? std::min(uses, kMaxUses) : 8;
-  // Numbers of sources are copied in fours.
+  // Source ids are copied four at a time.
   while (!limits.Fits(panels::Shared::Bytes(shape)) && shape.places > 8) shape.places -= 8;
   shape.multiprocessors = limits.multiprocessors;
   return shape;
