@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asynchronous copies from global to shared memory (cp.async). Code for GPUs before compute capability 8.0 copies at
-// once, through registers: equal results, nothing under way.
+// Asynchronous copies from global to shared memory (cp.async). Code for GPUs before compute capability 8.0 copies
+// synchronously, through registers, with equal results.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ASYNC_COPY_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_ASYNC_COPY_CUH_
 
@@ -11,8 +11,7 @@
 
 namespace vicinal::cuda {
 
-// CopyAsync with ordinary loads and stores. Elements have 2 bytes at least, so a part of 16 bytes is valid in units
-// of 2.
+// CopyAsync with ordinary loads and stores. Elements have at least 2 bytes, so `valid` is a multiple of 2.
 template <int kBytes>
 __device__ inline void CopyNow(void* shared, const void* global, int valid) {
   if (valid >= kBytes) {

@@ -87,10 +87,10 @@ __device__ inline float EdgeWeight(const CsrView& adjacency, const float* src_sc
   return adjacency.value != nullptr ? __ldg(adjacency.value + edge) : __ldg(src_scale + source);
 }
 
-// The neutral element of addition: x + kNothing is x for every x, including 0 and -0.
+// The identity of addition: x + kNothing is x for every x, including 0 and -0.
 inline constexpr float kNothing = -0.0f;
 
-// What the epilogue of an element loads.
+// The values that the epilogue of an element loads.
 struct EpilogueTerms {
   float factor, bias, residual;
 };

@@ -13,8 +13,8 @@
 //  - It does not read by __ldg what earlier kernels wrote, as the compiler may move __ldg to before AwaitFormer(). The
 //    compiler also moves __ldg to after it, so a load that is to be issued before is a plain load, which it does not
 //    move.
-// Other kernels are launched as usual, and start when everything before them has ended. So do all kernels of code that
-// was compiled for GPUs before Hopper, which have nothing of this.
+// Other kernels are launched as usual and start when everything before them has ended. So do all kernels in code for
+// GPUs before Hopper, which lack the feature.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 
@@ -25,7 +25,7 @@
 
 namespace vicinal::cuda {
 
-// From now on, the next kernel may take the multiprocessors' places that this kernel's blocks leave.
+// Lets the blocks of the next kernel start as soon as this kernel's blocks leave room for them.
 __device__ inline void LetNextBegin() {
   if constexpr (kCompiledFor >= kBulkCopies) cudaTriggerProgrammaticLaunchCompletion();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the layout of a launch of fused attention, launches it, and averages heads.
+// The launcher of fused_rows: chooses the layout, launches it and averages heads.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -13,8 +13,8 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor can hold
-constexpr int64_t kMaxRows = 8;           // per group of lanes, one after the other
+constexpr int64_t kThreadsAtOnce = 2048;  // resident threads per multiprocessor
+constexpr int64_t kMaxRows = 8;           // per group of lanes, processed in turn
 
 // dst = epilogue(mean over heads), one thread per element.
 __global__ void __launch_bounds__(kThreads)
@@ -54,8 +54,8 @@ int DefaultTile(const AttentionProblem& problem, int vec) {
   return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
 }
 
-// Short rows have few lanes each, if there are enough of them to fill the device. Scores that are computed from whole
-// rows deserve more lanes.
+// Short rows get few lanes each, if there are enough rows to fill the device. Scores that read whole rows (GATv2, dot
+// products) need more lanes.
 int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
   const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
@@ -63,7 +63,7 @@ int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarge
   return problem.rows * lanes < kThreadsAtOnce * target.limits.multiprocessors ? 32 : lanes;
 }
 
-// The most heads that a tile of `tile` columns overlaps.
+// Maximum number of heads that a tile of `tile` columns overlaps.
 int TileHeads(const AttentionProblem& problem, int64_t tile) {
   const int64_t width = problem.head_width;
   const bool even = tile % width == 0 || width % tile == 0;

@@ -116,7 +116,7 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
   sums.Clear();
   if (sources.at != begin) sources.Load(begin, work.lane);
   for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
-  // The source of missing edges: one of the row's own, so that no row reads another row's neighbours.
+  // The source of missing edges: one of the row's own, so that no row reads the neighbours of another.
   int32_t stand_in = 0;
 #pragma unroll 1
   for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
@@ -217,7 +217,7 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
   }
 }
 
-// Not inlined: few plans have an epilogue here, and its registers would count for all.
+// Not inlined: few plans have an epilogue here, and inlining it would raise the register count of all.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
   const int columns = params->work.heads * params->work.head_width;
@@ -444,7 +444,7 @@ cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t st
   return cudaGetLastError();
 }
 
-// Launches the layout of `shape`, which is searched for from place kAt of the list on.
+// Launches the layout of `shape`, searching the list from index kAt on.
 template <AttentionKind kKind, int kVec, int kAt = 0>
 cudaError_t LaunchAttentionShape(const AttentionParams& params, const AttentionShape& shape, cudaStream_t stream) {
   constexpr int kShapes = static_cast<int>(kVec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes));
