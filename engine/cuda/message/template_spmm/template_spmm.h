@@ -17,7 +17,7 @@
 
 namespace vicinal::cuda {
 
-// The unit that long rows are cut by (row_pieces.h).
+// The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kMessageUnit = 128;
 inline constexpr int64_t kNarrowestMessageTile = 8;  // columns, of message_rows
 
@@ -46,8 +46,8 @@ struct MessageTile {
   }
 };
 inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;  // edges
-// What its tiles may take of shared memory, beside what is not dynamic: large ones so much that a multiprocessor runs
-// two blocks, small ones as much as a block may have.
+// Shared memory that tiles may use next to static shared memory. Large tiles leave room for two blocks per
+// multiprocessor; small ones may use all that a block may have.
 inline constexpr int64_t kMessageStaticBytes = 1 << 10;
 inline int64_t LargeTileBytes(const GpuLimits& limits) {
   return limits.multiprocessor_shared_bytes / 2 - kSystemSharedBytes - kMessageStaticBytes;

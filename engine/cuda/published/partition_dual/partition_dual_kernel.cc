@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// partition_dual as a kernel of the operation aggregate: which blocks are dense, and the layout that says so.
+// partition_dual as a kernel of the operation aggregate. Decides which blocks are dense, and builds the layout.
 //
-// The paper takes a block's density against theta = T_full * p / T_selective, the density at which both modes take the
-// same time. Here a dense block costs a whole tile of 128 x 64 pairs, so theta is a share of these; it is a parameter,
-// in thousandths, which tuning measures on the graph.
+// The paper compares a block's density with theta = T_full * p / T_selective, at which both modes take the same time.
+// Here a dense block costs a whole tile of 128 x 64 pairs, so theta is a share of these. It is a parameter, in
+// thousandths; tuning measures it on the graph.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -47,7 +47,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"theta"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{40}}, {{160}}}; }
-  // The rest is added as neighbor_group does.
+  // The remaining edges are summed as by neighbor_group.
   DeclaredOrder declared_order() const override { return {"dense_blocks", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
@@ -80,7 +80,8 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
                                     source.device()));
     return EdgeBlocksLayout::Upload(blocks, std::move(groups), source.device());
   }
-  // An edge is in a mask or in the rest; a tile of 1 KiB, its column and strip stand for LeastEdges edges at least.
+  // Each edge is in a mask or among the rest. A tile of 1 KiB, with its column and strip, replaces at least LeastEdges
+  // edges.
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
     constexpr int64_t kTileBytes = kStripRows * sizeof(uint64_t) + sizeof(int32_t) + sizeof(RowStrip);
     return edges / LeastEdges(kMinTheta) * kTileBytes + 4 * edges + 8 * (rows + 1) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over the edges, strip by strip: the first counts each strip's edges by part of columns, which decides what
-// is dense; the second sets bits and writes the rest. Beside the result it takes a number per part and thread.
+// Two passes over the edges, strip by strip. The first counts each strip's edges by part of the columns, which decides
+// the dense blocks. The second sets mask bits and writes the remaining edges. Temporary memory: one number per part and
+// thread.
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int32_t kNoTile = -1;
 
-// Calls body(edge, part of its column, whether it is a copy of the edge before it) for each edge of a row.
+// Calls body(edge, part of its column, true if it repeats the previous edge) for each edge of a row.
 template <class Body>
 void ForEachEdge(const CsrView& host, const std::vector<int32_t>& part_of, int64_t row, const Body& body) {
   for (int64_t e = host.row_ptr[row]; e < host.row_ptr[row + 1]; ++e) {
@@ -64,7 +65,7 @@ class Builder {
     for (int64_t row = row_parts_[strip]; row < row_parts_[strip + 1]; ++row) body(row);
   }
 
-  // `edges`: per part of columns, all 0 before and after.
+  // Counts a strip's edges per part of the columns in `edges`, which is all 0 before and after.
   void Count(int64_t strip, std::vector<int32_t>& edges) {
     std::vector<int32_t> touched;
     ForRows(strip, [&](int64_t row) {
@@ -84,7 +85,7 @@ class Builder {
     std::sort(dense_[strip].begin(), dense_[strip].end());
   }
 
-  // `tile_of`: per part of columns, all kNoTile before and after.
+  // Writes a strip's masks and remaining edges. `tile_of` (per part of the columns) is all kNoTile before and after.
   void Fill(int64_t strip, int64_t first_tile, std::vector<int32_t>& tile_of) {
     const std::vector<int32_t>& dense = dense_[strip];
     for (size_t i = 0; i < dense.size(); ++i) {
@@ -122,9 +123,9 @@ class Builder {
   const int64_t least_edges_;
   ThreadPool& pool_;
   const int64_t num_strips_;
-  std::vector<int32_t> part_of_;               // of each column
+  std::vector<int32_t> part_of_;               // per column
   std::vector<std::vector<int32_t>> dense_;    // parts of columns, per strip
-  std::vector<std::vector<int32_t>> by_part_;  // a number per part of columns, per thread
+  std::vector<std::vector<int32_t>> by_part_;  // per thread: a number per part of columns
   HostEdgeBlocks made_;
 };
 
@@ -136,7 +137,7 @@ std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, in
   std::vector<int64_t> parts = {0};
   for (size_t b = 1; b < blocks.size(); ++b) {
     const int64_t begin = blocks[b - 1], end = blocks[b];
-    // Small blocks share a part, as long as they fit it; a large one begins its own.
+    // Small blocks share a part as long as they fit. A large block starts a part of its own.
     if (begin > parts.back() && end - parts.back() > most) parts.push_back(begin);
     if (end - parts.back() <= most) continue;
     const int64_t from = parts.back(), cuts = (end - from + most - 1) / most;

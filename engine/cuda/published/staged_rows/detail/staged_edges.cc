@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Degrees, the staged sources and their places, then two passes over the rows: the first counts each row's edges by
-// partition, the second writes them.
+// Computes degrees, the staged sources and their places. Then two passes over the rows: the first counts each row's
+// edges by partition, the second writes them.
 #include "engine/cuda/published/staged_rows/detail/staged_edges.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int64_t kRowsOfTask = 1 << 12;
-// What a row costs in edges, beside its edges: its bounds and its sum.
+// Cost of a row besides its edges, in edges: its bounds and its sum.
 constexpr int64_t kRowCost = 2;
 
 std::vector<int32_t> StagedSources(const CsrView& host, int64_t least_degree) {
@@ -67,7 +67,8 @@ class Builder {
       for (int64_t row = task * kRowsOfTask; row < std::min(host_.rows, (task + 1) * kRowsOfTask); ++row) body(row);
     });
   }
-  // Of a partition's row; the end of a row is where the next one begins, of the last row where the next partition does.
+  // The first edge of a row in a partition. A row ends where the next one begins, and the last row where the next
+  // partition begins.
   int32_t& Begin(int64_t partition, int64_t row) { return made_.row_ptr[partition * (host_.rows + 1) + row]; }
 
   void Count(int64_t row) {
@@ -154,7 +155,7 @@ int64_t StagedEdgesLayout::size_bytes() const {
                               rest_row_ptr_.bytes() + rest_col_.bytes() + rest_value_.bytes());
 }
 
-// An edge is staged or in the rest, with its weight.
+// Each edge, with its weight, is either staged or in the rest.
 int64_t StagedEdgesBytesBound(int64_t rows, int64_t edges) {
   const int64_t most_partitions = std::min(kMaxPartitions, edges / kStagedSources + 1);
   return 8 * edges + 8 * (rows + 1) + most_partitions * 4 * (rows + 1 + kStagedSources + kRowRuns + 1);
