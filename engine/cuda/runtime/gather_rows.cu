@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs chosen rows side by side: a thread per element, so that stores to the host's memory leave in full lines however
-// narrow the rows are. Bound by the way to the host: count * cols * 4 bytes.
+// Packs selected rows contiguously, with a thread per element, so that stores to host memory are full lines however
+// narrow the rows are. Bound by the link to the host: count * cols * 4 bytes.
 #include <cstdint>
 
 #include "engine/cuda/runtime/gather_rows.h"

@@ -9,7 +9,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// A field of a quarter of a million edges goes in one. A multiple of HostPiece::kAlignment.
+// Large enough for a receptive field of a quarter of a million edges in one copy. A multiple of HostPiece::kAlignment.
 constexpr size_t kHalfBytes = size_t{1} << 20;
 
 Status Check(cudaError_t error) { return CudaStatus(error, "sending to the device"); }
@@ -47,10 +47,10 @@ Status PiecesToDevice::Copy(cudaStream_t stream, char* dst, size_t bytes) {
 Status PiecesToDevice::Send(cudaStream_t stream, void* dst, std::span<const HostPiece> pieces) {
   if (halves_[1].there == nullptr) VICINAL_RETURN_IF_ERROR(Allocate());
   char* to = static_cast<char*>(dst);
-  size_t filled = 0;  // of the half in turn
+  size_t filled = 0;  // bytes of the current half
   VICINAL_RETURN_IF_ERROR(Await());
   for (const HostPiece& piece : pieces) {
-    // What lies between two pieces travels along, and means nothing.
+    // The padding between two pieces is copied too; its contents are unspecified.
     for (size_t done = 0; done < piece.room();) {
       const size_t count = std::min(piece.room() - done, kHalfBytes - filled);
       if (done < piece.bytes) {

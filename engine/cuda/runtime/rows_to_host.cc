@@ -10,7 +10,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// Of one half. Kernels take no rows wider than that (cuda_kernel.h, kMaxWidth).
+// Floats per half. No kernel accepts wider rows (cuda_kernel.h, kMaxWidth).
 constexpr int64_t kFloats = int64_t{1} << 20;
 constexpr int64_t kRows = int64_t{1} << 16;
 
@@ -28,7 +28,7 @@ RowsToHost::~RowsToHost() {
 Status RowsToHost::Allocate(Device& device) {
   constexpr size_t kHalfBytes = kFloats * sizeof(float) + kRows * sizeof(int32_t);
   VICINAL_ASSIGN_OR_RETURN(device_lists_, device.Allocate(2 * kRows * sizeof(int32_t)));
-  // Some of it may be there, of a call that failed.
+  // After a failed call, some of it may exist already.
   if (pinned_ == nullptr) {
     VICINAL_RETURN_IF_ERROR(Check(cudaMallocHost(reinterpret_cast<void**>(&pinned_), 2 * kHalfBytes)));
   }
@@ -65,7 +65,7 @@ Status RowsToHost::Copy(Device& device, cudaStream_t stream, float* host, const 
   const int64_t piece = std::min(kRows, std::max<int64_t>(1, kFloats / src.cols));
   const int64_t pieces = (count + piece - 1) / piece;
   const auto rows_of = [&](int64_t i) { return std::min(piece, count - i * piece); };
-  // Piece i travels while piece i - 1 is copied on.
+  // Piece i is transferred while piece i - 1 is copied to `host`.
   for (int64_t i = 0; i <= pieces; ++i) {
     if (i < pieces) VICINAL_RETURN_IF_ERROR(Send(halves_[i % 2], stream, src, rows + i * piece, rows_of(i)));
     if (i == 0) continue;
