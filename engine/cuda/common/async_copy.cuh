@@ -13,7 +13,7 @@ namespace vicinal::cuda {
 
 // CopyAsync with ordinary loads and stores. Elements have at least 2 bytes, so `valid` is a multiple of 2.
 template <int kBytes>
-__device__ inline void CopyNow(void* shared, const void* global, int valid) {
+__device__ inline void CopySynchronously(void* shared, const void* global, int valid) {
   if (valid >= kBytes) {
     using Unit = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, uint32_t>>;
     *static_cast<Unit*>(shared) = *static_cast<const Unit*>(global);
@@ -32,7 +32,7 @@ template <int kBytes>
 __device__ inline void CopyAsync(void* shared, const void* global, int valid) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   if constexpr (kCompiledFor < kAsyncCopies) {
-    CopyNow<kBytes>(shared, global, valid);
+    CopySynchronously<kBytes>(shared, global, valid);
   } else if constexpr (kBytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid) : "memory");
   } else {

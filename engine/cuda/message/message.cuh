@@ -38,8 +38,8 @@ struct TargetTerms {
 
 template <bool kExtreme>
 struct Reducer {
-  __device__ static float Start() { return kExtreme ? -INFINITY : 0.0f; }
-  __device__ static float Join(float a, float b) { return kExtreme ? LargerOf(a, b) : a + b; }
+  __device__ static float Identity() { return kExtreme ? -INFINITY : 0.0f; }
+  __device__ static float Combine(float a, float b) { return kExtreme ? LargerOf(a, b) : a + b; }
   // Minima are maxima of negated messages.
   __device__ static float Sign(Reduce reduce) { return reduce == Reduce::kMin ? -1.0f : 1.0f; }
   // The result of a row of `edges` edges.

@@ -64,8 +64,8 @@ CudaContext::~CudaContext() {
     cudaStreamSynchronize(target_.stream);
     cudaStreamDestroy(target_.stream);
   }
-  if (target_.beside != nullptr) cudaStreamDestroy(target_.beside);
-  for (cudaEvent_t event : {done_, target_.forked, target_.joined}) {
+  if (target_.side_stream != nullptr) cudaStreamDestroy(target_.side_stream);
+  for (cudaEvent_t event : {done_, target_.fork_event, target_.join_event}) {
     if (event != nullptr) cudaEventDestroy(event);
   }
 }
@@ -77,9 +77,9 @@ Status CudaContext::Create() {
       CudaStatus(cudaStreamCreateWithFlags(&target_.stream, cudaStreamNonBlocking), "making a stream"));
   int least = 0, greatest = 0;
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
-  VICINAL_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithPriority(&target_.beside, cudaStreamNonBlocking, greatest), "making a stream"));
-  for (cudaEvent_t* event : {&done_, &target_.forked, &target_.joined}) {
+  VICINAL_RETURN_IF_ERROR(CudaStatus(
+      cudaStreamCreateWithPriority(&target_.side_stream, cudaStreamNonBlocking, greatest), "making a stream"));
+  for (cudaEvent_t* event : {&done_, &target_.fork_event, &target_.join_event}) {
     VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event"));
   }
   VICINAL_ASSIGN_OR_RETURN(tickets_, device_.Allocate(kContextTickets * sizeof(int)));

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads) GatherRows(const __grid_constant__ P
   if (element >= params.elements) return;
   const unsigned cols = static_cast<unsigned>(params.src.cols);
   const unsigned i = element / cols;
-  const int64_t row = params.rows.far != nullptr ? params.rows.far[i] : params.rows.near[i];
+  const int64_t row = params.rows.device_rows != nullptr ? params.rows.device_rows[i] : params.rows.rows[i];
   params.out[element] = params.src.data[row * params.src.stride + element % cols];
 }
 

@@ -15,8 +15,8 @@ namespace vicinal::cuda {
 inline constexpr int64_t kFewRows = 256;
 
 struct RowList {
-  const int32_t* far = nullptr;  // in device memory; null: use `near`
-  int32_t near[kFewRows];
+  const int32_t* device_rows = nullptr;  // in device memory; null: use `rows`
+  int32_t rows[kFewRows];
 };
 
 // out[i] = src[rows[i]] for i < count. `out` [count, src.cols] may be pinned host memory. REQUIRES: count * src.cols <

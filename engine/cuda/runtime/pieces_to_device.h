@@ -28,8 +28,8 @@ class PiecesToDevice {
  private:
   // One of two halves, used alternately.
   struct Half {
-    char* bytes = nullptr;        // pinned
-    cudaEvent_t there = nullptr;  // recorded after the copy; the half may then be overwritten
+    char* bytes = nullptr;       // pinned
+    cudaEvent_t done = nullptr;  // recorded after the copy; the half may then be overwritten
   };
 
   Status Allocate();
@@ -39,7 +39,7 @@ class PiecesToDevice {
   Status Copy(cudaStream_t stream, char* dst, size_t bytes);
 
   Half halves_[2];
-  int turn_ = 0;
+  int current_ = 0;
 };
 
 }  // namespace vicinal::cuda

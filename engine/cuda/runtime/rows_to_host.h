@@ -32,7 +32,7 @@ class RowsToHost {
     float* floats = nullptr;  // pinned
     int32_t* list = nullptr;  // pinned
     int32_t* device_list = nullptr;
-    cudaEvent_t there = nullptr;
+    cudaEvent_t done = nullptr;
   };
 
   Status Allocate(Device& device);

@@ -115,9 +115,10 @@ cudaError_t LaunchBinnedRows(const AggregateArgs& args, const RowWorkLayout* wor
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
     AggregateArgs sum = args;
-    LaunchTarget behind = target;
-    const cudaError_t error = LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem), &sum, &behind);
-    return error != cudaSuccess ? error : LaunchBinnedRows(sum, work, config, condition, behind, scratch);
+    LaunchTarget after_copy = target;
+    const cudaError_t error =
+        LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem), &sum, &after_copy);
+    return error != cudaSuccess ? error : LaunchBinnedRows(sum, work, config, condition, after_copy, scratch);
   }
   RowsParams params = RowsParamsOf(args);
   // Elements per load: a whole pack, or one.

@@ -258,8 +258,8 @@ cudaError_t LaunchTiles(const AggregateArgs& args, const DenseTilesLayout& layou
       args, images, plan.images_per_tile,
       ScratchPlan::Scales(args.problem) ? reinterpret_cast<float*>(scratch + plan.scaled_at) : nullptr, plan.stride,
       unfit);
-  cudaError_t error = cudaEventRecord(target.forked, target.stream);
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.beside, target.forked);
+  cudaError_t error = cudaEventRecord(target.fork_event, target.stream);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.side_stream, target.fork_event);
   if (error == cudaSuccess) {
     error = AllowShared(SumTiles<Image>, Image::kShared, target.limits);
   }
@@ -269,8 +269,9 @@ cudaError_t LaunchTiles(const AggregateArgs& args, const DenseTilesLayout& layou
                              plan.images_per_tile, reinterpret_cast<float*>(scratch + plan.sums_at),
                              plan.stride,          unfit};
   SumTiles<Image>
-      <<<dim3(static_cast<unsigned>(layout.num_pieces()), across), kThreads, Image::kShared, target.beside>>>(params);
-  error = cudaEventRecord(target.joined, target.beside);
+      <<<dim3(static_cast<unsigned>(layout.num_pieces()), across), kThreads, Image::kShared, target.side_stream>>>(
+          params);
+  error = cudaEventRecord(target.join_event, target.side_stream);
   return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
@@ -327,7 +328,7 @@ cudaError_t LaunchDenseTiles(const AggregateArgs& args, const DenseTilesLayout& 
   if (error != cudaSuccess) return error;
   const LaunchCondition fit = {reinterpret_cast<const int*>(base), 0};
   error = LaunchRest(args, layout, plan, fit, target, base);
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.stream, target.joined);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.stream, target.join_event);
   if (error != cudaSuccess) return error;
   const RowPieces pieces = {reinterpret_cast<const float*>(base + plan.sums_at), layout.first_piece(), kTileRows,
                             static_cast<int32_t>(plan.stride)};

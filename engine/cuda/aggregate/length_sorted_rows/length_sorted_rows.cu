@@ -46,10 +46,10 @@ cudaError_t LaunchLengthSortedRows(const AggregateArgs& args, const RowWorkLayou
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
     AggregateArgs sum = args;
-    LaunchTarget behind = target;
+    LaunchTarget after_copy = target;
     const cudaError_t error =
-        LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem, config), &sum, &behind);
-    return error != cudaSuccess ? error : LaunchLengthSortedRows(sum, work, config, behind, scratch);
+        LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem, config), &sum, &after_copy);
+    return error != cudaSuccess ? error : LaunchLengthSortedRows(sum, work, config, after_copy, scratch);
   }
   RowsParams params = RowsParamsOf(args);
   params.parts.partials = static_cast<float*>(scratch);

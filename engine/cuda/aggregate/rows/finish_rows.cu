@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
 template <int kVec>
 __global__ void __launch_bounds__(kThreads)
     CopySources(const SourceRows rows, const float* scale, const __grid_constant__ MatrixView dst, int shift) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const int64_t row = int64_t{blockIdx.x} * (kThreads >> shift) + (threadIdx.x >> shift);
   const float factor = scale != nullptr && row < dst.rows ? __ldg(scale + row) : 1.0f;
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (row >= dst.rows) return;
   float* const out = dst.data + row * dst.stride;
   for (int64_t col = (threadIdx.x & ((1 << shift) - 1)) * kVec; col < dst.cols; col += kVec << shift) {

@@ -91,7 +91,7 @@ class SourcePanelsLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const SourcePanelsLayout>> Upload(const SourcePanels& panels, Device& device);
   // Maximum entries of a stream. An adjacency that needs more gets no panels.
-  static int64_t MostEntries(int64_t rows, int64_t edges) { return 4 * edges + 2 * rows + (1 << 16); }
+  static int64_t MaxEntries(int64_t rows, int64_t edges) { return 4 * edges + 2 * rows + (1 << 16); }
   static int64_t BytesBound(int64_t rows, int64_t edges);
 
   int64_t size_bytes() const override;

@@ -65,7 +65,7 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
     }
     const SourcePanels panels = MakePanels(adjacency, shape, source.pool());
     const auto entries = static_cast<int64_t>(panels.stream.size());
-    if (entries > SourcePanelsLayout::MostEntries(adjacency.rows, adjacency.nnz)) {
+    if (entries > SourcePanelsLayout::MaxEntries(adjacency.rows, adjacency.nnz)) {
       return FailedPrecondition("KERNEL_REFUSED", absl::StrCat("panels would take ", entries, " entries for ",
                                                                adjacency.nnz, " edges: cells have too few"));
     }

@@ -33,7 +33,7 @@ inline constexpr AttentionShape kWideShapes[] = {
 // Shapes for other rows.
 inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
 // Columns of the narrowest tile, which bounds the number of tickets.
-inline constexpr int kNarrowestTile = 32;
+inline constexpr int kMinTile = 32;
 
 // Scratch memory: partial results of long rows (sums, then each head's shift and denominator), then the heads before
 // they are averaged.
@@ -46,7 +46,7 @@ struct AttentionScratch {
   explicit AttentionScratch(const AttentionProblem& problem)
       : sum_floats((problem.heads * problem.head_width + 3) / 4 * 4),
         pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads,
-               (problem.heads * problem.head_width + kNarrowestTile - 1) / kNarrowestTile),
+               (problem.heads * problem.head_width + kMinTile - 1) / kMinTile),
         heads_offset((pieces.bytes() + 63) / 64 * 64),
         bytes(heads_offset + (problem.concat || problem.heads == 1
                                   ? 0

@@ -67,14 +67,14 @@ struct Chains {
 
   __device__ Chains() {
 #pragma unroll
-    for (int i = 0; i < kChains; ++i) chain[i] = Pack<L::kVec>::Filled(L::Reduction::Start());
+    for (int i = 0; i < kChains; ++i) chain[i] = Pack<L::kVec>::Filled(L::Reduction::Identity());
   }
   __device__ Pack<L::kVec> Total() const {
     Pack<L::kVec> total;
 #pragma unroll
     for (int v = 0; v < L::kVec; ++v) {
-      total.v[v] = L::Reduction::Join(L::Reduction::Join(chain[0].v[v], chain[2].v[v]),
-                                      L::Reduction::Join(chain[1].v[v], chain[3].v[v]));
+      total.v[v] = L::Reduction::Combine(L::Reduction::Combine(chain[0].v[v], chain[2].v[v]),
+                                         L::Reduction::Combine(chain[1].v[v], chain[3].v[v]));
     }
     return total;
   }
@@ -120,7 +120,7 @@ __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece
       for (int v = 0; v < L::kVec; ++v) {
         float m = terms.Of(u[i].v[v], v);
         if constexpr (!L::kPlain) m = Activate(params.source.activation, m * edges.weight[i]);
-        chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
+        chains.chain[i].v[v] = L::Reduction::Combine(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
       }
     }
     edges = next;
@@ -139,7 +139,7 @@ __device__ inline Pack<L::kVec> ReducePieces(const Params& params, const RowPiec
       const Pack<L::kVec> part =
           LoadCoherent<L::kVec>(partials + (base + i) * piece.cell_step * params.parts.partial_stride);
 #pragma unroll
-      for (int v = 0; v < L::kVec; ++v) chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], part.v[v]);
+      for (int v = 0; v < L::kVec; ++v) chains.chain[i].v[v] = L::Reduction::Combine(chains.chain[i].v[v], part.v[v]);
     }
   }
   return chains.Total();
@@ -151,7 +151,7 @@ __device__ inline float FinishedColumn(const Params& params, const RowPiece& pie
   const MessageRowsPart& part = params.out.extra;
   int64_t edges = piece.row_edges;
   if (part.carried != nullptr) {
-    x = L::Reduction::Join(part.carried[piece.row * part.carried_stride + column], x);
+    x = L::Reduction::Combine(part.carried[piece.row * part.carried_stride + column], x);
     edges = __ldg(part.degree_ptr + piece.row + 1) - __ldg(part.degree_ptr + piece.row);
   }
   x = L::Reduction::Finish(params.out.reduce, x, edges);

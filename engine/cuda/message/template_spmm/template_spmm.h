@@ -19,12 +19,12 @@ namespace vicinal::cuda {
 
 // The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kMessageUnit = 128;
-inline constexpr int64_t kNarrowestMessageTile = 8;  // columns, of message_rows
+inline constexpr int64_t kMinMessageTile = 8;  // columns, of message_rows
 
 inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
   const int64_t width = problem.out_width();
   return PieceScratch(problem.edges, kMessageUnit, width,
-                      problem.num_layers > 0 ? 1 : (width + kNarrowestMessageTile - 1) / kNarrowestMessageTile);
+                      problem.num_layers > 0 ? 1 : (width + kMinMessageTile - 1) / kMinMessageTile);
 }
 
 // Shared memory of message_mlp: the messages of a tile of edges before and after a layer, in two buffers that layers

@@ -35,7 +35,7 @@ NeighborGroupConfig GroupKernel::Resolve(const AggregateProblem& problem, const 
     resolved.workers = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(config.values[1], 32))));
   }
   if (config.values[2] > 0) {
-    resolved.block_threads = std::clamp((config.values[2] + 31) / 32 * 32, 32, kMostGroupThreads);
+    resolved.block_threads = std::clamp((config.values[2] + 31) / 32 * 32, 32, kMaxGroupThreads);
   }
   return resolved;
 }
@@ -56,7 +56,7 @@ std::vector<KernelConfig> GroupKernel::Candidates(const AggregateProblem& proble
       add({group_size, workers, kDefaultThreads});
     }
   }
-  for (const int threads : {64, 256, 512, kMostGroupThreads}) add({standard.group_size, standard.workers, threads});
+  for (const int threads : {64, 256, 512, kMaxGroupThreads}) add({standard.group_size, standard.workers, threads});
   return candidates;
 }
 

@@ -64,7 +64,7 @@ struct GroupSums {
 };
 
 template <bool kExtreme>
-__device__ inline float GroupNeutral() {
+__device__ inline float GroupIdentity() {
   return kExtreme ? -INFINITY : 0.0f;
 }
 

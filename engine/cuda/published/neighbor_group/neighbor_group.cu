@@ -77,8 +77,8 @@ __device__ inline void FinishRow(const GroupParams& params, int64_t row, int64_t
   }
 }
 
-template <int kVec, int kPacks, bool kWeighted, bool kExtreme, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) NeighborGroupKernel(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, bool kExtreme, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) NeighborGroupKernel(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
   const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kMostThreads) NeighborGroupKernel(const __grid
   const int address = index < params.work.groups.num_groups ? group.address : -1;
   if (lane == 0) addresses[local] = address;
   GroupSums<kVec, kPacks> sums;
-  sums.Clear(GroupNeutral<kExtreme>());
+  sums.Clear(GroupIdentity<kExtreme>());
   if (address >= 0) SumGroup<kVec, kPacks, kWeighted, kExtreme>(params, group, first, step, sums);
   __syncthreads();
   const bool leads = address >= 0 && (local == 0 || addresses[local - 1] != address);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kSplitColumns* kSplitChains)
   const int lane = threadIdx.x % kSplitColumns, chain = threadIdx.x / kSplitColumns;
   const int64_t column = int64_t{blockIdx.y} * kSplitColumns + lane;
   const bool inside = column < params.out.dst.cols;
-  float sum = GroupNeutral<kExtreme>();
+  float sum = GroupIdentity<kExtreme>();
 #pragma unroll 4
   for (int piece = chain; piece < split.pieces; piece += kSplitChains) {
     const int64_t cell = piece == 0 ? split.first : 2 * (split.first / 2 + piece);
@@ -162,16 +162,16 @@ struct SumsLaunch {
   template <int kVec, int kPacks, bool kWeighted>
   void Run(const GroupParams& params, const GroupGrid& grid) const {
     if constexpr (kPacks == 1) {
-      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMostGroupThreads>(params, grid);
+      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMaxGroupThreads>(params, grid);
     }
     RunOf<kVec, kPacks, kWeighted, kFewGroupThreads>(params, grid);
   }
 
  private:
-  template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+  template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
   void RunOf(const GroupParams& params, const GroupGrid& grid) const {
-    const auto kernel = extreme ? &NeighborGroupKernel<kVec, kPacks, kWeighted, true, kMostThreads>
-                                : &NeighborGroupKernel<kVec, kPacks, kWeighted, false, kMostThreads>;
+    const auto kernel = extreme ? &NeighborGroupKernel<kVec, kPacks, kWeighted, true, kMaxThreads>
+                                : &NeighborGroupKernel<kVec, kPacks, kWeighted, false, kMaxThreads>;
     kernel<<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
   }
 };
@@ -179,8 +179,8 @@ struct SumsLaunch {
 }  // namespace
 
 size_t NeighborGroupScratch(const AggregateProblem& problem, const NeighborGroupConfig& config) {
-  const int64_t most_groups = problem.edges / config.group_size + problem.rows;
-  return static_cast<size_t>(2 * GroupBlocks(most_groups, config) * problem.width) * sizeof(float);
+  const int64_t max_groups = problem.edges / config.group_size + problem.rows;
+  return static_cast<size_t>(2 * GroupBlocks(max_groups, config) * problem.width) * sizeof(float);
 }
 
 cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupConfig& config,

@@ -28,8 +28,8 @@ __device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t 
 }
 
 // The groups of a row in a block add to one slot of shared memory; their leader adds the slot to the row.
-template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
   const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(kMostThreads) NeighborGroupAtomics(const __gri
 }
 
 // Without the block-level optimisation, to measure its value: each group adds to its row in global memory.
-template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) NeighborGroupsApart(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) NeighborGroupsApart(const __grid_constant__ GroupParams params) {
   const int workers = params.work.workers, lane = threadIdx.x % workers;
   const int step = workers * kVec;
   const int64_t index = int64_t{blockIdx.x} * (blockDim.x / workers) + threadIdx.x / workers;
@@ -81,18 +81,18 @@ struct AtomicsLaunch {
   template <int kVec, int kPacks, bool kWeighted>
   void Run(const GroupParams& params, const GroupGrid& grid) const {
     if constexpr (kPacks == 1) {
-      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMostGroupThreads>(params, grid);
+      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMaxGroupThreads>(params, grid);
     }
     RunOf<kVec, kPacks, kWeighted, kFewGroupThreads>(params, grid);
   }
 
  private:
-  template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+  template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
   void RunOf(const GroupParams& params, const GroupGrid& grid) const {
     if (apart) {
-      NeighborGroupsApart<kVec, kPacks, kWeighted, kMostThreads><<<grid.blocks, grid.threads, 0, stream>>>(params);
+      NeighborGroupsApart<kVec, kPacks, kWeighted, kMaxThreads><<<grid.blocks, grid.threads, 0, stream>>>(params);
     } else {
-      NeighborGroupAtomics<kVec, kPacks, kWeighted, kMostThreads>
+      NeighborGroupAtomics<kVec, kPacks, kWeighted, kMaxThreads>
           <<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
     }
   }

@@ -28,7 +28,7 @@ int ThetaOf(const KernelConfig& config) {
   return config.values[0] > 0 ? std::clamp(config.values[0], kMinTheta, kMaxTheta) : kDefaultTheta;
 }
 
-int64_t LeastEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kStripRows * kTileColumns / 1000); }
+int64_t MinEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kStripRows * kTileColumns / 1000); }
 
 class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
  public:
@@ -71,7 +71,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
     const std::span<const int64_t> columns = host.rows == host.cols ? source.blocks() : std::span<const int64_t>();
     const HostEdgeBlocks blocks =
         BuildEdgeBlocks(host, CutParts(source.blocks(), host.rows, kStripRows),
-                        CutParts(columns, host.cols, kTileColumns), LeastEdges(ThetaOf(config)), source.pool());
+                        CutParts(columns, host.cols, kTileColumns), MinEdges(ThetaOf(config)), source.pool());
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
     VICINAL_ASSIGN_OR_RETURN(
         auto groups,
@@ -80,11 +80,11 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
                                     source.device()));
     return EdgeBlocksLayout::Upload(blocks, std::move(groups), source.device());
   }
-  // Each edge is in a mask or among the rest. A tile of 1 KiB, with its column and strip, replaces at least LeastEdges
+  // Each edge is in a mask or among the rest. A tile of 1 KiB, with its column and strip, replaces at least MinEdges
   // edges.
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
     constexpr int64_t kTileBytes = kStripRows * sizeof(uint64_t) + sizeof(int32_t) + sizeof(RowStrip);
-    return edges / LeastEdges(kMinTheta) * kTileBytes + 4 * edges + 8 * (rows + 1) +
+    return edges / MinEdges(kMinTheta) * kTileBytes + 4 * edges + 8 * (rows + 1) +
            NeighborGroupBytesBound(rows, edges, kSmallestDefaultGroup);
   }
   bool whole_graph_only() const override { return true; }

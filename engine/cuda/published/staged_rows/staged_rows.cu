@@ -78,7 +78,7 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
   const float sign = Reduction::Sign(params.reduce);
   Pack<kVec> chain[kChains];
 #pragma unroll
-  for (int i = 0; i < kChains; ++i) chain[i] = Pack<kVec>::Filled(Reduction::Start());
+  for (int i = 0; i < kChains; ++i) chain[i] = Pack<kVec>::Filled(Reduction::Identity());
   EdgeBatch<kWeighted> edges(params.edges, begin, end);
   for (int32_t base = begin; base < end; base += kChains) {
     const EdgeBatch<kWeighted> next(params.edges, base + kChains, end);
@@ -89,7 +89,7 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
 #pragma unroll
       for (int v = 0; v < kVec; ++v) {
         const float m = kWeighted ? u.v[v] * edges.weight[i] : u.v[v];
-        chain[i].v[v] = Reduction::Join(chain[i].v[v], kExtreme ? sign * m : m);
+        chain[i].v[v] = Reduction::Combine(chain[i].v[v], kExtreme ? sign * m : m);
       }
     }
     edges = next;
@@ -97,8 +97,8 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
   Pack<kVec> total;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    total.v[v] =
-        Reduction::Join(Reduction::Join(chain[0].v[v], chain[2].v[v]), Reduction::Join(chain[1].v[v], chain[3].v[v]));
+    total.v[v] = Reduction::Combine(Reduction::Combine(chain[0].v[v], chain[2].v[v]),
+                                    Reduction::Combine(chain[1].v[v], chain[3].v[v]));
   }
   return total;
 }
@@ -111,7 +111,7 @@ __device__ inline void AddStaged(const Params& params, const float* staged, int3
     const Pack<kVec> more =
         ReduceSpan<kColumns, kWeighted, kExtreme>(params, staged, begin, min(begin + kSpanEdges, end));
 #pragma unroll
-    for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Join(sum.v[v], more.v[v]);
+    for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Combine(sum.v[v], more.v[v]);
   }
 }
 
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant_
     if (row + kGroups < end) from = __ldg(row_ptr + row + kGroups), to = __ldg(row_ptr + row + kGroups + 1);
     if (count == 0 && params.partition > 0) continue;
     float* sums = params.sums + row * params.stride + column;
-    Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Start());
+    Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Identity());
     if (params.partition > 0) sum = LoadCoherent<kVec>(sums);
     AddStaged<kColumns, kWeighted, kExtreme>(params, staged + lane * kVec, begin, begin + count, sum);
     StorePack<kVec>(sums, sum);

@@ -30,7 +30,7 @@ struct Params {
 
 template <int kLanes>
 __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant__ Params params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   constexpr int kGroups = 32 / kLanes;
   constexpr int kAhead = kLanes < 8 ? kLanes : 8;  // entries of a group in flight at once
   const int lane = static_cast<int>(threadIdx.x) % 32, group = lane / kLanes;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
   }
   // Features and weights are inputs of the plan, so they may be read before this. But dst may overlap with inputs of
   // earlier kernels.
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (group != 0) return;
 #pragma unroll
   for (int v = 0; v < 4; ++v) {

@@ -49,8 +49,8 @@ template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()))
     BinnedRows(const __grid_constant__ RowsParams params) {
   // The next kernel, FinishSplitRows or another, waits for the sums itself.
-  LetNextBegin();
-  if (params.work.condition.flag != nullptr) AwaitFormer();
+  TriggerNextLaunch();
+  if (params.work.condition.flag != nullptr) AwaitPreviousKernels();
   if (!Holds(params.work.condition)) return;
   __shared__ Staged<Layout, Mode> staged[kBlockWarps];
   const Lane<Layout> at(blockIdx.y);

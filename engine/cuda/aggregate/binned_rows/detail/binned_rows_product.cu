@@ -26,12 +26,12 @@ cudaError_t LaunchMode(const RowsParams& params, int lanes, const LaunchTarget& 
 // A block per split row: each thread computes one column of the row's result, then the block multiplies the row.
 __global__ void __launch_bounds__(kMaxProductInputs)
     MultiplySplitRows(const __grid_constant__ RowsParams params, const SplitRows splits) {
-  LetNextBegin();
+  TriggerNextLaunch();
   __shared__ float4 row[kMaxProductInputs / 4];
   const SplitRow split = splits.rows[blockIdx.x];
   const int col = static_cast<int>(threadIdx.x);
   const Finish finish = FinishOfSplit(params, split);
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (!Holds(params.work.condition)) return;
   float x = 0.0f;
   if (col < params.out.dst.cols) x = ResultOfParts<1>(params, split, finish, splits.parts_are_quads, col).v[0];

@@ -23,7 +23,7 @@ struct Chains {
 #pragma unroll
     for (int k = 0; k < kKept; ++k)
 #pragma unroll
-      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Identity<Mode>();
   }
   // Adds the sum of the piece, whose chains are distributed over the warp's groups, to `total` of all groups.
   __device__ void AddTo(float (&total)[Layout::kVec]) {
@@ -32,15 +32,15 @@ struct Chains {
 #pragma unroll
       for (int k = 0; k < n; ++k)
 #pragma unroll
-        for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Joined<Mode>(v[k][i], v[k + n][i]);
+        for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Combined<Mode>(v[k][i], v[k + n][i]);
 #pragma unroll
     for (int i = 0; i < Layout::kVec; ++i) {
       float x = v[0][i];
 #pragma unroll
       for (int bit = kGroups / 2; bit > 0; bit /= 2) {
-        x = Joined<Mode>(x, __shfl_xor_sync(kWholeWarp, x, bit * Layout::kLanes));
+        x = Combined<Mode>(x, __shfl_xor_sync(kWholeWarp, x, bit * Layout::kLanes));
       }
-      total[i] = Joined<Mode>(total[i], x);
+      total[i] = Combined<Mode>(total[i], x);
     }
   }
 };
@@ -128,7 +128,7 @@ __device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& a
   constexpr int kLoads = WarpRows<Layout>::kLoads;
   __syncwarp();
   StagePiece<Layout, Mode>(params, begin, count, at.lane, staged);
-  AwaitFormer();
+  AwaitPreviousKernels();
   __syncwarp();
   Chains<Layout, Mode, Layout::kGroups> sum;
   sum.Clear();
@@ -172,7 +172,7 @@ __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>&
     // `result` sums the previous quads, `total` the pieces of the current quad.
     float result[Layout::kVec], total[Layout::kVec];
 #pragma unroll
-    for (int i = 0; i < Layout::kVec; ++i) result[i] = total[i] = Neutral<Mode>();
+    for (int i = 0; i < Layout::kVec; ++i) result[i] = total[i] = Identity<Mode>();
 #pragma unroll 1
     for (int piece = 1;; ++piece) {
       JoinPiece<Layout, Mode>(params, at, src, begin, min(count, kPieceEdges), staged, total);
@@ -181,8 +181,8 @@ __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>&
       if (count > 0 && piece % kPiecesPerQuad != 0) continue;
 #pragma unroll
       for (int i = 0; i < Layout::kVec; ++i) {
-        result[i] = Joined<Mode>(result[i], total[i]);
-        total[i] = Neutral<Mode>();
+        result[i] = Combined<Mode>(result[i], total[i]);
+        total[i] = Identity<Mode>();
       }
       if (count <= 0) break;
     }
@@ -249,7 +249,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
     staged->source[within(i)] = source[i];
     if constexpr (Mode::kWeighted) staged->weight[within(i)] = weight[i];
   }
-  AwaitFormer();
+  AwaitPreviousKernels();
   __syncthreads();
   const int group = at.warp * Layout::kGroups + at.group, offset = at.column - at.tile;
   if (group < Block::kGroups) {
@@ -257,7 +257,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
     for (int k = 0; k < Block::kKept; ++k)
 #pragma unroll
-      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Identity<Mode>();
     SumChains<Layout, Mode>(params, *staged, src, group, count, v);
 #pragma unroll
     for (int k = 0; k < Block::kKept; ++k)
@@ -275,8 +275,8 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
     for (int n = kChains / 2; n > 0; n /= 2)
 #pragma unroll
-      for (int k = 0; k < n; ++k) c[k] = Joined<Mode>(c[k], c[k + n]);
-    result[i] = Joined<Mode>(Neutral<Mode>(), c[0]);
+      for (int k = 0; k < n; ++k) c[k] = Combined<Mode>(c[k], c[k + n]);
+    result[i] = Combined<Mode>(Identity<Mode>(), c[0]);
   }
   FinishLong(params, at, src, item.finish, result);
   FinishWithPart(params, at, item.finish.row);

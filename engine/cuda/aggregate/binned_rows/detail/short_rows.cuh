@@ -116,7 +116,7 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
     counts[r] = staged.finish[mine].count;
     longest = max(longest, counts[r]);
 #pragma unroll
-    for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Neutral<Mode>();
+    for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Identity<Mode>();
   }
   longest = WarpMax(longest);
   if (longest < 0) return;
@@ -167,7 +167,7 @@ __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>
   StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
   // Not earlier: this waits for the row's factor.
   if (at.lane < Layout::kItems) staged->finish[at.lane] = mine.finish;
-  AwaitFormer();
+  AwaitPreviousKernels();
   __syncwarp();
   const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << Layout::kItems) - 1u)) == 1u;
   if (alone && Layout::kRows > 1) {

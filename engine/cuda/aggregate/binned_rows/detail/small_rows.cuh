@@ -33,7 +33,7 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
     source[h] = 0;
     if (count > 0) source[h] = __ldg(col + Held::Edge(0, h, at.lane, count - 1));
   }
-  AwaitFormer();
+  AwaitPreviousKernels();
 #pragma unroll 1
   for (int begin = 0; begin < longest; begin += kStep) {
     typename Layout::Load::Raw x[kStep];
@@ -72,8 +72,8 @@ constexpr int SmallResidentBlocks() {
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>()))
     SmallRows(const __grid_constant__ RowsParams params) {
-  LetNextBegin();
-  if (params.work.condition.flag != nullptr) AwaitFormer();
+  TriggerNextLaunch();
+  if (params.work.condition.flag != nullptr) AwaitPreviousKernels();
   if (!Holds(params.work.condition)) return;
   const int shift = Layout::kGroups == 1 ? params.work.tile_shift : 0;
   const uint32_t first_tile = blockIdx.y << shift;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>())
     const char* const src = at.Source(params);
     float total[Layout::kVec];
 #pragma unroll
-    for (int c = 0; c < Layout::kVec; ++c) total[c] = Neutral<Mode>();
+    for (int c = 0; c < Layout::kVec; ++c) total[c] = Identity<Mode>();
     // The offset fits: a small graph has fewer than 2^31 edges.
     SumRow<Layout, Mode>(params, at, src, item.z, count, longest, total);
     const Finish finish = FinishWith(params, row, count, [&] { return row_scale; });

@@ -94,10 +94,10 @@ __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, 
 #pragma unroll
   for (int h = 0; h < HeldEdges<Layout>::kHeld; ++h) edges.source[h] = 0, edges.weight[h] = 1.0f;
   if (span.count > 0) edges.Fetch(params, span, 0, lane);
-  AwaitFormer();
+  AwaitPreviousKernels();
   float sum[Layout::kVec];
 #pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) total[c] = sum[c] = Neutral<Mode>();
+  for (int c = 0; c < Layout::kVec; ++c) total[c] = sum[c] = Identity<Mode>();
 #pragma unroll 1
   for (int first = 0; first < longest; first += kStep) {
     if (first + kStep <= shortest) {
@@ -108,12 +108,12 @@ __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, 
     if ((first + kStep) % kStretchEdges != 0) continue;
 #pragma unroll
     for (int c = 0; c < Layout::kVec; ++c) {
-      total[c] = Joined<Mode>(total[c], sum[c]);
-      sum[c] = Neutral<Mode>();
+      total[c] = Combined<Mode>(total[c], sum[c]);
+      sum[c] = Identity<Mode>();
     }
   }
 #pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) total[c] = Joined<Mode>(total[c], sum[c]);
+  for (int c = 0; c < Layout::kVec; ++c) total[c] = Combined<Mode>(total[c], sum[c]);
 }
 
 // Finishes a row, or a part of one, whose sum the group holds.
@@ -127,7 +127,7 @@ __device__ inline void FinishSpan(const RowsParams& params, const Lane<Layout>& 
 template <class Layout, class Mode, int kThreads>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     LengthSortedRows(const __grid_constant__ RowsParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const uint32_t group = (blockIdx.x * kThreads + threadIdx.x) / Layout::kLanes;
   const Lane<Layout> at(blockIdx.y);
   int4 item = make_int4(0, -1, 0, 0);
@@ -149,7 +149,7 @@ __device__ inline void SumParts(const RowsParams& params, const Lane<Layout>& at
   const auto parts = static_cast<int>(PartsOf(count, part));
   float quad[Layout::kVec];
 #pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) total[c] = quad[c] = Neutral<Mode>();
+  for (int c = 0; c < Layout::kVec; ++c) total[c] = quad[c] = Identity<Mode>();
 #pragma unroll 1
   for (int first = 0; first < parts; first += Layout::kGroups) {
     EdgeSpan span = {begin, 0};
@@ -166,8 +166,8 @@ __device__ inline void SumParts(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
       for (int c = 0; c < Layout::kVec; ++c) {
         const float x = __shfl_sync(kWholeWarp, sum[c], group * Layout::kLanes + at.lane % Layout::kLanes);
-        quad[c] = index % kPiecesPerQuad == 0 ? x : Joined<Mode>(quad[c], x);
-        if (ends) total[c] = index < kPiecesPerQuad ? quad[c] : Joined<Mode>(total[c], quad[c]);
+        quad[c] = index % kPiecesPerQuad == 0 ? x : Combined<Mode>(quad[c], x);
+        if (ends) total[c] = index < kPiecesPerQuad ? quad[c] : Combined<Mode>(total[c], quad[c]);
       }
     }
   }
@@ -177,7 +177,7 @@ __device__ inline void SumParts(const RowsParams& params, const Lane<Layout>& at
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, 5)
     LengthSortedRowsUnlisted(const __grid_constant__ RowsParams params, int64_t part) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const Lane<Layout> at(blockIdx.y);
   const int64_t row = (int64_t{blockIdx.x} * kBlockThreads + threadIdx.x) / Layout::kLanes;
   const char* const src = at.Source(params);

@@ -56,26 +56,26 @@ struct PanelParams {
   float sign;  // factor of messages: -1 for minima, computed as maxima of negated messages
 };
 
-enum class Join { kSum, kWeightedSum, kMax };
+enum class Reduction { kSum, kWeightedSum, kMax };
 
 // kGroups groups of lanes, each of which covers a tile of columns. 16-bit rows leave half of a place unused.
-template <class Element_, int kGroups_, Join kJoin_>
+template <class Element_, int kGroups_, Reduction kReduction_>
 struct Panel {
   using Element = Element_;
   using Load = RowLoad<Element_, kVec>;
   using Raw = typename Load::Raw;
-  static constexpr Join kJoin = kJoin_;
+  static constexpr Reduction kReduction = kReduction_;
   static constexpr int kGroups = kGroups_, kTile = kWarpLanes / kGroups * kVec;
   static constexpr int kRowBytes = kTile * static_cast<int>(sizeof(Element));
   static constexpr int kPitch = kTile * static_cast<int>(sizeof(float));
   // Maxima always have weights, which default to 1.
-  static constexpr bool kWeighted = kJoin != Join::kSum;
+  static constexpr bool kWeighted = kReduction != Reduction::kSum;
 
-  __device__ static float Neutral() { return kJoin == Join::kMax ? -kInfinity : 0.0f; }
-  __device__ static float Joined(float a, float b) { return kJoin == Join::kMax ? LargerOf(a, b) : a + b; }
+  __device__ static float Identity() { return kReduction == Reduction::kMax ? -kInfinity : 0.0f; }
+  __device__ static float Combined(float a, float b) { return kReduction == Reduction::kMax ? LargerOf(a, b) : a + b; }
   __device__ static float With(float so_far, float weight, float value) {
-    if constexpr (kJoin == Join::kMax) return LargerOf(so_far, weight * value);
-    return kJoin == Join::kWeightedSum ? fmaf(weight, value, so_far) : so_far + value;
+    if constexpr (kReduction == Reduction::kMax) return LargerOf(so_far, weight * value);
+    return kReduction == Reduction::kWeightedSum ? fmaf(weight, value, so_far) : so_far + value;
   }
 };
 
@@ -116,7 +116,7 @@ class Stream {
   __device__ uint2 Take(float4* weights) {
     const uint2 four = ahead_;
     *weights = ahead_weights_;
-    if constexpr (P::kJoin == Join::kMax) {
+    if constexpr (P::kReduction == Reduction::kMax) {
       weights->x *= sign_, weights->y *= sign_, weights->z *= sign_, weights->w *= sign_;
     }
     ReadAhead();
@@ -128,7 +128,7 @@ class Stream {
     ahead_ = LoadStream(entries_);
     entries_ += P::kGroups;
     if constexpr (P::kWeighted) {
-      if (P::kJoin == Join::kWeightedSum || weights_ != nullptr) {
+      if (P::kReduction == Reduction::kWeightedSum || weights_ != nullptr) {
         ahead_weights_ = LoadStream(weights_);
         weights_ += P::kGroups;
       }
@@ -224,13 +224,13 @@ __device__ inline void AddPanel(const Place<P>& place, const uint16_t* cells, ui
     if (cell == 0) continue;
     float part[kVec];
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) part[c] = P::Neutral();
+    for (int c = 0; c < kVec; ++c) part[c] = P::Identity();
     if (cell >= 256) AddDirect<P>(place, cell >> 8, stream, part);
 #pragma unroll 1
     for (int left = cell >> 1 & 127; left > 0; --left) AddStaged<P, 4>(stage, stream, part);
     if (cell & 1) AddStaged<P, 2>(stage, stream, part);
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Joined(sum[slot][c], part[c]);
+    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Combined(sum[slot][c], part[c]);
   }
 }
 
@@ -285,16 +285,16 @@ __device__ inline void FetchCells(const PanelParams& params, int64_t panel, cons
 // Fills the last place of both panels with the identity of the reduction, before multiplication by the sign.
 template <class P>
 __device__ inline void FillLastPlaces(const PanelParams& params, const Shared& shared) {
-  const float neutral = P::kJoin == Join::kMax ? -kInfinity * params.sign : 0.0f;
+  const float identity = P::kReduction == Reduction::kMax ? -kInfinity * params.sign : 0.0f;
   for (int i = static_cast<int>(threadIdx.x); i < 2 * P::kTile; i += static_cast<int>(blockDim.x)) {
     auto* const row =
         reinterpret_cast<typename P::Element*>(shared.panel(i / P::kTile) + (params.places - 1) * shared.pitch);
     if constexpr (std::is_same_v<typename P::Element, float>) {
-      row[i % P::kTile] = neutral;
+      row[i % P::kTile] = identity;
     } else {
       row[i % P::kTile].bits = std::is_same_v<typename P::Element, Bfloat16>
-                                   ? static_cast<uint16_t>(__float_as_uint(neutral) >> 16)
-                                   : __half_as_ushort(__float2half(neutral));
+                                   ? static_cast<uint16_t>(__float_as_uint(identity) >> 16)
+                                   : __half_as_ushort(__float2half(identity));
     }
   }
 }
@@ -312,7 +312,7 @@ __device__ inline void StoreSums(const PanelParams& params, const Place<P>& plac
     for (int c = 0; c < kVec; ++c) {
 #pragma unroll
       for (int lanes = kWarpLanes / 2; lanes >= kWarpLanes / P::kGroups; lanes /= 2) {
-        sum[slot][c] = P::Joined(sum[slot][c], __shfl_xor_sync(~0u, sum[slot][c], lanes));
+        sum[slot][c] = P::Combined(sum[slot][c], __shfl_xor_sync(~0u, sum[slot][c], lanes));
       }
     }
     const int row = rows[slot];
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(kWarpLanes* kMaxWarps, 1) SumPanels(const __gr
 #pragma unroll
   for (int slot = 0; slot < kSlots; ++slot)
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Neutral();
+    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Identity();
   AwaitCopies<0>();
   __syncthreads();
   FetchPanel<P>(params, shared.numbers(0), shared.panel(0));

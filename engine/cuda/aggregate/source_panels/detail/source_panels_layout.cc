@@ -56,7 +56,7 @@ class BlockMaker {
     FindPanels();
     SortEdges();
     AddPanelsForDirectEdges();
-    GiveSlots();
+    AssignSlots();
     block->cell.resize(block->panels * shape_.rows());
     for (int warp = 0; warp < shape_.warps; ++warp) {
       for (int64_t panel = 0; panel < block->panels; ++panel) {
@@ -102,7 +102,7 @@ class BlockMaker {
     const auto count_in = [&](int32_t place) { return place < 0 ? nullptr : &counts[place / sources_]; };
     for (int64_t e = begin; e < end; ++e) {
       int32_t* const count = count_in(~uses_[adjacency_.col[e]]);
-      if (count != nullptr && *count < most_staged_) ++*count;
+      if (count != nullptr && *count < max_staged_) ++*count;
     }
     edges->begin.assign(1, 0);
     for (const int32_t count : counts) edges->begin.push_back(edges->begin.back() + count);
@@ -113,7 +113,7 @@ class BlockMaker {
       const float weight = adjacency_.value != nullptr ? adjacency_.value[e] : 1.0f;
       const int32_t place = ~uses_[adjacency_.col[e]];
       int32_t* const count = count_in(place);
-      if (count != nullptr && *count < most_staged_) {
+      if (count != nullptr && *count < max_staged_) {
         edges->staged[edges->begin[place / sources_] + (*count)++] = {static_cast<int32_t>(place % sources_), weight};
       } else {
         edges->direct.push_back({adjacency_.col[e], weight});
@@ -133,7 +133,7 @@ class BlockMaker {
 
   // Assigns rows in descending order of length, each to the warp with the fewest edges so far among those with a free
   // slot.
-  void GiveSlots() {
+  void AssignSlots() {
     std::vector<int32_t> order(count_);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return EdgesOf(a) > EdgesOf(b); });
@@ -208,8 +208,8 @@ class BlockMaker {
 
   const CsrView& adjacency_;
   const PanelShape shape_;
-  const int64_t sources_ = shape_.places - 1;                           // per panel
-  const int64_t most_staged_ = int64_t{kMaxPairs} * 2 * shape_.groups;  // per cell
+  const int64_t sources_ = shape_.places - 1;                          // per panel
+  const int64_t max_staged_ = int64_t{kMaxPairs} * 2 * shape_.groups;  // per cell
   std::vector<int32_t> uses_;
   std::vector<RowEdges> rows_;
   int64_t first_ = 0, count_ = 0;  // rows of the block
@@ -229,8 +229,8 @@ std::vector<Cut> CutBlocks(const std::vector<Block>& blocks, int64_t longest) {
     const int64_t pieces = (cost.back() + longest - 1) / longest;
     int64_t begin = 0;
     for (int64_t p = 0; p < pieces; ++p) {
-      const auto behind = std::upper_bound(cost.begin(), cost.end(), cost.back() * (p + 1) / pieces);
-      const int64_t end = behind - cost.begin() - 1;
+      const auto after = std::upper_bound(cost.begin(), cost.end(), cost.back() * (p + 1) / pieces);
+      const int64_t end = after - cost.begin() - 1;
       if (end == begin) continue;
       cuts.push_back({static_cast<int64_t>(b), begin, end, cost[end] - cost[begin] + kPieceCost});
       begin = end;
@@ -239,12 +239,12 @@ std::vector<Cut> CutBlocks(const std::vector<Block>& blocks, int64_t longest) {
   return cuts;
 }
 
-bool Dearer(const Cut& a, const Cut& b) { return a.cost > b.cost; }
+bool MoreExpensive(const Cut& a, const Cut& b) { return a.cost > b.cost; }
 
 // The makespan: pieces are taken by the next free multiprocessor in descending order of cost. Then all multiprocessors
 // read the sums of the pieces.
-int64_t EndOf(std::vector<Cut> cuts, int64_t multiprocessors) {
-  std::stable_sort(cuts.begin(), cuts.end(), Dearer);
+int64_t Makespan(std::vector<Cut> cuts, int64_t multiprocessors) {
+  std::stable_sort(cuts.begin(), cuts.end(), MoreExpensive);
   std::priority_queue<int64_t, std::vector<int64_t>, std::greater<int64_t>> free_at(
       std::greater<int64_t>(), std::vector<int64_t>(multiprocessors, 0));
   int64_t end = 0;
@@ -267,7 +267,7 @@ std::vector<Cut> BestCut(const std::vector<Block>& blocks, int64_t multiprocesso
   int64_t best_end = std::numeric_limits<int64_t>::max();
   for (int64_t wanted = fewest; wanted <= most; wanted += std::max<int64_t>(fewest / 8, 1)) {
     std::vector<Cut> cuts = CutBlocks(blocks, cost / wanted + 1);
-    const int64_t end = EndOf(cuts, multiprocessors);
+    const int64_t end = Makespan(cuts, multiprocessors);
     if (end >= best_end) continue;
     best_end = end;
     best = std::move(cuts);
@@ -329,7 +329,7 @@ SourcePanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
   all.stream.resize(entries, 0);
   if (adjacency.value != nullptr) all.weight.resize(entries, 1.0f);
   std::stable_sort(all.pieces.begin(), all.pieces.end(),
-                   [&](const PanelPiece& a, const PanelPiece& b) { return Dearer(cuts[a.sums], cuts[b.sums]); });
+                   [&](const PanelPiece& a, const PanelPiece& b) { return MoreExpensive(cuts[a.sums], cuts[b.sums]); });
   return all;
 }
 
@@ -365,7 +365,7 @@ StatusOr<std::shared_ptr<const SourcePanelsLayout>> SourcePanelsLayout::Upload(c
 
 int64_t SourcePanelsLayout::BytesBound(int64_t rows, int64_t edges) {
   // A panel takes less than its entries, of which it has many.
-  const int64_t entries = MostEntries(rows, edges);
+  const int64_t entries = MaxEntries(rows, edges);
   return 10 * entries + 8 * rows + (1 << 20);
 }
 

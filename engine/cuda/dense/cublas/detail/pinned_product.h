@@ -31,9 +31,9 @@ namespace vicinal::cuda {
 // 128 rows. It is lower if its inputs would exceed 256 MiB, but at least two waves.
 inline int64_t PanelStep(const GpuLimits& limits) { return int64_t{32} * limits.multiprocessors; }
 inline int PanelHeights(int64_t in_width, const GpuLimits& limits) {
-  constexpr int64_t kFewest = 8, kMost = 64, kMostBytes = int64_t{256} << 20;
+  constexpr int64_t kMin = 8, kMax = 64, kMaxBytes = int64_t{256} << 20;
   const int64_t step_bytes = PanelStep(limits) * PackedStride(in_width) * int64_t{sizeof(float)};
-  return static_cast<int>(std::clamp(kMostBytes / step_bytes, kFewest, kMost));
+  return static_cast<int>(std::clamp(kMaxBytes / step_bytes, kMin, kMax));
 }
 
 // Immutable, thread-safe.

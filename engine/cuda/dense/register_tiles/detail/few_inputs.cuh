@@ -13,7 +13,7 @@ namespace vicinal::cuda {
 // kCols adjacent lanes compute a row. REQUIRES: in_width <= kFoldInputs, so there is one fold.
 template <int kCols>
 __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ DenseParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   constexpr int kAhead = 16;
   const int64_t row = int64_t{blockIdx.x} * (128 / kCols) + threadIdx.x / kCols;
   const int64_t col = threadIdx.x % kCols;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(128) DenseFewInputs(const __grid_constant__ De
     for (int i = 0; i < kAhead; ++i) w[i] = k + i < count ? __ldg(weight + i * params.source.weight_stride) : 0.0f;
   };
   load_weights(0);
-  AwaitFormer();
+  AwaitPreviousKernels();
   const EpilogueTerms terms = TermsOf(params.out.epilogue, row, col);
   float sum = 0.0f;
   for (int k = 0; k < count; k += kAhead) {

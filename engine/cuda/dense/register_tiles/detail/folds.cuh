@@ -45,7 +45,7 @@ template <int kVec>
 __device__ inline void StoreSums(const DenseParams& params, int64_t row, int64_t col, const Pack<kVec>& sums) {
   if (row >= params.out.dst.rows || col >= params.out.dst.cols) return;
   if (!params.out.light() || params.out.rare_activation) {
-    StoreRarely<kVec>(&params, row, col, sums);
+    StoreWithEpilogue<kVec>(&params, row, col, sums);
     return;
   }
   float* const dst = params.out.dst.data + row * params.out.dst.stride + col;

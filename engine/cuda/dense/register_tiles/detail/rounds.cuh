@@ -228,7 +228,7 @@ __device__ inline void FinishRounds(const DenseParams& params, int64_t row0, int
 // Blocks of the same blockIdx.y have the same rows. REQUIRES: warps and rounds are those of DenseRounds.
 template <class T>
 __device__ inline void MakeTileInRounds(const DenseMaps& maps, const DenseParams& params, int rounds) {
-  LetNextBegin();
+  TriggerNextLaunch();
   extern __shared__ __align__(16) char raw[];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;

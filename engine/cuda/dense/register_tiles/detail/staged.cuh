@@ -149,7 +149,7 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_
 // is even, two for every four folds.
 template <class T>
 __global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid_constant__ DenseParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   extern __shared__ __align__(16) float shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int fold = warp * T::kFoldLanes;

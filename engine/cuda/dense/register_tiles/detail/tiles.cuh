@@ -52,7 +52,7 @@ struct DenseParams {
 // Applies any epilogue to kVec adjacent columns of a row and stores them. Not inlined: it would be inlined 16 times,
 // and exponentials are long code.
 template <int kVec>
-__device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
+__device__ __noinline__ void StoreWithEpilogue(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
   if (row >= params->out.dst.rows) return;
   x = WithEpilogue<kVec>(params->out.epilogue, row, col, params->out.dst.cols - 1, x);
   float* dst = params->out.dst.data + row * params->out.dst.stride + col;
@@ -191,7 +191,7 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
                                   const float (&total)[T::kThreadRows][T::kThreadCols], int i, int j) {
   const Epilogue& epilogue = params.out.epilogue;
   const int cols = kWhole ? 4 : static_cast<int>(min(params.out.dst.cols - col, int64_t{4}));
-  Pack<4> bias = Pack<4>::Filled(kNothing);
+  Pack<4> bias = Pack<4>::Filled(kAddIdentity);
   if (epilogue.bias != nullptr) {
 #pragma unroll
     for (int v = 0; v < 4; ++v) bias.v[v] = __ldg(epilogue.bias + col + min(v, cols - 1));
@@ -255,8 +255,8 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
     if (params.out.rare_activation) {
 #pragma unroll
       for (int i = 0; i < T::kThreadRows; ++i) {
-        StoreRarely<4>(&params, row0 + i * T::kRowLanes, col,
-                       {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
+        StoreWithEpilogue<4>(&params, row0 + i * T::kRowLanes, col,
+                             {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
       }
     } else if (params.out.dst_access != Access::kElements && col + 4 <= params.out.dst.cols) {
 #pragma unroll
@@ -275,7 +275,7 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
 template <class T, int kVec>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     DenseProductTiles(const __grid_constant__ DenseParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   extern __shared__ __align__(16) float shared[];
   typename T::Panel* const stages = reinterpret_cast<typename T::Panel*>(shared);
   // Adjacent tiles run at the same time, as they read the same rows.

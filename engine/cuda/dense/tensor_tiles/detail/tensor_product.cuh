@@ -144,7 +144,7 @@ __device__ inline void StoreRow(const TensorParams& params, int64_t row, int64_t
   const float* const residual =
       epilogue.residual.data != nullptr ? epilogue.residual.data + row * epilogue.residual.stride : nullptr;
   float* const dst = params.dst.data + row * params.dst.stride;
-  EpilogueTerms terms = {FactorOf(epilogue, row), kNothing, 0.0f};
+  EpilogueTerms terms = {FactorOf(epilogue, row), kAddIdentity, 0.0f};
 #pragma unroll
   for (int first = 0; first < kTiles; first += kAtOnce) {
     float added[kAtOnce][2] = {};

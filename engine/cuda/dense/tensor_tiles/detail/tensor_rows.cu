@@ -70,7 +70,7 @@ struct Ring {
 };
 
 // A position in the ring, and its phase.
-struct Turn {
+struct RingPosition {
   int stage = 0, parity = 0;
 
   __device__ void Next(int stages) {
@@ -82,8 +82,8 @@ struct Turn {
 
 // Rounds the block's weights into fragments [step, tile of 8 columns, part, lane]. Called by `threads` threads.
 template <class Step>
-__device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first_col, int tiles, int threads,
-                                   uint2* weights) {
+__device__ inline void StageWeights(const TensorRowsParams& params, int64_t first_col, int tiles, int threads,
+                                    uint2* weights) {
   const TensorParams& product = params.product;
   const int count = params.panels * (kDepth / kStepInputs) * tiles * kWarpLanes;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
@@ -93,8 +93,8 @@ __device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const int64_t at = input + Step::InputOf(lane % 4, k);
-      const bool there = col < product.weight_stride && at < product.src.cols;
-      w[k] = there ? __ldg(product.weight + at * product.weight_stride + col) : 0.0f;
+      const bool valid = col < product.weight_stride && at < product.src.cols;
+      w[k] = valid ? __ldg(product.weight + at * product.weight_stride + col) : 0.0f;
     }
     const typename Step::B fragment = Step::RoundedB(w);
 #pragma unroll
@@ -109,16 +109,16 @@ __device__ inline void AwaitThreads(int threads) { asm volatile("bar.sync 1, %0;
 
 __device__ inline void CopyBoxes(const CUtensorMap& rows, const TensorRowsParams& params, const Ring& ring,
                                  int64_t first, int64_t step) {
-  Turn turn;
+  RingPosition position;
   bool again = false;
   for (int64_t tile = first; tile < params.tiles; tile += step) {
     for (int panel = 0; panel < params.panels; ++panel) {
-      if (again) AwaitPhase(ring.empty(turn.stage), turn.parity ^ 1);
-      ArriveExpecting(ring.full(turn.stage), params.box_bytes);
-      CopyBox(ring.box(turn.stage), rows, panel * kDepth, static_cast<int>(tile * params.block_rows),
-              ring.full(turn.stage));
-      turn.Next(params.stages);
-      if (turn.stage == 0) again = true;
+      if (again) AwaitPhase(ring.empty(position.stage), position.parity ^ 1);
+      ArriveExpecting(ring.full(position.stage), params.box_bytes);
+      CopyBox(ring.box(position.stage), rows, panel * kDepth, static_cast<int>(tile * params.block_rows),
+              ring.full(position.stage));
+      position.Next(params.stages);
+      if (position.stage == 0) again = true;
     }
   }
 }
@@ -175,7 +175,7 @@ struct LightStore {
               (rectified || epilogue.activation.kind == ActivationKind::kNone);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      bias[j] = make_float2(kNothing, kNothing);
+      bias[j] = make_float2(kAddIdentity, kAddIdentity);
       const int64_t at = first_col + 8 * j;
       if (epilogue.bias != nullptr && at < params.dst.cols) bias[j].x = __ldg(epilogue.bias + at);
       if (epilogue.bias != nullptr && at + 1 < params.dst.cols) bias[j].y = __ldg(epilogue.bias + at + 1);
@@ -200,13 +200,13 @@ struct LightStore {
 // `weights` is the address of the lane's weights in shared memory.
 template <class Step, int kTiles, int kHalves>
 __device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring& ring, int row, int q,
-                                      uint32_t weights, Turn* turn, float (&sum)[kHalves][kTiles][4]) {
+                                      uint32_t weights, RingPosition* position, float (&sum)[kHalves][kTiles][4]) {
   constexpr int kSteps = kDepth / kStepInputs;
   constexpr uint32_t kParts = PartsOf<Step>(), kPartBytes = kWarpLanes * sizeof(uint2);
 #pragma unroll 1
   for (int panel = 0; panel < params.panels; ++panel) {
-    AwaitPhase(ring.full(turn->stage), turn->parity);
-    const uint32_t box = ring.box(turn->stage);
+    AwaitPhase(ring.full(position->stage), position->parity);
+    const uint32_t box = ring.box(position->stage);
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       typename Step::A a[kHalves];
@@ -225,8 +225,8 @@ __device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring
         for (int half = 0; half < kHalves; ++half) Step::Multiply(a[half], fragment, sum[half][j]);
       }
     }
-    Arrive(ring.empty(turn->stage));
-    turn->Next(params.stages);
+    Arrive(ring.empty(position->stage));
+    position->Next(params.stages);
   }
 }
 
@@ -255,16 +255,16 @@ __device__ inline void MultiplyTilesOfRows(const CUtensorMap& rows, const Tensor
     if (lane == 0) CopyBoxes(rows, params, ring, first, step);
     return;
   }
-  KeepWeights<Step>(params, chunk_col, kTiles, workers * kWarpLanes, weights);
+  StageWeights<Step>(params, chunk_col, kTiles, workers * kWarpLanes, weights);
   AwaitThreads(workers * kWarpLanes);
   const uint32_t lane_weights = SharedAddress(weights + lane);
   const int row = warp * kWarpRows<kCols> + RowOf(lane);
   const LightStore<kTiles> light(params.product, chunk_col + lane % 4 * 2);
-  Turn turn;
+  RingPosition position;
 #pragma unroll 1
   for (int64_t tile = first; tile < params.tiles; tile += step) {
     float sum[kHalves][kTiles][4] = {};
-    MultiplyPanels<Step>(params, ring, row, lane % 4, lane_weights, &turn, sum);
+    MultiplyPanels<Step>(params, ring, row, lane % 4, lane_weights, &position, sum);
 #pragma unroll
     for (int half = 0; half < 2 * kHalves; ++half) {
       const int64_t at = tile * params.block_rows + row + 8 * half;
@@ -349,7 +349,7 @@ cudaError_t LaunchPrecision(const TensorParams& product, const LaunchTarget& tar
   }
 }
 
-int64_t LeastWeightBytes(const DenseUpdateProblem& problem) {
+int64_t MinWeightBytes(const DenseUpdateProblem& problem) {
   return problem.precision == ProductPrecision::kTf32
              ? WeightBytes<ProductPrecision::kTf32>(problem.in_width, kMinCols)
              : WeightBytes<ProductPrecision::kBfloat16>(problem.in_width, kMinCols);
@@ -357,10 +357,10 @@ int64_t LeastWeightBytes(const DenseUpdateProblem& problem) {
 
 }  // namespace
 
-bool TensorWeightsStay(const DenseUpdateProblem& problem) { return LeastWeightBytes(problem) <= kMaxWeightBytes; }
+bool TensorWeightsStay(const DenseUpdateProblem& problem) { return MinWeightBytes(problem) <= kMaxWeightBytes; }
 
 bool TensorRowsFit(const DenseUpdateProblem& problem, const GpuLimits& limits) {
-  return limits.bulk_copies() && LeastWeightBytes(problem) <= WeightRoom(limits);
+  return limits.bulk_copies() && MinWeightBytes(problem) <= WeightRoom(limits);
 }
 
 cudaError_t LaunchTensorRows(const DenseUpdateProblem& problem, const TensorParams& params,

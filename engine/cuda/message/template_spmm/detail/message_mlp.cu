@@ -73,14 +73,14 @@ __device__ inline void LoadMessages(const Params& params, const Memory<kTile>& m
   // A warp reads 8 columns of 4 edges at a time: whole sectors, and writes to 32 different banks.
   const int lane = threadIdx.x % 32;
   for (int edge = threadIdx.x / 32 * 4 + lane % 4; edge < kTile; edge += kThreads / 32 * 4) {
-    const bool there = edge < edges;
-    const float* u = args.src.data + (there ? memory.source[edge] * args.src.stride : 0);
-    const int64_t target = there ? run.first + memory.row[edge] : 0;
-    const float weight = there && adjacency.value != nullptr ? __ldg(adjacency.value + base + edge) : 1.0f;
+    const bool valid = edge < edges;
+    const float* u = args.src.data + (valid ? memory.source[edge] * args.src.stride : 0);
+    const int64_t target = valid ? run.first + memory.row[edge] : 0;
+    const float weight = valid && adjacency.value != nullptr ? __ldg(adjacency.value + base + edge) : 1.0f;
 #pragma unroll 4
     for (int64_t c = lane / 4; c < args.problem.width; c += 8) {
       float m = 0.0f;
-      if (there) {
+      if (valid) {
         const TargetTerms<1> terms(args.problem.message, args.target.data + target * args.target.stride + c);
         m = Activate(args.activation, terms.Of(__ldg(u + c), 0) * weight);
       }
@@ -140,15 +140,15 @@ template <bool kExtreme>
 struct Column {
   float folded, since;
 
-  __device__ void Start() { folded = since = Reducer<kExtreme>::Start(); }
+  __device__ void Start() { folded = since = Reducer<kExtreme>::Identity(); }
   // `place`: index of the edge in its row or piece.
   __device__ void Add(float m, int64_t place) {
-    since = Reducer<kExtreme>::Join(since, m);
+    since = Reducer<kExtreme>::Combine(since, m);
     if (place % kFoldEdges != kFoldEdges - 1) return;
     folded = Total();
-    since = Reducer<kExtreme>::Start();
+    since = Reducer<kExtreme>::Identity();
   }
-  __device__ float Total() const { return Reducer<kExtreme>::Join(folded, since); }
+  __device__ float Total() const { return Reducer<kExtreme>::Combine(folded, since); }
 };
 
 template <bool kExtreme>
@@ -195,7 +195,7 @@ __device__ inline void RunEdges(const Params& params, const Memory<kTile>& memor
   const MessageReduceProblem& problem = params.args.problem;
   const int64_t* row_ptr = params.args.adjacency.row_ptr;
   for (int64_t c = threadIdx.x; c < params.args.dst.cols; c += kThreads) {
-    memory.carried[c] = memory.held[c] = Reducer<kExtreme>::Start();
+    memory.carried[c] = memory.held[c] = Reducer<kExtreme>::Identity();
   }
   __syncthreads();
   int64_t row = run.first, base = run.begin;
@@ -238,15 +238,15 @@ __device__ inline void MergePieces(const Params& params, const RowPiece& piece) 
   using R = Reducer<kExtreme>;
   for (int64_t c = threadIdx.x; c < args.dst.cols; c += kThreads) {
     const float* partials = params.partials + piece.first_cell * params.partial_stride + c;
-    float chain[kChains] = {R::Start(), R::Start(), R::Start(), R::Start()};
+    float chain[kChains] = {R::Identity(), R::Identity(), R::Identity(), R::Identity()};
     for (int64_t base = 0; base < piece.pieces; base += kChains) {
 #pragma unroll
       for (int i = 0; i < kChains; ++i) {
         if (base + i >= piece.pieces) break;
-        chain[i] = R::Join(chain[i], __ldcg(partials + (base + i) * piece.cell_step * params.partial_stride));
+        chain[i] = R::Combine(chain[i], __ldcg(partials + (base + i) * piece.cell_step * params.partial_stride));
       }
     }
-    const float total = R::Join(R::Join(chain[0], chain[2]), R::Join(chain[1], chain[3]));
+    const float total = R::Combine(R::Combine(chain[0], chain[2]), R::Combine(chain[1], chain[3]));
     args.dst.data[piece.row * args.dst.stride + c] =
         ApplyEpilogue(args.epilogue, R::Finish(args.problem.reduce, total, piece.row_edges), piece.row, c);
   }

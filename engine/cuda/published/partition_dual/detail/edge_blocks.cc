@@ -25,11 +25,11 @@ void ForEachEdge(const CsrView& host, const std::vector<int32_t>& part_of, int64
 class Builder {
  public:
   Builder(const CsrView& host, const std::vector<int64_t>& row_parts, const std::vector<int64_t>& column_parts,
-          int64_t least_edges, ThreadPool& pool)
+          int64_t min_edges, ThreadPool& pool)
       : host_(host),
         row_parts_(row_parts),
         column_parts_(column_parts),
-        least_edges_(least_edges),
+        min_edges_(min_edges),
         pool_(pool),
         num_strips_(static_cast<int64_t>(row_parts.size()) - 1),
         part_of_(host.cols),
@@ -39,24 +39,24 @@ class Builder {
       std::fill(part_of_.begin() + column_parts[part], part_of_.begin() + column_parts[part + 1],
                 static_cast<int32_t>(part));
     }
-    made_.rest_row_ptr.assign(host.rows + 1, 0);
+    result_.rest_row_ptr.assign(host.rows + 1, 0);
   }
 
   HostEdgeBlocks Build() {
     pool_.ParallelFor(num_strips_, [&](int64_t strip, int thread) { Count(strip, by_part_[thread]); });
-    std::partial_sum(made_.rest_row_ptr.begin(), made_.rest_row_ptr.end(), made_.rest_row_ptr.begin());
-    made_.rest_col.resize(made_.rest_row_ptr.back());
+    std::partial_sum(result_.rest_row_ptr.begin(), result_.rest_row_ptr.end(), result_.rest_row_ptr.begin());
+    result_.rest_col.resize(result_.rest_row_ptr.back());
     std::vector<int64_t> first_tile(num_strips_ + 1, 0);
     for (int64_t s = 0; s < num_strips_; ++s) {
       first_tile[s + 1] = first_tile[s] + static_cast<int64_t>(dense_[s].size());
     }
-    made_.tile_column.resize(first_tile.back());
-    made_.masks.assign(first_tile.back() * kStripRows, 0);
+    result_.tile_column.resize(first_tile.back());
+    result_.masks.assign(first_tile.back() * kStripRows, 0);
     for (std::vector<int32_t>& tile_of : by_part_) std::fill(tile_of.begin(), tile_of.end(), kNoTile);
     pool_.ParallelFor(num_strips_,
                       [&](int64_t strip, int thread) { Fill(strip, first_tile[strip], by_part_[thread]); });
     ListStrips(first_tile);
-    return std::move(made_);
+    return std::move(result_);
   }
 
  private:
@@ -75,11 +75,11 @@ class Builder {
     });
     ForRows(strip, [&](int64_t row) {
       ForEachEdge(host_, part_of_, row, [&](int64_t, int32_t part, bool copy) {
-        if (copy || edges[part] < least_edges_) ++made_.rest_row_ptr[row + 1];
+        if (copy || edges[part] < min_edges_) ++result_.rest_row_ptr[row + 1];
       });
     });
     for (const int32_t part : touched) {
-      if (edges[part] >= least_edges_) dense_[strip].push_back(part);
+      if (edges[part] >= min_edges_) dense_[strip].push_back(part);
       edges[part] = 0;
     }
     std::sort(dense_[strip].begin(), dense_[strip].end());
@@ -90,17 +90,17 @@ class Builder {
     const std::vector<int32_t>& dense = dense_[strip];
     for (size_t i = 0; i < dense.size(); ++i) {
       tile_of[dense[i]] = static_cast<int32_t>(i);
-      made_.tile_column[first_tile + static_cast<int64_t>(i)] = static_cast<int32_t>(column_parts_[dense[i]]);
+      result_.tile_column[first_tile + static_cast<int64_t>(i)] = static_cast<int32_t>(column_parts_[dense[i]]);
     }
     ForRows(strip, [&](int64_t row) {
-      int64_t rest = made_.rest_row_ptr[row];
+      int64_t rest = result_.rest_row_ptr[row];
       ForEachEdge(host_, part_of_, row, [&](int64_t edge, int32_t part, bool copy) {
         if (copy || tile_of[part] == kNoTile) {
-          made_.rest_col[rest++] = host_.col[edge];
+          result_.rest_col[rest++] = host_.col[edge];
         } else {
           const int64_t tile = first_tile + tile_of[part];
-          made_.masks[tile * kStripRows + row - row_parts_[strip]] |= uint64_t{1}
-                                                                      << (host_.col[edge] - column_parts_[part]);
+          result_.masks[tile * kStripRows + row - row_parts_[strip]] |= uint64_t{1}
+                                                                        << (host_.col[edge] - column_parts_[part]);
         }
       });
     });
@@ -110,23 +110,23 @@ class Builder {
   void ListStrips(const std::vector<int64_t>& first_tile) {
     for (int64_t s = 0; s < num_strips_; ++s) {
       if (dense_[s].empty()) continue;
-      made_.strips.push_back({first_tile[s], static_cast<int32_t>(row_parts_[s]),
-                              static_cast<int32_t>(row_parts_[s + 1] - row_parts_[s]),
-                              static_cast<int32_t>(dense_[s].size())});
+      result_.strips.push_back({first_tile[s], static_cast<int32_t>(row_parts_[s]),
+                                static_cast<int32_t>(row_parts_[s + 1] - row_parts_[s]),
+                                static_cast<int32_t>(dense_[s].size())});
     }
-    std::stable_sort(made_.strips.begin(), made_.strips.end(),
+    std::stable_sort(result_.strips.begin(), result_.strips.end(),
                      [](const RowStrip& a, const RowStrip& b) { return a.tiles > b.tiles; });
   }
 
   const CsrView& host_;
   const std::vector<int64_t>&row_parts_, &column_parts_;
-  const int64_t least_edges_;
+  const int64_t min_edges_;
   ThreadPool& pool_;
   const int64_t num_strips_;
   std::vector<int32_t> part_of_;               // per column
   std::vector<std::vector<int32_t>> dense_;    // parts of columns, per strip
   std::vector<std::vector<int32_t>> by_part_;  // per thread: a number per part of columns
-  HostEdgeBlocks made_;
+  HostEdgeBlocks result_;
 };
 
 }  // namespace
@@ -148,8 +148,8 @@ std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, in
 }
 
 HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
-                               const std::vector<int64_t>& column_parts, int64_t least_edges, ThreadPool& pool) {
-  return Builder(host, row_parts, column_parts, least_edges, pool).Build();
+                               const std::vector<int64_t>& column_parts, int64_t min_edges, ThreadPool& pool) {
+  return Builder(host, row_parts, column_parts, min_edges, pool).Build();
 }
 
 StatusOr<std::shared_ptr<const EdgeBlocksLayout>> EdgeBlocksLayout::Upload(
