@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The common parts of the message kernels (FeatGraph's templates). Every message of u and v is fma(u, factor, term),
-// with a factor and a term that depend on v alone. Every reduce is a sum or a maximum, possibly of negated messages. So
-// a template is instantiated by two numbers per column instead of code, held in registers over a target's edges.
+// with a factor and a term that depend on v alone. Every reduction is a sum or a maximum, possibly of negated messages.
+// So a template is instantiated by two numbers per column instead of code, held in registers over a target's edges.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_MESSAGE_CUH_
 #define VICINAL_ENGINE_CUDA_MESSAGE_MESSAGE_CUH_
 

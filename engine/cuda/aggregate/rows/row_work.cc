@@ -17,7 +17,7 @@ struct Window {
 bool Longer(const RowItem& a, const RowItem& b) { return a.count > b.count; }
 
 struct Bundling {
-  int64_t rows;   // short rows that share a warp: fewer where warps would be too few
+  int64_t rows;   // short rows per warp; fewer if there would be too few warps
   int64_t items;  // that a bundle has room for
 };
 Bundling BundlingOf(int64_t rows, int64_t edges, int wide_up_to) {

@@ -47,7 +47,7 @@ struct PanelShape {
   int groups = 0;  // of lanes per warp, which have different edges of a row
   int places = 0;  // per panel: one per source, and a last one for padding
   int uses = 0;
-  int multiprocessors = 132;  // that pieces are cut for; the cuts decide where a row's sums begin anew
+  int multiprocessors = 132;  // for which pieces are cut; the cuts determine where partial sums of a row begin
 
   int rows() const { return warps * kSlots; }
   // Bytes per place: 16 for each lane of a group.

@@ -19,7 +19,7 @@ namespace vicinal::cuda {
 
 // The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kMessageUnit = 128;
-inline constexpr int64_t kMinMessageTile = 8;  // columns, of message_rows
+inline constexpr int64_t kMinMessageTile = 8;  // columns, of template_spmm
 
 inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
   const int64_t width = problem.out_width();
@@ -54,10 +54,10 @@ inline int64_t LargeTileBytes(const GpuLimits& limits) {
 }
 inline int64_t SmallTileBytes(const GpuLimits& limits) { return limits.block_shared_bytes - kMessageStaticBytes; }
 
-// What aggregate has in addition to a reduce of messages. By default, nothing.
+// What aggregate has in addition to a reduction of messages. By default, nothing.
 struct MessageRowsPart {
   const float* src_scale = nullptr;  // a factor per source, if the adjacency has no values
-  float self_scale = 0.0f;           // of the row's own source, added after the reduce
+  float self_scale = 0.0f;           // of the row's own source, added after the reduction
   // Reduced messages of further edges, which are not in the adjacency [R, D]; negated for minima. Null: no such edges.
   const float* carried = nullptr;
   int64_t carried_stride = 0;

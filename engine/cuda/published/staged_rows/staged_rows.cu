@@ -6,7 +6,7 @@
 // 8 if a GPU has less). There is one launch per partition. A block copies the partition's rows to shared memory (times
 // their factors if weights are rank-1). Then groups of 8 lanes (or 4, or 2) walk over the rows' edges from it, 16 bytes
 // per lane. A row's sum is added to that of the previous partitions in global memory: the merge cost of the paper.
-// message_rows sums all other edges. Faster if a few sources have most of the edges, so that a block reads each staged
+// template_spmm sums all other edges. Faster if a few sources have most of the edges, so that a block reads each staged
 // row many times; each partition reads and writes all sums once.
 // Order of evaluation: edge j of a row and partition goes to chain j mod 4, in spans of 256 edges; spans and partitions
 // are added in order. There are no float atomics. Traffic: edges * 2 (6 with weights) bytes of indices per tile of 32

@@ -35,7 +35,7 @@ struct StagedEdges {
   int64_t rest_edges = 0;
 };
 
-// sums [R, stride] = the reduced messages of each row's staged edges, negated for minima; the identity of the reduce
+// sums [R, stride] = the reduced messages of each row's staged edges, negated for minima; the identity of the reduction
 // for rows without staged edges. REQUIRES: `stride` is a multiple of 4 and at least the width.
 cudaError_t LaunchStagedRows(const AggregateArgs& args, const StagedEdges& edges, float* sums, int64_t stride,
                              const LaunchTarget& target);

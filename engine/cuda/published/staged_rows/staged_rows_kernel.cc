@@ -39,7 +39,7 @@ MessageReduceProblem MessagesOf(const AggregateProblem& problem, int64_t edges) 
   return messages;
 }
 
-// Bytes of message_rows' scratch, which the sums of staged edges follow.
+// Bytes of template_spmm's scratch, which the sums of staged edges follow.
 size_t RowsScratch(const AggregateProblem& problem) {
   return (MessageScratch(MessagesOf(problem, problem.edges)).bytes() + 15) / 16 * 16;
 }

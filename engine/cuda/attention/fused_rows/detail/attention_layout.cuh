@@ -86,9 +86,9 @@ struct AttentionParts {
 };
 
 struct AttentionEpilogue {
-  MatrixView dst;  // [R, K * C], or [R, C] where heads are averaged
+  MatrixView dst;  // [R, K * C], or [R, C] if heads are averaged
   Epilogue epilogue;
-  float* heads_out;  // [R, K * C] where heads are averaged, else null
+  float* heads_out;  // [R, K * C] if heads are averaged, else null
   Access dst_access;
   bool plain;  // the epilogue does nothing
 };
