@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times out of vicinal_bench_cuda's cells, by graph, order, operation and width; how often a neighbour group adds to
-memory, counted from a graph's rows; counters out of Nsight Compute's CSV. Standard library only."""
+"""Reads the measurements behind the claims.
+
+Times come from vicinal_bench_cuda's cells, by graph, order, operation and width. Additions to memory by neighbour
+groups are counted from a graph's rows. Counters come from Nsight Compute's CSV. Uses the standard library only."""
 
 import array
 import collections
@@ -17,13 +19,13 @@ def _timing(entry, name):
 
 
 def parameters_of(text):
-    """"cf=2 uncached=0" -> {"cf": 2}: what differs from zero, the kernel's own choice."""
+    """"cf=2 uncached=0" -> {"cf": 2}: the values other than zero, which means the default."""
     pairs = (word.split("=") for word in text.split())
     return {name: int(value) for name, value in pairs if int(value) != 0}
 
 
 class Cells:
-    """Cells of several runs. Where two have the same key the later one counts."""
+    """Cells of several runs. If two have the same key, the later one counts, with the kernels of both."""
 
     def __init__(self, documents):
         self.copy_speed = max([d["copy_bytes_per_second"] for d in documents], default=0.0)
@@ -40,7 +42,7 @@ class Cells:
         return self._cells.get((graph, order, operation, width))
 
     def kernel(self, graph, order, operation, width, kernel, parameters=None):
-        """The fastest right run of a kernel; with `parameters`, of that configuration alone. None: it did not run."""
+        """The fastest correct run of a kernel, or of its configuration `parameters` alone. None: there is none."""
         cell = self.cell(graph, order, operation, width) or {"kernels": []}
         runs = [
             _timing(entry, (kernel + " " + entry["parameters"]).strip())
@@ -53,7 +55,7 @@ class Cells:
         return min(runs, default=None)
 
     def cusparse(self, graph, order, operation, width, algorithm=None):
-        """cuSPARSE's fastest right algorithm, or the named one."""
+        """cuSPARSE's fastest correct algorithm, or the named one."""
         cell = self.cell(graph, order, operation, width) or {}
         runs = [
             _timing(peer, "cuSPARSE " + peer["algorithm"])
@@ -69,7 +71,7 @@ class Cells:
 
 
 def row_lengths(path):
-    """In-degrees of a graph as vicinal_bench_graphs writes it."""
+    """In-degrees of a graph in a file of vicinal_bench_graphs."""
     with open(path, "rb") as file:
         nodes, _ = struct.unpack("<qq", file.read(16))
         row_ptr = array.array("i")
@@ -80,8 +82,8 @@ def row_lengths(path):
 
 
 def additions(lengths, group_size, groups_per_block):
-    """(groups, leaders): how many times a row's sum in memory is added to when every group does, and when the groups of
-    a row that lie in one block are added up there first."""
+    """(groups, leaders): the number of additions to sums in memory if every group adds its own, and if the groups of a
+    row in a block are first added up in the block."""
     groups = leaders = 0
     for length in lengths:
         count = max(1, -(-length // group_size))
@@ -92,7 +94,7 @@ def additions(lengths, group_size, groups_per_block):
 
 def read_counters(lines, wanted):
     """{kernel name: {metric: median over its launches}} of the wanted metrics, from `ncu --csv --page raw --print-units
-    base`. Template arguments stay in the name, parameters and name spaces do not."""
+    base`. Names keep template arguments, but not parameters and namespaces."""
     rows = list(csv.reader(line for line in lines if line.startswith('"')))
     if not rows:
         return {}
@@ -111,6 +113,6 @@ def read_counters(lines, wanted):
 
 
 def _short(name):
-    # Nsight Compute writes name spaces without a name as "unnamed>::" or "<unnamed>::".
+    # Nsight Compute writes unnamed namespaces as "unnamed>::" or "<unnamed>::".
     name = name.replace("void ", "", 1).replace("vicinal::cuda::", "").replace("unnamed>::", "").lstrip("<")
     return name.split("(", 1)[0] if "<" not in name else name[: name.rindex(">") + 1]

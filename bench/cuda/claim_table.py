@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published claims: what each says, what of ours is measured for it, and whether it holds in this run. Standard
-library only, so that it is tested without a GPU."""
+"""The published claims: what each says, which measurements of ours test it, and whether it holds in this run. Uses the
+standard library only, so that it is tested without a GPU."""
 
 import collections
 import math
@@ -41,7 +41,7 @@ STUDIES = (
            "--configurations=" + ",".join(f"partition_dual:theta={theta}" for theta in (5, 40, 80, 160)))),
 )
 
-# Kernels whose counters are read where there is Nsight Compute.
+# Kernels whose counters are read if Nsight Compute is available.
 Profile = collections.namedtuple("Profile", "name graph width pattern flags")
 PROFILES = (
     Profile("block-level optimisation", "amazon0505", 64, "NeighborGroup(sApart|Atomics)",
@@ -62,8 +62,8 @@ PROFILES = (
             ("--operations=sum", "--kernels=template_spmm")),
 )
 
-# `pair(cells, graph, width)`: (the peer's Timing, ours, what floors are of (order, operation)); a Timing may be None.
-# `over`: "mean" or "most" of the ratios is held against `at_least`, the published figure.
+# `pair(cells, graph, width)`: (the peer's Timing, ours, the (order, operation) that determines the floors). A Timing
+# may be None. `over`: the "mean" or the maximum ("most") of the ratios is compared to `at_least`, the published figure.
 Claim = collections.namedtuple("Claim", "text paper published at_least over graphs widths pair note")
 
 
@@ -119,7 +119,7 @@ def _selective(cells, graph, width):
 
 
 def _staged(cells, graph, width):
-    """With hybrid partitioning, whatever its threshold, over without."""
+    """Compares hybrid partitioning, at its best threshold, to none."""
     cell = cells.cell(graph, "none", "sum", width) or {"kernels": []}
     staged = {k["parameters"] for k in cell["kernels"] if k["kernel"] == "template_spmm" and k.get("parameters")}
     runs = [cells.kernel(graph, "none", "sum", width, "template_spmm", {"degree": int(text.split("=")[1])})
@@ -134,7 +134,7 @@ def _attention(cells, graph, width):
     cell = cells.cell(graph, "none", "dot_1", width)
     if dot is None or cell is None:
         return None, ours, ("none", "dot_1")
-    # Maximum; exponential and sum; quotient: five passes over a float an edge.
+    # Maximum; exponential and sum; quotient: five passes over a float per edge.
     fixed = 1e6 * 5 * 4 * cell["edges"] / cells.copy_speed + cell["cusparse_sum_us"]
     peer = Timing(dot.us + fixed, dot.low + fixed, dot.high + fixed, "dot a thread + softmax at copy speed + cuSPARSE")
     return peer, ours, ("none", "dot_1")
@@ -200,7 +200,7 @@ Ratio = collections.namedtuple("Ratio", "graph width value low high peer ours fl
 
 
 def ratios(claim, cells):
-    """One per graph and width that was measured; above 1: ours, or what the claim is about, is faster."""
+    """One ratio per graph and width that was measured. Above 1: ours, or the claimed technique, is faster."""
     found = []
     for graph in claim.graphs:
         for width in claim.widths:
@@ -213,7 +213,7 @@ def ratios(claim, cells):
 
 
 def outcome(claim, found):
-    """(figure, whether it holds); (None, None) where nothing was measured; None for claims without a figure."""
+    """(figure, whether the claim holds). (None, None): nothing was measured. (figure, None): it states no figure."""
     if not found:
         return None, None
     values = [ratio.value for ratio in found]
@@ -242,7 +242,7 @@ def table(cells):
 
 
 def details(cells):
-    """Each ratio with its two times and how far from the floors they are: what cannot be faster, and why."""
+    """Each ratio with its two times and their distance to the floors, which shows what limits them."""
     text = ""
     for claim in CLAIMS:
         found = ratios(claim, cells)
@@ -258,7 +258,7 @@ def details(cells):
 
 
 def count_table(counts):
-    """`counts`: (graph, group size, width, groups, leaders) each. Atomic additions to memory that blocks save."""
+    """Atomic additions to memory that blocks save. `counts`: a list of (graph, group size, width, groups, leaders)."""
     lines = ["| graph | gs | width | additions to memory, every group | with block-level optimisation | fewer |",
              "|---|---:|---:|---:|---:|---:|"]
     for graph, size, width, groups, leaders in counts:
@@ -268,6 +268,6 @@ def count_table(counts):
 
 
 def models_line(cells):
-    """What whole models with attention came to beside PyTorch Geometric, whose attention is edge-wise, too."""
+    """Whole models with attention compared to PyTorch Geometric, whose attention is edge-wise, too."""
     found = [f"{cell['graph']} {cell['ratio']:.1f}" for cell in cells if cell["model"] == "gat" and "ratio" in cell]
     return f"\nGAT, whole models, times PyTorch Geometric: {', '.join(found)}\n" if found else ""

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the four published systems claim, beside the same techniques in this engine on this GPU.
+"""Tests the claims of the four published systems with the same techniques in this engine on this GPU.
 
   python3 bench/cuda/claims.py --graphs FOLDER --bench bin/vicinal_bench_cuda --backend lib/libvicinal_cuda.so --out OUT
 
-FOLDER holds NAME.bin as vicinal_bench_graphs makes them. Each claim (bench/cuda/claim_table.py) is measured with the
-kernel family that holds the technique, with and without it, or beside cuSPARSE in the same run. Additions to memory are
-counted from the graphs; bytes and transactions come from Nsight Compute where it can read the counters, and the run says
-so where it cannot. Writes OUT/claims.md and OUT/claims-*.json; standard library only."""
+FOLDER has the graphs of vicinal_bench_graphs, NAME.bin. Each claim (bench/cuda/claim_table.py) is measured with the
+kernel family that implements the technique, with and without it, or compared to cuSPARSE in the same run. Additions to
+memory are counted from the graphs. Bytes and transactions come from Nsight Compute; if it cannot read the counters, the
+run says so. Writes OUT/claims.md and OUT/claims-*.json. Uses the standard library only."""
 
 import argparse
 import json
@@ -65,7 +65,7 @@ class Measuring:
         return [self.options.bench, f"--backend={self.options.backend}", *flags, *files]
 
     def studies(self):
-        """The results of all runs; those of a run that was cut short as far as they go."""
+        """The results of all runs, including the partial results of a run that was cut short."""
         documents = []
         reserve = self.options.profile_seconds if self.profiler() else 0.0
         for study in claim_table.STUDIES:
@@ -91,12 +91,12 @@ class Measuring:
         for graph in claim_table.LARGE:
             if graph in self.names:
                 lengths = claim_cells.row_lengths(self.path(graph))
-                # As measured: blocks of 128 threads, 16 of them a group.
+                # The measured configuration: blocks of 128 threads, 16 threads per group.
                 found += [(graph, size, 64, *claim_cells.additions(lengths, size, 8)) for size in (4, 16)]
         return found
 
     def profile(self, profile):
-        """{kernel: {metric: value}}, or why there is nothing."""
+        """{kernel: {metric: value}}, or the reason why there are no counters."""
         log = os.path.join(self.options.out, "ncu.csv")
         ncu = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none", "--log-file", log,
                "--kernel-name", "regex:" + profile.pattern, "--launch-count", "60", "--metrics", ",".join(METRICS)]

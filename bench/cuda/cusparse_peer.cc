@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kPlain = CUSPARSE_OPERATION_NON_TRANSPOSE, kTransposed = CUSPARSE_OPERATION_TRANSPOSE;
 constexpr float kOne = 1.0f, kZero = 0.0f;
-// An algorithm this much slower than the fastest in its first runs is not run again.
+// An algorithm that is slower than the fastest by this factor in its first runs is not run again.
 constexpr double kEarlyStopRatio = 1.3;
 
 void MustBeOk(cusparseStatus_t status, const char* what) {

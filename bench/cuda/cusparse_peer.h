@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuSPARSE as the bar: row-major, 32-bit indices, descriptors and workspace made once, preprocessed, every algorithm
-// that takes CSR. What it needs around a launch is outside the timed part, as a careful user would have it.
+// cuSPARSE as the baseline: row-major, 32-bit indices, every algorithm that takes CSR. Descriptors, workspace and
+// preprocessing are outside the timed part, as a careful user would have it.
 #ifndef VICINAL_BENCH_CUDA_CUSPARSE_PEER_H_
 #define VICINAL_BENCH_CUDA_CUSPARSE_PEER_H_
 
@@ -18,7 +18,7 @@ namespace vicinal::bench {
 
 inline constexpr int kSets = 3;  // of rotating buffers
 
-// A square CSR matrix on the device; what cuSPARSE writes to is not const.
+// A square CSR matrix on the device. Pointers are not const, as cuSPARSE takes them so.
 struct PeerMatrix {
   int64_t nodes = 0;
   int64_t edges = 0;
@@ -53,14 +53,14 @@ struct SddmmPeer {
   float* result[kSets] = {};
 };
 
-// Each algorithm that takes the problem; `is_right` is asked after a first run into the first set. Those that are far
-// from the fastest keep the time of a few runs.
+// Times each algorithm that supports the problem. `is_right` is called after a first run into the first set. Algorithms
+// far slower than the fastest keep the time of a few runs.
 std::vector<PeerRun> TimeCusparse(const SpmmPeer& peer, cudaStream_t stream, double budget_us,
                                   const std::function<bool()>& is_right);
 std::vector<PeerRun> TimeCusparse(const SddmmPeer& peer, cudaStream_t stream, double budget_us,
                                   const std::function<bool()>& is_right);
 
-// The fastest that is right; null for none.
+// The fastest run with a correct result; null: there is none.
 const PeerRun* Fastest(const std::vector<PeerRun>& runs);
 
 }  // namespace vicinal::bench

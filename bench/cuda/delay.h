@@ -8,7 +8,7 @@
 
 namespace vicinal::bench {
 
-// Enqueues a kernel of one thread that waits: what is enqueued behind it meanwhile runs without a gap afterwards.
+// Enqueues a kernel of one thread that waits. Work enqueued behind it in the meantime then runs without gaps.
 void LaunchDelay(int64_t nanoseconds, cudaStream_t stream);
 
 }  // namespace vicinal::bench

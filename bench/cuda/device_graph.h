@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph under measurement: on the host, where sampled rows are checked, and on the device in both forms, 64-bit row
-// offsets for us and 32-bit ones for cuSPARSE; and what kernels prepare from it, once.
+// A graph under measurement. The host copy serves to check sampled rows. The device holds both forms, with 64-bit row
+// offsets for our kernels and 32-bit ones for cuSPARSE, and the layouts that kernels prepare from it.
 #ifndef VICINAL_BENCH_CUDA_DEVICE_GRAPH_H_
 #define VICINAL_BENCH_CUDA_DEVICE_GRAPH_H_
 
@@ -20,7 +20,7 @@
 
 namespace vicinal::bench {
 
-// Where the numbers (numbers.h) of each input begin.
+// First index of the random numbers (numbers.h) of each input.
 inline constexpr uint64_t kSourceNumbers = 0, kEdgeNumbers = uint64_t{1} << 40, kTargetNumbers = uint64_t{2} << 40,
                           kKeyNumbers = uint64_t{3} << 40, kSourceScores = uint64_t{4} << 40,
                           kTargetScores = uint64_t{5} << 40, kScoreVector = uint64_t{6} << 40;
@@ -34,21 +34,22 @@ class DeviceGraph {
   const BinaryGraph& host() const { return host_; }
   int64_t nodes() const { return host_.nodes; }
   int64_t edges() const { return host_.edges(); }
-  // 1 / sqrt(in-degree + 1) of each node: a rank-1 weight is the product of its edge's two.
+  // 1 / sqrt(in-degree + 1) of each node. The rank-1 weight of an edge is the product of the factors of its two nodes.
   const std::vector<float>& factors() const { return factors_; }
 
   CsrView view(bool weighted) const;
   const float* device_factors() const { return device_factors_.as<float>(); }
   PeerMatrix peer() const;
-  // What `kernel` works on beside the adjacency, made by `make` and kept under its name (Kernel::LayoutName). All go
-  // when they hold more than the device should spare; the user of one holds it.
+  // The layout that `kernel` needs besides the adjacency. `make` creates it, and it is cached under its name
+  // (Kernel::LayoutName). All are evicted when together they hold more memory than the device should spare; callers
+  // keep theirs alive by the reference.
   struct Layout {
     AdjacencyLayoutRef layout;
-    double seconds = 0;  // that it took to make
+    double seconds = 0;  // time to create it
   };
   StatusOr<Layout> FindLayout(Gpu& gpu, bool weighted, const std::string& kernel, const std::string& name,
                               const LayoutMaker& make) const;
-  // The values that make cuSPARSE's sum the same as the operation, in the operation's storage.
+  // Edge values with which cuSPARSE's sum equals the operation, in the operation's storage.
   Buffer PeerValues(Gpu& gpu, const Operation& operation) const;
 
  private:

@@ -22,7 +22,7 @@ double CopySpeed(Gpu& gpu) {
   return 2.0 * kBytes / (timing.median_us * 1e-6);
 }
 
-// The best of several numbers of blocks: which one is best is the chip's affair.
+// The best of several grid sizes, as the optimum depends on the device.
 double L2ReadSpeed(Gpu& gpu) {
   constexpr int64_t kVectors = (int64_t{16} << 20) / 16;
   constexpr int kPasses = 40;

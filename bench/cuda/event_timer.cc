@@ -14,13 +14,14 @@
 namespace vicinal::bench {
 namespace {
 
-// Long enough for the host to queue so many launches, two events each; what takes it longer is long on the device, too.
+// Long enough for the host to enqueue the launches with two events each. A launch that takes the host longer is long on
+// the device, too.
 int64_t DelayFor(int repeats) {
   constexpr int64_t kNanosecondsOfLaunch = 40'000;
   return kNanosecondsOfLaunch * repeats;
 }
 
-// Of a sample, so that it takes long enough for what events add not to count.
+// Launches per sample, so many that the overhead of events is negligible.
 int LaunchesFor(const Timing& before) {
   constexpr double kSampleUs = 50;
   return static_cast<int>(std::max(1.0, std::ceil(kSampleUs / std::max(before.median_us, 0.5))));
@@ -63,7 +64,7 @@ Timing TimeLaunches(cudaStream_t stream, int warm_up, int repeats, int launches,
 Timing TimeOnce(cudaStream_t stream, const Launcher& launch) { return TimeLaunches(stream, 0, 1, 1, launch); }
 
 Timing TimeBriefly(cudaStream_t stream, const Launcher& launch, const Timing& first, double best_us) {
-  // Where runs are long, loading code is not what makes them so.
+  // If the first run is this long, loading code does not explain it.
   constexpr double kEarlyStopRatio = 8, kLongUs = 20e3;
   if (best_us > 0 && first.median_us > kLongUs && first.median_us > kEarlyStopRatio * best_us) return first;
   const Timing alone = TimeLaunches(stream, 1, 3, 1, launch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU under measurement: the backend as the engine loads it, one context, and memory. An error of the device ends
-// the program: no figure after one means anything.
+// The GPU under measurement: the backend loaded as by the engine, one context, and memory. A device error ends the
+// program, as no figure after it is valid.
 #ifndef VICINAL_BENCH_CUDA_GPU_H_
 #define VICINAL_BENCH_CUDA_GPU_H_
 
@@ -18,7 +18,7 @@
 
 namespace vicinal::bench {
 
-// Prints `what` and the status, and exits with 1, when it is not OK.
+// If not OK, prints `what` and the status, and exits with 1.
 void MustBeOk(const Status& status, const std::string& what);
 
 template <class T>
@@ -50,7 +50,7 @@ class Gpu {
     MustBeOk(device_->CopyToHost(host.data(), device, count * sizeof(T)), "copy from the device");
     return host;
   }
-  // Fills with bytes that are no number in any floating-point format.
+  // Fills with bytes that are NaN in every floating-point format.
   void Poison(void* device, size_t bytes);
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aggregation and attention of the CUDA backend: every kernel in every configuration, beside the best algorithm of
-// cuSPARSE in the same run, at all widths. CUDA events, medians of 30 after warm-up, three rotating sets of buffers;
-// each result is checked on sampled rows before it counts. bench/README.md says what the columns mean.
+// Aggregation and attention of the CUDA backend: every kernel in every configuration and the best algorithm of cuSPARSE
+// in the same run, at all widths. CUDA events, medians of 30 samples after warm-up, three rotating sets of buffers.
+// Each result is checked on sampled rows before its time counts. bench/README.md explains the columns.
 //   vicinal_bench_cuda --backend=libvicinal_cuda.so --json=OUT.json GRAPH.bin[:WIDTHS] ...
 //     [--widths=16,32] [--operations=sum,max] [--orders=none,rcm] [--kernels=binned_rows,tile*] [--defaults_only]
-//     [--configurations=row_cache:cf=2,row_cache:uncached=1] [--budget_ms=60] [--stop_after=SECONDS]        exit status
-//     3: the time was up before all was measured
+//     [--configurations=row_cache:cf=2,row_cache:uncached=1] [--budget_ms=60] [--stop_after=SECONDS]
 //   vicinal_bench_cuda --summarise EARLIER.json ...  summary of earlier runs
+// Exit status 3: the time was up before everything was measured.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -78,7 +78,7 @@ class Run {
     cell_options_.choice.kernels = absl::GetFlag(FLAGS_kernels);
     cell_options_.choice.configurations =
         Must(ParseConfigurations(absl::GetFlag(FLAGS_configurations)), "--configurations");
-    // What is asked for by name is measured in full, however slow it is.
+    // Configurations that are named on the command line are measured in full, however slow they are.
     if (!cell_options_.choice.configurations.empty())
       cell_options_.early_stop_ratio = std::numeric_limits<double>::infinity();
     cell_options_.all_configurations = !absl::GetFlag(FLAGS_defaults_only);
@@ -90,7 +90,8 @@ class Run {
                 gpu_.description().c_str(), speed_.copy * 1e-12, speed_.l2_read * 1e-12);
   }
 
-  // All operations and widths on one graph, "FILE.bin" or "FILE.bin:WIDTHS", in each order. False when the time is up.
+  // Measures all operations and widths on one graph, "FILE.bin" or "FILE.bin:WIDTHS", in each order. Returns false if
+  // the time is up.
   bool Graph(const std::string& argument) {
     const size_t colon = argument.rfind(':');
     const std::string path = argument.substr(0, colon);
@@ -134,7 +135,7 @@ class Run {
         std::fflush(stdout);
         document_["cells"].push_back(std::move(cell));
       }
-      Save();  // an error of the device ends the program, and must not take along what was measured
+      Save();  // now, as a device error ends the program
     }
     return true;
   }

@@ -8,7 +8,7 @@ namespace {
 constexpr int kThreads = 512, kInFlight = 8;
 
 __global__ void __launch_bounds__(kThreads) ReadL2(const float4* data, int64_t vectors, int passes, float* sink) {
-  // Pieces of kInFlight * kThreads vectors, dealt to the blocks in turn; each pass begins one block further on.
+  // Chunks of kInFlight * kThreads vectors are assigned to blocks round-robin. Each pass starts one block later.
   const int64_t piece = static_cast<int64_t>(kThreads) * kInFlight;
   const int64_t pieces = vectors / piece;
   float sum = 0.0f;

@@ -8,8 +8,8 @@
 
 namespace vicinal::bench {
 
-// Enqueues a kernel whose `blocks` blocks together read `vectors` 16-byte vectors at `data` `passes` times, past the
-// L1, each block beginning somewhere else. `sink` takes a result, so that nothing is left out.
+// Enqueues a kernel whose `blocks` blocks together read the `vectors` 16-byte vectors at `data` `passes` times,
+// bypassing the L1. Each block starts at another place. `sink` receives a result, so that the compiler removes no load.
 void LaunchL2Reader(const void* data, int64_t vectors, int passes, int blocks, float* sink, cudaStream_t stream);
 
 }  // namespace vicinal::bench

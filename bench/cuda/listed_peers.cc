@@ -8,9 +8,9 @@ struct Row {
   std::string_view graph;
   int64_t width;
   double cusparse_us;  // sum, weighted, best algorithm
-  // In the order of Listed: best of cuSPARSE, GE-SpMM, dgSPARSE, GNNAdvisor, Sputnik, RoDe, HP-SpMM and torch_sparse
-  // for the weighted sum; best peer for max; for the dot product of each edge; best fused peer for GAT with one head,
-  // with four. 0: not measured.
+  // In the order of Listed: for the weighted sum the best of cuSPARSE, GE-SpMM, dgSPARSE, GNNAdvisor, Sputnik, RoDe,
+  // HP-SpMM and torch_sparse; the best peer for max and for the dot product of each edge; the best fused peer for GAT
+  // with one head and with four. 0: not measured.
   double best_us[5];
 };
 

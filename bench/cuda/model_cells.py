@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which whole models are compared on the GPU, on which graphs, and what is made of the samples. Standard library only,
-so that it is tested without PyTorch."""
+"""The whole models and graphs that are compared on the GPU, and the evaluation of the samples. Uses the standard
+library only, so that it is tested without PyTorch."""
 
 from bench.peers import figures
 
@@ -44,7 +44,7 @@ def architecture(model, graph):
 
 
 def edge_buffer_bytes(model, graph, edges):
-    """What PyTorch Geometric holds for the edges at once, at the least, when it goes through edge_index: messages of the
+    """Lower bound of the memory that PyTorch Geometric needs at once for the edges with edge_index: the messages of the
     widest aggregation, before and after they are scaled or scattered."""
     features, hidden, classes = WIDTHS[graph]
     width = {"gcn": max(hidden, classes), "gat": max(64, classes)}.get(model, max(features, hidden))
@@ -54,8 +54,8 @@ def edge_buffer_bytes(model, graph, edges):
 
 def verdict(cell, ours, peers):
     """Completes a cell. `ours`: {"waited": [[us of a round]...], "queued": ...}; `peers`: name -> the same.
-    "waited": the host waits for each run, as a request does; "queued": runs are queued, as a loop that never waits would
-    have them. The second ratio is of queued runs, of theirs to ours."""
+    "waited": the host waits for each run, like a request. "queued": runs are queued, like a loop that never waits. The
+    second ratio is that of queued runs, theirs to ours."""
     cell["ours"] = figures.summarise([us for samples in ours["waited"] for us in samples])
     queued_us = cell["ours"]["median_us"]
     if ours.get("queued"):
@@ -91,7 +91,7 @@ def line(cell):
 
 
 def summary(cells):
-    """Markdown: a row per graph, ours / PyG's fastest in microseconds and their ratio; geometric means."""
+    """Markdown: a row per graph with ours / PyG's fastest in microseconds and their ratio, then geometric means."""
     by_key = {(cell["graph"], cell["model"]): cell for cell in cells}
     graphs = [graph for graph in WIDTHS if any(key[0] == graph for key in by_key)]
     models = [model for model in MODELS if any(key[1] == model for key in by_key)]

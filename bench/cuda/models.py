@@ -4,10 +4,11 @@
 
   python3 bench/cuda/models.py --graphs FOLDER --worker bin/vicinal_bench_worker --json models.json
 
-FOLDER holds NAME.bin as vicinal_bench_graphs makes them. Ours is a plan of the engine, its kernels measured on the graph
-beforehand as a server does in the background; PyG is the fastest of its forms (bench/cuda/pyg_worker.py). Answers are
-compared first (relative L2 at most 1e-5); then all take turns. Forms that would need more memory than there is are left
-out, a form that takes longer than --slow-seconds is run once, one that does not answer is ended."""
+FOLDER has the graphs of vicinal_bench_graphs, NAME.bin. Ours is a plan of the engine whose kernels were tuned on the
+graph beforehand, as a server does in the background. PyG is the fastest of its forms (bench/cuda/pyg_worker.py).
+Answers are compared first (relative L2 at most 1e-5); then all contestants are timed in turn. A form that would need
+more memory than available is skipped, one that takes longer than --slow-seconds runs once, and one that does not answer
+is killed."""
 
 import argparse
 import json
@@ -26,9 +27,9 @@ from bench.cuda import model_cells
 from bench.peers import workers
 
 TOLERANCE = 1e-5
-SCREEN = 2.0  # a form this many times slower than the fastest in its first run is not run again
+SCREEN = 2.0  # a form slower than the fastest by this factor in its first run is not run again
 TURN = {"budget_ms": 25, "most": 60}
-ATTEMPTS = 2  # at a cell: what an earlier one left in the processes' memory may be what is missing
+ATTEMPTS = 2  # per cell, as memory that earlier cells left in use may be the cause of a failure
 
 
 def parse_arguments():
@@ -55,7 +56,7 @@ def parse_arguments():
 
 
 class PatientProcess(workers.Process):
-    """A worker that is ended when it does not answer in time."""
+    """A worker that is killed if it does not answer in time."""
 
     def __init__(self, command, patience, environment=None):
         super().__init__(command, environment)
@@ -67,7 +68,7 @@ class PatientProcess(workers.Process):
         try:
             return super().ask(op, **fields)
         except workers.WorkerError:
-            time.sleep(0.3)  # one that ends itself after its answer shall have ended
+            time.sleep(0.3)  # a worker that exits after its answer gets time to do so
             raise
         finally:
             timer.cancel()
@@ -90,7 +91,7 @@ class Comparison:
         return {"ours": self.ours.ask("hello"), "peers": self.start_pyg()}
 
     def restart(self):
-        """Both processes anew, after an error of which nobody knows what it left behind."""
+        """Restarts both processes after an error, as their state is unknown."""
         for process in (self.ours, self.pyg):
             process.process.kill()
             process.process.wait()
@@ -102,7 +103,7 @@ class Comparison:
         return self.pyg.ask("hello")["versions"]
 
     def revive(self):
-        """A process of PyG's that lives and has the graph."""
+        """Returns a running PyG process that has the graph."""
         if not self.pyg.alive:
             self.start_pyg()
             self.pyg.ask("graph", **self.request)
@@ -139,7 +140,7 @@ class Comparison:
         return model_cells.verdict(cell, ours, peers)
 
     def prepare(self, cell, files, expected, edge_bytes):
-        """Prepares, checks and screens PyG's forms; the names of those that will be timed."""
+        """Prepares, checks and screens PyG's forms. Returns the names of those to be timed."""
         first = {}
         for name in self.pyg.ask("list", **files)["peers"]:
             peer = cell["peers"][name] = {}
@@ -149,7 +150,7 @@ class Comparison:
                 peer["failed"] = "not tried, as it did not run eagerly"
             else:
                 self.make(name, peer, expected)
-            if not self.pyg.alive:  # it took the others along
+            if not self.pyg.alive:  # the other forms were lost with it
                 self.revive()
                 self.pyg.ask("list", **files)
                 for lost in first:
@@ -174,7 +175,7 @@ class Comparison:
             peer["failed"] = str(error)
 
     def measure(self, cell, contestants):
-        """Samples by round: ours, and of each of PyG's forms."""
+        """Samples by round, of ours and of each of PyG's forms."""
         ours, peers = {"waited": [], "queued": []}, {name: {"waited": [], "queued": []} for name in contestants}
         for number in range(self.options.rounds):
             answer = self.ours.ask("time", **TURN)
@@ -196,7 +197,7 @@ class Comparison:
                 if answer["queued"]:
                     rounds["queued"].append(answer["queued"])
             slowest = max([cell["peers"][name]["us"] for name in peers] + [max(ours["waited"][-1])])
-            if number >= 1 and slowest > 1e5:  # long runs scatter little
+            if number >= 1 and slowest > 1e5:  # long runs vary little
                 break
         return ours, peers
 
@@ -221,7 +222,7 @@ def save(path, document):
 
 
 def measure_cell(comparison, graph, model, document):
-    """Adds the cell to the document's, or to those that failed."""
+    """Adds the cell to the document's cells, or to its failed ones."""
     for _ in range(ATTEMPTS):
         try:
             if comparison.graph != graph:
@@ -238,7 +239,7 @@ def measure_cell(comparison, graph, model, document):
 
 
 def run(options, scratch, document):
-    """False when the time was up before all cells were measured."""
+    """Returns False if the time was up before all cells were measured."""
     deadline = time.monotonic() + options.stop_after
     comparison = Comparison(options, scratch)
     document["about"] = comparison.about

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random inputs that host and device agree on without a copy: element i is a function of i. In [-1, 1), 24 bits, so
-// that float32 holds it exactly; 16-bit rows hold it rounded to nearest even.
+// Random inputs that host and device compute alike, so that nothing is copied: element i is a function of i. Values are
+// in [-1, 1) with 24 bits, which float32 holds exactly. 16-bit rows hold them rounded to nearest even.
 #ifndef VICINAL_BENCH_CUDA_NUMBERS_H_
 #define VICINAL_BENCH_CUDA_NUMBERS_H_
 
@@ -25,7 +25,7 @@ VICINAL_BENCH_HOST_DEVICE inline float Number(uint64_t i) {
   return static_cast<float>(i >> 40) * 0x1p-23f - 1.0f;
 }
 
-// As Number(i), after rounding to `storage`.
+// Number(i) rounded to `storage`.
 float StoredNumber(uint64_t i, Storage storage);
 // `value` in a 16-bit storage.
 uint16_t ToSixteenBits(float value, Storage storage);

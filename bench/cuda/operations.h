@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the GPU benchmark measures: operations as GNN layers use them, each over all widths.
+// The operations of the GPU benchmark, as GNN layers use them; each is measured at all widths.
 #ifndef VICINAL_BENCH_CUDA_OPERATIONS_H_
 #define VICINAL_BENCH_CUDA_OPERATIONS_H_
 
@@ -19,10 +19,10 @@ enum class Family { kAggregate, kAttention, kEdgeScores };
 enum class Weights {
   kNone,     // every edge counts 1
   kPerEdge,  // a value per edge
-  kRankOne,  // d_i * d_j: one factor read with the source, one applied at the store, as GCN's normalisation is
+  kRankOne,  // d_i * d_j, as in GCN: one factor is read with the source, one applied at the store
 };
 
-// Which of the listed peers' columns (listed_peers.h) an operation is held against.
+// The column of the listed peers (listed_peers.h) to which an operation is compared.
 enum class Listed { kSum, kMax, kDot, kGatOneHead, kGatFourHeads, kNothing };
 
 struct Operation {
@@ -30,13 +30,14 @@ struct Operation {
   Family family = Family::kAggregate;
   Reduce reduce = Reduce::kSum;
   Weights weights = Weights::kNone;
-  Storage storage = Storage::kFloat32;  // of the rows that are gathered
+  Storage storage = Storage::kFloat32;  // of the gathered rows
   AttentionKind attention = AttentionKind::kGat;
-  int64_t heads = 1;        // the width is divided among them
-  float self_scale = 0.0f;  // times the row's own source, added to its sum, as in GIN
+  int64_t heads = 1;        // they divide the width
+  float self_scale = 0.0f;  // factor of the row's own source, which is added to the sum, as in GIN
   Listed listed = Listed::kNothing;
 
-  // cuSPARSE has sums with values (means and rank-1 weights among them) and sampled products; nothing else of this.
+  // cuSPARSE has sums with edge values, which include means and rank-1 weights, and sampled products, but no more of
+  // these.
   bool has_cusparse() const {
     return family == Family::kEdgeScores ||
            (family == Family::kAggregate && self_scale == 0.0f && (reduce == Reduce::kSum || reduce == Reduce::kMean));
@@ -44,7 +45,7 @@ struct Operation {
 };
 
 std::span<const Operation> AllOperations();
-// Those of the names; all for none. INVALID_ARGUMENT, naming the known ones.
+// The named operations; all if there are no names. Errors: INVALID_ARGUMENT, which lists the known names.
 StatusOr<std::vector<Operation>> FindOperations(const std::vector<std::string>& names);
 
 }  // namespace vicinal::bench

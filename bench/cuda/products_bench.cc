@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense products of the CUDA backend, src [rows, inputs] * W^T [inputs, outputs], beside cuBLAS in the same run:
-// float32 with TF32 off unless --precision says so, the faster of the two layouts of W there. Rows lie as a plan's do.
-// CUDA events, medians of 30 with the 10th and 90th percentile in --json, rotating sets of buffers; three rows are
-// checked in double precision before a time counts.
+// Dense products of the CUDA backend, src [rows, inputs] * W^T [inputs, outputs], and of cuBLAS in the same run. cuBLAS
+// uses float32 with TF32 off unless --precision says otherwise, and the faster of the two layouts of W. Rows have the
+// strides of a plan. CUDA events, medians of 30 samples, 10th and 90th percentiles in --json, rotating sets of buffers.
+// Three rows are checked in double precision before a time counts.
 //   vicinal_bench_products --backends=libvicinal_cuda.so[,libvicinal_cuda_before.so] [--kernels=register_tiles,cublas]
 //   [--json=OUT.json] [OPTIONS] [ROWSxINPUTSxOUTPUTS ...]
-// --residual: dst = dst + src * W^T, as the second product of a SAGE layer. Several backends are timed one after the
-// other: a change beside what was before.
+// --residual: dst = dst + src * W^T, like the second product of a SAGE layer. Several backends are timed in turn, which
+// compares a change with the version before.
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ ProductPrecision Precision() {
   return ProductPrecision::kFloat32;
 }
 
-// Of an element, of the largest of its row.
+// Maximum error of an element, relative to the largest of its row.
 double Tolerance() {
   switch (Precision()) {
     case ProductPrecision::kFloat32:
@@ -64,7 +64,7 @@ struct Shape {
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 
-// First and hidden layers of models on public graphs, from Cora's to ogbn-products', and receptive fields.
+// First and hidden layers of models on public graphs, from Cora to ogbn-products, and of receptive fields.
 const std::vector<std::string> kShapes = {
     "2708x1433x16",  "2708x16x7",     "2708x1433x64",   "3327x3703x16",   "19717x500x16",
     "19717x500x64",  "7650x745x64",   "13752x767x64",   "1x602x64",       "100x602x64",
@@ -82,7 +82,7 @@ StatusOr<Shape> ParseShape(const std::string& text) {
   return shape;
 }
 
-// A product's matrices on the device. W is there in both layouts, for cuBLAS.
+// A product's matrices on the device. W is stored in both layouts for cuBLAS.
 class Product {
  public:
   Product(Gpu& gpu, const Shape& shape) : gpu_(gpu), shape_(shape), sets_(SetsFor(shape)) {
@@ -117,7 +117,7 @@ class Product {
     const int64_t stride = RowStrideFor(shape_.outputs);
     return {dst_.as<float>() + i % sets_ * shape_.rows * stride, shape_.rows, shape_.outputs, stride};
   }
-  // Residuals, or what no product leaves.
+  // Fills dst with residuals, or with NaN, which every product must overwrite.
   void Refill() const {
     if (absl::GetFlag(FLAGS_residual)) {
       FillNumbers(dst_.data(), dst_.bytes() / sizeof(float), kResiduals, Storage::kFloat32, gpu_.stream());
@@ -127,7 +127,8 @@ class Product {
     MustBeOk(cudaStreamSynchronize(gpu_.stream()), "refill");  // a run may be in another stream
   }
 
-  // Largest error of an element of the first, a middle and the last row, of the largest that is wanted of that row.
+  // Largest error of an element in the first, a middle and the last row, relative to the row's largest expected
+  // element.
   double WorstError() const {
     double worst = 0;
     for (const int64_t row : {int64_t{0}, shape_.rows / 2, shape_.rows - 1}) {
@@ -148,9 +149,9 @@ class Product {
   }
 
  private:
-  static constexpr uint64_t kWeights = uint64_t{1} << 60, kResiduals = uint64_t{1} << 61;  // numbers no others are
+  static constexpr uint64_t kWeights = uint64_t{1} << 60, kResiduals = uint64_t{1} << 61;  // disjoint ranges of Number
 
-  // Enough that nothing is left in the L2 of a set's last run.
+  // So many sets that the L2 holds nothing of a set when it is used again.
   static int SetsFor(const Shape& shape) {
     constexpr int64_t kBytes = int64_t{200} << 20;
     const int64_t bytes = shape.rows * (RowStrideFor(shape.inputs) + RowStrideFor(shape.outputs)) * 4;
@@ -164,7 +165,7 @@ class Product {
   std::vector<float> weight_;
 };
 
-// A wrong result, or none: it takes forever.
+// The time of a wrong or missing result: infinite.
 Timing Never() {
   Timing timing;
   timing.median_us = std::numeric_limits<double>::infinity();
@@ -180,7 +181,7 @@ Timing Time(Gpu& gpu, const Product& product, const Launcher& launch) {
   return TimeFully(gpu.stream(), launch, brief, absl::GetFlag(FLAGS_budget_ms) * 1000);
 }
 
-// With `wanted`, or the first kernel that does not refuse where it is empty.
+// Uses the kernel `wanted`, or if that is empty the first that does not refuse.
 Timing TimeBackend(Gpu& gpu, const Product& product, const std::string& wanted) {
   const Shape& shape = product.shape();
   const DenseUpdateProblem problem = {shape.rows, shape.inputs, shape.outputs, Precision()};
@@ -218,7 +219,7 @@ class Cublas {
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
 
-  // cuBLAS counts columns first: to it rows are columns, and the product is dst^T = W * src^T.
+  // cuBLAS is column-major: our rows are its columns, and the product is dst^T = W * src^T.
   void Launch(const Product& product, bool rows_of_outputs, int i) const {
     const Shape& shape = product.shape();
     const ConstMatrixView src = product.src(i);
@@ -240,7 +241,7 @@ class Cublas {
   cublasHandle_t handle_ = nullptr;
 };
 
-// A backend with one of its kernels.
+// One backend with one of its kernels.
 struct Column {
   std::string name;
   Gpu* gpu;

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch Geometric on a GPU as a process that prepares, runs and times on command, a line of JSON each way.
+"""PyTorch Geometric on a GPU in a process that prepares, runs and times on command, with a line of JSON each way.
 
   python -m bench.cuda.pyg_worker DEVICE
 
-Every form that a user can choose between: edge_index sorted by target, CSR, GCN's normalisation kept (`cached=True`),
-each eagerly and as a CUDA graph. Float32 throughout, TF32 off. A process of its own, because what runs out of memory or
-never ends must not take the comparison along."""
+Supports every form that a user can choose: edge_index sorted by target, CSR, GCN with cached normalisation
+(`cached=True`), each eagerly and as a CUDA graph. Float32 throughout, TF32 off. It is a process of its own, so that a
+form that runs out of memory or never ends does not end the comparison."""
 
 import gc
 import json
@@ -27,7 +27,7 @@ WARM_UPS_OF_CAPTURE = 3
 
 
 class LayerList(nn.Module):
-    """An architecture of the form vicinal.model/1, as far as this comparison needs it."""
+    """An architecture in the format vicinal.model/1, as far as this comparison needs it."""
 
     def __init__(self, layers):
         super().__init__()
@@ -82,7 +82,7 @@ class Worker:
         return {"nodes": int(nodes), "edges": int(edges)}
 
     def op_model(self, request):
-        """Random weights (seeded) for an architecture, as files that our side loads."""
+        """Random weights (seeded) for an architecture, saved to files that our side loads."""
         torch.manual_seed(1)
         state = make_model(request["content"]).state_dict()
         tensors = {name: tensor.numpy() for name, tensor in state.items() if tensor.dtype == torch.float32}
@@ -98,7 +98,7 @@ class Worker:
             name: torch.from_numpy(array.copy()) for name, array in exchange.read_safetensors(request["weights"]).items()
         }
         kind = self.architecture.get("class", "GAT").rsplit(".", 1)[-1]
-        forms = ["edge_index", "CSR"]  # PyG refuses CSR where it has none: the maximum, GAT
+        forms = ["edge_index", "CSR"]  # PyG refuses CSR for operations without CSR support: the maximum, GAT
         if kind == "GCN":
             forms += ["edge_index, cached", "CSR, cached"]
         return {"peers": forms + ([form + ", CUDA graph" for form in forms] if self.on_gpu else [])}
@@ -116,7 +116,7 @@ class Worker:
             task()
         self.wait()
         us = self.timed(task)
-        if us < 1e5:  # a first run may be disturbed, and what is slow in it is not run again
+        if us < 1e5:  # a first run may be disturbed, and a form that is slow in it is not run again
             us = min([us] + [self.timed(task) for _ in range(4)])
         result.detach().float().cpu().contiguous().numpy().tofile(request["result"])
         self.tasks[name] = task
@@ -134,14 +134,14 @@ class Worker:
         with torch.cuda.graph(graph):
             result = task()
 
-        def replay(_keeps=task):  # what the graph reads lives with the model, not in the graph
+        def replay(_keeps=task):  # keeps the tensors alive that the graph reads; the graph does not own them
             graph.replay()
 
         return replay, result
 
     def op_time(self, request):
-        """One run that does not count; then runs that are waited for, then runs that are queued, until each has used the
-        budget; at least one of each."""
+        """One run that does not count, then runs that are waited for, then queued runs. Each kind uses the budget, with
+        at least one run."""
         task, budget, most = self.tasks[request["peer"]], request["budget_ms"] * 1e3, request["most"]
         task()
         self.wait()
@@ -188,7 +188,7 @@ class Worker:
             torch.cuda.empty_cache()
 
     def still_usable(self):
-        """After a failure: gives memory back; False where no call reaches the device any more."""
+        """Frees memory after a failure. Returns False if the device does not respond any more."""
         try:
             self.free()
             self.wait()
@@ -203,17 +203,17 @@ class Worker:
 
 def main():
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what libraries print must not get between the answers
+    sys.stdout = sys.stderr  # output of libraries must not mix with the answers
     worker = Worker(sys.argv[1])
     for line in sys.stdin:
         try:
             answer = {"ok": True, **worker.do(json.loads(line))}
-        except Exception as error:  # any failure of a form is an answer, not the end of the run
+        except Exception as error:  # a failure of a form is an answer and does not end the run
             answer = {"ok": False, "error": f"{type(error).__name__}: {str(error)[:300]}"}
         usable = answer["ok"] or worker.still_usable()
         print(json.dumps(answer), file=answers, flush=True)
         if not usable:
-            os._exit(1)  # the device is lost to this process, and nothing is to be tidied up with it
+            os._exit(1)  # the process has lost the device, so clean-up would fail
 
 
 if __name__ == "__main__":

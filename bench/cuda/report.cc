@@ -34,7 +34,7 @@ std::optional<double> Get(const Json& json, const char* name) {
 // "1.23", or nothing.
 std::string Ratio(std::optional<double> value) { return value ? Format("%.2f", *value) : "-"; }
 
-// Of a cell, were its graph in that order.
+// The title of a cell, as if its graph were in `order`.
 std::string Title(const Json& cell, const std::string& order) {
   const std::string graph = cell.at("graph"), operation = cell.at("operation");
   return Format("%s%s%s %s %d", graph.c_str(), order == "none" ? "" : " @", order == "none" ? "" : order.c_str(),
@@ -77,7 +77,7 @@ std::string Line(const Json& cell, const Json& kernel) {
       kernel.at("right").get<bool>() ? "" : " WRONG", kernel.at("first_choice").get<bool>() ? " *" : "");
 }
 
-// Logarithms gathered for a geometric mean, and the least.
+// The sum of logarithms, for a geometric mean, and the minimum.
 struct Mean {
   double logs = 0, least = 0;
   int count = 0;
@@ -128,14 +128,14 @@ std::string MeansTable(const std::vector<Json>& cells) {
   return text;
 }
 
-// A graph as it was sent, and the least time of the best kernels over its orders.
+// A graph in the order as sent, and the best time over all its orders.
 struct SentGraph {
   const Json* cell = nullptr;
   double best_us = INFINITY;
   int orders = 0;
 };
 
-// What a server makes of graphs whose order it may choose, beside peers that take them as they were sent.
+// Compares a server that may renumber graphs with peers that take them as sent.
 std::string RenumberedTable(const std::vector<Json>& cells) {
   std::map<std::string, SentGraph> graphs;
   for (const Json& cell : cells) {
@@ -171,7 +171,7 @@ std::string RenumberedTable(const std::vector<Json>& cells) {
   return text;
 }
 
-// Cells with the lowest `ratio` of their best kernel.
+// The cells in which the best kernel has the lowest `ratio`.
 std::string WorstTable(const std::vector<Json>& cells, const char* ratio, const char* peer_us, const char* title) {
   std::vector<std::pair<double, const Json*>> ranked;
   for (const Json& cell : cells) {
@@ -201,7 +201,7 @@ bool Ran(const Json& cell) {
   return std::any_of(kernels.begin(), kernels.end(), [](const Json& kernel) { return !kernel.contains("refused"); });
 }
 
-// What must not be overlooked: kernels that gave a wrong result or failed, and operations that no kernel takes.
+// Lists kernels that failed or gave a wrong result, and operations that no kernel supports.
 std::string Faults(const std::vector<Json>& cells) {
   std::string text;
   std::map<std::string, int> refused;

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that is measured and checked on a GPU machine, in one command, without a network:
+# Runs all measurements and checks on a GPU machine with one command, without a network:
 #   bench/cuda/run.sh OUT [--quick] [--stages LIST] [--graphs LIST] [--bundle FOLDER] [--data FOLDER]
-# Stages, each with a time limit of its own, so that a run can be cut into several sessions; results and logs in OUT:
+# Stages. Each has its own time limit, so that a run can be split into several sessions. Results and logs are in OUT:
 #   conformance   every kernel against its oracle
-#   kernels       aggregation and attention beside cuSPARSE         kernels.json
-#   models        whole models beside PyTorch Geometric             models.json
-#   claims        what published systems claim, beside ours         claims.md, claims-*.json
-#   server        every inference method, the GPU's answers beside the CPU's
-#   sanitizer     compute-sanitizer: memcheck and racecheck over all conformance cases, side by side on all GPUs there are
-# --quick: two small graphs and few widths. --graphs: names that vicinal_bench_graphs knows.
-# --bundle: the folder that deploy/bundle.sh made; left out where this script lies in one. --data: tests/data.
-# More by environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of those below), VICINAL_MODEL_FLAGS,
-# VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES for some of the GPUs, VICINAL_JOBS: the file jobs_left of
-# an earlier run, for the stages conformance and sanitizer to go on with. A table of the stages comes last; exit status
-# 1 when one failed.
+#   kernels       aggregation and attention against cuSPARSE        kernels.json
+#   models        whole models against PyTorch Geometric            models.json
+#   claims        claims of published systems, tested with ours     claims.md, claims-*.json
+#   server        every inference method, the GPU's answers against the CPU's
+#   sanitizer     compute-sanitizer: memcheck and racecheck of all conformance cases, in parallel on all GPUs
+# --quick: two small graphs and few widths. --graphs: names of graphs that vicinal_bench_graphs supports.
+# --bundle: a folder made by deploy/bundle.sh; not needed if this script is in one. --data: tests/data.
+# Environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of the default flags), VICINAL_MODEL_FLAGS,
+# VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES to select GPUs, VICINAL_JOBS: the file jobs_left of an
+# earlier run, which the stages conformance and sanitizer continue. The output ends with a table of the stages. Exit
+# status 1: a stage failed.
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
@@ -55,7 +55,7 @@ parse_arguments() {
   fi
 }
 
-# cuSPARSE, for vicinal_bench_cuda: of a toolkit, or of the wheels that PyTorch brings.
+# Finds cuSPARSE for vicinal_bench_cuda, in a CUDA toolkit or in the wheels that PyTorch depends on.
 find_cuda_libraries() {
   local found folder
   for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
@@ -67,10 +67,10 @@ find_cuda_libraries() {
 
 wants() { [[ ",$stages," == *",$1,"* ]]; }
 
-# Runs a command for so many seconds at most.
+# limited SECONDS COMMAND...: runs the command with a time limit.
 limited() { timeout --kill-after=20 "$@"; }
 
-# stage NAME SECONDS LINES: calls run_NAME with its limit, shows the last lines of its log, notes how it went.
+# stage NAME SECONDS LINES: calls run_NAME with its limit, shows the last lines of its log, records the result.
 stage() {
   local name="$1" limit="VICINAL_LIMIT_${1^^}" begin=$SECONDS status seconds
   wants "$name" || return 0
@@ -95,7 +95,7 @@ make_graphs() {
   "$bundle/bin/vicinal_bench_graphs" "$work" ${graphs//,/ } || failed=1
 }
 
-# A little before the limit it stops by itself, so that the summary is still written.
+# Stops by itself a little before the limit, so that the summary is still written.
 run_kernels() {
   local flags=() files=() name
   if [[ -n "${VICINAL_KERNEL_FLAGS:-}" ]]; then
@@ -104,7 +104,7 @@ run_kernels() {
     flags=("--widths=16,64" --budget_ms=10)
   fi
   for name in ${graphs//,/ }; do
-    case "$name" in  # where a run takes long, the widths that papers report
+    case "$name" in  # for long runs, the widths that papers report
       reddit | proteins) files+=("$work/$name.bin:64,128") ;;
       rand-100K) files+=("$work/$name.bin:32,128") ;;
       molecules) files+=("$work/$name.bin:32,64,128") ;;
@@ -127,8 +127,8 @@ run_models() {
     --worker "$bundle/bin/vicinal_bench_worker" --json "$out/models.json" --stop-after $(($1 * 8 / 10)) "${flags[@]}"
 }
 
-# On those of the graphs that claims are about, and on three that only claims are about: made here, where the full set is
-# wanted.
+# Measures the claims on those of the selected graphs that they concern. With the full set of graphs, also on three more
+# that only claims concern, which are made here.
 run_claims() {
   local names="$graphs"
   if ! $quick && $all_graphs; then
@@ -146,15 +146,15 @@ run_server() {
   limited "$1" "$python" -u "$here/bench/cuda/server_check.py" --bin "$bundle/bin" --data "$data" "${flags[@]}"
 }
 
-# job GPU SECONDS TOOL GROUP SHARE: one group of conformance cases, or a share of it, by itself (TOOL none) or under one
-# tool of compute-sanitizer, where nothing is run twice. A line is printed of those that failed or did not end.
+# job GPU SECONDS TOOL GROUP SHARE: runs one group of conformance cases, or a share of it, without a tool (TOOL none) or
+# under a tool of compute-sanitizer, which runs every case once. Prints a line if it fails or does not end.
 job() {
   local log="$out/$3_$4_${5/\//_of_}.log" command=() status=0 begin=$SECONDS
   local cases=("$bundle/bin/vicinal_cuda_conformance" "$bundle/lib/libvicinal_cuda.so" "$4")
   if [[ $3 != none ]]; then
     command=(compute-sanitizer --tool "$3" --print-limit 20 --error-exitcode 9)
-    [[ $3 == memcheck ]] && command+=(--report-api-errors no)  # calls that are refused on purpose are no errors
-    [[ $3 == racecheck ]] && command+=(--racecheck-num-workers 1)  # not as many threads as there are cores, in each
+    [[ $3 == memcheck ]] && command+=(--report-api-errors no)  # cases provoke API errors on purpose
+    [[ $3 == racecheck ]] && command+=(--racecheck-num-workers 1)  # default: a thread per core, in each job
     cases+=(once)
   fi
   CUDA_VISIBLE_DEVICES="$1" limited "$2" "${command[@]}" "${cases[@]}" "$5" >"$log" 2>&1 || status=$?
@@ -165,8 +165,8 @@ job() {
   esac
 }
 
-# run_jobs SECONDS: those in $out/jobs ("TOOL GROUP SHARE"), side by side, for most of a case's time is the host's; as many
-# as there are cores, but no more than 12 to a GPU. What did not end, or was not begun, in time is in $out/jobs_left.
+# run_jobs SECONDS: runs the jobs of $out/jobs ("TOOL GROUP SHARE") in parallel, about one per core but at most 12 per
+# GPU, as most of a case's time is spent on the host. Jobs that did not end in time, or start, are in $out/jobs_left.
 run_jobs() {
   local end=$((SECONDS + $1)) gpus workers worker count
   [[ -z "${VICINAL_JOBS:-}" ]] || cp "$VICINAL_JOBS" "$out/jobs"
@@ -196,7 +196,7 @@ run_jobs() {
   [[ ! -s "$out/jobs_left" ]] || return 124
 }
 
-# shares TOOL GROUP N: a group's jobs.
+# shares TOOL GROUP N: prints the N jobs of a group.
 shares() { for ((share = 0; share < $3; ++share)); do echo "$1 $2 $share/$3"; done; }
 
 run_conformance() {
@@ -212,7 +212,7 @@ run_sanitizer() {
   local group
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 0; }
   {
-    # The longest first, so that none is left alone at the end.
+    # The longest first, so that none runs alone at the end.
     for group in update overlap attention aggregate; do shares racecheck "$group" 96; done
     for group in product message field; do shares racecheck "$group" 32; done
     for group in device rowwise edge; do shares racecheck "$group" 1; shares memcheck "$group" 1; done

@@ -162,7 +162,7 @@ double SampledRows::WorstError(Gpu& gpu, const void* result, Storage storage) co
       error += (got[i] - sample.want[i]) * (got[i] - sample.want[i]);
       norm += sample.want[i] * sample.want[i];
     }
-    // Sums of few terms may cancel; their error is that of the terms, not of what is left.
+    // Sums of few terms may cancel. Their error is relative to the terms, not to the remaining sum.
     const double relative = std::sqrt(error) / (std::sqrt(norm) + 0.05 * std::sqrt(static_cast<double>(width_)));
     worst = std::isfinite(relative) ? std::max(worst, relative) : std::numeric_limits<double>::infinity();
     if (!std::isfinite(worst)) break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation should give for a few rows, the one with most in-edges among them, in double precision on the host
-// and from the operation's definition: a kernel whose result is another is not timed as if it were right.
+// Expected results of a few rows, including the one with most in-edges. Computed on the host in double precision from
+// the operation's definition. A kernel with other results does not count.
 #ifndef VICINAL_BENCH_CUDA_SAMPLED_ROWS_H_
 #define VICINAL_BENCH_CUDA_SAMPLED_ROWS_H_
 
@@ -17,7 +17,8 @@ class SampledRows {
  public:
   SampledRows(const DeviceGraph& graph, const Operation& operation, int64_t width);
 
-  // Largest relative L2 error of a sampled row of `result`, infinite where it is no number. `storage`: of the result.
+  // Largest relative L2 error of a sampled row of `result`, infinite if a value is NaN. `storage` is that of the
+  // result.
   double WorstError(Gpu& gpu, const void* result, Storage storage) const;
 
  private:
@@ -29,7 +30,7 @@ class SampledRows {
   std::vector<Sample> samples_;
 };
 
-// Errors up to these are rounding: float32 throughout; weights and result in 16 bits.
+// Maximum rounding errors: float32 throughout; weights and result in 16 bits.
 inline constexpr double kFloat32Tolerance = 1e-5, kSixteenBitTolerance = 2e-2;
 
 }  // namespace vicinal::bench

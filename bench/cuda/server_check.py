@@ -5,9 +5,10 @@ machine, and latency.
 
   python3 bench/cuda/server_check.py --bin bin --data tests/data --json server.json
 
-Starts one server per device on free ports, uploads the same graphs and models (with the float64 answers they must give,
-which the server checks), asks both the same, and compares: relative L2 at most 5e-6, the same bits when asked again at the same numerics revision. The
-command line asks unary methods for few nodes and streams for all. Exit status 1 when a check failed."""
+Starts one server per device on free ports. Uploads the same graphs and models, with float64 reference answers that the
+server checks. Sends the same requests to both and compares the answers: relative L2 at most 5e-6, and equal bits if a
+request is repeated at the same numerics revision. The command line uses unary methods for few nodes and streams for
+all. Exit status 1: a check failed."""
 
 import argparse
 import glob
@@ -52,7 +53,7 @@ class Server:
             return file.read()
 
     def call(self, *arguments):
-        """The command line against this server: its JSON; RuntimeError with what it said."""
+        """Runs the command line against this server. Returns its JSON, or raises RuntimeError with its output."""
         command = [os.path.abspath(os.path.join(self.bin, "vicinal")), "--server", self.address, "--json", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, check=False, timeout=300)
         if done.returncode != 0:
@@ -60,7 +61,7 @@ class Server:
         return json.loads(done.stdout)
 
     def matrix(self, name, *arguments):
-        """The main matrix of an answer, through --out."""
+        """The main matrix of an answer, written with --out."""
         path = os.path.join(self.folder, name + ".npy")
         answer = self.call(*arguments, "--out", path)
         return np.load(path), answer
@@ -84,7 +85,7 @@ class Checks:
         print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' + said if said else ''}", flush=True)
 
     def attempt(self, name, body):
-        """Runs `body`, which adds checks; an error is a failed one."""
+        """Runs `body`, which adds checks. An exception counts as a failed check."""
         try:
             body()
         except (RuntimeError, subprocess.TimeoutExpired, OSError, KeyError, ValueError) as error:
@@ -102,19 +103,19 @@ def relative_l2(got, want):
 
 
 def takes_rows(server):
-    """Forces kernels that compute any rows: tuning may have taken one for whole graphs only, whose plans have no
-    receptive fields, and may publish another order meanwhile."""
+    """Forces kernels that can compute any rows. Tuning may have selected one for whole graphs only, whose plans have no
+    receptive fields, and may publish another order of evaluation in the meantime."""
     return [] if server.device == "cpu" else ["--kernel", "aggregate=binned_rows", "--kernel", "attention=fused_rows"]
 
 
 def compare(checks, servers, name, arguments, tolerance=TOLERANCE, first_only=()):
-    """Asks every server the same, the first one twice and with `first_only`."""
+    """Sends the same request to every server; to the first one twice, with `first_only`."""
 
     def body():
         file = name.replace(" ", "_").replace(",", "").replace("/", "_")
         first, answer = servers[0].matrix(file, *arguments, *first_only)
         again, second = servers[0].matrix(file, *arguments, *first_only)
-        # Tuning may publish another order of evaluation meanwhile, and says so.
+        # Tuning may publish another order in the meantime, which then has another numerics revision.
         revisions = [a["served_by"]["numerics_revision"] for a in (answer, second)]
         same = first.tobytes() == again.tobytes()
         checks.add(f"{name}, the same bits again", same or revisions[0] != revisions[1], revisions=revisions)
@@ -127,7 +128,7 @@ def compare(checks, servers, name, arguments, tolerance=TOLERANCE, first_only=()
 
 
 def receptive_fields(checks, server, arguments, model):
-    """Some nodes' answers over their field have the bits of the full graph's."""
+    """Checks that answers of a few nodes from their receptive field have the bits of the full graph's."""
 
     def body():
         for nodes in ("5", FEW):
@@ -143,7 +144,7 @@ def receptive_fields(checks, server, arguments, model):
 
 
 def upload_models(checks, servers, data, graph, models):
-    """Each with its reference answers, which the server holds it to; returns the names of those that are there."""
+    """Uploads each model with its reference answers, which the server checks. Returns the names of those uploaded."""
     there = []
     for name in models:
         stem = os.path.join(data, "models", name)
@@ -163,7 +164,7 @@ def upload_models(checks, servers, data, graph, models):
 
 
 def reference_error(answer):
-    """What the server found when it compared with the reference answers, where it says so."""
+    """The errors that the server reports for the comparison with the reference answers, if it reports any."""
     for key, value in answer.items():
         if "reference" in key and isinstance(value, dict):
             return {k: f"{v:.2g}" for k, v in value.items() if isinstance(v, float)}
@@ -171,7 +172,7 @@ def reference_error(answer):
 
 
 def quick_start(checks, servers, data):
-    """Cora as in deploy/quickstart.sh, then every way to ask about nodes."""
+    """Cora as in deploy/quickstart.sh, then every kind of request about nodes."""
     graph_file = os.path.join(data, "graphs", "cora.npz")
     for server in servers:
         server.call("graph", "upload", graph_file, "--name", "cora")
@@ -235,7 +236,7 @@ def latency(checks, servers):
 
 
 def all_models(checks, servers, data):
-    """Every model of the data on its graph, in two orders of nodes."""
+    """Every model in the data on its graph, in two node orders."""
     for path in sorted(glob.glob(os.path.join(data, "graphs", "*.npz"))):
         graph = os.path.basename(path)[: -len(".npz")]
         models = sorted(os.path.basename(f)[: -len(".reference.safetensors")]

@@ -22,7 +22,7 @@ std::string Parameters(const K& kernel, const KernelConfig& config) {
   return text;
 }
 
-// What a configuration needs beside the adjacency, if it needs anything.
+// The layout that a configuration needs besides the adjacency, if any.
 template <class K>
 StatusOr<DeviceGraph::Layout> LayoutOf(Gpu& gpu, const DeviceGraph& graph, const K& kernel,
                                        const typename K::Args& args, const KernelConfig& config) {
@@ -32,7 +32,7 @@ StatusOr<DeviceGraph::Layout> LayoutOf(Gpu& gpu, const DeviceGraph& graph, const
                           [&](LayoutSource& source) { return kernel.MakeLayout(args.problem, config, source); });
 }
 
-// One configuration; `args` are those of the first set.
+// One configuration as a contestant; `args` are those of the first set.
 template <class K, class ArgsOf>
 Contestant Enlist(Gpu& gpu, const RegisteredKernel<K>& entry, const typename K::Args& args, const KernelConfig& config,
                   const DeviceGraph::Layout& layout, const ArgsOf& args_of) {
@@ -54,8 +54,8 @@ Contestant Enlist(Gpu& gpu, const RegisteredKernel<K>& entry, const typename K::
   return contestant;
 }
 
-// `args_of(set)`: arguments of a run. Every kernel that is wanted and does not refuse, in all its configurations or the
-// forced ones.
+// Every selected kernel that does not refuse, in all its configurations or the named ones. `args_of(set)` returns the
+// arguments of a run.
 template <class K, class ArgsOf>
 Entrants Enter(Gpu& gpu, const DeviceGraph& graph, const OperationKernels<K>& kernels, const Choice& choice,
                const ArgsOf& args_of) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One operation over one graph at one width, ready to run: its inputs on the device in three rotating sets, so that
-// none stays in the L2 by repetition alone, every kernel of the backend in every configuration it offers, and the same
+// One operation on one graph at one width, ready to run. Inputs are on the device in three rotating sets, so that a set
+// does not stay in the L2 between its runs. Offers every kernel of the backend in every configuration, and the same
 // problem for cuSPARSE.
 #ifndef VICINAL_BENCH_CUDA_WORKLOAD_H_
 #define VICINAL_BENCH_CUDA_WORKLOAD_H_
@@ -23,24 +23,24 @@ namespace vicinal::bench {
 struct Contestant {
   std::string kernel;
   std::string parameters;       // "tile=64 rows=2"; empty: none, or all zero
-  bool first_choice = false;    // what a plan takes before anything is tuned
-  bool deterministic = true;    // else nobody takes it who does not force it
+  bool first_choice = false;    // what a plan takes without tuning
+  bool deterministic = true;    // false: runs only if forced
   int64_t reduction_order = 0;  // Kernel::ReductionOrder
   size_t scratch_bytes = 0;
-  int64_t layout_bytes = 0;  // of what it prepared from the graph
+  int64_t layout_bytes = 0;  // of the layout that it prepared from the graph
   double layout_seconds = 0;
   std::function<Status(int set, void* scratch)> launch;
 };
 
 struct Entrants {
   std::vector<Contestant> contestants;
-  std::vector<KernelRefusal> refusals;  // of problems, and of graphs that no structure is to be made of
+  std::vector<KernelRefusal> refusals;  // of problems, and of graphs for which no layout is made
 };
 
-// Bytes of an operation, by which times are judged.
+// Bytes moved by an operation, the floors to which times are compared.
 struct Traffic {
   double floor = 0;   // every input read once, the result written once
-  double gather = 0;  // a neighbour's row for every edge
+  double gather = 0;  // every edge reads its neighbour's row
 };
 
 class Workload {

@@ -10,7 +10,7 @@
 namespace vicinal {
 namespace {
 
-// Layouts are made while requests are served: more threads would slow those down.
+// An upper limit, as layouts are made while requests are served: more threads would slow those down.
 constexpr int kMaxThreads = 8;
 
 int NumThreads() {

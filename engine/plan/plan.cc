@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a plan: a loop over its launches. All decisions were made when it was built (build/plan_builder.h).
+// Runs a plan: a loop over its launches. All decisions were made when it was built (build/plan_builder.h).
 #include "engine/plan/plan.h"
 
 #include <algorithm>
@@ -94,8 +94,8 @@ class PlanImpl final : public Plan {
   int64_t reduction_order() const override { return built_.reduction_order; }
 
  private:
-  // Counts and times each launch in its `times`, except one that was stopped. Where launches return before they have
-  // run, counts only.
+  // Counts each launch in its `times`, and times it unless launches return before they have run. A launch that was
+  // stopped is not counted.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
                      internal::RunTimes internal::Launch::*times) {
     Status wanted;
@@ -136,8 +136,8 @@ class PlanImpl final : public Plan {
   }
 
   internal::BuiltPlan built_;
-  internal::SubsetRun subset_;       // looks at built_
-  internal::RecordedRuns recorded_;  // the same
+  internal::SubsetRun subset_;       // references built_
+  internal::RecordedRuns recorded_;  // references built_
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes that the attention kernels take.
+// The size limits of the attention kernels.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_ATTENTION_LIMITS_H_
 #define VICINAL_ENGINE_CUDA_ATTENTION_ATTENTION_LIMITS_H_
 

@@ -7,7 +7,7 @@
 
 namespace vicinal::cuda {
 
-// The most bytes that a lane reads or writes at once, and their alignment.
+// Maximum bytes that a lane reads or writes at once, which is also their alignment.
 inline constexpr int kPackBytes = 16;
 
 // How a lane accesses its columns of a row: one by one, or in packs of 16 bytes. Packs need aligned rows, and a number

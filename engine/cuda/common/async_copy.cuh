@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asynchronous copies from global to shared memory (cp.async). Code for GPUs before compute capability 8.0 copies at
-// once, through registers: equal results, nothing under way.
+// Asynchronous copies from global to shared memory (cp.async). Code for GPUs before compute capability 8.0 copies
+// synchronously, through registers, with equal results.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_ASYNC_COPY_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_ASYNC_COPY_CUH_
 
@@ -11,10 +11,9 @@
 
 namespace vicinal::cuda {
 
-// CopyAsync with ordinary loads and stores. Elements have 2 bytes at least, so a part of 16 bytes is valid in units
-// of 2.
+// CopyAsync with ordinary loads and stores. Elements have at least 2 bytes, so `valid` is a multiple of 2.
 template <int kBytes>
-__device__ inline void CopyNow(void* shared, const void* global, int valid) {
+__device__ inline void CopySynchronously(void* shared, const void* global, int valid) {
   if (valid >= kBytes) {
     using Unit = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, uint32_t>>;
     *static_cast<Unit*>(shared) = *static_cast<const Unit*>(global);
@@ -33,7 +32,7 @@ template <int kBytes>
 __device__ inline void CopyAsync(void* shared, const void* global, int valid) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   if constexpr (kCompiledFor < kAsyncCopies) {
-    CopyNow<kBytes>(shared, global, valid);
+    CopySynchronously<kBytes>(shared, global, valid);
   } else if constexpr (kBytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid) : "memory");
   } else {

@@ -22,7 +22,7 @@ __device__ inline float Rectified(float x) { return x < 0.0f ? 0.0f : x; }
 __device__ inline float HardSigmoid(float x) { return x < -3.0f ? 0.0f : x > 3.0f ? 1.0f : (x + 3.0f) * (1.0f / 6.0f); }
 
 // The kinds that Activate leaves out. Not inlined, as they would take registers from the kernels.
-__device__ __noinline__ inline float ActivateSeldom(ActivationKind kind, float slope, float limit, float x) {
+__device__ __noinline__ inline float ActivateRare(ActivationKind kind, float slope, float limit, float x) {
   switch (kind) {
     case ActivationKind::kSilu:
       return x / (1.0f + expf(-x));
@@ -74,7 +74,7 @@ __device__ inline float Activate(const Activation& activation, float x) {
     case ActivationKind::kTanh:
       return tanhf(x);
     default:
-      return ActivateSeldom(activation.kind, activation.slope, activation.limit, x);
+      return ActivateRare(activation.kind, activation.slope, activation.limit, x);
   }
 }
 
@@ -87,10 +87,10 @@ __device__ inline float EdgeWeight(const CsrView& adjacency, const float* src_sc
   return adjacency.value != nullptr ? __ldg(adjacency.value + edge) : __ldg(src_scale + source);
 }
 
-// The neutral element of addition: x + kNothing is x for every x, including 0 and -0.
-inline constexpr float kNothing = -0.0f;
+// The identity of addition: x + kAddIdentity is x for every x, including 0 and -0.
+inline constexpr float kAddIdentity = -0.0f;
 
-// What the epilogue of an element loads.
+// The values that the epilogue of an element loads.
 struct EpilogueTerms {
   float factor, bias, residual;
 };
@@ -100,7 +100,7 @@ __device__ inline float FactorOf(const Epilogue& epilogue, int64_t row) {
 }
 
 __device__ inline EpilogueTerms TermsOf(const Epilogue& epilogue, int64_t row, int64_t col) {
-  return {FactorOf(epilogue, row), epilogue.bias != nullptr ? epilogue.bias[col] : kNothing,
+  return {FactorOf(epilogue, row), epilogue.bias != nullptr ? epilogue.bias[col] : kAddIdentity,
           epilogue.residual.data != nullptr ? epilogue.residual.data[row * epilogue.residual.stride + col] : 0.0f};
 }
 
@@ -132,7 +132,7 @@ __device__ __noinline__ inline float4 ActivateFour(ActivationKind kind, float sl
 
 // Applies every activation but ReLU, which is left to the caller.
 template <int kCount>
-__device__ inline void ActivateRarely(const Activation& activation, float (&x)[kCount]) {
+__device__ inline void ApplyRareActivation(const Activation& activation, float (&x)[kCount]) {
   if (activation.kind == ActivationKind::kNone || activation.kind == ActivationKind::kRelu) return;
   if constexpr (kCount == 1) {
     x[0] = ActivateFour(activation.kind, activation.slope, activation.limit, make_float4(x[0], 0.0f, 0.0f, 0.0f)).x;
@@ -159,7 +159,7 @@ __device__ inline Pack<kVec> WithEpilogue(const Epilogue& epilogue, int64_t row,
     x.v[v] = WithTerms(epilogue, terms[v], result.v[v]);
     if (epilogue.activation.kind == ActivationKind::kRelu) x.v[v] = Rectified(x.v[v]);
   }
-  ActivateRarely(epilogue.activation, x.v);
+  ApplyRareActivation(epilogue.activation, x.v);
   return x;
 }
 

@@ -22,10 +22,10 @@ struct LaunchTarget {
   int* tickets = nullptr;  // [kContextTickets]
   GpuLimits limits;
   // A stream for a kernel that runs concurrently with those of `stream`, at a higher priority. The launcher makes
-  // `beside` wait for `forked`, and `stream` for `joined`, before it returns.
-  cudaStream_t beside = nullptr;
-  cudaEvent_t forked = nullptr;
-  cudaEvent_t joined = nullptr;
+  // `side_stream` wait for `fork_event`, and `stream` for `join_event`, before it returns.
+  cudaStream_t side_stream = nullptr;
+  cudaEvent_t fork_event = nullptr;
+  cudaEvent_t join_event = nullptr;
   // True if a kernel may start before the kernels before it have ended (overlap.cuh).
   bool overlap = false;
 };

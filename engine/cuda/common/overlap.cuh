@@ -3,18 +3,20 @@
 // for its launch, for its items, for their indices, and only then for rows that the kernel before it computed. All
 // waits before the last can overlap with that kernel.
 //
-// A kernel launched this way starts when all blocks of the kernel before it have called LetNextBegin() or have ended.
-// At that time, no kernel of the same recording is known to have ended. So:
-//  - Before AwaitFormer() it reads only what no kernel of a recording writes: adjacencies, work lists, weights, factors
-//    per node, the request's features. This is why only recordings overlap (LaunchTarget::overlap): a recording
-//    consists of a plan's kernels, while a single launch may directly follow a kernel that writes those inputs.
-//  - It does not write to global memory before AwaitFormer(), as earlier kernels may still read it.
-//  - Some thread of every launch calls AwaitFormer(), so that when a kernel has ended, all kernels before it have.
-//  - It does not read by __ldg what earlier kernels wrote, as the compiler may move __ldg to before AwaitFormer(). The
-//    compiler also moves __ldg to after it, so a load that is to be issued before is a plain load, which it does not
-//    move.
-// Other kernels are launched as usual, and start when everything before them has ended. So do all kernels of code that
-// was compiled for GPUs before Hopper, which have nothing of this.
+// A kernel launched this way starts when all blocks of the kernel before it have called TriggerNextLaunch() or have
+// ended. At that time, no kernel of the same recording is known to have ended. So:
+//  - Before AwaitPreviousKernels(), it reads only what no kernel of a recording writes: adjacencies, work lists,
+//    weights, factors per node, the request's features. This is why only recordings overlap (LaunchTarget::overlap): a
+//    recording consists of a plan's kernels, while a single launch may directly follow a kernel that writes those
+//    inputs.
+//  - Before AwaitPreviousKernels(), it does not write to global memory, as earlier kernels may still read it.
+//  - Some thread of every launch calls AwaitPreviousKernels(), so that when a kernel has ended, all kernels before it
+//    have ended.
+//  - It does not read with __ldg what earlier kernels wrote, as the compiler may move an __ldg to before
+//    AwaitPreviousKernels(). The compiler also moves __ldg to after it, so a load that must be issued before is a plain
+//    load, which the compiler does not move.
+// Other kernels are launched as usual and start when everything before them has ended. So do all kernels in code for
+// GPUs before Hopper, which lack the feature.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_OVERLAP_CUH_
 
@@ -25,13 +27,13 @@
 
 namespace vicinal::cuda {
 
-// From now on, the next kernel may take the multiprocessors' places that this kernel's blocks leave.
-__device__ inline void LetNextBegin() {
+// Lets the blocks of the next kernel start as soon as this kernel's blocks leave room for them.
+__device__ inline void TriggerNextLaunch() {
   if constexpr (kCompiledFor >= kBulkCopies) cudaTriggerProgrammaticLaunchCompletion();
 }
 
 // Returns when all kernels before this one have ended and their writes are visible.
-__device__ inline void AwaitFormer() {
+__device__ inline void AwaitPreviousKernels() {
   if constexpr (kCompiledFor >= kBulkCopies) cudaGridDependencySynchronize();
 }
 

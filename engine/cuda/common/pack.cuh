@@ -17,7 +17,7 @@ struct Pack {
   }
 };
 
-// From memory that no kernel of this launch writes.
+// Loads from memory that no kernel of this launch writes.
 template <int kVec>
 __device__ inline Pack<kVec> LoadReadOnly(const float* p) {
   Pack<kVec> pack;
@@ -33,7 +33,7 @@ __device__ inline Pack<kVec> LoadReadOnly(const float* p) {
   return pack;
 }
 
-// From memory that other blocks of this launch wrote: past the L1 cache.
+// Loads from memory that other blocks of this launch wrote, bypassing the L1 cache.
 template <int kVec>
 __device__ inline Pack<kVec> LoadCoherent(const float* p) {
   Pack<kVec> pack;
@@ -49,7 +49,7 @@ __device__ inline Pack<kVec> LoadCoherent(const float* p) {
   return pack;
 }
 
-// From memory of any kind, where this stands.
+// Loads from memory of any kind; the compiler keeps the load at this point.
 template <int kVec>
 __device__ inline Pack<kVec> LoadPlain(const float* p) {
   if constexpr (kVec == 4) {

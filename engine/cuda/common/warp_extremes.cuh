@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest and smallest of a number that all lanes of a warp have. One instruction since compute capability 8.0,
-// five shuffles before.
+// Warp-wide maximum and minimum of an integer. One instruction since compute capability 8.0, five shuffles before.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_WARP_EXTREMES_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_WARP_EXTREMES_CUH_
 
@@ -8,7 +7,7 @@
 
 namespace vicinal::cuda {
 
-// By all lanes.
+// To be called by all lanes.
 __device__ inline int WarpMax(int x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #pragma unroll

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's matrix product of a warpgroup (PTX ISA, wgmma.mma_async.m64nNk16, bfloat16 to float32) with A in registers
-// and B in shared memory. Needs sm_90a; bulk_copy.cuh has the barriers and copies that feed it.
+// Hopper's matrix product of a warpgroup (PTX ISA, wgmma.mma_async.m64nNk16, bfloat16 to float32), with A in registers
+// and B in shared memory. Requires sm_90a. The copies and barriers that feed it are in bulk_copy.cuh.
 //
-// A (64 x 16): thread t of the warpgroup holds, for rows r = 16 * (t / 32) + t % 32 / 4 and r + 8 and columns
-// c = 2 * (t % 4), the pairs (r, c), (r + 8, c), (r, c + 8), (r + 8, c + 8). The accumulator (64 x N): d[4j + 0, 1] are
-// row r, columns 8j + c and the next; d[4j + 2, 3] the same of row r + 8.
+// A (64 x 16): thread t of the warpgroup holds the pairs (r, c), (r + 8, c), (r, c + 8), (r + 8, c + 8), where r = 16 *
+// (t / 32) + t % 32 / 4 and c = 2 * (t % 4).
+// Accumulator (64 x N): d[4j] and d[4j + 1] are row r, columns 8j + c and 8j + c + 1; d[4j + 2] and d[4j + 3] are the
+// same columns of row r + 8.
 #ifndef VICINAL_ENGINE_CUDA_COMMON_WGMMA_CUH_
 #define VICINAL_ENGINE_CUDA_COMMON_WGMMA_CUH_
 
@@ -12,8 +13,8 @@
 
 namespace vicinal::cuda {
 
-// B (16 x N), columns side by side, in blocks of 64 columns of `block_bytes` each: a row of a block is 128 bytes with
-// the 128-byte swizzle (16-byte unit u of row r lies at u ^ (r % 8)); `address` is that of row 0 of block 0.
+// B (16 x N): blocks of 64 columns, `block_bytes` apart. A row of a block has 128 bytes, with the 128-byte swizzle:
+// 16-byte unit u of row r is stored at u ^ (r % 8). `address` is that of row 0 of block 0.
 __device__ inline uint64_t MatrixDescriptor(uint32_t address, uint32_t block_bytes) {
   constexpr uint64_t kEightRows = 8 * 128, kSwizzle128 = 1;
   return static_cast<uint64_t>((address & 0x3ffffu) >> 4) | static_cast<uint64_t>(block_bytes >> 4) << 16 |
@@ -25,7 +26,7 @@ __device__ inline void AwaitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// d = a * b, plus d where `accumulate` is not 0.
+// d = a * b, plus d unless `accumulate` is 0.
 __device__ inline void Multiply(float (&d)[16], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"

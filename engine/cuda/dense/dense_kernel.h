@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of the operation dense_update have in common: packed weights, and which of them serves rounded
-// products.
+// Base class of the kernels of the operation dense_update that use packed weights.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_DENSE_KERNEL_H_
 #define VICINAL_ENGINE_CUDA_DENSE_DENSE_KERNEL_H_
 
@@ -12,7 +11,7 @@
 
 namespace vicinal::cuda {
 
-// Weights W [H, F] packed as packed_weights.h describes.
+// Packs weights W [H, F] as packed_weights.h describes.
 class DenseProduct : public CudaWeightedKernel<DenseUpdateKernel> {
  public:
   using CudaWeightedKernel::CudaWeightedKernel;

@@ -9,11 +9,12 @@
 
 namespace vicinal::cuda {
 
-// Inputs added up before they go to the total: part of what defines the bits of a result.
+// Inputs per fold: products are summed fold by fold, and each fold is then added to the total. Part of the order of
+// evaluation, so it determines a result's bits.
 inline constexpr int kFoldInputs = 64;
 
-// W [H, F] is packed as its transpose [F, H], rows padded with zeros to PackedStride(H): aligned 16-byte loads along
-// the outputs. Rows of zeros make the last fold whole: no load of a weight needs to ask whether it is there.
+// W [H, F] is packed as its transpose [F, H], with rows padded with zeros to PackedStride(H): loads along the outputs
+// are aligned to 16 bytes. Rows of zeros complete the last fold, so that loads of weights need no bounds check.
 inline int64_t DensePackedFloats(int64_t out_width, int64_t in_width) {
   return PackedStride(out_width) * RoundUp(in_width, kFoldInputs);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of messages (FeatGraph's templates) share: every message of u and v is fma(u, factor, term) with a
-// factor and a term that depend on v alone, and every reduce is a sum or a maximum, perhaps of negated messages. So the
-// templates are filled in with two numbers per column, held in registers over a target's edges, in place of code.
+// The common parts of the message kernels (FeatGraph's templates). Every message of u and v is fma(u, factor, term),
+// with a factor and a term that depend on v alone. Every reduction is a sum or a maximum, possibly of negated messages.
+// So a template is instantiated by two numbers per column instead of code, held in registers over a target's edges.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_MESSAGE_CUH_
 #define VICINAL_ENGINE_CUDA_MESSAGE_MESSAGE_CUH_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal::cuda {
 
-// A target's side of its messages, for a pack of columns.
+// A target's part of its messages, for a pack of columns.
 template <int kVec>
 struct TargetTerms {
   Pack<kVec> factor, term;
@@ -38,11 +38,11 @@ struct TargetTerms {
 
 template <bool kExtreme>
 struct Reducer {
-  __device__ static float Start() { return kExtreme ? -INFINITY : 0.0f; }
-  __device__ static float Join(float a, float b) { return kExtreme ? LargerOf(a, b) : a + b; }
+  __device__ static float Identity() { return kExtreme ? -INFINITY : 0.0f; }
+  __device__ static float Combine(float a, float b) { return kExtreme ? LargerOf(a, b) : a + b; }
   // Minima are maxima of negated messages.
   __device__ static float Sign(Reduce reduce) { return reduce == Reduce::kMin ? -1.0f : 1.0f; }
-  // What a row of `edges` edges comes to.
+  // The result of a row of `edges` edges.
   __device__ static float Finish(Reduce reduce, float reduced, int64_t edges) {
     if (edges == 0) return 0.0f;
     if (reduce == Reduce::kMean) return __fdiv_rn(reduced, static_cast<float>(edges));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row-wise work, bound by memory: element kinds take a thread per element, row kinds a warp per row, readouts a block
-// per segment and 32 columns, graph norms two passes (moments in fixed parts, then elements). Sums are in double
-// precision and in fixed order: an H200 does them at half the rate of float32, which memory hides. dst may be `a`:
-// every element is read by the thread that stores it, after whatever else needs it has been read. Rounding to 16 bits
-// takes four elements at a time where memory lies so.
+// Row-wise operations, all bound by memory. Element kinds have a thread per element, row kinds a warp per row, readouts
+// a block per segment and 32 columns, graph norms two passes (moments in fixed parts, then elements). Sums are in
+// double precision and in fixed order; an H200 adds doubles at half the rate of float32, which the memory traffic
+// hides. dst may be `a`: the thread that stores an element also reads it, after all other reads of it. Rounding to 16
+// bits processes four elements at a time if both matrices are aligned.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kThreads) GateRows(const RowwiseArgs args) {
   }
 }
 
-// The nearest 16-bit number, of two equally near ones the even one.
+// Rounds to the nearest 16-bit number, ties to even.
 template <Storage kStorage>
 __device__ uint16_t Rounded(float x) {
   if constexpr (kStorage == Storage::kBfloat16) {
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) Narrow(const RowwiseArgs args) {
   }
 }
 
-// Sum of `x` over the block, in every thread; the order depends on the block's size alone.
+// The sum of `x` over the block, returned in every thread. The order depends only on the block size.
 __device__ double BlockSum(double x) {
   __shared__ double warps[kThreads / 32];
   x = WarpSum(x);
@@ -172,8 +172,8 @@ __device__ double BlockSum(double x) {
   return sum;
 }
 
-// Moments of the differences to the segment's first element, which keeps them from cancelling: per part their sum and
-// sum of squares.
+// Moments relative to the segment's first element (the origin), which avoids cancellation. Stores the sum and the sum
+// of squares of each part.
 __global__ void __launch_bounds__(kThreads)
     SegmentMoments(const RowwiseArgs args, int64_t first_segment, double* moments) {
   const int64_t segment = first_segment + blockIdx.y;
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kThreads)
   part[1] = squares;
 }
 
-// The origin is stored again only by the element's own thread, so it is taken from the moments' side: mean = origin +
-// shift.
+// Adds the parts and stores mean and divisor in place of the first part. The origin is added here and not in the next
+// kernel: if dst is `a`, only the element's own thread may read it there.
 __global__ void __launch_bounds__(kThreads)
     SegmentOrigins(const RowwiseArgs args, int64_t first_segment, int64_t segments, double* moments) {
   const int64_t s = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Block of 32 columns x 8 rows: thread row r adds rows r, r + 8, ... of the segment.
+// A block has 32 columns x 8 rows of threads. Thread row r adds rows r, r + 8, ... of the segment.
 __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs args) {
   constexpr int kAcross = 32, kDown = kThreads / kAcross;
   __shared__ double parts[kDown][kAcross];
@@ -254,12 +254,12 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   StoreElement(args, segment, col, static_cast<float>(result));
 }
 
-// A thread per element looks for the segment of its row.
+// A thread per element searches for the segment of its row.
 __global__ void __launch_bounds__(kThreads) ExpandRows(const RowwiseArgs args) {
   const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (element >= args.dst.rows * args.dst.cols) return;
   const int64_t row = element / args.dst.cols, col = element % args.dst.cols;
-  int64_t first = 0, last = args.num_segments - 1;  // it is one of these
+  int64_t first = 0, last = args.num_segments - 1;  // the segment is one of these
   while (first < last) {
     const int64_t middle = (first + last + 1) / 2;
     if (args.segments[middle] <= row) {
@@ -288,7 +288,7 @@ void LaunchGraphNorm(const RowwiseArgs& args, const LaunchTarget& target, double
   for (int64_t first = 0; first < args.num_segments; first += kMomentSegments) {
     const int64_t segments = std::min(args.num_segments - first, kMomentSegments);
     const unsigned down = static_cast<unsigned>(segments);
-    // Few segments need many blocks each for the last pass, whose order does not matter.
+    // With few segments, the last pass needs many blocks per segment. Its order does not matter.
     const unsigned across = segments < 16 ? static_cast<unsigned>(8 * target.limits.multiprocessors) : kMomentParts;
     SegmentMoments<<<dim3(kMomentParts, down), kThreads, 0, target.stream>>>(args, first, moments);
     SegmentOrigins<<<Blocks(segments, kThreads), kThreads, 0, target.stream>>>(args, first, segments, moments);
@@ -336,7 +336,7 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
     case RowwiseKind::kGate:
       GateRows<<<row_blocks, kThreads, 0, target.stream>>>(args);
       break;
-    case RowwiseKind::kNarrow:  // above: it has no dst
+    case RowwiseKind::kNarrow:  // handled above: it has no dst
       break;
     case RowwiseKind::kReadout:
       if (args.num_segments == 0) break;

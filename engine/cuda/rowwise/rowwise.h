@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of row-wise work (rowwise.cu), free of device code.
+// The launcher of row-wise operations, free of device code. The idea is in rowwise.cu.
 #ifndef VICINAL_ENGINE_CUDA_ROWWISE_ROWWISE_H_
 #define VICINAL_ENGINE_CUDA_ROWWISE_ROWWISE_H_
 
@@ -13,11 +13,11 @@
 
 namespace vicinal::cuda {
 
-// Parts that a segment is cut into for the moments of kGraphNorm: always as many, so that a graph's bits do not depend
-// on its batch.
+// Number of parts of a segment for the moments of kGraphNorm. Constant, so that a graph's bits do not depend on its
+// batch.
 inline constexpr int kMomentParts = 64;
-// Most segments whose moments are kept at once; more are done in rounds, so that scratch does not depend on a number
-// known only when running.
+// Maximum segments whose moments are in scratch at once. More are processed in rounds, so that the size of scratch does
+// not depend on the number of segments, which is known only at run time.
 inline constexpr int64_t kMomentSegments = 1024;
 
 inline size_t RowwiseScratchBytes(const RowwiseProblem& problem) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one symbol of libvicinal_cuda.so that the engine looks up (engine/kernels/backend.h).  The build id is this
-// library's own, put in when it is compiled: asking the engine for it would compare the engine with itself.
+// The one symbol of libvicinal_cuda.so that the engine looks up (engine/kernels/backend.h). The build id is a constant
+// of this library, set at compile time: a call to the engine for it would compare the engine with itself.
 #include <cuda_runtime_api.h>
 
 #include "engine/cuda/runtime/cuda_device.h"
@@ -10,7 +10,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// No driver is as good as no GPU: the engine then serves on the CPU.
+// A missing driver counts as no GPU; the engine then runs on the CPU.
 int DeviceCount() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;

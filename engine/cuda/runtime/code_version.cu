@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for a kernel that is compiled like all others.
+// Queries the attributes of a kernel that is compiled like all others.
 #include "engine/cuda/runtime/code_version.h"
 
 namespace vicinal::cuda {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the code in this library runs on the current GPU.
+// The compute capability of the code that the current GPU runs.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_CODE_VERSION_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_CODE_VERSION_H_
 
@@ -7,8 +7,8 @@
 
 namespace vicinal::cuda {
 
-// The compute capability, 10 * major + minor, that the code for the current device was compiled for: an older one than
-// the device's where the driver compiles PTX. An error: there is no code for it.
+// Sets *version to the compute capability, 10 * major + minor, that the code for the current device was compiled for.
+// It is lower than the device's if the driver compiles PTX. Returns an error if there is no code for the device.
 cudaError_t FindCodeVersion(int* version);
 
 }  // namespace vicinal::cuda

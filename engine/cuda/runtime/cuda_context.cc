@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context's life and what it does beside running kernels. Its creation cannot fail by signature, so an error is kept
-// and returned by every Prepare.
+// The lifetime of a context, recordings, timers and copies. A constructor cannot return an error, so errors of creation
+// are kept and returned by every Prepare().
 #include <atomic>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ uint64_t NextNumber() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Ends a recording that was begun, whatever happens, and owns the graph that it gave.
+// An open stream capture. Ends it on every path, and owns the captured graph.
 class OpenRecording {
  public:
   explicit OpenRecording(cudaStream_t stream, std::function<void()> ended)
@@ -64,8 +64,8 @@ CudaContext::~CudaContext() {
     cudaStreamSynchronize(target_.stream);
     cudaStreamDestroy(target_.stream);
   }
-  if (target_.beside != nullptr) cudaStreamDestroy(target_.beside);
-  for (cudaEvent_t event : {done_, target_.forked, target_.joined}) {
+  if (target_.side_stream != nullptr) cudaStreamDestroy(target_.side_stream);
+  for (cudaEvent_t event : {done_, target_.fork_event, target_.join_event}) {
     if (event != nullptr) cudaEventDestroy(event);
   }
 }
@@ -77,9 +77,9 @@ Status CudaContext::Create() {
       CudaStatus(cudaStreamCreateWithFlags(&target_.stream, cudaStreamNonBlocking), "making a stream"));
   int least = 0, greatest = 0;
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
-  VICINAL_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithPriority(&target_.beside, cudaStreamNonBlocking, greatest), "making a stream"));
-  for (cudaEvent_t* event : {&done_, &target_.forked, &target_.joined}) {
+  VICINAL_RETURN_IF_ERROR(CudaStatus(
+      cudaStreamCreateWithPriority(&target_.side_stream, cudaStreamNonBlocking, greatest), "making a stream"));
+  for (cudaEvent_t* event : {&done_, &target_.fork_event, &target_.join_event}) {
     VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event"));
   }
   VICINAL_ASSIGN_OR_RETURN(tickets_, device_.Allocate(kContextTickets * sizeof(int)));
@@ -119,7 +119,7 @@ StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Sta
   const Status made = CudaStatus(cudaGraphInstantiate(&exec, open.graph(), 0), "making a graph of what was recorded");
   if (!made.ok()) return CannotRecord(made);
   auto recording = std::make_unique<CudaRecording>(exec, number_, device_.ordinal());
-  // Its first launch need not send it to the device then.
+  // Uploads the graph now, so that its first launch need not.
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaGraphUpload(exec, target_.stream), "sending a graph to the device"));
   return std::unique_ptr<Recording>(std::move(recording));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, memory and copies of a GPU. The pool keeps what is freed (its release threshold is unlimited), so that
-// replacing a graph does not go to the driver; the pinned staging makes copies of pageable memory asynchronous in two
-// halves: one is filled while the other travels.
+// Opening, memory and copies of a GPU. The memory pool keeps freed memory (its release threshold is unlimited), so that
+// replacing a graph needs no driver allocation. Pageable memory is copied through two pinned halves: one is filled
+// while the other is transferred.
 #include "engine/cuda/runtime/cuda_device.h"
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace {
 
 constexpr size_t kStagingHalf = size_t{4} << 20;
 
-// "7.5" of 75.
+// For example "7.5" for 75.
 std::string Capability(int capability) { return absl::StrCat(capability / 10, ".", capability % 10); }
 
-// What kernels use of what not every GPU has: " with asynchronous copies, bulk copies".
+// The optional hardware features in use, for example " with asynchronous copies, bulk copies".
 std::string PathsOf(const GpuLimits& limits) {
   std::string paths;
   const auto name = [&](bool used, std::string_view path) {
@@ -122,7 +122,7 @@ StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
   void* data = nullptr;
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaMallocFromPoolAsync(&data, bytes, pool_, stream_), what));
-  // Waits, so that any stream may use the memory from now on.
+  // Waits, so that any stream may use the memory immediately.
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream_), what));
   allocated_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   return Buffer(this, data, bytes);
@@ -131,7 +131,7 @@ StatusOr<Buffer> CudaDevice::Allocate(size_t bytes) {
 void CudaDevice::Free(void* data, size_t bytes) {
   if (data == nullptr) return;
   MutexLock lock(&mutex_);
-  // Errors here are of a device that is lost: its memory goes with the process.
+  // An error here means that the device is lost; its memory is freed when the process exits.
   if (MakeCurrent().ok() && AwaitContexts().ok()) cudaFreeAsync(data, stream_);
   allocated_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
 }
@@ -139,7 +139,7 @@ void CudaDevice::Free(void* data, size_t bytes) {
 Status CudaDevice::AwaitContexts() {
   for (CudaContext* context : contexts_) {
     if (context->done_ == nullptr) continue;
-    // While it records, all that it launched came before: BeginRecording marked it.
+    // During a recording, BeginRecording has recorded the event after everything that was launched before.
     if (!context->recording_) {
       VICINAL_RETURN_IF_ERROR(
           CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
@@ -152,7 +152,7 @@ Status CudaDevice::AwaitContexts() {
 Status CudaDevice::BeginRecording(CudaContext* context) {
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));
-  // Thread-local: calls of other threads, which may allocate and copy meanwhile, do not disturb it.
+  // Thread-local mode: calls of other threads, which may allocate and copy meanwhile, do not invalidate the capture.
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamBeginCapture(context->target_.stream, cudaStreamCaptureModeThreadLocal),
                                      "beginning to record"));
   context->recording_ = true;
@@ -189,7 +189,7 @@ Status CudaDevice::CopyToHost(void* host, const void* src, size_t bytes) {
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(AwaitContexts());
   const size_t chunks = (bytes + kStagingHalf - 1) / kStagingHalf;
-  // Chunk i is fetched while chunk i - 1 is copied on.
+  // Chunk i is transferred while chunk i - 1 is copied to `host`.
   for (size_t i = 0; i <= chunks; ++i) {
     if (i < chunks) {
       const size_t offset = i * kStagingHalf;
@@ -221,7 +221,7 @@ Status CudaDevice::CopyOnDevice(void* dst, const void* src, size_t bytes) {
 
 std::unique_ptr<DeviceContext> CudaDevice::CreateContext() { return std::make_unique<CudaContext>(*this); }
 
-// A sticky error comes back from every call: any will do.
+// Every call returns a sticky error, so any call will do.
 Status CudaDevice::Health() {
   VICINAL_RETURN_IF_ERROR(MakeCurrent());
   MutexLock lock(&mutex_);

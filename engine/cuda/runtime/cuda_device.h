@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU as a Device: memory from the driver's stream-ordered pool, counted; copies through pinned staging on a stream
-// of their own; contexts that own a stream. Copies and frees wait for the work of all contexts, so a caller sees what
-// it would see on the CPU: what was launched before a copy has happened before it. Nothing here runs while a plan runs,
-// so waiting costs nothing that matters.
+// A GPU as a Device: memory from the driver's stream-ordered pool, copies through pinned staging memory on a stream of
+// its own, and contexts that own a stream. Copies and frees wait for the work of all contexts, so the caller sees the
+// same order as on the CPU: work launched before a copy is complete before it. None of these calls is made while a plan
+// runs, so the waits do not matter.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_CUDA_DEVICE_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_CUDA_DEVICE_H_
 
@@ -29,8 +29,8 @@ namespace vicinal::cuda {
 
 class CudaDevice;
 
-// A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results and for what is sent along
-// with a run. Used by one thread at a time.
+// A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results and small inputs of a run.
+// Not thread-safe: used by one thread at a time.
 class CudaContext final : public DeviceContext {
  public:
   explicit CudaContext(CudaDevice& device);
@@ -47,13 +47,12 @@ class CudaContext final : public DeviceContext {
   Status SendPieces(void* dst, std::span<const HostPiece> pieces) override;
   Status GatherSparseRows(const CsrView& src, const int64_t* rows, const SparseRowsOut& out) override;
 
-  // Makes the device current on this thread. An error of the context's creation is returned here, and again at every
-  // call.
+  // Makes the device current on this thread. Every call returns an error of the context's creation, if there was one.
   Status Prepare();
   // REQUIRES: Prepare() was OK on this thread.
   const LaunchTarget& target() const { return target_; }
   bool recording() const { return recording_; }
-  // What is launched in the rest of this recording begins when what comes before it has ended.
+  // For the rest of this recording, kernels start only after all preceding ones have ended.
   void StopOverlap() { target_.overlap = false; }
 
  private:
@@ -61,7 +60,7 @@ class CudaContext final : public DeviceContext {
   Status Create();
 
   CudaDevice& device_;
-  const uint64_t number_;  // of all contexts of this process
+  const uint64_t number_;  // unique in this process
   LaunchTarget target_;
   Buffer tickets_;
   RowsToHost rows_to_host_;
@@ -74,7 +73,7 @@ class CudaContext final : public DeviceContext {
 // Thread-safe.
 class CudaDevice final : public Device {
  public:
-  // FAILED_PRECONDITION (DEVICE_UNSUPPORTED) when the GPU is older than Turing, or this build has no code for it.
+  // Returns FAILED_PRECONDITION (DEVICE_UNSUPPORTED) if the GPU is older than Turing, or this build has no code for it.
   static StatusOr<std::unique_ptr<Device>> Open(int ordinal, const DeviceLimits& limits);
   ~CudaDevice() override;
 
@@ -102,9 +101,9 @@ class CudaDevice final : public Device {
   void Free(void* data, size_t bytes) override;
   void Register(CudaContext* context) VICINAL_EXCLUDES(mutex_);
   void Unregister(CudaContext* context) VICINAL_EXCLUDES(mutex_);
-  // Makes stream_ wait for what the contexts have launched so far.
+  // Makes stream_ wait for all work launched by the contexts so far.
   Status AwaitContexts() VICINAL_REQUIRES(mutex_);
-  // Between the two, a context's stream takes no work: what comes to it is recorded. Others must not touch it.
+  // Between these calls, work launched on the context's stream is captured instead of run. No other thread may use it.
   Status BeginRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
   void EndRecording(CudaContext* context) VICINAL_EXCLUDES(mutex_);
 
@@ -116,7 +115,7 @@ class CudaDevice final : public Device {
 
   Mutex mutex_;
   cudaStream_t stream_ VICINAL_GUARDED_BY(mutex_) = nullptr;  // allocations, frees and copies
-  char* staging_ VICINAL_GUARDED_BY(mutex_) = nullptr;        // pinned; two halves in turn
+  char* staging_ VICINAL_GUARDED_BY(mutex_) = nullptr;        // pinned; two halves, used alternately
   cudaEvent_t half_done_[2] VICINAL_GUARDED_BY(mutex_) = {nullptr, nullptr};
   std::vector<CudaContext*> contexts_ VICINAL_GUARDED_BY(mutex_);
 };

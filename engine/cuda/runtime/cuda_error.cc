@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of sticky errors follows the CUDA runtime's own wording of each code ("the context cannot be used", "the
-// process must be terminated").
+// The list of sticky errors follows the CUDA documentation of each code ("the context cannot be used", "the process
+// must be terminated").
 #include "engine/cuda/runtime/cuda_error.h"
 
 #include <string>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the CUDA runtime as Status. Most of them end with the call that met them; sticky ones (a kernel that read
-// where it must not, a device that fell off the bus) have spoilt the process's CUDA context for good: every later call
-// fails, and only a restart mends it. Those carry the reason DEVICE_LOST, so that the server can leave readiness and
-// end.
+// CUDA runtime errors as Status. Most errors concern only the call that returned them. Sticky ones (an illegal address,
+// a lost device) corrupt the process's CUDA context: every later call fails, and only a restart of the process helps.
+// They carry the reason DEVICE_LOST, so that the server can stop being ready and exit.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_CUDA_ERROR_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_CUDA_ERROR_H_
 
@@ -14,12 +13,12 @@
 
 namespace vicinal::cuda {
 
-// Whether the process cannot use CUDA any more after `error`.
+// True if the process cannot use CUDA any more after `error`.
 bool IsStickyError(cudaError_t error);
 
-// OK for cudaSuccess; RESOURCE_EXHAUSTED when the device's memory is full; INTERNAL for the rest, reason DEVICE_LOST
-// when sticky. `what` names the work that failed: "binned_rows", "copy to the device". Clears the runtime's last
-// error, so that it is not reported twice.
+// OK for cudaSuccess, RESOURCE_EXHAUSTED if device memory is full, otherwise INTERNAL, with the reason DEVICE_LOST for
+// sticky errors. `what` names the failed work: "binned_rows", "copy to the device". Clears the runtime's last error, so
+// that it is not reported twice.
 Status CudaStatus(cudaError_t error, std::string_view what);
 
 }  // namespace vicinal::cuda

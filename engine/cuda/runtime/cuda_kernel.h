@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CUDA kernels have in common: a name, the device, and a Run that prepares the context, launches and turns the
-// error into a Status.
+// Base classes of CUDA kernels: name, device, and a Run() that prepares the context, launches, and converts the error
+// to a Status.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_CUDA_KERNEL_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_CUDA_KERNEL_H_
 
@@ -19,14 +19,14 @@
 
 namespace vicinal::cuda {
 
-// Widths that blocks count in 32 bits.
+// Maximum width: kernels count columns in 32 bits.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 inline Refusal WhyWidthUnsupported(int64_t width) {
   return width > kMaxWidth ? absl::StrCat("only widths up to ", kMaxWidth, "; this is ", width) : Refusal();
 }
-// Rows (and cells of long rows) that a grid can hold.
+// Maximum rows, or cells of long rows, of a grid.
 inline constexpr int64_t kMaxItems = int64_t{1} << 31;
-// Edges that a block takes at least where blocks are counted by edges.
+// Minimum edges per block, for grids whose blocks are counted by edges.
 inline constexpr int64_t kMinBlockEdges = 32;
 inline Refusal WhySizeUnsupported(int64_t rows, int64_t edges, int64_t width) {
   if (Refusal refusal = WhyWidthUnsupported(width); !refusal.empty()) return refusal;
@@ -59,7 +59,7 @@ class CudaKernel : public Base {
   const std::string name_;
 };
 
-// Weights W [H, F] are packed as their transpose (register_tiles.h).
+// Packs weights W [H, F] as their transpose, with rows padded to PackedStride(H).
 template <class Base>
 class CudaWeightedKernel : public CudaKernel<Base> {
  public:

@@ -24,9 +24,9 @@ CudaTimer::~CudaTimer() {
 }
 
 Status CudaTimer::Mark(int point) {
-  // What is timed shall not have begun before its mark.
+  // The timed work must not start before its mark.
   context_.StopOverlap();
-  // In a recording an event is by default a mere order of launches; this makes it a step of its own.
+  // In a recording, an event is by default only a dependency between launches. This flag makes it a node of the graph.
   const unsigned flags = context_.recording() ? cudaEventRecordExternal : cudaEventRecordDefault;
   return CudaStatus(cudaEventRecordWithFlags(events_[point], context_.target().stream, flags), "recording an event");
 }

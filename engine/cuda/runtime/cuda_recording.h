@@ -15,7 +15,8 @@ namespace vicinal::cuda {
 
 class CudaRecording final : public Recording {
  public:
-  // Owns `exec`. `context`: the number of the one that made it, whose tickets and stream it was recorded with.
+  // Takes ownership of `exec`. `context` is the number of the context that recorded it, whose tickets and stream it
+  // uses.
   CudaRecording(cudaGraphExec_t exec, uint64_t context, int ordinal)
       : exec_(exec), context_(context), ordinal_(ordinal) {}
   ~CudaRecording() override;
@@ -31,7 +32,7 @@ class CudaRecording final : public Recording {
 
 class CudaTimer final : public DeviceTimer {
  public:
-  // `context` outlives it, and is prepared.
+  // `context` must outlive the timer and be prepared.
   static StatusOr<std::unique_ptr<DeviceTimer>> Make(CudaContext* context, int points);
   ~CudaTimer() override;
 

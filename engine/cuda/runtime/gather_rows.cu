@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs chosen rows side by side: a thread per element, so that stores to the host's memory leave in full lines however
-// narrow the rows are. Bound by the way to the host: count * cols * 4 bytes.
+// Packs selected rows contiguously, with a thread per element, so that stores to host memory are full lines however
+// narrow the rows are. Bound by the link to the host: count * cols * 4 bytes.
 #include <cstdint>
 
 #include "engine/cuda/runtime/gather_rows.h"
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads) GatherRows(const __grid_constant__ P
   if (element >= params.elements) return;
   const unsigned cols = static_cast<unsigned>(params.src.cols);
   const unsigned i = element / cols;
-  const int64_t row = params.rows.far != nullptr ? params.rows.far[i] : params.rows.near[i];
+  const int64_t row = params.rows.device_rows != nullptr ? params.rows.device_rows[i] : params.rows.rows[i];
   params.out[element] = params.src.data[row * params.src.stride + element % cols];
 }
 

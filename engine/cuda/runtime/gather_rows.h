@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher that packs chosen rows of a matrix side by side (gather_rows.cu), free of device code.
+// The launcher that packs selected rows of a matrix contiguously (gather_rows.cu), free of device code.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_GATHER_ROWS_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_GATHER_ROWS_H_
 
@@ -11,15 +11,15 @@
 
 namespace vicinal::cuda {
 
-// A list this short travels with the launch.
+// A list of at most this length is passed as a kernel argument.
 inline constexpr int64_t kFewRows = 256;
 
 struct RowList {
-  const int32_t* far = nullptr;  // on the device; null: `near`
-  int32_t near[kFewRows];
+  const int32_t* device_rows = nullptr;  // in device memory; null: use `rows`
+  int32_t rows[kFewRows];
 };
 
-// out[i] = src[rows[i]], i < count; `out` [count, src.cols] may be pinned host memory. REQUIRES: count * src.cols <
+// out[i] = src[rows[i]] for i < count. `out` [count, src.cols] may be pinned host memory. REQUIRES: count * src.cols <
 // 2^31.
 cudaError_t LaunchGatherRows(const ConstMatrixView& src, const RowList& rows, int64_t count, float* out,
                              cudaStream_t stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs chosen rows of a sparse matrix side by side: a thread per entry, which finds its row by a search in the ends of
-// the packed rows, so that a hub among them costs no more than its share. Moves 2 * 4 bytes per entry and array; the
+// Packs selected rows of a sparse matrix contiguously. A thread per entry finds its row by a binary search in the
+// packed row offsets, so that a hub costs no more than its share. Traffic: 2 * 4 bytes per entry and array; the
 // searches stay in the caches.
 #include <cstdint>
 
@@ -20,7 +20,7 @@ struct Params {
 __global__ void __launch_bounds__(kThreads) GatherSparseRows(const __grid_constant__ Params params) {
   const int64_t entry = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (entry >= params.out.nnz) return;
-  // The last row that begins at or before the entry; empty rows before it begin there too, or earlier.
+  // The last row that starts at or before the entry. Empty rows before it start there too, or earlier.
   int64_t first = 0, last = params.out.rows;
   while (last - first > 1) {
     const int64_t middle = (first + last) / 2;

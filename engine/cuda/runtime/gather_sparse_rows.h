@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher that packs chosen rows of a sparse matrix side by side (gather_sparse_rows.cu), free of device code.
+// The launcher that packs selected rows of a sparse matrix contiguously (gather_sparse_rows.cu), free of device code.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_GATHER_SPARSE_ROWS_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_GATHER_SPARSE_ROWS_H_
 
@@ -11,7 +11,7 @@
 
 namespace vicinal::cuda {
 
-// As DeviceContext::GatherSparseRows. REQUIRES: out.nnz < 2^38.
+// Implements DeviceContext::GatherSparseRows. REQUIRES: out.nnz < 2^38.
 cudaError_t LaunchGatherSparseRows(const CsrView& src, const int64_t* rows, const SparseRowsOut& out,
                                    cudaStream_t stream);
 

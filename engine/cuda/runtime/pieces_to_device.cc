@@ -9,7 +9,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// A field of a quarter of a million edges goes in one. A multiple of HostPiece::kAlignment.
+// Large enough for a receptive field of a quarter of a million edges in one copy. A multiple of HostPiece::kAlignment.
 constexpr size_t kHalfBytes = size_t{1} << 20;
 
 Status Check(cudaError_t error) { return CudaStatus(error, "sending to the device"); }
@@ -18,7 +18,7 @@ Status Check(cudaError_t error) { return CudaStatus(error, "sending to the devic
 
 PiecesToDevice::~PiecesToDevice() {
   for (const Half& half : halves_) {
-    if (half.there != nullptr) cudaEventDestroy(half.there);
+    if (half.done != nullptr) cudaEventDestroy(half.done);
   }
   if (halves_[0].bytes != nullptr) cudaFreeHost(halves_[0].bytes);
 }
@@ -29,32 +29,32 @@ Status PiecesToDevice::Allocate() {
     halves_[1].bytes = halves_[0].bytes + kHalfBytes;
   }
   for (Half& half : halves_) {
-    if (half.there != nullptr) continue;
-    VICINAL_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&half.there, cudaEventDisableTiming)));
+    if (half.done != nullptr) continue;
+    VICINAL_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&half.done, cudaEventDisableTiming)));
   }
   return OkStatus();
 }
 
-Status PiecesToDevice::Await() const { return Check(cudaEventSynchronize(halves_[turn_].there)); }
+Status PiecesToDevice::Await() const { return Check(cudaEventSynchronize(halves_[current_].done)); }
 
 Status PiecesToDevice::Copy(cudaStream_t stream, char* dst, size_t bytes) {
-  const Half& half = halves_[turn_];
-  turn_ ^= 1;
+  const Half& half = halves_[current_];
+  current_ ^= 1;
   VICINAL_RETURN_IF_ERROR(Check(cudaMemcpyAsync(dst, half.bytes, bytes, cudaMemcpyHostToDevice, stream)));
-  return Check(cudaEventRecord(half.there, stream));
+  return Check(cudaEventRecord(half.done, stream));
 }
 
 Status PiecesToDevice::Send(cudaStream_t stream, void* dst, std::span<const HostPiece> pieces) {
-  if (halves_[1].there == nullptr) VICINAL_RETURN_IF_ERROR(Allocate());
+  if (halves_[1].done == nullptr) VICINAL_RETURN_IF_ERROR(Allocate());
   char* to = static_cast<char*>(dst);
-  size_t filled = 0;  // of the half in turn
+  size_t filled = 0;  // bytes of the current half
   VICINAL_RETURN_IF_ERROR(Await());
   for (const HostPiece& piece : pieces) {
-    // What lies between two pieces travels along, and means nothing.
+    // The padding between two pieces is copied too; its contents are unspecified.
     for (size_t done = 0; done < piece.room();) {
       const size_t count = std::min(piece.room() - done, kHalfBytes - filled);
       if (done < piece.bytes) {
-        std::memcpy(halves_[turn_].bytes + filled, static_cast<const char*>(piece.data) + done,
+        std::memcpy(halves_[current_].bytes + filled, static_cast<const char*>(piece.data) + done,
                     std::min(count, piece.bytes - done));
       }
       done += count;

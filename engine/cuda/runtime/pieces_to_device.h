@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How small things that a run needs reach the device: side by side in pinned memory, then in one copy on the context's
-// own stream, so that nothing waits. What is larger than a half of that memory goes in several.
+// Sends the small inputs of a run to the device: packed in pinned memory, then one copy on the context's own stream, so
+// that nothing waits. Inputs larger than a half of that memory take several copies.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_PIECES_TO_DEVICE_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_PIECES_TO_DEVICE_H_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal::cuda {
 
-// One context's. Used by one thread at a time.
+// Owned by one context. Used by one thread at a time.
 class PiecesToDevice {
  public:
   PiecesToDevice() = default;
@@ -22,24 +22,24 @@ class PiecesToDevice {
   PiecesToDevice(const PiecesToDevice&) = delete;
   PiecesToDevice& operator=(const PiecesToDevice&) = delete;
 
-  // As DeviceContext::SendPieces, on `stream`, whose device is current. Allocates the first time.
+  // Implements DeviceContext::SendPieces on `stream`. REQUIRES: its device is current. Allocates on first use.
   Status Send(cudaStream_t stream, void* dst, std::span<const HostPiece> pieces);
 
  private:
-  // Of two, used in turn.
+  // One of two halves, used alternately.
   struct Half {
-    char* bytes = nullptr;        // pinned
-    cudaEvent_t there = nullptr;  // they have arrived, and may be written again
+    char* bytes = nullptr;       // pinned
+    cudaEvent_t done = nullptr;  // recorded after the copy; the half may then be overwritten
   };
 
   Status Allocate();
-  // Waits until the half in turn may be written.
+  // Waits until the current half may be overwritten.
   Status Await() const;
-  // Copies the first `bytes` of the half in turn to `dst`, and turns.
+  // Copies the first `bytes` of the current half to `dst`, then switches to the other half.
   Status Copy(cudaStream_t stream, char* dst, size_t bytes);
 
   Half halves_[2];
-  int turn_ = 0;
+  int current_ = 0;
 };
 
 }  // namespace vicinal::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's list of kernels. A kernel is tried before those that stand behind it in the list of its operation.
+// Registers the GPU's kernels. Within an operation, kernels are tried in the order of registration.
 #include "engine/cuda/runtime/register_cuda.h"
 
 namespace vicinal::cuda {
@@ -35,7 +35,7 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   AddLengthSortedRows(registry);
   AddSourcePanels(registry, limits);
   AddRowCache(registry);
-  // Published families and the vendor's library: measured on a graph, or forced.
+  // Published families and the vendor's library, used only if measured on a graph or forced.
   AddNeighborGroup(registry);
   AddPartitionDual(registry, limits);
   AddStagedRows(registry);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of the CUDA kernels.
+// The registration of the CUDA kernels.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_REGISTER_CUDA_H_
 
@@ -8,8 +8,8 @@
 
 namespace vicinal::cuda {
 
-// Adds every kernel of the backend to the list of its operation, best first, as they serve on `device`; null: on a GPU
-// of the newest generation, without one.
+// Adds every kernel of the backend to the list of its operation, best first, with the limits of `device`. Null: the
+// limits of an H100, without a device.
 void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device);
 
 }  // namespace vicinal::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rows of a result reach the host: packed by a kernel that writes straight to pinned memory, so that only what is
-// asked for travels and a request for few nodes costs one launch and one wait. Many rows go in pieces: one is copied on
-// while the next one travels.
+// Copies rows of a result to the host. A kernel packs the rows straight into pinned memory, so that only requested rows
+// are transferred, and a request for few nodes takes one launch and one wait. Many rows take several pieces: one is
+// copied to its destination while the next is transferred.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_ROWS_TO_HOST_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_ROWS_TO_HOST_H_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal::cuda {
 
-// One context's. Used by one thread at a time.
+// Owned by one context. Used by one thread at a time.
 class RowsToHost {
  public:
   RowsToHost() = default;
@@ -22,17 +22,17 @@ class RowsToHost {
   RowsToHost(const RowsToHost&) = delete;
   RowsToHost& operator=(const RowsToHost&) = delete;
 
-  // As DeviceContext::CopyRowsToHost, on `stream` of `device`, which is current. Allocates the first time.
+  // Implements DeviceContext::CopyRowsToHost on `stream`. REQUIRES: `device` is current. Allocates on first use.
   Status Copy(Device& device, cudaStream_t stream, float* host, const ConstMatrixView& src, const int64_t* rows,
               int64_t count);
 
  private:
-  // Of two, used in turn.
+  // One of two halves, used alternately.
   struct Half {
     float* floats = nullptr;  // pinned
     int32_t* list = nullptr;  // pinned
     int32_t* device_list = nullptr;
-    cudaEvent_t there = nullptr;
+    cudaEvent_t done = nullptr;
   };
 
   Status Allocate(Device& device);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host vector as a buffer of the device.
+// Copies a host vector to a new buffer on the device.
 #ifndef VICINAL_ENGINE_CUDA_RUNTIME_SEND_H_
 #define VICINAL_ENGINE_CUDA_RUNTIME_SEND_H_
 

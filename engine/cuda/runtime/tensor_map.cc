@@ -6,9 +6,9 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's function, asked for at run time: libcuda is not linked. Null where there is none.
+// The driver's function, looked up at run time as libcuda is not linked. Null if it does not exist.
 Encode FindEncode() {
-  constexpr unsigned kSince = 12000;  // the version of CUDA that brought it
+  constexpr unsigned kSince = 12000;  // the CUDA version that introduced it
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result;
   const cudaError_t error =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit storages of aggregation ("simd_rows", aggregate_simd.cc): rows are widened as they are loaded, sums are
-// float32. A file of its own, so that compilers work on both at once.
+// The 16-bit storages of the aggregation "simd_rows" (aggregate_simd.cc): rows are widened as they are loaded, and sums
+// are float32. A file of its own, so that both compile in parallel.
 #include "engine/kernels/cpu/aggregate_simd.h"
 #include "engine/kernels/cpu/work.h"
 

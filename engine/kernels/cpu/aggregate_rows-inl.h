@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aggregation by rows for one storage (aggregate_simd.cc explains it): turns arguments and configuration into passes
+// Aggregation by rows for one storage; the idea is in aggregate_simd.cc. Turns arguments and configuration into passes
 // over ranges of rows. Compiled once per instruction set, hence the guard that toggles.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_AGGREGATE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_AGGREGATE_ROWS_INL_H_

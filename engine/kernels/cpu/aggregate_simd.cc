@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Aggregation, vectorised over columns, rows in parallel ("simd_rows").
 //
-// Idea: a target's row of the result stays in registers over all its edges; where the rows that are gathered lie far
-// off, neighbours ahead are prefetched, since no hardware prefetcher follows a gather; scales, bias, residual and
-// activation are applied before the one store, which goes past the caches where the result would not stay in them.
-// Weights of rank one need no value per edge: one side is read with the source, the other scales the row. Rows of
-// bfloat16 and float16 are widened as they are loaded and added in float32 (aggregate_narrow_simd.cc).
+// Idea: a row of the result stays in registers over all its edges. If the gathered rows are far from the core, the rows
+// of later edges are prefetched, as no hardware prefetcher follows a gather. Scales, bias, residual and activation are
+// applied before the one store, which is non-temporal if the result would not stay in the caches. Rank-1 weights need
+// no value per edge: one side is read with the source, the other scales the row. Rows of bfloat16 and float16 are
+// widened as they are loaded and added in float32 (aggregate_narrow_simd.cc).
 //
-// When it wins: over the reference always; over tiled_rows unless nodes have tens of edges and wide rows. It is bound
-// by the gather for wide rows and by branches for rows of a few edges; narrow rows of a few edges are summed without
-// branches where there are too many for a processor to learn.
+// When it wins: always over the reference; over tiled_rows unless nodes have tens of edges and wide rows. Wide rows are
+// bound by the gather, rows of a few edges by branch mispredictions. Narrow rows of a few edges are therefore summed
+// without branches if there are too many for the branch predictor to learn.
 //
 // Bytes moved: edges * (4 + 4 weighted + s * D) read, rows * (8 + 4 * D) read or written; s is the size of an element.
-// D beyond 128 reads indices once per 128 (AVX-512; 48 with AVX2), from the near cache: all passes over 32 rows come
-// before the next 32.
+// If D exceeds 128 (AVX-512) or 48 (AVX2), indices are read once per pass over that many columns, from the near cache:
+// 32 rows get all passes before the next 32.
 //
-// Determinism: each row by one thread, in the reduction order of gather_rows-inl.h; the same bits for any
-// configuration, number of threads and subset of rows. Kinds of processor without fused multiply-add may differ.
+// Determinism: one thread per row, in the reduction order of gather_rows-inl.h. The bits are the same for any
+// configuration, number of threads and subset of rows. Processors without fused multiply-add may give other bits.
 //
-// Source: coalesced row caching and row-split of GE-SpMM (Huang et al., SC'20) and the CPU schedule of FeatGraph (Hu
-// et al., SC'20), re-thought for registers instead of shared memory.
+// Source: coalesced row caching and row splitting of GE-SpMM (Huang et al., SC'20) and the CPU schedule of FeatGraph
+// (Hu et al., SC'20), applied to registers instead of shared memory.
 #include "engine/kernels/cpu/aggregate_simd.h"
 
 #include <memory>

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Aggregation by tiles of columns and partitions of the sources ("tiled_rows").
 //
-// Idea: a few columns of a part of the source rows are packed next to each other, so that they fit the second-level
-// cache, and all rows gather from there; then the next part, then the next columns. Rows that are not finished keep
-// their chains between parts. Each thread packs for itself into its own cache: no barrier.
+// Idea: a tile of a few columns of a part of the sources is packed contiguously, so that it fits the second-level
+// cache, and all rows gather from it; then the next part, then the next tile of columns. Unfinished rows keep their
+// chains between parts. Each thread packs into its own cache, so there are no barriers.
 //
-// When it wins: many edges per node and wide rows, where the rows of all sources do not fit the second-level cache but
-// a tile of them does, or where a row has several edges into each part. For a few edges per node, packing costs as much
-// as it saves, and simd_rows is faster.
+// When it wins: many edges per node and wide rows, if the rows of all sources do not fit the second-level cache but a
+// tile of them does, or if a row has several edges in each part. With a few edges per node, packing costs as much as it
+// saves, and simd_rows is faster.
 //
-// Bytes moved: per tile, edges * (4 + 4 weighted) of indices and rows * 8; sources * 4 * D read once, written and read
-// back in the near cache; rows * 4 * D written. With several parts, 24 * tile bytes more per row and part.
+// Bytes moved: per tile, edges * (4 + 4 weighted) of indices and rows * 8; sources * 4 * D read once, written to and
+// read from the near cache; rows * 4 * D written. With several parts, 24 * tile bytes more per row and part.
 //
-// Determinism: the reduction order of gather_rows-inl.h. Edges are added in their order, which parts follow as far as
-// columns ascend; where they do not, a source of a part before is read from its own row.
+// Determinism: the reduction order of gather_rows-inl.h. Edges are added in order, and parts follow that order as far
+// as columns ascend. If they do not, a source of an earlier part is read from its own row.
 //
-// Source: FeatGraph (Hu et al., SC'20), section III-C: feature tiling with one-dimensional partitioning of the
-// sources; packing of tiles is own.
+// Source: FeatGraph (Hu et al., SC'20), section III-C: feature tiling with 1-D partitioning of the sources. Packing the
+// tiles is our own.
 #include <algorithm>
 #include <memory>
 
@@ -55,7 +55,7 @@ void FinishBy(const TiledJob& job, bool wide, const PanelState& state, int64_t b
        : FinishPanel<kVectors, kReduce>(job, state, begin, end);
 }
 
-// Tiles are 16 columns, or 32 where `wide`.
+// Tiles have 16 columns, or 32 if `wide`.
 void AdvanceRows(const TiledJob& job, Reduce reduce, bool wide, const PanelState& state, int64_t begin, int64_t end) {
   reduce == Reduce::kMax   ? AdvanceBy<Reduce::kMax>(job, wide, state, begin, end)
   : reduce == Reduce::kMin ? AdvanceBy<Reduce::kMin>(job, wide, state, begin, end)
@@ -77,12 +77,12 @@ namespace {
 HWY_EXPORT(AdvanceRows);
 HWY_EXPORT(FinishRows);
 
-// Up to this, the tile of all sources is one part: what does not fit the second level comes from the last, and rows
-// keep nothing between parts. Beyond, a part is what fits the second level.
+// Up to this size, the tile of all sources is one part: the excess over the second level comes from the last level, but
+// rows keep nothing between parts. Larger tiles are cut into parts that fit the second level.
 constexpr int64_t kOnePartBytes = int64_t{4} << 20;
 constexpr int64_t kPartBytes = int64_t{768} << 10;
-// Rows that keep their sums between parts: many, because each panel packs every part again. Also the rows between two
-// checks for a stop.
+// Rows that keep their sums between parts. The number is large, as each panel packs every part again. It is also the
+// number of rows between two checks for a stop.
 constexpr int64_t kPanelRows = 8192;
 
 size_t Aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) / 64 * 64; }
@@ -91,10 +91,10 @@ size_t Aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) / 64 * 
 struct Tiling {
   int64_t tile;       // columns, a multiple of 16
   int64_t tiles;      // of them
-  int64_t fit_rows;   // sources of a part at most
-  int64_t part_rows;  // sources of a part
+  int64_t fit_rows;   // maximum sources per part
+  int64_t part_rows;  // sources per part
   int64_t parts;
-  int64_t groups;  // ranges of rows, so that all threads have work where there are few tiles
+  int64_t groups;  // ranges of rows, so that all threads have work with few tiles
   int64_t panel_rows;
 
   Tiling(const AggregateProblem& problem, const KernelConfig& config, int num_threads) {
@@ -117,13 +117,13 @@ struct Tiling {
     panel_rows = parts == 1 ? 0 : std::min<int64_t>(kPanelRows, std::max<int64_t>(problem.rows, 1));
   }
 
-  // No more for fewer rows or sources: a plan books scratch for the whole graph.
+  // Never more for fewer rows or sources, as a plan reserves scratch for the whole graph.
   size_t PackedBytes() const { return Aligned(fit_rows * tile * 4); }
   size_t CursorBytes() const { return Aligned(panel_rows * 8); }
   size_t ThreadBytes() const { return PackedBytes() + CursorBytes() + Aligned(panel_rows * 3 * tile * 4); }
 };
 
-// The part of a job that is columns [first, first + count) of dst.
+// The job restricted to columns [first, first + count) of dst.
 GatherJob ColumnsOf(GatherJob job, int64_t first, int64_t count) {
   job.src = job.src.columns(first, count);
   job.dst = job.dst.columns(first, count);
@@ -142,8 +142,8 @@ void PackPart(const TiledJob& job, int64_t tile) {
   }
 }
 
-// One tile of columns for rows [begin, end). A tile is much work: it ends early, between panels of rows, where `pool`
-// (or null) says that nobody wants it any more.
+// Computes one tile of columns for rows [begin, end). A tile is much work, so the runner stops between panels of rows
+// if `pool` (may be null) reports that the result is no longer wanted.
 class TileRunner {
  public:
   TileRunner(const Tiling& tiling, Reduce reduce, const ThreadPool* pool, void* scratch)
@@ -199,7 +199,7 @@ class TiledAggregate final : public AggregateKernel {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"source_rows", "tile_columns"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
-    // All sources at once; parts that fit the second level. Each as it will run, and once.
+    // All sources at once, and parts that fit the second level. Normalised to the values in use, without duplicates.
     const int32_t all = static_cast<int32_t>(std::min<int64_t>(problem.cols, 1 << 30)), part = kPartBytes / 64;
     std::vector<KernelConfig> wanted = {{}};
     if (problem.width > 16) wanted.insert(wanted.end(), {{{0, 32}}, {{all, 16}}, {{part, 16}}, {{all, 64}}});
@@ -229,7 +229,7 @@ class TiledAggregate final : public AggregateKernel {
     problem.rows = args.dst.rows, problem.cols = args.src.rows, problem.width = args.dst.cols;
     const Tiling tiling(problem, args.config, threads);
     GatherJob job = MakeAggregateJob(args);
-    job.prefetch_ahead = 0;  // packed sources are near
+    job.prefetch_ahead = 0;  // packed sources are in the near cache
     const RowWork work = {job.row_ptr, args.dst.rows, 1, 8};
     const auto run = [&](int64_t task, int thread) {
       const int64_t tile = task / tiling.groups, group = task % tiling.groups;

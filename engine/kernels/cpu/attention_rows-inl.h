@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's share of the vectorised attention (attention_simd.cc explains it): scores, exponentials and weighted
-// sums of rows. Compiled once per instruction set.
+// One thread's share of the vectorised attention (attention_simd.cc): scores, exponentials and weighted sums of rows.
+// Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_ATTENTION_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_ROWS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_ROWS_INL_H_

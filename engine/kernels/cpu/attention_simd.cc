@@ -2,20 +2,19 @@
 // Softmax attention over in-edges (GAT, GATv2, dot products), scores, softmax and weighted sum fused per target row
 // ("simd_rows").
 //
-// Idea: a row's edges are taken in chunks of kChunk: scores of all heads of the chunk side by side (edge by edge,
-// heads padded to a power of two, so that a vector always holds whole repetitions of the heads), one vectorised pass
-// for the maximum, one for the exponentials and their sum, one for the weighted sum with a register for every vector
-// of columns. Between chunks the running sums are rescaled by exp(old maximum - new maximum): exact softmax, no
-// buffer that depends on the degree, hubs of any size. Rows of few edges are taken together until a chunk is full,
-// so that copying, exponentials and sums of several rows overlap; each row still goes through the same arithmetic as
-// alone.
+// Idea: a row's edges are processed in chunks of kChunk. The scores of all heads of a chunk are stored edge by edge,
+// with heads padded to a power of two, so that a vector always holds whole repetitions of the heads. One vectorised
+// pass computes the maximum, one the exponentials and their sum, and one the weighted sum, with a register for every
+// vector of columns. Between chunks, the running sums are rescaled by exp(old maximum - new maximum). This is the exact
+// softmax, without a buffer that depends on the degree, for hubs of any size. Rows of few edges share a chunk, so that
+// copies, exponentials and sums of several rows overlap; each row takes the same arithmetic as alone.
 //
-// When it wins: always over the reference, which recomputes scores; nothing edge-sized is ever stored.
+// When it wins: always over the reference, which recomputes scores. Nothing of the size of the edges is stored.
 //
-// Bytes moved: edges * (8 + 4 K C + 4 K) read, twice the value rows for GATv2 (the chunk is in the near cache the
-// second time), 8 K C for keys and values of dot products.
+// Bytes moved: edges * (8 + 4 K C + 4 K) read. GATv2 reads the values twice, the second time from the near cache. Dot
+// products read 8 K C for keys and values.
 //
-// Determinism: each row by one thread, chunks and edges in order; the same bits for any number of threads and any
+// Determinism: one thread per row, chunks and edges in order. The bits are the same for any number of threads and any
 // subset of rows.
 //
 // Source: Velickovic et al., "Graph Attention Networks" (ICLR 2018); Brody et al., "How Attentive are Graph

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense product with weights, src * W^T, over packed panels ("simd_rows").
 //
-// Idea: W is packed into panels of 16 outputs, input after input, so that the inner loop streams it; a tile of a few
-// rows by 1 to 4 panels stays in registers; one element of src is broadcast to a whole tile row. Bias, residual and
-// activation go with the one store.
+// Idea: W is packed into panels of 16 outputs, input by input, so that the inner loop streams it. A tile of a few rows
+// by 1 to 4 panels stays in registers; one element of src is broadcast to a row of the tile. Bias, residual and
+// activation are applied before the one store.
 //
 // When it wins: always over the reference. A W beyond the caches is streamed once per block of kRowBlock rows.
 //
 // Bytes moved: rows * (4 F + 4 H) and W, ceil(H / 16) * 64 F, once per block of rows.
 //
-// Determinism: every element is the sum over blocks of kInputBlock inputs of a chain of multiply-adds in input
-// order, whatever tile or thread it falls to: a row alone and the same row in a batch have equal bits. The blocks
-// also keep the error of long sums small.
+// Determinism: every element is the sum over blocks of kInputBlock inputs of a chain of multiply-adds in input order,
+// in any tile and thread. A row has the same bits alone and in a batch. The blocks also limit the rounding of long
+// sums.
 //
 // Source: register-tiled panel products as in Goto and van de Geijn, "Anatomy of high-performance matrix
-// multiplication" (TOMS 2008), without their packing of the left side: rows of features are read once or twice only.
+// multiplication" (TOMS 2008), without packing the left factor, as rows of features are read only once or twice.
 #include <cstring>
 #include <memory>
 
@@ -33,9 +33,9 @@
 namespace vicinal::internal {
 // Outputs of a panel: the same for all instruction sets, so that packed weights do not depend on the processor.
 inline constexpr int64_t kPanel = 16;
-// Inputs whose products are summed before they join the total.
+// Inputs whose products are summed before they are added to the total.
 inline constexpr int64_t kInputBlock = 256;
-// Rows that pass over a group of panels while these are in the near cache.
+// Rows that use a group of panels while these are in the near cache.
 inline constexpr int64_t kRowBlock = 48;
 }  // namespace vicinal::internal
 #endif
@@ -44,7 +44,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int kPanelVectors = static_cast<int>(kPanel / kLanes);
-// Panels of a tile and its rows, so that accumulators, one row of panels and the broadcast fit 32 or 16 registers.
+// Panels and rows of a tile, chosen so that accumulators, one row of panels and the broadcast fit 32 or 16 registers.
 inline constexpr int kMaxPanels = kLanes >= 16 ? 4 : 1;
 
 template <int kPanels>
@@ -54,7 +54,7 @@ constexpr int TileRows() {
   return kPanels == 4 ? 6 : kPanels == 3 ? 8 : kPanels == 2 ? 12 : 14;
 }
 
-// kRows rows from `row` on by kPanels panels from `panel` on.
+// Rows [row, row + kRows) by panels [panel, panel + kPanels).
 template <int kRows, int kPanels>
 HWY_NOINLINE void Tile(const DenseUpdateArgs& args, int64_t row, int64_t panel) {
   constexpr int kVectors = kPanels * kPanelVectors;
@@ -104,7 +104,7 @@ HWY_NOINLINE void Tile(const DenseUpdateArgs& args, int64_t row, int64_t panel) 
   }
 }
 
-// Rows [begin, end) by kPanels panels: full tiles, then what is left in halves.
+// Rows [begin, end) by kPanels panels: full tiles, then the rest in halves.
 template <int kRows, int kPanels>
 VICINAL_INLINE void Tiles(const DenseUpdateArgs& args, int64_t begin, int64_t end, int64_t panel) {
   for (; begin + kRows <= end; begin += kRows) Tile<kRows, kPanels>(args, begin, panel);
@@ -144,7 +144,7 @@ HWY_NOINLINE void DenseUpdateRows(const DenseUpdateArgs& args, int64_t begin, in
 }
 
 void DenseUpdate(const DenseUpdateArgs& args, ThreadPool* pool) {
-  // 25 multiply-adds a nanosecond, what a core does of them.
+  // A core does about 25 multiply-adds per nanosecond.
   const double row_ns = 2 + static_cast<double>(args.problem.in_width) *
                                 static_cast<double>(DivideUp(args.dst.cols, kPanel) * kPanel) / 25;
   ForRows(pool, {nullptr, args.dst.rows, 0, row_ns},
@@ -167,7 +167,7 @@ class SimdDenseUpdate final : public DenseUpdateKernel {
   DeclaredOrder declared_order() const override { return {"panels", 1, true}; }
   Refusal WhyUnsupported(const DenseUpdateProblem&) const override { return {}; }
 
-  // Panels of kPanel outputs, zeros where H ends: [ceil(H / kPanel)][F][kPanel].
+  // Panels of kPanel outputs, padded with zeros: [ceil(H / kPanel)][F][kPanel].
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
     return static_cast<size_t>((out_width + kPanel - 1) / kPanel * kPanel) * static_cast<size_t>(in_width) *
            sizeof(float);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's edge scores (edge_scores_simd.cc explains the order of visits): dot products, collected until a vector
-// of them can be summed across lanes together, and element-wise messages. Every result depends on its own edge alone.
-// Compiled once per instruction set.
+// One thread's edge scores; the order of visits is explained in edge_scores_simd.cc. Dot products are collected until a
+// vector of them can be summed across lanes together. Messages are elementwise. Every result depends on its own edge
+// alone. Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_EDGE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_EDGE_ROWS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_EDGE_ROWS_INL_H_

@@ -2,25 +2,25 @@
 // Edge scores, FeatGraph's generalised SDDMM ("template_sddmm"): a dot product per head or an element-wise message for
 // every edge.
 //
-// Idea: in row order v stays in the first-level cache while the row's edges pass, and u is gathered, prefetched. Along
-// the Hilbert curve the adjacency is cut into 2^k x 2^k blocks of targets and sources, visited in the curve's order, so
-// that u's and v's rows of a stretch of blocks stay in the caches; a row's edges within a block are found by binary
-// search, so nothing is sorted, stored or allocated. Partial sums of dot products of several edges are summed across
-// lanes together.
+// Idea: in row order, v stays in the first-level cache while the row's edges pass, and u is gathered with prefetching.
+// With the Hilbert curve, the adjacency is cut into 2^k x 2^k blocks of targets and sources, visited in the order of
+// the curve, so that the rows of u and v of successive blocks stay in the caches. A row's edges within a block are
+// found by binary search, so nothing is sorted, stored or allocated. Partial sums of the dot products of several edges
+// are summed across lanes together.
 //
-// When it wins: always over the reference. The curve lost to prefetched row order on every graph it was measured on
-// (one thread, AVX-512, 32 MiB of last-level cache): dot products 64 wide on 325,557 nodes and 3.1 M edges 32 ms by
+// When it wins: always over the reference. The curve was slower than prefetched row order on every graph measured (one
+// thread, AVX-512, 32 MiB of last-level cache): dot products 64 wide on 325,557 nodes and 3.1 M edges take 32 ms by
 // rows, 61 ms at order 1, 270 ms at order 8; 256 wide on 13,752 nodes and 0.49 M edges 26 ms by rows, 34 ms at order 1.
-// Row order is the default; the curve stays a candidate for dense rows and smaller caches.
+// Row order is the default; the curve remains a candidate for dense rows and smaller caches.
 //
-// Bytes moved: edges * (4 + 4 D) read where src does not fit the caches, rows * 4 D (v), edges * 4 K or 4 D written.
-// Along the curve indices are read twice (columns must ascend within rows: that is checked first, and where it does not
-// hold, in receptive fields, rows are taken in order).
+// Bytes moved: edges * (4 + 4 D) read if src does not fit the caches, rows * 4 D (v), edges * 4 K or 4 D written. The
+// curve reads indices twice, because columns must ascend within rows, which is checked first. If they do not, as in
+// receptive fields, rows are processed in order.
 //
 // Parameters: hilbert_order, k (0: row order).
 //
-// Determinism: every element depends on its own edge alone, evaluated in a fixed order: the same bits for any order of
-// visits, number of threads and subset of rows.
+// Determinism: every element depends on its own edge alone, in a fixed order of evaluation. The bits are the same for
+// any order of visits, number of threads and subset of rows.
 //
 // Source: Hu et al., "FeatGraph" (SC'20), sections III-B (template) and III-C (Hilbert order).
 #include <algorithm>
@@ -43,13 +43,13 @@
 #define VICINAL_ENGINE_KERNELS_CPU_EDGE_SCORES_ONCE_
 namespace vicinal::internal {
 
-// Beyond this the blocks of any graph that fits memory are smaller than a near cache.
+// With a higher order, the blocks of any graph that fits memory would be smaller than a near cache.
 inline constexpr int32_t kMaxHilbertOrder = 10;
 
-// Edges of a row in a block below which finding them costs more than their nearness can save.
+// With fewer edges of a row per block, finding them costs more than the reuse saves.
 inline constexpr int64_t kEdgesPerVisit = 8;
 
-// True when columns ascend within each row.
+// True if columns ascend within each row.
 inline bool ColumnsAscend(const CsrView& adjacency, ThreadPool* pool) {
   std::atomic<bool> ascend = true;
   ForRows(pool, {adjacency.row_ptr, adjacency.rows, 0.5, 2}, [&](int64_t begin, int64_t end, int) {
@@ -154,7 +154,7 @@ class TemplateSddmm final : public EdgeScoresKernel {
   }
 
   std::vector<std::string_view> ParameterNames() const override { return {"hilbert_order"}; }
-  // Blocks whose rows of u fit a near cache, or larger ones where a row would have but a few edges in each.
+  // Blocks whose rows of u fit a near cache, or larger ones if a row would have only a few edges in each.
   std::vector<KernelConfig> Candidates(const EdgeScoresProblem& problem) const override {
     const int64_t bytes = problem.cols * problem.width * static_cast<int64_t>(sizeof(float));
     int32_t order = 0;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Message reduction, FeatGraph's generalised SpMM ("template_spmm"): one skeleton that visits edges by target, and what
-// happens to u, v and a message filled in.
+// Message reduction, FeatGraph's generalised SpMM ("template_spmm"): one skeleton visits edges by target; the
+// operations on u, v and messages are parameters.
 //
-// Idea: without edge layers a row of the result and its own v stay in registers while the messages pass, a tile of
-// columns at a time. With edge layers (MLP aggregation) edges are taken in blocks that cross rows, and each layer is a
-// small dense product over the block, messages and weights in the near caches.
+// Idea: without edge layers, a row of the result and its own v stay in registers while the messages pass, a tile of
+// columns at a time. With edge layers (MLP aggregation), edges are processed in blocks across row boundaries, and each
+// layer is a small dense product over the block, with messages and weights in the near caches.
 //
-// When it wins: always over the reference. Against computing messages as a matrix [E, D], multiplying that and
-// scattering it, as frameworks do: nothing edge-sized is written or read.
+// When it wins: always over the reference. Frameworks compute messages as a matrix [E, D], multiply it and scatter it;
+// here nothing of the size of the edges is written or read.
 //
 // Bytes moved: edges * (4 + 4 weighted + 4 D) read, rows * (8 + 4 D (v) + 4 H) read or written; indices once per tile.
 //
 // Parameters: feature_tile, columns per pass over the whole graph (0: all columns of a range of rows, then the next
-// range): a tile of few columns keeps the gathered part of src in the caches; edge_block, edges that pass through the
+// range); a tile of few columns keeps the gathered part of src in the caches. edge_block, edges that pass through the
 // layers together.
 //
-// Determinism: each row by one thread, its edges in order in blocks of kMessageBlock; a message depends on its own edge
-// alone. The same bits for any number of threads, configuration and subset of rows.
+// Determinism: one thread per row, edges in order in blocks of kMessageBlock; a message depends on its own edge alone.
+// The bits are the same for any number of threads, configuration and subset of rows.
 //
 // Source: Hu et al., "FeatGraph" (SC'20), sections III-A (templates) and III-C (feature tiling); the product is
 // register-tiled as in Goto and van de Geijn (TOMS 2008).
@@ -46,7 +46,7 @@ void ReduceThroughLayers(const MessageReduceArgs& args, ThreadPool* pool, float*
   double products = 0;
   for (int32_t l = 0; l < p.num_layers; ++l)
     products += static_cast<double>((l == 0 ? p.width : p.out_widths[l - 1]) * PaddedToPanel(p.out_widths[l]));
-  // 25 multiply-adds a nanosecond, what a core does of them.
+  // A core does about 25 multiply-adds per nanosecond.
   ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 5 + products / 25, 20},
           [&](int64_t begin, int64_t end, int thread) {
             float* own = scratch + thread * floats;
@@ -99,7 +99,7 @@ class TemplateSpmm final : public MessageReduceKernel {
            sizeof(float);
   }
 
-  // Panels of kEdgePanel outputs, zeros where W ends: [ceil(out / kEdgePanel)][in][kEdgePanel].
+  // Panels of kEdgePanel outputs, padded with zeros: [ceil(out / kEdgePanel)][in][kEdgePanel].
   size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
     return static_cast<size_t>(PaddedToPanel(out_width)) * static_cast<size_t>(in_width) * sizeof(float);
   }

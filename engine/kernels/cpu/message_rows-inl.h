@@ -74,7 +74,7 @@ class MessageColumns {
     }
   }
 
-  // No branch where masked loads are as cheap as others.
+  // No branch if masked loads are as fast as others.
   VICINAL_INLINE VF LoadLast(const float* p) const {
 #if HWY_TARGET == HWY_AVX3
     return LoadPart(p, last_count_);

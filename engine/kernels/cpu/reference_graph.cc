@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference aggregation and attention: one output element at a time, every edge visited in order, double accumulators.
-// Reads a source row once per edge and column with a stride, so it is slow; deterministic because nothing is shared.
+// Reference aggregation and attention: one output element at a time, every edge in order, double accumulators. Slow, as
+// it reads a source row once per edge and column with a stride. Deterministic, as nothing is shared.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ class ReferenceAggregate final : public ReferenceWeighted<AggregateKernel> {
     return kScalarFactor * GatherSeconds(GatherCostOf(problem), shape);
   }
   Refusal WhyProductUnsupported(const AggregateProblem&) const override { return {}; }
-  // A row to be multiplied.
+  // One row, the input of the fused product.
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig&, int) const override {
     return problem.out_width > 0 ? static_cast<size_t>(problem.width) * sizeof(float) : 0;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference message reduction and edge scores: the definitions of operations.h edge by edge, in double precision. A
-// message of doubles passes through the edge layers between two rows of scratch.
+// Reference message reduction and edge scores: the definitions in operations.h, edge by edge, in double precision. A
+// message passes through the edge layers between two rows of doubles in scratch.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -66,7 +66,7 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     return widest;
   }
 
-  // The message of edge e into row i, after its layers; in one of the two rows.
+  // The message of edge e into row i, after its layers, in one of the two rows.
   static const double* EdgeMessage(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
     const MessageReduceProblem& p = args.problem;
     const CsrView& a = args.adjacency;

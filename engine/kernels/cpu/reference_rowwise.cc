@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference row-wise operations: one kind, one function, double precision in between, rows in order. Aliasing of dst
-// with a is safe as each function has read what it needs of an element, row or segment before it stores there.
+// Reference row-wise operations: one function per kind, in double precision, rows in order. dst may be `a`, as each
+// function reads all it needs of an element, row or segment before it stores to it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -136,7 +136,7 @@ void Gate(const RowwiseArgs& args) {
   }
 }
 
-// The upper half of a float32, rounded; of NaN, made quiet, so that rounding cannot carry it into infinity.
+// The upper half of a float32, rounded. A NaN is made quiet instead, as rounding could turn it into infinity.
 uint16_t ToBfloat16(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
@@ -144,7 +144,7 @@ uint16_t ToBfloat16(float x) {
   return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-// IEEE binary16: 1, 5, 10 bits. nearbyint rounds to nearest even, and what it carries goes into the exponent.
+// IEEE binary16: 1, 5, 10 bits. nearbyint rounds to nearest even; a carry increments the exponent.
 uint16_t ToFloat16(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof(bits));

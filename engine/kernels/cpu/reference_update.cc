@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference products with weights: plain dot products in double precision over W as it came, [H, F] row by row.
+// Reference products with weights: dot products in double precision with W [H, F], row by row.
 #include <algorithm>
 #include <memory>
 
@@ -43,8 +43,8 @@ class ReferenceSparseUpdate final : public ReferenceWeighted<SparseUpdateKernel>
   }
 };
 
-// Makes each source row dense, reduces it into a dense row, and multiplies that: two rows of doubles as scratch, O(E *
-// F) time.
+// Expands each source row to a dense one, reduces them into a dense row, and multiplies that. Scratch: two rows of
+// doubles. Time: O(E * F).
 class ReferenceSparseAggregateUpdate final : public ReferenceWeighted<SparseAggregateUpdateKernel> {
  public:
   size_t ScratchBytes(const SparseAggregateUpdateProblem& problem, const KernelConfig&, int) const override {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU's list: best first, the plain reference last. A new kernel is a file, a maker in kernels.h and a line here.
+// The CPU's list of kernels: best first, the reference last. A new kernel needs a file, a factory in kernels.h and a
+// line here.
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/registry.h"
 

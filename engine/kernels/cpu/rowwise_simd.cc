@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row-wise work: affine maps, norms, gathers, readouts, gates, 16-bit rows ("simd_rows").
 //
-// Idea: one read, one write, everything in between in registers; statistics in double precision, since they cost
-// nothing beside memory.
+// Idea: one read, one write, everything between in registers. Statistics are in double precision, which memory traffic
+// hides.
 //
 // When it wins: always over the reference; all kinds are bound by memory.
 //
-// Bytes moved: rows * width * 4 read and written, three times read for norms over a graph (mean, deviation, result),
-// once per operand more.
+// Bytes moved: rows * width * 4 read and written, and as many read for each further operand. Norms over a graph read
+// three times (mean, deviation, result).
 //
-// Determinism: statistics over a segment are sums of blocks of kNormBlock rows in block order, whichever thread
-// computes a block, so that bits do not depend on the number of threads; readouts take a segment's rows in order, in
-// fixed blocks.
+// Determinism: statistics over a segment are sums of blocks of kNormBlock rows in block order, in any thread, so the
+// bits do not depend on the number of threads. Readouts add a segment's rows in order, in fixed blocks.
 //
-// Source: definitions as in PyTorch and PyTorch Geometric; the two-pass variance is the textbook one.
+// Source: definitions of PyTorch and PyTorch Geometric; the two-pass variance is the textbook one.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -160,8 +159,8 @@ HWY_NOINLINE double BlockSum(ConstMatrixView a, int64_t begin, int64_t end, doub
 }
 #endif
 
-// What rows are multiplied by before they are divided by a norm or a deviation: where that, or a difference from the
-// mean, may be beyond float32, a power of two, which changes no bit of the quotient; else 1.
+// A factor for rows before the division by a norm or deviation. It is 2^-32 if the divisor, or a difference from the
+// mean, could overflow float32, otherwise 1. As a power of two, it does not change the bits of the quotient.
 inline float FactorFor(double divisor) { return divisor < 0x1p100 ? 1.0f : 0x1p-32f; }
 
 HWY_NOINLINE void NormalizeRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
@@ -209,7 +208,7 @@ double SegmentSum(ConstMatrixView a, int64_t begin, int64_t end, double mean) {
   return sum;
 }
 
-// The same bits, blocks in parallel; `blocks` has room for one number per block.
+// The same bits, with blocks in parallel. `blocks` has room for one number per block.
 template <bool kSquares>
 double ParallelSegmentSum(ConstMatrixView a, int64_t begin, int64_t end, double mean, ThreadPool* pool,
                           double* blocks) {
@@ -230,7 +229,7 @@ VICINAL_INLINE double GraphNormDivisor(const RowwiseArgs& args, double variance)
   return args.batched ? std::sqrt(variance + args.eps) : std::sqrt(variance) + args.eps;
 }
 
-// Many segments: one at a time per thread. One segment: its blocks and rows in parallel.
+// Many segments: one per thread at a time. One segment: its blocks and rows in parallel.
 void GraphNorm(const RowwiseArgs& args, ThreadPool* pool, double* blocks) {
   const ConstMatrixView a{args.a.data, args.a.rows, args.dst.cols, args.a.stride};
   const double row_ns = 0.3 * static_cast<double>(a.cols);
@@ -271,7 +270,7 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
           [&](int64_t begin, int64_t end, int) { gather(job, begin, end); });
 }
 
-// Rows [begin, end) of dst, from the segment of the first on.
+// Rows [begin, end) of dst, starting with the segment of the first.
 HWY_NOINLINE void ExpandRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
   const int64_t* const after = std::upper_bound(args.segments, args.segments + args.num_segments + 1, begin);
   int64_t segment = after - args.segments - 1;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aggregation of sparse source rows and product with weights in one pass ("simd_rows"), without a dense [R, F] in
-// between.
+// Aggregates sparse source rows and multiplies by weights in one pass ("simd_rows"), without a dense matrix [R, F].
 //
-// Idea: the source rows of a target's neighbours are added (or maximised) into a dense row of F numbers that belongs
-// to the thread, with a list of the columns touched; the touched entries then multiply rows of W^T as a sparse
-// product does. A column that some neighbour lacks counts as 0 there; a count per column shows this.
+// Idea: the source rows of a target's neighbours are added (or maximised) into a dense row of F numbers per thread,
+// with a list of the touched columns. The touched entries then multiply rows of W^T like a sparse product. A column
+// that a neighbour lacks counts as 0 there, which a count per column detects.
 //
-// When it wins: reduces that do not commute with the product (max over a bag of words) of which few features are not
-// zero; plans make crowded ones dense (FeatureShape::crowded). For sums, update first and aggregate then.
+// When it wins: reductions that do not commute with the product (max over a bag of words), if few features are nonzero;
+// plans make crowded ones dense (FeatureShape::crowded). For sums, updating first and aggregating then is faster.
 //
-// Bytes moved: per target, degree * nnz per source row * 8 read and a few bytes per touched column in the near
-// cache, then touched * 4 H.
+// Bytes moved: per target, degree * nnz per source row * 8 read, a few bytes per touched column in the near cache, and
+// touched * 4 H of weights.
 //
-// Determinism: each row by one thread; columns in order of first touch, which the edges alone decide.
+// Determinism: one thread per row; columns in order of first touch, which depends on the edges alone.
 //
 // Source: Gustavson's row-wise sparse accumulator (TOMS 1978), with the product fused.
 #include <algorithm>
@@ -34,15 +33,15 @@
 #define VICINAL_ENGINE_KERNELS_CPU_SPARSE_AGGREGATE_UPDATE_ONCE_
 namespace vicinal::internal {
 
-// A thread's sparse accumulator, laid over its scratch. Between rows every column has `start` and a count of zero.
-// Without branches that depend on data: which columns repeat and which values are negative cannot be predicted.
+// A thread's sparse accumulator in its scratch. Between rows, every column has `start` and a count of zero. There are
+// no data-dependent branches, as repeated columns and negative values cannot be predicted.
 struct SparseAccumulator {
   double* sum;      // [F] by column; double, as a hub adds many terms
-  int64_t* count;   // [F] by column: edges that had it
+  int64_t* count;   // [F] by column: edges that have it
   float* compact;   // [F] by order of touch
   int32_t* column;  // [F + 1] by order of touch
   int64_t touched = 0;
-  double start;  // the neutral element of the reduce
+  double start;  // the identity of the reduction
 
   static size_t Bytes(int64_t in_width) {
     const size_t bytes =
@@ -63,22 +62,22 @@ struct SparseAccumulator {
     std::fill_n(count, in_width, int64_t{0});
   }
 
-  // Adds (or takes the maximum with) weight * row. Writes a column beyond the touched ones that only counts if it is
-  // new.
+  // Adds (or takes the maximum with) weight * row. Always writes the column at the end of the touched ones, which
+  // counts only if it is new.
   template <bool kMax>
   void Take(const CsrView& src, int64_t row, double weight) {
     int64_t n = touched;
     for (int64_t e = src.row_ptr[row], end = src.row_ptr[row + 1]; e < end; ++e) {
       const int32_t f = src.col[e];
       const double x = src.value != nullptr ? weight * src.value[e] : weight, old = sum[f];
-      sum[f] = !kMax ? old + x : ((old < x) | (x != x)) ? x : old;  // NaN stays
+      sum[f] = !kMax ? old + x : ((old < x) | (x != x)) ? x : old;  // NaN propagates
       column[n] = f;
       n += count[f]++ == 0;
     }
     touched = n;
   }
 
-  // Turns sums into the reduce over `degree` rows; a column that some row lacked was 0 there.
+  // Turns sums into the reduction over `degree` rows; a column that a row lacks is 0 there.
   void Finish(Reduce reduce, int64_t degree) {
     const double divisor = reduce == Reduce::kMean ? static_cast<double>(degree) : 1.0;
     for (int64_t t = 0; t < touched; ++t) {
@@ -88,7 +87,7 @@ struct SparseAccumulator {
     }
   }
 
-  // The self term joins after the reduce: columns that no neighbour had are 0 until then.
+  // Adds the self term after the reduction. Columns that no neighbour has are 0 until then.
   void TakeSelf(const CsrView& src, int64_t row, double scale) {
     for (int64_t e = src.row_ptr[row]; e < src.row_ptr[row + 1]; ++e) {
       const int32_t f = src.col[e];
@@ -180,8 +179,7 @@ class SimdSparseAggregateUpdate final : public SparseAggregateUpdateKernel {
     const int threads = context.thread_pool() != nullptr ? context.thread_pool()->num_threads() : 1;
     for (int thread = 0; thread < threads; ++thread)
       SparseAccumulator::At(scratch, thread, in_width, reduce).Clear(in_width);
-    // An edge costs some nanoseconds per nonzero of its source row; the problem gives their mean
-    // number.
+    // An edge costs a few nanoseconds per nonzero of its source row, estimated by their mean number.
     const double row_nnz =
         static_cast<double>(args.problem.nnz) / static_cast<double>(args.src.rows > 0 ? args.src.rows : 1);
     const double out_vectors = 1 + static_cast<double>(args.dst.cols) / 16;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Product of sparse rows with weights, src * W^T for src in CSR form ("simd_rows").
 //
-// Idea: row i is the weighted sum of the rows of W^T that its nonzeros name: an aggregation over W^T, whose core it
-// shares. The row of the result stays in registers; W^T of a bag-of-words layer (1433 x 16: 92 KB) stays in the near
+// Idea: row i is the weighted sum of the rows of W^T at its nonzeros, so this is an aggregation over W^T and shares its
+// core. The row of the result stays in registers; W^T of a bag-of-words layer (1433 x 16: 92 KB) stays in the near
 // cache.
 //
-// When it wins: over the dense product as soon as fewer than about a third of the features are nonzero.
+// When it wins: over the dense product if fewer than about a third of the features are nonzero.
 //
 // Bytes moved: nnz * (8 + 4 * padded H) from caches, rows * 4 * H written.
 //
-// Determinism: as aggregation: each row by one thread, nonzeros in order, whatever the number of threads or the
-// subset of rows.
+// Determinism: as for aggregation, one thread per row and nonzeros in order. The bits do not depend on the number of
+// threads or the subset of rows.
 //
 // Source: own; the sparse-times-dense row kernel is folklore.
 #include <memory>

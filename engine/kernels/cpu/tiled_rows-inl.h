@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aggregation of one tile of columns over one partition of the sources after the other (aggregate_tiled_simd.cc
-// explains when and why): the rows of a panel keep both chains and the total of the reduction order (gather_rows-inl.h)
-// between partitions, so that the bits equal those of one pass over the row. Compiled once per instruction set.
+// Aggregation of one tile of columns, partition by partition of the sources (aggregate_tiled_simd.cc). The rows of a
+// panel keep both chains and the total of the reduction order (gather_rows-inl.h) between partitions, so that the bits
+// equal those of one pass over the row. Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_TILED_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_TILED_ROWS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_TILED_ROWS_INL_H_
@@ -93,7 +93,7 @@ class PartitionGatherer {
     for (int v = 0; v < N; ++v) hn::Store(acc[v], Floats(), p + v * kLanes);
   }
 
-  // A block of edges is complete: adds it to the total and restarts both chains.
+  // Called when a block of edges is complete. Adds it to the total and restarts both chains.
   VICINAL_INLINE void CloseBlock(int64_t edges_before, float* total, VF* even, VF* odd) const {
     JoinAll(even, odd);
     if (edges_before > kBlockEdges) {

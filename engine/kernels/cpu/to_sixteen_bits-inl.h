@@ -39,7 +39,7 @@ VICINAL_INLINE VWord ToFloat16(VF x) {
   const VWord sizes = hn::BitCast(d, size), sign = hn::ShiftRight<16>(hn::Xor(hn::BitCast(d, x), sizes));
   // From 2^-14 on: the exponent's bias changes from 127 to 15; values that round above 65504 become infinity.
   const VWord normal = RoundOff<13>(hn::Sub(sizes, hn::Set(d, 112u << 23)));
-  // Below: the sum with 1/2 has the subnormal's bits as its lowest, rounded by the addition.
+  // Below: adding 1/2 puts the subnormal's bits, rounded, into the lowest bits of the sum.
   const VWord small = hn::Sub(hn::BitCast(d, hn::Add(size, hn::Set(df, 0.5f))), hn::Set(d, 126u << 23));
   const VWord nan = hn::Or(hn::And(hn::ShiftRight<13>(sizes), hn::Set(d, 0x3FFu)), hn::Set(d, 0x7E00u));
   VWord result = hn::IfThenElse(hn::RebindMask(d, hn::Lt(size, hn::Set(df, 0x1p-14f))), small, normal);

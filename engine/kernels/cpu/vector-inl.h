@@ -29,8 +29,8 @@ inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
 VICINAL_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 VICINAL_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The first `count` lanes from p, zero beyond. Masked loads of AVX2 and later do not touch what is masked; the others
-// use the stack.
+// The first `count` lanes from p, zeros beyond. Masked loads of AVX2 and later do not access masked elements; other
+// targets use the stack.
 VICINAL_INLINE VF LoadPart(const float* p, int64_t count) {
   const Floats d;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
@@ -125,9 +125,9 @@ VICINAL_INLINE VF Softplus(VF x, VF threshold) {
   return hn::IfThenElse(hn::Gt(x, threshold), x, y);
 }
 
-// x P(X < x) of a standard normal X. P(X > a) = e^(-a^2 / 2) t p(t) for a = |x|, t = 1 / (1 + 0.3 a), with a polynomial
-// p that was fitted to a relative error of 2^-27 for a <= 14.5; beyond, it is 0 in float32. The rounding of a^2 / 2 is
-// made up for.
+// x P(X < x) of a standard normal X. For a = |x|, P(X > a) = e^(-a^2 / 2) t p(t) with t = 1 / (1 + 0.3 a) and a
+// polynomial p, fitted to a relative error of 2^-27 for a <= 14.5; beyond, it is 0 in float32. The rounding error of
+// a^2 / 2 is compensated.
 VICINAL_INLINE VF Gelu(VF x) {
   const Floats d;
   const VF a = hn::Min(hn::Set(d, 15.0f), hn::Abs(x)), half = hn::Mul(hn::Set(d, 0.5f), a);
@@ -156,7 +156,7 @@ VICINAL_INLINE VF Mish(VF x) {
   return hn::Mul(x, hn::Div(n, hn::Add(n, hn::Set(d, 2.0f))));
 }
 
-// The second operand of Max and Min is the one that keeps NaN.
+// NaN must be the second operand of Max and Min, which x86 returns.
 VICINAL_INLINE VF Clamp(VF x, float low, float high) {
   return hn::Min(hn::Set(Floats(), high), hn::Max(hn::Set(Floats(), low), x));
 }

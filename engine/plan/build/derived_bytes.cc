@@ -7,7 +7,7 @@
 namespace vicinal::internal {
 namespace {
 
-// False if it was there already.
+// Adds `item` to `seen`; false if it was there already.
 template <class T>
 bool Note(T item, std::vector<T>* seen) {
   if (std::find(seen->begin(), seen->end(), item) != seen->end()) return false;
@@ -24,7 +24,7 @@ void DerivedBytes::AddAdjacency(const AdjacencySpec& spec, const AdjacencyShape&
 
 void DerivedBytes::AddDegreeScale(SelfLoops loops) {
   if (graph_.Holds(loops)) return;
-  // Of the two ways of having one loop each the graph keeps one vector.
+  // The graph keeps one vector for both ways of having one loop per node.
   const SelfLoops kept = loops == SelfLoops::kAddRemaining ? SelfLoops::kReplace : loops;
   if (Note(kept, &degree_scales_)) total_ += graph_.num_nodes() * static_cast<int64_t>(sizeof(float));
 }

@@ -11,7 +11,7 @@
 namespace vicinal::internal {
 namespace {
 
-// Host memory as kernels' Pack wants it.
+// Host memory, aligned as Kernel::Pack requires.
 struct AlignedBytes {
   explicit AlignedBytes(size_t bytes)
       : data(std::aligned_alloc(ScratchLedger::kAlignment,

@@ -6,8 +6,8 @@
 namespace vicinal::internal {
 namespace {
 
-// The launch itself; a second copy of its arguments, kept while a receptive field is bound; its step and level of
-// fields; pointers, and the overhead of the allocator.
+// Host bytes per launch: the launch itself; a second copy of its arguments, kept while a receptive field is bound; its
+// step and its level of fields; pointers, and the allocator's overhead.
 constexpr int64_t kPerLaunch = sizeof(Launch) + sizeof(decltype(Launch::bound)) + sizeof(FieldStep) +
                                sizeof(ReceptiveFieldShape::Level) + sizeof(ReceptiveFieldShape::Edges) + 192;
 

@@ -11,13 +11,13 @@
 namespace vicinal::internal {
 namespace {
 
-// The first and the last step that reads or writes a value; -1: none does.
+// The first and last step that reads or writes a value; -1: none.
 struct Lifetime {
   int first = -1;
   int last = -1;
 };
 
-// Of each root. The output lives until after the last step.
+// The lifetimes of root values. The output lives until after the last step.
 std::vector<Lifetime> LifetimesOf(const Program& program) {
   std::vector<Lifetime> lifetimes(program.values.size());
   const auto touch = [&](ValueId value, int step) {

@@ -14,8 +14,8 @@ struct Taken {
   size_t end = 0;
 };
 
-// The bytes that are taken at each step. Short-lived bookings, which nearly all are, are listed per step, the rest in
-// one list, so that a lookup of a few steps is fast however many bookings there are.
+// The bytes that are taken at each step. Nearly all bookings are short-lived and listed per step; the others are in one
+// list. So a lookup of a few steps is fast for any number of bookings.
 class TakenBySteps {
  public:
   explicit TakenBySteps(int steps) : brief_(steps) {}
@@ -28,7 +28,7 @@ class TakenBySteps {
     for (int step = first; step <= last; ++step) brief_[step].push_back(taken);
   }
 
-  // All that is taken at any of the steps, by where it begins; some may be there more than once.
+  // All ranges that are taken at any of the steps, sorted by begin; may contain duplicates.
   const std::vector<Taken>& During(int first, int last) {
     found_.clear();
     for (int step = first; step <= last; ++step) {
@@ -70,7 +70,7 @@ void ScratchLedger::Assign() {
     Booking& booking = bookings_[id];
     booking.offset = 0;
     for (const Taken& other : placed.During(booking.first, booking.last)) {
-      if (booking.offset + booking.bytes <= other.begin) break;  // fits into the gap before it
+      if (booking.offset + booking.bytes <= other.begin) break;  // fits into the gap before `other`
       booking.offset = std::max(booking.offset, other.end);
     }
     placed.Add(booking.first, booking.last, {booking.offset, booking.offset + booking.bytes});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same numbers stored otherwise: the sparse input as dense rows, rows in 16 bits, values side by side.
+// Kinds that change only the storage: the sparse input as dense rows, rows in 16 bits, values side by side.
 #include "absl/strings/str_cat.h"
 #include "engine/plan/node_kinds/rowwise.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field's inputs on the CPU: rows copied one by one, edges as the finder left them.
+// Gathers a field's inputs on the CPU: rows are copied one by one; the edges are those of the finder.
 #include <algorithm>
 
 #include "engine/plan/receptive_field/receptive_field_inputs.h"
@@ -7,7 +7,7 @@
 namespace vicinal::internal {
 namespace {
 
-// Copies from memory that is read for the first time; less than this is not worth waking another thread.
+// Minimum floats per task. The copies read memory for the first time; fewer are not worth waking another thread.
 constexpr int64_t kGatherFloats = int64_t{1} << 16;
 
 Status GatherDense(ConstMatrixView features, int64_t rows, ThreadPool* pool, ReceptiveFieldWorkspace* work) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level by level: how many edges a level has is known before they are followed (sums of degrees), and so is whether it
-// is worth going on.
+// Expands the field level by level. The number of a level's edges, the sum of its degrees, is known before they are
+// followed, so the search stops as soon as the field costs more than the limit.
 #include "engine/plan/receptive_field/receptive_field.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace vicinal {
 namespace {
 
-// Rows and the numbers of their sources are random accesses: prefetch distances in rows.
+// Prefetch distances in rows: rows and the local numbers of their sources are random accesses.
 constexpr int64_t kAhead = 8, kSoon = 2;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line per operation and kind of device. The CPU's figures are of kernels that were timed; the GPU's are bytes and
-// operations over the speeds that its kernels were measured at as a whole (docs/performance.md).
+// One function per operation and kind of device. The CPU's figures were measured per kernel. The GPU's are bytes and
+// operations divided by the overall speeds of its kernels (docs/performance.md).
 #include "engine/plan/receptive_field/receptive_field_costs.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ double Vectors(int64_t width) {
   const int64_t vectors = (width + 15) / 16;
   return static_cast<double>(vectors);
 }
-// Multiply-adds of a dense product, 25 a nanosecond, outputs in panels of 16.
+// Nanoseconds of a dense product per row, at 25 multiply-adds per nanosecond, with outputs in panels of 16.
 double ProductNs(int64_t in, int64_t out) { return static_cast<double>(in) * Vectors(out) * 16 / 25; }
 
 UnitCost CpuCost(const AggregateArgs& args, double) {
@@ -48,17 +48,19 @@ UnitCost CpuCost(const RowwiseArgs& args, double) { return {3 + Vectors(args.pro
 
 // --- a GPU ---
 
-// Bytes a nanosecond: gathered rows, partly from the L2 (4 to 11 on the graphs measured), and memory read in order.
+// Bytes per nanosecond: gathered rows, partly from the L2 (measured: 4 to 11 TB/s, depending on the graph), and
+// sequential reads of memory.
 constexpr double kGatherSpeed = 5000;
 constexpr double kMemorySpeed = 4000;
-// Float operations a nanosecond, of products in float32.
+// Float operations per nanosecond of float32 products.
 constexpr double kProductSpeed = 25'000;
-// Rows are not cut in fields (binned_rows.h): one group of lanes adds an edge of a row about every so many
-// nanoseconds, each round of a few waiting for memory.
+// Fields run without work lists, so rows are not cut (binned_rows.h): one group of lanes adds an edge of a row about
+// every kLongRowNs nanoseconds, as every few edges wait for memory.
 constexpr double kLongRowNs = 70;
 // dense_row waits for memory at every edge of a row.
 constexpr double kDenseRowNs = 1000;
-// Launches of small kernels: one by one, each with the wait for the one before; of a recording.
+// Nanoseconds per launch of a small kernel: launched separately, which includes waiting for the previous one, and
+// replayed from a recording.
 constexpr double kLaunchNs = 5000;
 constexpr double kReplayedNs = 2500;
 // Sending and gathering the data of a field: a copy with a fixed cost, and two launches.
@@ -123,14 +125,14 @@ FixedCosts FixedCostsOf(DeviceKind device, const FeatureShape& features, double 
   const double numbers = static_cast<double>(vectors);
   FixedCosts costs;
   if (device == DeviceKind::kCpu) {
-    // Copying a row: a random access, then sequential.
+    // Copying a row: one random access, then sequential reads.
     costs.node = 20 + (features.sparse ? entries : Vectors(features.cols)) + 5 * numbers;
     return costs;
   }
   costs.run = kFieldNs + kLaunchNs * numbers;
   costs.step = kLaunchNs;
   costs.full_step = kReplayedNs;
-  // Its number and its rows' ends are sent; its features and numbers are read and written.
+  // Sent: the node's number and the ends of its rows. Read and written: its features and numbers.
   const double sent = 16 + (features.sparse ? 8 : 0);
   const double moved = 2 * (features.sparse ? 8 * entries : Floats(features.cols)) + 8 * numbers;
   costs.node = sent * kSendNs + moved / kMemorySpeed;

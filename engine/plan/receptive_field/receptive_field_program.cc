@@ -14,7 +14,7 @@
 namespace vicinal::internal {
 namespace {
 
-// The deepest rows of each value that its readers need, as readers are met; -1: none has been.
+// The deepest level at which a value is needed, updated as its readers are visited; -1: not needed so far.
 class NeededDepths {
  public:
   explicit NeededDepths(const Program& program)
@@ -26,9 +26,9 @@ class NeededDepths {
       inside_[around] = std::max(inside_[around], depth);
     }
   }
-  // Of the value itself.
+  // The level of the value itself.
   int Of(ValueId value) const { return own_[value]; }
-  // Of all values in its memory, and of all values whose memory contains it.
+  // The deepest level among the values that overlap with its memory.
   int Overlapping(ValueId value) const {
     int depth = inside_[value];
     for (ValueId around = value; around >= 0; around = program_.values[around].parent) {
@@ -194,7 +194,7 @@ Depths DepthsOf(const Program& program) {
     needed.Need(value, depth);
     depths.deepest = std::max(depths.deepest, depth);
   };
-  // Readers come after what they read, so going backwards all readers of a node's result are known.
+  // Nodes are visited backwards, so that all readers of a node's result come before it.
   for (size_t i = program.nodes.size(); i-- > 0;) {
     const Node& node = program.nodes[i];
     const int depth = needed.Overlapping(node.output);

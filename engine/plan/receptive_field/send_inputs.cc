@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field's inputs on a device with memory of its own (docs/adr/0010-receptive-fields-on-a-gpu.md). One block of its
-// memory holds all of them. Its front is a copy of what the host found: the nodes, each adjacency's renumbered edges,
-// the ends of sparse features' rows; the device fills the rest from the full graph's features, weights and numbers,
-// which are there already. Sends 16 bytes a node and 4 an edge.
+// Sends a field's inputs to a device with memory of its own (docs/adr/0010-receptive-fields-on-a-gpu.md). One block of
+// device memory holds them all. Its front is a copy of the host's data: the nodes, each adjacency's renumbered edges,
+// the row ends of sparse features. The device gathers the rest from the full graph's features, weights and numbers.
+// Transfers 16 bytes per node and 4 per edge.
 #include <algorithm>
 
 #include "engine/plan/receptive_field/receptive_field_inputs.h"
@@ -30,7 +30,7 @@ class Sender {
     return context.SendPieces(next_, work_.pieces);
   }
 
-  // In the order of ListPieces, then of the sum in Send. REQUIRES: Send was OK.
+  // Takes memory in the order of ListPieces, then of the sum in Send. REQUIRES: Send returned OK.
   Status Gather(const RegisteredKernel<RowwiseKernel>& gather, DeviceContext& context, ReceptiveFieldInputs* inputs) {
     const int64_t* nodes = Take<int64_t>(work_.finder.num_nodes());
     inputs->adjacencies.resize(field_.adjacencies.size());
@@ -66,7 +66,7 @@ class Sender {
   static size_t Room(int64_t count) {
     return HostPiece{nullptr, static_cast<size_t>(count) * sizeof(T)}.room();
   }
-  // The next `count` of the block.
+  // Takes the next `count` elements of the block.
   template <class T>
   T* Take(int64_t count) {
     T* const taken = reinterpret_cast<T*>(next_);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs first (their memory may be refused), then one pass over the launches: copy the arguments as built, put in the
-// field's features, cut every view to the rows that its side of the step has.
+// Gathers the inputs first, as their memory may be refused. Then one pass over the launches restores the arguments as
+// built, sets the field's features, and cuts every view to the rows of its side of the step.
 #include "engine/plan/receptive_field/subset_run.h"
 
 namespace vicinal::internal {
 namespace {
 
-// The inputs of a launch in the current field.
+// The sizes and inputs of a launch in the current field.
 struct Extent {
-  int64_t targets = 0;  // rows it makes
-  int64_t sources = 0;  // rows it reads for in-neighbours
+  int64_t targets = 0;  // rows that it computes
+  int64_t sources = 0;  // rows that it reads for in-neighbours
   CsrView adjacency;
   const float* row_scale = nullptr;
   const float* inner_row_scale = nullptr;
@@ -23,7 +23,7 @@ void FitEpilogue(const Extent& extent, const float* row_scale, Epilogue* epilogu
 }
 void FitEpilogue(const Extent& extent, Epilogue* epilogue) { FitEpilogue(extent, extent.row_scale, epilogue); }
 
-// The first `rows` rows of features in compressed form.
+// Cuts compressed features to their first `rows` rows.
 void FitSparse(const Extent& extent, int64_t rows, CsrView* csr, int64_t* nnz) {
   csr->rows = rows;
   csr->nnz = extent.feature_ends[rows];
@@ -89,8 +89,8 @@ void Fit(const Extent& extent, RowwiseArgs* args) {
   FitEpilogue(extent, &args->epilogue);
 }
 
-// The kernel that an untuned plan would use for an aggregation; null for other operations, if it would add in
-// another order, and if it would need scratch that the launch does not have.
+// The kernel that an untuned plan would use for an aggregation. Null for other operations, if it would add in another
+// order, or if it would need scratch that the launch does not have.
 const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& bound, const KernelRegistry& registry,
                                                  DeviceKind device, int num_threads) {
   const auto* aggregate = std::get_if<Bound<AggregateKernel>>(&bound);
@@ -98,7 +98,7 @@ const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& 
   const AggregateProblem& problem = aggregate->args.problem;
   const auto choice = registry.aggregate.Choose(problem, device, {});
   if (!choice.ok() || choice->kernel->kernel().ScratchBytes(problem, {}, num_threads) > 0) return nullptr;
-  // Weights are packed for the kernel that was chosen.
+  // Weights are packed for the chosen kernel.
   if (problem.out_width > 0 && choice->kernel != aggregate->kernel) return nullptr;
   const int64_t reduction_order = aggregate->kernel->kernel().ReductionOrder(problem, aggregate->args.config);
   if (choice->kernel->kernel().ReductionOrder(problem, {}) != reduction_order) return nullptr;

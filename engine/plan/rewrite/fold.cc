@@ -48,7 +48,7 @@ class MessageMlpFolder {
     open_ = true;
     diagonal_ = diagonal;
   }
-  // Two activations in a row.
+  // Opens a layer between two consecutive activations.
   void OpenIdentity() {
     Parameters ones;
     ones.rows = 1;
@@ -98,11 +98,11 @@ class MessageMlpFolder {
   bool diagonal_ = false;
 };
 
-// Counts what lowering and folding make of weights, in double. Only message MLPs and attention scores are matrices;
-// vectors are counted by RewriteBytesBound.
+// Bounds the bytes of the matrices that lowering and folding compute from weights, in double. Only message MLPs and
+// attention scores are matrices; RewriteBytesBound counts the vectors.
 class MadeBytes {
  public:
-  // `widest`: the most columns of a product of the model's, which scores of attention may be made for.
+  // `widest`: maximum columns of the model's products, as attention scores may be computed for any of them.
   explicit MadeBytes(int64_t widest) : widest_(widest) {}
 
   void operator()(const EdgeConvStep& step) {
@@ -130,14 +130,14 @@ class MadeBytes {
 }  // namespace
 
 int64_t RewriteBytesBound(const Model& model) {
-  // Passes hold a program and the next one, in vectors that grow, with the lists of each node.
+  // During a pass, a program and the next one exist, in growing vectors, with the lists of each node.
   constexpr int64_t kNodeBytes = 3 * static_cast<int64_t>(sizeof(Node) + sizeof(Value)) + 192;
-  // Scale, shift, bias, what they were before, and the factors of rows.
+  // Scale, shift, bias, their previous values, and the factors of rows.
   constexpr int64_t kVectors = 6;
   int64_t nodes = 2, widest = model.feature_count;
   for (const Step& step : model.steps) {
-    // One, and one for what rounds its rows, or its scores, or the first product of a message MLP; a maximum of
-    // several has one for each, a slice a copy of the input.
+    // One node per step. An aggregation has another one for rounding its rows, its scores or the first product of its
+    // message MLP; a maximum has one per input; a slice may copy the input.
     nodes += std::holds_alternative<MaxStep>(step.op)          ? static_cast<int64_t>(step.inputs.size())
              : LocalityOf(step.op) == Locality::kNeighbourhood ? 3
              : std::holds_alternative<SliceStep>(step.op)      ? 2

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear(Propagate(x)) as one node, with the aggregation's epilogue in between.
+// Fuses Linear(Propagate(x)) into one node, with the aggregation's epilogue in between.
 #include <utility>
 #include <vector>
 

@@ -12,7 +12,7 @@
 namespace vicinal::internal {
 namespace {
 
-// Columns [begin, begin + count) of `a`, less as many from `less` on where that is given.
+// Columns [begin, begin + count) of `a`. With `less` >= 0, minus as many columns from `less` on.
 ProductWeightRef Columns(const ProductWeight& a, int64_t begin, int64_t count, int64_t less = -1) {
   auto columns = std::make_shared<Parameters>();
   columns->rows = a.rows;
@@ -57,7 +57,7 @@ class Lowering {
     for (ValueId input : node.inputs) value.per_graph = value.per_graph || program_->values[input].per_graph;
     return node;
   }
-  // A product of the current step's own.
+  // Adds a product to the current step's nodes.
   ValueId Product(ValueId x, ProductWeightRef weight, ParametersRef bias) {
     Node node;
     node.kind = NodeKind::kLinear;
@@ -70,7 +70,7 @@ class Lowering {
     Push(std::move(node));
     return output;
   }
-  // Columns of the model's input cannot be read apart.
+  // Adds a copy of `x`, as columns of the model's input cannot be viewed separately.
   ValueId CopyOf(ValueId x) {
     Node node;
     node.kind = NodeKind::kRow;
@@ -103,8 +103,8 @@ class Lowering {
     node.attention = op;
     Push(std::move(node));
   }
-  // W [x_i, x_j - x_i] = (Wa - Wb) x_i + Wb x_j for the two halves Wa, Wb of the first layer's W: two products per node
-  // in place of one per edge.
+  // W [x_i, x_j - x_i] = (Wa - Wb) x_i + Wb x_j for the halves Wa and Wb of the first layer's W: two products per node
+  // instead of one per edge.
   void Lower(const EdgeConvStep& op) {
     Node node = Begin(NodeKind::kMessageReduce);
     std::vector<MessageLayer> layers = FoldMessageMlp(op.nn);

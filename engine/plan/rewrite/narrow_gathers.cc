@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit storage of gathered rows: a rounding step before each aggregation. Attention keeps float32: its scores would
-// lose what the softmax amplifies.
+// 16-bit storage of gathered rows: a rounding step before each aggregation. Attention keeps float32, as the softmax
+// would amplify rounding errors of its scores.
 #include <map>
 #include <string>
 #include <utility>

@@ -42,7 +42,7 @@ class ProductOrder {
   }
 
  private:
-  // The list's links, from -1, which stands before the first, to the number of nodes, which stands after the last.
+  // The links of the list. Index -1 is before the first node; the number of nodes is after the last.
   int& After(int node) { return after_[node + 1]; }
 
   void MoveBehind(int moved, int node) {
@@ -69,8 +69,8 @@ class ProductOrder {
     return true;
   }
 
-  // The node before `outer` that may change places with it: one product and one sum or mean, nothing between them or
-  // beside.
+  // The node before `outer` that may be swapped with it: one is a product and one a sum or mean, with nothing between
+  // them and no other reader.
   Node* InnerOf(const Node& outer) {
     const ValueId between = outer.inputs[0];
     if (uses_[between] != 1 || producers_[between] < 0) return nullptr;
@@ -81,8 +81,8 @@ class ProductOrder {
     return IsLinear(propagate.reduce) ? inner : nullptr;
   }
 
-  // outer(inner(x)) becomes inner(outer(x)): what follows (epilogue, output) stays outside, the value between them gets
-  // `width` columns.
+  // Turns outer(inner(x)) into inner(outer(x)). Epilogue and output stay on the outside, and the value between them
+  // gets `width` columns.
   void Swap(Node* outer, Node* inner, int64_t width) {
     const ValueId between = inner->output;
     outer->inputs[0] = inner->inputs[0];

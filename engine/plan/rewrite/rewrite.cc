@@ -15,7 +15,7 @@ ValueId AddValue(Value value, Program* program) {
   return static_cast<ValueId>(program->values.size() - 1);
 }
 
-// Makes the input dense for all nodes that cannot read it as it is.
+// Makes the input dense for all nodes that cannot read sparse input.
 void DensifyInput(Program* program) {
   ValueId dense = -1;
   const auto replace = [&](ValueId* value) {
@@ -39,7 +39,8 @@ void DensifyInput(Program* program) {
   program->Tell("the sparse input is made dense, because some step needs it");
 }
 
-// [att_src W; att_dst W], [2K, F]: scores as a product with what W multiplies; W null: with W's result itself.
+// Scores as a product: [att_src W; att_dst W] [2K, F], to multiply the same input as W. With W null, to multiply W's
+// result.
 ParametersRef ScoreWeights(const AttentionStep& attention, const ProductWeight* weight) {
   const int64_t heads = attention.heads, width = attention.head_width;
   auto scores = std::make_shared<Parameters>();
@@ -62,7 +63,7 @@ ParametersRef ScoreWeights(const AttentionStep& attention, const ProductWeight* 
   return scores;
 }
 
-// The scores that a bias of W x adds, [2K].
+// The share of scores [2K] that comes from a bias of W x.
 ParametersRef ScoreBias(const AttentionStep& attention, const ParametersRef& bias) {
   if (bias == nullptr) return nullptr;
   auto column = std::make_shared<Parameters>(*bias);  // as a W with one column
@@ -74,7 +75,7 @@ ParametersRef ScoreBias(const AttentionStep& attention, const ParametersRef& bia
 
 bool CanJoin(const Node& node) { return node.kind == NodeKind::kLinear && node.epilogue.residual < 0; }
 
-// For each node that is the first of some products which can be one, all of them, in their order.
+// For the first node of each group of products that can be joined: the whole group, in order.
 std::vector<std::vector<int>> Siblings(const Program& program) {
   std::vector<std::vector<int>> siblings(program.nodes.size());
   std::vector<std::vector<int>> firsts(program.values.size());  // of the products of each value: one per activation
@@ -91,7 +92,7 @@ std::vector<std::vector<int>> Siblings(const Program& program) {
   return siblings;
 }
 
-// W and bias of all `members`, one under the other.
+// One node with the stacked W and bias of all `members`.
 Node Stack(const std::vector<const Node*>& members) {
   Node joined = *members[0];
   std::vector<ProductWeightRef> weights;

@@ -125,7 +125,7 @@ Status RecordedRuns::Replay(DeviceContext& context, Entry* entry) {
     Status replayed = context.Replay(*entry->recording);
     if (!IsRefusal(replayed)) return replayed;
   }
-  // None yet, or another context's.
+  // There is no recording yet, or another context made it.
   if (!refused_) {
     VICINAL_ASSIGN_OR_RETURN(entry->recording, Record(context, nullptr));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of binned_rows: lanes per row from the width. Then the rows that were split.
+// The launcher of binned_rows: chooses the lanes per row from the width, launches the sums, then finishes split rows.
 #include <algorithm>
 
 #include "engine/cuda/aggregate/binned_rows/detail/binned_rows.cuh"
@@ -10,7 +10,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// Split rows, where the work list has such.
+// The split rows of the work list; none without a list.
 SplitRows SplitsOf(const AggregateArgs& args, const RowWorkLayout* work) {
   if (work == nullptr) return {};
   return {work->splits(), work->num_splits(), PartEdges(args.adjacency.nnz) == kQuadEdges};
@@ -22,30 +22,30 @@ int LanesFor(int64_t columns, int vec) {
   return lanes;
 }
 
-// How the lanes are laid over the columns.
+// How the lanes of a group cover the columns of a row.
 struct Lanes {
-  int vec;    // elements that each reads at a time
-  int count;  // of a row
+  int vec;    // elements per load
+  int count;  // lanes per row
 };
 
-// Wide rows go in tiles of 64 columns, two edges at once, rather than of 128: it read 4 to 5 % faster on the graphs
-// with many edges per row that were measured, and the source's part that is read over and over is smaller.
+// Wide rows use tiles of 64 columns, with two edges at once, rather than of 128. That was 4 to 5 % faster on the
+// measured graphs with many edges per row, as the part of the sources that is read repeatedly is smaller.
 Lanes LanesOf(const RowsParams& params, int vec, const BinnedRowsConfig& config) {
-  // 8 elements of 2 bytes would leave two of four lanes without columns.
+  // With 8 elements of 2 bytes per load, two of four lanes would have no columns.
   if (vec == 8 && params.out.dst.cols <= 16) vec = 4;
-  // Of rows of hardly any edges, what is done once for every tile of a row counts most.
+  // With very few edges per row, the fixed cost of each tile of a row dominates.
   const int tile = vec == 8 && params.work.adjacency.nnz <= kWideUpTo * params.out.dst.rows ? 128 : 64;
   return {vec, LanesFor(std::min<int64_t>(params.out.dst.cols, config.tile > 0 ? config.tile : tile), vec)};
 }
 
-// Where rows are so few, lanes that would have no columns cost less than so few warps.
+// With fewer rows than this, idle lanes cost less than too few warps.
 constexpr int64_t kFewRows = 8192;
 
-// Where there are few edges, the fewer warps the better, but not fewer than a GPU runs at a time.
+// For small graphs. Fewer warps are better, down to the number that a GPU runs at once.
 Lanes LanesOfSmall(const RowsParams& params, int vec, const BinnedRowsConfig& config) {
   constexpr int64_t kManyWarps = 8192;
   const int64_t columns = params.out.dst.cols;
-  // 8 elements of 2 bytes at a time make half as many warps, that take longer.
+  // Loads of 8 elements of 2 bytes halve the number of warps, but each takes longer.
   if (vec == 8 && config.tile == 0 && columns >= 128 && params.out.dst.rows * ((columns + 127) / 128) > kManyWarps) {
     return {8, LanesFor(columns, 8)};
   }
@@ -53,7 +53,7 @@ Lanes LanesOfSmall(const RowsParams& params, int vec, const BinnedRowsConfig& co
   return {4, lanes == 4 && params.out.dst.rows < kFewRows ? 8 : lanes};
 }
 
-// Without a work list, warps take several rows only where rows are short and there are warps enough all the same.
+// Without a work list, a warp takes several rows only if rows are short and there are still enough warps.
 constexpr int64_t kEnoughWarps = int64_t{1} << 14;
 
 int RowsPerWarp(const AggregateProblem& problem) {
@@ -61,7 +61,8 @@ int RowsPerWarp(const AggregateProblem& problem) {
   return short_rows && problem.rows >= kBundleItems * kEnoughWarps ? kBundleItems : 1;
 }
 
-// Whoever has the last part of a row finishes it, where the work list is made for that and there are tickets enough.
+// Lets the warp that stores a row's last part also finish the row, if the work list supports it and there are enough
+// tickets.
 void SetTickets(const RowWorkLayout* work, const LaunchTarget& target, RowsParams* params) {
   constexpr int64_t kMinTile = 8;
   if (work == nullptr || work->split_of_part() == nullptr) return;
@@ -84,7 +85,7 @@ cudaError_t LaunchMultiplied(RowsParams params, const SplitRows& splits, bool sm
                              const LaunchTarget& target) {
   if (vec != 4 || params.out.dst.cols > kMaxProductInputs) return cudaErrorInvalidValue;
   if (params.work.bundle_items == kWideItems) {
-    // Halves of wide bundles are bundles, too, and need no kernels of their own.
+    // The halves of a wide bundle are valid bundles, so wide bundles need no kernels here.
     static_assert(kWideItems == 2 * kBundleItems);
     params.work.bundle_items = kBundleItems;
     params.work.num_bundles *= 2;
@@ -114,14 +115,15 @@ cudaError_t LaunchBinnedRows(const AggregateArgs& args, const RowWorkLayout* wor
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
     AggregateArgs sum = args;
-    LaunchTarget behind = target;
-    const cudaError_t error = LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem), &sum, &behind);
-    return error != cudaSuccess ? error : LaunchBinnedRows(sum, work, config, condition, behind, scratch);
+    LaunchTarget after_copy = target;
+    const cudaError_t error =
+        LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem), &sum, &after_copy);
+    return error != cudaSuccess ? error : LaunchBinnedRows(sum, work, config, condition, after_copy, scratch);
   }
   RowsParams params = RowsParamsOf(args);
-  // Elements per load: all of a pack, or one.
+  // Elements per load: a whole pack, or one.
   const int vec = InPacks(params.source.rows) ? kPackBytes / params.source.rows.element_bytes() : 1;
-  // Lists of short rows and wide bundles are for lanes that read several elements at a time.
+  // Lists with short rows or wide bundles require lanes that load several elements.
   if (work != nullptr && (work->small() || work->wide()) && vec == 1) work = nullptr;
   params.work.items = work != nullptr ? work->items() : nullptr;
   params.work.bundled = work != nullptr ? work->items() + work->num_blocks() : nullptr;

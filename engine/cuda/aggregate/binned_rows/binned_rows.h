@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of binned_rows (binned_rows.cuh has the idea), free of device code.
+// The launcher of binned_rows, free of device code. The idea is in detail/binned_rows.cuh.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_BINNED_ROWS_H_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_BINNED_ROWS_H_
 
@@ -16,7 +16,7 @@ namespace vicinal::cuda {
 
 // The configuration of a launch. All values of `tile` give equal bits.
 struct BinnedRowsConfig {
-  int tile = 0;  // columns per group of lanes: 32, 64 or, of 16 bits, 128; 0: chosen by the shape
+  int tile = 0;  // columns per group of lanes: 32, 64 or, with 16 bits, 128; 0: chosen from the shape
   // Multiplies the sources by their weights first, in a copy in scratch. Applies to float32 sources with a weight per
   // source and no self term. Faster if each source is read many times, as a weight fetched per edge costs 32 bytes of
   // L2 traffic for its 4. Products are rounded before they are added, so the bits differ.

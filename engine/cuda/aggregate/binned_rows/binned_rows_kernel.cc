@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// binned_rows as a kernel of the operation aggregate, and of sparse_update: features in CSR form times W^T are an
-// aggregation of the rows of W^T with the features as weights.
+// binned_rows as a kernel of the operations aggregate and sparse_update. The latter multiplies features in CSR form by
+// W^T, which is an aggregation of the rows of W^T with the features as edge weights.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -19,17 +19,18 @@
 namespace vicinal::cuda {
 namespace {
 
-// Wide bundles of longer rows gain where lanes have little to do: on amazon0505, 12 edges to a row, unweighted sums of
-// rows in 16 bits are 4 to 18 % faster by them and those of up to 32 columns of float32 3 to 11 %, but wider ones 2 to
-// 6 % slower and weighted ones up to 7 %.
+// Wide bundles of longer rows pay only if lanes have little to do. Measured on amazon0505 (12 edges per row):
+// unweighted sums are 4 to 18 % faster in 16 bits and 3 to 11 % faster in float32 up to 32 columns, but wider ones are
+// 2 to 6 % slower and weighted ones up to 7 % slower.
 int WideUpTo(const AggregateProblem& problem) {
   const bool plain = !problem.weighted && (problem.reduce == Reduce::kSum || problem.reduce == Reduce::kMean);
   return plain && (problem.storage != Storage::kFloat32 || problem.width <= 32) ? kWideUpToCheapRows : kWideUpTo;
 }
 
-// Up to so many rows a product of its own is mostly one more launch. Of more, tiles make more than 8 outputs in little
-// more time than rows take to be read, and an aggregation that multiplies takes longer than one that stores: artist, 64
-// to 16, 117 us in place of 105 for both, molecules, 32 to 16, 891 in place of 819 (docs/performance.md).
+// With at most this many rows, a separate product mostly costs its launch. With more rows and more than 8 outputs, the
+// separate product is faster: its tiles compute the additional outputs almost free, while a fused aggregation takes
+// longer than one that stores. Measured, fused against separate: artist, 64 to 16: 117 us against 105; molecules, 32 to
+// 16: 891 us against 819 (docs/performance.md).
 constexpr int64_t kFewRows = 8192;
 
 class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
@@ -65,7 +66,7 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
     std::vector<KernelConfig> candidates = {{}};
     if (problem.width > 32) candidates.push_back({{32}});
     if (problem.width >= 128 && problem.storage != Storage::kFloat32) candidates.push_back({{128}});
-    // Measured on an H200: it pays from 5 reads of a source on with 16 columns, 20 with 32, 30 with 64.
+    // Measured on an H200: faster from 5 reads per source on with 16 columns, 20 with 32, 30 with 64.
     if (ScalesFirst(problem, {.scale_first = true}) && problem.edges >= problem.cols * problem.width / 4) {
       for (size_t i = 0, plain = candidates.size(); i < plain; ++i)
         candidates.push_back({{candidates[i].values[0], 1}});
@@ -82,7 +83,7 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig&) const override {
     const auto wide = [&](int up_to) { return HasWideBundles(problem.rows, problem.edges, up_to); };
-    // Another one only if it differs.
+    // A layout of its own only if it differs.
     return wide(WideUpTo(problem)) && !wide(kWideUpTo) ? "wide_row_work" : "row_work";
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig&,
@@ -130,7 +131,7 @@ class BinnedSparseUpdate final : public CudaWeightedKernel<SparseUpdateKernel> {
                    PackedStride(args.problem.out_width)};
     product.dst = args.dst;
     product.epilogue = args.epilogue;
-    // Without work lists, which would have to be made for every set of features.
+    // Without a work list, as every set of features would need its own.
     return LaunchBinnedRows(product, nullptr, {}, {}, target, nullptr);
   }
 };

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// dense_tiles: A x B with the dense tiles of A on tensor cores, exact in float32 (PCGCN's dual mode: Tian et al.,
-// IPDPS'20, with bitmasks in place of dense blocks; FlashSparse and Voltrix share the reuse of loaded rows).
+// dense_tiles: A x B with the dense tiles of A on tensor cores, exact in float32. It is the dual mode of PCGCN (Tian et
+// al., IPDPS'20), with bitmasks in place of dense blocks. FlashSparse and Voltrix also reuse loaded rows like this.
 //
-// Idea. A tile of A holds zeros and ones, which bfloat16 holds exactly; a float32 is the sum of three bfloat16 terms of
-// 8 bits each, exactly. So mask x terms are products without rounding, and only the sums round, in float32. A first
-// kernel splits B (scaled by the sources' factors, where there are any) into its terms, stored in the very form in
-// which the tensor cores read shared memory, 64 sources to an image. A thread block then takes a piece of a block of
-// 128 rows: one warp copies masks and images in bulk, six stages ahead; two warpgroups expand the masks' bits into
-// registers as A and multiply, 64 rows each. Tensor cores cut the last bits of their sums, so every kFlush tiles these
-// are added up in ordinary registers. Meanwhile binned_rows sums the rest: tensor cores wait for arithmetic, rows for
-// the L2, so they run side by side on each multiprocessor. A last pass adds the two and finishes the rows.
-// A source that is not finite, or that bfloat16's range does not hold, must not meet the zeros of a mask: the split
-// notes it, and then neither tiles nor rest but the whole adjacency is run as rows.
+// Idea. A tile of A holds zeros and ones, which bfloat16 represents exactly. A float32 is exactly the sum of three
+// bfloat16 terms of 8 bits each. So the products of mask and terms are exact, and only the float32 sums round.
+// A first kernel splits B (times the sources' factors, if any) into its terms. It stores them in the layout in which
+// tensor cores read shared memory, 64 sources per image. A thread block then sums a piece of a block of 128 rows. One
+// warp copies masks and images with bulk copies, six stages ahead. Two warpgroups expand the masks' bits into registers
+// as A and multiply, 64 rows each. Tensor cores truncate the last bits of their sums, so these are added up in ordinary
+// registers every kFlush tiles.
+// At the same time, binned_rows sums the remaining edges. Tensor cores wait for arithmetic and rows for the L2, so both
+// run side by side on each multiprocessor. A last pass adds the two sums and finishes the rows.
+// A source that is not finite, or outside of bfloat16's range, must not meet the zeros of a mask. The first kernel
+// detects it; then the whole adjacency is summed as rows instead.
 //
-// Wins where tiles hold more than about 100 edges: each row of B is then loaded once for 128 targets. The order of a
-// row's terms depends on the tiles, so it runs on whole graphs only. Deterministic. Moves, per tile, 1 KiB of mask and
-// 64 * width * 6 bytes of terms from the L2, and multiplies 8,192 * width * 3 pairs. Measured on an H200, width 64,
-// tiles of the communities that reddit's twin was made of, in its prototype: 0.84 ms for 83 million of 115 million
-// edges, 650 TFLOP/s, against 2.4 ms that the L2 would take to hand out as many rows.
+// Faster than rows if tiles hold more than about 100 edges, as each row of B is then loaded once for 128 targets. The
+// order of a row's terms depends on the tiles, so the kernel runs on whole graphs only. Deterministic.
+// Traffic per tile: 1 KiB of mask and 64 * width * 6 bytes of terms from the L2, with 8,192 * width * 3 multiply-adds.
+// Measured with a prototype on an H200, width 64, tiles of the communities of reddit's twin: 0.84 ms for 83 million of
+// 115 million edges, 650 TFLOP/s. The L2 alone would take 2.4 ms to deliver the same rows.
 #include <cuda_bf16.h>
 
 #include <cmath>
@@ -42,7 +43,7 @@ constexpr int kThreads = 128 * kConsumers + 32;
 constexpr int kBlockColumns = 64;  // columns of a swizzled block
 constexpr int kBlockBytes = kTileCols * 128;
 constexpr int kMaskBytes = kTileRows * static_cast<int>(sizeof(uint64_t));
-// Beyond it a float32 rounds to infinity in bfloat16.
+// A larger float32 rounds to infinity in bfloat16.
 constexpr float kLargest = 3.3895313892515355e38f;
 
 // Terms of an element: 3 for float32, 2 for float16, 1 for bfloat16. Term t of column c is column t * kColumns + c.
@@ -54,8 +55,8 @@ struct TermImage {
   static constexpr int kShared = kStages * (kBytes + kMaskBytes + 16) + kBoxAlignment;
 };
 
-// A thread per source and 8 columns of a tile of columns: 16 bytes of each term. Where sources have factors, it stores
-// their products too (`scaled`, if not null): the rows that are left would look up a factor per edge.
+// One thread per source and 8 columns: 16 bytes of each term. If sources have factors, also stores the products in
+// `scaled` (if not null); otherwise the remaining rows would load a factor per edge.
 template <class Image>
 __global__ void __launch_bounds__(256)
     SplitSources(const __grid_constant__ AggregateArgs args, char* images, int64_t images_per_tile, float* scaled,
@@ -111,7 +112,7 @@ struct TileParams {
   const int* unfit;
 };
 
-// Shared memory of a block, its barriers last: for each stage one that is full, one that is empty.
+// The shared memory of a block. The barriers come last, two per stage: full and empty.
 template <class Image>
 struct Stages {
   char* images;
@@ -119,8 +120,8 @@ struct Stages {
   uint32_t barriers;
 
   __device__ explicit Stages(char* shared)
-      // FirstBox, but for what that tells of the alignment: with it registers are allotted otherwise, and a library
-      // that told it took 113 us in place of 108 for rmat5's rank-1 sum of 64 columns.
+      // Not FirstBox(), which also tells the compiler the alignment. That changes the register allocation: rmat5's
+      // rank-1 sum of 64 columns took 113 us with it, 108 us without (H200).
       : images(shared + (kBoxAlignment - SharedAddress(shared) % kBoxAlignment) % kBoxAlignment),
         masks(images + kStages * Image::kBytes),
         barriers(SharedAddress(masks + kStages * kMaskBytes)) {}
@@ -167,7 +168,7 @@ __device__ inline void MultiplyTiles(const TileParams& params, const TilePiece& 
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) Multiply(product, a[k], b + k * (16 * 128 >> 4), k > 0 || i % kFlush != 0);
     AwaitProducts();
-    // Each thread for itself: that its masks are read follows from its own products alone.
+    // Every thread arrives: only its own products prove that it has read its masks.
     Arrive(stages.empty(stage));
     if (i % kFlush != kFlush - 1 && i + 1 != piece.count) continue;
 #pragma unroll
@@ -220,11 +221,11 @@ int ColumnsFor(const AggregateProblem& problem) {
 
 int TermsOf(Storage storage) { return storage == Storage::kFloat32 ? 3 : storage == Storage::kFloat16 ? 2 : 1; }
 
-// What a launch keeps in scratch, in this order: the flag, images, the tiles' sums, those of the rest, scaled sources,
-// partial sums of split rows.
+// What a launch keeps in scratch, in this order: the flag, images, the sums of tiles, the sums of the remaining edges,
+// scaled sources, partial sums of split rows.
 struct ScratchPlan {
   int64_t columns, column_tiles, images_per_tile, image_bytes;
-  int64_t stride;  // of both sums and of scaled sources
+  int64_t stride;  // of both kinds of sums and of the scaled sources
   int64_t images_at, sums_at, rest_at, scaled_at, partials_at, bytes;
 
   explicit ScratchPlan(const AggregateProblem& problem) {
@@ -240,7 +241,7 @@ struct ScratchPlan {
     partials_at = scaled_at + (Scales(problem) ? problem.cols * stride * int64_t{sizeof(float)} : 0);
     bytes = partials_at + static_cast<int64_t>(BinnedRowsScratchBytes(problem, {}));
   }
-  // Rows of 16 bits are read as they are all the same: products in float32 would be twice as many bytes.
+  // 16-bit rows are read unscaled, as their products in float32 would be twice as many bytes.
   static bool Scales(const AggregateProblem& problem) {
     return problem.source_scaled && problem.storage == Storage::kFloat32;
   }
@@ -257,8 +258,8 @@ cudaError_t LaunchTiles(const AggregateArgs& args, const DenseTilesLayout& layou
       args, images, plan.images_per_tile,
       ScratchPlan::Scales(args.problem) ? reinterpret_cast<float*>(scratch + plan.scaled_at) : nullptr, plan.stride,
       unfit);
-  cudaError_t error = cudaEventRecord(target.forked, target.stream);
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.beside, target.forked);
+  cudaError_t error = cudaEventRecord(target.fork_event, target.stream);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.side_stream, target.fork_event);
   if (error == cudaSuccess) {
     error = AllowShared(SumTiles<Image>, Image::kShared, target.limits);
   }
@@ -268,8 +269,9 @@ cudaError_t LaunchTiles(const AggregateArgs& args, const DenseTilesLayout& layou
                              plan.images_per_tile, reinterpret_cast<float*>(scratch + plan.sums_at),
                              plan.stride,          unfit};
   SumTiles<Image>
-      <<<dim3(static_cast<unsigned>(layout.num_pieces()), across), kThreads, Image::kShared, target.beside>>>(params);
-  error = cudaEventRecord(target.joined, target.beside);
+      <<<dim3(static_cast<unsigned>(layout.num_pieces()), across), kThreads, Image::kShared, target.side_stream>>>(
+          params);
+  error = cudaEventRecord(target.join_event, target.side_stream);
   return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
@@ -283,7 +285,7 @@ cudaError_t LaunchColumns(const AggregateArgs& args, const DenseTilesLayout& lay
   return LaunchTiles<TermImage<kTerms, 32>>(args, layout, plan, target, scratch);
 }
 
-// The sums over the edges that are in no tile.
+// Sums the edges outside the tiles.
 cudaError_t LaunchRest(const AggregateArgs& args, const DenseTilesLayout& layout, const ScratchPlan& plan,
                        const LaunchCondition& fit, const LaunchTarget& target, char* scratch) {
   AggregateArgs rest = args;
@@ -326,7 +328,7 @@ cudaError_t LaunchDenseTiles(const AggregateArgs& args, const DenseTilesLayout& 
   if (error != cudaSuccess) return error;
   const LaunchCondition fit = {reinterpret_cast<const int*>(base), 0};
   error = LaunchRest(args, layout, plan, fit, target, base);
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.stream, target.joined);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(target.stream, target.join_event);
   if (error != cudaSuccess) return error;
   const RowPieces pieces = {reinterpret_cast<const float*>(base + plan.sums_at), layout.first_piece(), kTileRows,
                             static_cast<int32_t>(plan.stride)};

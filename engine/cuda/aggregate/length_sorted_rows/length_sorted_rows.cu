@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of length_sorted_rows. Rows of float32.
+// The launcher of length_sorted_rows, and its float32 layouts.
 #include <algorithm>
 #include <cstdint>
 
@@ -15,9 +15,9 @@ int64_t PartialBytes(const AggregateProblem& problem, const LengthSortedConfig& 
   return (whole + std::min(problem.rows, whole)) * PackedStride(problem.width) * int64_t{sizeof(float)};
 }
 
-// The larger a block, the more rows begin together; but where there are few, multiprocessors end at different times.
-// Measured on an H200, float32, widths 32 to 128: artist, 1.6 M edges, 28.1 us with 128 threads and 29.7 with 512,
-// rmat5, 10 M, 394.8 and 389.9, proteins, 79 M, 2024 with 512 and 1929 with 1024.
+// Larger blocks start more rows together, but if there are few, multiprocessors end at different times. Measured on an
+// H200, float32, widths 32 to 128: artist (1.6 M edges): 28.1 us with 128 threads, 29.7 with 512; rmat5 (10 M): 394.8
+// and 389.9; proteins (79 M): 2024 with 512, 1929 with 1024.
 int ThreadsFor(int64_t edges) {
   if (edges < int64_t{1} << 22) return kBlockThreads;
   return edges < int64_t{1} << 24 ? 512 : 1024;
@@ -46,10 +46,10 @@ cudaError_t LaunchLengthSortedRows(const AggregateArgs& args, const RowWorkLayou
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (ScalesFirst(args.problem, config) && args.src_scale != nullptr && args.self_scale == 0.0f) {
     AggregateArgs sum = args;
-    LaunchTarget behind = target;
+    LaunchTarget after_copy = target;
     const cudaError_t error =
-        LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem, config), &sum, &behind);
-    return error != cudaSuccess ? error : LaunchLengthSortedRows(sum, work, config, behind, scratch);
+        LaunchScaleFirst(static_cast<char*>(scratch) + PartialBytes(args.problem, config), &sum, &after_copy);
+    return error != cudaSuccess ? error : LaunchLengthSortedRows(sum, work, config, after_copy, scratch);
   }
   RowsParams params = RowsParamsOf(args);
   params.parts.partials = static_cast<float*>(scratch);

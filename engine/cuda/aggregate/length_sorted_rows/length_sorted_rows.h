@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of length_sorted_rows (length_sorted_rows.cuh has the idea) and its work list, free of device code.
+// The launcher of length_sorted_rows and its work list, free of device code. The idea is in
+// detail/length_sorted_rows.cuh.
 //
 // Order of evaluation: a row of n edges is cut into ceil(n / part) parts of nearly equal length. Within a part,
 // stretches of kStretchEdges edges are added edge by edge, then the stretches are added. Then parts are added four at a
@@ -23,8 +24,8 @@ inline constexpr int kStretchEdges = 64;
 inline constexpr int64_t kMinPart = 64, kMaxPart = int64_t{1} << 20;
 
 struct LengthSortedConfig {
-  int tile = 0;        // columns per group of lanes: 16, 32 or 64 (of 16 bits: 32 or 64); 0: 32 (of 16 bits: 64)
-  int64_t part = 256;  // the most edges of a part
+  int tile = 0;        // columns per group of lanes: 16, 32 or 64 (16 bits: 32 or 64); 0: 32 (16 bits: 64)
+  int64_t part = 256;  // maximum edges of a part
   int64_t window = 0;  // rows that are sorted by length together; 0: all rows
   // Multiplies float32 sources by their factors first, in a copy in scratch, unless there is a self term. Products are
   // rounded before they are added, so the bits differ.

@@ -18,7 +18,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// Windows of rows where those that lie close share sources: longest first within each.
+// Sort window for graphs in which nearby rows share sources.
 constexpr int32_t kNearRows = 4096;
 
 LengthSortedConfig ConfigOf(const KernelConfig& config) {
@@ -30,8 +30,9 @@ LengthSortedConfig ConfigOf(const KernelConfig& config) {
   return resolved;
 }
 
-// A power of two near a tenth of the root of the edges: parts long enough that few begin anew, and enough of them. On
-// an H200 128 was the fastest or near it for 1.6 M edges, 256 for 10 M, 512 and 1024 for 48 M to 115 M.
+// A power of two near a tenth of the square root of the edges: long enough that rows restart rarely, short enough for
+// many parts. On an H200, the fastest or close to it: 128 for 1.6 M edges, 256 for 10 M, 512 and 1024 for 48 M to 115
+// M.
 int32_t PartFor(int64_t edges) {
   const double root = std::sqrt(static_cast<double>(edges)) / 10.0;
   return 1 << std::clamp(static_cast<int>(std::lround(std::log2(std::max(root, 1.0)))), 7, 10);
@@ -50,19 +51,19 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
   std::vector<std::string_view> ParameterNames() const override { return {"tile", "part", "window", "scale_first"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     constexpr int64_t kMinTrialEdges = int64_t{1} << 18, kFullTrialEdges = int64_t{1} << 22;
-    // Short rows, and small graphs, gain nothing: one trial tells.
+    // Short rows and small graphs gain nothing from parameters, so one candidate is enough.
     if (problem.edges < kMinTrialEdges || problem.edges < 8 * problem.rows) return {{}};
     const bool few = problem.edges < kFullTrialEdges, scales = ScalesFirst(problem, {.scale_first = true});
     const bool wide = problem.width > 32 && problem.storage == Storage::kFloat32;
     const int32_t part = PartFor(problem.edges), scale = scales ? 1 : 0;
     std::vector<KernelConfig> candidates = {{}, {{0, part, 0, scale}}};
     if (wide) candidates.push_back({{64, part, 0, scale}});
-    // Where communities stand together; of small graphs these are not many, and narrow tiles serve.
+    // For communities with adjacent ids. Small graphs have few of these, so narrow tiles are enough.
     if (problem.rows > kNearRows) candidates.push_back({{0, part, kNearRows, scale}});
     if (problem.rows > kNearRows && wide && !few) candidates.push_back({{64, part, kNearRows, scale}});
     if (!few) return candidates;
-    // Small graphs of few, very long rows were up to 8 % faster with parts of 256, as the first one has; and a copy of
-    // the sources takes as long as a good part of the sum.
+    // Small graphs with few, very long rows were up to 8 % faster with parts of 256, as in the first candidate. For
+    // them, copying the sources takes a large share of the time.
     if (wide) candidates.push_back({{64, 256, 0, 0}});
     if (scales) candidates.push_back({{0, part, 0, 0}});
     return candidates;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost: each matrix read once and written once.
+// Cost: each matrix is read once and written once.
 #include "engine/cuda/aggregate/rows/finish_rows.h"
 #include "engine/cuda/aggregate/rows/row_load.cuh"
 #include "engine/cuda/common/alignment.h"
@@ -40,7 +40,7 @@ __device__ inline float PiecesOf(const FinishParams& params, int row, int col) {
   return sum;
 }
 
-// The result of the reduce for a row of `edges` edges with the given sum or maximum.
+// The reduced value of a row of `edges` edges, given the sum or maximum of its messages.
 __device__ inline float Reduced(const FinishParams& params, float sum, int64_t edges) {
   if (params.extremum()) return edges == 0 ? 0.0f : params.reduce == Reduce::kMin ? -sum : sum;
   return params.reduce == Reduce::kMean && edges > 0 ? __fdiv_rn(sum, static_cast<float>(edges)) : sum;
@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(kThreads) FinishRows(const __grid_constant__ F
 template <int kVec>
 __global__ void __launch_bounds__(kThreads)
     CopySources(const SourceRows rows, const float* scale, const __grid_constant__ MatrixView dst, int shift) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const int64_t row = int64_t{blockIdx.x} * (kThreads >> shift) + (threadIdx.x >> shift);
   const float factor = scale != nullptr && row < dst.rows ? __ldg(scale + row) : 1.0f;
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (row >= dst.rows) return;
   float* const out = dst.data + row * dst.stride;
   for (int64_t col = (threadIdx.x & ((1 << shift) - 1)) * kVec; col < dst.cols; col += kVec << shift) {

@@ -33,12 +33,12 @@ struct Extremum {
 };
 
 template <class Mode>
-__device__ inline float Neutral() {
+__device__ inline float Identity() {
   return Mode::kExtremum ? -INFINITY : 0.0f;
 }
 
 template <class Mode>
-__device__ inline float Joined(float a, float b) {
+__device__ inline float Combined(float a, float b) {
   return Mode::kExtremum ? LargerOf(a, b) : a + b;
 }
 
@@ -192,7 +192,7 @@ struct LaneTerms {
   typename Layout::Load::Raw own;
   float residual[Layout::kVec];
 
-  // REQUIRES: AwaitFormer() was called. `src` is the lane's part of row 0.
+  // REQUIRES: AwaitPreviousKernels() was called. `src` is the lane's part of row 0.
   __device__ void Load(const RowsParams& params, const Lane<Layout>& at, const char* src, const Finish& finish) {
     if (Layout::kSimple || finish.row < 0 || finish.count < 0) return;
     if (params.out.self_scale != 0.0f) own = Gathered<Layout>(params, src, finish.row);
@@ -253,7 +253,7 @@ template <class Layout>
 __device__ inline void StoreResults(const RowsParams& params, const Lane<Layout>& at, const Finish& finish,
                                     float (&x)[Layout::kVec]) {
   if constexpr (!Layout::kSimple) {
-    if (finish.row >= 0) ActivateRarely(params.out.epilogue.activation, x);
+    if (finish.row >= 0) ApplyRareActivation(params.out.epilogue.activation, x);
   }
   StoreColumns(params, finish, at.column, x);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One lane's part of a gathered row: loaded at once (up to 16 bytes), converted to float32 when it is used. These are
-// plain loads, which the compiler does not move to before AwaitFormer() (overlap.cuh).
+// plain loads, which the compiler does not move to before AwaitPreviousKernels() (overlap.cuh).
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LOAD_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_ROWS_ROW_LOAD_CUH_
 

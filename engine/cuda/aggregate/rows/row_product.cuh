@@ -49,7 +49,7 @@ __device__ inline void MultiplyRow(const RowProduct& product, const float4* inpu
   // Adding the fold to 0 turns a sum of -0 into 0, as in dense_update.
   float x[1] = {WithTerms(product.epilogue, terms, 0.0f + sum)};
   if (product.epilogue.activation.kind == ActivationKind::kRelu) x[0] = Rectified(x[0]);
-  ActivateRarely(product.epilogue.activation, x);
+  ApplyRareActivation(product.epilogue.activation, x);
   product.dst.data[row * product.dst.stride + output] = x[0];
 }
 
@@ -87,7 +87,7 @@ __device__ inline void MultiplyRows(const RowsParams& params, const Lane<Layout>
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if constexpr (!Layout::kSimple) ActivateRarely(params.out.epilogue.activation, x[r]);
+    if constexpr (!Layout::kSimple) ApplyRareActivation(params.out.epilogue.activation, x[r]);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (at.column + i >= columns) x[r][i] = 0.0f;

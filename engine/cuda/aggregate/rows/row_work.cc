@@ -17,7 +17,7 @@ struct Window {
 bool Longer(const RowItem& a, const RowItem& b) { return a.count > b.count; }
 
 struct Bundling {
-  int64_t rows;   // short rows that share a warp: fewer where warps would be too few
+  int64_t rows;   // short rows per warp; fewer if there would be too few warps
   int64_t items;  // that a bundle has room for
 };
 Bundling BundlingOf(int64_t rows, int64_t edges, int wide_up_to) {
@@ -126,8 +126,8 @@ RowWork MakeRowWork(const CsrView& adjacency, ThreadPool& pool, int wide_up_to) 
   for (const Window& window : windows) bundles.insert(bundles.end(), window.bundles.begin(), window.bundles.end());
   work.items.insert(work.items.end(), bundles.begin(), bundles.end());
   if (small) work.num_short = static_cast<int64_t>(bundles.size());
-  // To look whether a part is the last costs each part a little, a second kernel costs 2 us. So the former is for few
-  // parts and short launches.
+  // Checking for the last part costs each part a little, a second kernel costs 2 us. So warps check only if there are
+  // few parts and the launch is short.
   constexpr int64_t kItemsPerPart = 4;
   if (part == kPieceEdges && (small || work.num_parts * kItemsPerPart <= work.num_bundles())) {
     for (const SplitRow& split : work.splits) work.split_of_part.insert(work.split_of_part.end(), split.parts, split);

@@ -32,7 +32,7 @@ inline constexpr int kPieceEdges = 256;
 inline constexpr int kPiecesPerQuad = 4;
 inline constexpr int kQuadEdges = kPieceEdges * kPiecesPerQuad;
 
-// Edges per part of a split row: a quad or, where quads would be too few items to fill a GPU, a piece.
+// Edges per part of a split row: a quad, or a piece if quads are too few items to fill a GPU.
 inline constexpr int64_t kManyEdges = int64_t{8} << 20;
 inline int PartEdges(int64_t edges) { return edges >= kManyEdges ? kQuadEdges : kPieceEdges; }
 

@@ -70,8 +70,8 @@ __device__ __noinline__ void FinishIfLast(const RowsParams& params, uint32_t til
   FinishRow(params, at, src, FinishOfSplit(params, split), total);
 }
 
-// To be called by the whole warp after it has stored the results of item `row`. If that is the last missing part of a
-// row, finishes the row. Split rows that a product follows are always left to a second kernel.
+// To be called by the whole warp after it has stored the results of item `row`. If that was the last missing part of a
+// row, finishes the row. Split rows followed by a product always need a second kernel.
 template <class Layout>
 __device__ inline void FinishWithPart(const RowsParams& params, const Lane<Layout>& at, int row) {
   if constexpr (!Layout::kProduct) {

@@ -11,14 +11,14 @@ namespace {
 template <int kVec>
 __global__ void __launch_bounds__(kBlockThreads)
     FinishSplitRows(const __grid_constant__ RowsParams params, const SplitRows splits, int shift) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const int64_t group = (int64_t{blockIdx.x} * kBlockThreads + threadIdx.x) >> shift;
   const int lane = static_cast<int>(threadIdx.x) & ((1 << shift) - 1);
   const int col = ((static_cast<int>(blockIdx.y) << shift) + lane) * kVec;
   const bool mine = group < splits.count && col < params.out.dst.cols;
   const SplitRow split = splits.rows[mine ? group : 0];
   const Finish finish = FinishOfSplit(params, split);
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (!mine || !Holds(params.work.condition)) return;
   const Pack<kVec> result = ResultOfParts<kVec>(params, split, finish, splits.parts_are_quads, col);
   StoreColumns(params, finish, col, result.v);

@@ -64,7 +64,8 @@ __device__ inline Finish FinishOfSplit(const RowsParams& params, const SplitRow&
   return FinishOf(params, split.row, static_cast<int>(row_ptr[1] - row_ptr[0]));
 }
 
-// Columns [col, col + kVec) of the row's result. REQUIRES: AwaitFormer() was called. `finish` may be loaded before.
+// Columns [col, col + kVec) of the row's result. REQUIRES: AwaitPreviousKernels() was called. `finish` may be loaded
+// before.
 template <int kVec>
 __device__ inline Pack<kVec> ResultOfParts(const RowsParams& params, const SplitRow& split, const Finish& finish,
                                            bool parts_are_quads, int64_t col) {

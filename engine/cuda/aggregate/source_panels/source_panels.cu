@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out a launch of source_panels: groups of lanes from the width, sources as they lie or copied, sums of pieces,
-// then the rows that are made of them.
+// The launcher of source_panels: chooses the groups of lanes from the width, copies the sources if needed, sums the
+// pieces, then finishes the rows.
 #include <algorithm>
 
 #include "engine/cuda/aggregate/rows/finish_rows.h"
@@ -10,12 +10,12 @@
 namespace vicinal::cuda {
 namespace {
 
-using panels::Join;
 using panels::kMaxWarps;
 using panels::kPanelBytes;
 using panels::kVec;
 using panels::Panel;
 using panels::PanelParams;
+using panels::Reduction;
 
 constexpr int kMaxPlaces = 512;
 
@@ -31,7 +31,7 @@ struct ScratchPlan {
   }
 };
 
-// What a launch needs beside its template.
+// The arguments of a launch that are not template parameters.
 struct PanelLaunch {
   const PanelParams& params;
   const PanelShape& shape;
@@ -50,37 +50,37 @@ cudaError_t LaunchPanel(const PanelLaunch& launch) {
   return cudaGetLastError();
 }
 
-template <class Element, Join kJoin>
+template <class Element, Reduction kReduction>
 cudaError_t LaunchGroups(const PanelLaunch& launch) {
   switch (launch.shape.groups) {
     case 1:
-      return LaunchPanel<Panel<Element, 1, kJoin>>(launch);
+      return LaunchPanel<Panel<Element, 1, kReduction>>(launch);
     case 2:
-      return LaunchPanel<Panel<Element, 2, kJoin>>(launch);
+      return LaunchPanel<Panel<Element, 2, kReduction>>(launch);
     case 4:
-      return LaunchPanel<Panel<Element, 4, kJoin>>(launch);
+      return LaunchPanel<Panel<Element, 4, kReduction>>(launch);
     default:
-      return LaunchPanel<Panel<Element, 8, kJoin>>(launch);
+      return LaunchPanel<Panel<Element, 8, kReduction>>(launch);
   }
 }
 
 template <class Element>
-cudaError_t LaunchJoin(Join join, const PanelLaunch& launch) {
-  switch (join) {
-    case Join::kSum:
-      return LaunchGroups<Element, Join::kSum>(launch);
-    case Join::kWeightedSum:
-      return LaunchGroups<Element, Join::kWeightedSum>(launch);
-    case Join::kMax:
-      return LaunchGroups<Element, Join::kMax>(launch);
+cudaError_t LaunchReduction(Reduction reduction, const PanelLaunch& launch) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return LaunchGroups<Element, Reduction::kSum>(launch);
+    case Reduction::kWeightedSum:
+      return LaunchGroups<Element, Reduction::kWeightedSum>(launch);
+    case Reduction::kMax:
+      return LaunchGroups<Element, Reduction::kMax>(launch);
   }
   return cudaErrorInvalidValue;
 }
 
-cudaError_t LaunchStorage(Storage storage, Join join, const PanelLaunch& launch) {
-  if (storage == Storage::kBfloat16) return LaunchJoin<Bfloat16>(join, launch);
-  if (storage == Storage::kFloat16) return LaunchJoin<Float16>(join, launch);
-  return LaunchJoin<float>(join, launch);
+cudaError_t LaunchStorage(Storage storage, Reduction reduction, const PanelLaunch& launch) {
+  if (storage == Storage::kBfloat16) return LaunchReduction<Bfloat16>(reduction, launch);
+  if (storage == Storage::kFloat16) return LaunchReduction<Float16>(reduction, launch);
+  return LaunchReduction<float>(reduction, launch);
 }
 
 }  // namespace
@@ -89,10 +89,10 @@ PanelShape PanelShapeFor(const AggregateProblem& problem, int warps, int uses, c
   PanelShape shape;
   shape.warps = warps == kMaxWarps / 2 ? warps : kMaxWarps;
   shape.groups = GroupsFor(problem.width);
-  // More places would make panels too few to share out.
+  // More places would make too few panels to distribute.
   shape.places = std::min(kMaxPlaces, kPanelBytes / shape.pitch()) * shape.warps / kMaxWarps;
   shape.uses = uses > 0 ? std::min(uses, kMaxUses) : 8;
-  // Numbers of sources are copied in fours.
+  // Source ids are copied four at a time.
   while (!limits.Fits(panels::Shared::Bytes(shape)) && shape.places > 8) shape.places -= 8;
   shape.multiprocessors = limits.multiprocessors;
   return shape;
@@ -117,7 +117,7 @@ cudaError_t LaunchSourcePanels(const AggregateArgs& args, const SourcePanelsLayo
   }
   const bool extremum = IsExtreme(args.problem.reduce);
   const bool weighted = args.adjacency.value != nullptr;
-  const Join join = extremum ? Join::kMax : weighted ? Join::kWeightedSum : Join::kSum;
+  const Reduction reduction = extremum ? Reduction::kMax : weighted ? Reduction::kWeightedSum : Reduction::kSum;
   const PanelParams params = {layout.source(),
                               layout.cell(),
                               layout.stream(),
@@ -133,7 +133,7 @@ cudaError_t LaunchSourcePanels(const AggregateArgs& args, const SourcePanelsLayo
                               plan.stride,
                               args.problem.reduce == Reduce::kMin ? -1.0f : 1.0f};
   if (layout.num_pieces() > 0) {
-    const cudaError_t error = LaunchStorage(rows.storage, join, {params, shape, layout.num_pieces(), target});
+    const cudaError_t error = LaunchStorage(rows.storage, reduction, {params, shape, layout.num_pieces(), target});
     if (error != cudaSuccess) return error;
   }
   const RowPieces pieces = {sums, layout.first_piece(), shape.rows(), static_cast<int32_t>(plan.stride)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // source_panels: a block of rows that read many of the same sources keeps these in shared memory. This file has the
-// prepared layout and the launcher; source_panels.cuh has the kernel and its idea.
+// prepared layout and the launcher; the kernel and its idea are in detail/source_panels.cuh.
 //
 // Layout. A block is `rows()` rows that are adjacent in execution order. A source that a block reads at least `uses`
 // times is staged; the edges of other sources are direct, that is, gathered one by one. A block's staged sources, most
@@ -34,12 +34,12 @@ namespace vicinal::cuda {
 inline constexpr int kEntries = 4;
 // Rows of a warp.
 inline constexpr int kSlots = 8;
-// The most staged edges of a cell (in pairs for each group), which is the number of places of a panel, and the most
-// direct ones, whose sum has little rounding. Further staged edges become direct, and further direct edges get panels
+// Maximum staged edges of a cell, in pairs per group of lanes (it equals the places of a panel), and maximum direct
+// edges, so that their sum has little rounding. Further staged edges become direct, and further direct edges get panels
 // of their own.
 inline constexpr int kMaxPairs = 64;
 inline constexpr int kMaxDirect = 128;
-// With a higher value hardly any source would be staged.
+// A higher value would leave hardly any source staged.
 inline constexpr int kMaxUses = 255;
 
 struct PanelShape {
@@ -47,7 +47,7 @@ struct PanelShape {
   int groups = 0;  // of lanes per warp, which have different edges of a row
   int places = 0;  // per panel: one per source, and a last one for padding
   int uses = 0;
-  int multiprocessors = 132;  // that pieces are cut for; the cuts decide where a row's sums begin anew
+  int multiprocessors = 132;  // for which pieces are cut; the cuts determine where partial sums of a row begin
 
   int rows() const { return warps * kSlots; }
   // Bytes per place: 16 for each lane of a group.
@@ -67,7 +67,7 @@ struct alignas(16) PanelPiece {
 struct SourcePanels {
   std::vector<int32_t> source;       // [panels, shape.places]; -1: no source
   std::vector<uint16_t> stream;      // of all pieces and warps
-  std::vector<float> weight;         // [stream], or empty where the adjacency has no values
+  std::vector<float> weight;         // [stream], or empty if the adjacency has no values
   std::vector<PanelPiece> pieces;    // in descending order of cost
   std::vector<int64_t> begin;        // [pieces, shape.warps], by PanelPiece::sums: first entry of a warp in `stream`
   std::vector<int32_t> first_piece;  // [blocks + 1]: block b has sums [first_piece[b], first_piece[b + 1])
@@ -79,7 +79,7 @@ SourcePanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
 // The percentage of edges whose source is staged, estimated from a sample of the blocks.
 int StagedPercent(const CsrView& adjacency, const PanelShape& shape);
 
-// The most pieces that blocks are cut into if there are too few blocks, or their sizes differ too much.
+// Maximum pieces that blocks are cut into if there are too few blocks, or their sizes differ too much.
 inline constexpr int64_t kMaxWantedPieces = 858;
 // Upper bound of the pieces of an adjacency with `rows` rows.
 inline int64_t MaxPanelPieces(int64_t rows, const PanelShape& shape) {
@@ -90,8 +90,8 @@ inline int64_t MaxPanelPieces(int64_t rows, const PanelShape& shape) {
 class SourcePanelsLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const SourcePanelsLayout>> Upload(const SourcePanels& panels, Device& device);
-  // The most entries of a stream. An adjacency that needs more gets no panels.
-  static int64_t MostEntries(int64_t rows, int64_t edges) { return 4 * edges + 2 * rows + (1 << 16); }
+  // Maximum entries of a stream. An adjacency that needs more gets no panels.
+  static int64_t MaxEntries(int64_t rows, int64_t edges) { return 4 * edges + 2 * rows + (1 << 16); }
   static int64_t BytesBound(int64_t rows, int64_t edges);
 
   int64_t size_bytes() const override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the layout of a launch of fused attention, launches it, and averages heads.
+// The launcher of fused_rows: chooses the layout, launches it and averages heads.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -13,8 +13,8 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kThreadsAtOnce = 2048;  // that a multiprocessor can hold
-constexpr int64_t kMaxRows = 8;           // per group of lanes, one after the other
+constexpr int64_t kThreadsAtOnce = 2048;  // resident threads per multiprocessor
+constexpr int64_t kMaxRows = 8;           // per group of lanes, processed in turn
 
 // dst = epilogue(mean over heads), one thread per element.
 __global__ void __launch_bounds__(kThreads)
@@ -54,8 +54,8 @@ int DefaultTile(const AttentionProblem& problem, int vec) {
   return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
 }
 
-// Short rows have few lanes each, if there are enough of them to fill the device. Scores that are computed from whole
-// rows deserve more lanes.
+// Short rows get few lanes each, if there are enough rows to fill the device. Scores that read whole rows (GATv2, dot
+// products) need more lanes.
 int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarget& target) {
   const int64_t degree = problem.edges / std::max<int64_t>(problem.rows, 1);
   const bool many = degree >= (problem.kind == AttentionKind::kGat && tile <= 64 ? 16 : 6);
@@ -63,7 +63,7 @@ int DefaultRowLanes(const AttentionProblem& problem, int tile, const LaunchTarge
   return problem.rows * lanes < kThreadsAtOnce * target.limits.multiprocessors ? 32 : lanes;
 }
 
-// The most heads that a tile of `tile` columns overlaps.
+// Maximum number of heads that a tile of `tile` columns overlaps.
 int TileHeads(const AttentionProblem& problem, int64_t tile) {
   const int64_t width = problem.head_width;
   const bool even = tile % width == 0 || width % tile == 0;
@@ -73,11 +73,11 @@ int TileHeads(const AttentionProblem& problem, int64_t tile) {
 // The shape nearest to the wanted one, among those whose blocks fit shared memory. The tile takes precedence over the
 // lanes per row.
 AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
-  const auto wish = [&args](int at, int otherwise) {
+  const auto configured = [&args](int at, int otherwise) {
     return args.config.values[at] > 0 ? args.config.values[at] : otherwise;
   };
-  const int tile = wish(kTileColumnsAt, DefaultTile(args.problem, vec));
-  const int row_lanes = wish(kRowLanesAt, DefaultRowLanes(args.problem, tile, target));
+  const int tile = configured(kTileColumnsAt, DefaultTile(args.problem, vec));
+  const int row_lanes = configured(kRowLanesAt, DefaultRowLanes(args.problem, tile, target));
   const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
   const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
   constexpr size_t kShared = 48 << 10;
@@ -99,8 +99,8 @@ int SmallTileOf(const AttentionArgs& args, int vec) {
   const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
                        problem.cols * (args.value.stride / 4) <= UINT32_MAX;
   if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
-  const int32_t wish = args.config.values[kTileColumnsAt];
-  const int columns = wish > 0 ? wish : DefaultTile(problem, vec);
+  const int32_t configured = args.config.values[kTileColumnsAt];
+  const int columns = configured > 0 ? configured : DefaultTile(problem, vec);
   const int tile = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
   return TileHeads(problem, tile) <= kSmallHeads ? tile : 0;
 }
@@ -144,10 +144,10 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   params.work.lanes_per_head = std::min(1 << Log2Of(score_packs), kMaxLanesPerHead);
   params.work.tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
   // A group takes several rows only if there are enough rows for all groups, rows are short, and 32 bits can count the
-  // edges. If rows are shorter still, it takes as many as it can prefetch (kAskedEdges).
+  // edges. If rows are shorter still, it takes as many as it can prefetch (kPrefetchedEdges).
   const int64_t rounds = problem.rows * shape.row_lanes() / (kThreadsAtOnce * target.limits.multiprocessors);
   const bool several = problem.edges < 64 * problem.rows && problem.edges < INT32_MAX;
-  const int64_t most_rows = problem.edges * kMaxRows <= kAskedEdges * problem.rows ? kMaxRows : kMaxRows / 2;
+  const int64_t most_rows = problem.edges * kMaxRows <= kPrefetchedEdges * problem.rows ? kMaxRows : kMaxRows / 2;
   params.work.rows_per_group = several ? static_cast<int>(std::clamp<int64_t>(rounds, 1, most_rows)) : 1;
   const int64_t cell_rounds =
       layout.pieces.cells * shape.row_lanes() / (kThreadsAtOnce * target.limits.multiprocessors);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of fused_rows (fused_rows.cuh has the idea), free of device code.
+// The launcher of fused_rows, free of device code. The idea is in detail/fused_rows.cuh.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_FUSED_ROWS_H_
 #define VICINAL_ENGINE_CUDA_ATTENTION_FUSED_ROWS_FUSED_ROWS_H_
 
@@ -14,7 +14,7 @@
 
 namespace vicinal::cuda {
 
-// The unit that long rows are cut by (row_pieces.h).
+// The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kAttentionUnit = 128;
 
 // The layout of lanes: `lanes` adjacent lanes cover a tile of columns, with `packs` packs of 1 or 4 floats each;
@@ -32,12 +32,13 @@ inline constexpr AttentionShape kWideShapes[] = {
 };
 // Shapes for other rows.
 inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
-inline constexpr int kNarrowestTile = 32;  // columns
+// Columns of the narrowest tile, which bounds the number of tickets.
+inline constexpr int kMinTile = 32;
 
 // Scratch memory: partial results of long rows (sums, then each head's shift and denominator), then the heads before
 // they are averaged.
 struct AttentionScratch {
-  int64_t sum_floats;  // sums of a cell, before its shifts and denominators
+  int64_t sum_floats;  // sums per cell; its shifts and denominators follow
   PieceScratch pieces;
   size_t heads_offset;
   size_t bytes;
@@ -45,15 +46,14 @@ struct AttentionScratch {
   explicit AttentionScratch(const AttentionProblem& problem)
       : sum_floats((problem.heads * problem.head_width + 3) / 4 * 4),
         pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads,
-               (problem.heads * problem.head_width + kNarrowestTile - 1) / kNarrowestTile),
+               (problem.heads * problem.head_width + kMinTile - 1) / kMinTile),
         heads_offset((pieces.bytes() + 63) / 64 * 64),
         bytes(heads_offset + (problem.concat || problem.heads == 1
                                   ? 0
                                   : static_cast<size_t>(problem.rows * problem.heads * problem.head_width) * 4)) {}
 };
 
-// Indices of the values of a configuration of fused_rows: columns per tile and lanes per row. A value of 0 is chosen by
-// the graph.
+// Indices of a configuration's values: columns per tile and lanes per row. 0: chosen from the shape of the problem.
 inline constexpr int kTileColumnsAt = 0, kRowLanesAt = 1;
 // This value of the lanes per row selects fused_small_rows.cuh, in which the warps of a block share a long row. It
 // needs GAT's scores and at most kSmallHeads heads per tile.

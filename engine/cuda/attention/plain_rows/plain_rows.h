@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of plain_rows (plain_rows.cu has the idea), free of device code.
+// The launcher of plain_rows, free of device code. The idea is in plain_rows.cu.
 #ifndef VICINAL_ENGINE_CUDA_ATTENTION_PLAIN_ROWS_PLAIN_ROWS_H_
 #define VICINAL_ENGINE_CUDA_ATTENTION_PLAIN_ROWS_PLAIN_ROWS_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal::cuda {
 
-// Needs no scratch.
+// Needs no scratch memory.
 cudaError_t LaunchPlainAttention(const AttentionArgs& args, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// cublas: the vendor's product as a kernel of the operation dense_update, float32 all through.
+// cublas: the vendor's product as a kernel of the operation dense_update, float32 throughout.
 //
-// Idea. The contract wants a row's bits to be independent of how many rows there are, of where it stands and of the
-// others. cuBLASLt chooses among kernels by the shape, so it is not asked again: for each pair of widths one algorithm
-// is pinned and verified (detail/pinned_product.h), and rows are multiplied in panels of fixed heights. The last
-// panel is the lowest that has the rest, and begins further up where there are rows enough: rows that two panels have
-// in common come out the same. Rows that begin elsewhere than at multiples of 16 bytes, or are fewer than the lowest
-// panel has, are copied to scratch memory first. Epilogues are a pass over a panel, which lies in the L2 then.
+// Idea. A row's bits must not depend on the number of rows, its position or the other rows. cuBLASLt selects kernels by
+// shape, so it must not select again at run time: for each pair of widths, one algorithm is pinned and verified
+// (detail/pinned_product.h), and rows are multiplied in panels of fixed heights. The last panel is the lowest that
+// holds the remaining rows. If there are enough rows it starts earlier and overlaps the previous panel; rows in both
+// have equal bits. Rows that are not aligned to 16 bytes, or fewer than the lowest panel, are first copied to scratch
+// memory. The epilogue is a pass over each panel while it is in the L2.
 //
-// The order's id has all that NVIDIA's promise depends on, so that another version of the library, or another GPU,
-// publishes a new revision. Moves src once, dst once, the weights once per panel and tile.
+// The id of the order contains everything that NVIDIA's guarantee of equal bits depends on, so another version of the
+// library, or another GPU, gives a new numerics revision. Traffic: src once, dst once, the weights once per panel and
+// tile.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -32,14 +33,14 @@
 namespace vicinal::cuda {
 namespace {
 
-// Wider products would need panels of hundreds of megabytes to be verified with.
+// Verifying wider products would take panels of hundreds of megabytes.
 constexpr int64_t kMaxInputs = 2048, kMaxOutputs = 1024;
 
 using Pinned = std::shared_ptr<const PinnedProduct>;
 
 class CublasKernel final : public DenseUpdateKernel {
  public:
-  // `device` outlives the use of this kernel, but not the kernel itself; null: there is none.
+  // `device` must outlive every call, but not the kernel itself. Null: there is no device.
   explicit CublasKernel(CudaDevice* device)
       : device_(device), limits_(device != nullptr ? device->limits() : GpuLimits()) {}
 
@@ -74,7 +75,7 @@ class CublasKernel final : public DenseUpdateKernel {
     std::fill(out, out + weight.rows * stride, 0.0f);
     for (int64_t h = 0; h < weight.rows; ++h) std::copy_n(weight.row(h), weight.cols, out + h * stride);
   }
-  // A lowest panel of inputs, a highest of outputs.
+  // The lowest panel of inputs and the highest of outputs.
   size_t ScratchBytes(const DenseUpdateProblem& problem, const KernelConfig&, int) const override {
     const int64_t step = PanelStep(limits_), highest = PanelHeights(problem.in_width, limits_) * step;
     return static_cast<size_t>(step * PackedStride(problem.in_width) + highest * PackedStride(problem.out_width)) *
@@ -92,7 +93,7 @@ class CublasKernel final : public DenseUpdateKernel {
     for (int64_t done = 0; done < args.dst.rows;) {
       const int64_t left = args.dst.rows - done;
       int64_t steps = std::min(most, (left + step - 1) / step);
-      if (!copied) steps = std::min(steps, args.dst.rows / step);  // never beyond the last row
+      if (!copied) steps = std::min(steps, args.dst.rows / step);  // no panel may extend beyond the last row
       const int height = static_cast<int>(steps);
       const int64_t fresh = std::min(left, height * step);
       VICINAL_RETURN_IF_ERROR(MultiplyPanel(*pinned, args, {done, fresh, height, copied}, cuda.target().stream,
@@ -103,11 +104,11 @@ class CublasKernel final : public DenseUpdateKernel {
   }
 
  private:
-  // Rows [first, first + count), which are as many as `height` has or fewer.
+  // Rows [first, first + count), at most as many as a panel of `height` steps has.
   struct Panel {
     int64_t first, count;
     int height;
-    bool copied;  // its rows go to scratch memory first
+    bool copied;  // copied to scratch memory first
   };
 
   static Status MultiplyPanel(const PinnedProduct& pinned, const DenseUpdateArgs& args, const Panel& panel,
@@ -115,7 +116,7 @@ class CublasKernel final : public DenseUpdateKernel {
     const int64_t src_stride = PackedStride(args.src.cols), dst_stride = PackedStride(args.dst.cols);
     const int64_t rows = panel.height * pinned.step();
     float* const products = scratch + pinned.step() * src_stride;
-    // The panel's first row: further up where there are rows enough.
+    // The panel's first row, moved back if that fills the panel with valid rows.
     const int64_t first = panel.copied ? panel.first : std::min(panel.first, args.dst.rows - rows);
     const float* src = args.src.row(first);
     int64_t stride = args.src.stride;
@@ -137,14 +138,14 @@ class CublasKernel final : public DenseUpdateKernel {
                       "cublas");
   }
 
-  // Loads the library when it is first asked for: most servers never use it. Empty: it is loaded.
+  // Loads the library on first use, as most servers never need it. Returns an empty refusal if it is loaded.
   Refusal WhyNotLoaded() const VICINAL_REQUIRES(mutex_) {
     if (handle_ != nullptr || !why_unfit_.empty()) return why_unfit_;
     if (device_ == nullptr) return why_unfit_ = "there is no GPU to verify its algorithms on";
     library_ = CublasLibrary::Get(&why_unfit_);
     if (library_ == nullptr) return why_unfit_;
     Status status = device_->MakeCurrent();
-    // The handle is never destroyed: that would be a call of CUDA after the device's end.
+    // The handle is never destroyed: that would call CUDA after the device is gone.
     if (status.ok()) status = library_->StatusOf(library_->Create(&handle_), "cublasLtCreate");
     if (!status.ok()) why_unfit_ = std::string(status.message());
     return why_unfit_;
@@ -158,7 +159,7 @@ class CublasKernel final : public DenseUpdateKernel {
     VICINAL_RETURN_IF_ERROR(device_->MakeCurrent());
     StatusOr<Pinned> pinned =
         PinnedProduct::Pin(*library_, handle_, problem.in_width, problem.out_width, limits_, *device_);
-    // Other errors, such as a lack of memory, pass.
+    // Other errors, such as a lack of memory, are not cached, as they may pass.
     if (pinned.ok() || pinned.status().code() == StatusCode::kFailedPrecondition) pinned_.emplace(widths, pinned);
     return pinned;
   }
@@ -169,7 +170,7 @@ class CublasKernel final : public DenseUpdateKernel {
   mutable const CublasLibrary* library_ VICINAL_GUARDED_BY(mutex_) = nullptr;
   mutable cublasLtHandle_t handle_ VICINAL_GUARDED_BY(mutex_) = nullptr;
   mutable std::string why_unfit_ VICINAL_GUARDED_BY(mutex_);
-  // By inputs and outputs. What was refused once is not verified again.
+  // By inputs and outputs. Refusals are cached too, so that they are not verified again.
   mutable std::map<std::pair<int64_t, int64_t>, StatusOr<Pinned>> pinned_ VICINAL_GUARDED_BY(mutex_);
 };
 

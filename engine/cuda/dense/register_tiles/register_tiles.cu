@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// dense_update: dst = epilogue(src * W^T) in float32. Chooses between tiles of dst for many rows
-// (tiles.cuh), inputs shared out among warps for fewer (staged.cuh, and for many inputs
-// rounds.cuh), and a thread per element for few inputs (few_inputs.cuh).
+// register_tiles: dst = epilogue(src * W^T) in float32. Chooses the kernel: tiles of dst for many rows (tiles.cuh),
+// inputs split among warps for fewer rows (staged.cuh, or rounds.cuh for many inputs), or a thread per element for few
+// inputs (few_inputs.cuh).
 //
-// Written by hand rather than given to cuBLASLt, because the contract wants a row's bits to be independent of the
-// number of rows, and cuBLASLt promises that for no algorithm: it may split the inner dimension or take another kernel
-// as the shape changes. Here all kernels evaluate the same chain (kFoldInputs), so the shape may choose among them
-// freely. Bound by arithmetic for wide outputs, by reading src for narrow ones. No TF32, no tensor cores. Tiles that do
-// not fit a GPU's shared memory are left out.
+// Not cuBLASLt, as a row's bits must not depend on the number of rows. cuBLASLt guarantees that for no algorithm: it
+// may split the inner dimension, or select another kernel when the shape changes. Here all kernels evaluate the same
+// chain (kFoldInputs), so any of them may serve any shape. Wide outputs are bound by arithmetic, narrow ones by reading
+// src. No TF32, no tensor cores. Tiles that do not fit a GPU's shared memory are not used.
 #include <algorithm>
 #include <cstdint>
 
@@ -23,31 +22,34 @@ namespace vicinal::cuda {
 namespace {
 
 // Tiles of a block, rows x columns.
-using Wide = DenseTile<8, 8, 4, 8, 1, 32>;     // 256 x 64
-using Shallow = DenseTile<8, 8, 4, 4, 2, 16>;  // 128 x 64: where deep panels would be zeros for the most part
-using Small = DenseTile<4, 4, 2, 4, 5, 32>;    // 32 x 64: where the others are too few to go round
-using Middle = DenseTile<4, 4, 4, 4, 5, 32>;   // 64 x 32
-using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;   // 64 x 16
-// Up to so many inputs, columns, and products in all, a thread per element takes less time than tiles, which there are
-// few of. Measured on an H200: 3.1 us in place of 3.9 for 2,708 rows of 16 inputs with 7 columns, 4.8 in place of 5.8
-// for 19,717, but 14.5 in place of 5.8 for 30,000 of 32 with 16, and 142 in place of 30 for 410,236. Of half as many
-// inputs and columns three quarters of a tile are zeros, so it is then as fast however many rows there are: 47 us in
-// place of 53 for 410,236 of 16 inputs with 7 columns, 264 in place of 257 for 2,449,029 with 8.
+using Wide = DenseTile<8, 8, 4, 8, 1, 32>;  // 256 x 64
+// 128 x 64: if deep panels would be mostly padding.
+using Shallow = DenseTile<8, 8, 4, 4, 2, 16>;
+// 32 x 64: if the larger tiles are too few to fill the GPU.
+using Small = DenseTile<4, 4, 2, 4, 5, 32>;
+using Middle = DenseTile<4, 4, 4, 4, 5, 32>;  // 64 x 32
+using Narrow = DenseTile<4, 4, 8, 2, 6, 32>;  // 64 x 16
+// Up to this many inputs, columns, and products in total, a thread per element is faster than a few tiles. Measured on
+// an H200, thread per element against tiles: 3.1 us and 3.9 for 2,708 rows of 16 inputs and 7 columns; 4.8 and 5.8 for
+// 19,717; but 14.5 and 5.8 for 30,000 rows of 32 inputs and 16 columns; 142 and 30 for 410,236. With half the inputs
+// and columns, three quarters of a tile would be padding, so the thread per element is as fast for any number of rows:
+// 47 us and 53 for 410,236 rows of 16 inputs and 7 columns; 264 and 257 for 2,449,029 with 8.
 constexpr int64_t kFewInputs = 32, kFewInputsColumns = 16, kFewProducts = int64_t{1} << 22;
-// From so many inputs on, and up to so many rows (times tiles across) per multiprocessor, it pays to split: a block of
-// tiles takes the time of all its inputs however few the blocks are. Measured on an H200, with 16 columns: 8 % faster
-// for 19,717 rows of 500 inputs, as fast for 13,752 of 767, 22 % slower for 40,000 of 602. With more columns: 2,708
-// rows of 1433 inputs take 34 us in place of 58 with 80, 42 in place of 57 with 128; 5,000 rows with 80 56 in place of
-// 77; but 6,000 of 602 with 128, 182 rows (times tiles) per multiprocessor, 40 in place of 35.
+// From this many inputs on, and up to this many rows (times tiles across) per multiprocessor, splitting the inputs
+// among warps is faster: a block of tiles takes the time of all its inputs, however few blocks there are. Measured on
+// an H200. 16 columns: 8 % faster for 19,717 rows of 500 inputs, equal for 13,752 of 767, 22 % slower for 40,000 of
+// 602. More columns, split against tiles: 2,708 rows of 1433 inputs take 34 us and 58 with 80 columns, 42 and 57 with
+// 128; 5,000 rows with 80 columns 56 and 77; but 6,000 rows of 602 inputs with 128 columns, 182 rows (times tiles) per
+// multiprocessor, 40 and 35.
 constexpr int64_t kSplitInputs = 192, kStagedNarrowRows = 150, kStagedWideRows = 150;
-// Up to so many inputs they can be split among the warps of one round. With 32 columns boxes are as fast from fewer on,
-// where there are rows enough (times tiles across, per multiprocessor) for high tiles: 1433 inputs took 3 % less time
-// for 2,708 rows and 8 % more for 1,000.
+// Up to this many inputs fit the warps of one round. With 32 columns, boxes (rounds.cuh) are as fast from fewer inputs
+// on, if there are enough rows (times tiles across, per multiprocessor) for high tiles: with 1433 inputs, they took 3 %
+// less time for 2,708 rows and 8 % more for 1,000.
 constexpr int64_t kOneRoundInputs = StagedTile<8, 1>::kMaxFolds * kFoldInputs;
 constexpr int64_t kBoxedWideInputs = 1024, kBoxedWideRows = 16;
-// From so many per multiprocessor on, large tiles leave none waiting for long.
+// From this many tiles per multiprocessor on, large tiles leave no multiprocessor idle for long.
 constexpr int64_t kManyTiles = 3;
-// Up to so many inputs the zeros of a last deep panel cost more than deep panels gain.
+// Up to this many inputs, the padding of the last deep panel costs more than deep panels gain.
 constexpr int64_t kShallowInputs = 256;
 
 template <class T>
@@ -86,9 +88,9 @@ cudaError_t LaunchTiles(const DenseParams& params, const LaunchTarget& target) {
 
 template <class T>
 struct Staged {
-  // Rows of 16 columns that a quarter of a multiprocessor goes through, one fold at a time: what time goes with, within
-  // a few percent of what was measured on an H200. Warps share out to the quarters whole, and blocks that find no room
-  // come later.
+  // Estimated cost: rows of 16 columns that a quarter of a multiprocessor processes, one fold at a time. On an H200, it
+  // is proportional to the measured time within a few percent. Warps are assigned to quarters whole, and blocks that do
+  // not fit run in later waves.
   static int64_t Cost(const DenseParams& params, const LaunchTarget& target) {
     constexpr int64_t kQuarters = 4;
     const int warps = T::Warps(params.source.in_width);
@@ -123,7 +125,7 @@ bool CanBeStaged(const DenseParams& params, int64_t most_rows) {
   return params.source.in_width >= kSplitInputs && params.out.dst.rows <= most_rows && InPacks(params.source.rows);
 }
 
-// Whether the lowest of the staged tiles fits: T has 8 rows.
+// True if the lowest of the staged tiles fits. T has 8 rows.
 template <class T>
 bool StagedFits(const DenseParams& params, const LaunchTarget& target) {
   static_assert(T::kThreadRows == 2);
@@ -143,7 +145,7 @@ cudaError_t LaunchNarrow(const DenseParams& params, const LaunchTarget& target) 
   if (params.source.in_width > kOneRoundInputs && CanRunRounds(params, target))
     return LaunchDenseRounds(params, target);
   if (!StagedFits<StagedTile<2, 1>>(params, target)) return LaunchTiles<Narrow>(params, target);
-  // The highest tiles first: they read the weights least often.
+  // The highest tiles come first, as they read the weights least often.
   return LaunchCheapest<Staged<StagedTile<8, 1>>, Staged<StagedTile<7, 1>>, Staged<StagedTile<6, 1>>,
                         Staged<StagedTile<4, 1>>, Staged<StagedTile<2, 1>>>(params, target);
 }

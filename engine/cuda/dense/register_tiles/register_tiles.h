@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of register_tiles (register_tiles.cu has the idea), free of device code.
+// The launcher of register_tiles, free of device code. The idea is in register_tiles.cu.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_REGISTER_TILES_H_
 #define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_REGISTER_TILES_H_
 
@@ -10,7 +10,7 @@
 
 namespace vicinal::cuda {
 
-// `args.weight` is packed (dense/packed_weights.h).
+// REQUIRES: `args.weight` is packed (dense/packed_weights.h).
 cudaError_t LaunchDenseUpdate(const DenseUpdateArgs& args, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

@@ -12,9 +12,9 @@
 namespace vicinal::cuda {
 namespace {
 
-// Whether tensor_tiles is known to be faster. On an H200 it takes 21 us in place of 26 for 40,000 x 128 x 64 and 280 in
-// place of 480 for 1,900,000 x 64 x 64, but 58 in place of 45 for 19,717 x 500 x 64: a float32 product is then as fast,
-// and more exact than was asked for. Where it has to stream its weights, it is measured for 602 inputs alone.
+// True if tensor_tiles is known to be faster. Measured on an H200, tensor_tiles against this kernel: 21 us and 26 for
+// 40,000 x 128 x 64; 280 and 480 for 1,900,000 x 64 x 64; but 58 and 45 for 19,717 x 500 x 64, where a float32 product
+// is also more exact than requested. If tensor_tiles has to stream its weights, it was measured for 602 inputs only.
 bool IsFasterRounded(const DenseUpdateProblem& problem) {
   const int64_t least_rows = TensorWeightsStay(problem) ? int64_t{1} << 15 : int64_t{1} << 17;
   return problem.precision != ProductPrecision::kFloat32 && problem.rows >= least_rows;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_tiles: dense products on tensor cores, for requests that allow their factors to be rounded (TF32, bfloat16,
-// float16); sums are float32.
+// tensor_tiles: dense products on tensor cores, for requests that allow rounded factors (TF32, bfloat16, float16). Sums
+// are float32.
 //
-// Idea. Few inputs make products of GNN layers a matter of memory once multiplications cost nothing, so factors stay
-// float32 in memory and in shared memory and are rounded (to nearest; ties to even, in TF32 away from zero) on their
-// way into the tensor cores' registers: no second copy of the features, no pass to make one. Where the weights find
-// room in shared memory, they stay there and rows pass by (tensor_rows.cu). This file has the rest: many inputs, and
-// rows that do not begin at multiples of 16 bytes. Panels of kDepth inputs and their weights travel by asynchronous
-// copies, others under way while one is multiplied; a warp makes 16 rows x kCols.
+// Idea. With free multiplications, GNN layers have so few inputs that a product is bound by memory. So factors stay
+// float32 in global and shared memory and are rounded on their way into the tensor cores' registers (to nearest; ties
+// to even, or away from zero for TF32). That needs no second copy of the features and no pass that makes one. If the
+// weights fit shared memory, they stay there and rows are streamed (tensor_rows.cu). This file has the other cases:
+// many inputs, and rows that are not aligned to 16 bytes. Asynchronous copies bring panels of kDepth inputs and their
+// weights to shared memory, some in flight while one is multiplied. A warp computes 16 rows x kCols.
 //
-// Moves each input once for each kCols outputs, each weight once per block, each output once. A row's bits depend on
-// that row alone: whatever the block and the kernel, its sums go through the same instructions in the same order.
+// Traffic: each input once per kCols outputs, each weight once per block, each output once. A row's bits depend on that
+// row alone: in any block and kernel, its sums take the same instructions in the same order.
 #include <algorithm>
 #include <cstdint>
 
@@ -27,7 +27,7 @@ namespace {
 constexpr int kWarpRows = 16;
 struct StreamedParams {
   TensorParams product;
-  int64_t tiles;  // of dst; those of the same rows follow one another
+  int64_t tiles;  // of dst; those of the same rows are consecutive
   int col_tiles;
 };
 
@@ -42,7 +42,7 @@ struct TensorTile {
   __host__ __device__ static constexpr int StageFloats(int rows) { return rows * kRowStride + kDepth * kWeightStride; }
 };
 
-// Starts the copies of the panel's inputs of the block's rows; what lies outside src is zeros.
+// Starts the copies of the panel's inputs of the block's rows. Elements outside src are zeros.
 template <class T>
 __device__ inline void FetchRows(const TensorParams& params, int64_t first_row, int64_t first_input, int rows,
                                  float* panel) {
@@ -64,13 +64,13 @@ __device__ inline void FetchRows(const TensorParams& params, int64_t first_row, 
   }
 }
 
-// Starts the copies of its weights.
+// Starts the copies of the panel's weights.
 template <class T>
 __device__ inline void FetchWeights(const TensorParams& params, int64_t first_input, int64_t first_col, float* panel) {
   constexpr int kUnits = T::kCols / 4;
   for (int i = static_cast<int>(threadIdx.x); i < kDepth * kUnits; i += static_cast<int>(blockDim.x)) {
     const int64_t input = first_input + i / kUnits, col = first_col + i % kUnits * 4;
-    // The packed form has zeros up to whole panels, and rows of whole packs.
+    // The packed weights have zeros up to whole panels, and rows of whole packs.
     const int valid = col < params.weight_stride ? 16 : 0;
     const float* const from = valid > 0 ? params.weight + input * params.weight_stride + col : params.weight;
     CopyAsync<16>(panel + i / kUnits * T::kWeightStride + i % kUnits * 4, from, valid);
@@ -88,7 +88,7 @@ struct PanelRows {
   }
 };
 
-// A lane's part of B, of its column.
+// A lane's part of B, from its column of the weights.
 template <class T>
 __device__ inline typename T::Step::B WeightsAt(const float* column, int q) {
   float w[4];
@@ -97,7 +97,7 @@ __device__ inline typename T::Step::B WeightsAt(const float* column, int q) {
   return T::Step::RoundedB(w);
 }
 
-// Blocks take tile after tile: the first panels of the next travel while this one is multiplied and stored.
+// Blocks are persistent: the first panels of the next tile are in flight while this one is multiplied and stored.
 template <class T>
 __device__ inline void MultiplyAllTiles(const StreamedParams& params) {
   extern __shared__ __align__(16) float shared[];
@@ -126,7 +126,7 @@ __device__ inline void MultiplyAllTiles(const StreamedParams& params) {
 #pragma unroll 1
     for (int panel = 0; panel < panels; ++panel) {
       AwaitCopies<T::kStages - 2>();
-      // It has come, for all, and nobody reads the one before any more.
+      // All copies of the panel have arrived, and no warp reads the previous one any more.
       __syncthreads();
       fetch();
       const float* const stage = shared + from * T::StageFloats(rows);
@@ -166,7 +166,7 @@ cudaError_t LaunchTile(const TensorParams& product, int warps, const LaunchTarge
   if (error != cudaSuccess) return error;
   StreamedParams params = {product, 0, static_cast<int>((product.dst.cols + T::kCols - 1) / T::kCols)};
   params.tiles = (product.dst.rows + rows - 1) / rows * params.col_tiles;
-  // As many blocks as fit side by side.
+  // As many blocks as are resident at once.
   const int64_t resident = target.limits.Resident(warps * kWarpLanes, bytes, 32 / warps);
   const int64_t blocks = std::min(params.tiles, resident * target.limits.multiprocessors);
   MultiplyTiles<T><<<static_cast<unsigned>(blocks), warps * kWarpLanes, bytes, target.stream>>>(params);
@@ -175,8 +175,8 @@ cudaError_t LaunchTile(const TensorParams& product, int warps, const LaunchTarge
 
 template <ProductPrecision kPrecision, int kCols>
 cudaError_t LaunchRows(const TensorParams& params, const LaunchTarget& target) {
-  // Tall blocks load weights less often; lower ones, with more panels under way, where those would leave
-  // multiprocessors idle and shared memory has room for them.
+  // Tall blocks load weights less often. Lower ones, with more panels in flight, are used if tall ones would leave
+  // multiprocessors idle and shared memory has room for the panels.
   int warps = 8;
   while (warps > 1 && params.dst.rows < int64_t{target.limits.multiprocessors} * warps * kWarpRows) warps /= 2;
   using Deep = TensorTile<kPrecision, kCols, 8>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of dense products on tensor cores, whose factors are rounded: for requests that allow it.
+// The launcher of tensor_tiles, free of device code. The idea is in tensor_tiles.cu.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_TENSOR_TILES_TENSOR_TILES_H_
 #define VICINAL_ENGINE_CUDA_DENSE_TENSOR_TILES_TENSOR_TILES_H_
 
@@ -10,7 +10,8 @@
 
 namespace vicinal::cuda {
 
-// True if the largest shared memory has room for the weights of 16 columns, so that they are read once.
+// True if the largest shared memory of any GPU has room for the weights of 16 columns, so that each block reads them
+// once.
 bool TensorWeightsStay(const DenseUpdateProblem& problem);
 
 // REQUIRES: a precision other than float32. `args.weight` is packed (dense/packed_weights.h).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_tiles as a kernel of the operation dense_update: for requests that allow rounded factors.
+// tensor_tiles as a kernel of the operation dense_update, for requests that allow rounded factors.
 #include <cstdint>
 #include <memory>
 #include <vector>

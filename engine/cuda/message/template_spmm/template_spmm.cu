@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// template_spmm without an MLP on the edges: FeatGraph's generalised SpMM (Hu et al., SC'20, section III), one skeleton
-// that visits edges by target, with message, weight, activation and reduce filled in.
+// template_spmm without a message MLP: FeatGraph's generalised SpMM (Hu et al., SC'20, section III). One skeleton
+// visits edges by target; message, weight, activation and reduce are parameters.
 //
-// Idea. As FeatGraph does on a GPU: lanes side by side along the features (feature-parallel threads), one target row at
-// a time with its result and its side of the message in registers, and tiles of columns across the grid. In place of
-// its hybrid partitioning by degree, rows that are long are cut into pieces (row_pieces.h), which needs no preparation
-// of the graph; with it (staged_rows.cu) this adds the rest to what was staged. A lane owns up to 4 columns (16 bytes)
-// and loads four edges' before it uses the first. Order of evaluation: edge j of a row (or piece) goes to chain j mod
-// 4, pieces likewise: equal bits for all tiles, at every run and in every subset of rows; no float atomics. Moves edges
-// * (4 + 4 weighted + 4 * width) bytes of gather, rows * 8 * width for targets and results.
+// Idea. As in FeatGraph on a GPU, adjacent lanes cover adjacent features (feature-parallel threads), a target row at a
+// time keeps its result and its part of the message in registers, and the grid covers tiles of columns. Instead of
+// FeatGraph's hybrid partitioning by degree, long rows are cut into pieces (row_pieces.h), which needs no preparation
+// of the graph. With the partitioning (staged_rows.cu), this kernel sums the edges that are not staged and adds the
+// staged sums. A lane has up to 4 columns (16 bytes) and loads four edges before it uses the first.
+// Order of evaluation: edge j of a row (or piece) goes to chain j mod 4, and so do pieces. The bits are equal for all
+// tiles, in every run and in every subset of rows; there are no float atomics.
+// Traffic: edges * (4 + 4 weighted + 4 * width) bytes of gather, rows * 8 * width for targets and results.
 #include <cstdint>
 
 #include "engine/cuda/common/alignment.h"
@@ -66,20 +67,20 @@ struct Chains {
 
   __device__ Chains() {
 #pragma unroll
-    for (int i = 0; i < kChains; ++i) chain[i] = Pack<L::kVec>::Filled(L::Reduction::Start());
+    for (int i = 0; i < kChains; ++i) chain[i] = Pack<L::kVec>::Filled(L::Reduction::Identity());
   }
   __device__ Pack<L::kVec> Total() const {
     Pack<L::kVec> total;
 #pragma unroll
     for (int v = 0; v < L::kVec; ++v) {
-      total.v[v] = L::Reduction::Join(L::Reduction::Join(chain[0].v[v], chain[2].v[v]),
-                                      L::Reduction::Join(chain[1].v[v], chain[3].v[v]));
+      total.v[v] = L::Reduction::Combine(L::Reduction::Combine(chain[0].v[v], chain[2].v[v]),
+                                         L::Reduction::Combine(chain[1].v[v], chain[3].v[v]));
     }
     return total;
   }
 };
 
-// The next kChains edges of a piece; the last one again where it has fewer.
+// The next kChains edges of a piece. If fewer remain, the last one is repeated.
 template <class L>
 struct EdgeBatch {
   int32_t source[kChains];
@@ -96,7 +97,7 @@ struct EdgeBatch {
   }
 };
 
-// Which sources come next is read while the present ones' rows are on their way.
+// Loads the next sources while the rows of the current ones are in flight.
 template <class L>
 __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece& piece, int64_t column) {
   const TargetTerms<L::kVec> terms(params.source.message,
@@ -119,7 +120,7 @@ __device__ inline Pack<L::kVec> ReduceEdges(const Params& params, const RowPiece
       for (int v = 0; v < L::kVec; ++v) {
         float m = terms.Of(u[i].v[v], v);
         if constexpr (!L::kPlain) m = Activate(params.source.activation, m * edges.weight[i]);
-        chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
+        chains.chain[i].v[v] = L::Reduction::Combine(chains.chain[i].v[v], L::kExtreme ? sign * m : m);
       }
     }
     edges = next;
@@ -138,19 +139,19 @@ __device__ inline Pack<L::kVec> ReducePieces(const Params& params, const RowPiec
       const Pack<L::kVec> part =
           LoadCoherent<L::kVec>(partials + (base + i) * piece.cell_step * params.parts.partial_stride);
 #pragma unroll
-      for (int v = 0; v < L::kVec; ++v) chains.chain[i].v[v] = L::Reduction::Join(chains.chain[i].v[v], part.v[v]);
+      for (int v = 0; v < L::kVec; ++v) chains.chain[i].v[v] = L::Reduction::Combine(chains.chain[i].v[v], part.v[v]);
     }
   }
   return chains.Total();
 }
 
-// One column of a row, from what its edges came to.
+// The result of one column of a row, from its reduced messages.
 template <class L>
 __device__ inline float FinishedColumn(const Params& params, const RowPiece& piece, int64_t column, float x) {
   const MessageRowsPart& part = params.out.extra;
   int64_t edges = piece.row_edges;
   if (part.carried != nullptr) {
-    x = L::Reduction::Join(part.carried[piece.row * part.carried_stride + column], x);
+    x = L::Reduction::Combine(part.carried[piece.row * part.carried_stride + column], x);
     edges = __ldg(part.degree_ptr + piece.row + 1) - __ldg(part.degree_ptr + piece.row);
   }
   x = L::Reduction::Finish(params.out.reduce, x, edges);

@@ -17,14 +17,14 @@
 
 namespace vicinal::cuda {
 
-// The unit that long rows are cut by (row_pieces.h).
+// The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kMessageUnit = 128;
-inline constexpr int64_t kNarrowestMessageTile = 8;  // columns, of message_rows
+inline constexpr int64_t kMinMessageTile = 8;  // columns, of template_spmm
 
 inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
   const int64_t width = problem.out_width();
   return PieceScratch(problem.edges, kMessageUnit, width,
-                      problem.num_layers > 0 ? 1 : (width + kNarrowestMessageTile - 1) / kNarrowestMessageTile);
+                      problem.num_layers > 0 ? 1 : (width + kMinMessageTile - 1) / kMinMessageTile);
 }
 
 // Shared memory of message_mlp: the messages of a tile of edges before and after a layer, in two buffers that layers
@@ -46,18 +46,18 @@ struct MessageTile {
   }
 };
 inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;  // edges
-// What its tiles may take of shared memory, beside what is not dynamic: large ones so much that a multiprocessor runs
-// two blocks, small ones as much as a block may have.
+// Shared memory that tiles may use next to static shared memory. Large tiles leave room for two blocks per
+// multiprocessor; small ones may use all that a block may have.
 inline constexpr int64_t kMessageStaticBytes = 1 << 10;
 inline int64_t LargeTileBytes(const GpuLimits& limits) {
   return limits.multiprocessor_shared_bytes / 2 - kSystemSharedBytes - kMessageStaticBytes;
 }
 inline int64_t SmallTileBytes(const GpuLimits& limits) { return limits.block_shared_bytes - kMessageStaticBytes; }
 
-// What aggregate has in addition to a reduce of messages. By default, nothing.
+// What aggregate has in addition to a reduction of messages. By default, nothing.
 struct MessageRowsPart {
   const float* src_scale = nullptr;  // a factor per source, if the adjacency has no values
-  float self_scale = 0.0f;           // of the row's own source, added after the reduce
+  float self_scale = 0.0f;           // of the row's own source, added after the reduction
   // Reduced messages of further edges, which are not in the adjacency [R, D]; negated for minima. Null: no such edges.
   const float* carried = nullptr;
   int64_t carried_stride = 0;

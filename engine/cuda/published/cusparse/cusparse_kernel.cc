@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// cusparse: the vendor's SpMM as a kernel of the operation aggregate, sums of any weights.
+// cusparse: the vendor's SpMM as a kernel of the operation aggregate, for sums with any weights.
 //
-// What a careful caller does once is the layout: descriptors, 32-bit row offsets, ones for values where the adjacency
-// has none, workspace, preprocessing if asked for; so it is made for one width and one algorithm. Self terms and
-// epilogues are a pass over the result; weights per source are a pass over the source, and so is a source that is not
-// aligned as the library wants it.
+// The layout holds what a careful caller prepares once: descriptors, 32-bit row offsets, values of 1 if the adjacency
+// has none, workspace, and preprocessing if requested. So a layout is for one width and one algorithm. Self terms and
+// epilogues are a pass over the result. Weights per source, and a source that is not aligned, take a pass over the
+// source.
 //
-// Measured on an H200 (CUDA 13.0, a row of 3,000 edges, 16 runs in 4 layouts each): algorithm 3 gave equal bits every
-// time, but only without preprocessing; with it, and with algorithms 1 and 2, bits changed from run to run. And
-// preprocessing once read where it must not on one of the small graphs of the conformance tests. So algorithm 3 without
-// it is the default, at half the speed (amazon0505, width 64: 624 us, preprocessed 344; proteins: 4,020 and 2,325); the
-// others are there for benchmarks. Nor does it keep what is not finite to itself: an infinity in a source without edges
-// made means over a star of 3,000 others not finite (it seems to pad with zero times a row). So it is there to be
-// measured and forced, for sums alone, and tuning never takes it.
+// Measured on an H200 (CUDA 13.0, a row of 3,000 edges, 16 runs in 4 layouts each): algorithm 3 without preprocessing
+// gave equal bits every time. With preprocessing, and with algorithms 1 and 2, bits changed from run to run.
+// Preprocessing also once read out of bounds on a small graph of the conformance tests. So algorithm 3 without
+// preprocessing is the default, at half the speed (amazon0505, width 64: 624 us, preprocessed 344; proteins: 4,020 and
+// 2,325). The other settings are for benchmarks.
+// Non-finite values also spread: an infinity in a source without edges made the means of a star of 3,000 others
+// non-finite (the library seems to pad with zero times a row). So the kernel can be measured and forced, for sums
+// alone, but tuning never selects it.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -72,8 +73,8 @@ class CusparseLayout final : public AdjacencyLayout {
     return MakeWorkspace(source, width, settings.preprocess);
   }
 
-  // dst = A * src. Views are aligned. Callers on different threads take turns to launch, for the handle has one stream;
-  // what they launch shares the workspace, so it must be on streams of one context, which run one after the other.
+  // dst = A * src. Views are aligned. Thread-safe: the handle has one stream, so launches take a mutex. They share the
+  // workspace, so all streams must belong to one context, which runs its launches in order.
   Status Multiply(const ConstMatrixView& src, const MatrixView& dst, cudaStream_t stream) const {
     if (matrix_ == nullptr) {
       return CudaStatus(
@@ -111,8 +112,8 @@ class CusparseLayout final : public AdjacencyLayout {
         "cusparseCreateCsr");
   }
 
-  // With matrices of the shapes to come; what they hold does not matter, and where nothing is preprocessed they need no
-  // memory of their own, which nobody has admitted.
+  // Sizes the workspace with matrices of the final shapes. Their contents do not matter. Without preprocessing they
+  // need no memory of their own, which would not have been admitted.
   Status MakeWorkspace(LayoutSource& source, int64_t width, bool preprocess) {
     const CsrView& adjacency = source.adjacency();
     const int64_t stride = PackedStride(width);
@@ -191,7 +192,8 @@ class CusparseKernel final : public AggregateKernel {
                                        const WorkShape& shape) const override {
     return GpuGatherSeconds(problem, shape, 1.8);
   }
-  // Whatever the algorithm: tuning takes nothing that is not, and is to leave this alone.
+  // False for every algorithm, although algorithm 3 is: tuning selects deterministic kernels only, and must not select
+  // this one.
   bool deterministic(const KernelConfig&) const override { return false; }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const Settings settings(config);
@@ -207,7 +209,7 @@ class CusparseKernel final : public AggregateKernel {
     VICINAL_RETURN_IF_ERROR(layout->Init(source, problem.width, Settings(config)));
     return AdjacencyLayoutRef(std::move(layout));
   }
-  // Offsets, ones, and a workspace that is the library's own business; it was never seen larger than this.
+  // Offsets, ones and the workspace, which was never seen to exceed this bound.
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override { return 16 * rows + 8 * edges + (1 << 20); }
   bool whole_graph_only() const override { return true; }
   // Copies of the source and of the result.

@@ -12,12 +12,12 @@ namespace {
 constexpr int kMinGroup = 4, kMaxGroup = 1024;
 constexpr int kDefaultThreads = 128;
 
-// The shared memory that a block has without asking for more. The paper's model of it: ours keeps a slot per group.
+// Default shared memory of a block, as in the paper's model. Our kernel differs: it keeps a slot per group.
 constexpr int64_t kMemoryCapacity = 48 << 10;
-// Floats that a lane should add up in one group, at most (Eq. 3).
+// Maximum floats that a lane should add in one group (Eq. 3).
 constexpr int64_t kComputationCapability = 4096;
 
-// Eq. 3 and 4 of the paper: neither too much work for a lane nor too much memory for a block.
+// Eq. 3 and 4 of the paper: limits the work of a lane and the shared memory of a block.
 bool Feasible(const AggregateProblem& problem, const NeighborGroupConfig& config) {
   const int64_t floats = int64_t{config.group_size} * problem.width / config.workers;
   const double degree = std::max(1.0, static_cast<double>(problem.edges) / std::max<double>(1.0, problem.rows));
@@ -35,14 +35,14 @@ NeighborGroupConfig GroupKernel::Resolve(const AggregateProblem& problem, const 
     resolved.workers = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(config.values[1], 32))));
   }
   if (config.values[2] > 0) {
-    resolved.block_threads = std::clamp((config.values[2] + 31) / 32 * 32, 32, kMostGroupThreads);
+    resolved.block_threads = std::clamp((config.values[2] + 31) / 32 * 32, 32, kMaxGroupThreads);
   }
   return resolved;
 }
 
-// The paper's ranges, one cut through each: group sizes and workers with blocks of 128 threads, then other blocks with
-// the default's groups. Groups of 8 were never more than 3 % faster than the best of these on an H200 (artist,
-// amazon0505, rmat5, proteins; widths 16, 64, 128), and often much slower.
+// Two cuts through the paper's ranges: group sizes and workers with blocks of 128 threads, then other block sizes with
+// the default groups. Groups of 8 were at most 3 % faster than the best of these, and often much slower (measured on an
+// H200: artist, amazon0505, rmat5, proteins; widths 16, 64, 128).
 std::vector<KernelConfig> GroupKernel::Candidates(const AggregateProblem& problem) const {
   std::vector<KernelConfig> candidates = {KernelConfig()};
   const NeighborGroupConfig standard = DefaultNeighborGroup(problem);
@@ -56,7 +56,7 @@ std::vector<KernelConfig> GroupKernel::Candidates(const AggregateProblem& proble
       add({group_size, workers, kDefaultThreads});
     }
   }
-  for (const int threads : {64, 256, 512, kMostGroupThreads}) add({standard.group_size, standard.workers, threads});
+  for (const int threads : {64, 256, 512, kMaxGroupThreads}) add({standard.group_size, standard.workers, threads});
   return candidates;
 }
 
@@ -88,7 +88,8 @@ Refusal GroupKernel::WhyUnsupported(const AggregateProblem& problem) const {
 }
 
 NeighborGroupConfig DefaultNeighborGroup(const AggregateProblem& problem) {
-  // Groups longer than most rows, so that these are one; lanes that cover the columns with 16 bytes each.
+  // Groups that are longer than most rows, so that most rows have one group. Lanes cover the columns with 16 bytes
+  // each.
   const int64_t degree = 2 * problem.edges / std::max<int64_t>(1, problem.rows);
   const int64_t lanes = std::clamp<int64_t>((problem.width + 3) / 4, 1, 32);
   return {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What neighbor_group and neighbor_group_atomics have in common as kernels of the operation aggregate: parameters,
-// candidates and layouts.
+// Base class of neighbor_group and neighbor_group_atomics as kernels of the operation aggregate: parameters, candidates
+// and layouts.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_GROUP_KERNEL_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_GROUP_KERNEL_H_
 

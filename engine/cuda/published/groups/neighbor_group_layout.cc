@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Count, prefix sum, fill, each over chunks of rows; then addresses, block by block; then the rows that blocks share,
-// found at the borders alone.
+// Counts groups per chunk of rows, computes prefix sums, then fills in the groups. Then it assigns addresses, block by
+// block. Only the borders between blocks are searched for rows that blocks share.
 #include "engine/cuda/published/groups/neighbor_group_layout.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void FillRow(const int64_t* row_ptr, int64_t row, int group_size, NeighborGroup*
   } while (begin < end);
 }
 
-// Algorithm 1: a block's first group opens its first slot, another row opens the next one.
+// Algorithm 1: a block's first group opens slot 0, and each further row opens the next slot.
 void AddressBlock(NeighborGroup* begin, NeighborGroup* end) {
   uint16_t address = 0;
   for (NeighborGroup* group = begin; group != end; ++group) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two forms of neighbor_group have in common, the engine's own (neighbor_group.cu) and the published one
-// (neighbor_group_atomics.cu): what a lane adds up of a group's edges, and how lanes are laid out over columns.
+// The common parts of the engine's kernel (neighbor_group.cu) and the published one (neighbor_group_atomics.cu): how a
+// lane sums a group's edges, and how lanes cover the columns.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUPS_CUH_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_NEIGHBOR_GROUPS_CUH_
 
@@ -16,7 +16,7 @@
 
 namespace vicinal::cuda {
 
-// Source rows on their way at once, per lane group.
+// Source rows in flight at once, per group of lanes.
 inline constexpr int kGroupBatch = 4;
 
 struct GroupWork {
@@ -27,8 +27,8 @@ struct GroupWork {
 
 struct GroupSource {
   ConstMatrixView rows;  // [S, D]
-  const float* scale;    // [S], in place of the adjacency's values, where it has none
-  float sign;            // of messages; -1: minima as maxima of what is negated
+  const float* scale;    // [S], if the adjacency has no values
+  float sign;            // factor of messages: -1 for minima, computed as maxima of negated messages
 };
 
 struct GroupParts {
@@ -39,13 +39,13 @@ struct GroupParts {
 struct GroupEpilogue {
   MatrixView dst;  // [R, D]
   Reduce reduce;
-  float self_scale;  // of the row's own source; 0: none is added
+  float self_scale;  // of the row's own source; 0: no self term
   Epilogue epilogue;
   CarriedSums carried;
   Access dst_access;
 };
 
-// The argument of the kernels over neighbour groups: trivially copyable.
+// The argument of the kernels over neighbour groups. Trivially copyable.
 struct GroupParams {
   GroupWork work;
   GroupSource source;
@@ -64,7 +64,7 @@ struct GroupSums {
 };
 
 template <bool kExtreme>
-__device__ inline float GroupNeutral() {
+__device__ inline float GroupIdentity() {
   return kExtreme ? -INFINITY : 0.0f;
 }
 
@@ -73,7 +73,7 @@ __device__ inline float GroupReduced(float a, float b) {
   return kExtreme ? LargerOf(a, b) : a + b;
 }
 
-// What `count` edges (of kGroupBatch) add: a tree, so that sums of long groups stay accurate.
+// Reduces the kGroupBatch messages as a tree, so that sums of long groups stay accurate.
 template <bool kWeighted, bool kExtreme>
 __device__ inline float GroupBatchOf(const float (&x)[kGroupBatch], const float (&weight)[kGroupBatch], float sign) {
   static_assert(kGroupBatch == 4);
@@ -89,7 +89,7 @@ __device__ inline float GroupBatchOf(const float (&x)[kGroupBatch], const float 
   }
 }
 
-// Adds the group's edges to `sums`. `first` is the lane's first column, its packs lie `step` columns apart.
+// Adds the group's edges to `sums`. `first` is the lane's first column; its packs are `step` columns apart.
 template <int kVec, int kPacks, bool kWeighted, bool kExtreme>
 __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& group, int64_t first, int step,
                                 GroupSums<kVec, kPacks>& sums) {
@@ -130,19 +130,17 @@ __device__ inline void SumGroup(const GroupParams& params, const NeighborGroup& 
   }
 }
 
-// --- launches ---
-
 inline int64_t GroupBlocks(int64_t groups, const NeighborGroupConfig& config) {
   return (groups + config.groups_per_block() - 1) / config.groups_per_block();
 }
 
-// Blocks of more threads have their own code, of fewer registers, in which a lane has one pack of columns.
+// Larger blocks have kernels of their own with fewer registers, in which a lane has one pack of columns.
 inline constexpr int kFewGroupThreads = 512;
 
 struct GroupGrid {
   dim3 blocks;
   int threads = 0;
-  size_t shared = 0;  // a slot per group, and its address
+  size_t shared = 0;  // a slot and an address per group
 };
 
 template <int kVec, int kPacks, class Launch>
@@ -163,7 +161,7 @@ void LaunchGroupsIn(const GroupParams& params, const NeighborGroupConfig& config
   two ? LaunchGroupsOf<kVec, 2>(params, config, launch) : LaunchGroupsOf<kVec, 1>(params, config, launch);
 }
 
-// Calls launch.Run<floats a lane loads at once, how often, weighted>(params, grid) as the arguments need it.
+// Calls launch.Run<kVec, kPacks, kWeighted>(params, grid) with the template arguments that fit the problem.
 template <class Launch>
 void LaunchGroups(const GroupParams& params, const NeighborGroupConfig& config, const Launch& launch) {
   const int vec = PackWidth(params.source.rows);

@@ -32,7 +32,7 @@ struct NeighborGroups {
 };
 
 // The paper's largest blocks.
-inline constexpr int kMostGroupThreads = 1024;
+inline constexpr int kMaxGroupThreads = 1024;
 
 struct NeighborGroupConfig {
   int group_size = 0;     // gs

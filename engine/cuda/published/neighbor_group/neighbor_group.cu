@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // neighbor_group: aggregation after GNNAdvisor (Wang et al., OSDI'21, sections 5 and 6.2).
 //
-// Idea. The in-edges of a row are cut into groups of at most `gs`; a group is the work of `dw` lanes side by side,
-// which share its columns, neighbouring lanes taking neighbouring columns; a block of `tpb` threads holds tpb / dw
-// groups that follow one another, so that all groups of most rows meet in one block. Each group has its own sum
-// (leader-node scheme), and the first group of a row in a block, its leader, gathers them from shared memory and is the
-// only one that writes: groups that are their row's only one in the block never touch shared memory.
+// Idea. The in-edges of a row are cut into groups of at most `gs` edges. `dw` adjacent lanes sum a group; adjacent
+// lanes have adjacent columns. A block of `tpb` threads has tpb / dw consecutive groups, so that for most rows all
+// groups are in one block. Each group has a sum of its own. The first group of a row in a block, its leader, gathers
+// the row's sums from shared memory and is the only one that writes them (leader-node scheme). Groups that are alone in
+// their row and block never use shared memory.
 //
-// Differs from what is published: the leader adds the groups in their order, from a slot per group in place of atomic
-// additions into one per row; a row that lies in several blocks leaves a partial sum in each, which a second launch
-// adds in their order; lanes load packs of up to 16 bytes; edges may have weights; maxima and minima work, too. So no
-// float atomics, and equal bits at every run; but where a row's groups meet depends on the rows before it: whole graphs
-// only. The published form, with atomic additions in shared and in global memory, is neighbor_group_atomics.cu.
+// Differences from the paper: the leader adds the groups in order, from a slot per group, instead of atomic additions
+// to one slot per row. A row in several blocks leaves a partial sum in each, which a second launch adds in order. Lanes
+// load packs of up to 16 bytes. Edges may have weights, and maxima and minima are supported. So there are no float
+// atomics, and the bits are equal in every run. But where a row's groups meet depends on the rows before it, so the
+// kernel serves whole graphs only. The published form, with atomic additions in shared and global memory, is
+// neighbor_group_atomics.cu.
 //
-// Measured on an H200, unweighted sums in float32, the fastest of its candidates against the fastest of cuSPARSE
-// (preprocessed), widths 16 / 64 / 128: artist 0.80 / 0.77 / 0.84 times as fast, amazon0505 1.35 / 0.93 / 0.99,
-// rmat5 1.23 / 0.73 / 0.69, proteins in the order of its communities 1.36 / 1.10 / 1.09. Reading sources a batch ahead
-// of their rows gained 3 % there and lost 20 % and more with weights, for the registers it takes. Moves edges * (4 + 4
-// * width) bytes of gather (4 more where weighted), 16 bytes per group, rows * 4 * width of stores, and partial sums of
-// at most two rows per block.
+// Measured on an H200, unweighted sums in float32, speed of the fastest candidate relative to the fastest cuSPARSE
+// algorithm (preprocessed), widths 16 / 64 / 128: artist 0.80 / 0.77 / 0.84, amazon0505 1.35 / 0.93 / 0.99, rmat5 1.23
+// / 0.73 / 0.69, proteins ordered by communities 1.36 / 1.10 / 1.09. Loading source ids a batch ahead gained 3 % on
+// these, but lost 20 % and more with weights, as it takes registers. Traffic: edges * (4 + 4 * width) bytes of gather
+// (4 more per edge with weights), 16 bytes per group, rows * 4 * width of stores, and partial sums of at most two rows
+// per block.
 #include <cmath>
 #include <cstdint>
 
@@ -28,7 +29,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// Threads of a block that adds up a split row, and the chains that it adds in.
+// The threads of a block that adds a split row: columns x chains of additions.
 constexpr int kSplitColumns = 32, kSplitChains = 8;
 
 template <int kVec, int kPacks, bool kExtreme>
@@ -40,7 +41,7 @@ __device__ inline void Merge(GroupSums<kVec, kPacks>& sums, const GroupSums<kVec
   }
 }
 
-// Mean, what was carried, self term and epilogue of one element of a finished row.
+// The result of one element of a row: adds the carried sum, then mean, self term and epilogue.
 template <bool kExtreme>
 __device__ inline float Finished(const GroupParams& params, int64_t row, int64_t col, int64_t edges, float x) {
   if (kExtreme) x = edges == 0 ? 0.0f : params.source.sign * x;
@@ -76,8 +77,8 @@ __device__ inline void FinishRow(const GroupParams& params, int64_t row, int64_t
   }
 }
 
-template <int kVec, int kPacks, bool kWeighted, bool kExtreme, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) NeighborGroupKernel(const __grid_constant__ GroupParams params) {
+template <int kVec, int kPacks, bool kWeighted, bool kExtreme, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) NeighborGroupKernel(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
   const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kMostThreads) NeighborGroupKernel(const __grid
   const int address = index < params.work.groups.num_groups ? group.address : -1;
   if (lane == 0) addresses[local] = address;
   GroupSums<kVec, kPacks> sums;
-  sums.Clear(GroupNeutral<kExtreme>());
+  sums.Clear(GroupIdentity<kExtreme>());
   if (address >= 0) SumGroup<kVec, kPacks, kWeighted, kExtreme>(params, group, first, step, sums);
   __syncthreads();
   const bool leads = address >= 0 && (local == 0 || addresses[local - 1] != address);
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(kMostThreads) NeighborGroupKernel(const __grid
   }
 }
 
-// Adds the partial sums of one row and 32 columns, in eight chains, then the chains.
+// Adds the partial sums of one row and kSplitColumns columns in kSplitChains chains, then adds the chains.
 template <bool kExtreme>
 __global__ void __launch_bounds__(kSplitColumns* kSplitChains)
     AddSplitRows(const __grid_constant__ GroupParams params) {
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(kSplitColumns* kSplitChains)
   const int lane = threadIdx.x % kSplitColumns, chain = threadIdx.x / kSplitColumns;
   const int64_t column = int64_t{blockIdx.y} * kSplitColumns + lane;
   const bool inside = column < params.out.dst.cols;
-  float sum = GroupNeutral<kExtreme>();
+  float sum = GroupIdentity<kExtreme>();
 #pragma unroll 4
   for (int piece = chain; piece < split.pieces; piece += kSplitChains) {
     const int64_t cell = piece == 0 ? split.first : 2 * (split.first / 2 + piece);
@@ -161,16 +162,16 @@ struct SumsLaunch {
   template <int kVec, int kPacks, bool kWeighted>
   void Run(const GroupParams& params, const GroupGrid& grid) const {
     if constexpr (kPacks == 1) {
-      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMostGroupThreads>(params, grid);
+      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMaxGroupThreads>(params, grid);
     }
     RunOf<kVec, kPacks, kWeighted, kFewGroupThreads>(params, grid);
   }
 
  private:
-  template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+  template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
   void RunOf(const GroupParams& params, const GroupGrid& grid) const {
-    const auto kernel = extreme ? &NeighborGroupKernel<kVec, kPacks, kWeighted, true, kMostThreads>
-                                : &NeighborGroupKernel<kVec, kPacks, kWeighted, false, kMostThreads>;
+    const auto kernel = extreme ? &NeighborGroupKernel<kVec, kPacks, kWeighted, true, kMaxThreads>
+                                : &NeighborGroupKernel<kVec, kPacks, kWeighted, false, kMaxThreads>;
     kernel<<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
   }
 };
@@ -178,8 +179,8 @@ struct SumsLaunch {
 }  // namespace
 
 size_t NeighborGroupScratch(const AggregateProblem& problem, const NeighborGroupConfig& config) {
-  const int64_t most_groups = problem.edges / config.group_size + problem.rows;
-  return static_cast<size_t>(2 * GroupBlocks(most_groups, config) * problem.width) * sizeof(float);
+  const int64_t max_groups = problem.edges / config.group_size + problem.rows;
+  return static_cast<size_t>(2 * GroupBlocks(max_groups, config) * problem.width) * sizeof(float);
 }
 
 cudaError_t LaunchNeighborGroup(const AggregateArgs& args, const NeighborGroupConfig& config,

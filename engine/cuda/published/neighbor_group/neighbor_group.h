@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of neighbor_group (neighbor_group.cu has the idea), free of device code.
+// The launcher of neighbor_group, free of device code. The idea is in neighbor_group.cu.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_NEIGHBOR_GROUP_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_NEIGHBOR_GROUP_H_
 

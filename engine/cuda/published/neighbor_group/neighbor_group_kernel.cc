@@ -16,11 +16,11 @@
 namespace vicinal::cuda {
 namespace {
 
-// GNNAdvisor's model of a setting's latency (Wang et al., OSDI'21, section 7.1, Eq. 2), without its unit. Eq. 3 and 4,
-// what a setting may ask of a thread and of shared memory, are in GroupKernel::Candidates.
+// GNNAdvisor's model of a setting's latency (Wang et al., OSDI'21, section 7.1, Eq. 2), in arbitrary units. Eq. 3 and
+// 4, the limits per thread and of shared memory, are in GroupKernel::Candidates.
 double GroupLatency(const WorkShape& shape, double width, double gs, double dw, double tpb) {
   constexpr double kMaxThreads = 1024.0;
-  constexpr double kAlpha = 0.2;  // of the 0.15 to 0.3 that the paper gives
+  constexpr double kAlpha = 0.2;  // the paper gives 0.15 to 0.3
   const double edges = std::max<double>(1.0, static_cast<double>(shape.edges));
   const double workers = std::max(1.0, std::abs(dw - width / 3.0));
   const double threads = std::max(1.0, std::abs(tpb - std::sqrt(kMaxThreads)));
@@ -28,7 +28,7 @@ double GroupLatency(const WorkShape& shape, double width, double gs, double dw, 
   return edges * width / (gs * workers * threads) * imbalance;
 }
 
-// Relative to a setting in the middle; the default counts as that one.
+// The modelled latency relative to a medium setting. The default setting counts as medium.
 double GroupFactor(const WorkShape& shape, double width, const KernelConfig& config) {
   const double gs = config.values[0], dw = config.values[1], tpb = config.values[2];
   if (gs <= 0 || dw <= 0 || tpb <= 0) return 1.0;
@@ -39,13 +39,13 @@ double GroupFactor(const WorkShape& shape, double width, const KernelConfig& con
 class NeighborGroupKernel final : public GroupKernel {
  public:
   NeighborGroupKernel() : GroupKernel("neighbor_group") {}
-  // Where groups end and where they meet is what decides; how many lanes share their columns does not.
+  // The order depends on where groups end and which share a block, but not on how lanes share the columns.
   DeclaredOrder declared_order() const override { return {"edge_groups", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig resolved = Resolve(problem, config);
     return {resolved.group_size, resolved.groups_per_block()};
   }
-  // The published model says which settings come first: it moves a prediction by a quarter at most.
+  // The published model ranks settings; it changes a prediction by at most a quarter.
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
                                        const WorkShape& shape) const override {
     return GpuGatherSeconds(problem, shape, GroupFactor(shape, static_cast<double>(problem.width), config));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// neighbor_group_atomics: GNNAdvisor as published (Wang et al., OSDI'21, sections 5 and 6.2): the groups of
-// neighbor_group.cu, which add up what they have by atomic additions, in shared memory where they lie in one block, and
-// their leader in memory; then a pass for mean, self term and epilogue. Its bits may differ from run to run, so nobody
-// takes it who does not force it: it is there to be measured. Sums and means only. Moves what neighbor_group does, and
-// the sums once more: set to zero, added to at the L2, read and stored.
+// neighbor_group_atomics: GNNAdvisor as published (Wang et al., OSDI'21, sections 5 and 6.2). It has the groups of
+// neighbor_group.cu, but combines them by atomic additions: in shared memory within a block, and in global memory by
+// their leaders. A further pass applies mean, self term and epilogue. Bits may differ from run to run, so it is used
+// only if forced, for measurements. Sums and means only. Traffic: that of neighbor_group, plus one more pass over the
+// sums: cleared, added to at the L2, read and stored.
 #include <cstdint>
 
 #include "engine/cuda/aggregate/rows/finish_rows.h"
@@ -13,7 +13,7 @@
 namespace vicinal::cuda {
 namespace {
 
-// Adds value(pack, v) for each of the lane's columns to the row's sums in memory.
+// Atomically adds value(pack, v) for each of the lane's columns to the row's sums in global memory.
 template <int kVec, int kPacks, class Value>
 __device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t first, int step, const Value& value) {
 #pragma unroll
@@ -27,9 +27,9 @@ __device__ inline void AddToRow(const GroupParams& params, int64_t row, int64_t 
   }
 }
 
-// Sums of a row meet in one slot of shared memory, by atomic additions; its leader adds the slot to the row.
-template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
+// The groups of a row in a block add to one slot of shared memory; their leader adds the slot to the row.
+template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) NeighborGroupAtomics(const __grid_constant__ GroupParams params) {
   extern __shared__ float4 shared[];
   const int workers = params.work.workers, local = threadIdx.x / workers, lane = threadIdx.x % workers;
   const int per_block = blockDim.x / workers, step = workers * kVec, tile = step * kPacks;
@@ -59,9 +59,9 @@ __global__ void __launch_bounds__(kMostThreads) NeighborGroupAtomics(const __gri
   AddToRow<kVec, kPacks>(params, group.row, first, step, [&](int p, int v) { return slot[p * step + v]; });
 }
 
-// Without the block's part, for what that is worth: each group adds to its row in memory by itself.
-template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) NeighborGroupsApart(const __grid_constant__ GroupParams params) {
+// Without the block-level optimisation, to measure its value: each group adds to its row in global memory.
+template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) NeighborGroupsApart(const __grid_constant__ GroupParams params) {
   const int workers = params.work.workers, lane = threadIdx.x % workers;
   const int step = workers * kVec;
   const int64_t index = int64_t{blockIdx.x} * (blockDim.x / workers) + threadIdx.x / workers;
@@ -81,18 +81,18 @@ struct AtomicsLaunch {
   template <int kVec, int kPacks, bool kWeighted>
   void Run(const GroupParams& params, const GroupGrid& grid) const {
     if constexpr (kPacks == 1) {
-      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMostGroupThreads>(params, grid);
+      if (grid.threads > kFewGroupThreads) return RunOf<kVec, kPacks, kWeighted, kMaxGroupThreads>(params, grid);
     }
     RunOf<kVec, kPacks, kWeighted, kFewGroupThreads>(params, grid);
   }
 
  private:
-  template <int kVec, int kPacks, bool kWeighted, int kMostThreads>
+  template <int kVec, int kPacks, bool kWeighted, int kMaxThreads>
   void RunOf(const GroupParams& params, const GroupGrid& grid) const {
     if (apart) {
-      NeighborGroupsApart<kVec, kPacks, kWeighted, kMostThreads><<<grid.blocks, grid.threads, 0, stream>>>(params);
+      NeighborGroupsApart<kVec, kPacks, kWeighted, kMaxThreads><<<grid.blocks, grid.threads, 0, stream>>>(params);
     } else {
-      NeighborGroupAtomics<kVec, kPacks, kWeighted, kMostThreads>
+      NeighborGroupAtomics<kVec, kPacks, kWeighted, kMaxThreads>
           <<<grid.blocks, grid.threads, grid.shared, stream>>>(params);
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of neighbor_group_atomics (neighbor_group_atomics.cu has the idea), free of device code.
+// The launcher of neighbor_group_atomics, free of device code. The idea is in neighbor_group_atomics.cu.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_ATOMICS_NEIGHBOR_GROUP_ATOMICS_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_NEIGHBOR_GROUP_ATOMICS_NEIGHBOR_GROUP_ATOMICS_H_
 

@@ -22,7 +22,7 @@ class NeighborGroupAtomicsKernel final : public GroupKernel {
     if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
     return GroupKernel::WhyUnsupported(problem);
   }
-  // `apart` is no candidate: it is there to tell what the block-level optimisations are worth.
+  // `apart` is not a candidate: it only serves to measure the value of the block-level optimisations.
   std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb", "apart"}; }
   DeclaredOrder declared_order() const override { return {"atomic_additions", 1}; }
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,

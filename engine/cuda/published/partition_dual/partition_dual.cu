@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// partition_dual: aggregation after PCGCN (Tian et al., IPDPS'20): a partition cuts the adjacency into K x K edge
-// blocks; where a block has many edges all its pairs of nodes are computed (full mode), else its edges one by one
+// partition_dual: aggregation after PCGCN (Tian et al., IPDPS'20). A partition cuts the adjacency into K x K edge
+// blocks. For a block with many edges, all its pairs of nodes are computed (full mode); otherwise only its edges
 // (selective mode).
 //
-// Full mode runs on the tensor cores and is exact all the same, unlike the published one. A block is a mask of 0 and 1,
-// exact in bfloat16; a float32 feature is the sum of three bfloat16 numbers (8 + 8 + 8 bits of its significand, cut
-// off, not rounded, so that none is larger than it); products of the two are exact. What rounds is the accumulator,
-// which cuts off: it is emptied into float32 registers after every tile of 64 columns, and within a tile the small
-// terms come first. Thread blocks take a strip of 128 rows and up to 64 columns of the features, and walk over the
-// strip's dense tiles with three stages of features on their way; a tile's row of the mask is one 64-bit word, of which
-// lanes make their fragments in registers. Selective mode is neighbor_group over the edges in no dense block, and
-// finishes the rows.
+// Unlike the published one, full mode runs on tensor cores, and is still exact. A block is a mask of 0 and 1, exact in
+// bfloat16. A float32 feature is the sum of three bfloat16 terms (8 + 8 + 8 bits of its significand, truncated and not
+// rounded, so that no term is larger than the feature). Products of the two are exact. Only the accumulator truncates:
+// it is added to float32 registers after every tile of 64 columns, and within a tile the small terms come first.
+// A thread block takes a strip of 128 rows and up to 64 columns of the features, and processes the strip's dense tiles
+// with three stages of features in flight. A tile's mask has one 64-bit word per row, which lanes expand into fragments
+// in registers. Selective mode is neighbor_group over the edges outside dense blocks; it also finishes the rows.
 //
-// 0 x infinity is not 0: where a feature is not finite, the dense tiles are added edge by edge as well, from their
-// masks. Deterministic. Needs sums or means and weights of 1 or per source; order of evaluation: tile by tile, then the
-// rest. Moves for each dense tile 24 KiB of features and 1 KiB of mask at 64 columns, whatever its edges; the split
-// features (6 bytes per element, written once) and the sums of full mode (8 bytes per element, written and read).
+// 0 x infinity is not 0: if any feature is not finite, the dense tiles are summed edge by edge from their masks
+// instead. Deterministic. Supports sums and means with weights of 1 or per source. Order of evaluation: tile by tile,
+// then the remaining edges. Traffic per dense tile: 24 KiB of features and 1 KiB of mask at 64 columns, whatever its
+// edges. In addition, the split features (6 bytes per element, written once) and the sums of full mode (8 bytes per
+// element, written and read).
 #include <algorithm>
 #include <cstdint>
 
@@ -41,10 +41,8 @@ struct Params {
   uint16_t* terms;  // [kTerms, S, stride]: bfloat16
   float* sums;      // [R, stride]
   int64_t stride;
-  int* not_finite;  // 1: some feature is
+  int* not_finite;  // 1 if any feature is not finite
 };
-
-// --- features into three terms ---
 
 __device__ inline uint32_t UpperHalf(float x) { return __float_as_uint(x) >> 16; }
 __device__ inline float CutOff(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
@@ -54,7 +52,7 @@ __device__ inline float SourceValue(const Params& params, int64_t row, int64_t c
   return params.src_scale != nullptr ? __ldg(params.src_scale + row) * x : x;
 }
 
-// A thread per two columns.
+// Splits the features into their terms. One thread per two columns.
 __global__ void __launch_bounds__(kThreads) SplitSource(const __grid_constant__ Params params) {
   const int64_t pair = int64_t{blockIdx.x} * kThreads + threadIdx.x, per_row = params.stride / 2;
   const int64_t row = pair / per_row, col = 2 * (pair % per_row);
@@ -79,9 +77,7 @@ __global__ void __launch_bounds__(kThreads) SplitSource(const __grid_constant__ 
   }
 }
 
-// --- full mode ---
-
-// Four 8 x 8 matrices of 16-bit numbers, transposed: two fragments of B.
+// Loads four 8 x 8 matrices of 16-bit numbers, transposed: two fragments of B.
 __device__ inline void LoadTransposed(const uint16_t* shared, uint32_t (&b)[4]) {
   const uint32_t from = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -98,7 +94,8 @@ __device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// This lane's part of the 16 x 16 fragment A at columns [16 * step, 16 * step + 16) of the masks of rows g and g + 8.
+// Expands the masks of rows g and g + 8 into this lane's part of the 16 x 16 fragment A, for columns [16 * step, 16 *
+// step + 16).
 __device__ inline void ExpandMask(uint64_t upper, uint64_t lower, int step, uint32_t (&a)[4]) {
   const int shift = 16 * step + 2 * (threadIdx.x % 4);
   a[0] = PairOfBits(static_cast<uint32_t>(upper >> shift));
@@ -107,11 +104,11 @@ __device__ inline void ExpandMask(uint64_t upper, uint64_t lower, int step, uint
   a[3] = PairOfBits(static_cast<uint32_t>(lower >> (shift + 8)));
 }
 
-// kGroups groups of 8 columns of the features.
+// One stage of features: kGroups groups of 8 columns.
 template <int kGroups>
 struct Stage {
   static constexpr int kColumns = 8 * kGroups;
-  static constexpr int kPadded = kColumns + 8;  // 16 bytes more, so that eight rows lie in different banks
+  static constexpr int kPadded = kColumns + 8;  // 16 bytes more, so that eight rows use different banks
   uint16_t term[kTerms][kTileColumns][kPadded];
 
   __device__ void Load(const Params& params, int64_t source, int64_t column) {
@@ -126,7 +123,7 @@ struct Stage {
   }
 };
 
-// Adds what a tile's mask selects of the features in `stage` to `total`, rows of this warp.
+// Adds the features in `stage` that a tile's mask selects to `total`, for the rows of this warp.
 template <int kGroups>
 __device__ inline void AddTile(const Stage<kGroups>& stage, uint64_t upper, uint64_t lower,
                                float (&total)[kGroups][4]) {
@@ -156,7 +153,7 @@ __device__ inline void AddTile(const Stage<kGroups>& stage, uint64_t upper, uint
   }
 }
 
-// The same edges one by one, for features that are not all finite. A warp per row.
+// Sums the same edges one by one, for features that are not all finite. A warp per row.
 __device__ void AddEdges(const Params& params, const RowStrip& strip, int64_t column, int columns) {
   const int lane = threadIdx.x % 32;
   for (int row = threadIdx.x / 32; row < strip.rows; row += kWarps) {
@@ -227,9 +224,7 @@ __global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ 
   if constexpr (kCompiledFor >= kAsyncCopies) SumStrip<kGroups>(params);
 }
 
-// --- launches ---
-
-// Columns of the features that a thread block takes, and that rows of scratch are padded to.
+// Columns of the features per thread block. Rows of scratch are padded to a multiple of it.
 int ColumnsFor(int64_t width) { return width <= 16 ? 16 : width <= 32 ? 32 : 64; }
 int64_t StrideFor(int64_t width) { return RoundUp(width, ColumnsFor(width)); }
 
@@ -244,7 +239,7 @@ cudaError_t LaunchFullMode(const Params& params, const LaunchTarget& target) {
   return cudaGetLastError();
 }
 
-// Scratch: the flag, the sums, the terms, the partial sums of the rest; each from a multiple of 64 bytes on.
+// Scratch: the flag, the sums, the terms, the partial sums of the remaining edges. Each part is aligned to 64 bytes.
 struct Scratch {
   size_t sums, terms, partials;
 

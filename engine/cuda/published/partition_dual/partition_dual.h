@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edge blocks of partition_dual in device memory, and its launcher (partition_dual.cu has the idea), free of device
-// code.
+// The edge blocks of partition_dual in device memory, and its launcher, free of device code. The idea is in
+// partition_dual.cu.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_PARTITION_DUAL_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_PARTITION_DUAL_PARTITION_DUAL_H_
 

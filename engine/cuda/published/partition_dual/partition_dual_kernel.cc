@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// partition_dual as a kernel of the operation aggregate: which blocks are dense, and the layout that says so.
+// partition_dual as a kernel of the operation aggregate. Decides which blocks are dense, and builds the layout.
 //
-// The paper takes a block's density against theta = T_full * p / T_selective, the density at which both modes take the
-// same time. Here a dense block costs a whole tile of 128 x 64 pairs, so theta is a share of these; it is a parameter,
-// in thousandths, which tuning measures on the graph.
+// The paper compares a block's density with theta = T_full * p / T_selective, at which both modes take the same time.
+// Here a dense block costs a whole tile of 128 x 64 pairs, so theta is a share of these. It is a parameter, in
+// thousandths; tuning measures it on the graph.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@ int ThetaOf(const KernelConfig& config) {
   return config.values[0] > 0 ? std::clamp(config.values[0], kMinTheta, kMaxTheta) : kDefaultTheta;
 }
 
-int64_t LeastEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kStripRows * kTileColumns / 1000); }
+int64_t MinEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kStripRows * kTileColumns / 1000); }
 
 class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
  public:
@@ -47,7 +47,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
   }
   std::vector<std::string_view> ParameterNames() const override { return {"theta"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{40}}, {{160}}}; }
-  // The rest is added as neighbor_group does.
+  // The remaining edges are summed as by neighbor_group.
   DeclaredOrder declared_order() const override { return {"dense_blocks", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
@@ -71,7 +71,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
     const std::span<const int64_t> columns = host.rows == host.cols ? source.blocks() : std::span<const int64_t>();
     const HostEdgeBlocks blocks =
         BuildEdgeBlocks(host, CutParts(source.blocks(), host.rows, kStripRows),
-                        CutParts(columns, host.cols, kTileColumns), LeastEdges(ThetaOf(config)), source.pool());
+                        CutParts(columns, host.cols, kTileColumns), MinEdges(ThetaOf(config)), source.pool());
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
     VICINAL_ASSIGN_OR_RETURN(
         auto groups,
@@ -80,10 +80,11 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
                                     source.device()));
     return EdgeBlocksLayout::Upload(blocks, std::move(groups), source.device());
   }
-  // An edge is in a mask or in the rest; a tile of 1 KiB, its column and strip stand for LeastEdges edges at least.
+  // Each edge is in a mask or among the rest. A tile of 1 KiB, with its column and strip, replaces at least MinEdges
+  // edges.
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
     constexpr int64_t kTileBytes = kStripRows * sizeof(uint64_t) + sizeof(int32_t) + sizeof(RowStrip);
-    return edges / LeastEdges(kMinTheta) * kTileBytes + 4 * edges + 8 * (rows + 1) +
+    return edges / MinEdges(kMinTheta) * kTileBytes + 4 * edges + 8 * (rows + 1) +
            NeighborGroupBytesBound(rows, edges, kSmallestDefaultGroup);
   }
   bool whole_graph_only() const override { return true; }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// row_cache: aggregation after GE-SpMM (Huang et al., SC'20): CSR as it is, nothing prepared, any reduce.
+// row_cache: aggregation after GE-SpMM (Huang et al., SC'20). Uses CSR as it is, needs no preparation, supports any
+// reduce.
 //
-// Idea. A warp takes a row and 32 * CF columns. Coalesced row caching (CRC): the warp reads 32 column indices (and
-// weights) of the row at once into shared memory, the indices as where their rows begin, then all lanes walk over them.
-// Coarse-grained warp merging (CWM): CF column groups per warp share that walk, and CF independent loads are on their
-// way. Narrower than 32 columns, groups of 4, 8, 16 or 32 lanes each cache a row of their own (RowCacheNarrow). Without
-// either (the paper's Algorithm 1), for what the two are worth: every lane reads the row by itself, and a warp has 32
-// columns (RowPlain), or a thread one element of dst where there are fewer (RowAlone). Differs from the published
-// kernel in two things: maximum starts from minus infinity (minimum is a maximum of what is negated), and sums are
-// folded every 32 edges and again every 1024, so that rounding hardly grows with the length of a row. Measured on an
-// H200 it was faster than binned_rows on small graphs only (cora, pubmed); it is the published bar, and needs no
-// scratch. A hub is one warp's work: slow there. Moves edges * (4 + 4 * width) bytes of gather (4 more where weighted)
-// and rows * 4 * width of stores. Deterministic: a row is added by one warp in the order of its edges.
+// Idea. A warp takes a row and 32 * CF columns. Coalesced row caching (CRC): the warp loads 32 column indices (and
+// weights) of the row at once into shared memory, converted to row pointers; then all lanes walk over them.
+// Coarse-grained warp merging (CWM): CF groups of columns per warp share this walk, with CF independent loads in
+// flight. Below 32 columns, groups of 4, 8, 16 or 32 lanes cache a row each (RowCacheNarrow). To measure the value of
+// both, there are also kernels without them (the paper's Algorithm 1): every lane reads the row itself, with 32 columns
+// per warp (RowPlain) or, for fewer columns, one element of dst per thread (RowAlone).
+// Two differences from the published kernel: maxima start from minus infinity (a minimum is the negated maximum of
+// negated messages), and sums are folded every 32 edges and again every 1024, so that rounding hardly grows with the
+// length of a row. Measured on an H200, it was faster than binned_rows only on small graphs (cora, pubmed). It serves
+// as the published baseline, and needs no scratch memory. A hub is summed by one warp, which is slow. Traffic: edges *
+// (4 + 4 * width) bytes of gather (4 more per edge with weights) and rows * 4 * width of stores. Deterministic: one
+// warp adds a row in the order of its edges.
 #include <cmath>
 #include <cstdint>
 
@@ -27,11 +29,11 @@ constexpr int kWarps = 4;
 
 struct Params {
   CsrView adjacency;
-  const float* src_scale;  // in place of the adjacency's values, where it has none
+  const float* src_scale;  // if the adjacency has no values
   ConstMatrixView src;
   MatrixView dst;
   Reduce reduce;
-  float sign;  // -1: minima as maxima of what is negated
+  float sign;  // factor of messages: -1 for minima, computed as maxima of negated messages
   float self_scale;
   Epilogue epilogue;
 };
@@ -47,8 +49,8 @@ __device__ float Accumulated(float sum, float weight, float x, float sign) {
   return kWeighted ? fmaf(weight, x, sum) : sum + x;
 }
 
-// Adds the sum of 32 edges, of which the first is `first` edges into the row, to the fold, and the fold to the total
-// when it is full or the row's last.
+// Adds the sum of 32 edges to the fold, and the fold to the total if it is full or the row ends. The first of the 32
+// edges is edge `first` of the row.
 template <bool kMax>
 __device__ void Fold(float& total, float& folded, float sum, int64_t first, bool last) {
   folded = Reduced<kMax>(folded, sum);
@@ -64,13 +66,13 @@ __device__ void Store(const Params& params, int64_t row, int64_t col, int64_t ed
   params.dst.data[row * params.dst.stride + col] = ApplyEpilogue(params.epilogue, x, row, col);
 }
 
-// Source rows on their way at once, of each group of columns.
+// Source rows in flight at once, per group of columns.
 template <int kFactor>
 constexpr int kAtOnce = kFactor == 8   ? 2
                         : kFactor == 4 ? 4
                                        : 8;
 
-// Adds `count` cached edges, of 32, in their order. `inside`: whether the lane has a column in the group.
+// Adds the first `count` of 32 cached edges in order. inside[f]: the lane has a column in group f.
 template <int kFactor, bool kWeighted, bool kMax>
 __device__ void AddCached(const Params& params, const float* const (&row)[32], const float (&weight)[32], int count,
                           int64_t first, const bool (&inside)[kFactor], float (&sum)[kFactor]) {
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(32 * kWarps) RowCache(const Params params) {
     total[f] = folded[f] = kMax ? -INFINITY : 0.0f;
   }
   for (int64_t tile = begin; tile < end; tile += 32) {
-    // Edges after the row's last count as the last one, and are not added.
+    // Beyond the row's end, lanes cache the last edge again; it is not added.
     const int64_t edge = min(tile + lane, end - 1);
     const int32_t source = __ldg(params.adjacency.col + edge);
     cached_row[warp][lane] = params.src.data + source * params.src.stride;
@@ -133,7 +135,7 @@ __global__ void __launch_bounds__(32 * kWarps) RowCache(const Params params) {
   }
 }
 
-// The walk of one lane over a row that nobody shares, folded as in RowCache: equal bits.
+// Sums one column of a row by one lane, folded as in RowCache: the bits are equal.
 template <bool kWeighted, bool kMax>
 __device__ float WalkedAlone(const Params& params, int64_t begin, int64_t end, int64_t col) {
   float total = kMax ? -INFINITY : 0.0f, folded = total;
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(32 * kWarps) RowPlain(const Params params) {
   Store(params, row, col, end - begin, WalkedAlone<kWeighted, kMax>(params, begin, end, col));
 }
 
-// Row caching below 32 columns: kLanes lanes to a row, as many as it has columns or more.
+// Row caching for fewer than 32 columns. A row has kLanes lanes, at least as many as columns.
 template <int kLanes, bool kWeighted, bool kMax>
 __global__ void __launch_bounds__(32 * kWarps) RowCacheNarrow(const Params params) {
   constexpr int kGroups = 32 * kWarps / kLanes;

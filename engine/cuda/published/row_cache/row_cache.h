@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of row_cache (row_cache.cu has the idea), free of device code.
+// The launcher of row_cache, free of device code. The idea is in row_cache.cu.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_ROW_CACHE_ROW_CACHE_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_ROW_CACHE_ROW_CACHE_H_
 
@@ -12,13 +12,13 @@
 
 namespace vicinal::cuda {
 
-// From so many columns on, a warp's lanes all have one of a row.
+// From this many columns on, all lanes of a warp work on one row.
 inline constexpr int64_t kCachedColumns = 32;
 
-// All give equal bits.
+// All values give equal bits.
 struct RowCacheConfig {
   int coarsening = 1;  // CF: groups of 32 columns per warp, 1, 2, 4 or 8
-  bool cached = true;  // false: neither row caching nor merging, the paper's Algorithm 1
+  bool cached = true;  // false: the paper's Algorithm 1, without row caching and merging
 
   friend bool operator==(const RowCacheConfig&, const RowCacheConfig&) = default;
 };

@@ -22,8 +22,8 @@ class RowCacheKernel final : public CudaKernel<AggregateKernel> {
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
   std::vector<std::string_view> ParameterNames() const override { return {"cf", "uncached"}; }
-  // Neither `uncached`, which is there to tell what caching and merging are worth, nor CF = 8 is a candidate: with 256
-  // and 512 columns it took 1.13 to 1.96 times as long as the best on an H100 (five graphs).
+  // Not candidates: `uncached`, which only serves to measure the value of caching and merging, and CF = 8, which with
+  // 256 and 512 columns took 1.13 to 1.96 times as long as the best (H100, five graphs).
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     const int standard = RowCacheCoarsening(problem.width, 0);

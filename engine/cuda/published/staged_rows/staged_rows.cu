@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// FeatGraph's hybrid partitioning on a GPU (Hu et al., SC'20, section III-C): rows of sources that many edges come from
-// are read from shared memory.
+// FeatGraph's hybrid partitioning on a GPU (Hu et al., SC'20, section III-C): source rows of high degree are read from
+// shared memory.
 //
 // Idea. Sources of high degree are cut into partitions of 1,536, of which 32 columns fit a block's shared memory (16 or
-// 8 where a GPU has less of it). Per partition a launch: a block brings the partition's rows in (times their factors,
-// where weights are rank-1), then groups of 8 lanes (or 4, or 2) walk over rows' edges from it, 16 bytes a lane. What a
-// row came to is joined with what the partitions before left, in memory: the merge cost of the paper. All other edges
-// are message_rows' work. Wins where a few sources have most of the edges, so that a row brought in once is read by a
-// block many times; each partition reads and writes all sums once. Order of evaluation: edge j of a row and partition
-// goes to chain j mod 4, in spans of 256 edges; spans and partitions one after the other; no float atomics. Moves edges
-// * 2 (6 weighted) bytes of numbers per tile of 32 columns, blocks * 192 KiB of staging and partitions * rows * 8 *
-// width bytes of sums.
+// 8 if a GPU has less). There is one launch per partition. A block copies the partition's rows to shared memory (times
+// their factors if weights are rank-1). Then groups of 8 lanes (or 4, or 2) walk over the rows' edges from it, 16 bytes
+// per lane. A row's sum is added to that of the previous partitions in global memory: the merge cost of the paper.
+// template_spmm sums all other edges. Faster if a few sources have most of the edges, so that a block reads each staged
+// row many times; each partition reads and writes all sums once.
+// Order of evaluation: edge j of a row and partition goes to chain j mod 4, in spans of 256 edges; spans and partitions
+// are added in order. There are no float atomics. Traffic: edges * 2 (6 with weights) bytes of indices per tile of 32
+// columns, blocks * 192 KiB of staging, and partitions * rows * 8 * width bytes of sums.
 #include <algorithm>
 #include <cstdint>
 
@@ -54,7 +54,7 @@ __device__ inline void StageSources(const Params& params, float* staged) {
   }
 }
 
-// The next kChains edges of a row; the last one again where it has fewer.
+// The next kChains edges of a row. If fewer remain, the last one is repeated.
 template <bool kWeighted>
 struct EdgeBatch {
   int local[kChains];
@@ -70,15 +70,15 @@ struct EdgeBatch {
   }
 };
 
-// What the edges [begin, end) of a row come to, at least one; `staged` at the lane's columns. Which sources come next
-// is read while the present ones are added.
+// Reduces edges [begin, end) of a row, at least one. `staged` points to the lane's columns. The indices of the next
+// edges are loaded while the current ones are added.
 template <int kColumns, bool kWeighted, bool kExtreme>
 __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* staged, int32_t begin, int32_t end) {
   using Reduction = Reducer<kExtreme>;
   const float sign = Reduction::Sign(params.reduce);
   Pack<kVec> chain[kChains];
 #pragma unroll
-  for (int i = 0; i < kChains; ++i) chain[i] = Pack<kVec>::Filled(Reduction::Start());
+  for (int i = 0; i < kChains; ++i) chain[i] = Pack<kVec>::Filled(Reduction::Identity());
   EdgeBatch<kWeighted> edges(params.edges, begin, end);
   for (int32_t base = begin; base < end; base += kChains) {
     const EdgeBatch<kWeighted> next(params.edges, base + kChains, end);
@@ -89,7 +89,7 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
 #pragma unroll
       for (int v = 0; v < kVec; ++v) {
         const float m = kWeighted ? u.v[v] * edges.weight[i] : u.v[v];
-        chain[i].v[v] = Reduction::Join(chain[i].v[v], kExtreme ? sign * m : m);
+        chain[i].v[v] = Reduction::Combine(chain[i].v[v], kExtreme ? sign * m : m);
       }
     }
     edges = next;
@@ -97,13 +97,13 @@ __device__ inline Pack<kVec> ReduceSpan(const Params& params, const float* stage
   Pack<kVec> total;
 #pragma unroll
   for (int v = 0; v < kVec; ++v) {
-    total.v[v] =
-        Reduction::Join(Reduction::Join(chain[0].v[v], chain[2].v[v]), Reduction::Join(chain[1].v[v], chain[3].v[v]));
+    total.v[v] = Reduction::Combine(Reduction::Combine(chain[0].v[v], chain[2].v[v]),
+                                    Reduction::Combine(chain[1].v[v], chain[3].v[v]));
   }
   return total;
 }
 
-// Spans keep chains short, and so exact: each is added to those before.
+// Sums in spans, which keep the chains short and so the rounding small.
 template <int kColumns, bool kWeighted, bool kExtreme>
 __device__ inline void AddStaged(const Params& params, const float* staged, int32_t begin, int32_t end,
                                  Pack<kVec>& sum) {
@@ -111,7 +111,7 @@ __device__ inline void AddStaged(const Params& params, const float* staged, int3
     const Pack<kVec> more =
         ReduceSpan<kColumns, kWeighted, kExtreme>(params, staged, begin, min(begin + kSpanEdges, end));
 #pragma unroll
-    for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Join(sum.v[v], more.v[v]);
+    for (int v = 0; v < kVec; ++v) sum.v[v] = Reducer<kExtreme>::Combine(sum.v[v], more.v[v]);
   }
 }
 
@@ -137,14 +137,14 @@ __global__ void __launch_bounds__(kThreads, 1) StagedRows(const __grid_constant_
     if (row + kGroups < end) from = __ldg(row_ptr + row + kGroups), to = __ldg(row_ptr + row + kGroups + 1);
     if (count == 0 && params.partition > 0) continue;
     float* sums = params.sums + row * params.stride + column;
-    Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Start());
+    Pack<kVec> sum = Pack<kVec>::Filled(Reducer<kExtreme>::Identity());
     if (params.partition > 0) sum = LoadCoherent<kVec>(sums);
     AddStaged<kColumns, kWeighted, kExtreme>(params, staged + lane * kVec, begin, begin + count, sum);
     StorePack<kVec>(sums, sum);
   }
 }
 
-// A wave of blocks or two for every partition, however many tiles of columns there are.
+// One or two waves of blocks per partition, whatever the number of column tiles.
 int RunsPerBlock(int64_t tiles) { return tiles >= 4 ? 4 : tiles >= 2 ? 2 : 1; }
 
 template <int kColumns, bool kWeighted, bool kExtreme>
@@ -161,7 +161,7 @@ cudaError_t LaunchColumns(Params params, int64_t width, const LaunchTarget& targ
   return cudaGetLastError();
 }
 
-// As many columns as fit; equal bits.
+// Uses as many columns per tile as fit. The bits are equal for all.
 template <bool kWeighted, bool kExtreme>
 cudaError_t Launch(const Params& params, int64_t width, const LaunchTarget& target) {
   if (target.limits.Fits(kShared<32>)) return LaunchColumns<32, kWeighted, kExtreme>(params, width, target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges by partition of their sources in device memory, and the launcher (staged_rows.cu has the idea), free of device
-// code.
+// Edges by partition of their sources in device memory, and the launcher, free of device code. The idea is in
+// staged_rows.cu.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_STAGED_ROWS_STAGED_ROWS_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_STAGED_ROWS_STAGED_ROWS_H_
 
@@ -28,15 +28,15 @@ struct StagedEdges {
   const int32_t* row_ptr = nullptr;  // [partitions, rows + 1]: into local and value
   const int32_t* border = nullptr;   // [partitions, kRowRuns + 1]: rows
   const uint16_t* local = nullptr;   // index of an edge's source in its partition
-  const float* value = nullptr;      // weights, or null
+  const float* value = nullptr;      // weights; null: none
   const int64_t* rest_row_ptr = nullptr;
   const int32_t* rest_col = nullptr;
   const float* rest_value = nullptr;
   int64_t rest_edges = 0;
 };
 
-// sums [R, stride] = the reduced messages of each row's staged edges, negated for minima; the neutral element of the
-// reduce for rows without staged edges. REQUIRES: `stride` is a multiple of 4 and at least the width.
+// sums [R, stride] = the reduced messages of each row's staged edges, negated for minima; the identity of the reduction
+// for rows without staged edges. REQUIRES: `stride` is a multiple of 4 and at least the width.
 cudaError_t LaunchStagedRows(const AggregateArgs& args, const StagedEdges& edges, float* sums, int64_t stride,
                              const LaunchTarget& target);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FeatGraph's SpMM template as a kernel of the operation aggregate, where the message is the source's row: as it is, or
+// FeatGraph's SpMM template as a kernel of the operation aggregate, in which a message is the source's row. Optionally
 // with hybrid partitioning by the sources' degree.
 #include <algorithm>
 #include <cstdint>
@@ -22,10 +22,10 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int32_t kMaxDegree = 1 << 24;
-// Fewer edges from a source than this, and bringing its row in costs what it saves.
+// With fewer edges per source, staging its row costs more than it saves.
 constexpr int64_t kMinWorthwhile = 256;
 
-// Sources of at least so many edges are staged; 0: none.
+// Sources of at least this many edges are staged. 0: none.
 int32_t DegreeOf(const KernelConfig& config) { return std::clamp(config.values[0], 0, kMaxDegree); }
 
 MessageReduceProblem MessagesOf(const AggregateProblem& problem, int64_t edges) {
@@ -39,7 +39,7 @@ MessageReduceProblem MessagesOf(const AggregateProblem& problem, int64_t edges) 
   return messages;
 }
 
-// Bytes that message_rows takes, up to where the sums of staged edges begin.
+// Bytes of template_spmm's scratch, which the sums of staged edges follow.
 size_t RowsScratch(const AggregateProblem& problem) {
   return (MessageScratch(MessagesOf(problem, problem.edges)).bytes() + 15) / 16 * 16;
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// template_sddmm: FeatGraph's generalised SDDMM (Hu et al., SC'20, section III): a number per edge and head, the
-// product of u and v, or a whole message per edge.
+// template_sddmm: FeatGraph's generalised SDDMM (Hu et al., SC'20, section III). Per edge, it computes the dot product
+// of u and v for each head, or a whole message.
 //
-// Idea. As FeatGraph does on a GPU: lanes side by side along the features (feature-parallel threads), and for products
-// a tree reduction over them, here by shuffles. A group of lanes takes 32 neighbouring edges (128 of millions), however
-// many rows they belong to, so work is even without any preparation; the target's part stays in registers until the row
-// changes, which in most graphs halves the bytes. Four edges' source rows are loaded before the first is used. Heads
-// are done as many at a time as there are lanes for; a head begins at a lane that is a multiple of its lanes, rounded
-// up to a power of two. Without the tree, for what that is worth, a thread takes an edge and all of its columns, as
-// Gunrock does (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Moves edges
-// * (4 + 4 * width) bytes of gather and edges * 4 * heads (or width) of stores.
+// Idea. As in FeatGraph on a GPU, adjacent lanes cover adjacent features (feature-parallel threads), and products are a
+// tree reduction over lanes, here by shuffles. A group of lanes takes 32 adjacent edges (128 on graphs of millions),
+// whatever rows they belong to, so work is even without preparation. The target's part stays in registers until the row
+// changes, which halves the traffic in most graphs. Four source rows are loaded before the first is used. As many heads
+// are computed at once as there are lanes; a head starts at a multiple of its lanes, rounded up to a power of two. To
+// measure the value of the tree, there is also a kernel in which a thread computes an edge with all its columns, as in
+// Gunrock (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Traffic: edges *
+// (4 + 4 * width) bytes of gather and edges * 4 * heads (or width) of stores.
 #include <algorithm>
 #include <cstdint>
 
@@ -40,7 +40,7 @@ template <int kLanes>
 struct EdgeWork {
   int lane;
   int64_t base;        // row_ptr[0]
-  int64_t begin, end;  // as col counts them
+  int64_t begin, end;  // indices into col
   int64_t row, row_end;
 
   __device__ explicit EdgeWork(const Params& params) {
@@ -55,12 +55,12 @@ struct EdgeWork {
   }
 };
 
-// A head's columns that a lane has: kPacks packs, lanes_per_head packs apart.
+// A lane's columns of a head: kPacks packs, lanes_per_head packs apart.
 template <int kVec, int kLanes, int kPacks>
 struct HeadPart {
   int first, step;  // columns within the head
   bool has_head;
-  int64_t column;  // of the head's first
+  int64_t column;  // first column of the head
 
   __device__ bool Has(const Params& params, int pack) const {
     return has_head && first + pack * step < params.head_width;
@@ -74,9 +74,9 @@ struct HeadPart {
   }
 };
 
-// What kAtOnce scores come to over the lanes of a head: a tree over lanes for each, the first two levels of the four
-// together, by which half of the lanes takes whose sums. Same pairs, same bits as one after the other. The caller's
-// lane then has the score of edge number `mine`, if it is one that writes.
+// Reduces kAtOnce scores over the lanes of a head, each as a tree over lanes. The first two levels of the four trees
+// are merged: each half of the lanes continues with half of the scores. The pairs, and so the bits, are those of four
+// separate trees. If `writes`, the lane then holds the score of edge `mine`.
 struct TreeSum {
   float score;
   int mine;
@@ -104,7 +104,8 @@ __device__ inline void StoreScore(const Params& params, int64_t row, int head, b
   *dst = adds ? *dst + score : score;
 }
 
-// Scores of kAtOnce edges from the lanes' parts of them; heads of fewer than four lanes have too few for a joint tree.
+// Computes and stores the scores of kAtOnce edges from the lanes' parts. Heads of fewer than four lanes are too narrow
+// for a merged tree.
 template <int kLanes>
 __device__ inline void StoreScores(const Params& params, const EdgeWork<kLanes>& work, int64_t first, int head,
                                    bool has_head, bool adds, float (&part)[kAtOnce]) {
@@ -125,8 +126,8 @@ __device__ inline void StoreScores(const Params& params, const EdgeWork<kLanes>&
   }
 }
 
-// Products of a group's edges, for as many heads as it has lanes for, and a part of their columns. Which sources come
-// next is read while the present ones' rows are on their way.
+// Computes the products of a group's edges, for as many heads as fit its lanes, and for part of their columns. The next
+// sources are loaded while the rows of the current ones are in flight.
 template <int kVec, int kLanes, int kPacks>
 __device__ inline void MultiplyEdges(const Params& params, EdgeWork<kLanes> work,
                                      const HeadPart<kVec, kLanes, kPacks>& part, int head, bool adds) {
@@ -180,7 +181,8 @@ __global__ void __launch_bounds__(kThreads) EdgeProducts(const __grid_constant__
   }
 }
 
-// A product by one thread, column after column; every 64 are a sum of their own, so that rounding hardly grows.
+// A product computed by one thread. Every 64 columns are summed separately, so that rounding hardly grows with the
+// width.
 template <int kVec>
 __device__ inline float SerialProduct(const float* u, const float* v, int width) {
   constexpr int kColumns = 64;
@@ -291,7 +293,7 @@ cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const Launch
     params.heads = static_cast<int>(problem.heads);
     params.head_width = static_cast<int>(problem.width / problem.heads);
     const bool in_packs = packs && params.head_width % 4 == 0;
-    // Finding the first edge's row takes a search; where there are groups enough it is done for more edges.
+    // Finding the first edge's row takes a search. With enough groups, each takes more edges per search.
     if (tree && problem.edges >= kManyEdges) params.group_edges = 4 * kScoreEdges;
     if (!tree) {
       const unsigned blocks = Blocks<32>(problem.edges, params);

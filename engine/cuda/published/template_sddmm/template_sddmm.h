@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of generalised sampled products (template_sddmm.cu), free of device code.
+// The launcher of generalised SDDMM, free of device code. The idea is in template_sddmm.cu.
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_TEMPLATE_SDDMM_TEMPLATE_SDDMM_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_TEMPLATE_SDDMM_TEMPLATE_SDDMM_H_
 

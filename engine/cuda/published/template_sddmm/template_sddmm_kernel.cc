@@ -18,7 +18,7 @@ class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
   Refusal WhyUnsupported(const EdgeScoresProblem& problem) const override {
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
-  // No candidate: it is there to tell what the tree is worth.
+  // `serial` is not a candidate: it only serves to measure the value of the tree.
   std::vector<std::string_view> ParameterNames() const override { return {"serial"}; }
   DeclaredOrder declared_order() const override { return {"tree_products", 1, true}; }
   std::vector<int64_t> OrderParameters(const EdgeScoresProblem& problem, const KernelConfig& config) const override {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sparse_aggregate_update: reduce the sparse feature rows of a node's neighbours, then multiply by W^T, without a dense
-// [R, F].
+// sparse_aggregate_update: reduces the sparse feature rows of a node's neighbours, then multiplies by W^T, without a
+// dense matrix [R, F].
 //
 // Idea. A block takes a target row and keeps its reduced features in a dense row of scratch, which stays in the L2
-// cache. Edges one after the other; the features of an edge's source side by side, each column once, so no two threads
-// meet. A feature that some edges have and some have not is 0 for the latter, which a maximum must see: it counts the
-// edges that had it. Then each warp multiplies a part of the features, and the parts are added in their order. Simple
-// and correct rather than fast: a hub is one block's work, and the product reads all F features of a row.
-// Deterministic.
+// cache. It adds edges one by one; threads add different features of the edge's source, so no two threads write the
+// same one. Features that an edge does not have are 0, which matters for maxima: the kernel counts the edges that have
+// each feature. Then each warp multiplies part of the features, and the parts are added in order. Simple rather than
+// fast: a hub is processed by one block, and the product reads all F features of a row. Deterministic.
 #include <cmath>
 #include <cstdint>
 
@@ -41,7 +40,7 @@ __device__ void ReduceEdges(const SparseAggregateUpdateArgs& args, int64_t row, 
   }
 }
 
-// Maximum: features that not all edges have; mean: the division; then the node's own features.
+// For maxima, includes the 0 of edges that lack a feature. For means, divides. Then adds the node's own features.
 __device__ void FinishReduced(const SparseAggregateUpdateArgs& args, int64_t row, float* reduced, const int* seen) {
   const int64_t edges = args.adjacency.row_ptr[row + 1] - args.adjacency.row_ptr[row];
   for (int64_t f = threadIdx.x; f < args.problem.in_width; f += kThreads) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of aggregation over sparse features followed by a product (dense_row.cu), free of device
-// code.
+// The launcher of dense_row, free of device code. The idea is in dense_row.cu.
 #ifndef VICINAL_ENGINE_CUDA_SPARSE_DENSE_ROW_DENSE_ROW_H_
 #define VICINAL_ENGINE_CUDA_SPARSE_DENSE_ROW_DENSE_ROW_H_
 
@@ -15,10 +14,10 @@
 
 namespace vicinal::cuda {
 
-// Blocks that work at once; each has a dense row of its own in scratch.
+// Maximum concurrent blocks. Each has a dense row of its own in scratch.
 inline constexpr int64_t kSparseAggregateBlocks = 528;
 
-// A dense row per block: reduced values, and for maximum the number of edges that had each feature.
+// Floats of a block's dense row: the reduced values and, for maxima, the number of edges that have each feature.
 inline int64_t SparseAggregateRowFloats(const SparseAggregateUpdateProblem& problem) {
   return (2 * problem.in_width + 31) / 32 * 32;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // sparse_update: dst = epilogue(src * W^T) for mostly-zero features in CSR form.
 //
-// Idea. A warp takes a row. kLanes lanes have 4 columns of dst each, so 32 / kLanes entries of the row are multiplied
-// at once, and a row of a bag of words needs a few rounds whose loads do not wait for each other. Entries are read 32
-// at a time and handed around by shuffles. Each group of lanes adds its entries in ascending order, then the groups are
-// added as a tree: an order that depends on the row alone. Moves nnz * (8 + 4 * width) bytes, the weights' part from
-// the L2 cache.
+// Idea. A warp takes a row. kLanes lanes cover the columns of dst, 4 each, so 32 / kLanes entries of the row are
+// multiplied at once. A row of a bag of words then takes a few rounds, whose loads are independent. Entries are loaded
+// 32 at a time and shuffled between lanes. Each group of lanes adds its entries in ascending order, then the groups are
+// added as a tree. The order depends on the row alone. Traffic: nnz * (8 + 4 * width) bytes, of which the weights come
+// from the L2 cache.
 #include <cstdint>
 
 #include "engine/cuda/common/alignment.h"
@@ -30,20 +30,20 @@ struct Params {
 
 template <int kLanes>
 __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant__ Params params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   constexpr int kGroups = 32 / kLanes;
-  constexpr int kAhead = kLanes < 8 ? kLanes : 8;  // entries of a group that are on their way at once
+  constexpr int kAhead = kLanes < 8 ? kLanes : 8;  // entries of a group in flight at once
   const int lane = static_cast<int>(threadIdx.x) % 32, group = lane / kLanes;
   const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (row >= params.src.rows) return;
-  // Lanes beyond the last column read the last ones again, and store nothing.
+  // Lanes beyond the last column read the last ones again and store nothing.
   const int64_t col = lane % kLanes * 4;
   const float* weight = params.weight + min(col, params.weight_stride - 4);
   const int64_t begin = __ldg(params.src.row_ptr + row), end = __ldg(params.src.row_ptr + row + 1);
   Pack<4> sum = Pack<4>::Filled(0.0f);
   for (int64_t first = begin; first < end; first += 32) {
     const int count = static_cast<int>(min(end - first, int64_t{32}));
-    // Beyond the last entry the first feature stands in, times zero.
+    // Beyond the last entry, the first feature stands in, times zero.
     int32_t feature = 0;
     float value = 0.0f;
     if (lane < count) {
@@ -72,8 +72,9 @@ __global__ void __launch_bounds__(32 * kWarps) SparseRows(const __grid_constant_
 #pragma unroll
     for (int v = 0; v < 4; ++v) sum.v[v] += __shfl_xor_sync(kWholeWarp, sum.v[v], distance);
   }
-  // Features and weights are nobody's results; what is stored may lie where others' inputs were.
-  AwaitFormer();
+  // Features and weights are inputs of the plan, so they may be read before this. But dst may overlap with inputs of
+  // earlier kernels.
+  AwaitPreviousKernels();
   if (group != 0) return;
 #pragma unroll
   for (int v = 0; v < 4; ++v) {

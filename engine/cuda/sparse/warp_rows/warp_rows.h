@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of the product of sparse rows with weights (warp_rows.cu), free of device code.
+// The launcher of warp_rows, free of device code. The idea is in warp_rows.cu.
 #ifndef VICINAL_ENGINE_CUDA_SPARSE_WARP_ROWS_WARP_ROWS_H_
 #define VICINAL_ENGINE_CUDA_SPARSE_WARP_ROWS_WARP_ROWS_H_
 
@@ -12,10 +12,10 @@
 
 namespace vicinal::cuda {
 
-// Columns that a warp makes at once.
+// Maximum columns that a warp computes at once.
 inline constexpr int64_t kMaxSparseUpdateWidth = 128;
 
-// Weights as for LaunchDenseUpdate. REQUIRES: out_width <= kMaxSparseUpdateWidth.
+// Weights are packed as by CudaWeightedKernel (cuda_kernel.h). REQUIRES: out_width <= kMaxSparseUpdateWidth.
 cudaError_t LaunchSparseUpdate(const SparseUpdateArgs& args, const LaunchTarget& target);
 
 }  // namespace vicinal::cuda

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// binned_rows: aggregation by warps, work handed out by length.
+// binned_rows: aggregation by warps, with rows grouped by length.
 //
-// Idea. What bounds it on large graphs is how many bytes are in flight, so whatever a row's length, every lane has 4 to
-// 8 gathered rows under way: several short rows to a warp (short_rows.cuh), twice as many where there are many of few
-// edges, several edges of a longer one at once (long_rows.cuh). Where there are few edges in all, a group of lanes has
-// one short row and a block one long row (small_rows.cuh): what counts there is how little every warp executes;
-// elsewhere it counts, too, most of all where rows are narrow or stored in 16 bits. Who works on what is decided
-// beforehand (row_work.h): rows are started longest first, long ones are cut, and their parts added in order, by
-// whoever has the last one (split_parts.cuh) or, where parts are many or a launch is long, by a second small kernel. A
-// small product that follows may be made of a row where it is finished (row_product.cuh). Order of evaluation:
-// row_work.h; equal bits at every run, for every tile, with work lists and without.
+// Idea. On large graphs, the number of bytes in flight is the bottleneck, so every lane keeps 4 to 8 gathered rows in
+// flight whatever the row lengths. A warp sums several short rows (short_rows.cuh), twice as many if there are many
+// rows of few edges, and several edges of a longer row at once (long_rows.cuh). On small graphs, a group of lanes sums
+// one short row and a block one long row (small_rows.cuh), as the instructions per warp are the bottleneck there. They
+// also matter elsewhere, most of all for narrow or 16-bit rows.
+// The work is distributed in advance (row_work.h): rows start longest first, and long rows are cut. The warp that
+// stores a row's last part adds its parts in order (split_parts.cuh); if there are many parts, or the launch is long, a
+// second small kernel does. A small product may follow each finished row (row_product.cuh).
+// Order of evaluation: row_work.h. The bits are equal in every run, for every tile, with and without work lists.
 //
-// Moves edges * (4 + s * width) bytes of gather (4 more per edge with weights), rows * (16 + 4 * width) besides, for
-// rows of more than kShortEdges edges of a large graph 128 in place of 16, or 256 in wide bundles; s is 4, or 2 for
-// rows stored in 16 bits. Bound by the L2's read speed where sources are read often, by memory where not. Related:
-// GE-SpMM's coarsened warps, Sputnik's order by length and its subwarp per row, RoDe's cut of long rows.
+// Traffic: edges * (4 + s * width) bytes of gather (4 more per edge with weights) and rows * (16 + 4 * width) bytes
+// besides, where s is 4, or 2 for 16-bit rows. On large graphs, rows of more than kShortEdges edges cost 128 bytes, or
+// 256 in wide bundles, in place of the 16. The bound is the L2's read bandwidth if sources are read often, else that of
+// memory. Related work: GE-SpMM's coarsened warps, Sputnik's order by length and subwarp per row, RoDe's cut of long
+// rows.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_BINNED_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_BINNED_ROWS_CUH_
 
@@ -30,7 +31,8 @@
 
 namespace vicinal::cuda {
 
-// Blocks of a multiprocessor that registers must be left for: the most that do not make the compiler spill in a loop.
+// Minimum resident blocks per multiprocessor, for __launch_bounds__: the largest number for which the compiler does not
+// spill in a loop.
 template <class Layout, class Mode>
 constexpr int ResidentBlocks() {
   if (Layout::kItems > kBundleItems && Mode::kWeighted) {
@@ -46,9 +48,9 @@ constexpr int ResidentBlocks() {
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()))
     BinnedRows(const __grid_constant__ RowsParams params) {
-  // FinishSplitRows or the next kernel; it waits for the sums by itself.
-  LetNextBegin();
-  if (params.work.condition.flag != nullptr) AwaitFormer();
+  // The next kernel, FinishSplitRows or another, waits for the sums itself.
+  TriggerNextLaunch();
+  if (params.work.condition.flag != nullptr) AwaitPreviousKernels();
   if (!Holds(params.work.condition)) return;
   __shared__ Staged<Layout, Mode> staged[kBlockWarps];
   const Lane<Layout> at(blockIdx.y);
@@ -56,8 +58,8 @@ __global__ void __launch_bounds__(kBlockThreads, (ResidentBlocks<Layout, Mode>()
   const uint32_t bundle = blockIdx.x * kBlockWarps + at.warp;
   if (bundle >= params.work.num_bundles) return;
   int slot = at.lane % Layout::kItems;
-  // Where items are fetched again, it is from the L1, and the compiler does not see that they are the same: kept
-  // through the loops of long rows, they would cost registers that the kernel lives by.
+  // Some modes load items a second time, from the L1 cache. The empty asm hides from the compiler that they are the
+  // same: keeping them through the loops of long rows would cost registers that the kernel needs.
   if constexpr (Mode::kLean) {
     Item mine = LoadBundled<Layout>(params, bundle, slot);
     if (SumLongRows<Layout, Mode>(params, at, src, mine, &staged[at.warp])) {
@@ -89,14 +91,14 @@ cudaError_t LaunchRowLayout(const RowsParams& params, const LaunchTarget& target
   return LaunchOverlapping(target.overlap, BinnedRows<Layout, Mode>, grid, kBlockThreads, target.stream, params);
 }
 
-// One mode each, in files of their own: they compile side by side. `lanes` (4, 8, 16 or more) of which each
-// reads `vec` elements at a time: 1 or 4, of 2 bytes also 8.
+// One file per mode, so that they compile in parallel. A row has `lanes` lanes (4, 8, 16 or more), which load `vec`
+// elements at a time: 1, 4 or, with 2 bytes, 8.
 cudaError_t LaunchPlainSum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target);
 cudaError_t LaunchWeightedSum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target);
 cudaError_t LaunchExtremum(const RowsParams& params, int vec, int lanes, const LaunchTarget& target);
 cudaError_t LaunchNarrow(const RowsParams& params, bool weighted, int vec, int lanes, const LaunchTarget& target);
-// Sums that are multiplied, in float32; `lanes`, 4, 8 or 16, have all columns, 4 at a time. And the rows of them that
-// were split.
+// Sums followed by a product, in float32. `lanes` (4, 8 or 16) lanes hold all columns, 4 each. The second function does
+// the same for split rows.
 cudaError_t LaunchProduct(const RowsParams& params, int lanes, const LaunchTarget& target);
 cudaError_t LaunchMultiplySplitRows(const RowsParams& params, const SplitRows& splits, const LaunchTarget& target);
 
@@ -119,7 +121,7 @@ cudaError_t LaunchSmallLanes(const RowsParams& params, const LaunchTarget& targe
                              : LaunchSmallLayout<RowLayout<Element, kVec, kLanes, false>, Mode>(params, target);
 }
 
-// Where the work list has blocks and short rows in place of bundles.
+// For work lists with blocks and short rows in place of bundles.
 template <class Element, class Mode>
 cudaError_t LaunchSmall(const RowsParams& params, int lanes, const LaunchTarget& target) {
   if (lanes <= 4) return LaunchSmallLanes<Element, 4, 4, Mode>(params, target);
@@ -128,7 +130,7 @@ cudaError_t LaunchSmall(const RowsParams& params, int lanes, const LaunchTarget&
   return LaunchSmallLanes<Element, 4, 32, Mode>(params, target);
 }
 
-// The layouts of rows of float32.
+// Layouts of float32 rows.
 template <class Mode>
 cudaError_t LaunchFloatRows(const RowsParams& params, int vec, int lanes, const LaunchTarget& target) {
   if (params.work.num_short + params.work.num_blocks > 0) return LaunchSmall<float, Mode>(params, lanes, target);

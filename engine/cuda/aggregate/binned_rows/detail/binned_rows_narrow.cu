@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows stored in 16 bits. Lanes read 16 bytes, 8 elements, at a time; 4 where rows are so narrow that lanes would be
-// left over, or where there are few edges and not many warps (small_rows.cuh).
+// 16-bit rows. Lanes load 16 bytes (8 elements) at a time, or 4 elements if rows are so narrow that lanes would be
+// idle, or on small graphs without many warps (small_rows.cuh).
 #include "engine/cuda/aggregate/binned_rows/detail/binned_rows.cuh"
 
 namespace vicinal::cuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// binned_rows with a product at its end (row_product.cuh). Few layouts, for it is the narrow ones that pay: without
-// wide bundles, and kernels for simple results for unweighted sums alone, which is what GCN's are.
+// binned_rows followed by a product (row_product.cuh). There are few layouts, as only narrow rows gain: no wide
+// bundles, and kernels for simple epilogues only for unweighted sums, which GCN needs.
 #include "engine/cuda/aggregate/binned_rows/detail/binned_rows.cuh"
 
 namespace vicinal::cuda {
@@ -23,15 +23,15 @@ cudaError_t LaunchMode(const RowsParams& params, int lanes, const LaunchTarget& 
   return LaunchLayout<16, kSimple, Mode>(params, target);
 }
 
-// A block makes a row's results, one to a thread, and multiplies them.
+// A block per split row: each thread computes one column of the row's result, then the block multiplies the row.
 __global__ void __launch_bounds__(kMaxProductInputs)
     MultiplySplitRows(const __grid_constant__ RowsParams params, const SplitRows splits) {
-  LetNextBegin();
+  TriggerNextLaunch();
   __shared__ float4 row[kMaxProductInputs / 4];
   const SplitRow split = splits.rows[blockIdx.x];
   const int col = static_cast<int>(threadIdx.x);
   const Finish finish = FinishOfSplit(params, split);
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (!Holds(params.work.condition)) return;
   float x = 0.0f;
   if (col < params.out.dst.cols) x = ResultOfParts<1>(params, split, finish, splits.parts_are_quads, col).v[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// binned_rows' long rows (row_work.h): a warp, or where there are few edges in all a block for each piece, reads
-// several edges of one row at once.
+// Long rows of binned_rows (row_work.h). A warp, or on small graphs a block per piece, reads several edges of one row
+// at once.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_LONG_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_LONG_ROWS_CUH_
 
@@ -13,7 +13,7 @@
 
 namespace vicinal::cuda {
 
-// The chains that a lane keeps when kGroups groups share a piece: kept chain k of group g is chain k * kGroups + g.
+// The chains that a lane keeps if kGroups groups share a piece. Kept chain k of group g is chain k * kGroups + g.
 template <class Layout, class Mode, int kGroups>
 struct Chains {
   static constexpr int kKept = kChains / kGroups;
@@ -23,29 +23,29 @@ struct Chains {
 #pragma unroll
     for (int k = 0; k < kKept; ++k)
 #pragma unroll
-      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Identity<Mode>();
   }
-  // Joins the sum of the piece, whose chains the warp has between its groups, to `total`, for all of them.
+  // Adds the sum of the piece, whose chains are distributed over the warp's groups, to `total` of all groups.
   __device__ void AddTo(float (&total)[Layout::kVec]) {
 #pragma unroll
     for (int n = kKept / 2; n > 0; n /= 2)
 #pragma unroll
       for (int k = 0; k < n; ++k)
 #pragma unroll
-        for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Joined<Mode>(v[k][i], v[k + n][i]);
+        for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Combined<Mode>(v[k][i], v[k + n][i]);
 #pragma unroll
     for (int i = 0; i < Layout::kVec; ++i) {
       float x = v[0][i];
 #pragma unroll
       for (int bit = kGroups / 2; bit > 0; bit /= 2) {
-        x = Joined<Mode>(x, __shfl_xor_sync(kWholeWarp, x, bit * Layout::kLanes));
+        x = Combined<Mode>(x, __shfl_xor_sync(kWholeWarp, x, bit * Layout::kLanes));
       }
-      total[i] = Joined<Mode>(total[i], x);
+      total[i] = Combined<Mode>(total[i], x);
     }
   }
 };
 
-// How a warp reads a row: list g of what is staged is group g's.
+// How a warp reads a long row. Staged list g belongs to group g.
 template <class Layout>
 struct WarpRows {
   static constexpr int kLoads = Layout::kGroups == 1 ? 8 : 4;  // gathered rows per lane in flight
@@ -54,8 +54,8 @@ struct WarpRows {
   static_assert(kLoads % kKept == 0 && Layout::kGroups * kList <= kBundleItems * (kShortEdges + 4));
 };
 
-// Stages edges [begin, begin + count), at most a piece, and fills the lists up to whole rounds with a source that is
-// there. Edges that are a warp apart are of the same group, so each lane goes through one list.
+// Stages edges [begin, begin + count), at most a piece. Pads the lists to whole rounds with a valid source. Edges at a
+// distance of a warp go to the same group, so that each lane fills one list.
 template <class Layout, class Mode>
 __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int count, int lane,
                                   Staged<Layout, Mode>* staged) {
@@ -63,8 +63,9 @@ __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int c
   constexpr int kRound = WarpRows<Layout>::kLoads * Layout::kGroups;
   const int filled = (count + kRound - 1) / kRound * kRound;
   const int64_t first = begin + lane;
-  const int32_t* col = params.work.adjacency.col + first;   // if lean, of what is fetched next
-  if constexpr (Mode::kLean) asm volatile("" : "+l"(col));  // not to be made anew for every load
+  const int32_t* col = params.work.adjacency.col + first;  // if lean: of the next load
+  // Stops the compiler from recomputing it for every load.
+  if constexpr (Mode::kLean) asm volatile("" : "+l"(col));
   const int list = lane % Layout::kGroups * WarpRows<Layout>::kList + lane / Layout::kGroups;
 #pragma unroll 1
   for (int done = 0; done < filled; done += kCount * kWarpLanes) {
@@ -90,8 +91,8 @@ __device__ inline void StagePiece(const RowsParams& params, int64_t begin, int c
   }
 }
 
-// The next kLoads of the `left` entries of the group's list from `list` on. kAll: they are all there; else rows are
-// loaded for what fills the list, too, for a load that depends on a condition costs more, but not added.
+// Adds the next kLoads of the `left` remaining entries of the group's list, from index `list` on. kAll: all kLoads
+// exist. Otherwise padded entries are loaded but not added, as a conditional load is slower.
 template <class Layout, class Mode, bool kAll>
 __device__ inline void RunRound(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int list,
                                 int left, Chains<Layout, Mode, Layout::kGroups>& sum) {
@@ -120,14 +121,14 @@ __device__ inline void RunRound(const RowsParams& params, const char* src, const
   }
 }
 
-// Joins the sum of edges [begin, begin + count), at most a piece, to `total`.
+// Adds the sum of edges [begin, begin + count), at most a piece, to `total`.
 template <class Layout, class Mode>
 __device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
                                  int count, Staged<Layout, Mode>* staged, float (&total)[Layout::kVec]) {
   constexpr int kLoads = WarpRows<Layout>::kLoads;
   __syncwarp();
   StagePiece<Layout, Mode>(params, begin, count, at.lane, staged);
-  AwaitFormer();
+  AwaitPreviousKernels();
   __syncwarp();
   Chains<Layout, Mode, Layout::kGroups> sum;
   sum.Clear();
@@ -142,7 +143,7 @@ __device__ inline void JoinPiece(const RowsParams& params, const Lane<Layout>& a
   sum.AddTo(total);
 }
 
-// Finishes an item of which every group has the sum.
+// Finishes an item whose sum every group holds.
 template <class Layout>
 __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& at, const char* src,
                                   const Finish& finish, float (&sum)[Layout::kVec]) {
@@ -155,7 +156,8 @@ __device__ inline void FinishLong(const RowsParams& params, const Lane<Layout>& 
   if (at.group == 0 && at.has_columns(params)) FinishRow(params, at, src, finish, sum);
 }
 
-// The long rows, and parts of rows, among the warp's items; lane l has fetched item l mod kItems. False: none.
+// Sums the long rows, and parts of rows, among the warp's items. Lane l has fetched item l mod kItems. Returns false if
+// there are none.
 template <class Layout, class Mode>
 __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& mine,
                                    Staged<Layout, Mode>* staged) {
@@ -167,10 +169,10 @@ __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>&
     const int slot = __ffs(static_cast<int>(left)) - 1;
     int64_t begin = static_cast<int64_t>(__shfl_sync(kWholeWarp, static_cast<long long>(mine.begin), slot));
     int count = __shfl_sync(kWholeWarp, mine.finish.count, slot);
-    // Of the quads before this one, and of the pieces of this one.
+    // `result` sums the previous quads, `total` the pieces of the current quad.
     float result[Layout::kVec], total[Layout::kVec];
 #pragma unroll
-    for (int i = 0; i < Layout::kVec; ++i) result[i] = total[i] = Neutral<Mode>();
+    for (int i = 0; i < Layout::kVec; ++i) result[i] = total[i] = Identity<Mode>();
 #pragma unroll 1
     for (int piece = 1;; ++piece) {
       JoinPiece<Layout, Mode>(params, at, src, begin, min(count, kPieceEdges), staged, total);
@@ -179,8 +181,8 @@ __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>&
       if (count > 0 && piece % kPiecesPerQuad != 0) continue;
 #pragma unroll
       for (int i = 0; i < Layout::kVec; ++i) {
-        result[i] = Joined<Mode>(result[i], total[i]);
-        total[i] = Neutral<Mode>();
+        result[i] = Combined<Mode>(result[i], total[i]);
+        total[i] = Identity<Mode>();
       }
       if (count <= 0) break;
     }
@@ -189,8 +191,8 @@ __device__ inline bool SumLongRows(const RowsParams& params, const Lane<Layout>&
   return true;
 }
 
-// How a block reads a piece: its groups are those of all its warps, as far as there are chains for them. Chains lie in
-// shared memory, [kChains, Layout::kTile], in the end.
+// How a block reads a piece. It uses the groups of all its warps, but at most one per chain. The chains end up in
+// shared memory, [kChains, Layout::kTile].
 template <class Layout>
 struct BlockRows {
   static constexpr int kGroups = kBlockWarps * Layout::kGroups < kChains ? kBlockWarps * Layout::kGroups : kChains;
@@ -198,7 +200,7 @@ struct BlockRows {
   static constexpr int kLoads = 8;
 };
 
-// The chains of group `group` of the block.
+// Sums the chains of group `group` of the block.
 template <class Layout, class Mode>
 __device__ inline void SumChains(const RowsParams& params, const Staged<Layout, Mode>& staged, const char* src,
                                  int group, int count, float (&v)[BlockRows<Layout>::kKept][Layout::kVec]) {
@@ -224,7 +226,7 @@ __device__ inline void SumChains(const RowsParams& params, const Staged<Layout, 
   }
 }
 
-// One item of at most a piece by the whole block.
+// Sums one item of at most a piece with the whole block.
 template <class Layout, class Mode>
 __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at, const char* src, const Item& item,
                                 Staged<Layout, Mode>* staged) {
@@ -247,7 +249,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
     staged->source[within(i)] = source[i];
     if constexpr (Mode::kWeighted) staged->weight[within(i)] = weight[i];
   }
-  AwaitFormer();
+  AwaitPreviousKernels();
   __syncthreads();
   const int group = at.warp * Layout::kGroups + at.group, offset = at.column - at.tile;
   if (group < Block::kGroups) {
@@ -255,7 +257,7 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
     for (int k = 0; k < Block::kKept; ++k)
 #pragma unroll
-      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Neutral<Mode>();
+      for (int i = 0; i < Layout::kVec; ++i) v[k][i] = Identity<Mode>();
     SumChains<Layout, Mode>(params, *staged, src, group, count, v);
 #pragma unroll
     for (int k = 0; k < Block::kKept; ++k)
@@ -273,8 +275,8 @@ __device__ inline void SumPiece(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
     for (int n = kChains / 2; n > 0; n /= 2)
 #pragma unroll
-      for (int k = 0; k < n; ++k) c[k] = Joined<Mode>(c[k], c[k + n]);
-    result[i] = Joined<Mode>(Neutral<Mode>(), c[0]);
+      for (int k = 0; k < n; ++k) c[k] = Combined<Mode>(c[k], c[k + n]);
+    result[i] = Combined<Mode>(Identity<Mode>(), c[0]);
   }
   FinishLong(params, at, src, item.finish, result);
   FinishWithPart(params, at, item.finish.row);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// binned_rows' short rows (row_work.h): a warp sums several at once, so that loads of many rows are in flight where
-// one row has only a few edges. Each group of lanes has kRows rows of its own at a time, of which it adds one edge
-// after the other.
+// Short rows of binned_rows (row_work.h). A warp sums several at once, so that loads of many rows are in flight
+// although one row has few edges. Each group of lanes sums kRows rows at a time, edge by edge.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SHORT_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SHORT_ROWS_CUH_
 
@@ -16,22 +15,23 @@ namespace vicinal::cuda {
 
 template <class Layout>
 struct ShortRows {
-  static constexpr int kLoads = 8;               // gathered rows per lane in flight
-  static constexpr int kList = kShortEdges + 4;  // words from list to list: 4 more, so that groups use different banks
+  static constexpr int kLoads = 8;  // gathered rows per lane in flight
+  // Words per list: 4 more than a row, so that groups use different banks.
+  static constexpr int kList = kShortEdges + 4;
 };
 
-// Stages the edges of the short rows among the warp's items, none of more than `longest`: list s is of item s. Fills
-// each up to `longest` and whole steps with a source that is there: rows are loaded for it, too, and not added, for a
-// load that depends on a condition costs more.
+// Stages the edges of the short rows among the warp's items. List s belongs to item s; none has more than `longest`
+// edges. Pads each list to `longest`, rounded up to whole steps, with a valid source. Padded rows are loaded but not
+// added, as a conditional load is slower.
 template <class Layout, class Mode>
 __device__ inline void StageRows(const RowsParams& params, const Item& mine, int longest, int lane,
                                  Staged<Layout, Mode>* staged) {
-  // kWidth lanes for each of as many items as there are such groups, kParts times.
+  // kWidth lanes per item fetch kAtOnce items at a time, in kParts rounds.
   constexpr int kWidth = 8, kAtOnce = kWarpLanes / kWidth, kParts = Layout::kItems / kAtOnce;
-  constexpr int kCount = 2 * kParts;  // each lane fetches two edges of each part's at a time
+  constexpr int kCount = 2 * kParts;  // per lane: two edges of each part at a time
   int64_t first[kParts];
   int left[kParts], to[kParts];
-  const int32_t* col[kParts];  // if lean, of what is fetched next
+  const int32_t* col[kParts];  // if lean: of the next load
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
     const int slot = part * kAtOnce + lane / kWidth;
@@ -40,7 +40,8 @@ __device__ inline void StageRows(const RowsParams& params, const Item& mine, int
     left[part] = __shfl_sync(kWholeWarp, mine.finish.count, slot) - lane % kWidth;
     to[part] = slot * ShortRows<Layout>::kList + lane % kWidth;
     col[part] = params.work.adjacency.col + first[part];
-    if constexpr (Mode::kLean) asm volatile("" : "+l"(col[part]));  // not to be made anew for every load
+    // Stops the compiler from recomputing it for every load.
+    if constexpr (Mode::kLean) asm volatile("" : "+l"(col[part]));
   }
 #pragma unroll 1
   for (int done = 0; done < longest; done += 2 * kWidth) {
@@ -65,8 +66,8 @@ __device__ inline void StageRows(const RowsParams& params, const Item& mine, int
   }
 }
 
-// Adds edges [begin, begin + kStep) of each of the group's rows, of which number r has `counts[r]` edges and the list
-// at lists[r].
+// Adds edges [begin, begin + kStep) of each of the group's rows. Row r has `counts[r]` edges and its list starts at
+// lists[r].
 template <class Layout, class Mode, int kRows, int kStep>
 __device__ inline void AddStep(const RowsParams& params, const char* src, const Staged<Layout, Mode>& staged, int begin,
                                const int (&lists)[kRows], const int (&counts)[kRows],
@@ -100,8 +101,8 @@ __device__ inline void AddStep(const RowsParams& params, const char* src, const 
   }
 }
 
-// Sums items [slot, slot + kRows * groups) of the staged ones, kRows of them by each of so many groups: row r of group
-// g is item slot + r * groups + g. Finishes them.
+// Sums and finishes staged items [slot, slot + kRows * groups), kRows per group: row r of group g is item slot + r *
+// groups + g.
 template <class Layout, class Mode, int kRows>
 __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at, const char* src,
                                 const Staged<Layout, Mode>& staged, int slot) {
@@ -115,7 +116,7 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
     counts[r] = staged.finish[mine].count;
     longest = max(longest, counts[r]);
 #pragma unroll
-    for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Neutral<Mode>();
+    for (int c = 0; c < Layout::kVec; ++c) total[r][c] = Identity<Mode>();
   }
   longest = WarpMax(longest);
   if (longest < 0) return;
@@ -139,7 +140,8 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
     MultiplyRows(params, at, rows, WeightsAhead<0>(), total);
   }
   if constexpr (!Layout::kSimple && !Layout::kProduct) {
-    // All before the first is stored: a rare activation is a call, across which few values should be kept.
+    // All are computed before the first is stored: a rare activation is a function call, across which few values should
+    // be live.
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       MakeResults(params, at, staged.finish[slot + r * Layout::kGroups + at.group], terms[r], total[r]);
@@ -154,7 +156,7 @@ __device__ inline void SumSlots(const RowsParams& params, const Lane<Layout>& at
   }
 }
 
-// The short rows among the warp's items; lane l has fetched item l mod kItems.
+// Sums the short rows among the warp's items. Lane l has fetched item l mod kItems.
 template <class Layout, class Mode>
 __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>& at, const char* src, Item mine,
                                     Staged<Layout, Mode>* staged) {
@@ -163,9 +165,9 @@ __device__ inline void SumShortRows(const RowsParams& params, const Lane<Layout>
   if (longest < 0) return;
   __syncwarp();
   StageRows<Layout, Mode>(params, mine, longest, at.lane, staged);
-  // Not before: the row's factor is waited for here.
+  // Not earlier: this waits for the row's factor.
   if (at.lane < Layout::kItems) staged->finish[at.lane] = mine.finish;
-  AwaitFormer();
+  AwaitPreviousKernels();
   __syncwarp();
   const bool alone = (__ballot_sync(kWholeWarp, mine.finish.count >= 0) & ((1u << Layout::kItems) - 1u)) == 1u;
   if (alone && Layout::kRows > 1) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// binned_rows where there are few edges in all (row_work.h). Nothing there takes long but waits, one after the other,
-// and what every warp executes once, so there is little of it: a group of lanes has one short row, reads its indices by
-// itself, the next eight while it waits for rows, and the row's factor while it waits for indices. Longer rows have a
-// block each, as long_rows.cuh has it. Orders of evaluation are those of row_work.h.
+// binned_rows on small graphs (row_work.h). Such a launch is bound by latencies and by each warp's fixed instructions,
+// so there are few of both. A group of lanes sums one short row. It loads the indices itself: the next eight while it
+// waits for rows, and the row's factor while it waits for indices. Each longer row has a block (long_rows.cuh). Order
+// of evaluation: row_work.h.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SMALL_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_BINNED_ROWS_DETAIL_SMALL_ROWS_CUH_
 
@@ -17,8 +17,8 @@
 
 namespace vicinal::cuda {
 
-// The sum of a row of `count` edges from `first` on; the longest row of the warp has `longest`. Rows are loaded for
-// edges that are not there, too, and not added: a load that depends on a condition costs more.
+// Sums a row of `count` edges from edge `first` on. The longest row of the warp has `longest` edges. Rows are loaded
+// for missing edges too, but not added, as a conditional load is slower.
 template <class Layout, class Mode>
 __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, const char* src, int first, int count,
                               int longest, float (&total)[Layout::kVec]) {
@@ -26,14 +26,14 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
   constexpr int kStep = Held::kStep;
   const int32_t* const col = params.work.adjacency.col + first;
   uint32_t stride = params.source.stride_bytes;
-  if constexpr (Mode::kLean && sizeof(typename Layout::Element) == 2) asm("" : "+r"(stride));  // as Gathered() has it
+  if constexpr (Mode::kLean && sizeof(typename Layout::Element) == 2) asm("" : "+r"(stride));  // as in Gathered()
   int32_t source[Held::kHeld];
 #pragma unroll
   for (int h = 0; h < Held::kHeld; ++h) {
     source[h] = 0;
     if (count > 0) source[h] = __ldg(col + Held::Edge(0, h, at.lane, count - 1));
   }
-  AwaitFormer();
+  AwaitPreviousKernels();
 #pragma unroll 1
   for (int begin = 0; begin < longest; begin += kStep) {
     typename Layout::Load::Raw x[kStep];
@@ -60,7 +60,7 @@ __device__ inline void SumRow(const RowsParams& params, const Lane<Layout>& at, 
   }
 }
 
-// The weights that a lane fetches while it waits for sources.
+// The weights of the product that a lane fetches while it waits for sources.
 template <class Layout>
 using SmallAhead = WeightsAhead<Layout::kProduct ? 4 : 0>;
 
@@ -72,13 +72,13 @@ constexpr int SmallResidentBlocks() {
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>()))
     SmallRows(const __grid_constant__ RowsParams params) {
-  LetNextBegin();
-  if (params.work.condition.flag != nullptr) AwaitFormer();
+  TriggerNextLaunch();
+  if (params.work.condition.flag != nullptr) AwaitPreviousKernels();
   if (!Holds(params.work.condition)) return;
   const int shift = Layout::kGroups == 1 ? params.work.tile_shift : 0;
   const uint32_t first_tile = blockIdx.y << shift;
   if (blockIdx.x >> shift < params.work.num_blocks) {
-    // Tiles of a long row are worked on side by side.
+    // Tiles of a long row have blocks of their own.
     const Lane<Layout> at(first_tile + (blockIdx.x & ((1u << shift) - 1)));
     if (at.tile >= params.out.dst.cols) return;
     __shared__ Staged<Layout, Mode> staged;
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>())
     const char* const src = at.Source(params);
     float total[Layout::kVec];
 #pragma unroll
-    for (int c = 0; c < Layout::kVec; ++c) total[c] = Neutral<Mode>();
-    // There are fewer than 2^31 edges.
+    for (int c = 0; c < Layout::kVec; ++c) total[c] = Identity<Mode>();
+    // The offset fits: a small graph has fewer than 2^31 edges.
     SumRow<Layout, Mode>(params, at, src, item.z, count, longest, total);
     const Finish finish = FinishWith(params, row, count, [&] { return row_scale; });
     if constexpr (Layout::kProduct) {
@@ -120,7 +120,8 @@ __global__ void __launch_bounds__(kBlockThreads, (SmallResidentBlocks<Layout>())
 
 template <class Layout, class Mode>
 cudaError_t LaunchSmallLayout(RowsParams params, const LaunchTarget& target) {
-  // Where a GPU runs by far not all warps at once, each takes two tiles: the second finds item and indices in the L1.
+  // With far more warps than a GPU runs at once, each computes two tiles: the second finds item and indices in the L1
+  // cache.
   constexpr int64_t kManyWarps = 3 << 12;
   constexpr int64_t kBlockRows = kBlockWarps * Layout::kGroups;
   const int64_t tiles = (params.out.dst.cols + Layout::kTile - 1) / Layout::kTile;

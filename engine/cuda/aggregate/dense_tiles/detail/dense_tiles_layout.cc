@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding an adjacency's dense tiles: counts per tile first, then masks and what is left, each block of rows by itself.
+// Finds an adjacency's dense tiles. Each block of rows is independent: it counts edges per tile, then builds the masks
+// and collects the remaining edges.
 #include <algorithm>
 #include <utility>
 
@@ -9,15 +10,15 @@
 namespace vicinal::cuda {
 namespace {
 
-// A block of rows cuts its tiles into pieces of at least so many: a piece costs a round of sums to store and to add.
+// Minimum tiles per piece: a piece costs storing and adding one more set of sums.
 constexpr int64_t kShortestPiece = 32;
 
-// What becomes of one block of rows.
+// The result for one block of rows.
 struct RowBlock {
   std::vector<int32_t> tile_col;
   std::vector<uint64_t> masks;
-  std::vector<int32_t> counts;  // [rows of the block] edges left
-  std::vector<int32_t> col;     // of those
+  std::vector<int32_t> counts;  // [rows of the block] remaining edges
+  std::vector<int32_t> col;     // of the remaining edges
 };
 
 class BlockMaker {
@@ -66,11 +67,10 @@ class BlockMaker {
 
   const CsrView& adjacency_;
   const int64_t threshold_;
-  // By block of sources: edges counted, then the tile's number in the block of rows, or -1; all 0 between blocks of
-  // rows.
+  // By block of sources: first the number of edges, then the index of the tile in the block of rows, or -1. All 0
+  // between blocks of rows.
   std::vector<int64_t> tile_of_;
-  std::vector<int32_t>
-      found_;  // blocks of sources that the block of rows has edges from, so that no others are looked at
+  std::vector<int32_t> found_;  // blocks of sources with edges in this block of rows; no others are visited
 };
 
 // Pieces of equal length within a block of rows.

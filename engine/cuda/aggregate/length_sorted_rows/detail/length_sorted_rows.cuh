@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// length_sorted_rows: aggregation by groups of lanes that walk through rows of like length side by side.
+// length_sorted_rows: aggregation by groups of lanes that process rows of similar length side by side.
 //
-// Idea. Sources of a row stand in rising order, so rows of like length that are begun together come by the same part of
-// the sources at about the same time: a source that one of them fetched from the L2 is in the L1 when the others want
-// it. Nothing holds them together but that: who is ahead waits for the L2, who is behind finds everything and catches
-// up. The more rows a multiprocessor walks through at once the better, so each has a group of lanes only (8 lanes, 32
-// columns of float32), all of a large block begin together, and rows are handed out in order of length, cut into parts
-// of like length, all first parts before all second ones. Wins where a source has many edges within what the L1 holds:
-// on dense graphs, in any order of nodes, more so where communities stand together (`window`). A second small kernel
-// adds the parts in order, without atomics. Order of evaluation: length_sorted_rows.h; equal bits at every run.
+// Idea. The sources of a row are sorted, so rows of similar length that start together read the same part of the
+// sources at about the same time. A source that one row fetched from the L2 is in the L1 cache when the others need it.
+// This is self-synchronising: rows that are ahead wait for the L2, rows behind hit the L1 and catch up. The more rows a
+// multiprocessor processes at once, the better. So a row has only one group of lanes (8 lanes, 32 columns of float32),
+// and all rows of a large block start together. Rows are cut into parts of similar length and sorted by length, with
+// all first parts before all second ones.
+// Faster than binned_rows if a source has many edges within the reach of the L1: on dense graphs in any node order, and
+// more so with communities (`window`). A second small kernel adds the parts in order, without atomics. Order of
+// evaluation: length_sorted_rows.h. The bits are equal in every run.
 //
-// Moves as binned_rows does edges * (4 + s * width) bytes to the multiprocessors (4 more per edge with weights), of
-// which the L1 gives a part: on an H200 a fifth of the time on graphs of 1 in 50 to 1 in 500 of all edges
-// (docs/performance.md). Related: Sputnik's subwarp per row and its order by length (Gale et al., SC'20, 5.1.2).
+// Traffic: as binned_rows, edges * (4 + s * width) bytes to the multiprocessors (4 more per edge with weights), part of
+// which hits the L1. On an H200 this saves a fifth of the time on graphs with 1 in 50 to 1 in 500 of all possible edges
+// (docs/performance.md). Related work: Sputnik's subwarp per row and order by length (Gale et al., SC'20, 5.1.2).
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_LENGTH_SORTED_ROWS_DETAIL_LENGTH_SORTED_ROWS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_LENGTH_SORTED_ROWS_DETAIL_LENGTH_SORTED_ROWS_CUH_
 
@@ -27,20 +28,20 @@
 
 namespace vicinal::cuda {
 
-// Edges [begin, begin + count) of the adjacency, which a group of lanes adds up.
+// Edges [begin, begin + count) of the adjacency, summed by one group of lanes.
 struct EdgeSpan {
   int64_t begin;
   int count;
 };
 
-// Eight edges of a span as its group of lanes holds them.
+// Eight edges of a span, distributed over its group of lanes.
 template <class Layout, class Mode>
 struct EightEdges {
   using Held = HeldEdges<Layout>;
   int32_t source[Held::kHeld];
   float weight[Held::kHeld];
 
-  // Those from number `first` on of a span with any edges, as far as there are such.
+  // Loads the edges from index `first` on, as far as they exist. REQUIRES: the span has edges.
   __device__ void Fetch(const RowsParams& params, const EdgeSpan& span, int first, int lane) {
     const int32_t* const col = params.work.adjacency.col + span.begin;
 #pragma unroll
@@ -54,8 +55,8 @@ struct EightEdges {
   }
 };
 
-// Adds the eight edges from number `first` on, which `edges` holds, to `sum`, and fetches the next eight meanwhile.
-// kAll: they are all there, for every group; else rows are loaded for those that are not, too, but not added.
+// Adds the eight edges from index `first` on, which `edges` holds, to `sum`, and prefetches the next eight. kAll: all
+// eight exist in every group. Otherwise rows are loaded for missing edges too, but not added.
 template <class Layout, class Mode, bool kAll>
 __device__ inline void AddEight(const RowsParams& params, const EdgeSpan& span, int first, int lane, const char* src,
                                 EightEdges<Layout, Mode>& edges, float (&sum)[Layout::kVec]) {
@@ -83,7 +84,7 @@ __device__ inline void AddEight(const RowsParams& params, const EdgeSpan& span, 
   }
 }
 
-// The sums of the spans of a warp's groups. By all lanes of the warp.
+// Sums the spans of a warp's groups. To be called by all lanes of the warp.
 template <class Layout, class Mode>
 __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, int lane, const char* src,
                                 float (&total)[Layout::kVec]) {
@@ -93,10 +94,10 @@ __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, 
 #pragma unroll
   for (int h = 0; h < HeldEdges<Layout>::kHeld; ++h) edges.source[h] = 0, edges.weight[h] = 1.0f;
   if (span.count > 0) edges.Fetch(params, span, 0, lane);
-  AwaitFormer();
+  AwaitPreviousKernels();
   float sum[Layout::kVec];
 #pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) total[c] = sum[c] = Neutral<Mode>();
+  for (int c = 0; c < Layout::kVec; ++c) total[c] = sum[c] = Identity<Mode>();
 #pragma unroll 1
   for (int first = 0; first < longest; first += kStep) {
     if (first + kStep <= shortest) {
@@ -107,26 +108,26 @@ __device__ inline void SumSpans(const RowsParams& params, const EdgeSpan& span, 
     if ((first + kStep) % kStretchEdges != 0) continue;
 #pragma unroll
     for (int c = 0; c < Layout::kVec; ++c) {
-      total[c] = Joined<Mode>(total[c], sum[c]);
-      sum[c] = Neutral<Mode>();
+      total[c] = Combined<Mode>(total[c], sum[c]);
+      sum[c] = Identity<Mode>();
     }
   }
 #pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) total[c] = Joined<Mode>(total[c], sum[c]);
+  for (int c = 0; c < Layout::kVec; ++c) total[c] = Combined<Mode>(total[c], sum[c]);
 }
 
-// Finishes a row, or a part, of which the group has the sum.
+// Finishes a row, or a part of one, whose sum the group holds.
 template <class Layout>
 __device__ inline void FinishSpan(const RowsParams& params, const Lane<Layout>& at, const char* src, int row, int count,
                                   float (&sum)[Layout::kVec]) {
   if (at.has_columns(params)) FinishRow(params, at, src, FinishOf(params, row, count), sum);
 }
 
-// By the work list.
+// With a work list: an item per group.
 template <class Layout, class Mode, int kThreads>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     LengthSortedRows(const __grid_constant__ RowsParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const uint32_t group = (blockIdx.x * kThreads + threadIdx.x) / Layout::kLanes;
   const Lane<Layout> at(blockIdx.y);
   int4 item = make_int4(0, -1, 0, 0);
@@ -140,14 +141,15 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   if (span.count >= 0) FinishSpan(params, at, src, item.x, span.count, sum);
 }
 
-// Adds the parts of a row of `count` edges from `begin` on, by all lanes of the warp, a part to a group at a time.
+// Adds the parts of a row of `count` edges from `begin` on, with all lanes of the warp and one part per group at a
+// time.
 template <class Layout, class Mode>
 __device__ inline void SumParts(const RowsParams& params, const Lane<Layout>& at, const char* src, int64_t begin,
                                 int count, int64_t part, float (&total)[Layout::kVec]) {
   const auto parts = static_cast<int>(PartsOf(count, part));
   float quad[Layout::kVec];
 #pragma unroll
-  for (int c = 0; c < Layout::kVec; ++c) total[c] = quad[c] = Neutral<Mode>();
+  for (int c = 0; c < Layout::kVec; ++c) total[c] = quad[c] = Identity<Mode>();
 #pragma unroll 1
   for (int first = 0; first < parts; first += Layout::kGroups) {
     EdgeSpan span = {begin, 0};
@@ -164,18 +166,18 @@ __device__ inline void SumParts(const RowsParams& params, const Lane<Layout>& at
 #pragma unroll
       for (int c = 0; c < Layout::kVec; ++c) {
         const float x = __shfl_sync(kWholeWarp, sum[c], group * Layout::kLanes + at.lane % Layout::kLanes);
-        quad[c] = index % kPiecesPerQuad == 0 ? x : Joined<Mode>(quad[c], x);
-        if (ends) total[c] = index < kPiecesPerQuad ? quad[c] : Joined<Mode>(total[c], quad[c]);
+        quad[c] = index % kPiecesPerQuad == 0 ? x : Combined<Mode>(quad[c], x);
+        if (ends) total[c] = index < kPiecesPerQuad ? quad[c] : Combined<Mode>(total[c], quad[c]);
       }
     }
   }
 }
 
-// Without a work list: each group has a row; those that have several parts come after, one by one.
+// Without a work list: a row per group. The warp sums its rows of several parts afterwards, one by one.
 template <class Layout, class Mode>
 __global__ void __launch_bounds__(kBlockThreads, 5)
     LengthSortedRowsUnlisted(const __grid_constant__ RowsParams params, int64_t part) {
-  LetNextBegin();
+  TriggerNextLaunch();
   const Lane<Layout> at(blockIdx.y);
   const int64_t row = (int64_t{blockIdx.x} * kBlockThreads + threadIdx.x) / Layout::kLanes;
   const char* const src = at.Source(params);
@@ -201,12 +203,12 @@ __global__ void __launch_bounds__(kBlockThreads, 5)
   }
 }
 
-// What decides the kernel of a launch.
+// The parameters that select the kernel of a launch.
 struct LengthSortedLaunch {
   const RowsParams& params;
   int tile;     // columns
-  bool packed;  // rows of sources are read 16 bytes at a time
-  int threads;  // of a block with the work list: 128, 512 or 1024; 0: there is none
+  bool packed;  // sources are read 16 bytes at a time
+  int threads;  // per block with a work list: 128, 512 or 1024; 0: no list
   int64_t part;
   const LaunchTarget& target;
 };
@@ -236,7 +238,7 @@ cudaError_t LaunchLengthSortedModes(const LengthSortedLaunch& launch) {
                                                  : LaunchLengthSortedLayout<Layout, PlainSum>(launch);
 }
 
-// Rows of float32, and of 16 bits: files of their own, that compile side by side.
+// Rows of float32, and of 16 bits, in separate files that compile in parallel.
 cudaError_t LaunchLengthSortedFloats(const LengthSortedLaunch& launch);
 cudaError_t LaunchLengthSortedNarrow(const LengthSortedLaunch& launch);
 

@@ -11,7 +11,7 @@ namespace {
 struct Place {
   RowItem item;
   int64_t parts;  // of its row
-  int64_t part;   // which of them
+  int64_t part;   // its index
 };
 
 bool Before(const Place& a, const Place& b) {
@@ -51,7 +51,7 @@ RowWork MakeLengthSortedWork(const CsrView& adjacency, const LengthSortedConfig&
 }
 
 int64_t LengthSortedBytesBound(int64_t rows, int64_t edges) {
-  // A row that is cut has more than `part` edges, and one part more than whole ones at most.
+  // A row that is cut has more than `part` edges, so it has at most one part more than edges / part.
   const int64_t cut = std::min(rows, edges / kMinPart), parts = edges / kMinPart + cut;
   return (rows + parts) * static_cast<int64_t>(sizeof(RowItem)) + cut * static_cast<int64_t>(sizeof(SplitRow));
 }

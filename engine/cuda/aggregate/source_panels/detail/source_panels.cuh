@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// source_panels: aggregation with the sources that a block of rows has in common in shared memory.
+// source_panels: aggregation that keeps sources shared by a block of rows in shared memory.
 //
-// Idea. On graphs of many edges per row a float32 sum is bound by what the L2 hands out, a row of a source per edge.
-// What the rows of one thread block read several times is therefore brought into shared memory once, a panel of sources
-// at a time, and read there. FeatGraph stages the graph's sources of high degree so (Hu et al., SC'20, section III-C;
-// staged_rows.cu); here they are those that this block shares, whatever their degree, so that communities and dense
-// blocks count as well, for any weights and for maxima. All warps of a block work on the same panel, while the next one
-// is copied; a warp has kSlots rows, whose sums stay in registers through all panels. Sources that a block reads a few
-// times only it gathers from memory. Lanes read 16 bytes each, groups of them different edges of a row.
+// Idea. On graphs with many edges per row, a float32 sum is bound by the L2's bandwidth: one source row per edge. So
+// sources that the rows of a thread block read several times are copied to shared memory once, a panel of sources at a
+// time, and read there. FeatGraph does this for the graph's sources of high degree (Hu et al., SC'20, section III-C;
+// staged_rows.cu). Here they are the sources that this block shares, whatever their degree, so communities and dense
+// blocks gain too, with any weights and for maxima. All warps of a block work on the same panel while the next one is
+// copied. A warp has kSlots rows, whose sums stay in registers through all panels. Sources that a block reads only a
+// few times are gathered from memory. A lane reads 16 bytes; the groups of lanes of a warp read different edges of a
+// row.
 //
-// Moves, per tile of columns: 4 * columns bytes from the L2 for each staged source of a block and for each direct edge,
-// as much from shared memory for each staged edge, and 2 bytes per edge (6 with weights) and what fills its step. Bound
-// by shared memory, 128 bytes a cycle: measured on an H200, R-MAT graph of 1,000 edges to a row, width 64, unweighted,
-// 85 % of it. Wins where communities lie together and over weights or maxima, which dense_tiles cannot have.
-// Order of evaluation: edges of a cell by group and one after the other, cells by panel, then groups, then pieces of a
-// block in order; equal bits at every run.
+// Traffic per tile of columns: 4 * columns bytes from the L2 for each staged source of a block and each direct edge; as
+// many bytes from shared memory for each staged edge; and 2 bytes per edge (6 with weights) of stream, plus its
+// padding. The bound is shared memory, at 128 bytes per cycle: 85 % of it measured on an H200 (R-MAT graph with 1,000
+// edges per row, width 64, unweighted). Faster than other kernels if communities have adjacent ids and there are
+// weights or maxima, which dense_tiles does not support.
+// Order of evaluation: edges of a cell one by one within each group, cells by panel, then the groups, then the pieces
+// of a block in order. The bits are equal in every run.
 #ifndef VICINAL_ENGINE_CUDA_AGGREGATE_SOURCE_PANELS_DETAIL_SOURCE_PANELS_CUH_
 #define VICINAL_ENGINE_CUDA_AGGREGATE_SOURCE_PANELS_DETAIL_SOURCE_PANELS_CUH_
 
@@ -31,8 +33,9 @@
 namespace vicinal::cuda::panels {
 
 inline constexpr int kMaxWarps = 32;
-inline constexpr int kVec = 4;  // elements of a source that a lane has
-// Of a panel in a block of kMaxWarps warps; a smaller one has its share. Entries are offsets below it.
+inline constexpr int kVec = 4;  // elements of a source per lane
+// Bytes of a panel in a block of kMaxWarps warps; smaller blocks have proportionally smaller panels. Stream entries are
+// byte offsets below this.
 inline constexpr int kPanelBytes = 1 << 16;
 inline constexpr float kInfinity = INFINITY;
 
@@ -44,40 +47,40 @@ struct PanelParams {
   const PanelPiece* pieces;
   const int64_t* begin;
   const int32_t* row;
-  int places;  // of a panel
+  int places;  // per panel
   const char* src;
   int64_t src_stride_bytes;
   int columns;
   float* sums;  // [pieces, rows of a block, stride]
   int64_t stride;
-  float sign;  // of messages: -1 for minima, which are maxima of negated ones
+  float sign;  // factor of messages: -1 for minima, computed as maxima of negated messages
 };
 
-enum class Join { kSum, kWeightedSum, kMax };
+enum class Reduction { kSum, kWeightedSum, kMax };
 
-// kGroups groups of lanes, each of which covers a tile of columns. Rows of 16 bits leave half of a place free.
-template <class Element_, int kGroups_, Join kJoin_>
+// kGroups groups of lanes, each of which covers a tile of columns. 16-bit rows leave half of a place unused.
+template <class Element_, int kGroups_, Reduction kReduction_>
 struct Panel {
   using Element = Element_;
   using Load = RowLoad<Element_, kVec>;
   using Raw = typename Load::Raw;
-  static constexpr Join kJoin = kJoin_;
+  static constexpr Reduction kReduction = kReduction_;
   static constexpr int kGroups = kGroups_, kTile = kWarpLanes / kGroups * kVec;
   static constexpr int kRowBytes = kTile * static_cast<int>(sizeof(Element));
   static constexpr int kPitch = kTile * static_cast<int>(sizeof(float));
-  // Maxima have weights always, of 1 if need be.
-  static constexpr bool kWeighted = kJoin != Join::kSum;
+  // Maxima always have weights, which default to 1.
+  static constexpr bool kWeighted = kReduction != Reduction::kSum;
 
-  __device__ static float Neutral() { return kJoin == Join::kMax ? -kInfinity : 0.0f; }
-  __device__ static float Joined(float a, float b) { return kJoin == Join::kMax ? LargerOf(a, b) : a + b; }
+  __device__ static float Identity() { return kReduction == Reduction::kMax ? -kInfinity : 0.0f; }
+  __device__ static float Combined(float a, float b) { return kReduction == Reduction::kMax ? LargerOf(a, b) : a + b; }
   __device__ static float With(float so_far, float weight, float value) {
-    if constexpr (kJoin == Join::kMax) return LargerOf(so_far, weight * value);
-    return kJoin == Join::kWeightedSum ? fmaf(weight, value, so_far) : so_far + value;
+    if constexpr (kReduction == Reduction::kMax) return LargerOf(so_far, weight * value);
+    return kReduction == Reduction::kWeightedSum ? fmaf(weight, value, so_far) : so_far + value;
   }
 };
 
-// Read once and in order, so the L2 shall fetch what lies behind: weighted sums on the proteins graph took 2.0 ms
-// without and take 1.75 (H200); prefetches of our own on top cost 4 %.
+// The stream is read once and in order, so the load asks the L2 to prefetch 256 bytes: weighted sums on the proteins
+// graph took 2.0 ms without and 1.75 ms with it (H200). Explicit prefetches in addition cost 4 %.
 __device__ inline uint2 LoadStream(const uint2* p) {
   if constexpr (kCompiledFor < kAsyncCopies) {
     return __ldg(p);
@@ -99,7 +102,7 @@ __device__ inline float4 LoadStream(const float4* p) {
   }
 }
 
-// A group's part of its warp's stream: what comes next is on its way while what came is worked on.
+// A group's part of its warp's stream. It loads the next step while the current one is processed.
 template <class P>
 class Stream {
  public:
@@ -109,11 +112,11 @@ class Stream {
         sign_(params.sign) {
     ReadAhead();
   }
-  // The group's entries of the next step, and their weights times the sign of messages.
+  // Returns the group's entries of the next step, and their weights times the sign of messages.
   __device__ uint2 Take(float4* weights) {
     const uint2 four = ahead_;
     *weights = ahead_weights_;
-    if constexpr (P::kJoin == Join::kMax) {
+    if constexpr (P::kReduction == Reduction::kMax) {
       weights->x *= sign_, weights->y *= sign_, weights->z *= sign_, weights->w *= sign_;
     }
     ReadAhead();
@@ -125,7 +128,7 @@ class Stream {
     ahead_ = LoadStream(entries_);
     entries_ += P::kGroups;
     if constexpr (P::kWeighted) {
-      if (P::kJoin == Join::kWeightedSum || weights_ != nullptr) {
+      if (P::kReduction == Reduction::kWeightedSum || weights_ != nullptr) {
         ahead_weights_ = LoadStream(weights_);
         weights_ += P::kGroups;
       }
@@ -139,7 +142,7 @@ class Stream {
   float4 ahead_weights_ = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
 };
 
-// Entry i of four, plus `base`.
+// Entry i of the four, plus `base`.
 __device__ inline uint32_t EntryAt(const uint2& four, int i, uint32_t base) {
   return __dp2a_lo(i < 2 ? four.x : four.y, i % 2 == 0 ? 0x1u : 0x100u, base);
 }
@@ -156,13 +159,14 @@ __device__ inline void LoadShared(uint32_t address, uint2* x) {
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x->x), "=r"(x->y) : "r"(address));
 }
 
-// Where a lane stands.
+// The position of a lane in its warp and tile.
 template <class P>
 struct Place {
-  int lane = threadIdx.x % (kWarpLanes / P::kGroups);  // of its group
+  int lane = threadIdx.x % (kWarpLanes / P::kGroups);  // within its group
   int group = threadIdx.x % kWarpLanes / (kWarpLanes / P::kGroups);
   int tile = static_cast<int>(blockIdx.y) * P::kTile;
-  const char* direct;  // its part of row 0 of the sources; lanes without columns read what others read
+  // The lane's part of row 0 of the sources. Lanes without columns read those of another lane.
+  const char* direct;
   uint32_t stride_bytes;
 
   __device__ explicit Place(const PanelParams& params) : stride_bytes(static_cast<uint32_t>(params.src_stride_bytes)) {
@@ -180,7 +184,7 @@ __device__ inline void Add(const typename P::Raw& raw, float weight, float (&sum
   for (int c = 0; c < kVec; ++c) sum[c] = P::With(sum[c], weight, P::Load::At(raw, c));
 }
 
-// Joins a cell's direct edges, two of each group in flight.
+// Adds a cell's direct edges, two per group in flight.
 template <class P>
 __device__ inline void AddDirect(const Place<P>& place, int count, Stream<P>* stream, float (&sum)[kVec]) {
 #pragma unroll 1
@@ -195,7 +199,7 @@ __device__ inline void AddDirect(const Place<P>& place, int count, Stream<P>* st
   }
 }
 
-// Joins the first kCount of each group's staged edges of the next step. `stage`: address of the lane's part of place 0.
+// Adds the first kCount staged edges of each group in the next step. `stage`: address of the lane's part of place 0.
 template <class P, int kCount>
 __device__ inline void AddStaged(uint32_t stage, Stream<P>* stream, float (&sum)[kVec]) {
   float4 weights;
@@ -210,7 +214,7 @@ __device__ inline void AddStaged(uint32_t stage, Stream<P>* stream, float (&sum)
   }
 }
 
-// One panel's edges of all of the warp's rows.
+// Adds one panel's edges of all rows of the warp.
 template <class P>
 __device__ inline void AddPanel(const Place<P>& place, const uint16_t* cells, uint32_t stage, Stream<P>* stream,
                                 float (&sum)[kSlots][kVec]) {
@@ -220,17 +224,17 @@ __device__ inline void AddPanel(const Place<P>& place, const uint16_t* cells, ui
     if (cell == 0) continue;
     float part[kVec];
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) part[c] = P::Neutral();
+    for (int c = 0; c < kVec; ++c) part[c] = P::Identity();
     if (cell >= 256) AddDirect<P>(place, cell >> 8, stream, part);
 #pragma unroll 1
     for (int left = cell >> 1 & 127; left > 0; --left) AddStaged<P, 4>(stage, stream, part);
     if (cell & 1) AddStaged<P, 2>(stage, stream, part);
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Joined(sum[slot][c], part[c]);
+    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Combined(sum[slot][c], part[c]);
   }
 }
 
-// Shared memory of a block, everything for two panels: the panels; their sources' numbers; their cells.
+// The shared memory of a block. It holds two of each: panels, their source ids, their cells.
 struct Shared {
   char* base;
   int places, pitch, warps;
@@ -247,7 +251,7 @@ struct Shared {
   }
 };
 
-// Starts the copies of the sources whose numbers are there.
+// Starts the copies of the sources in `numbers` into `panel`.
 template <class P>
 __device__ inline void FetchPanel(const PanelParams& params, const int32_t* numbers, char* panel) {
   constexpr int kUnits = P::kRowBytes / 16;
@@ -265,37 +269,37 @@ __device__ inline void FetchPanel(const PanelParams& params, const int32_t* numb
   }
 }
 
-// Starts the copies of a panel's sources' numbers.
+// Starts the copy of a panel's source ids.
 __device__ inline void FetchNumbers(const PanelParams& params, int64_t panel, int32_t* numbers) {
   const int first = static_cast<int>(threadIdx.x) * 4;
   if (first < params.places) CopyAsync<16>(numbers + first, params.source + panel * params.places + first, 16);
 }
 
-// Starts the copies of a panel's cells.
+// Starts the copy of a panel's cells.
 __device__ inline void FetchCells(const PanelParams& params, int64_t panel, const Shared& shared, uint16_t* cells) {
   const int first = static_cast<int>(threadIdx.x) * kSlots;
   const int64_t count = int64_t{shared.warps} * kSlots;
   if (first < count) CopyAsync<16>(cells + first, params.cell + panel * count + first, 16);
 }
 
-// Fills the last places of both panels: neutral whatever the sign of its message.
+// Fills the last place of both panels with the identity of the reduction, before multiplication by the sign.
 template <class P>
 __device__ inline void FillLastPlaces(const PanelParams& params, const Shared& shared) {
-  const float neutral = P::kJoin == Join::kMax ? -kInfinity * params.sign : 0.0f;
+  const float identity = P::kReduction == Reduction::kMax ? -kInfinity * params.sign : 0.0f;
   for (int i = static_cast<int>(threadIdx.x); i < 2 * P::kTile; i += static_cast<int>(blockDim.x)) {
     auto* const row =
         reinterpret_cast<typename P::Element*>(shared.panel(i / P::kTile) + (params.places - 1) * shared.pitch);
     if constexpr (std::is_same_v<typename P::Element, float>) {
-      row[i % P::kTile] = neutral;
+      row[i % P::kTile] = identity;
     } else {
       row[i % P::kTile].bits = std::is_same_v<typename P::Element, Bfloat16>
-                                   ? static_cast<uint16_t>(__float_as_uint(neutral) >> 16)
-                                   : __half_as_ushort(__float2half(neutral));
+                                   ? static_cast<uint16_t>(__float_as_uint(identity) >> 16)
+                                   : __half_as_ushort(__float2half(identity));
     }
   }
 }
 
-// Joins what the groups have of each row, and stores it.
+// Combines the groups' sums of each row and stores them.
 template <class P>
 __device__ inline void StoreSums(const PanelParams& params, const Place<P>& place, const PanelPiece& piece, int warp,
                                  int warps, float (&sum)[kSlots][kVec]) {
@@ -308,7 +312,7 @@ __device__ inline void StoreSums(const PanelParams& params, const Place<P>& plac
     for (int c = 0; c < kVec; ++c) {
 #pragma unroll
       for (int lanes = kWarpLanes / 2; lanes >= kWarpLanes / P::kGroups; lanes /= 2) {
-        sum[slot][c] = P::Joined(sum[slot][c], __shfl_xor_sync(~0u, sum[slot][c], lanes));
+        sum[slot][c] = P::Combined(sum[slot][c], __shfl_xor_sync(~0u, sum[slot][c], lanes));
       }
     }
     const int row = rows[slot];
@@ -335,7 +339,7 @@ __global__ void __launch_bounds__(kWarpLanes* kMaxWarps, 1) SumPanels(const __gr
 #pragma unroll
   for (int slot = 0; slot < kSlots; ++slot)
 #pragma unroll
-    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Neutral();
+    for (int c = 0; c < kVec; ++c) sum[slot][c] = P::Identity();
   AwaitCopies<0>();
   __syncthreads();
   FetchPanel<P>(params, shared.numbers(0), shared.panel(0));
@@ -343,7 +347,7 @@ __global__ void __launch_bounds__(kWarpLanes* kMaxWarps, 1) SumPanels(const __gr
 #pragma unroll 1
   for (int i = 0; i < piece.count; ++i) {
     AwaitCopies<0>();
-    // Panel i has come, for all, and nobody reads the one before any more.
+    // All copies of panel i have arrived, and no warp reads the previous panel any more.
     __syncthreads();
     if (i + 1 < piece.count) {
       FetchPanel<P>(params, shared.numbers(i + 1), shared.panel(i + 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making an adjacency's panels, each block of rows by itself: uses of its sources, their panels, the edges of each
-// cell, the warps' streams. Then blocks are cut into pieces and put together.
+// Builds an adjacency's panels. Each block of rows is independent: it counts the uses of its sources and builds their
+// panels, the edges of each cell and the warps' streams. Then blocks are cut into pieces and concatenated.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -14,34 +14,34 @@
 namespace vicinal::cuda {
 namespace {
 
-// What a panel costs beside its entries, in entries. Reckoned, not measured: 64 KB at a multiprocessor's part of an
-// H200's L2 take 1,750 cycles, a staged edge about 3.
+// Fixed cost of a panel, in stream entries. Calculated, not measured: copying 64 KB at a multiprocessor's share of an
+// H200's L2 bandwidth takes 1,750 cycles, and a staged edge about 3.
 constexpr int64_t kPanelCost = 512;
-// Its sums are written and read again: as many bytes as two panels, and they may lie further away.
+// Cost of a piece: its sums are written and read again, as many bytes as two panels, possibly from memory.
 constexpr int64_t kPieceCost = 2 * kPanelCost;
 constexpr int64_t kSampledBlocks = 64;
 
 struct Edge {
-  int32_t source;  // or its place in the panel
+  int32_t source;  // or its place in the panel, for staged edges
   float weight;
 };
 
-// Edges of one row within its block: those of panel p are [begin[p], begin[p + 1]) of `staged`.
+// The edges of one row of the block. Those of panel p are [begin[p], begin[p + 1]) of `staged`.
 struct RowEdges {
   std::vector<Edge> staged, direct;
   std::vector<int32_t> begin;
 };
 
-// What becomes of one block of rows.
+// The result for one block of rows.
 struct Block {
   int64_t panels = 0;
-  std::vector<int32_t> source;  // of its panels, one after the other; -1: none
+  std::vector<int32_t> source;  // sources of all panels, concatenated; -1: none
   std::vector<int32_t> row;     // [warps, kSlots]
   std::vector<uint16_t> cell;   // [panels, warps, kSlots]
   std::vector<uint16_t> stream;
   std::vector<float> weight;
-  std::vector<int64_t> begin;       // [warps, panels] of each panel in `stream`
-  std::vector<int64_t> cost = {0};  // [panels + 1] of the panels before
+  std::vector<int64_t> begin;       // [warps, panels] start of each panel in `stream`
+  std::vector<int64_t> cost = {0};  // [panels + 1] cumulative cost before each panel
 };
 
 class BlockMaker {
@@ -56,7 +56,7 @@ class BlockMaker {
     FindPanels();
     SortEdges();
     AddPanelsForDirectEdges();
-    GiveSlots();
+    AssignSlots();
     block->cell.resize(block->panels * shape_.rows());
     for (int warp = 0; warp < shape_.warps; ++warp) {
       for (int64_t panel = 0; panel < block->panels; ++panel) {
@@ -73,7 +73,7 @@ class BlockMaker {
  private:
   int64_t EdgesOf(int64_t row) const { return adjacency_.row_ptr[first_ + row + 1] - adjacency_.row_ptr[first_ + row]; }
 
-  // Afterwards uses_ of a staged source is ~place among the staged ones, of all others 0.
+  // Chooses the staged sources. Sets uses_ to ~place for them and to 0 for all others.
   void FindPanels() {
     std::vector<int32_t> found;
     for (int64_t e = adjacency_.row_ptr[first_]; e < adjacency_.row_ptr[first_ + count_]; ++e) {
@@ -95,14 +95,14 @@ class BlockMaker {
     for (const int32_t source : block_->source) uses_[source] = 0;
   }
 
-  // Counts the row's staged edges by panel, then takes them there, and all others to the direct ones.
+  // Sorts the row's edges into staged ones, by panel, and direct ones.
   void SortRow(int64_t row, RowEdges* edges) {
     const int64_t begin = adjacency_.row_ptr[row], end = adjacency_.row_ptr[row + 1];
     std::vector<int32_t> counts(block_->panels, 0);
     const auto count_in = [&](int32_t place) { return place < 0 ? nullptr : &counts[place / sources_]; };
     for (int64_t e = begin; e < end; ++e) {
       int32_t* const count = count_in(~uses_[adjacency_.col[e]]);
-      if (count != nullptr && *count < most_staged_) ++*count;
+      if (count != nullptr && *count < max_staged_) ++*count;
     }
     edges->begin.assign(1, 0);
     for (const int32_t count : counts) edges->begin.push_back(edges->begin.back() + count);
@@ -113,7 +113,7 @@ class BlockMaker {
       const float weight = adjacency_.value != nullptr ? adjacency_.value[e] : 1.0f;
       const int32_t place = ~uses_[adjacency_.col[e]];
       int32_t* const count = count_in(place);
-      if (count != nullptr && *count < most_staged_) {
+      if (count != nullptr && *count < max_staged_) {
         edges->staged[edges->begin[place / sources_] + (*count)++] = {static_cast<int32_t>(place % sources_), weight};
       } else {
         edges->direct.push_back({adjacency_.col[e], weight});
@@ -131,8 +131,9 @@ class BlockMaker {
     }
   }
 
-  // Rows by falling number of edges, each to the warp that has the fewest edges so far and a slot left.
-  void GiveSlots() {
+  // Assigns rows in descending order of length, each to the warp with the fewest edges so far among those with a free
+  // slot.
+  void AssignSlots() {
     std::vector<int32_t> order(count_);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return EdgesOf(a) > EdgesOf(b); });
@@ -169,7 +170,7 @@ class BlockMaker {
       const Edge& edge = edges.staged[edges.begin[panel] + i];
       const int64_t step = i / of_step, within = i % of_step;
       if (within == 0) AddStep();
-      // Of the last step, a group may have two.
+      // In the last step, a group may have only two edges.
       const int64_t at = 2 * step + 1 == pairs ? within / 2 * kEntries + within % 2 : within;
       Write(at, static_cast<uint16_t>(edge.source * shape_.pitch()), edge.weight);
     }
@@ -177,13 +178,13 @@ class BlockMaker {
   }
   int64_t PairsOf(int64_t staged) const { return (staged + 2 * shape_.groups - 1) / (2 * shape_.groups); }
 
-  // Adds a step that changes nothing.
+  // Appends a step of padding.
   void AddStep() {
     const size_t entries = block_->stream.size() + kEntries * shape_.groups;
     block_->stream.resize(entries, static_cast<uint16_t>(sources_ * shape_.pitch()));
     if (adjacency_.value != nullptr) block_->weight.resize(entries, 1.0f);
   }
-  // Entry `at` of the last step.
+  // Writes entry `at` of the last step.
   void Write(int64_t at, uint16_t entry, float weight) {
     const int64_t begin = static_cast<int64_t>(block_->stream.size()) - kEntries * shape_.groups;
     block_->stream[begin + at] = entry;
@@ -195,7 +196,7 @@ class BlockMaker {
       return i < static_cast<int64_t>(block_->begin.size()) ? block_->begin[i]
                                                             : static_cast<int64_t>(block_->stream.size());
     };
-    // Warps wait for each other at the end of a panel.
+    // A panel costs as much as its longest warp, as warps wait for each other at its end.
     for (int64_t panel = 0; panel < block_->panels; ++panel) {
       int64_t longest = 0;
       for (int64_t i = panel; i < shape_.warps * block_->panels; i += block_->panels) {
@@ -207,8 +208,8 @@ class BlockMaker {
 
   const CsrView& adjacency_;
   const PanelShape shape_;
-  const int64_t sources_ = shape_.places - 1;                           // of a panel
-  const int64_t most_staged_ = int64_t{kMaxPairs} * 2 * shape_.groups;  // of a cell
+  const int64_t sources_ = shape_.places - 1;                          // per panel
+  const int64_t max_staged_ = int64_t{kMaxPairs} * 2 * shape_.groups;  // per cell
   std::vector<int32_t> uses_;
   std::vector<RowEdges> rows_;
   int64_t first_ = 0, count_ = 0;  // rows of the block
@@ -220,7 +221,7 @@ struct Cut {
   int64_t block, begin, end, cost;
 };
 
-// Cuts blocks into pieces of about `longest` at most.
+// Cuts blocks into pieces of at most about `longest` cost.
 std::vector<Cut> CutBlocks(const std::vector<Block>& blocks, int64_t longest) {
   std::vector<Cut> cuts;
   for (size_t b = 0; b < blocks.size(); ++b) {
@@ -228,8 +229,8 @@ std::vector<Cut> CutBlocks(const std::vector<Block>& blocks, int64_t longest) {
     const int64_t pieces = (cost.back() + longest - 1) / longest;
     int64_t begin = 0;
     for (int64_t p = 0; p < pieces; ++p) {
-      const auto behind = std::upper_bound(cost.begin(), cost.end(), cost.back() * (p + 1) / pieces);
-      const int64_t end = behind - cost.begin() - 1;
+      const auto after = std::upper_bound(cost.begin(), cost.end(), cost.back() * (p + 1) / pieces);
+      const int64_t end = after - cost.begin() - 1;
       if (end == begin) continue;
       cuts.push_back({static_cast<int64_t>(b), begin, end, cost[end] - cost[begin] + kPieceCost});
       begin = end;
@@ -238,12 +239,12 @@ std::vector<Cut> CutBlocks(const std::vector<Block>& blocks, int64_t longest) {
   return cuts;
 }
 
-bool Dearer(const Cut& a, const Cut& b) { return a.cost > b.cost; }
+bool MoreExpensive(const Cut& a, const Cut& b) { return a.cost > b.cost; }
 
-// When the last of a GPU's multiprocessors has done its part, each taking the dearest piece that is left; then sums of
-// pieces are read by all of them.
-int64_t EndOf(std::vector<Cut> cuts, int64_t multiprocessors) {
-  std::stable_sort(cuts.begin(), cuts.end(), Dearer);
+// The makespan: pieces are taken by the next free multiprocessor in descending order of cost. Then all multiprocessors
+// read the sums of the pieces.
+int64_t Makespan(std::vector<Cut> cuts, int64_t multiprocessors) {
+  std::stable_sort(cuts.begin(), cuts.end(), MoreExpensive);
   std::priority_queue<int64_t, std::vector<int64_t>, std::greater<int64_t>> free_at(
       std::greater<int64_t>(), std::vector<int64_t>(multiprocessors, 0));
   int64_t end = 0;
@@ -256,7 +257,7 @@ int64_t EndOf(std::vector<Cut> cuts, int64_t multiprocessors) {
   return end + static_cast<int64_t>(cuts.size()) * kPieceCost / multiprocessors;
 }
 
-// The cut that ends first, of those into 3 to 6.5 pieces for each multiprocessor, which works on one at a time.
+// The cut with the shortest makespan among those into 3 to 6.5 pieces per multiprocessor, which runs one at a time.
 std::vector<Cut> BestCut(const std::vector<Block>& blocks, int64_t multiprocessors) {
   const int64_t fewest = std::min(3 * multiprocessors, kMaxWantedPieces);
   const int64_t most = std::min(13 * multiprocessors / 2, kMaxWantedPieces);
@@ -266,7 +267,7 @@ std::vector<Cut> BestCut(const std::vector<Block>& blocks, int64_t multiprocesso
   int64_t best_end = std::numeric_limits<int64_t>::max();
   for (int64_t wanted = fewest; wanted <= most; wanted += std::max<int64_t>(fewest / 8, 1)) {
     std::vector<Cut> cuts = CutBlocks(blocks, cost / wanted + 1);
-    const int64_t end = EndOf(cuts, multiprocessors);
+    const int64_t end = Makespan(cuts, multiprocessors);
     if (end >= best_end) continue;
     best_end = end;
     best = std::move(cuts);
@@ -324,11 +325,11 @@ SourcePanels MakePanels(const CsrView& adjacency, const PanelShape& shape, Threa
     blocks[b] = {};
   }
   all.first_piece.push_back(static_cast<int32_t>(all.pieces.size()));
-  // Read ahead beyond the last.
+  // Padding, as the kernel reads one step ahead.
   all.stream.resize(entries, 0);
   if (adjacency.value != nullptr) all.weight.resize(entries, 1.0f);
   std::stable_sort(all.pieces.begin(), all.pieces.end(),
-                   [&](const PanelPiece& a, const PanelPiece& b) { return Dearer(cuts[a.sums], cuts[b.sums]); });
+                   [&](const PanelPiece& a, const PanelPiece& b) { return MoreExpensive(cuts[a.sums], cuts[b.sums]); });
   return all;
 }
 
@@ -363,8 +364,8 @@ StatusOr<std::shared_ptr<const SourcePanelsLayout>> SourcePanelsLayout::Upload(c
 }
 
 int64_t SourcePanelsLayout::BytesBound(int64_t rows, int64_t edges) {
-  // A panel stands for many entries: those of its cells.
-  const int64_t entries = MostEntries(rows, edges);
+  // A panel takes less than its entries, of which it has many.
+  const int64_t entries = MaxEntries(rows, edges);
   return 10 * entries + 8 * rows + (1 << 20);
 }
 

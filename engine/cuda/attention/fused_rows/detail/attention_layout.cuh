@@ -86,9 +86,9 @@ struct AttentionParts {
 };
 
 struct AttentionEpilogue {
-  MatrixView dst;  // [R, K * C], or [R, C] where heads are averaged
+  MatrixView dst;  // [R, K * C], or [R, C] if heads are averaged
   Epilogue epilogue;
-  float* heads_out;  // [R, K * C] where heads are averaged, else null
+  float* heads_out;  // [R, K * C] if heads are averaged, else null
   Access dst_access;
   bool plain;  // the epilogue does nothing
 };
@@ -178,18 +178,18 @@ struct SourceStream {
   }
 };
 
-// *p if `there`, else zeros, without a branch.
+// *p if `valid`, else zeros, without a branch.
 template <int kVec>
-__device__ inline Pack<kVec> LoadWhere(bool there, const float* p) {
+__device__ inline Pack<kVec> LoadWhere(bool valid, const float* p) {
   Pack<kVec> x = Pack<kVec>::Filled(0.0f);
   if constexpr (kVec == 4) {
-    asm("{ .reg .pred there; setp.ne.s32 there, %5, 0; @there ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+    asm("{ .reg .pred valid; setp.ne.s32 valid, %5, 0; @valid ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
         : "+f"(x.v[0]), "+f"(x.v[1]), "+f"(x.v[2]), "+f"(x.v[3])
-        : "l"(p), "r"(static_cast<int>(there)));
+        : "l"(p), "r"(static_cast<int>(valid)));
   } else {
-    asm("{ .reg .pred there; setp.ne.s32 there, %2, 0; @there ld.global.nc.f32 %0, [%1]; }"
+    asm("{ .reg .pred valid; setp.ne.s32 valid, %2, 0; @valid ld.global.nc.f32 %0, [%1]; }"
         : "+f"(x.v[0])
-        : "l"(p), "r"(static_cast<int>(there)));
+        : "l"(p), "r"(static_cast<int>(valid)));
   }
   return x;
 }

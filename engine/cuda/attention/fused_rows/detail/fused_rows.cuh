@@ -116,19 +116,19 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
   sums.Clear();
   if (sources.at != begin) sources.Load(begin, work.lane);
   for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
-  // The source of missing edges: one of the row's own, so that no row reads another row's neighbours.
-  int32_t stand_in = 0;
+  // The source of missing edges: one of the row's own, so that no row reads the neighbours of another.
+  int32_t padding_source = 0;
 #pragma unroll 1
   for (int done = 0, batch = 0; done < most; done += kAttentionBatch, ++batch) {
     const int edges = max(min(count - done, kAttentionBatch), 0), most_edges = min(most - done, kAttentionBatch);
     if (const int32_t source = __shfl_sync(kWholeWarp, sources.held[0], 0, Layout::kRowLanes); edges > 0) {
-      stand_in = source;
+      padding_source = source;
     }
     int32_t source[Layout::kSlots];
 #pragma unroll
     for (int slot = 0; slot < Layout::kSlots; ++slot) {
       const int edge = slot * Layout::kRowLanes + work.lane;
-      source[slot] = edge < edges ? sources.held[slot] : stand_in;
+      source[slot] = edge < edges ? sources.held[slot] : padding_source;
       memory.columns[Layout::Position(edge)] = source[slot];
     }
     if (edges > 0) sources.Load(begin + done + edges, work.lane);
@@ -217,7 +217,7 @@ __device__ inline void MergePieces(const AttentionParams& params, const TileWork
   }
 }
 
-// Not inlined: few plans have an epilogue here, and its registers would count for all.
+// Not inlined: few plans have an epilogue here, and inlining it would raise the register count of all.
 template <int kVec>
 __device__ __noinline__ Pack<kVec> FinishPack(const AttentionParams* params, int64_t row, int column, Pack<kVec> out) {
   const int columns = params->work.heads * params->work.head_width;
@@ -337,17 +337,17 @@ __device__ inline uint32_t LowOffset(const int64_t* row_ptr, int row) {
 // If its rows have at most this many edges together, a group of lanes prefetches all their sources into the L2 cache
 // before it starts. Otherwise a row of few edges would have few bytes in flight, and none while its scores are
 // computed.
-constexpr int kAskedEdges = kAttentionBatch;
+constexpr int kPrefetchedEdges = kAttentionBatch;
 
-// REQUIRES: at most kAskedEdges edges, whose source ids are loaded.
+// REQUIRES: at most kPrefetchedEdges edges, whose source ids are loaded.
 template <class Layout>
-__device__ inline void AskForRows(const AttentionParams& params, const TileWork<Layout>& work,
-                                  const SourceStream<Layout>& sources) {
+__device__ inline void PrefetchRows(const AttentionParams& params, const TileWork<Layout>& work,
+                                    const SourceStream<Layout>& sources) {
   constexpr int kLine = 32;  // floats
   const int begin = static_cast<int>(blockIdx.y) * Layout::kTile;
   const int end = min(begin + Layout::kTile, params.work.heads * params.work.head_width);
 #pragma unroll
-  for (int slot = 0; slot * Layout::kRowLanes < kAskedEdges; ++slot) {
+  for (int slot = 0; slot * Layout::kRowLanes < kPrefetchedEdges; ++slot) {
     if (slot * Layout::kRowLanes + work.lane >= sources.stop) continue;
     const int32_t source = sources.held[slot];
     if (Layout::kKind == AttentionKind::kGat) Prefetch(params.source.scored.row(source) + work.first_head);
@@ -371,9 +371,9 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
   const int64_t start = __ldg(adjacency.row_ptr + first);
   const uint32_t base = static_cast<uint32_t>(start);
   SourceStream<Layout> sources{adjacency.col + start, static_cast<int>(LowOffset(adjacency.row_ptr, last) - base)};
-  if (params.work.rows_per_group > 1 && sources.stop <= kAskedEdges) {
+  if (params.work.rows_per_group > 1 && sources.stop <= kPrefetchedEdges) {
     sources.Load(0, work.lane);
-    AskForRows<Layout>(params, work, sources);
+    PrefetchRows<Layout>(params, work, sources);
   }
   uint32_t next_end = first < last ? LowOffset(adjacency.row_ptr, first + 1) : base;
   float next_own = first < last && has_own ? own_of(first) : 0.0f;
@@ -444,7 +444,7 @@ cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t st
   return cudaGetLastError();
 }
 
-// Launches the layout of `shape`, which is searched for from place kAt of the list on.
+// Launches the layout of `shape`, searching the list from index kAt on.
 template <AttentionKind kKind, int kVec, int kAt = 0>
 cudaError_t LaunchAttentionShape(const AttentionParams& params, const AttentionShape& shape, cudaStream_t stream) {
   constexpr int kShapes = static_cast<int>(kVec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes));

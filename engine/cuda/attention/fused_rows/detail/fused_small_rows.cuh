@@ -276,7 +276,7 @@ __device__ __noinline__ void AttendSmallPieces(const AttentionParams& params, Te
   int64_t row = -1;
   if (cell < params.parts.cells) row = RowOfEdge<32>(adjacency.row_ptr, adjacency.rows, cell * kAttentionUnit);
   if (tile.lane == 0) team.row[warp] = static_cast<int>(row);
-  AwaitFormer();
+  AwaitPreviousKernels();
 #pragma unroll 1
   for (int i = 0; i < kSmallWarps; ++i) {
     __syncthreads();
@@ -301,7 +301,7 @@ __device__ __noinline__ void AttendSmallPieces(const AttentionParams& params, Te
 template <class Layout, int kHeads>
 __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
     SmallAttention(const __grid_constant__ AttentionParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   __shared__ TeamMemory<Layout> team;
   const int cell_blocks = static_cast<int>((params.parts.cells + kSmallWarps - 1) / kSmallWarps);
   if (static_cast<int>(blockIdx.x) < cell_blocks) {
@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(kAttentionThreads, (kHeads == 2 ? 7 : 6))
   const bool alone = row < rows && count <= kAloneEdges;
   int32_t source = 0;
   if (alone && count > 0) source = adjacency.col[begin + min(tile.lane, count - 1)];
-  AwaitFormer();
+  AwaitPreviousKernels();
   if (alone) {
     const float target = params.source.score_dst.data[row * params.source.score_dst.stride + tile.scored];
     AttendAlone<Layout, kHeads>(params, tile, row, count, source, target);

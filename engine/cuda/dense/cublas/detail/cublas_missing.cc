@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of cublas_kernel.cc where the build found no cuBLASLt headers: the kernel's name stays, and says why it
-// never serves.
+// Replaces cublas_kernel.cc in a build without cuBLASLt headers. The kernel keeps its name and reports why it cannot
+// run.
 #include <memory>
 
 #include "engine/base/error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost: each matrix read once and written once.
+// Cost: each matrix is read once and written once.
 #include <cfloat>
 #include <cmath>
 

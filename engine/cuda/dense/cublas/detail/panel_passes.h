@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around the products of the kernel cublas: epilogues, and the numbers and comparisons that an algorithm is
-// verified with. Free of device code.
+// Passes around the products of the kernel cublas: epilogues, and the test data and comparisons that verify an
+// algorithm. Free of device code.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_CUBLAS_DETAIL_PANEL_PASSES_H_
 #define VICINAL_ENGINE_CUDA_DENSE_CUBLAS_DETAIL_PANEL_PASSES_H_
 
@@ -12,15 +12,15 @@
 
 namespace vicinal::cuda {
 
-// Rows [first, first + count) of dst = epilogue(products), of which row 0 of `products` is the first; its rows are
-// aligned to 16 bytes.
+// Rows [first, first + count) of dst = epilogue(products). Row 0 of `products` is row `first` of dst. Its rows are
+// `stride` floats apart and aligned to 16 bytes.
 cudaError_t LaunchFinishPanel(const DenseUpdateArgs& args, int64_t first, int64_t count, const float* products,
                               int64_t stride, cudaStream_t stream);
 
 // Fills `count` floats with numbers in [-1, 1) that depend on the index alone.
 cudaError_t LaunchFillNumbers(float* data, int64_t count, cudaStream_t stream);
 
-// Every second row of data [rows, stride], beginning with the second: NaN, infinities and the largest numbers.
+// Overwrites every second row of data [rows, stride], starting with row 1, with NaN, infinities and the largest floats.
 cudaError_t LaunchDisturbRows(float* data, int64_t rows, int64_t stride, cudaStream_t stream);
 
 // Adds to *differing the number of floats whose bits differ in a and b [rows, stride], in columns [0, cols) of every

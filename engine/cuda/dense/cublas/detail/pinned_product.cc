@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt counts columns first. To it, the packed weights [H, F] are a matrix of F x H, rows of src are columns of F,
-// and rows of dst are columns of H: dst^T = W * src^T, with the weights transposed.
+// cuBLASLt is column-major. To it, the packed weights [H, F] are an F x H matrix, the rows of src are columns of length
+// F, and the rows of dst are columns of length H: dst^T = W * src^T, with the weights transposed.
 #include "engine/cuda/dense/cublas/detail/pinned_product.h"
 
 #include <string>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr float kOne = 1.0f, kZero = 0.0f;
 constexpr int kProposals = 16;
-// Rows before and behind a panel that others are compared with at other positions.
+// Extra rows before and after a panel, for comparisons at other positions.
 constexpr int64_t kShift = 131;
 
-// A matrix as the library sees it. Its descriptor lives as long as this.
+// A matrix as the library describes it. Owns the descriptor.
 class Layout {
  public:
   Layout(const CublasLibrary& library, int64_t rows, int64_t cols, int64_t stride)
@@ -43,7 +43,8 @@ class Layout {
 
 }  // namespace
 
-// What an algorithm is verified with: inputs [2 * kShift + highest panel], outputs of the highest panel, and others.
+// Test data for verifying an algorithm: inputs [2 * kShift + rows of the highest panel], weights, and two sets of
+// outputs of the highest panel.
 struct PinnedProduct::Trial {
   Buffer src, weight, reference, dst, differing;
   cudaStream_t stream = nullptr;
@@ -119,7 +120,7 @@ StatusOr<std::vector<cublasLtMatmulAlgo_t>> PinnedProduct::Proposals() const {
 
 std::vector<int64_t> PinnedProduct::ConfigurationOf(const cublasLtMatmulAlgo_t& algorithm) const {
   std::vector<int64_t> configuration;
-  // Values are of 32 bits, the last two of 16: what is not written stays zero.
+  // Values have 32 bits, the last two 16: bits that are not written stay zero.
   const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, size_t bytes) {
     uint32_t value = 0;
     size_t written = 0;
@@ -150,8 +151,8 @@ Status PinnedProduct::Multiply(int height, const float* src, int64_t src_stride,
                            "cublasLtMatmul");
 }
 
-// Multiplies `height` steps of rows from `row` on, and compares every `every`-th with the same rows of the reference,
-// which begin kShift rows into src.
+// Multiplies `height` steps of rows from row `row` on. Compares every `every`-th row with the same row of the
+// reference, which starts kShift rows into src.
 Status PinnedProduct::ExpectSame(const Trial& trial, int height, int64_t row, int every, const char* what) const {
   VICINAL_RETURN_IF_ERROR(Multiply(height, trial.src.as<float>() + row * src_stride_, src_stride_,
                                    trial.weight.as<float>(), trial.dst.as<float>(), dst_stride_, trial.stream));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of cuBLASLt's algorithms, pinned for products of one shape, float32 in, out and in between.
+// An algorithm of cuBLASLt, pinned for products of one shape, with float32 inputs, sums and outputs.
 //
-// Rows are multiplied in panels of fixed heights, all with this algorithm, so that the library never chooses again. It
-// must add each element in one chain (no split of the inputs, no reduction of parts) without workspace. NVIDIA promises
-// equal bits per version, architecture and number of multiprocessors for equal calls only. Therefore it is verified
-// when it is pinned that a row's bits are the same at every height, at other positions and beside other rows, NaN and
-// infinities among them; the first algorithm that passes is taken, in the order in which the library proposes them.
+// Rows are multiplied in panels of fixed heights, all with this algorithm, so that the library never selects again. The
+// algorithm must add each element in one chain (no split of the inputs, no reduction of partial sums) and need no
+// workspace. For equal calls, NVIDIA guarantees equal bits per version, architecture and number of multiprocessors, but
+// nothing across heights or positions. So pinning verifies that a row's bits are the same at every height, at other
+// positions, and next to other rows, including NaN and infinities. The first algorithm that passes is used, in the
+// order in which the library proposes them.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_CUBLAS_DETAIL_PINNED_PRODUCT_H_
 #define VICINAL_ENGINE_CUDA_DENSE_CUBLAS_DETAIL_PINNED_PRODUCT_H_
 
@@ -26,20 +27,20 @@
 
 namespace vicinal::cuda {
 
-// Heights are 1 to PanelHeights times a step of 32 rows for each multiprocessor. The highest panel is 16 waves of tiles
-// of 128 rows, or fewer where its inputs would take more than 256 MiB, but at least two waves.
+// Heights are 1 to PanelHeights steps, of 32 rows per multiprocessor each. The highest panel is 16 waves of tiles of
+// 128 rows. It is lower if its inputs would exceed 256 MiB, but at least two waves.
 inline int64_t PanelStep(const GpuLimits& limits) { return int64_t{32} * limits.multiprocessors; }
 inline int PanelHeights(int64_t in_width, const GpuLimits& limits) {
-  constexpr int64_t kFewest = 8, kMost = 64, kMostBytes = int64_t{256} << 20;
+  constexpr int64_t kMin = 8, kMax = 64, kMaxBytes = int64_t{256} << 20;
   const int64_t step_bytes = PanelStep(limits) * PackedStride(in_width) * int64_t{sizeof(float)};
-  return static_cast<int>(std::clamp(kMostBytes / step_bytes, kFewest, kMost));
+  return static_cast<int>(std::clamp(kMaxBytes / step_bytes, kMin, kMax));
 }
 
 // Immutable, thread-safe.
 class PinnedProduct {
  public:
-  // FAILED_PRECONDITION (KERNEL_REFUSED): none of the proposed algorithms passes; the message says why. Allocates, and
-  // frees again, a panel of inputs and two of outputs. `device` is current.
+  // Returns FAILED_PRECONDITION (KERNEL_REFUSED) with the reason if no proposed algorithm passes. Temporarily allocates
+  // a panel of inputs and two of outputs. REQUIRES: `device` is current.
   static StatusOr<std::shared_ptr<const PinnedProduct>> Pin(const CublasLibrary& library, cublasLtHandle_t handle,
                                                             int64_t in_width, int64_t out_width,
                                                             const GpuLimits& limits, Device& device);
@@ -49,12 +50,12 @@ class PinnedProduct {
 
   int64_t step() const { return step_; }
   int heights() const { return heights_; }
-  // dst = src * W^T for height * step() rows, which both have; 1 <= height <= heights(). Rows of src and dst are
-  // aligned to 16 bytes, `weight` is W [H, F], rows PackedStride(F) apart.
+  // dst = src * W^T for height * step() rows, with 1 <= height <= heights(). Rows of src and dst are aligned to 16
+  // bytes. `weight` is W [H, F], with rows PackedStride(F) apart.
   Status Multiply(int height, const float* src, int64_t src_stride, const float* weight, float* dst, int64_t dst_stride,
                   cudaStream_t stream) const;
-  // What NVIDIA's promise and the order of additions depend on: version of the library, compute capability, number of
-  // multiprocessors, step of heights, and the algorithm with its configuration.
+  // Everything that the guarantee and the order of additions depend on: library version, compute capability, number of
+  // multiprocessors, step of heights, and the algorithm's configuration.
   const std::vector<int64_t>& order() const { return order_; }
 
  private:
@@ -63,9 +64,9 @@ class PinnedProduct {
 
   Status Describe(int64_t in_width, int64_t out_width, const GpuLimits& limits);
   StatusOr<std::vector<cublasLtMatmulAlgo_t>> Proposals() const;
-  // The algorithm's configuration; empty: it splits its inputs.
+  // The algorithm's configuration. Empty if it splits its inputs.
   std::vector<int64_t> ConfigurationOf(const cublasLtMatmulAlgo_t& algorithm) const;
-  // OK if algorithm_ passes.
+  // Returns OK if algorithm_ passes.
   Status Verify(const Trial& trial) const;
   Status ExpectSame(const Trial& trial, int height, int64_t row, int every, const char* what) const;
 

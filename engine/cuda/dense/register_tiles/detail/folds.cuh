@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the lanes of a warp stand, how they multiply, and how sums are stored, in the kernels of dense_update that
-// share out a row's folds among warps (staged.cuh, rounds.cuh).
+// The mapping of lanes, the inner product and the store of the kernels of register_tiles that split a row's folds among
+// warps (staged.cuh, rounds.cuh).
 #ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FOLDS_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_FOLDS_CUH_
 
@@ -12,8 +12,8 @@
 
 namespace vicinal::cuda {
 
-// 4 lanes down, 4 across, two folds. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart,
-// or all lanes 2 apart, read the same: the former in what rows are read of, the latter in columns.
+// 4 lanes down, 4 across, two folds. A warp's 16-byte load from shared memory takes half as long if adjacent lanes, or
+// all lanes 2 apart, read the same address. The loads of rows have the former property, those of columns the latter.
 struct FoldLane {
   int row, col, fold;
 
@@ -21,8 +21,8 @@ struct FoldLane {
       : row(lane / 2 % 2 + lane / 8 % 2 * 2), col(lane % 2 + lane / 4 % 2 * 2), fold(lane / 16) {}
 };
 
-// Adds the products of four inputs, which `rows` has of a thread's rows. `weights`, in shared memory: of the first of
-// its columns, which are 4 in every 16, and the first of these inputs, which are T::kCols apart.
+// Adds the products of four inputs, which `rows` holds for the thread's rows. `weights` points to the thread's first
+// column (it has 4 of every 16) of the first of these inputs in shared memory; inputs are T::kCols apart.
 template <class T>
 __device__ inline void MultiplyFourInputs(const Pack<4> (&rows)[T::kThreadRows], const float* weights,
                                           float (&sum)[T::kThreadRows][T::kPacks][4]) {
@@ -40,12 +40,12 @@ __device__ inline void MultiplyFourInputs(const Pack<4> (&rows)[T::kThreadRows],
   }
 }
 
-// Epilogue and store of kVec neighbouring columns of a row, of those that are there.
+// Applies the epilogue to kVec adjacent columns of a row and stores them, as far as they exist.
 template <int kVec>
 __device__ inline void StoreSums(const DenseParams& params, int64_t row, int64_t col, const Pack<kVec>& sums) {
   if (row >= params.out.dst.rows || col >= params.out.dst.cols) return;
   if (!params.out.light() || params.out.rare_activation) {
-    StoreRarely<kVec>(&params, row, col, sums);
+    StoreWithEpilogue<kVec>(&params, row, col, sums);
     return;
   }
   float* const dst = params.out.dst.data + row * params.out.dst.stride + col;

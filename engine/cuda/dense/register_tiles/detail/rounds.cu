@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches dense_update's kernel for many inputs (rounds.cuh) with the tile that costs least.
+// The launcher of register_tiles' kernel for many inputs (rounds.cuh). Chooses the tile of the lowest cost.
 #include <algorithm>
 #include <cstdint>
 
@@ -16,8 +16,8 @@ struct InRounds {
   static int64_t TilesDown(const DenseParams& params) { return (params.out.dst.rows + T::kRows - 1) / T::kRows; }
   static int64_t Across(const DenseParams& params) { return (params.out.dst.cols + T::kCols - 1) / T::kCols; }
 
-  // Cycles of a multiprocessor: what its quarters issue, and what it reads of rows and weights at its part of an H200's
-  // L2. Blocks that find no room come later.
+  // Estimated cycles of a multiprocessor: the instructions of its quarters, and its reads of rows and weights at its
+  // share of an H200's L2 bandwidth. Blocks that do not fit run in later waves.
   static int64_t Cost(const DenseParams& params, const LaunchTarget& target) {
     constexpr int64_t kQuarters = 4, kBytesPerCycle = 38, kSteps = kFoldInputs / 4;
     constexpr int64_t kMultiply = 16 * T::kThreadRows * T::kPacks, kLoad = T::kThreadRows + 4 * T::kPacks, kRest = 6;
@@ -40,8 +40,8 @@ struct InRounds {
     return DescribeWeights(params, maps);
   }
 
-  // Where the tile has all columns, inputs lie one right after the other: long lines then, which are fewer to ask for
-  // than one for each input.
+  // If the tile has all columns, consecutive inputs are contiguous. Lines of several inputs then need fewer requests
+  // than a line per input.
   static cudaError_t DescribeWeights(const DenseParams& params, DenseMaps* maps) {
     const int64_t folds = (params.source.in_width + kFoldInputs - 1) / kFoldInputs,
                   stride = params.source.weight_stride;
@@ -76,7 +76,7 @@ bool CanRunRounds(const DenseParams& params, const LaunchTarget& target) {
   return lowest != kDoesNotFit;
 }
 
-// The highest tiles first: they read the weights least often.
+// The highest tiles come first, as they read the weights least often.
 cudaError_t LaunchDenseRounds(const DenseParams& params, const LaunchTarget& target) {
   if (params.out.dst.cols <= 16) {
     return LaunchCheapest<InRounds<RoundsTile<8, 1, 32, 8>>, InRounds<RoundsTile<7, 1, 32, 8>>,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for some thousands of rows and fewer that have many inputs: more folds than a block has
-// warps for, or a thousand inputs and high tiles of 32 columns.
+// The kernel of register_tiles for at most some thousands of rows with many inputs: more folds than a block has warps
+// for, or a thousand inputs with high tiles of 32 columns.
 //
-// Idea. As in staged.cuh the folds of a row are shared out among a block's warps, two to a warp, and their
-// sums added in order: the same chain for every element whatever the tile. What is different is what large products
-// live by. Panels come as boxes that one lane asks for, swizzled so that reads meet in no bank: nearly all instructions
-// are left to the multiplications. And rounds do not wait for each other: a round's sums are added while the next one
-// is under way. A box takes longer to begin than a copy by lanes, which small products feel: on an H200 0.3 us of 7.3
-// for 2,708 rows of 1433 inputs to 16 columns.
+// Idea. As in staged.cuh, the folds of a row are split among a block's warps, two per warp, and their sums are added in
+// order, so every element is the same chain in any tile. Two things differ, both for large products. Panels are boxes
+// (TMA) that one lane requests, swizzled to avoid bank conflicts, so nearly all instructions are multiplications. And
+// rounds do not wait for each other: a round's sums are added while the next round runs. A box takes longer to start
+// than a copy by lanes, which costs small products: on an H200, 0.3 us of 7.3 for 2,708 rows of 1433 inputs and 16
+// columns.
 //
-// Order of events: a round's sums are stored; they are added after the next round's first panel; only then may the next
-// sums be stored. What a warp multiplies next is on its way all the while.
+// Order of events: a round's sums are stored; they are added after the first panel of the next round; only then may the
+// next sums be stored. The copies of a warp's next panels are in flight throughout.
 //
-// Bytes: src once, the weights once for each tile. Clusters that split the folds, and so read weights less often, were
-// slower: they begin a microsecond later, and their blocks wait for each other.
+// Traffic: src once, the weights once per tile. Clusters that split the folds would read weights less often, but were
+// slower: they start a microsecond later, and their blocks wait for each other.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_ROUNDS_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_ROUNDS_CUH_
 
@@ -31,43 +31,43 @@ namespace vicinal::cuda {
 // Panels in a warp's ring.
 inline constexpr int kRingStages = 2;
 
-// A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
-// across, 4 down, and two folds. Panels are kDepth inputs deep, 16 or 32.
+// A thread computes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns. A warp has 4
+// lanes across, 4 down, and two folds. A panel has kDepth inputs, 16 or 32.
 template <int kThreadRows_, int kPacks_, int kDepth_, int kMaxWarps_>
 struct RoundsTile {
   static constexpr int kThreadRows = kThreadRows_, kPacks = kPacks_, kDepth = kDepth_, kMaxWarps = kMaxWarps_;
   static constexpr int kRowLanes = 4, kFoldLanes = 2, kPanels = kFoldInputs / kDepth;
   static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16 * kPacks, kElements = kRows * kCols;
-  // Bytes of shared memory. 8 rows of a box make a whole pattern of the swizzle, at whose multiples boxes begin.
+  // Bytes of shared memory. The swizzle repeats every 8 rows of a box (kPattern), and boxes start at multiples of that.
   static constexpr int kRowBytes = kDepth * 4, kPattern = 8 * kRowBytes;
   static constexpr int kRowsBox = (kRows * kRowBytes + kPattern - 1) / kPattern * kPattern;
   static constexpr int kWeightsBox = kDepth * kCols * 4;
   static constexpr int kStage = kFoldLanes * (kRowsBox + kWeightsBox), kRing = kRingStages * kStage;
   static constexpr int kArriving = kFoldLanes * (kRows * kRowBytes + kWeightsBox);
   static constexpr int kSums = kFoldLanes * kElements * 4;
-  // Weights of 2^kLineShift inputs make a line as long as boxes may be, 256 elements.
+  // The weights of 2^kLineShift inputs form a line of 256 elements, the maximum extent of a box.
   static constexpr int kLineShift = kPacks == 1 ? 4 : 3;
   static constexpr int kBarriers = (kMaxWarps * kRingStages + 2) * 8;
   static_assert(kCols << kLineShift == 256 && kSums <= kRing && kPattern <= kBoxAlignment);
 
-  // In a product of one round a warp's sums lie where its ring was.
+  // In a product of one round, a warp's sums replace its ring.
   __host__ __device__ static constexpr int RingsAndSums(int warps, bool one_round) {
     return warps * (kRing + (one_round ? 0 : kSums));
   }
-  // Boxes begin where they may. What that leaves of kBoxAlignment bytes, before them or behind, the barriers have.
+  // Boxes are aligned to kBoxAlignment. The barriers use what the alignment leaves free before or after them.
   static constexpr int Shared(int warps, bool one_round) { return kBoxAlignment + RingsAndSums(warps, one_round); }
   static_assert(2 * kBarriers <= kBoxAlignment);
-  // Of several rounds: as many for each quarter of the multiprocessor.
+  // Maximum warps with several rounds: the same number for each quarter of the multiprocessor.
   static constexpr int MaxWarpsOfRounds() {
     int warps = kMaxWarps / 4 * 4;
     while (Shared(warps, false) > kMaxSharedBytes) warps -= 4;
     return warps;
   }
-  // In rounds a thread adds the sums of 4 elements at most.
+  // With several rounds, a thread adds the sums of at most 4 elements.
   static_assert(Shared(kMaxWarps, true) <= kMaxSharedBytes && MaxWarpsOfRounds() >= 8 && kElements <= 8 * 32 * 4);
 };
 
-// How the folds of a product are shared out: `warps` warps work on two each at a time.
+// How the folds of a product are distributed: in each round, `warps` warps process two folds each.
 template <class T>
 struct DenseRounds {
   int warps, rounds;
@@ -84,7 +84,7 @@ struct DenseRounds {
   __host__ int Shared() const { return T::Shared(warps, rounds == 1); }
 };
 
-// A block's shared memory: rings of boxes, behind them the sums of a round where there are several, and barriers.
+// A block's shared memory: the rings of boxes, then the sums of a round (with several rounds), and the barriers.
 template <class T>
 struct RoundsShared {
   char* rings;
@@ -99,29 +99,31 @@ struct RoundsShared {
 struct DenseMaps {
   CUtensorMap src;      // inputs, rows
   CUtensorMap weights;  // elements of a line, lines of a fold, folds
-  int line_shift;       // a line has 2^line_shift inputs
+  int line_shift;       // a line has the weights of 2^line_shift inputs
 };
 
-// A warp's copies into its ring, a panel of both its folds at a time. Panels are counted through all rounds.
+// A warp's copies into its ring, one panel of both its folds at a time. Panels are numbered through all rounds.
 template <class T>
 struct RoundsCopies {
   const DenseMaps& maps;
-  int row0, col0, in_width, panels, per_round, first;  // folds of a round, and this warp's first of them
-  uint32_t ring, arrived;                              // a barrier for each stage
+  // per_round: folds of a round; first: this warp's first fold.
+  int row0, col0, in_width, panels, per_round, first;
+  uint32_t ring, arrived;  // a barrier per stage
 
   __device__ bool Exists(int panel) const {
     const int fold = panel / T::kPanels * per_round + first;
     return panel < panels && fold * kFoldInputs + panel % T::kPanels * T::kDepth < in_width;
   }
 
-  // By one lane, as Start().
+  // Called by one lane, like Start().
   __device__ void Begin() const {
     for (int stage = 0; stage < kRingStages; ++stage) InitBarrier(arrived + stage * 8, 1);
     FenceBarrierInit();
     for (int stage = 0; stage < kRingStages; ++stage) Start(stage, stage);
   }
 
-  // By one lane. Zeros beyond the last input, row, column and fold; nothing where there is no panel.
+  // Called by one lane. Elements beyond the last input, row, column or fold arrive as zeros. Does nothing if the panel
+  // does not exist.
   __device__ void Start(int panel, int stage) const {
     if (!Exists(panel)) return;
     const int fold = panel / T::kPanels * per_round + first, input = panel % T::kPanels * T::kDepth;
@@ -135,17 +137,17 @@ struct RoundsCopies {
   }
 };
 
-// Where a lane stands, and what it reads of a stage.
+// The mapping of a lane, and the offsets that it reads in a stage.
 template <class T>
 struct RoundsLane : FoldLane {
   using FoldLane::FoldLane;
   __device__ int Rows() const { return fold * T::kRowsBox + row * T::kRowBytes; }
   __device__ int Weights() const { return T::kFoldLanes * T::kRowsBox + fold * T::kWeightsBox + col * 16; }
-  __device__ int Sums() const { return fold * T::kElements + row * T::kCols + col * 4; }  // floats
+  __device__ int Sums() const { return fold * T::kElements + row * T::kCols + col * 4; }  // in floats
 };
 
-// Adds the products of a panel. `stage`: this warp's. Units of rows lie as tensor_map.h says; every second of a
-// thread's rows is 4 rows further in the pattern.
+// Adds the products of a panel. `stage` is this warp's. The units of rows are swizzled (tensor_map.h). Every second row
+// of a thread is 4 rows further in the swizzle pattern.
 template <class T>
 __device__ inline void MultiplyBoxes(const char* stage, const RoundsLane<T>& my,
                                      float (&sum)[T::kThreadRows][T::kPacks][4]) {
@@ -166,12 +168,12 @@ __device__ inline void MultiplyBoxes(const char* stage, const RoundsLane<T>& my,
   }
 }
 
-// The sums of a round in shared memory: of warp w at sums + w * pitch, one fold after the other.
+// The sums of a round in shared memory. Those of warp w start at sums + w * pitch, fold by fold.
 template <class T>
 struct RoundSums {
   float* sums;
   int pitch, warps;
-  uint32_t stored, added;  // barriers; where there are rounds
+  uint32_t stored, added;  // barriers, with several rounds
 
   __device__ void InitBarriers() const {
     InitBarrier(stored, static_cast<int>(blockDim.x));
@@ -190,7 +192,7 @@ struct RoundSums {
     }
   }
 
-  // Adds those of elements [element, element + 4) in order. Sums of folds that are not there are zeros.
+  // Adds the sums of elements [element, element + 4) in order. Missing folds have sums of zero.
   __device__ void AddTo(Pack<4>* total, int element) const {
 #pragma unroll 4
     for (int w = 0; w < warps; ++w) {
@@ -204,8 +206,8 @@ struct RoundSums {
   }
 };
 
-// Adds the last round's sums to this thread's total, and stores. In a product of one round there is no total yet, and a
-// thread may have several packs.
+// Adds the last round's sums to this thread's total and stores the result. In a product of one round there is no total
+// yet, and a thread may have several packs.
 template <class T>
 __device__ inline void FinishRounds(const DenseParams& params, int64_t row0, int64_t col0, int rounds,
                                     const RoundSums<T>& sums, Pack<4> total) {
@@ -217,17 +219,16 @@ __device__ inline void FinishRounds(const DenseParams& params, int64_t row0, int
   }
 #pragma unroll 1
   for (int e = first; e < T::kElements; e += static_cast<int>(blockDim.x) * 4) {
-    if (e != first) total = Pack<4>::Filled(0.0f);  // of the one round there is
+    if (e != first) total = Pack<4>::Filled(0.0f);  // only with one round
     sums.AddTo(&total, e);
     StoreSums<4>(params, row0 + e / T::kCols, col0 + e % T::kCols, total);
   }
 }
 
-// Blocks side by side make the tiles side by side, which have the same rows. REQUIRES: warps and rounds as DenseRounds
-// has them.
+// Blocks of the same blockIdx.y have the same rows. REQUIRES: warps and rounds are those of DenseRounds.
 template <class T>
 __device__ inline void MakeTileInRounds(const DenseMaps& maps, const DenseParams& params, int rounds) {
-  LetNextBegin();
+  TriggerNextLaunch();
   extern __shared__ __align__(16) char raw[];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
@@ -264,7 +265,7 @@ __device__ inline void MakeTileInRounds(const DenseMaps& maps, const DenseParams
         AwaitPhase(arrived + stage * 8, phase);
         MultiplyBoxes<T>(ring + stage * T::kStage, my, sum);
       }
-      __syncwarp();  // all have read what is overwritten now
+      __syncwarp();  // all lanes have read the stage that is overwritten now
       if (lane == 0) copies.Start(panel + kRingStages, stage);
       if (++stage == kRingStages) stage = 0, phase ^= 1;
       if (i > 0 || round == 0) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of dense_update's kernel for many inputs, and how tiles are chosen by cost.
+// The launcher of register_tiles' kernel for many inputs, and the choice of tiles by cost.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_ROUNDS_H_
 #define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_ROUNDS_H_
 
@@ -19,13 +19,12 @@ struct DenseParams;
 // The cost of a tile that does not fit a block's shared memory.
 inline constexpr int64_t kDoesNotFit = std::numeric_limits<int64_t>::max();
 
-// Whether the kernel can run and one of its tiles fits.
+// True if the kernel can run and one of its tiles fits.
 bool CanRunRounds(const DenseParams& params, const LaunchTarget& target);
 // REQUIRES: CanRunRounds; rows of src aligned to 16 bytes, fewer than 2^31.
 cudaError_t LaunchDenseRounds(const DenseParams& params, const LaunchTarget& target);
 
-// Launches one of the candidates, which have Cost and Launch: of those that cost the same the first. REQUIRES: one
-// fits.
+// Launches the candidate with the lowest Cost; the first of these if several have it. REQUIRES: at least one fits.
 template <class... Candidates>
 cudaError_t LaunchCheapest(const DenseParams& params, const LaunchTarget& target) {
   struct Candidate {

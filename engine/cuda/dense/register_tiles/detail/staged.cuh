@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for some thousands of rows and fewer, too few for tiles that have all inputs to themselves
-// (tiles.cuh) to go round, and no more inputs than a block has warps for.
+// The kernel of register_tiles for at most some thousands of rows, too few to fill a GPU with tiles that sum all inputs
+// (tiles.cuh), and at most as many inputs as a block has warps for.
 //
-// Idea. The folds of a row are shared out among a block's warps, two to a warp; their sums then meet in shared memory
-// and are added in order: the same chain for every element as in the tiles, evaluated in parallel. The launcher takes a
-// tile as high as makes the multiprocessors' warps even, so the weights, which each tile needs once, are read few
-// times. A warp works alone until the sums meet: panels of 16 inputs of its two folds, rows and weights, come by
-// asynchronous copies into a ring of its own, one or two of them under way while one is multiplied. Weights are not
-// asked for ahead into registers, for the compiler undid it: it moved the loads of several steps to where the first of
-// them is needed, and there each warp waited for the L2.
+// Idea. The folds of a row are split among a block's warps, two per warp. Their sums meet in shared memory and are
+// added in order: every element is the same chain as in the tiles, evaluated in parallel. The launcher chooses the
+// highest tile that loads the multiprocessors' warps evenly, so that the weights, which each tile reads once, are read
+// few times. A warp works alone until the sums meet: asynchronous copies bring panels of 16 inputs of its two folds,
+// rows and weights, into a ring of its own, with one or two of them in flight while one is multiplied. Weights are not
+// prefetched into registers, as the compiler undid that: it moved the loads of several steps to the first use, where
+// each warp then waited for the L2.
 //
-// Shared memory: 16-byte chunks of rows lie in an order that lets neither copies nor reads meet in a bank.
-// Bytes: src once, the weights once for each tile.
+// Shared memory: 16-byte chunks of rows are permuted to avoid bank conflicts of copies and reads. Traffic: src once,
+// the weights once per tile.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_STAGED_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_STAGED_CUH_
 
@@ -24,39 +24,39 @@
 
 namespace vicinal::cuda {
 
-// A thread makes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns; a warp has 4 lanes
-// across, 4 down, and two folds.
+// A thread computes kThreadRows x 4 elements of one fold at a time for each of kPacks packs of columns. A warp has 4
+// lanes across, 4 down, and two folds.
 template <int kThreadRows_, int kPacks_>
 struct StagedTile {
   static constexpr int kThreadRows = kThreadRows_, kPacks = kPacks_, kRowLanes = 4, kFoldLanes = 2;
   static constexpr int kRows = kThreadRows * kRowLanes, kCols = 16 * kPacks, kElements = kRows * kCols;
-  // Inputs of a panel, panels of a fold, panels in the ring: where they take long to multiply one on its way is enough.
+  // Inputs per panel, panels per fold, panels in the ring. If panels take long to multiply, one in flight is enough.
   static constexpr int kDepth = 16, kPanels = kFoldInputs / kDepth, kStages = kPacks == 1 ? 3 : 2;
-  static constexpr int kStrips = kRows * kFoldLanes;                       // rows' folds in a warp's hands
-  static constexpr int kWeights = kDepth * kCols;                          // floats of a fold
+  static constexpr int kStrips = kRows * kFoldLanes;                       // a strip is one fold of one row
+  static constexpr int kWeights = kDepth * kCols;                          // floats per fold
   static constexpr int kStage = kStrips * kDepth + kFoldLanes * kWeights;  // floats
   static constexpr int kRing = kStages * kStage, kSums = kFoldLanes * kElements;
   static constexpr int kMaxWarps = 12, kMaxFolds = kMaxWarps * kFoldLanes;
 
-  // Bytes of shared memory. A warp's sums lie where its ring was.
+  // Bytes of shared memory. A warp's sums replace its ring.
   static constexpr int Shared(int warps) { return warps * kRing * static_cast<int>(sizeof(float)); }
   static_assert(kSums <= kRing && Shared(kMaxWarps) <= kMaxSharedBytes);
 
-  // An even number.
+  // The warps for this many inputs; an even number.
   static constexpr int Warps(int64_t in_width) {
     const int folds = static_cast<int>((in_width + kFoldInputs - 1) / kFoldInputs);
     return (folds + 2 * kFoldLanes - 1) / (2 * kFoldLanes) * 2;
   }
 };
 
-// A warp's copies into its ring, a panel of both its folds at a time.
+// A warp's copies into its ring, one panel of both its folds at a time.
 template <class T>
 class StagedCopies {
  public:
   __device__ StagedCopies(const DenseParams& params, int64_t row0, int64_t col0, int first, float* ring)
       : src_(reinterpret_cast<const char*>(params.source.rows.data + row0 * params.source.rows.stride)),
         weight_bytes_(col0 + Column() < params.source.weight_stride ? 16 : 0),
-        // Where W has no such columns its first stand in, and none of them is read.
+        // If W has no such columns, its first ones stand in, and the copy reads none of them.
         weight_(params.source.weight + Lane() / kColumnLanes * params.source.weight_stride +
                 (weight_bytes_ > 0 ? col0 + Column() : 0)),
         stride_(static_cast<int>(params.source.rows.stride) * 4),
@@ -67,7 +67,7 @@ class StagedCopies {
         rows_to_(ring + Strip() * T::kDepth + (Lane() % 4 ^ Strip() / 2 % 4) * 4),
         weights_to_(ring + T::kStrips * T::kDepth + Lane() * 4) {}
 
-  // Zeros beyond the last input; rows beyond the last are copies of it; nothing where there is no fold.
+  // Inputs beyond the last are zeros, and rows beyond the last are copies of it. Does nothing if the warp has no fold.
   __device__ void Start(int panel, int stage) const {
     const int inputs = panel * T::kDepth;
     if (panel < T::kPanels && first_ * kFoldInputs + inputs < in_width_) {
@@ -83,7 +83,7 @@ class StagedCopies {
       const int last_fold = (in_width_ - 1) / kFoldInputs;
 #pragma unroll
       for (int f = 0; f < T::kFoldLanes; ++f) {
-        // Beyond the last fold its weights stand in, for zeros.
+        // Beyond the last fold, its weights stand in: they are multiplied by zeros.
         const int first = min(first_ + f, last_fold) * kFoldInputs + inputs;
         float* const weights_to = weights_to_ + stage * T::kStage + f * T::kWeights;
 #pragma unroll
@@ -98,11 +98,11 @@ class StagedCopies {
 
  private:
   __device__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  __device__ static int Strip() { return Lane() / 4; }  // of the first rows
+  __device__ static int Strip() { return Lane() / 4; }  // of the first kRowLanes rows
   static constexpr int kColumnLanes = T::kCols / 4;
   __device__ static int Column() { return Lane() % kColumnLanes * 4; }
 
-  const char* const src_;  // of the tile's first row
+  const char* const src_;  // the tile's first row
   const int weight_bytes_;
   const float* const weight_;
   const int stride_;  // bytes
@@ -111,7 +111,7 @@ class StagedCopies {
   float* const weights_to_;
 };
 
-// Adds the products of a panel. `rows`, `weights`: this lane's; `row`: where it stands.
+// Adds the products of a panel. `rows` and `weights` are this lane's; `row` is its FoldLane::row.
 template <class T>
 __device__ inline void MultiplyStaged(const float* rows, int row, const float* weights,
                                       float (&sum)[T::kThreadRows][T::kPacks][4]) {
@@ -125,8 +125,8 @@ __device__ inline void MultiplyStaged(const float* rows, int row, const float* w
   }
 }
 
-// Adds the sums of all folds in order, those of two warps at a time, then epilogue and store. Sums of folds that are
-// not there are zeros.
+// Adds the sums of all folds in order, of two warps at a time, applies the epilogue and stores. Missing folds have sums
+// of zero.
 template <class T>
 __device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_t col0, const float* shared) {
   const int warps = static_cast<int>(blockDim.x) / 32;
@@ -145,11 +145,11 @@ __device__ inline void AddStaged(const DenseParams& params, int64_t row0, int64_
   }
 }
 
-// Blocks side by side make the tiles side by side, which have the same rows. REQUIRES: rows of src aligned to 16 bytes,
-// an even number of warps, two for each four folds.
+// Blocks of the same blockIdx.y have the same rows. REQUIRES: rows of src are aligned to 16 bytes; the number of warps
+// is even, two for every four folds.
 template <class T>
 __global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid_constant__ DenseParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   extern __shared__ __align__(16) float shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int fold = warp * T::kFoldLanes;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid
 #pragma unroll 1
   for (int panel = 0; panel < T::kPanels; ++panel) {
     AwaitCopies<T::kStages - 2>();
-    __syncwarp();  // all lanes' copies are there, and all have read what is overwritten now
+    __syncwarp();  // all copies have arrived, and all lanes have read the stage that is overwritten now
     copies.Start(panel + T::kStages - 1, next);
     if (fold * kFoldInputs + panel * T::kDepth < static_cast<int>(params.source.in_width)) {
       MultiplyStaged<T>(my_rows + stage * T::kStage, my.row, my_weights + stage * T::kStage, sum);
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(32 * T::kMaxWarps, 1) DenseStaged(const __grid
     next = next + 1 == T::kStages ? 0 : next + 1;
   }
   AwaitCopies<0>();
-  __syncwarp();  // the sums take the ring's place
+  __syncwarp();  // the sums replace the ring
 #pragma unroll
   for (int i = 0; i < T::kThreadRows; ++i) {
 #pragma unroll

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of dense_update for many rows: a block makes a tile of dst, held in registers.
+// The kernel of register_tiles for many rows: a block computes a tile of dst in registers.
 //
-// Idea. The classical blocked product. Panels of 16 or 32 inputs travel to shared memory by asynchronous copies, two of
-// them under way while one is multiplied. Rows of src stay as they lie: a thread reads 2 or 4 neighbouring inputs of
-// each of its rows at once, which costs no more than a transposed panel would and needs no transposing. Rows are padded
-// by 16 bytes, so the row lanes of a warp meet in no bank. Every element of dst is the same chain whatever the tile:
-// fused multiply-adds over kFoldInputs inputs in ascending order, beginning at zero, then one addition to the total,
-// which keeps rounding low for wide inputs. Blocks stay and take tile after tile: the next tile's first panels travel
-// while the last ones of this are multiplied and stored, which matters where there are few inputs.
+// Idea. The classical blocked product. Asynchronous copies bring panels of 16 or 32 inputs to shared memory, two in
+// flight while one is multiplied. Rows of src are not transposed: a thread reads 2 or 4 adjacent inputs of each of its
+// rows at once, which costs no more than reading a transposed panel. Rows are padded by 16 bytes to avoid bank
+// conflicts. Every element of dst is the same chain in any tile: fused multiply-adds over kFoldInputs inputs in
+// ascending order, starting at zero, then one addition to the total, which limits rounding for wide inputs. Blocks are
+// persistent: the first panels of the next tile are in flight while the last ones of this tile are multiplied and
+// stored, which matters with few inputs.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_TILES_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_REGISTER_TILES_DETAIL_TILES_CUH_
 
@@ -30,29 +30,29 @@ struct DenseSource {
   int64_t in_width;  // F
 };
 
-// Whether the epilogue has factors of rows or a residual.
+// Whether the epilogue has row factors or a residual.
 enum class FactorsAndResidual : bool { kSome, kNone };
 
 struct DenseEpilogue {
   MatrixView dst;  // [R, H]
   Epilogue epilogue;
-  Access dst_access;     // of packs of 4 columns of dst and of the residual
-  bool rare_activation;  // neither none nor a ReLU
+  Access dst_access;     // packs of 4 columns of dst and of the residual
+  bool rare_activation;  // an activation other than none and ReLU
   FactorsAndResidual terms;
 
   __host__ __device__ bool light() const { return terms != FactorsAndResidual::kSome; }
 };
 
-// The argument of the kernels of register_tiles: trivially copyable.
+// The argument of the kernels of register_tiles. Trivially copyable.
 struct DenseParams {
   DenseSource source;
   DenseEpilogue out;
 };
 
-// kVec neighbouring columns of a row: any epilogue, and store. Not inlined: it would be there 16 times, and
-// exponentials are code to fetch.
+// Applies any epilogue to kVec adjacent columns of a row and stores them. Not inlined: it would be inlined 16 times,
+// and exponentials are long code.
 template <int kVec>
-__device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
+__device__ __noinline__ void StoreWithEpilogue(const DenseParams* params, int64_t row, int64_t col, Pack<kVec> x) {
   if (row >= params->out.dst.rows) return;
   x = WithEpilogue<kVec>(params->out.epilogue, row, col, params->out.dst.cols - 1, x);
   float* dst = params->out.dst.data + row * params->out.dst.stride + col;
@@ -65,9 +65,9 @@ __device__ __noinline__ void StoreRarely(const DenseParams* params, int64_t row,
 // Inputs of a row that a thread reads at once.
 inline constexpr int kRowStep = 4;
 
-// A thread makes kThreadRows x kThreadCols elements; a warp has kRowLanes lanes down, the others across; a block has
-// kWarps warps one below the other. kBlocks: blocks that a multiprocessor should hold. kDepth: inputs per panel; deep
-// panels read whole cache lines of src and wait less often, and waste more of the last one.
+// A thread computes kThreadRows x kThreadCols elements. A warp has kRowLanes lanes down and the others across. A block
+// has kWarps warps, stacked vertically. kBlocks: wanted resident blocks per multiprocessor. kDepth: inputs per panel.
+// Deep panels read whole cache lines of src and wait less often, but waste more of the last panel.
 template <int kThreadRows_, int kThreadCols_, int kRowLanes_, int kWarps, int kBlocks_, int kDepth_>
 struct DenseTile {
   static constexpr int kThreadRows = kThreadRows_, kThreadCols = kThreadCols_, kBlocks = kBlocks_;
@@ -78,13 +78,13 @@ struct DenseTile {
   static constexpr int kDepth = kDepth_;
   static constexpr int kStages = 3;  // panels in shared memory
   static constexpr int kPitch = kDepth + 4;
-  // Rows of a thread that are stored side by side, and where packs of 4 columns are not whole: as many as registers are
-  // there for. More would make the multiplications slower, which have theirs chosen by what is left.
+  // Rows that a thread stores at once, with whole packs of 4 columns and without: as many as registers allow. More
+  // would slow down the multiplications, which get the remaining registers.
   static constexpr int kWholeRows = 4, kOddRows = kThreads * kBlocks > 512 ? 1 : 4;
   static_assert(kThreadCols % 4 == 0 && kFoldInputs % kDepth == 0);
 
-  // Where lanes stand. A 16-byte load of shared memory by a warp takes half as long where lanes 1 apart, or all lanes
-  // 2 apart, read the same: the former in what rows are read of, the latter in columns.
+  // The position of a lane. A warp's 16-byte load from shared memory takes half as long if adjacent lanes, or all lanes
+  // 2 apart, read the same address. The loads of rows have the former property, those of columns the latter.
   __device__ static int RowLane(int lane) { return lane / 2 % 2 + lane / (2 * kColLanes) * 2; }
   __device__ static int ColLane(int lane) { return lane % 2 + lane / 4 % (kColLanes / 2) * 2; }
 
@@ -108,7 +108,7 @@ class PanelCopies {
     inside_cols_ = col0 + Col() < params_.source.weight_stride;
   }
 
-  // Inputs [k0, k0 + kDepth) of the tile's rows and of the weights' columns; zeros outside.
+  // Copies inputs [k0, k0 + kDepth) of the tile's rows and of the weights' columns. Elements outside are zeros.
   __device__ void Start(int k0, typename T::Panel* panel) const {
     const int in_width = static_cast<int>(params_.source.in_width);
     const int left = min(in_width - k0 - RowInput(), kVec);
@@ -138,7 +138,7 @@ class PanelCopies {
 
   const DenseParams& params_;
   const float* row_from_;
-  int rows_;  // of this thread, beginning at its first
+  int rows_;  // remaining rows from this thread's first on
   const float* col_from_;
   bool inside_cols_;
 };
@@ -168,7 +168,8 @@ __device__ inline void MultiplyPanel(const typename T::Panel& panel, int my_row,
   }
 }
 
-// Has the L2 fetch the residuals of this thread's elements of the tile at (row0, col0), before the tile is multiplied.
+// Prefetches the residuals of this thread's elements of the tile at (row0, col0) into the L2, before the tile is
+// multiplied.
 template <class T>
 __device__ inline void PrefetchResiduals(const DenseParams& params, int64_t row0, int64_t col0) {
   const ConstMatrixView& residual = params.out.epilogue.residual;
@@ -183,14 +184,14 @@ __device__ inline void PrefetchResiduals(const DenseParams& params, int64_t row0
   }
 }
 
-// Epilogue and store of columns [j, j + 4) of kRows of the thread's rows of sums from row i on, the first at (row0,
-// col). What is read for them comes before the first store. kWhole: all 4 columns are there, and aligned.
+// Applies the epilogue to columns [j, j + 4) of kRows rows of the thread's sums, from row i on, and stores them. The
+// first is stored at (row0, col). All loads precede the first store. kWhole: all 4 columns exist and are aligned.
 template <class T, bool kWhole, int kRows>
 __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64_t col,
                                   const float (&total)[T::kThreadRows][T::kThreadCols], int i, int j) {
   const Epilogue& epilogue = params.out.epilogue;
   const int cols = kWhole ? 4 : static_cast<int>(min(params.out.dst.cols - col, int64_t{4}));
-  Pack<4> bias = Pack<4>::Filled(kNothing);
+  Pack<4> bias = Pack<4>::Filled(kAddIdentity);
   if (epilogue.bias != nullptr) {
 #pragma unroll
     for (int v = 0; v < 4; ++v) bias.v[v] = __ldg(epilogue.bias + col + min(v, cols - 1));
@@ -204,7 +205,7 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
     factor[r] = FactorOf(epilogue, row);
     if (epilogue.residual.data == nullptr) continue;
     const float* from = epilogue.residual.data + row * epilogue.residual.stride + col;
-    // Loads and stores of 16 bytes are spelt out: of what it sees as four floats the compiler makes four.
+    // Loads and stores of 16 bytes are explicit, as the compiler would split four floats.
     if constexpr (kWhole) {
       residual[r] = LoadCoherent<4>(from);
     } else {
@@ -242,7 +243,7 @@ __device__ inline void StorePacks(const DenseParams& params, int64_t row0, int64
   }
 }
 
-// Epilogue and store of this thread's elements of the tile at (row0, col0).
+// Applies the epilogue to this thread's elements of the tile at (row0, col0) and stores them.
 template <class T>
 __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_t col0,
                                  const float (&total)[T::kThreadRows][T::kThreadCols]) {
@@ -254,8 +255,8 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
     if (params.out.rare_activation) {
 #pragma unroll
       for (int i = 0; i < T::kThreadRows; ++i) {
-        StoreRarely<4>(&params, row0 + i * T::kRowLanes, col,
-                       {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
+        StoreWithEpilogue<4>(&params, row0 + i * T::kRowLanes, col,
+                             {total[i][j], total[i][j + 1], total[i][j + 2], total[i][j + 3]});
       }
     } else if (params.out.dst_access != Access::kElements && col + 4 <= params.out.dst.cols) {
 #pragma unroll
@@ -274,10 +275,10 @@ __device__ inline void StoreTile(const DenseParams& params, int64_t row0, int64_
 template <class T, int kVec>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     DenseProductTiles(const __grid_constant__ DenseParams params) {
-  LetNextBegin();
+  TriggerNextLaunch();
   extern __shared__ __align__(16) float shared[];
   typename T::Panel* const stages = reinterpret_cast<typename T::Panel*>(shared);
-  // Tiles side by side run together: they read the same rows.
+  // Adjacent tiles run at the same time, as they read the same rows.
   const unsigned across = static_cast<unsigned>((params.out.dst.cols + T::kCols - 1) / T::kCols);
   const unsigned tiles = static_cast<unsigned>((params.out.dst.rows + T::kRows - 1) / T::kRows) * across;
   const auto row_of = [across](unsigned tile) { return int64_t{tile / across} * T::kRows; };
@@ -310,7 +311,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     PrefetchResiduals<T>(params, row_of(tile) + my_row, col_of(tile) + my_col);
     for (int panel = 0; panel < panels; ++panel) {
       AwaitCopies<T::kStages - 2>();
-      // All see this panel, and none still reads the one that is overwritten next.
+      // All copies of this panel have arrived, and no thread still reads the one that is overwritten next.
       __syncthreads();
       start_next(next);
       MultiplyPanel<T>(stages[now], my_row, my_col, sum);

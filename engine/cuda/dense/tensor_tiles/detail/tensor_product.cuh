@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of tensor_tiles share: fragments of 16 inputs and their product, parameters, and the way from sums
-// to results.
+// The common parts of the kernels of tensor_tiles: fragments of 16 inputs and their product, parameters, and the
+// epilogue.
 //
-// Which of the 16 inputs of a step stands where in a fragment is free, so long as both factors agree. Where two of them
-// become one register, lane q = l % 4 of a row has inputs 4q to 4q + 3, read at once. Both kernels add in this order,
+// The order of the 16 inputs of a step within a fragment is free, as long as both factors agree. If two inputs share a
+// register, lane q = l % 4 of a row has inputs 4q to 4q + 3, which it reads at once. Both kernels use the same order,
 // so they give equal bits.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_TENSOR_TILES_DETAIL_TENSOR_PRODUCT_CUH_
 #define VICINAL_ENGINE_CUDA_DENSE_TENSOR_TILES_DETAIL_TENSOR_PRODUCT_CUH_
@@ -20,20 +20,20 @@
 namespace vicinal::cuda {
 
 inline constexpr int kStepInputs = 16;
-// Inputs that are copied at a time.
+// Inputs per panel.
 inline constexpr int kDepth = 32;
 
 struct TensorParams {
   ConstMatrixView src;
-  const float* weight;  // packed: inputs down, outputs across, zeros behind both
+  const float* weight;  // packed [inputs, outputs], padded with zeros
   int64_t weight_stride;
   MatrixView dst;
   Epilogue epilogue;
-  Access src_access;  // 16 bytes at a time
-  Access dst_access;  // pairs of columns, 8 bytes at a time
+  Access src_access;  // packs of 16 bytes
+  Access dst_access;  // pairs of columns, 8 bytes
 };
 
-// A pair of neighbouring inputs as one register, the first in its low half.
+// Two adjacent inputs in one register, the first in the low half.
 template <ProductPrecision kPrecision>
 __device__ inline uint32_t RoundedPair(float low, float high) {
   if constexpr (kPrecision == ProductPrecision::kBfloat16) {
@@ -51,9 +51,9 @@ __device__ inline uint32_t RoundedToTf32(float x) {
   return bits;
 }
 
-// A lane's part of A [16, kStepInputs] and of B [kStepInputs, 8], and sum += A B. Lane l has row l / 4, and that + 8,
-// of A and of the sums, column l / 4 of B, columns 2 (l % 4) and + 1 of the sums (PTX, "Matrix fragments for
-// mma.m16n8k8" and "mma.m16n8k16").
+// A lane's parts of A [16, kStepInputs] and B [kStepInputs, 8], and sum += A B. Lane l has rows l / 4 and l / 4 + 8 of
+// A and of the sums, column l / 4 of B, and columns 2 (l % 4) and 2 (l % 4) + 1 of the sums (PTX ISA, "Matrix fragments
+// for mma.m16n8k8" and "mma.m16n8k16").
 template <ProductPrecision kPrecision>
 struct TensorStep {
   using A = uint4;
@@ -61,12 +61,12 @@ struct TensorStep {
     uint2 part[1];
   };
 
-  // What rows, and weights, should have behind them in shared memory, so that lanes meet in few banks: in floats.
+  // Padding of rows, and of weights, in shared memory, in floats. It reduces bank conflicts.
   static constexpr int kRowPadding = 16, kWeightPadding = 4;
 
-  // Number k of the lane's inputs of B.
+  // The lane's input k of B.
   __device__ static int InputOf(int q, int k) { return 4 * q + k; }
-  // rows.Four(half, i): inputs i to i + 3 of the lane's row + 8 half; rows.One: input i.
+  // rows.Four(half, i) returns inputs i to i + 3 of the lane's row + 8 * half; rows.One(half, i) returns input i.
   template <class Rows>
   __device__ static A RoundedA(const Rows& rows, int q) {
     const float4 row = rows.Four(0, 4 * q), eighth = rows.Four(1, 4 * q);
@@ -91,7 +91,7 @@ struct TensorStep {
   }
 };
 
-// Two products of 8 inputs, the first and the last of the 16.
+// Two products of 8 inputs: the first half of the 16, then the second.
 template <>
 struct TensorStep<ProductPrecision::kTf32> {
   struct A {
@@ -130,8 +130,8 @@ struct TensorStep<ProductPrecision::kTf32> {
   }
 };
 
-// Stores a lane's results of one row: columns first_col + 8 j and the next, made of sum[j][2 half] and the next. What
-// is added is read for several columns at once, as no load moves over a store.
+// Stores a lane's results of one row: columns first_col + 8 j and the next, from sum[j][2 half] and the next. Residuals
+// of several columns are loaded at once, as no load moves over a store.
 template <int kTiles>
 __device__ inline void StoreRow(const TensorParams& params, int64_t row, int64_t first_col, int half,
                                 const float (&sum)[kTiles][4]) {
@@ -144,7 +144,7 @@ __device__ inline void StoreRow(const TensorParams& params, int64_t row, int64_t
   const float* const residual =
       epilogue.residual.data != nullptr ? epilogue.residual.data + row * epilogue.residual.stride : nullptr;
   float* const dst = params.dst.data + row * params.dst.stride;
-  EpilogueTerms terms = {FactorOf(epilogue, row), kNothing, 0.0f};
+  EpilogueTerms terms = {FactorOf(epilogue, row), kAddIdentity, 0.0f};
 #pragma unroll
   for (int first = 0; first < kTiles; first += kAtOnce) {
     float added[kAtOnce][2] = {};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor_tiles where the weights find room in shared memory: they stay there, rounded, as fragments, and rows pass by.
+// tensor_tiles for weights that fit shared memory: they stay there, rounded, as fragments, and rows are streamed.
 //
-// Idea. A block fetches its columns' weights once and takes tile after tile of rows, 16 or 32 to a warp. One thread has
-// boxes of 32 inputs x rows copied in bulk (128 bytes of a row, its 16-byte units exchanged so that rows do not meet in
-// banks), several under way; what is left to the warps are loads of fragments, products, and stores. Blocks of
-// different columns go over the same rows side by side, so that these come from the L2.
+// Idea. A block loads the weights of its columns once and processes tile after tile of rows, 16 or 32 per warp. One
+// thread requests bulk copies of boxes (32 inputs x rows, 128 bytes per row, swizzled in units of 16 bytes to avoid
+// bank conflicts), several in flight. The other warps only load fragments, multiply and store. Blocks of different
+// columns process the same rows at the same time, so these come from the L2.
 //
-// Moves each input once, the weights once per block, each output once.
+// Traffic: each input once, the weights once per block, each output once.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,33 +20,33 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kBlockRows = 128;  // at most
+constexpr int kBlockRows = 128;  // maximum
 constexpr int kMinCols = 16, kMaxCols = 64;
-// Rows of a warp: of two fragments where those of the weights are many to read.
+// Rows of a warp: two fragments if each has to read many weights.
 template <int kCols>
 constexpr int kWarpRows = kCols > 32 ? 32 : 16;
 template <int kCols>
-constexpr int kRowWarps = kBlockRows / kWarpRows<kCols>;  // at most
-// Blocks that a multiprocessor has registers for.
+constexpr int kRowWarps = kBlockRows / kWarpRows<kCols>;  // maximum
+// Resident blocks per multiprocessor that registers allow.
 template <int kCols>
 constexpr int kResident = kCols > 16 ? 2 : 3;
-constexpr int kRowBytes = kDepth * static_cast<int>(sizeof(float));  // of a row in a box
+constexpr int kRowBytes = kDepth * static_cast<int>(sizeof(float));  // per row of a box
 constexpr int kMaxStages = 8;
-// What shared memory has room for beside two boxes of 128 rows and barriers.
+// Maximum weights next to two boxes of 128 rows and the barriers.
 constexpr int64_t kMaxWeightBytes = 160 << 10;
 
 struct TensorRowsParams {
   TensorParams product;
   int64_t tiles;  // of rows
-  int row_warps;  // of a block
+  int row_warps;  // per block
   int block_rows;
-  int col_chunks;  // of blocks that have the same rows
+  int col_chunks;  // chunks of columns; a block has one
   int panels;      // of kDepth inputs
   int stages;      // boxes in shared memory
   int box_bytes;
 };
 
-// Of a fragment of weights.
+// Parts of a fragment of weights.
 template <class Step>
 __host__ __device__ constexpr int PartsOf() {
   return static_cast<int>(sizeof(typename Step::B) / sizeof(uint2));
@@ -58,7 +58,7 @@ constexpr int64_t WeightBytes(int64_t inputs, int64_t cols) {
          static_cast<int64_t>(sizeof(typename TensorStep<kPrecision>::B));
 }
 
-// Where a block has what in shared memory.
+// The layout of a block's shared memory.
 struct Ring {
   uint32_t boxes, box_bytes, barriers;
 
@@ -69,8 +69,8 @@ struct Ring {
   __device__ uint32_t empty(int stage) const { return barriers + stage * 16 + 8; }
 };
 
-// Goes through the ring, from box to box.
-struct Turn {
+// A position in the ring, and its phase.
+struct RingPosition {
   int stage = 0, parity = 0;
 
   __device__ void Next(int stages) {
@@ -80,10 +80,10 @@ struct Turn {
   }
 };
 
-// Rounds the block's weights into fragments: lane by lane, [step, tile of 8 columns, part, lane]. Called by `threads`.
+// Rounds the block's weights into fragments [step, tile of 8 columns, part, lane]. Called by `threads` threads.
 template <class Step>
-__device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first_col, int tiles, int threads,
-                                   uint2* weights) {
+__device__ inline void StageWeights(const TensorRowsParams& params, int64_t first_col, int tiles, int threads,
+                                    uint2* weights) {
   const TensorParams& product = params.product;
   const int count = params.panels * (kDepth / kStepInputs) * tiles * kWarpLanes;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
@@ -93,8 +93,8 @@ __device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const int64_t at = input + Step::InputOf(lane % 4, k);
-      const bool there = col < product.weight_stride && at < product.src.cols;
-      w[k] = there ? __ldg(product.weight + at * product.weight_stride + col) : 0.0f;
+      const bool valid = col < product.weight_stride && at < product.src.cols;
+      w[k] = valid ? __ldg(product.weight + at * product.weight_stride + col) : 0.0f;
     }
     const typename Step::B fragment = Step::RoundedB(w);
 #pragma unroll
@@ -104,30 +104,30 @@ __device__ inline void KeepWeights(const TensorRowsParams& params, int64_t first
   }
 }
 
-// Returns when so many threads of the block have called it.
+// A barrier for `threads` threads of the block.
 __device__ inline void AwaitThreads(int threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
 
 __device__ inline void CopyBoxes(const CUtensorMap& rows, const TensorRowsParams& params, const Ring& ring,
                                  int64_t first, int64_t step) {
-  Turn turn;
+  RingPosition position;
   bool again = false;
   for (int64_t tile = first; tile < params.tiles; tile += step) {
     for (int panel = 0; panel < params.panels; ++panel) {
-      if (again) AwaitPhase(ring.empty(turn.stage), turn.parity ^ 1);
-      ArriveExpecting(ring.full(turn.stage), params.box_bytes);
-      CopyBox(ring.box(turn.stage), rows, panel * kDepth, static_cast<int>(tile * params.block_rows),
-              ring.full(turn.stage));
-      turn.Next(params.stages);
-      if (turn.stage == 0) again = true;
+      if (again) AwaitPhase(ring.empty(position.stage), position.parity ^ 1);
+      ArriveExpecting(ring.full(position.stage), params.box_bytes);
+      CopyBox(ring.box(position.stage), rows, panel * kDepth, static_cast<int>(tile * params.block_rows),
+              ring.full(position.stage));
+      position.Next(params.stages);
+      if (position.stage == 0) again = true;
     }
   }
 }
 
-// The lane's rows of 16: that number, and 8 more. Rows that are read at once have different bits 2, so that the units
-// of 16 bytes that are read of them lie in different banks.
+// The lane's first row of 16; the other is 8 further. Rows that are read at once differ in bit 2, so that their 16-byte
+// units lie in different banks.
 __device__ inline int RowOf(int lane) { return (lane / 4 & 1) << 2 | lane / 8; }
 
-// From shared memory. Several bytes at once are asked for by name, as the compiler would take them apart.
+// Loads from shared memory. Wide loads are explicit, as the compiler would split them.
 __device__ inline float LoadOne(uint32_t shared) {
   float x;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(shared) : "memory");
@@ -149,8 +149,8 @@ __device__ inline uint2 LoadPart(uint32_t shared) {
 
 // A lane's rows in a box, from input `first` on.
 struct BoxRows {
-  uint32_t row;  // where it begins
-  int exchange;  // what units of 16 bytes are exchanged by
+  uint32_t row;  // address of the lane's row
+  int exchange;  // the swizzle: XORed with the index of a 16-byte unit
   int first;
 
   __device__ uint32_t At(int half, int input) const {
@@ -161,7 +161,7 @@ struct BoxRows {
   __device__ float4 Four(int half, int input) const { return LoadFour(At(half, input)); }
 };
 
-// StoreRow where results are sum * factor + bias, rectified or not: the biases are at hand.
+// Like StoreRow, for results of the form sum * factor + bias, with or without ReLU. Keeps the biases in registers.
 template <int kTiles>
 struct LightStore {
   int64_t first_col;
@@ -175,7 +175,7 @@ struct LightStore {
               (rectified || epilogue.activation.kind == ActivationKind::kNone);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      bias[j] = make_float2(kNothing, kNothing);
+      bias[j] = make_float2(kAddIdentity, kAddIdentity);
       const int64_t at = first_col + 8 * j;
       if (epilogue.bias != nullptr && at < params.dst.cols) bias[j].x = __ldg(epilogue.bias + at);
       if (epilogue.bias != nullptr && at + 1 < params.dst.cols) bias[j].y = __ldg(epilogue.bias + at + 1);
@@ -196,17 +196,17 @@ struct LightStore {
   }
 };
 
-// Adds the products of all panels of a tile, each when it has come. `row`: the lane's first, within the tile;
-// `weights`: the lane's, in shared memory.
+// Adds the products of all panels of a tile, each when it has arrived. `row` is the lane's first row within the tile;
+// `weights` is the address of the lane's weights in shared memory.
 template <class Step, int kTiles, int kHalves>
 __device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring& ring, int row, int q,
-                                      uint32_t weights, Turn* turn, float (&sum)[kHalves][kTiles][4]) {
+                                      uint32_t weights, RingPosition* position, float (&sum)[kHalves][kTiles][4]) {
   constexpr int kSteps = kDepth / kStepInputs;
   constexpr uint32_t kParts = PartsOf<Step>(), kPartBytes = kWarpLanes * sizeof(uint2);
 #pragma unroll 1
   for (int panel = 0; panel < params.panels; ++panel) {
-    AwaitPhase(ring.full(turn->stage), turn->parity);
-    const uint32_t box = ring.box(turn->stage);
+    AwaitPhase(ring.full(position->stage), position->parity);
+    const uint32_t box = ring.box(position->stage);
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       typename Step::A a[kHalves];
@@ -225,12 +225,12 @@ __device__ inline void MultiplyPanels(const TensorRowsParams& params, const Ring
         for (int half = 0; half < kHalves; ++half) Step::Multiply(a[half], fragment, sum[half][j]);
       }
     }
-    Arrive(ring.empty(turn->stage));
-    turn->Next(params.stages);
+    Arrive(ring.empty(position->stage));
+    position->Next(params.stages);
   }
 }
 
-// kCols: columns of a block.
+// kCols: columns per block.
 template <ProductPrecision kPrecision, int kCols>
 __device__ inline void MultiplyTilesOfRows(const CUtensorMap& rows, const TensorRowsParams& params) {
   using Step = TensorStep<kPrecision>;
@@ -255,16 +255,16 @@ __device__ inline void MultiplyTilesOfRows(const CUtensorMap& rows, const Tensor
     if (lane == 0) CopyBoxes(rows, params, ring, first, step);
     return;
   }
-  KeepWeights<Step>(params, chunk_col, kTiles, workers * kWarpLanes, weights);
+  StageWeights<Step>(params, chunk_col, kTiles, workers * kWarpLanes, weights);
   AwaitThreads(workers * kWarpLanes);
   const uint32_t lane_weights = SharedAddress(weights + lane);
   const int row = warp * kWarpRows<kCols> + RowOf(lane);
   const LightStore<kTiles> light(params.product, chunk_col + lane % 4 * 2);
-  Turn turn;
+  RingPosition position;
 #pragma unroll 1
   for (int64_t tile = first; tile < params.tiles; tile += step) {
     float sum[kHalves][kTiles][4] = {};
-    MultiplyPanels<Step>(params, ring, row, lane % 4, lane_weights, &turn, sum);
+    MultiplyPanels<Step>(params, ring, row, lane % 4, lane_weights, &position, sum);
 #pragma unroll
     for (int half = 0; half < 2 * kHalves; ++half) {
       const int64_t at = tile * params.block_rows + row + 8 * half;
@@ -283,13 +283,13 @@ __global__ void __launch_bounds__((kRowWarps<kCols> + 1) * kWarpLanes, kResident
   if constexpr (kCompiledFor >= kBulkCopies) MultiplyTilesOfRows<kPrecision, kCols>(rows, params);
 }
 
-// What a block may have of weights beside two boxes of kBlockRows rows.
+// Bytes that a block may use for weights next to two boxes of kBlockRows rows.
 int64_t WeightRoom(const GpuLimits& limits) {
   constexpr int64_t kOthers = 2 * kBlockRows * kRowBytes + kMaxStages * 16 + kBoxAlignment + kSystemSharedBytes;
   return std::min<int64_t>(kMaxWeightBytes, limits.block_shared_bytes - kOthers);
 }
 
-// Columns of a block: all of them, unless their weights find no room.
+// Columns per block: all of them if their weights fit.
 template <ProductPrecision kPrecision>
 int ColsFor(const TensorParams& product, const GpuLimits& limits) {
   int cols = kMinCols;
@@ -304,7 +304,7 @@ cudaError_t LaunchCols(const TensorParams& product, const LaunchTarget& target) 
   params.product = product;
   params.panels = static_cast<int>((product.src.cols + kDepth - 1) / kDepth);
   params.col_chunks = static_cast<int>((product.dst.cols + kCols - 1) / kCols);
-  // Lower blocks where multiprocessors would be left without one.
+  // Lower blocks if multiprocessors would be left without one.
   params.row_warps = kRowWarps<kCols>;
   const auto tiles_of = [&](int warps) {
     return (product.dst.rows + warps * kWarpRows<kCols> - 1) / (warps * kWarpRows<kCols>);
@@ -349,7 +349,7 @@ cudaError_t LaunchPrecision(const TensorParams& product, const LaunchTarget& tar
   }
 }
 
-int64_t LeastWeightBytes(const DenseUpdateProblem& problem) {
+int64_t MinWeightBytes(const DenseUpdateProblem& problem) {
   return problem.precision == ProductPrecision::kTf32
              ? WeightBytes<ProductPrecision::kTf32>(problem.in_width, kMinCols)
              : WeightBytes<ProductPrecision::kBfloat16>(problem.in_width, kMinCols);
@@ -357,10 +357,10 @@ int64_t LeastWeightBytes(const DenseUpdateProblem& problem) {
 
 }  // namespace
 
-bool TensorWeightsStay(const DenseUpdateProblem& problem) { return LeastWeightBytes(problem) <= kMaxWeightBytes; }
+bool TensorWeightsStay(const DenseUpdateProblem& problem) { return MinWeightBytes(problem) <= kMaxWeightBytes; }
 
 bool TensorRowsFit(const DenseUpdateProblem& problem, const GpuLimits& limits) {
-  return limits.bulk_copies() && LeastWeightBytes(problem) <= WeightRoom(limits);
+  return limits.bulk_copies() && MinWeightBytes(problem) <= WeightRoom(limits);
 }
 
 cudaError_t LaunchTensorRows(const DenseUpdateProblem& problem, const TensorParams& params,

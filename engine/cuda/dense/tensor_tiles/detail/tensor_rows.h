@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of tensor_tiles where weights stay in shared memory (tensor_rows.cu has the idea).
+// The launcher of tensor_tiles for weights that stay in shared memory. The idea is in tensor_rows.cu.
 #ifndef VICINAL_ENGINE_CUDA_DENSE_TENSOR_TILES_DETAIL_TENSOR_ROWS_H_
 #define VICINAL_ENGINE_CUDA_DENSE_TENSOR_TILES_DETAIL_TENSOR_ROWS_H_
 
@@ -12,7 +12,7 @@ namespace vicinal::cuda {
 
 struct TensorParams;
 
-// Whether the kernel can run there and the weights of 16 columns have room beside two boxes of rows.
+// True if the kernel can run on this GPU and the weights of 16 columns fit next to two boxes of rows.
 bool TensorRowsFit(const DenseUpdateProblem& problem, const GpuLimits& limits);
 
 // REQUIRES: TensorRowsFit, params.src_access == Access::kPacks.

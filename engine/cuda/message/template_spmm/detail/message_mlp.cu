@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// template_spmm with an MLP on the edges (FeatGraph's MLP aggregation, Hu et al., SC'20, section III; EdgeConv).
+// template_spmm with a message MLP (FeatGraph's MLP aggregation, Hu et al., SC'20, section III; EdgeConv).
 //
-// Idea. A block takes neighbouring rows, or a piece of a long one (row_pieces.h), and their edges in tiles, whatever
-// rows they belong to. A tile's messages lie in shared memory, column by column; each layer is a product of that tile
-// and the packed weights, a thread holding 8 edges x 4 outputs in registers, so that three 16-byte loads feed 32
-// multiply-adds; layers go back and forth between two buffers, and nothing of the size of the edges leaves the block.
-// Then a thread per output column walks the tile's edges and reduces them row by row, carrying a row from tile to tile.
+// Idea. A block processes adjacent rows, or a piece of a long one (row_pieces.h), and takes their edges in tiles,
+// across row boundaries. A tile's messages are in shared memory, column-major. Each layer is a product of that tile and
+// the packed weights: a thread holds 8 edges x 4 outputs in registers, so that three 16-byte loads feed 32
+// multiply-adds. Layers alternate between two buffers, and nothing of the size of the edges leaves the block. Then one
+// thread per output column reduces the tile's edges row by row, and carries an unfinished row to the next tile.
 //
-// Order of evaluation: a message's layers depend on its own edge alone (inputs ascending, folded every 64, then the
-// bias); a row's messages are added in their order, folded every 64 edges of the row; pieces of long rows in four
-// chains. Equal bits at every run, for every tile, in every subset of rows; no float atomics. Bound by arithmetic:
-// edges * sum of in * out multiply-adds; gathers edges * 4 * width bytes.
+// Order of evaluation: a message's layers depend on its edge alone (inputs ascending, folded every 64, then the bias).
+// A row's messages are added in order, folded every 64 edges of the row; pieces of long rows are added in four chains.
+// The bits are equal in every run, for every tile and in every subset of rows; there are no float atomics. Bound by
+// arithmetic: edges * sum of in * out multiply-adds. Traffic: edges * 4 * width bytes of gather.
 #include <algorithm>
 #include <cstdint>
 
@@ -29,9 +29,9 @@ constexpr int kChains = 4;
 
 struct Params {
   MessageReduceArgs args;
-  MessageLayerArgs layers[kMaxMessageLayers];  // plain arrays in place of those of args and its problem
+  MessageLayerArgs layers[kMaxMessageLayers];  // instead of the arrays of args and its problem
   int64_t out_widths[kMaxMessageLayers], weight_strides[kMaxMessageLayers];
-  int64_t first_floats, second_floats;  // of the buffers, per edge
+  int64_t first_floats, second_floats;  // per edge, of the buffers
   int64_t rows_per_block;
   int64_t cells, partial_stride;
   float* partials;
@@ -43,12 +43,12 @@ template <int kTile>
 struct Memory {
   static constexpr int kStride = kTile + 4;
   float* buffer[2];       // [columns][kStride]
-  float *carried, *held;  // [out_width]: of the row under way, the folded edges and those since
+  float *carried, *held;  // [out_width] of the current row: the folded sum, and the sum since
   int32_t* source;        // [kTile]
   int32_t* row;           // [kTile], counted from the first row of the run
 };
 
-// Rows [first, last) and their edges [begin, end), none of them cut; or a piece of one row.
+// Rows [first, last) and their edges [begin, end), none of them cut, or a piece of one row.
 struct Run {
   int64_t first, last, begin, end;
   bool whole_rows;
@@ -70,17 +70,17 @@ __device__ inline void LoadMessages(const Params& params, const Memory<kTile>& m
     memory.row[threadIdx.x] = static_cast<int32_t>(low - run.first);
   }
   __syncthreads();
-  // A warp reads 8 columns of 4 edges at a time: whole sectors, and 32 banks to write to.
+  // A warp reads 8 columns of 4 edges at a time: whole sectors, and writes to 32 different banks.
   const int lane = threadIdx.x % 32;
   for (int edge = threadIdx.x / 32 * 4 + lane % 4; edge < kTile; edge += kThreads / 32 * 4) {
-    const bool there = edge < edges;
-    const float* u = args.src.data + (there ? memory.source[edge] * args.src.stride : 0);
-    const int64_t target = there ? run.first + memory.row[edge] : 0;
-    const float weight = there && adjacency.value != nullptr ? __ldg(adjacency.value + base + edge) : 1.0f;
+    const bool valid = edge < edges;
+    const float* u = args.src.data + (valid ? memory.source[edge] * args.src.stride : 0);
+    const int64_t target = valid ? run.first + memory.row[edge] : 0;
+    const float weight = valid && adjacency.value != nullptr ? __ldg(adjacency.value + base + edge) : 1.0f;
 #pragma unroll 4
     for (int64_t c = lane / 4; c < args.problem.width; c += 8) {
       float m = 0.0f;
-      if (there) {
+      if (valid) {
         const TargetTerms<1> terms(args.problem.message, args.target.data + target * args.target.stride + c);
         m = Activate(args.activation, terms.Of(__ldg(u + c), 0) * weight);
       }
@@ -135,20 +135,20 @@ __device__ inline void MultiplyLayer(const Params& params, int l, int64_t in_wid
   }
 }
 
-// One column of a row under way.
+// The partial result of one column of the current row.
 template <bool kExtreme>
 struct Column {
   float folded, since;
 
-  __device__ void Start() { folded = since = Reducer<kExtreme>::Start(); }
-  // `place`: of the edge in its row or piece.
+  __device__ void Start() { folded = since = Reducer<kExtreme>::Identity(); }
+  // `place`: index of the edge in its row or piece.
   __device__ void Add(float m, int64_t place) {
-    since = Reducer<kExtreme>::Join(since, m);
+    since = Reducer<kExtreme>::Combine(since, m);
     if (place % kFoldEdges != kFoldEdges - 1) return;
     folded = Total();
-    since = Reducer<kExtreme>::Start();
+    since = Reducer<kExtreme>::Identity();
   }
-  __device__ float Total() const { return Reducer<kExtreme>::Join(folded, since); }
+  __device__ float Total() const { return Reducer<kExtreme>::Combine(folded, since); }
 };
 
 template <bool kExtreme>
@@ -163,7 +163,7 @@ __device__ inline void StoreColumn(const Params& params, const Run& run, int64_t
   args.dst.data[row * args.dst.stride + c] = ApplyEpilogue(args.epilogue, x, row, c);
 }
 
-// Reduces the tile's messages [out_width][kStride] from row `row` on, and stores rows that end in it.
+// Reduces the tile's messages [out_width][kStride] from row `row` on, and stores the rows that end in this tile.
 template <int kTile, bool kExtreme>
 __device__ inline void ReduceTile(const Params& params, const Memory<kTile>& memory, const Run& run, int64_t cell,
                                   const float* messages, int64_t row, int64_t base, int edges) {
@@ -181,7 +181,7 @@ __device__ inline void ReduceTile(const Params& params, const Memory<kTile>& mem
         const float m = messages[c * Memory<kTile>::kStride + e];
         column.Add(kExtreme ? sign * m : m, base + e - begin);
       }
-      if (end > base + edges) break;  // goes on in the next tile
+      if (end > base + edges) break;  // continues in the next tile
       StoreColumn<kExtreme>(params, run, r, end - begin, cell, c, column.Total());
       column.Start();
     }
@@ -195,11 +195,11 @@ __device__ inline void RunEdges(const Params& params, const Memory<kTile>& memor
   const MessageReduceProblem& problem = params.args.problem;
   const int64_t* row_ptr = params.args.adjacency.row_ptr;
   for (int64_t c = threadIdx.x; c < params.args.dst.cols; c += kThreads) {
-    memory.carried[c] = memory.held[c] = Reducer<kExtreme>::Start();
+    memory.carried[c] = memory.held[c] = Reducer<kExtreme>::Identity();
   }
   __syncthreads();
   int64_t row = run.first, base = run.begin;
-  do {  // once at least, for rows without edges
+  do {  // at least once, for rows without edges
     const int edges = static_cast<int>(min(run.end - base, int64_t{kTile}));
     int now = 0;
     if (edges > 0) {
@@ -238,15 +238,15 @@ __device__ inline void MergePieces(const Params& params, const RowPiece& piece) 
   using R = Reducer<kExtreme>;
   for (int64_t c = threadIdx.x; c < args.dst.cols; c += kThreads) {
     const float* partials = params.partials + piece.first_cell * params.partial_stride + c;
-    float chain[kChains] = {R::Start(), R::Start(), R::Start(), R::Start()};
+    float chain[kChains] = {R::Identity(), R::Identity(), R::Identity(), R::Identity()};
     for (int64_t base = 0; base < piece.pieces; base += kChains) {
 #pragma unroll
       for (int i = 0; i < kChains; ++i) {
         if (base + i >= piece.pieces) break;
-        chain[i] = R::Join(chain[i], __ldcg(partials + (base + i) * piece.cell_step * params.partial_stride));
+        chain[i] = R::Combine(chain[i], __ldcg(partials + (base + i) * piece.cell_step * params.partial_stride));
       }
     }
-    const float total = R::Join(R::Join(chain[0], chain[2]), R::Join(chain[1], chain[3]));
+    const float total = R::Combine(R::Combine(chain[0], chain[2]), R::Combine(chain[1], chain[3]));
     args.dst.data[piece.row * args.dst.stride + c] =
         ApplyEpilogue(args.epilogue, R::Finish(args.problem.reduce, total, piece.row_edges), piece.row, c);
   }
@@ -307,7 +307,7 @@ cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& 
   const PieceScratch layout = MessageScratch(args.problem);
   const MessageTile tile(args.problem);
   const bool large = tile.Bytes(kLargeMessageTile) <= LargeTileBytes(target.limits);
-  // Two large tiles of edges to a block, on average.
+  // About two large tiles of edges per block.
   const int64_t rows_per_block =
       std::clamp<int64_t>(2 * kLargeMessageTile * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
   Params params{args,

@@ -13,12 +13,12 @@ namespace {
 
 #define VICINAL_STRING_INNER(x) #x
 #define VICINAL_STRING(x) VICINAL_STRING_INNER(x)
-// Its interface is that of one major version, which is in its name.
+// The name contains the major version, on which the interface depends.
 constexpr char kLibrary[] = "libcusparse.so." VICINAL_STRING(CUSPARSE_VER_MAJOR);
 
 struct Loaded {
   CusparseLibrary library;
-  std::string why;  // empty: it is there
+  std::string why;  // empty: loaded
 
   Loaded() {
     void* handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);

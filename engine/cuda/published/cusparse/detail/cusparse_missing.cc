@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of cusparse_kernel.cc where the build found no cuSPARSE headers: the kernel's name stays, and says why it
-// never serves.
+// Replaces cusparse_kernel.cc in a build without cuSPARSE headers. The kernel keeps its name and reports why it cannot
+// run.
 #include <memory>
 
 #include "engine/base/error.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over the edges, strip by strip: the first counts each strip's edges by part of columns, which decides what
-// is dense; the second sets bits and writes the rest. Beside the result it takes a number per part and thread.
+// Two passes over the edges, strip by strip. The first counts each strip's edges by part of the columns, which decides
+// the dense blocks. The second sets mask bits and writes the remaining edges. Temporary memory: one number per part and
+// thread.
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int32_t kNoTile = -1;
 
-// Calls body(edge, part of its column, whether it is a copy of the edge before it) for each edge of a row.
+// Calls body(edge, part of its column, true if it repeats the previous edge) for each edge of a row.
 template <class Body>
 void ForEachEdge(const CsrView& host, const std::vector<int32_t>& part_of, int64_t row, const Body& body) {
   for (int64_t e = host.row_ptr[row]; e < host.row_ptr[row + 1]; ++e) {
@@ -24,11 +25,11 @@ void ForEachEdge(const CsrView& host, const std::vector<int32_t>& part_of, int64
 class Builder {
  public:
   Builder(const CsrView& host, const std::vector<int64_t>& row_parts, const std::vector<int64_t>& column_parts,
-          int64_t least_edges, ThreadPool& pool)
+          int64_t min_edges, ThreadPool& pool)
       : host_(host),
         row_parts_(row_parts),
         column_parts_(column_parts),
-        least_edges_(least_edges),
+        min_edges_(min_edges),
         pool_(pool),
         num_strips_(static_cast<int64_t>(row_parts.size()) - 1),
         part_of_(host.cols),
@@ -38,24 +39,24 @@ class Builder {
       std::fill(part_of_.begin() + column_parts[part], part_of_.begin() + column_parts[part + 1],
                 static_cast<int32_t>(part));
     }
-    made_.rest_row_ptr.assign(host.rows + 1, 0);
+    result_.rest_row_ptr.assign(host.rows + 1, 0);
   }
 
   HostEdgeBlocks Build() {
     pool_.ParallelFor(num_strips_, [&](int64_t strip, int thread) { Count(strip, by_part_[thread]); });
-    std::partial_sum(made_.rest_row_ptr.begin(), made_.rest_row_ptr.end(), made_.rest_row_ptr.begin());
-    made_.rest_col.resize(made_.rest_row_ptr.back());
+    std::partial_sum(result_.rest_row_ptr.begin(), result_.rest_row_ptr.end(), result_.rest_row_ptr.begin());
+    result_.rest_col.resize(result_.rest_row_ptr.back());
     std::vector<int64_t> first_tile(num_strips_ + 1, 0);
     for (int64_t s = 0; s < num_strips_; ++s) {
       first_tile[s + 1] = first_tile[s] + static_cast<int64_t>(dense_[s].size());
     }
-    made_.tile_column.resize(first_tile.back());
-    made_.masks.assign(first_tile.back() * kStripRows, 0);
+    result_.tile_column.resize(first_tile.back());
+    result_.masks.assign(first_tile.back() * kStripRows, 0);
     for (std::vector<int32_t>& tile_of : by_part_) std::fill(tile_of.begin(), tile_of.end(), kNoTile);
     pool_.ParallelFor(num_strips_,
                       [&](int64_t strip, int thread) { Fill(strip, first_tile[strip], by_part_[thread]); });
     ListStrips(first_tile);
-    return std::move(made_);
+    return std::move(result_);
   }
 
  private:
@@ -64,7 +65,7 @@ class Builder {
     for (int64_t row = row_parts_[strip]; row < row_parts_[strip + 1]; ++row) body(row);
   }
 
-  // `edges`: per part of columns, all 0 before and after.
+  // Counts a strip's edges per part of the columns in `edges`, which is all 0 before and after.
   void Count(int64_t strip, std::vector<int32_t>& edges) {
     std::vector<int32_t> touched;
     ForRows(strip, [&](int64_t row) {
@@ -74,32 +75,32 @@ class Builder {
     });
     ForRows(strip, [&](int64_t row) {
       ForEachEdge(host_, part_of_, row, [&](int64_t, int32_t part, bool copy) {
-        if (copy || edges[part] < least_edges_) ++made_.rest_row_ptr[row + 1];
+        if (copy || edges[part] < min_edges_) ++result_.rest_row_ptr[row + 1];
       });
     });
     for (const int32_t part : touched) {
-      if (edges[part] >= least_edges_) dense_[strip].push_back(part);
+      if (edges[part] >= min_edges_) dense_[strip].push_back(part);
       edges[part] = 0;
     }
     std::sort(dense_[strip].begin(), dense_[strip].end());
   }
 
-  // `tile_of`: per part of columns, all kNoTile before and after.
+  // Writes a strip's masks and remaining edges. `tile_of` (per part of the columns) is all kNoTile before and after.
   void Fill(int64_t strip, int64_t first_tile, std::vector<int32_t>& tile_of) {
     const std::vector<int32_t>& dense = dense_[strip];
     for (size_t i = 0; i < dense.size(); ++i) {
       tile_of[dense[i]] = static_cast<int32_t>(i);
-      made_.tile_column[first_tile + static_cast<int64_t>(i)] = static_cast<int32_t>(column_parts_[dense[i]]);
+      result_.tile_column[first_tile + static_cast<int64_t>(i)] = static_cast<int32_t>(column_parts_[dense[i]]);
     }
     ForRows(strip, [&](int64_t row) {
-      int64_t rest = made_.rest_row_ptr[row];
+      int64_t rest = result_.rest_row_ptr[row];
       ForEachEdge(host_, part_of_, row, [&](int64_t edge, int32_t part, bool copy) {
         if (copy || tile_of[part] == kNoTile) {
-          made_.rest_col[rest++] = host_.col[edge];
+          result_.rest_col[rest++] = host_.col[edge];
         } else {
           const int64_t tile = first_tile + tile_of[part];
-          made_.masks[tile * kStripRows + row - row_parts_[strip]] |= uint64_t{1}
-                                                                      << (host_.col[edge] - column_parts_[part]);
+          result_.masks[tile * kStripRows + row - row_parts_[strip]] |= uint64_t{1}
+                                                                        << (host_.col[edge] - column_parts_[part]);
         }
       });
     });
@@ -109,23 +110,23 @@ class Builder {
   void ListStrips(const std::vector<int64_t>& first_tile) {
     for (int64_t s = 0; s < num_strips_; ++s) {
       if (dense_[s].empty()) continue;
-      made_.strips.push_back({first_tile[s], static_cast<int32_t>(row_parts_[s]),
-                              static_cast<int32_t>(row_parts_[s + 1] - row_parts_[s]),
-                              static_cast<int32_t>(dense_[s].size())});
+      result_.strips.push_back({first_tile[s], static_cast<int32_t>(row_parts_[s]),
+                                static_cast<int32_t>(row_parts_[s + 1] - row_parts_[s]),
+                                static_cast<int32_t>(dense_[s].size())});
     }
-    std::stable_sort(made_.strips.begin(), made_.strips.end(),
+    std::stable_sort(result_.strips.begin(), result_.strips.end(),
                      [](const RowStrip& a, const RowStrip& b) { return a.tiles > b.tiles; });
   }
 
   const CsrView& host_;
   const std::vector<int64_t>&row_parts_, &column_parts_;
-  const int64_t least_edges_;
+  const int64_t min_edges_;
   ThreadPool& pool_;
   const int64_t num_strips_;
-  std::vector<int32_t> part_of_;               // of each column
+  std::vector<int32_t> part_of_;               // per column
   std::vector<std::vector<int32_t>> dense_;    // parts of columns, per strip
-  std::vector<std::vector<int32_t>> by_part_;  // a number per part of columns, per thread
-  HostEdgeBlocks made_;
+  std::vector<std::vector<int32_t>> by_part_;  // per thread: a number per part of columns
+  HostEdgeBlocks result_;
 };
 
 }  // namespace
@@ -136,7 +137,7 @@ std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, in
   std::vector<int64_t> parts = {0};
   for (size_t b = 1; b < blocks.size(); ++b) {
     const int64_t begin = blocks[b - 1], end = blocks[b];
-    // Small blocks share a part, as long as they fit it; a large one begins its own.
+    // Small blocks share a part as long as they fit. A large block starts a part of its own.
     if (begin > parts.back() && end - parts.back() > most) parts.push_back(begin);
     if (end - parts.back() <= most) continue;
     const int64_t from = parts.back(), cuts = (end - from + most - 1) / most;
@@ -147,8 +148,8 @@ std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, in
 }
 
 HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
-                               const std::vector<int64_t>& column_parts, int64_t least_edges, ThreadPool& pool) {
-  return Builder(host, row_parts, column_parts, least_edges, pool).Build();
+                               const std::vector<int64_t>& column_parts, int64_t min_edges, ThreadPool& pool) {
+  return Builder(host, row_parts, column_parts, min_edges, pool).Build();
 }
 
 StatusOr<std::shared_ptr<const EdgeBlocksLayout>> EdgeBlocksLayout::Upload(

@@ -31,11 +31,11 @@ struct HostEdgeBlocks {
   std::vector<int32_t> rest_col;
 };
 
-// A block is dense if it has at least `least_edges` distinct edges. Further copies of an edge go to the rest.
+// A block is dense if it has at least `min_edges` distinct edges. Further copies of an edge go to the rest.
 // `row_parts` and `column_parts` are results of CutParts, with at most kStripRows rows and kTileColumns columns each.
 // REQUIRES: columns ascend within a row.
 HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
-                               const std::vector<int64_t>& column_parts, int64_t least_edges, ThreadPool& pool);
+                               const std::vector<int64_t>& column_parts, int64_t min_edges, ThreadPool& pool);
 
 class EdgeBlocksLayout final : public AdjacencyLayout {
  public:

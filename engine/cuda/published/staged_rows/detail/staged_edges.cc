@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Degrees, the staged sources and their places, then two passes over the rows: the first counts each row's edges by
-// partition, the second writes them.
+// Computes degrees, the staged sources and their places. Then two passes over the rows: the first counts each row's
+// edges by partition, the second writes them.
 #include "engine/cuda/published/staged_rows/detail/staged_edges.h"
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace vicinal::cuda {
 namespace {
 
 constexpr int64_t kRowsOfTask = 1 << 12;
-// What a row costs in edges, beside its edges: its bounds and its sum.
+// Cost of a row besides its edges, in edges: its bounds and its sum.
 constexpr int64_t kRowCost = 2;
 
-std::vector<int32_t> StagedSources(const CsrView& host, int64_t least_degree) {
+std::vector<int32_t> StagedSources(const CsrView& host, int64_t min_degree) {
   std::vector<int64_t> degree(host.cols, 0);
   for (int64_t edge = 0; edge < host.nnz; ++edge) ++degree[host.col[edge]];
   std::vector<int32_t> sources;
   for (int64_t node = 0; node < host.cols; ++node) {
-    if (degree[node] >= least_degree) sources.push_back(static_cast<int32_t>(node));
+    if (degree[node] >= min_degree) sources.push_back(static_cast<int32_t>(node));
   }
   constexpr size_t kMax = kMaxPartitions * kStagedSources;
   if (sources.size() > kMax) {
@@ -39,25 +39,25 @@ class Builder {
       : host_(host), pool_(pool), place_(host.cols, -1) {
     for (size_t i = 0; i < sources.size(); ++i) place_[sources[i]] = static_cast<int32_t>(i);
     partitions_ = (static_cast<int64_t>(sources.size()) + kStagedSources - 1) / kStagedSources;
-    made_.source = sources;
-    made_.source.resize(partitions_ * kStagedSources, -1);
+    result_.source = sources;
+    result_.source.resize(partitions_ * kStagedSources, -1);
   }
 
   HostStagedEdges Build() {
-    made_.row_ptr.assign(partitions_ * (host_.rows + 1), 0);
-    made_.rest_row_ptr.assign(host_.rows + 1, 0);
+    result_.row_ptr.assign(partitions_ * (host_.rows + 1), 0);
+    result_.rest_row_ptr.assign(host_.rows + 1, 0);
     ForRows([this](int64_t row) { Count(row); });
-    std::partial_sum(made_.row_ptr.begin(), made_.row_ptr.end(), made_.row_ptr.begin());
-    std::partial_sum(made_.rest_row_ptr.begin(), made_.rest_row_ptr.end(), made_.rest_row_ptr.begin());
-    made_.local.resize(host_.nnz - made_.rest_row_ptr.back());
-    made_.rest_col.resize(made_.rest_row_ptr.back());
+    std::partial_sum(result_.row_ptr.begin(), result_.row_ptr.end(), result_.row_ptr.begin());
+    std::partial_sum(result_.rest_row_ptr.begin(), result_.rest_row_ptr.end(), result_.rest_row_ptr.begin());
+    result_.local.resize(host_.nnz - result_.rest_row_ptr.back());
+    result_.rest_col.resize(result_.rest_row_ptr.back());
     if (host_.value != nullptr) {
-      made_.value.resize(made_.local.size());
-      made_.rest_value.resize(made_.rest_col.size());
+      result_.value.resize(result_.local.size());
+      result_.rest_value.resize(result_.rest_col.size());
     }
     ForRows([this](int64_t row) { Fill(row); });
     CutRuns();
-    return std::move(made_);
+    return std::move(result_);
   }
 
  private:
@@ -67,14 +67,15 @@ class Builder {
       for (int64_t row = task * kRowsOfTask; row < std::min(host_.rows, (task + 1) * kRowsOfTask); ++row) body(row);
     });
   }
-  // Of a partition's row; the end of a row is where the next one begins, of the last row where the next partition does.
-  int32_t& Begin(int64_t partition, int64_t row) { return made_.row_ptr[partition * (host_.rows + 1) + row]; }
+  // The first edge of a row in a partition. A row ends where the next one begins, and the last row where the next
+  // partition begins.
+  int32_t& Begin(int64_t partition, int64_t row) { return result_.row_ptr[partition * (host_.rows + 1) + row]; }
 
   void Count(int64_t row) {
     for (int64_t edge = host_.row_ptr[row]; edge < host_.row_ptr[row + 1]; ++edge) {
       const int32_t place = place_[host_.col[edge]];
       if (place < 0) {
-        ++made_.rest_row_ptr[row + 1];
+        ++result_.rest_row_ptr[row + 1];
       } else {
         ++Begin(place / kStagedSources, row + 1);
       }
@@ -84,16 +85,16 @@ class Builder {
   void Fill(int64_t row) {
     std::array<int32_t, kMaxPartitions> next;
     for (int64_t partition = 0; partition < partitions_; ++partition) next[partition] = Begin(partition, row);
-    int64_t rest = made_.rest_row_ptr[row];
+    int64_t rest = result_.rest_row_ptr[row];
     for (int64_t edge = host_.row_ptr[row]; edge < host_.row_ptr[row + 1]; ++edge) {
       const int32_t place = place_[host_.col[edge]];
       if (place < 0) {
-        if (host_.value != nullptr) made_.rest_value[rest] = host_.value[edge];
-        made_.rest_col[rest++] = host_.col[edge];
+        if (host_.value != nullptr) result_.rest_value[rest] = host_.value[edge];
+        result_.rest_col[rest++] = host_.col[edge];
       } else {
         const int32_t at = next[place / kStagedSources]++;
-        made_.local[at] = static_cast<uint16_t>(place % kStagedSources);
-        if (host_.value != nullptr) made_.value[at] = host_.value[edge];
+        result_.local[at] = static_cast<uint16_t>(place % kStagedSources);
+        if (host_.value != nullptr) result_.value[at] = host_.value[edge];
       }
     }
   }
@@ -106,7 +107,7 @@ class Builder {
       for (int64_t run = 0; run <= kRowRuns; ++run) {
         const int64_t want = cost(host_.rows) * run / kRowRuns;
         const auto cut = std::partition_point(rows.begin(), rows.end(), [&](int32_t row) { return cost(row) < want; });
-        made_.border.push_back(static_cast<int32_t>(cut - rows.begin()));
+        result_.border.push_back(static_cast<int32_t>(cut - rows.begin()));
       }
     }
   }
@@ -115,13 +116,13 @@ class Builder {
   ThreadPool& pool_;
   std::vector<int32_t> place_;  // of each source among the staged ones; -1: not staged
   int64_t partitions_ = 0;
-  HostStagedEdges made_;
+  HostStagedEdges result_;
 };
 
 }  // namespace
 
-HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t least_degree, ThreadPool& pool) {
-  return Builder(host, StagedSources(host, least_degree), pool).Build();
+HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t min_degree, ThreadPool& pool) {
+  return Builder(host, StagedSources(host, min_degree), pool).Build();
 }
 
 StatusOr<std::shared_ptr<const StagedEdgesLayout>> StagedEdgesLayout::Upload(const HostStagedEdges& host,
@@ -154,10 +155,10 @@ int64_t StagedEdgesLayout::size_bytes() const {
                               rest_row_ptr_.bytes() + rest_col_.bytes() + rest_value_.bytes());
 }
 
-// An edge is staged or in the rest, with its weight.
+// Each edge, with its weight, is either staged or in the rest.
 int64_t StagedEdgesBytesBound(int64_t rows, int64_t edges) {
-  const int64_t most_partitions = std::min(kMaxPartitions, edges / kStagedSources + 1);
-  return 8 * edges + 8 * (rows + 1) + most_partitions * 4 * (rows + 1 + kStagedSources + kRowRuns + 1);
+  const int64_t max_partitions = std::min(kMaxPartitions, edges / kStagedSources + 1);
+  return 8 * edges + 8 * (rows + 1) + max_partitions * 4 * (rows + 1 + kStagedSources + kRowRuns + 1);
 }
 
 }  // namespace vicinal::cuda

@@ -31,9 +31,9 @@ struct HostStagedEdges {
   int64_t partitions() const { return static_cast<int64_t>(source.size()) / kStagedSources; }
 };
 
-// Stages the sources of at least `least_degree` edges or, if these are too many, those with most edges.
+// Stages the sources of at least `min_degree` edges or, if these are too many, those with most edges.
 // REQUIRES: fewer than 2^31 edges.
-HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t least_degree, ThreadPool& pool);
+HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t min_degree, ThreadPool& pool);
 
 class StagedEdgesLayout final : public AdjacencyLayout {
  public:
