@@ -116,6 +116,19 @@ class ExportTest(unittest.TestCase):
         with self.assertRaisesRegex(ExportError, r"export_models.py:\d+\): cannot be traced"):
             vicinal.export(models.Deciding(FEATURES, CLASSES), self.data)
 
+    def test_what_is_no_trained_module(self):
+        module = models.PlainSAGE(FEATURES, CLASSES)
+        for wrong, told in ((models.PlainSAGE, "the class PlainSAGE"), (module.state_dict(), "a OrderedDict")):
+            with self.assertRaisesRegex(vicinal.InputError, told + "; a trained torch.nn.Module is needed"):
+                vicinal.export(wrong, self.data)
+        with self.assertRaisesRegex(vicinal.InputError, r"the architecture is PlainSAGE.*vicinal\.export"):
+            self.client.upload_model("m", module)
+
+    def test_an_export_is_printed_without_its_weights(self):
+        shown = repr(vicinal.export(randomize(models.PlainSAGE(FEATURES, CLASSES)), self.data))
+        self.assertIn("SAGEConv", shown)
+        self.assertNotIn("weights=", shown)
+
     def test_a_wrong_export_is_never_served(self):
         exported = vicinal.export(randomize(models.Residual(FEATURES, CLASSES)), self.data)
         wrong = dict(exported.architecture, layers=[{**layer, "args": {**layer["args"], "mode": "graph"}} if layer["type"] == "LayerNorm" else layer
