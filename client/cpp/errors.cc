@@ -64,6 +64,7 @@ bool Holds(const std::string& text, const char* part) { return text.find(part) !
 // What the connection's error means, after a semicolon; empty if it says so itself.
 const char* WhyNotReached(const std::string& message) {
   constexpr std::pair<const char*, const char*> kMeanings[] = {
+      {"Connection refused", "; nothing listens there: is vicinal-server running, and on this address?"},
       {"parsing HTTP/2",
        "; the program that listens there does not speak gRPC (the server's default port is 8500; 8502 is that of its "
        "metrics)"},

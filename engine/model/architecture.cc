@@ -123,7 +123,10 @@ StatusOr<Architecture> ReadExplicit(const Json& json) {
   VICINAL_RETURN_IF_ERROR(
       CheckDocumentKeys(json, {"format", "in_channels", "task", "target", "multi_label", "layers"}));
   if (const auto format = json.find("format"); format == json.end() || *format != kFormat) {
-    return BadArchitecture("format", std::string("format must be \"") + kFormat + "\"");
+    const std::string is = format == json.end()  ? "is missing"
+                           : format->is_string() ? "is '" + Printable(format->get<std::string>()) + "'"
+                                                 : "is no text";
+    return BadArchitecture("format", "format " + is + "; this server reads \"" + kFormat + "\"");
   }
   Architecture architecture;
   const auto in_channels = json.find("in_channels");

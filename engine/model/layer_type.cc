@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "engine/base/error.h"
 #include "engine/base/strict_json.h"
 
@@ -15,6 +16,16 @@ std::string TypeNames(bool nested) {
     if (!nested || type.nestable) names += (names.empty() ? "" : ", ") + type.name;
   }
   return names;
+}
+
+// What to write instead of `name`: the type whose capitals it misspells, and all types.
+std::string Instead(const std::string& name, bool nested) {
+  for (const LayerType& type : LayerTypes()) {
+    if ((!nested || type.nestable) && absl::EqualsIgnoreCase(type.name, name)) {
+      return "; did you mean '" + type.name + "'? Supported: " + TypeNames(nested);
+    }
+  }
+  return "; supported: " + TypeNames(nested);
 }
 
 Status CheckInputs(const LayerType& type, const LayerContext& context) {
@@ -79,7 +90,7 @@ StatusOr<ValueId> LowerLayer(const LayerDeclaration& layer, const std::vector<Va
   if (type == nullptr || (nested && !type->nestable)) {
     return BadArchitecture(layer.field + ".type", "layer type '" + Printable(layer.type) + "' is not supported " +
                                                       (nested ? "inside another layer" : "here") +
-                                                      "; supported: " + TypeNames(nested));
+                                                      Instead(layer.type, nested));
   }
   VICINAL_ASSIGN_OR_RETURN(Arguments args, Arguments::Read(layer.args, type->arguments, layer.args_field, type->name));
   if (arguments_json != nullptr)

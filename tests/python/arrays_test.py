@@ -126,7 +126,10 @@ class GraphArraysTest(unittest.TestCase):
                  (([[0], [1]],), {"x": [["a"], ["b"]]}, "numbers are needed"),
                  (([[0], [1]],), {"edge_weight": [1, 2]}, "edge_weight has 2 entries, edge_index 1"),
                  (([[0], [1]],), {"ids": ["a"]}, "outside 0..0"),
-                 (([["a"], ["b"]],), {"x": np.ones((2, 1))}, "pass ids"), ((object(),), {}, "is no graph|not an array")]
+                 (([["a"], ["b"]],), {"x": np.ones((2, 1))}, "pass ids"), ((object(),), {}, "is no graph|not an array"),
+                 (([[0, 1], [1, 2], [2, 0]],), {}, r"of shape \[3, 2\] is no graph.*Pass its transpose"),
+                 ((np.zeros((3, 4), int),), {}, "PyG Data is needed$"), (("graph.npz",), {}, "'graph.npz' is a path"),
+                 ((None,), {}, "the graph is None")]
         for arguments, options, told in cases:
             with self.assertRaisesRegex(vicinal.InputError, told, msg=str(options)):
                 vicinal.graph_arrays(*arguments, **options)

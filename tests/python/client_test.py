@@ -157,6 +157,14 @@ class ClientTest(unittest.TestCase):
         for nodes in ([0.5], [[1]], ["ann"]):
             with self.assertRaises(vicinal.IdsError):
                 self.client.classify("cora", "gcn", nodes)
+        with self.assertRaisesRegex(vicinal.IdsError, "nodes is a mask; .*nonzero"):
+            self.client.classify("cora", "gcn", GRAPH["test_mask"].astype(bool))
+        architecture, weights = model_files("cora-gcn")[:2]
+        for arguments, told in (((weights, architecture), r"cora-gcn\.safetensors is not UTF-8 text: the architecture \(JSON\) comes first"),
+                                ((architecture, {"a": 1}), r"weights is dict.*safetensors\.torch\.save"),
+                                ((architecture, None), "weights is NoneType; a path or bytes are needed$")):
+            with self.assertRaisesRegex(vicinal.InputError, told):
+                self.client.upload_model("m", *arguments)
         with self.assertRaisesRegex(vicinal.InputError, "no option 'speed'"):
             self.client.classify("cora", "gcn", [1], options={"speed": "high"})
         with self.assertRaisesRegex(vicinal.InputError, "must be one of.*bfloat16"):

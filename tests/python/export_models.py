@@ -200,18 +200,37 @@ class GraphGIN(nn.Module):
         return self.lin(torch.cat([global_add_pool(x, batch), pyg.global_mean_pool(x, batch)], dim=-1))
 
 
+class Propagating(nn.Module):
+    """Convolutions that repeat a sum over neighbours, with norms over the whole graph and activations as functions and as modules."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.tag, self.ssg, self.cheb = pyg.TAGConv(features, 16, K=2), pyg.SSGConv(16, 16, alpha=0.1, K=2), pyg.ChebConv(16, 16, K=3)
+        self.cluster, self.gated, self.lg = pyg.ClusterGCNConv(16, 16, diag_lambda=0.5), pyg.GatedGraphConv(16, 2), pyg.LGConv()
+        self.norm1, self.norm2, self.norm3 = pyg.GraphNorm(16), pyg.PairNorm(scale=2.0), pyg.InstanceNorm(16, affine=True)
+        self.prelu, self.mish, self.head = nn.PReLU(16), nn.Mish(), nn.Linear(16, classes)
+
+    def forward(self, x, edge_index):
+        x = F.gelu(self.norm1(self.tag(x, edge_index)), approximate="tanh")
+        x = self.prelu(self.norm2(self.ssg(x, edge_index)))
+        x = F.silu(self.norm3(self.cheb(x, edge_index)))
+        x = self.mish(self.cluster(x, edge_index))
+        x = F.softplus(self.gated(x, edge_index), beta=2)
+        return self.head(F.hardtanh(self.lg(x, edge_index), -2.0, 2.0))
+
+
 class Unsupported(nn.Module):
     """Five things that the server has no layer for."""
 
     def __init__(self, features, classes):
         super().__init__()
         self.embedding = nn.Embedding(10, features)
-        self.conv1, self.conv2 = pyg.ChebConv(features, 8, K=2), SAGEConv(8, classes, aggr="median")
+        self.conv1, self.conv2 = pyg.FeaStConv(features, 8), SAGEConv(8, classes, aggr="median")
 
     def forward(self, x, edge_index):
         x = self.embedding(x)
         x = self.conv1(x, edge_index)
-        x = F.gelu(x)  # gelu here
+        x = torch.sin(x)  # sin here
         return self.conv2(x * 2, edge_index)
 
 
@@ -226,4 +245,4 @@ class Deciding(nn.Module):
         return x
 
 
-NODE_MODELS = [PlainSAGE, TwoHeadedGAT, ArxivGCN, Residual, Jumping, Concatenating, Appnp, GINWithSkip, Transformer, Shared]
+NODE_MODELS = [PlainSAGE, TwoHeadedGAT, ArxivGCN, Residual, Jumping, Concatenating, Appnp, GINWithSkip, Transformer, Shared, Propagating]

@@ -103,18 +103,31 @@ class ExportTest(unittest.TestCase):
         with self.assertRaises(ExportError) as raised:
             vicinal.export(models.Unsupported(FEATURES, CLASSES), self.data)
         text = str(raised.exception)
-        for told in ("embedding", "conv1", "ChebConv has no counterpart", "gelu() has no counterpart", "mul() has no counterpart",
+        for told in ("embedding", "conv1", "FeaStConv has no counterpart", "sin() has no counterpart", "mul() has no counterpart",
                      "conv2", "aggr='median'"):
             self.assertIn(told, text)
         path = os.path.join(HERE, "export_models.py")
         with open(path, encoding="utf-8") as file:
-            (line,) = [number for number, text_line in enumerate(file, 1) if "# gelu here" in text_line]
+            (line,) = [number for number, text_line in enumerate(file, 1) if "# sin here" in text_line]
         self.assertIn(f"{path}:{line}", text)
         self.assertGreaterEqual(len(raised.exception.problems), 4)
 
     def test_forward_that_decides_by_values(self):
         with self.assertRaisesRegex(ExportError, r"export_models.py:\d+\): cannot be traced"):
             vicinal.export(models.Deciding(FEATURES, CLASSES), self.data)
+
+    def test_what_is_no_trained_module(self):
+        module = models.PlainSAGE(FEATURES, CLASSES)
+        for wrong, told in ((models.PlainSAGE, "the class PlainSAGE"), (module.state_dict(), "a OrderedDict")):
+            with self.assertRaisesRegex(vicinal.InputError, told + "; a trained torch.nn.Module is needed"):
+                vicinal.export(wrong, self.data)
+        with self.assertRaisesRegex(vicinal.InputError, r"the architecture is PlainSAGE.*vicinal\.export"):
+            self.client.upload_model("m", module)
+
+    def test_an_export_is_printed_without_its_weights(self):
+        shown = repr(vicinal.export(randomize(models.PlainSAGE(FEATURES, CLASSES)), self.data))
+        self.assertIn("SAGEConv", shown)
+        self.assertNotIn("weights=", shown)
 
     def test_a_wrong_export_is_never_served(self):
         exported = vicinal.export(randomize(models.Residual(FEATURES, CLASSES)), self.data)

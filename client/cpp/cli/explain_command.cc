@@ -49,8 +49,7 @@ void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
   for (int i = 0; i < plan.steps_size(); ++i) {
     const v1::PlanStep& step = plan.steps(i);
     table.Add({absl::StrCat(i), step.operation(), step.layers(), step.kernel().empty() ? "-" : step.kernel(),
-               step.locality(), FormatBytes(step.predicted_bytes()),
-               FormatNumber(static_cast<double>(step.predicted_operations())),
+               step.locality(), FormatBytes(step.predicted_bytes()), absl::StrCat(step.predicted_operations()),
                Runs(step.run_count(), step.receptive_field_run_count()), MeanTime(step), step.description()});
   }
   table.Print(out);

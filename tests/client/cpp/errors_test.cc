@@ -107,6 +107,8 @@ TEST(ErrorsTest, AnUnreachableServerIsNamed) {
   };
   EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "DNS resolution failed for h:1"),
               HasSubstr("the server at h:1: DNS"));
+  EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "failed to connect: Connection refused"),
+              HasSubstr("is vicinal-server running, and on this address?"));
   EXPECT_THAT(told(grpc::StatusCode::UNAVAILABLE, "failed to connect: Failed parsing HTTP/2"),
               HasSubstr("does not speak gRPC (the server's default port is 8500; 8502 is that of its metrics)"));
   EXPECT_EQ(told(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"),

@@ -140,9 +140,12 @@ TEST(LoadModelTest, RefusesBadDocuments) {
   ExpectRefused("{}", weights, "BAD_ARCHITECTURE", "layers", "must be a list");
   ExpectRefused(R"({"layers": "GCNConv -> relu"})", weights, "BAD_ARCHITECTURE", "layers", "must be a list");
   ExpectRefused(R"({"layers": []})", weights, "BAD_ARCHITECTURE", "layers", "1 to 4096");
-  ExpectRefused(R"({"layers": [)" + relu + "]}", weights, "BAD_ARCHITECTURE", "format", "vicinal.model/1");
+  const std::string reads = "; this server reads \"vicinal.model/1\"";
+  ExpectRefused(R"({"layers": [)" + relu + "]}", weights, "BAD_ARCHITECTURE", "format", "format is missing" + reads);
   ExpectRefused(R"({"format": "vicinal.model/2", "layers": [)" + relu + "]}", weights, "BAD_ARCHITECTURE", "format",
-                "vicinal.model/1");
+                "format is 'vicinal.model/2'" + reads);
+  ExpectRefused(R"({"format": 1, "layers": [)" + relu + "]}", weights, "BAD_ARCHITECTURE", "format",
+                "format is no text" + reads);
   for (const char* channels : {"0", "-1", "1.5", "\"3\"", "16777217", "99999999999999999999"}) {
     ExpectRefused(
         R"({"format": "vicinal.model/1", "in_channels": )" + std::string(channels) + R"(, "layers": [)" + relu + "]}",
@@ -167,7 +170,8 @@ TEST(LoadModelTest, RefusesBadLayers) {
   ExpectBadLayers(R"({"name": "logits", "type": "ReLU"})", "layers[0].name", "is reserved");
   ExpectBadLayers(a + R"({"name": "a", "type": "ReLU"})", "layers[1].name", "is used by two layers");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "heads": 3})", "layers[0].heads", "arguments belong in args");
-  ExpectBadLayers(a + R"({"name": "b", "type": "Relu"})", "layers[1].type", "'Relu' is not supported");
+  ExpectBadLayers(a + R"({"name": "b", "type": "Relu"})", "layers[1].type",
+                  "'Relu' is not supported here; did you mean 'ReLU'? Supported: ");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": []})", "layers[0].inputs", "must be a list");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": [1]})", "layers[0].inputs", "must be a name");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": ["a"]})", "layers[0].inputs[0]", "not a layer before");

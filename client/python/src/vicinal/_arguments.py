@@ -19,7 +19,13 @@ def file_bytes(value: Any, what: str) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if not isinstance(value, (str, os.PathLike)):
-        raise InputError(f"{what} is {type(value).__name__}; a path or bytes are needed")
+        if hasattr(value, "state_dict"):
+            hint = "; for a module: upload_model(name, vicinal.export(module, data))"
+        elif isinstance(value, Mapping):
+            hint = "; of tensors safetensors.torch.save(...) makes bytes"
+        else:
+            hint = ""
+        raise InputError(f"{what} is {type(value).__name__}; a path or bytes are needed{hint}")
     with open(value, "rb") as file:
         return file.read()
 
@@ -29,7 +35,11 @@ def architecture_text(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return value
-    return file_bytes(value, "the architecture").decode("utf-8")
+    try:
+        return file_bytes(value, "the architecture").decode("utf-8")
+    except UnicodeDecodeError:
+        what = "the architecture" if isinstance(value, (bytes, bytearray, memoryview)) else str(value)
+        raise InputError(f"{what} is not UTF-8 text: the architecture (JSON) comes first, then the weights") from None
 
 
 def execution(options: Optional[Mapping[str, Any]]) -> Any:

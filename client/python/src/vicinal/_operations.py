@@ -232,11 +232,14 @@ def _map_of(session: Session, query: Query) -> Operation[Optional[Ids]]:
 
 
 def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
+    if str(getattr(nodes, "dtype", "")) in ("bool", "torch.bool"):
+        raise IdsError("nodes is a mask; pass the nodes themselves, as row numbers with ids=False: mask.nonzero()[0], in torch "
+                       "mask.nonzero().flatten()")
     if ids is not None:
         return ids.rows(nodes)
     array = np.asarray(nodes if hasattr(nodes, "__len__") else list(nodes))
     if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise IdsError(f"nodes must be a list of row numbers, as the graph has no ids of its own; got {array.dtype} {list(array.shape)}")
+        raise IdsError(f"nodes must be a list of row numbers, as there is no map of ids; got {array.dtype} {list(array.shape)}")
     return array.astype(np.int64, copy=False)
 
 

@@ -176,10 +176,19 @@ def make_error(code: grpc.StatusCode, text: str, details: Optional[Details] = No
     return _CLASSES.get(code, CallError)(code, text, details)
 
 
+# What gRPC's words for a failed connection mean; as in client/cpp/errors.cc.
+_NOT_REACHED = (
+    ("Connection refused", "; nothing listens there: is vicinal-server running, and on this address?"),
+    ("parsing HTTP/2", "; the program that listens there does not speak gRPC (the server's default port is 8500; 8502 is that of its "
+                       "metrics)"),
+)
+
+
 def _in_context(code: grpc.StatusCode, text: str, target: str) -> str:
     """gRPC's own words, which do not say where, nor what to look at."""
     if code == grpc.StatusCode.UNAVAILABLE:
-        return f"cannot reach the server at {target}: {text}"
+        hint = next((hint for part, hint in _NOT_REACHED if part in text), "")
+        return f"cannot reach the server at {target}: {text}{hint}"
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return f"the server at {target} did not answer in time: {text}"
     if code == grpc.StatusCode.UNIMPLEMENTED:

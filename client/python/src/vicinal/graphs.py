@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
@@ -85,10 +86,16 @@ def _assemble(edges: Any, weight: Any, x: Any, num_nodes: Optional[int], ids: Op
 
 
 def _edge_index(edges: Any, x: Any, weight: Any, num_nodes: Optional[int], ids: Optional[Ids]) -> GraphArrays:
+    needed = "an edge_index [2, E], a SciPy sparse matrix, a NetworkX or DGL graph, a pandas edge list or a PyG Data is needed"
+    if isinstance(edges, (str, os.PathLike)):
+        raise InputError(f"{str(edges)!r} is a path, and files are not read here: {needed}; `vicinal graph upload` sends files")
+    if edges is None:
+        raise InputError(f"the graph is None: {needed}")
     values = to_numpy(edges, "the graph")
     if values.ndim != 2 or values.shape[0] != 2:
-        raise InputError(f"a {type(edges).__module__}.{type(edges).__qualname__} of shape {list(values.shape)} is no graph: an edge_index "
-                         "[2, E], a SciPy sparse matrix, a NetworkX or DGL graph, a pandas edge list or a PyG Data is needed")
+        transposed = "; an edge per row? Pass its transpose (.T)" if values.ndim == 2 and values.shape[1] == 2 else ""
+        raise InputError(f"a {type(edges).__module__}.{type(edges).__qualname__} of shape {list(values.shape)} is no graph: {needed}"
+                         f"{transposed}")
     if values.dtype.kind in "OUS":
         return _of_labels(values[0].tolist(), values[1].tolist(), weight, x, ids)
     return _assemble(values, weight, x, num_nodes, ids)

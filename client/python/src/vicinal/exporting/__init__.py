@@ -29,6 +29,9 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights, default `data.edge_weight`. `multi_label`: classes do not
     exclude each other; default: forward ends in a sigmoid. ExportError: names everything that the server has no layer for.
     """
+    if not isinstance(module, torch.nn.Module):
+        what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
+        raise InputError(f"module is {what}; a trained torch.nn.Module is needed, with its weights loaded")
     inputs, graph = _inputs(data, x, edge_weight)
     module = copy.deepcopy(module).eval().cpu()
     wrapper = Wrapper(module, tuple(inputs))

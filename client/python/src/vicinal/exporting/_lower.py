@@ -12,13 +12,15 @@ import torch.fx
 import torch.nn.functional as F
 
 from vicinal.exporting._dgl import ATTENTION, dgl_layer, is_dgl
-from vicinal.exporting._modules import WEIGHTED, Layer, Unsupported, activation, is_pyg, mlp_parts, pyg_layer, rowwise
+from vicinal.exporting._modules import ACTIVATIONS, WEIGHTED, Layer, Unsupported, activation, is_pyg, mlp_parts, pyg_layer, rowwise
 from vicinal.exporting._result import Problem
 from vicinal.exporting._trace import POOLS, is_ready_made, line_of
 
 _ACTIVATIONS = {torch.relu: "ReLU", F.relu: "ReLU", torch.relu_: "ReLU", F.elu: "ELU", F.leaky_relu: "LeakyReLU", torch.sigmoid: "Sigmoid",
-                F.sigmoid: "Sigmoid", torch.tanh: "Tanh", F.tanh: "Tanh", "relu": "ReLU", "relu_": "ReLU", "sigmoid": "Sigmoid", "tanh": "Tanh"}
-_ACTIVATION_ARGUMENT = {"ELU": ("alpha", 1.0), "LeakyReLU": ("negative_slope", 0.01)}
+                F.sigmoid: "Sigmoid", torch.tanh: "Tanh", F.tanh: "Tanh", "relu": "ReLU", "relu_": "ReLU", "sigmoid": "Sigmoid", "tanh": "Tanh",
+                F.relu6: "ReLU6", F.celu: "CELU", F.selu: "SELU", F.gelu: "GELU", F.silu: "SiLU", F.mish: "Mish", F.softplus: "Softplus",
+                F.softsign: "Softsign", F.logsigmoid: "LogSigmoid", F.tanhshrink: "Tanhshrink", F.hardtanh: "Hardtanh",
+                F.hardsigmoid: "Hardsigmoid", F.hardswish: "Hardswish", F.hardshrink: "Hardshrink", F.softshrink: "Softshrink"}
 _SUMS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _CONCATENATIONS = (torch.cat, torch.concat, torch.concatenate)
 _NOTHING = (F.dropout, torch.dropout, torch.clone, "clone", "contiguous", "detach", "float", "to", "double")
@@ -99,7 +101,7 @@ class Lowering:
         final = _FINAL.get(target)  # type: ignore[arg-type]
         if final and self._ends(node):
             return self._drop(node, final)
-        if target in _ACTIVATIONS or target in (F.elu, F.leaky_relu):
+        if target in _ACTIVATIONS:
             return self._activation(node, _ACTIVATIONS[target])
         if target in _SUMS:
             self._no_scale(node)
@@ -142,12 +144,9 @@ class Lowering:
         return self.input(node.args[0])
 
     def _activation(self, node: torch.fx.Node, kind: str) -> str:
-        layer = Layer(kind)
-        if kind in _ACTIVATION_ARGUMENT:
-            name, default = _ACTIVATION_ARGUMENT[kind]
-            value = node.args[1] if len(node.args) > 1 else node.kwargs.get(name, default)
-            layer.args = {name: value}
-        return self.emit(node.name, layer, [self.input(node.args[0])])
+        names = ACTIVATIONS[kind]
+        given = dict(zip(names, node.args[1:])) | {name: node.kwargs[name] for name in names if name in node.kwargs}
+        return self.emit(node.name, Layer(kind, given), [self.input(node.args[0])])
 
     def _concatenate(self, node: torch.fx.Node) -> str:
         dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis", 0))

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import torch
 
-WEIGHTED = ("GCNConv", "GraphConv", "SGConv", "APPNP")
+WEIGHTED = ("GCNConv", "GraphConv", "SGConv", "APPNP", "LGConv", "SSGConv", "TAGConv", "ChebConv", "GatedGraphConv")
 
 
 class Unsupported(Exception):
@@ -70,6 +70,18 @@ def _transformer(conv: Any) -> dict[str, Any]:
             "bias": conv.lin_key.bias is not None, "root_weight": conv.root_weight}
 
 
+def _cluster(conv: Any) -> dict[str, Any]:
+    if not conv.add_self_loops:
+        raise Unsupported("add_self_loops=False", "train with self-loops")
+    return {"out_channels": conv.out_channels, "diag_lambda": conv.diag_lambda, "bias": conv.lin_out.bias is not None}
+
+
+def _cheb(conv: Any) -> dict[str, Any]:
+    if conv.normalization is None:
+        raise Unsupported("normalization=None", "train with normalization 'sym' or 'rw'")
+    return {"out_channels": conv.out_channels, "K": len(conv.lins), "normalization": conv.normalization, "bias": conv.bias is not None}
+
+
 _CONVOLUTIONS = {
     "GCNConv": lambda c: {"out_channels": c.out_channels, "improved": c.improved, "add_self_loops": c.add_self_loops,
                           "normalize": c.normalize, "bias": c.bias is not None},
@@ -83,6 +95,14 @@ _CONVOLUTIONS = {
     "EdgeConv": lambda c: {"nn": nested(c.nn), "aggr": _aggr(c, _SUMS)},
     "SGConv": lambda c: {"out_channels": c.out_channels, "K": c.K, "add_self_loops": c.add_self_loops, "bias": c.lin.bias is not None},
     "APPNP": lambda c: {"K": c.K, "alpha": c.alpha, "add_self_loops": c.add_self_loops, "normalize": c.normalize},
+    "LGConv": lambda c: {"normalize": c.normalize},
+    "SSGConv": lambda c: {"out_channels": c.out_channels, "alpha": c.alpha, "K": c.K, "add_self_loops": c.add_self_loops,
+                          "bias": c.lin.bias is not None},
+    "TAGConv": lambda c: {"out_channels": c.out_channels, "K": c.K, "bias": c.bias is not None, "normalize": c.normalize},
+    "ClusterGCNConv": _cluster,
+    "ChebConv": _cheb,
+    "GatedGraphConv": lambda c: {"out_channels": c.out_channels, "num_layers": c.num_layers, "aggr": _aggr(c, _SUMS),
+                                 "bias": c.rnn.bias},
 }
 
 
@@ -101,18 +121,21 @@ def _torch_layer_norm(norm: Any) -> Layer:
     return Layer("LayerNorm", {"mode": "node", "eps": norm.eps, "affine": norm.elementwise_affine}, tensors)
 
 
+# Activations of torch.nn, with their arguments: attributes of the module, in the order in which the function takes them.
+ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "ReLU": (), "ReLU6": (), "ELU": ("alpha",), "CELU": ("alpha",), "SELU": (), "LeakyReLU": ("negative_slope",), "RReLU": ("lower", "upper"),
+    "PReLU": ("num_parameters",), "GELU": ("approximate",), "SiLU": (), "Mish": (), "Softplus": ("beta", "threshold"), "Softsign": (),
+    "Sigmoid": (), "LogSigmoid": (), "Tanh": (), "Tanhshrink": (), "Hardtanh": ("min_val", "max_val"), "Hardsigmoid": (), "Hardswish": (),
+    "Hardshrink": ("lambd",), "Softshrink": ("lambd",), "Threshold": ("threshold", "value"),
+}
 _ROWWISE = {
     "Linear": lambda m: Layer("Linear", {"out_channels": m.weight.shape[0], "bias": m.bias is not None}, own_tensors(m)),
     "BatchNorm1d": lambda m: Layer("BatchNorm1d", _batch_norm(m), own_tensors(m)),
-    "ReLU": lambda m: Layer("ReLU"), "Sigmoid": lambda m: Layer("Sigmoid"), "Tanh": lambda m: Layer("Tanh"),
-    "ELU": lambda m: Layer("ELU", {"alpha": m.alpha}), "LeakyReLU": lambda m: Layer("LeakyReLU", {"negative_slope": m.negative_slope}),
     "Dropout": lambda m: Layer("Dropout"), "Identity": lambda m: Layer("Identity"),
 }
 _SUGGESTIONS = {
     "Embedding": "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it "
                  "(docs/python_cookbook.md)",
-    "GELU": "train with ReLU or ELU", "SiLU": "train with ReLU or ELU", "PReLU": "train with LeakyReLU",
-    "GraphNorm": "train with BatchNorm or LayerNorm", "PairNorm": "train with BatchNorm or LayerNorm",
     "GINEConv": "train with GINConv, without edge features", "LSTM": "train with mode 'cat' or 'max'",
 }
 
@@ -130,6 +153,16 @@ def pyg_layer(module: Any) -> Layer:
         return Layer(kind, _batch_norm(module.module), own_tensors(module))
     if kind == "LayerNorm":
         return Layer(kind, {"mode": module.mode, "eps": module.eps, "affine": module.weight is not None}, own_tensors(module))
+    if kind == "GraphNorm":
+        return Layer(kind, {"eps": module.eps}, own_tensors(module))
+    if kind == "PairNorm":
+        if module.scale_individually:
+            raise Unsupported("PairNorm(scale_individually=True)", "train with scale_individually=False")
+        return Layer(kind, {"scale": module.scale, "eps": module.eps})
+    if kind == "InstanceNorm":
+        if module.track_running_stats:
+            raise Unsupported("InstanceNorm(track_running_stats=True)", "BatchNorm computes the same from the same tensors")
+        return Layer(kind, {"eps": module.eps, "affine": module.affine}, own_tensors(module))
     if kind == "JumpingKnowledge":
         if module.mode not in ("cat", "max"):
             raise Unsupported(f"JumpingKnowledge('{module.mode}')", _SUGGESTIONS["LSTM"])
@@ -145,9 +178,12 @@ def rowwise(module: Any) -> Layer:
     home = type(module).__module__
     if home.startswith("torch.nn.") and kind == "LayerNorm":
         return _torch_layer_norm(module)
+    if home.startswith("torch.nn.") and kind in ACTIVATIONS:
+        return Layer(kind, {name: getattr(module, name) for name in ACTIVATIONS[kind]}, own_tensors(module))
     if kind in _ROWWISE and (home.startswith("torch.nn.") or (kind == "Linear" and is_pyg(module))):
         return _ROWWISE[kind](module)
-    raise Unsupported(f"{kind} has no counterpart", _SUGGESTIONS.get(kind, "docs/layers.md lists the layers that the server has"))
+    raise Unsupported(f"{kind} has no counterpart",
+                      _SUGGESTIONS.get(kind, "docs/python.md lists what is exported; other layers of docs/layers.md can be declared by hand"))
 
 
 def mlp_parts(mlp: Any) -> list[tuple[str, Any]]:
@@ -167,10 +203,10 @@ def activation(act: Any) -> Layer:
     """A module, or a function of torch."""
     if isinstance(act, torch.nn.Module):
         return rowwise(act)
-    types = {"relu": "ReLU", "elu": "ELU", "leaky_relu": "LeakyReLU", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+    types = {"relu": "ReLU", "elu": "ELU", "leaky_relu": "LeakyReLU", "sigmoid": "Sigmoid", "tanh": "Tanh", "gelu": "GELU", "silu": "SiLU"}
     name = getattr(act, "__name__", str(act))
     if name not in types:
-        raise Unsupported(f"the activation {name}", "train with relu, elu, leaky_relu, sigmoid or tanh")
+        raise Unsupported(f"the activation {name}", "pass a module of torch.nn, such as torch.nn.ReLU()")
     return Layer(types[name])
 
 
@@ -180,7 +216,7 @@ def nested(nn: Any, path: str = "") -> list[dict[str, Any]]:
         return [entry for name, child in nn.named_children() for entry in nested(child, f"{path}{name}.")]
     if is_pyg(nn) and type(nn).__name__ == "MLP":
         return [entry for name, child in mlp_parts(nn)
-                for entry in ([_entry(activation(child), "")] if name.startswith("act") else nested(child, f"{path}{name}."))]
+                for entry in ([_entry(activation(child), f"{path}act.")] if name.startswith("act") else nested(child, f"{path}{name}."))]
     return [_entry(pyg_layer(nn) if is_pyg(nn) else rowwise(nn), path)]
 
 

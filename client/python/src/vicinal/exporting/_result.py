@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -42,8 +42,8 @@ class Exported:
     left out or changed, for people."""
 
     architecture: dict[str, Any]
-    weights: bytes
-    reference: bytes
+    weights: bytes = field(repr=False)
+    reference: bytes = field(repr=False)
     notes: tuple[str, ...]
 
     def save(self, path: Union[str, os.PathLike[str]]) -> list[str]:
