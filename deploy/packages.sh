@@ -3,7 +3,6 @@
 # The one place that lists the Debian 12 packages Vicinal needs, by purpose:
 #   deploy/packages.sh build     to compile server and client
 #   deploy/packages.sh test      to run the tests as well (tests/run.sh)
-#   deploy/packages.sh runtime   to run binaries that were built elsewhere (Dockerfile)
 #   deploy/packages.sh list PURPOSE   prints the names and installs nothing
 # Installs what is missing with apt-get, quietly; when nothing is missing it does nothing and needs no network.
 set -euo pipefail
@@ -17,24 +16,20 @@ build_packages=(
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
 # and its linter; linter of scripts; valgrind counts instructions (tests/instructions); HAProxy, socat and h2 are for the edge
-# and its attackers; openssl makes certificates.
+# and its attackers; openssl makes certificates; buildah makes the images.
 test_packages=(
   libgtest-dev libgmock-dev
   python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-wheel
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
-  haproxy socat openssl python3-h2
-)
-runtime_packages=(
-  libgrpc++1.51 libssl3 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5 libisal2
+  haproxy socat openssl python3-h2 buildah
 )
 
 packages_for() {
   case "$1" in
     build) printf '%s\n' "${build_packages[@]}" ;;
     test) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" ;;
-    runtime) printf '%s\n' "${runtime_packages[@]}" ;;
     *)
-      echo "packages.sh: purpose must be build, test or runtime, not '$1'" >&2
+      echo "packages.sh: purpose must be build or test, not '$1'" >&2
       return 2
       ;;
   esac
@@ -101,7 +96,7 @@ main() {
     packages_for "$2"
     return
   fi
-  [[ $# == 1 ]] || { echo "usage: deploy/packages.sh [list] build|test|runtime" >&2; return 2; }
+  [[ $# == 1 ]] || { echo "usage: deploy/packages.sh [list] build|test" >&2; return 2; }
   if ! command -v apt-get >/dev/null; then
     echo "packages.sh: this is not Debian (no apt-get); install the equivalents of: $(packages_for "$1" | tr '\n' ' ')" >&2
     return 1
