@@ -77,18 +77,20 @@ install_packages() {
   apt_quietly install --no-install-recommends "${missing[@]}"
 }
 
-# promtool checks the Prometheus files. It comes in the package `prometheus`, whose installation would also start a
-# server on this machine; so only the tool is taken out of it.
-install_promtool() {
-  command -v promtool >/dev/null && return
-  echo "installing promtool"
-  local folder
+# promtool checks the Prometheus files, and a Prometheus scrapes the server. Both come in the package `prometheus`, whose installation
+# would also start a server on this machine; so only the programs are taken out of it.
+install_prometheus() {
+  command -v promtool >/dev/null && command -v prometheus >/dev/null && return
+  echo "installing promtool and prometheus"
+  local folder program
   folder="$(mktemp -d)"
   chmod 755 "$folder"
   apt_quietly update
   (cd "$folder" && apt-get -q download prometheus >apt.log 2>&1) || { cat "$folder/apt.log" >&2; return 1; }
   dpkg -x "$folder"/prometheus_*.deb "$folder/tree"
-  as_root install -m 755 "$folder/tree/usr/bin/promtool" /usr/local/bin/promtool
+  for program in promtool prometheus; do
+    as_root install -m 755 "$folder/tree/usr/bin/$program" "/usr/local/bin/$program"
+  done
   rm -rf "$folder"
 }
 
@@ -120,7 +122,7 @@ main() {
   # shellcheck disable=SC2086  # one argument per name is meant
   install_packages $names
   if [[ "$1" == test ]]; then
-    install_promtool
+    install_prometheus
     install_kubernetes_tools
   fi
 }

@@ -44,6 +44,12 @@ def dashboard_queries():
     return queries
 
 
+def rules():
+    """[(alert or record, PromQL)] of deploy/prometheus."""
+    groups = [group for name in ("alerts", "recording") for group in yaml.safe_load(read(f"deploy/prometheus/{name}.yml"))["groups"]]
+    return [(rule.get("alert") or rule["record"], rule["expr"]) for group in groups for rule in group["rules"]]
+
+
 def promtool(*arguments):
     done = subprocess.run(["promtool", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -128,8 +134,19 @@ class FilesTest(unittest.TestCase):
 
     def test_prometheus_files(self):
         promtool("check", "config", "deploy/prometheus/prometheus.yml")
-        promtool("check", "rules", "deploy/prometheus/alerts.yml")
-        promtool("test", "rules", "tests/deploy/alerts_test.yml")
+        promtool("test", "rules", "tests/deploy/alerts_test.yml", "tests/deploy/recording_test.yml")
+
+    def test_every_rule_has_a_unit_test(self):
+        tests = read("tests/deploy/alerts_test.yml") + read("tests/deploy/recording_test.yml")
+        # Alerts whose test says that they fire, and records with the samples they have.
+        tested = set(re.findall(r"alertname: (\w+)\n\s+exp_alerts:", tests)) | set(re.findall(r"expr: ([\w:]+)", tests))
+        self.assertEqual({name for name, _ in rules()} - tested, set())
+
+    def test_metrics_page_has_every_metric_that_rules_and_dashboard_name(self):
+        documented = set(re.findall(r"^\| `([a-z0-9_]+)` ", read("docs/metrics.md"), re.MULTILINE))
+        for where, query in rules() + dashboard_queries():
+            for name in re.findall(r"\b(?:vicinal|process)_[a-z0-9_]+", re.sub(r'"[^"]*"', "", query)):
+                self.assertIn(re.sub(r"_(bucket|sum|count)$", "", name), documented, where)
 
     def test_dashboard_speaks_promql(self):
         # promtool reads rules, not dashboards: each query becomes a rule.
@@ -163,9 +180,8 @@ class RunningServerTest(unittest.TestCase):
         for where, query in queries:
             self.assertEqual(promql.problems(query, self.samples), [], f"{where}: {query}")
 
-    def test_alerts_ask_for_what_is_exported(self):
-        rules = yaml.safe_load(read("deploy/prometheus/alerts.yml"))
-        self.check_queries([(rule["alert"], rule["expr"]) for group in rules["groups"] for rule in group["rules"]])
+    def test_rules_ask_for_what_is_exported(self):
+        self.check_queries(rules())
 
     def test_dashboard_asks_for_what_is_exported(self):
         self.check_queries(dashboard_queries())

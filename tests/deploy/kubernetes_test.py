@@ -219,7 +219,8 @@ class RenderedTest(unittest.TestCase):
 
     def test_the_operators_rules_are_prometheus_rules(self):
         rules = next(d for d in self.renderings["cluster"] if d["kind"] == "PrometheusRule")
-        self.assertEqual(rules["spec"], {"groups": yaml.safe_load(read("deploy/prometheus/alerts.yml"))["groups"]})
+        groups = [group for name in ("alerts", "recording") for group in yaml.safe_load(read(f"deploy/prometheus/{name}.yml"))["groups"]]
+        self.assertEqual(rules["spec"], {"groups": groups})
         # The rules that name a job name the one that the monitor gives.
         monitor = next(d for d in self.renderings["cluster"] if d["kind"] == "PodMonitor")
         job = monitor["spec"]["selector"]["matchLabels"][monitor["spec"]["jobLabel"]]
