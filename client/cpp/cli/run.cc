@@ -23,7 +23,7 @@ constexpr char kProgram[] = "vicinal";
 
 constexpr char kAbout[] =
     "Exit codes: 0 done; 1 rejected by the server (the message begins with gRPC's code); 2 invalid command line, or a\n"
-    "local file that cannot be read or written; 3 the server is unreachable, busy, or did not answer in time, or "
+    "local file that cannot be read or written; 3 the server is unreachable, not ready, busy, or too slow, or "
     "holds\n"
     "the state directory; 4 not found; 5 a file of the state directory is damaged.\n";
 
@@ -31,7 +31,9 @@ int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitOk;
   if (!IsCallError(status)) {
     if (absl::IsDataLoss(status)) return kExitDamaged;
-    return DetailsOf(status).reason == "STATE_LOCKED" ? kExitUnavailable : kExitUsage;
+    // `health` has the one local error that is UNAVAILABLE: the server answered that it does not serve.
+    if (absl::IsUnavailable(status) || DetailsOf(status).reason == "STATE_LOCKED") return kExitUnavailable;
+    return kExitUsage;
   }
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `vicinal status`: is it healthy, what can it do, what does it hold.
+// `vicinal status`: is it healthy, what can it do, what does it hold. `vicinal health`: is it healthy, as an exit code;
+// it asks grpc.health.v1 alone, which needs no token and which --health_listen serves in plain text.
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,18 @@ absl::Status Show(const Context& context) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHealth(const Context& context) {
+  const std::string service = context.args.Text("service", "readiness");
+  CLIENT_ASSIGN_OR_RETURN(const std::string state, context.client.CheckHealth(service));
+  if (state != "SERVING") return absl::UnavailableError(absl::StrCat(service, " is ", state));
+  if (context.json) {
+    context.PrintJson(Json{{service, state}});
+  } else {
+    context.out << service << " is " << state << '\n';
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Command> StatusCommands() {
@@ -92,7 +105,13 @@ std::vector<Command> StatusCommands() {
             "Shows the server's health, devices, kernels, graphs and models.",
             "",
             {{"all", OptionKind::kFlag, "", "also show limits and layer types"}}},
-           Show}};
+           Show},
+          {{"health",
+            {},
+            "Exits with 0 if the server is ready, with 3 if it is not or cannot be reached. Needs no token.",
+            "",
+            {{"service", OptionKind::kText, "NAME", "liveness, readiness or a gRPC service; default: readiness"}}},
+           CheckHealth}};
 }
 
 }  // namespace vicinal::client::cli

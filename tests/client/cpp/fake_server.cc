@@ -511,6 +511,9 @@ FakeServer::FakeServer() : services_(std::make_unique<Services>()) {
 FakeServer::~FakeServer() { server_->Shutdown(); }
 
 const std::string& FakeServer::target() const { return target_; }
+void FakeServer::SetServing(const std::string& service, bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(service, serving);
+}
 Faults& FakeServer::faults() { return services_->state.faults; }
 const Seen& FakeServer::seen() const { return services_->state.seen; }
 

@@ -69,6 +69,8 @@ class FakeServer {
   // "127.0.0.1:PORT"
   const std::string& target() const;
   Faults& faults();
+  // What grpc.health.v1 answers about `service`; "" is SERVING from the start, others are unknown.
+  void SetServing(const std::string& service, bool serving);
   const Seen& seen() const;
   // Bytes of a tensor of the last upload.
   std::string Uploaded(const std::string& tensor) const;

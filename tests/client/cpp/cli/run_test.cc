@@ -213,6 +213,22 @@ TEST_F(RunTest, StatusForPeopleAndScripts) {
   EXPECT_EQ(Json()["capabilities"]["limits"][0]["value"], 64);
 }
 
+TEST_F(RunTest, HealthIsAnExitCode) {
+  EXPECT_EQ(Vicinal("health"), kExitNotFound) << "the fake server does not know readiness yet";
+  server_.SetServing("readiness", true);
+  server_.SetServing("liveness", true);
+  EXPECT_EQ(Vicinal("health"), kExitOk) << err();
+  EXPECT_EQ(out(), "readiness is SERVING\n");
+  EXPECT_EQ(Vicinal("health --json"), kExitOk) << err();
+  EXPECT_EQ(Json(), nlohmann::json({{"readiness", "SERVING"}}));
+  server_.SetServing("readiness", false);
+  EXPECT_EQ(Vicinal("health"), kExitUnavailable);
+  EXPECT_EQ(err(), "vicinal: readiness is NOT_SERVING\n");
+  EXPECT_EQ(Vicinal("health --service liveness"), kExitOk) << "draining is not dying";
+  EXPECT_EQ(Vicinal("health --server 127.0.0.1:1"), kExitUsage) << "--server twice";
+  EXPECT_EQ(cli::Run({"health", "--server", "127.0.0.1:1"}, out_, err_, false), kExitUnavailable);
+}
+
 TEST_F(RunTest, StatusShowsTheServersWarnings) {
   ASSERT_EQ(Vicinal("status"), kExitOk) << err();
   EXPECT_THAT(out(), Not(HasSubstr("WARNING")));

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The container images, made from the build under test: what is in them, how large they are, and that the server runs in them as an
+unprivileged user with a read-only root, keeps its state, tells its health and drains. Exit status 77: this machine cannot (no root, no
+buildah, no mounts)."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from container_process import Container, Images, run
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+BIN = os.path.abspath(os.environ.get("VICINAL_BIN_DIR", "build/release/bin"))
+DATA = os.path.join(ROOT, "tests", "data")
+USER = 65532
+HAS_CUDA = os.path.exists(os.path.join(BIN, "..", "lib", "libvicinal_cuda.so"))
+
+
+def why_not():
+    """Why this machine cannot make or run containers; empty: it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if not shutil.which("buildah"):
+        return "needs buildah"
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
+        return "may not mount"
+    return ""
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def files_of(root):
+    """(path in the image, its lstat) of everything in it."""
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            yield "/" + os.path.relpath(path, root), os.lstat(path)
+
+
+def vicinal(container, *arguments, check=True):
+    """The command line of this machine against the container; its output."""
+    done = subprocess.run([f"{BIN}/vicinal", "--server", container.addresses["grpc"], *arguments], cwd=container.folder,
+                          capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{arguments}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+class ImageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="vicinal-image-")
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.images = Images(cls.scratch.name)
+        cls.layers = os.path.join(cls.scratch.name, "layers")
+        # Without NVIDIA's libraries, which are large: their layer is files alone.
+        run(f"{ROOT}/deploy/image.sh", os.path.dirname(BIN), cls.layers, cwd=ROOT, env={**os.environ, "CUDA_HOME": "/nonexistent"})
+        cls.image = cls.images.build(ROOT, cls.layers, "cpu")
+        cls.config = cls.images.config(cls.image)
+        cls.root = cls.images.root(cls.image)
+
+    def folder(self):
+        """What a container sees of this machine: a token, a state volume, a place for small files."""
+        folder = tempfile.mkdtemp(dir=self.scratch.name)
+        for name in ("secrets", "state", "tmp"):
+            os.mkdir(os.path.join(folder, name))
+            os.chown(os.path.join(folder, name), USER, USER)
+        token = os.path.join(folder, "secrets", "admin.token")
+        with open(token, "w", encoding="utf-8") as file:
+            file.write("a-token-for-this-test-alone\n")
+        os.chown(token, 0, USER)
+        os.chmod(token, 0o440)
+        return folder, token
+
+    def upload(self, container, token):
+        model = f"{DATA}/models/cora-gcn"
+        vicinal(container, "--token_file", token, "graph", "upload", f"{DATA}/graphs/cora.npz", "--name", "cora", "--wait_for", "durable")
+        vicinal(container, "--token_file", token, "model", "upload", f"{model}.json", "--weights", f"{model}.safetensors", "--name",
+                "cora-gcn", "--reference", f"{model}.reference.safetensors", "--reference_graph", "cora", "--wait_for", "durable")
+
+    def test_it_says_who_it_is(self):
+        version = re.search(r"project\(\w+ VERSION ([0-9.]+)", read("CMakeLists.txt")).group(1)
+        self.assertEqual(self.config["Labels"]["org.opencontainers.image.version"], version)
+        self.assertEqual(self.config["Labels"]["org.opencontainers.image.licenses"], "Apache-2.0")
+        self.assertEqual(self.config["User"], f"{USER}:{USER}")
+        self.assertEqual(self.config["StopSignal"], "SIGTERM")
+
+    def test_it_is_small(self):
+        self.assertLess(self.images.compressed_bytes(self.image), 40e6)
+        if HAS_CUDA:
+            self.assertLess(self.images.compressed_bytes(self.images.build(ROOT, self.layers, "cuda")), 150e6)
+
+    def test_nothing_else_can_be_executed(self):
+        programs, privileged = [], []
+        for path, status in files_of(self.root):
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+                privileged.append(path)
+            with open(self.root + path, "rb") as file:
+                runs = file.read(4) in (b"\x7fELF", b"#!/b", b"#!/u")
+            if runs and not re.search(r"\.so(\.[\d.]+)?$", path):
+                programs.append(path)
+        self.assertEqual(sorted(programs), ["/opt/vicinal/bin/vicinal", "/opt/vicinal/bin/vicinal-server"])
+        self.assertEqual(privileged, [])
+
+    def test_only_the_state_directory_belongs_to_the_user(self):
+        owned = [path for path, status in files_of(self.root) if status.st_uid == USER]
+        self.assertEqual(owned, ["/var/lib/vicinal"])
+        writable = [path for path, status in files_of(self.root) if status.st_mode & 0o002 and not stat.S_ISLNK(status.st_mode)]
+        self.assertEqual(writable, ["/tmp"])
+
+    def test_every_library_is_in_the_bill_of_materials(self):
+        with open(f"{self.root}/usr/share/vicinal/cpu.spdx.json", encoding="utf-8") as file:
+            document = json.load(file)
+        listed = {package["name"]: package["versionInfo"] for package in document["packages"]}
+        self.assertIn("vicinal", listed)
+        identifiers = {package["SPDXID"] for package in document["packages"]}
+        self.assertEqual(len(identifiers), len(document["packages"]))
+        self.assertLessEqual(set(document["documentDescribes"]), identifiers)
+        # Asked the other way round: of each package, the names of its files.
+        wanted = {os.path.basename(path) for path, _ in files_of(self.root) if re.search(r"\.so(\.[\d.]+)?$", path)}
+        wanted = {name for name in wanted if not name.startswith("libvicinal_")}
+        for package, version in listed.items():
+            if package == "vicinal":
+                continue
+            self.assertEqual(run("dpkg-query", "-W", "-f", "${Version}", package), version, package)
+            status = read(f"{self.root}/var/lib/dpkg/status.d/{package}")
+            self.assertIn(f"Version: {version}\n", status)
+            wanted -= {os.path.basename(line) for line in run("dpkg-query", "-L", package).splitlines()}
+        self.assertEqual(wanted, set())
+
+    def test_serves_without_privileges_and_keeps_its_state(self):
+        folder, token = self.folder()
+        flags = ("--state_dir=/var/lib/vicinal", "--tuning_budget=0s")
+        with Container(self.root, self.config, folder, *flags) as container:
+            self.assertEqual(container.status("Uid"), [str(USER)] * 4)
+            self.assertEqual(container.status("CapEff"), ["0" * 16])
+            self.assertEqual(container.status("NoNewPrivs"), ["1"])
+            self.assertIn("ro", container.mount_options("/"))
+            self.assertEqual(container.health(), 0)
+            refused = vicinal(container, "graph", "upload", f"{DATA}/graphs/cora.npz", "--name", "cora", check=False)
+            self.assertIn("UNAUTHENTICATED", refused)
+            self.upload(container, token)
+            answer = vicinal(container, "classify", "--graph", "cora", "--model", "cora-gcn", "--labels", f"{DATA}/graphs/cora.npz",
+                             "--mask", "test_mask")
+            first = vicinal(container, "classify", "--graph", "cora", "--model", "cora-gcn", "--nodes", "0,5,9")
+        right = round(1000 * json.loads(read("tests/data/models/cora-gcn.json"))["test_accuracy"])
+        self.assertIn(f"({right}/1000)", answer)
+        with Container(self.root, self.config, folder, *flags) as container:
+            self.assertIn("cora-gcn", vicinal(container, "model", "list"))
+            again = vicinal(container, "classify", "--graph", "cora", "--model", "cora-gcn", "--nodes", "0,5,9")
+
+        def rows(text):
+            return re.findall(r"(?m)^\s*[059]\s.*$", text)
+
+        self.assertEqual(len(rows(first)), 3)
+        self.assertEqual(rows(again), rows(first))
+
+    def test_drains_on_sigterm(self):
+        folder, _ = self.folder()
+        with Container(self.root, self.config, folder, "--drain_delay=5s") as container:
+            self.assertEqual(container.health(), 0)
+            container.terminate()
+            deadline = time.monotonic() + 4
+            while container.health() == 0 and time.monotonic() < deadline:
+                pass
+            self.assertEqual(container.health(), 3)
+            # It still works and still answers: load balancers have time to notice.
+            self.assertEqual(container.health("--service", "liveness"), 0)
+            self.assertIn("NOT_SERVING", vicinal(container, "status"))
+
+    def test_without_a_token_it_does_not_start(self):
+        folder, token = self.folder()
+        os.remove(token)
+        with self.assertRaisesRegex(AssertionError, "admin.token"):
+            with Container(self.root, self.config, folder):
+                pass
+
+
+if __name__ == "__main__":
+    if why_not():
+        print(f"skipped: {why_not()}")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/kubernetes, as kubectl renders it: objects are valid and belong together, and the server takes the flags of every pod and answers
+its probes. Exit status 77: there is no kubectl that knows components."""
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import grpc
+import yaml
+
+import manifests
+import promql
+from server_process import BIN, ServerProcess
+
+ROOT = manifests.ROOT
+DATA = os.path.join(ROOT, "tests", "data")
+TOKEN = {"admin": "the-token-of-admins", "infer": "the-token-of-clients"}
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def every_rendering():
+    """(name, objects) of each overlay, and of the base with each component that needs no other one."""
+    for overlay in manifests.overlays():
+        yield overlay, manifests.render(overlay)
+    for component in ("gpu", "monitoring", "state", "tls"):
+        yield f"base and {component}", manifests.combine(component)
+    yield "base", manifests.combine()
+
+
+@functools.lru_cache
+def known_flags():
+    done = subprocess.run([os.path.join(BIN, "vicinal-server"), "--helpfull"], capture_output=True, text=True, check=False)
+    return frozenset(re.findall(r"^\s+--([a-z0-9_]+) \(", done.stdout, re.MULTILINE))
+
+
+def size(text):
+    number, unit = re.fullmatch(r"(\d+)(Gi|GiB)", text).groups()
+    assert unit
+    return int(number) << 30
+
+
+def seconds(text):
+    return float(re.fullmatch(r"(\d+)s", text).group(1))
+
+
+def for_each_pod(test):
+    """A test of one pod (its specification, its container), for all pods of all renderings."""
+    @functools.wraps(test)
+    def test_all(self):
+        for name, objects in self.renderings.items():
+            for workload in manifests.workloads(objects):
+                with self.subTest(f"{name}: {workload['metadata']['name']}"):
+                    test(self, workload["spec"]["template"]["spec"], manifests.server_of(workload))
+    return test_all
+
+
+class RenderedTest(unittest.TestCase):
+    """Needs neither a cluster nor a server."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.renderings = dict(every_rendering())
+
+    @unittest.skipUnless(shutil.which("kubernetes-validate"), "no kubernetes-validate here (PyPI)")
+    def test_kubernetes_knows_every_field(self):
+        # Kinds of operators have no schema there.
+        own = [document for objects in self.renderings.values() for document in objects
+               if not document["apiVersion"].startswith("monitoring.coreos.com/")]
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump_all(own, file)
+            file.flush()
+            done = subprocess.run(["kubernetes-validate", "--strict", file.name], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("WARN", done.stdout + done.stderr)
+
+    def test_every_component_is_in_an_overlay(self):
+        used = "".join(read(f"deploy/kubernetes/overlays/{overlay}/kustomization.yaml") for overlay in manifests.overlays())
+        self.assertEqual({name for name in manifests.components() if f"components/{name}\n" not in used}, set())
+
+    @for_each_pod
+    def test_one_image_everywhere(self, pod, server):
+        version = re.search(r"project\(\w+ VERSION ([0-9.]+)", read("CMakeLists.txt")).group(1)
+        gpu = "nvidia.com/gpu" in server["resources"]["limits"]
+        self.assertEqual(server["image"], f"vicinal:{version}" + ("-cuda" if gpu else ""))
+        self.assertEqual(manifests.flags_of(server).get("device"), "cuda:0" if gpu else None)
+
+    @for_each_pod
+    def test_flags_exist(self, pod, server):
+        self.assertIn("grpc_listen", known_flags())
+        self.assertLessEqual(set(manifests.flags_of(server)), known_flags())
+
+    @for_each_pod
+    def test_ports_agree(self, pod, server):
+        flags = manifests.flags_of(server)
+        ports = {port["name"]: port["containerPort"] for port in server["ports"]}
+        self.assertEqual(set(ports), {"grpc", "health", "metrics"})
+        for name, port in ports.items():
+            self.assertEqual(flags[f"{name}_listen"], f"0.0.0.0:{port}")
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            self.assertEqual(server[probe]["grpc"]["port"], ports["health"], probe)
+        for name in ports:
+            self.assertRegex(read("Dockerfile"), rf"--{name}_listen=0\.0\.0\.0:{ports[name]}\b")
+
+    @for_each_pod
+    def test_pods_outlive_their_drain(self, pod, server):
+        flags = manifests.flags_of(server)
+        self.assertGreaterEqual(pod["terminationGracePeriodSeconds"],
+                                seconds(flags["drain_delay"]) + seconds(flags["drain_timeout"]) + 15)
+        # Readiness must be seen before the delay ends.
+        probe = server["readinessProbe"]
+        self.assertLessEqual(probe["periodSeconds"] * probe["failureThreshold"], seconds(flags["drain_delay"]))
+
+    @for_each_pod
+    def test_pods_run_without_privileges(self, pod, server):
+        user = int(re.search(r"^USER (\d+):\d+$", read("Dockerfile"), re.MULTILINE).group(1))
+        self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+        for field in ("runAsUser", "runAsGroup", "fsGroup"):
+            self.assertEqual(pod["securityContext"][field], user)
+        self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+        self.assertEqual(server["securityContext"], {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                     "capabilities": {"drop": ["ALL"]}})
+        self.assertFalse(pod["automountServiceAccountToken"])
+
+    @for_each_pod
+    def test_resources_fit_the_flags(self, pod, server):
+        flags, resources = manifests.flags_of(server), server["resources"]
+        self.assertEqual(flags["threads"], resources["requests"]["cpu"])
+        self.assertEqual(resources["requests"]["memory"], resources["limits"]["memory"])
+        self.assertEqual(size(flags["memory_budget_bytes"]) * 4, size(resources["limits"]["memory"]) * 3)
+
+    @for_each_pod
+    def test_files_of_flags_are_mounted(self, pod, server):
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
+        self.assertEqual({mount["name"] for mount in mounts.values()}, volumes)
+        for flag, value in manifests.flags_of(server).items():
+            if not value.startswith("/"):
+                continue
+            place = os.path.dirname(value)
+            self.assertIn(place, mounts, flag)
+            self.assertNotIn("subPath", mounts[place], "secrets with subPath are never renewed")
+            self.assertEqual(mounts[place].get("readOnly", False), flag != "state_dir" or "state_read_only" in manifests.flags_of(server))
+
+    @for_each_pod
+    def test_inference_needs_a_token(self, pod, server):
+        flags = manifests.flags_of(server)
+        self.assertIn("infer_token_file", flags)
+        self.assertIn("admin_token_file", flags)
+        # Either TLS, or something else must encrypt.
+        self.assertEqual(flags["allow_plaintext_tokens"], "false" if "tls_cert_file" in flags else "true")
+
+    def test_selectors_find_pods(self):
+        for name, objects in self.renderings.items():
+            pods = [workload["spec"]["template"]["metadata"]["labels"] for workload in manifests.workloads(objects)]
+            for document in objects:
+                spec = document.get("spec", {})
+                selector = spec.get("podSelector") or spec.get("selector")
+                if selector is None:
+                    continue
+                labels = selector if document["kind"] == "Service" else selector["matchLabels"]
+                found = [pod for pod in pods if labels.items() <= pod.items()]
+                where = f"{name}: {document['kind']} {document['metadata']['name']}"
+                if document["kind"] in ("NetworkPolicy", "PodMonitor"):
+                    self.assertEqual(len(found), len(pods), where)
+                else:
+                    self.assertEqual(len(found), 1, where)
+
+    def test_ports_of_services_and_policies_have_names_of_the_pods(self):
+        for name, objects in self.renderings.items():
+            for document in objects:
+                spec = document.get("spec", {})
+                if document["kind"] == "Service":
+                    named = {port["targetPort"] for port in spec["ports"]}
+                    self.assertEqual(spec["clusterIP"], "None", "a client would stay with one pod")
+                elif document["kind"] == "NetworkPolicy":
+                    named = {port["port"] for rule in spec["ingress"] for port in rule["ports"]}
+                    self.assertEqual(spec["egress"], [])
+                elif document["kind"] == "PodMonitor":
+                    named = {endpoint["port"] for endpoint in spec["podMetricsEndpoints"]}
+                else:
+                    continue
+                self.assertLessEqual(named, {"grpc", "metrics"}, name)
+
+    def test_readers_answer_and_the_writer_takes_uploads(self):
+        objects = self.renderings["cluster"]
+        selectors = {document["metadata"]["name"]: document["spec"]["selector"]["app.kubernetes.io/component"]
+                     for document in objects if document["kind"] == "Service"}
+        self.assertEqual(selectors, {"vicinal": "reader", "vicinal-writer": "server"})
+        writer, reader = (next(w for w in manifests.workloads(objects) if w["kind"] == kind) for kind in manifests.WORKLOADS)
+        self.assertEqual(writer["spec"]["replicas"], 1)
+        self.assertEqual(writer["spec"]["serviceName"], "vicinal-writer")
+        self.assertNotIn("replicas", reader["spec"], "the autoscaler's number would be reset")
+        theirs, ours = manifests.flags_of(manifests.server_of(reader)), manifests.flags_of(manifests.server_of(writer))
+        self.assertEqual(theirs["state_read_only"], "true")
+        self.assertNotIn("state_read_only", ours)
+        self.assertEqual(theirs["state_dir"], ours["state_dir"])
+        self.assertEqual(ours["advertise_address"], "vicinal-writer:8500")
+        claims = [document["spec"]["accessModes"] for document in objects if document["kind"] == "PersistentVolumeClaim"]
+        self.assertEqual(claims, [["ReadWriteMany"]])
+
+    def test_drains_are_never_blocked(self):
+        for name, objects in self.renderings.items():
+            for document in objects:
+                if document["kind"] == "PodDisruptionBudget":
+                    self.assertEqual(document["spec"]["maxUnavailable"], 1, name)
+                    self.assertNotIn("minAvailable", document["spec"])
+
+    def test_the_operators_rules_are_prometheus_rules(self):
+        rules = next(d for d in self.renderings["cluster"] if d["kind"] == "PrometheusRule")
+        groups = [group for name in ("alerts", "recording") for group in yaml.safe_load(read(f"deploy/prometheus/{name}.yml"))["groups"]]
+        self.assertEqual(rules["spec"], {"groups": groups})
+        # The rules that name a job name the one that the monitor gives.
+        monitor = next(d for d in self.renderings["cluster"] if d["kind"] == "PodMonitor")
+        job = monitor["spec"]["selector"]["matchLabels"][monitor["spec"]["jobLabel"]]
+        self.assertEqual(set(re.findall(r'job="([^"]*)"', read("deploy/prometheus/alerts.yml"))), {job})
+
+    def test_the_dashboard_is_the_dashboard(self):
+        config = next(d for d in self.renderings["cluster"] if d["kind"] == "ConfigMap")
+        self.assertEqual(config["data"]["vicinal.json"], read("deploy/grafana/vicinal.json"))
+
+    def test_the_autoscaler_asks_for_what_the_adapter_makes(self):
+        scaler = next(d for d in self.renderings["cluster"] if d["kind"] == "HorizontalPodAutoscaler")["spec"]
+        rules = yaml.safe_load(read("deploy/kubernetes/components/autoscaling/adapter_rules.yaml"))["rules"]
+        self.assertEqual([metric["pods"]["metric"]["name"] for metric in scaler["metrics"]], [rule["name"]["as"] for rule in rules])
+        names = [(workload["kind"], workload["metadata"]["name"]) for workload in manifests.workloads(self.renderings["cluster"])]
+        self.assertIn((scaler["scaleTargetRef"]["kind"], scaler["scaleTargetRef"]["name"]), names)
+
+
+class RunningTest(unittest.TestCase):
+    """The servers of the pods of an overlay, with its flags, on this machine."""
+
+    @contextlib.contextmanager
+    def pod(self, workload, volumes):
+        """A server with the flags of a pod; paths lie in the folder `volumes`, addresses are free ports of loopback."""
+        flags = manifests.flags_of(manifests.server_of(workload))
+        for name in ("grpc_listen", "metrics_listen"):
+            del flags[name]
+        flags["health_listen"] = "127.0.0.1:0"
+        # The test need not wait for load balancers.
+        flags["drain_delay"] = "0s"
+        arguments = [f"--{flag}={volumes + value if value.startswith('/') else value}" for flag, value in flags.items()]
+        with ServerProcess(*arguments) as server:
+            yield server
+
+    def health(self, server, name):
+        with grpc.insecure_channel(server.health) as channel:
+            # HealthCheckRequest{service = 1}; HealthCheckResponse{status = 1}, SERVING is 1.
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            return check(b"\x0a" + bytes([len(name)]) + name.encode(), timeout=10)
+
+    def test_the_cluster_serves(self):
+        writer, reader = (next(w for w in manifests.workloads(manifests.combine("state", "readers")) if w["kind"] == kind)
+                          for kind in manifests.WORKLOADS)
+        with tempfile.TemporaryDirectory(prefix="vicinal-kubernetes-") as volumes, contextlib.ExitStack() as stack:
+            os.makedirs(f"{volumes}/var/lib/vicinal")
+            os.makedirs(f"{volumes}/var/run/vicinal/tokens")
+            for role, token in TOKEN.items():
+                with open(f"{volumes}/var/run/vicinal/tokens/{role}", "w", encoding="utf-8") as file:
+                    file.write(token)
+            servers = [stack.enter_context(self.pod(workload, volumes)) for workload in (writer, reader)]
+            for workload, server in zip((writer, reader), servers):
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                    service = manifests.server_of(workload)[probe]["grpc"]["service"]
+                    self.assertEqual(self.health(server, service), b"\x08\x01", probe)
+            admin, infer = (["--token_file", f"{volumes}/var/run/vicinal/tokens/{role}"] for role in ("admin", "infer"))
+            model = f"{DATA}/models/cora-gcn"
+            servers[0].vicinal(*admin, "graph", "upload", f"{DATA}/graphs/cora.npz", "--name", "cora")
+            servers[0].vicinal(*admin, "model", "upload", f"{model}.json", "--weights", f"{model}.safetensors", "--name", "cora-gcn")
+            query = ["classify", "--graph", "cora", "--model", "cora-gcn", "--nodes", "0,5,9"]
+            servers[1].vicinal(*infer, "graph", "get", "cora")
+            answers = [re.findall(r"(?m)^\s*[059]\s.*$", server.vicinal(*infer, *query)) for server in servers]
+            self.assertEqual(len(answers[0]), 3)
+            self.assertEqual(answers[0], answers[1])
+            with self.assertRaisesRegex(RuntimeError, "UNAUTHENTICATED"):
+                servers[1].vicinal(*query)
+            with self.assertRaisesRegex(RuntimeError, "vicinal-writer:8500"):
+                servers[1].vicinal(*admin, "graph", "delete", "cora")
+            self.check_adapter(servers[1].scrape())
+
+    def check_adapter(self, page):
+        """The query of the metrics adapter, filled in as it does, is PromQL about exported metrics."""
+        samples = promql.exported(page)
+        for rule in yaml.safe_load(read("deploy/kubernetes/components/autoscaling/adapter_rules.yaml"))["rules"]:
+            query = rule["metricsQuery"].replace("<<.GroupBy>>", "instance").replace("<<.LabelMatchers>>", 'instance="a"')
+            self.assertEqual(promql.problems(query, samples), [], query)
+            with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+                yaml.safe_dump({"groups": [{"name": "adapter", "rules": [{"record": "a", "expr": query}]}]}, file)
+                file.flush()
+                done = subprocess.run(["promtool", "check", "rules", file.name], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    if manifests.why_not():
+        print(f"skipped: {manifests.why_not()}")
+        sys.exit(77)
+    unittest.main()
