@@ -201,4 +201,12 @@ StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory
   return result;
 }
 
+void PrefetchFeatures(const state::StateDirectory& directory, const state::Manifest& manifest) {
+  const StatusOr<state::ManifestFile> entry = OnlyFile(manifest, kFeaturesFile);
+  if (!entry.ok()) return;
+  const auto reader = directory.OpenFile(manifest, entry->name);
+  if (!reader.ok()) return;
+  for (const state::Section& section : (*reader)->sections()) (*reader)->Prefetch(section);
+}
+
 }  // namespace vicinal::durable

@@ -35,7 +35,8 @@ GraphMetadata MetadataOf(const PreparedGraph& graph) {
 }
 
 // Reads `parts` but for what the metadata says, into what was checked to have its place.
-Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* pool, PreparedGraph::Parts* parts) {
+Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* pool,
+                  const std::function<void()>& when_read, PreparedGraph::Parts* parts) {
   const int64_t nodes = metadata.node_count, edges = metadata.edge_count;
   Csr& csr = parts->csr;
   std::vector<NodeId> new_of_old;
@@ -50,6 +51,7 @@ Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* p
     VICINAL_RETURN_IF_ERROR(file.Add("blocks", DataType::kInt64, count, &parts->blocks));
   }
   VICINAL_RETURN_IF_ERROR(file.ReadAll(pool));
+  if (when_read) when_read();
   if (!AreOffsets(csr.row_ptr, edges, pool)) return file.Bad("row_ptr", "these are not the borders of rows");
   if (!AreRows(csr.row_ptr, csr.col, nodes, false, pool)) {
     return file.Bad("col", "a node is out of range, or not in its place within a row");
@@ -103,14 +105,14 @@ StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest) {
 }
 
 StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,
-                                    Device& device, ThreadPool* pool) {
+                                    Device& device, ThreadPool* pool, const std::function<void()>& when_read) {
   VICINAL_RETURN_IF_ERROR(GraphBytesBound(manifest).status());
   VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile entry, OnlyFile(manifest, kGraphFile));
   VICINAL_ASSIGN_OR_RETURN(const auto file, directory.OpenFile(manifest, entry.name));
   SectionSet sections(state::Describe(manifest.id) + ", " + entry.name, *file);
   PreparedGraph::Parts parts;
-  VICINAL_RETURN_IF_ERROR(ReadArrays(sections, metadata, pool, &parts));
+  VICINAL_RETURN_IF_ERROR(ReadArrays(sections, metadata, pool, when_read, &parts));
   parts.name = manifest.id.name;
   parts.version = manifest.id.version;
   parts.ids_digest = metadata.ids_digest;

@@ -43,8 +43,9 @@ struct ReadGraphResult {
 // Bytes that ReadGraph keeps and, at most, needs meanwhile. From the manifest alone, for a memory reservation; never
 // more than a small multiple of the bytes on disk, whatever the manifest claims.
 StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest);
+// `when_read` (may be empty) is called once the file is in memory, before it is checked: the disk is idle from then on.
 StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,
-                                    Device& device, ThreadPool* pool);
+                                    Device& device, ThreadPool* pool, const std::function<void()>& when_read = {});
 
 // A feature set of the graph with `num_nodes` nodes. Rows are kept in execution order.
 Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device& device, state::VersionWriter& writer,
@@ -60,6 +61,8 @@ struct ReadFeaturesResult {
 };
 StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
                                           int64_t num_nodes, Device& device, ThreadPool* pool);
+// Starts reading what ReadFeatures will read, and returns. Errors are left to that.
+void PrefetchFeatures(const state::StateDirectory& directory, const state::Manifest& manifest);
 
 }  // namespace vicinal::durable
 

@@ -263,7 +263,11 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   options.evict = evict;
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bytes,
                                                                       absl::StrCat("graph '", id.name, "'"), options));
-  VICINAL_ASSIGN_OR_RETURN(const ReadGraphResult read, ReadGraph(*parts_.directory, manifest, *parts_.device, pool));
+  const auto prefetch_sets = [&] {
+    for (const auto& [name, set] : sets) PrefetchFeatures(*parts_.directory, *set);
+  };
+  VICINAL_ASSIGN_OR_RETURN(const ReadGraphResult read,
+                           ReadGraph(*parts_.directory, manifest, *parts_.device, pool, prefetch_sets));
   read.graph->AddReservation(memory.Split(read.graph->size_bytes()));
   if (read.former_revision != 0) {
     parts_.logger->Log(LogLevel::kWarning, "numerics revision changed: this build adds in another order",

@@ -42,10 +42,11 @@ class SectionSet {
   const state::Section* Find(std::string_view name) const { return file_.Find(name); }  // null if there is none
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
 
-  // Resizes `values` to hold the section and adds it to what ReadAll reads.
+  // Resizes `values` to hold the section and adds it to what ReadAll reads. The disk reads while memory is cleared.
   template <class T>
   Status Add(std::string_view name, DataType type, int64_t count, std::vector<T>* values) {
     VICINAL_ASSIGN_OR_RETURN(const state::Section* section, Get(name, type, {count}));
+    file_.Prefetch(*section);
     values->resize(static_cast<size_t>(count));
     targets_.push_back({section, values->data()});
     return OkStatus();

@@ -95,6 +95,8 @@ class SectionFileReader {
 
   const std::vector<Section>& sections() const { return sections_; }
   const Section* Find(std::string_view name) const;  // null if there is none
+  // A hint that the section will be read soon: starts reading it, or the first part of a long one, and returns.
+  void Prefetch(const Section& section) const;
   const FileSummary& summary() const { return summary_; }
 
   struct Target {

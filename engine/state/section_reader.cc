@@ -13,6 +13,10 @@ namespace {
 
 constexpr int64_t kTaskChunks = 4;                   // chunks per task: little enough that threads finish together
 constexpr int64_t kPieceBytes = int64_t{256} << 10;  // read at once: stays in the L2 until its checksum is computed
+// Of each thread: on its way from disk while it copies and computes. Less leaves the disk idle now and then.
+constexpr int64_t kAheadBytes = int64_t{32} << 20;
+// Of a section that is read later. More than a disk reads meanwhile would only take memory from others.
+constexpr int64_t kMostEarlyBytes = int64_t{256} << 20;
 
 // Chunks [first, first + count) of a target.
 struct Task {
@@ -61,6 +65,10 @@ StatusOr<std::unique_ptr<SectionFileReader>> SectionFileReader::Open(const FileS
                                                                   std::move(checksums), {file_bytes, Crc32c(text)}));
 }
 
+void SectionFileReader::Prefetch(const Section& section) const {
+  file_->Prefetch(section.offset, std::min(section.bytes, kMostEarlyBytes));
+}
+
 const Section* SectionFileReader::Find(std::string_view name) const {
   for (const Section& section : sections_) {
     if (section.spec.name == name) return &section;
@@ -95,14 +103,21 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
   Status error;
   int64_t error_at = 0;
   const int threads = pool == nullptr ? 1 : pool->num_threads();
-  const auto prefetch = [&](size_t index) {
-    if (index >= tasks.size()) return;
-    const Section& section = *targets[tasks[index].target].section;
-    file_->Prefetch(section.offset + tasks[index].first * kChunkBytes, tasks[index].count * kChunkBytes);
+  // Tasks that the disk was asked for: those before this index, of the run of tasks that each thread is in.
+  constexpr int64_t kAheadTasks = kAheadBytes / (kTaskChunks * kChunkBytes);
+  std::vector<int64_t> asked(threads, 0);
+  const auto prefetch = [&](int64_t index, int thread) {
+    const int64_t end = std::min(index + 1 + kAheadTasks, static_cast<int64_t>(tasks.size()));
+    const bool goes_on = asked[thread] > index && asked[thread] <= end;
+    for (int64_t next = goes_on ? asked[thread] : index + 1; next < end; ++next) {
+      const Section& section = *targets[tasks[next].target].section;
+      const int64_t at = tasks[next].first * kChunkBytes;
+      file_->Prefetch(section.offset + at, std::min(tasks[next].count * kChunkBytes, section.bytes - at));
+    }
+    asked[thread] = end;
   };
-  const auto run = [&](int64_t index, int) {
-    // From disk, the range after next is on its way while this one is copied. From the page cache this costs 1%.
-    prefetch(index + 1);
+  const auto run = [&](int64_t index, int thread) {
+    prefetch(index, thread);  // from the page cache this costs 1%
     const Task& task = tasks[index];
     const Target& target = targets[task.target];
     Status status =

@@ -4,11 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,6 +96,16 @@ TEST_F(DurableStoreTest, AFullDiskLeavesTheVersionInMemoryAndTheNextOneIsDurable
     EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable) << "after operation " << operation << " failed";
     ASSERT_LT(operation, 100);
   }
+}
+
+// Where cores are few, writing must not take one from queries.
+TEST_F(DurableStoreTest, TheWriterHasALowerPriorityThanItsCreator) {
+  const int here = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+  std::set<int> seen;
+  files_.set_hook([&] { seen.insert(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()))); });
+  PublishDurably("g");
+  files_.set_hook({});
+  EXPECT_THAT(seen, ElementsAre(std::max(here, 10)));
 }
 
 TEST_F(DurableStoreTest, AVersionThatWasReplacedMeanwhileIsSkipped) {

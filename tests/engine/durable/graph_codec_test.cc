@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/durable/graph_metadata.h"
@@ -370,6 +371,59 @@ TEST_F(GraphCodecTest, FeaturesThatAreNotFiniteAreFound) {
   features.dense[4] = std::nanf("");
   WriteSet(**FeatureMatrix::Upload(features, *device_));
   EXPECT_THAT(std::string(ReadSet(3).status().message()), HasSubstr("section 'x': a number is not finite"));
+}
+
+// Blocks of 256 numbers are checked in another way than the rest, and parts of 2^18 each by some thread.
+TEST(AreFiniteTest, FindsANumberInAnyPlace) {
+  ThreadPool pool(2);
+  for (const int64_t count : {1, 255, 256, 257, 1000, (1 << 18) + 300}) {
+    std::vector<float> values(count, std::numeric_limits<float>::max());
+    values[count / 2] = -std::numeric_limits<float>::max();
+    values[count / 3] = std::numeric_limits<float>::denorm_min();
+    EXPECT_TRUE(AreFinite(values.data(), count, &pool));
+    EXPECT_TRUE(AreFinite(values.data(), count, nullptr));
+    const float inf = std::numeric_limits<float>::infinity();
+    for (const float bad : {inf, -inf, std::nanf(""), -std::numeric_limits<float>::signaling_NaN()}) {
+      for (int64_t at = 0; at < count; at += count < 2000 ? 1 : 9973) {
+        const float good = std::exchange(values[at], bad);
+        ASSERT_FALSE(AreFinite(values.data(), count, &pool)) << bad << " at " << at << " of " << count;
+        values[at] = good;
+      }
+    }
+  }
+}
+
+TEST_F(GraphCodecTest, TellsWhenTheDiskIsIdle) {
+  Write(*MakePrepared(DirectedGraph(), OrderKind::kNone, *device_));
+  int told = 0, reads_after = 0;
+  files_.set_read_hook(
+      [&](const std::string&, state::SimulatedFileSystem::Access, int64_t, int64_t) { reads_after += told; });
+  const auto manifest = OnlyVersion(*directory_, state::Store::kGraphs);
+  ASSERT_TRUE(ReadGraph(*directory_, manifest, *device_, nullptr, [&] { ++told; }).ok());
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reads_after, 0);
+  files_.XorByte("graphs/g/7/graph.vsec", state::kSectionAlignment + 100, 1);
+  EXPECT_FALSE(ReadGraph(*directory_, manifest, *device_, nullptr, [&] { ++told; }).ok());
+  EXPECT_EQ(told, 1) << "nothing comes after a damaged file";
+}
+
+TEST_F(GraphCodecTest, FeaturesArePrefetched) {
+  EdgeList edges;
+  edges.num_nodes = 3;
+  Write(*MakePrepared(edges, OrderKind::kNone, *device_));
+  WriteSet(**FeatureMatrix::Upload(Dense(3, 2), *device_));
+  std::vector<std::pair<int64_t, int64_t>> asked;
+  files_.set_read_hook([&](const std::string&, state::SimulatedFileSystem::Access access, int64_t offset, int64_t n) {
+    if (access == state::SimulatedFileSystem::Access::kPrefetch) asked.emplace_back(offset, n);
+  });
+  const auto manifest = OnlyVersion(*directory_, state::Store::kFeatures);
+  PrefetchFeatures(*directory_, manifest);
+  EXPECT_EQ(asked, (std::vector<std::pair<int64_t, int64_t>>{{state::kSectionAlignment, 3 * 2 * 4}}));
+  files_.Overwrite(
+      "graphs/g/7/features/" + manifest.id.name + "/" + std::to_string(manifest.id.version) + "/features.vsec",
+      "damaged");
+  PrefetchFeatures(*directory_, manifest);  // reading it will say why
+  EXPECT_EQ(asked.size(), 1);
 }
 
 TEST_F(GraphCodecTest, ADamagedByteIsFound) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -77,6 +78,53 @@ TEST_F(SectionFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(*(*reader)->ReadBytes(*(*reader)->Find("tiny")), "x");
   EXPECT_EQ((*reader)->Find("none"), nullptr);
   EXPECT_EQ(files_.Stat("f")->bytes, summary_.bytes);
+}
+
+// What a thread reads next is on its way from disk, once, and not so much that others lose their memory to it.
+TEST_F(SectionFileTest, TheDiskStaysAheadOfTheReader) {
+  constexpr int64_t kBytes = (int64_t{100} << 20) + 12345, kTask = int64_t{4} << 20;
+  const std::string bytes(kBytes, 'b');
+  auto writer = SectionFileWriter::Create(files_, "long", {{"x", DataType::kUint8, {kBytes}}});
+  ASSERT_TRUE((*writer)->Append(0, bytes).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  int64_t begin = -1, asked = 0, reads = 0;
+  files_.set_read_hook([&](const std::string&, SimulatedFileSystem::Access access, int64_t offset, int64_t count) {
+    if (begin < 0) return;  // the header
+    if (access == SimulatedFileSystem::Access::kPrefetch) {
+      EXPECT_EQ(offset, asked) << "a gap, or a part that was asked for before";
+      asked = offset + count;
+    } else {
+      ++reads;
+      const bool was_asked = offset + count <= asked || offset < begin + kTask;
+      EXPECT_TRUE(was_asked) << "read before it was asked for";
+      const bool near_the_end = begin + kBytes - offset < (int64_t{40} << 20);
+      EXPECT_GE(asked - offset, near_the_end ? 0 : int64_t{28} << 20);
+      EXPECT_LE(asked - offset, int64_t{36} << 20);
+    }
+  });
+  const auto reader = SectionFileReader::Open(files_, "long");
+  begin = (*reader)->sections()[0].offset;
+  asked = begin + kTask;
+  std::string read(kBytes, '?');
+  ASSERT_TRUE((*reader)->Read({{&(*reader)->sections()[0], read.data()}}, nullptr).ok());
+  EXPECT_TRUE(read == bytes);
+  EXPECT_GT(reads, 100);
+  EXPECT_EQ(asked, begin + kBytes);
+}
+
+TEST_F(SectionFileTest, ALongSectionIsPrefetchedInPart) {
+  std::vector<std::pair<int64_t, int64_t>> asked;
+  files_.set_read_hook([&](const std::string&, SimulatedFileSystem::Access access, int64_t offset, int64_t count) {
+    if (access == SimulatedFileSystem::Access::kPrefetch) asked.emplace_back(offset, count);
+  });
+  const auto reader = SectionFileReader::Open(files_, "f");
+  const Section& value = *(*reader)->Find("value");
+  (*reader)->Prefetch(value);
+  Section longer = value;
+  longer.bytes = int64_t{1} << 40;
+  (*reader)->Prefetch(longer);
+  EXPECT_THAT(
+      asked, ::testing::ElementsAre(std::pair(value.offset, value.bytes), std::pair(value.offset, int64_t{256} << 20)));
 }
 
 TEST_F(SectionFileTest, RefusesBadSpecs) {

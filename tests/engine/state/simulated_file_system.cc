@@ -97,18 +97,23 @@ class Writer final : public WritableFile {
 
 class Reader final : public ReadableFile {
  public:
-  Reader(NodeRef node, std::string path) : ReadableFile(std::move(path)), node_(std::move(node)) {}
+  Reader(NodeRef node, std::string path, SimulatedFileSystem::ReadHook hook)
+      : ReadableFile(std::move(path)), node_(std::move(node)), hook_(std::move(hook)) {}
   StatusOr<int64_t> Size() const override { return node_->size; }
   Status ReadAt(int64_t offset, char* to, int64_t bytes) const override {
     if (offset < 0 || bytes < 0 || offset + bytes > node_->size) return Damaged(path(), "it ends before");
+    if (hook_) hook_(path(), SimulatedFileSystem::Access::kRead, offset, bytes);
     const std::string text = Get(*node_, offset, bytes);
     std::copy(text.begin(), text.end(), to);
     return OkStatus();
   }
-  void Prefetch(int64_t, int64_t) const override {}
+  void Prefetch(int64_t offset, int64_t bytes) const override {
+    if (hook_) hook_(path(), SimulatedFileSystem::Access::kPrefetch, offset, bytes);
+  }
 
  private:
   const NodeRef node_;
+  const SimulatedFileSystem::ReadHook hook_;
 };
 
 class SimulatedLock final : public FileLock {
@@ -220,7 +225,7 @@ StatusOr<std::unique_ptr<ReadableFile>> SimulatedFileSystem::Open(const std::str
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("open", path, ENOENT);
   if (node->kind != FileKind::kFile) return Damaged(path, "it is not a regular file");
-  return std::make_unique<Reader>(node, path);
+  return std::make_unique<Reader>(node, path, read_hook_);
 }
 
 Status SimulatedFileSystem::Rename(const std::string& from, const std::string& to) {

@@ -40,6 +40,10 @@ class SimulatedFileSystem final : public FileSystem {
   std::unique_ptr<SimulatedFileSystem> CutPower(testing::SplitMix64& random) const;
   // Before each operation that changes something.
   void set_hook(std::function<void()> hook) { hook_ = std::move(hook); }
+  // At each read and each hint of a file that is opened from now on; on several threads if they read.
+  enum class Access { kRead, kPrefetch };
+  using ReadHook = std::function<void(const std::string& path, Access access, int64_t offset, int64_t bytes)>;
+  void set_read_hook(ReadHook hook) { read_hook_ = std::move(hook); }
   // Operation `index` from now (0: the next) that changes something fails with `error`. -1: none does.
   void FailAt(int64_t index, int error) { fail_at_ = index, fail_error_ = error; }
   bool failed() const { return failed_; }
@@ -91,6 +95,7 @@ class SimulatedFileSystem final : public FileSystem {
   std::map<const Node*, NodeRef> origin_;
   std::vector<Change> changes_;
   std::function<void()> hook_;
+  ReadHook read_hook_;
   int64_t fail_at_ = -1, operations_ = 0;
   int fail_error_ = 0;
   bool failed_ = false, dead_ = false;

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Uploads, replacements, deletions, queries and restarts for --minutes: memory and descriptors must stay flat, and no file may
+stay in the state directory that belongs to nothing.
+
+  PYTHONPATH=build/release/client/python/installed python3 bench/state/churn.py --minutes 60 --json churn.json
+
+The server ends every --restart_minutes, by turns with SIGTERM and SIGKILL. Memory and descriptors are sampled each second,
+and a line is fitted to the second half of each life: to all memory, and to what the server does not account for
+(vicinal_memory_bytes), which does not vary with the graphs that happen to be there. In the end the server is left alone until
+its sweep has passed, and the directory is compared with what it lists."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+import numpy as np
+
+import vicinal
+from bench.state import common
+
+SWEEP_SECONDS = 200  # two periods of the sweep and its grace
+
+
+class Churn:
+    """Random calls. Every graph has the same extents, so that what the server holds does not grow with the run."""
+
+    def __init__(self, options):
+        self.options, self.random = options, np.random.default_rng(options.seed)
+        self.there, self.counts = set(), {}
+        self.arrays = [common.random_graph(options.seed + i, options.nodes, options.edges, options.features) for i in range(8)]
+
+    def count(self, name):
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def step(self, client):
+        name = f"g{self.random.integers(self.options.graphs)}"
+        edge_index, x = self.arrays[self.random.integers(len(self.arrays))]
+        kind = self.random.random()
+        if name not in self.there:
+            client.upload_graph(name, edge_index, x=x)
+            self.there.add(name)
+            self.count("uploads")
+        elif kind < 0.15:
+            client.upload_graph(name, edge_index, x=x, replace=True)
+            self.count("replacements")
+        elif kind < 0.25:
+            client.upload_features(name, x, name="other", replace=True)
+            self.count("feature sets")
+        elif kind < 0.3:
+            client.delete_graph(name)
+            self.there.discard(name)
+            self.count("deletions")
+        elif kind < 0.33:
+            client.upload_model("sum", *common.sum_model(self.options.features), replace=True)
+            self.count("models")
+        else:
+            client.classify(name, "sum", self.random.integers(0, self.options.nodes, 10))
+            self.count("queries")
+
+    def life(self, server, seconds, samples):
+        """Calls until the time is over; a sample a second: seconds since the start of this life, bytes, bytes that the server accounts
+        for, descriptors."""
+        with vicinal.Client(server.grpc) as client:
+            self.there = {graph.name for graph in client.list_graphs()}
+            begin = time.monotonic()
+            while (now := time.monotonic() - begin) < seconds:
+                if not samples or now - samples[-1][0] >= 1:
+                    samples.append((now, server.rss_bytes(), server.metric("vicinal_memory_bytes"), server.descriptors()))
+                self.step(client)
+
+
+def trend(samples):
+    """Slopes per hour of a line fitted to the second half of a life, and what was there at its end."""
+    half = np.array(samples[len(samples) // 2:], float)
+    hours, rss, accounted, descriptors = half[:, 0] / 3600, half[:, 1] / 2**20, half[:, 2] / 2**20, half[:, 3]
+
+    def slope(values):
+        return round(float(np.polyfit(hours, values, 1)[0]), 1)
+
+    return {"seconds": round(samples[-1][0]), "rss_mib": round(rss[-1], 1), "rss_most_mib": round(max(rss), 1),
+            "accounted_mib": round(accounted[-1], 1), "rss_slope_mib_per_hour": slope(rss),
+            "unaccounted_slope_mib_per_hour": slope(rss - accounted), "descriptors": int(descriptors[-1]),
+            "descriptors_most": int(max(descriptors)), "descriptors_slope_per_hour": slope(descriptors)}
+
+
+def inspect(options, state):
+    """`vicinal state list` and `check`: versions, directories without a manifest, problems, and the verdict."""
+    command = [os.path.join(options.bin, "vicinal"), "state"]
+    listed = json.loads(subprocess.run([*command, "list", state, "--json"], capture_output=True, text=True, check=True).stdout)
+    check = subprocess.run([*command, "check", state, "--json"], capture_output=True, text=True, check=False).returncode
+    return {"versions": len(listed["versions"]), "orphans": len(listed["unpublished"]), "problems": len(listed["problems"]),
+            "quarantined": len(listed["quarantined"]), "check": check}
+
+
+def main():
+    parser = common.parser(__doc__, "state_churn_cpu")
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--restart_minutes", type=float, default=5)
+    parser.add_argument("--graphs", type=int, default=20)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--edges", type=int, default=100_000)
+    parser.add_argument("--features", type=int, default=32)
+    options = parser.parse_args()
+    rows, churn = [], Churn(options)
+    with common.Scratch(options.folder) as folder:
+        state = os.path.join(folder, "state")
+        # Results of finished uploads can be asked for until they expire, and take memory until then.
+        with common.Server(options, folder, f"--state_dir={state}", "--upload_ttl=30s") as server:
+            with vicinal.Client(server.grpc) as client:
+                client.upload_model("sum", *common.sum_model(options.features))
+                common.wait_until_durable(client.get_model, "sum")
+            end = time.monotonic() + 60 * options.minutes
+            while time.monotonic() < end:
+                samples = []
+                churn.life(server, min(60 * options.restart_minutes, end - time.monotonic()), samples)
+                rows.append({"case": f"life {len(rows) + 1}", **trend(samples)})
+                print(json.dumps(rows[-1], default=float), flush=True)
+                if len(rows) % 2:
+                    server.stop()
+                else:
+                    server.kill()
+                server.start()
+            time.sleep(SWEEP_SECONDS)
+            with vicinal.Client(server.grpc) as client:
+                graphs = client.list_graphs()
+                known = sum(1 + len(graph.feature_sets) for graph in graphs) + len(client.list_models())
+            errors = [line for line in server.log_lines() if line["level"] == "error"]
+            server.stop()
+        files = sum(len(names) for _, _, names in os.walk(state))
+        rows.append({"case": "in the end", "minutes": options.minutes, "lives": len(rows), **churn.counts, "listed_by_server": known,
+                     **inspect(options, state), "files": files, "errors_in_log": len(errors), "errors": errors[:3]})
+    common.finish(options, rows)
+    last = rows[-1]
+    return 1 if last["orphans"] or last["problems"] or last["check"] or last["versions"] != known or errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
