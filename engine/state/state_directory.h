@@ -60,6 +60,9 @@ struct SweepReport {
 class VersionWriter;
 
 bool IsDocumentName(std::string_view name);
+// The name of the document with the tuning decisions for one kind of device, and the major format of such a document.
+std::string TuningDocumentName(std::string_view device);
+inline constexpr int64_t kTuningMajor = 1;
 
 // Thread-safe.
 class StateDirectory {
