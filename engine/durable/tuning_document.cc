@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/state/crc32c.h"
 #include "engine/state/file_error.h"
 #include "engine/state/sealed_json.h"
 
 namespace vicinal::durable {
 namespace {
 using Json = nlohmann::json;
-constexpr int64_t kMajor = 1, kMinor = 0;
+constexpr int64_t kMajor = state::kTuningMajor, kMinor = 0;
 constexpr size_t kLarge = size_t{4} << 20;
 
 std::string Encode(const TuningDocument& document) {
@@ -28,10 +27,6 @@ std::string Encode(const TuningDocument& document) {
 }
 
 }  // namespace
-
-std::string TuningDocumentName(const std::string& device) {
-  return absl::StrCat("tuning-", state::CrcText(state::Crc32c(device)));
-}
 
 std::string EncodeTuningDocument(const TuningDocument& document) {
   std::string text = Encode(document);

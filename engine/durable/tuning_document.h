@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/state/state_directory.h"
 #include "engine/tune/kept_record.h"
 
 namespace vicinal::durable {
@@ -20,8 +21,8 @@ struct TuningDocument {
   std::vector<KeptRecord> records;
 };
 
-// The document's name in the version's directory: a function of `device`, so that those of several stand side by side.
-std::string TuningDocumentName(const std::string& device);
+// The document's name in the version's directory: a function of the device; those of several stand side by side.
+using state::TuningDocumentName;
 
 // Of a document that would become large, only the decisions are kept, and not what the other candidates took.
 std::string EncodeTuningDocument(const TuningDocument& document);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents beside a version: small, replaced as a whole, and not part of the manifest.
 #include "engine/base/check.h"
+#include "engine/state/crc32c.h"
 #include "engine/state/sealed_json.h"
 #include "engine/state/state_directory.h"
 
@@ -21,6 +22,8 @@ bool IsDocumentName(std::string_view name) {
   return name.size() == kPrefix.size() + 8 && name.substr(0, kPrefix.size()) == kPrefix &&
          name.find_first_not_of("0123456789abcdef", kPrefix.size()) == std::string_view::npos;
 }
+
+std::string TuningDocumentName(std::string_view device) { return "tuning-" + CrcText(Crc32c(device)); }
 
 StatusOr<std::string> StateDirectory::GetDocument(const VersionId& id, const std::string& name) const {
   VICINAL_CHECK(IsDocumentName(name));

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/state/inspect.h"
 
+#include <limits>
 #include <memory>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/state/file_error.h"
+#include "engine/state/sealed_json.h"
 
 namespace vicinal::state {
 namespace {
@@ -43,6 +46,49 @@ bool IsGone(const FileSystem& files, const std::string& path) {
   return files.Stat(path + "/" + kManifestName).status().code() == StatusCode::kNotFound;
 }
 
+// Of tuning decisions: whole, of this graph version, and of the device that its name says. What the records mean is the
+// engine's; a server that reads one which it does not understand measures that work again.
+Status CheckTuning(const VersionId& graph, const std::string& path, const std::string& name, std::string_view text) {
+  VICINAL_ASSIGN_OR_RETURN(const nlohmann::json json, internal::UnsealJson(path, text));
+  VICINAL_RETURN_IF_ERROR(internal::CheckMajor(path, json, kTuningMajor));
+  VICINAL_ASSIGN_OR_RETURN(const std::string named, internal::StringMember(path, json, "graph"));
+  VICINAL_ASSIGN_OR_RETURN(const int64_t version,
+                           internal::IntegerMember(path, json, "version", 1, std::numeric_limits<int64_t>::max()));
+  if (named != graph.name || version != graph.version) {
+    return Damaged(path, "it is of graph '" + named + "' version " + std::to_string(version));
+  }
+  VICINAL_ASSIGN_OR_RETURN(const std::string device, internal::StringMember(path, json, "device"));
+  if (name != TuningDocumentName(device)) return Damaged(path, "it is of the device '" + device + "'");
+  const auto records = json.find("records");
+  if (records == json.end() || !records->is_array()) return Damaged(path, "records is not an array");
+  for (const nlohmann::json& record : *records) {
+    if (!record.is_object()) return Damaged(path, "a record is not an object");
+    for (const char* const member : {"operation", "kind", "state"}) {
+      VICINAL_RETURN_IF_ERROR(internal::StringMember(path, record, member).status());
+    }
+  }
+  return OkStatus();
+}
+
+// The documents beside a graph version. One that is replaced meanwhile is the old one or the new one.
+void CheckDocuments(const FileSystem& files, const StateDirectory& directory, const VersionId& graph,
+                    const std::string& path, const std::function<void(const FileVerdict& verdict)>& on_file) {
+  const std::string documents = Join(path, "documents");
+  const auto entries = files.List(documents);
+  if (entries.status().code() == StatusCode::kNotFound) return;
+  if (!entries.ok()) return on_file({documents, 0, entries.status()});
+  for (const DirectoryEntry& entry : *entries) {
+    constexpr std::string_view kJson = ".json";
+    if (!entry.name.ends_with(kJson)) continue;
+    const std::string name = entry.name.substr(0, entry.name.size() - kJson.size());
+    if (!IsDocumentName(name)) continue;
+    const std::string file = Join(documents, entry.name);
+    const auto text = directory.GetDocument(graph, name);
+    if (text.status().code() == StatusCode::kNotFound) continue;
+    on_file(VerdictOf(files, file, text.ok() ? CheckTuning(graph, file, name, *text) : text.status()));
+  }
+}
+
 Status CheckVersion(const FileSystem& files, const StateDirectory& directory, const Manifest& manifest,
                     const std::function<void(const FileVerdict& verdict)>& on_file) {
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(manifest.id));
@@ -53,6 +99,7 @@ Status CheckVersion(const FileSystem& files, const StateDirectory& directory, co
     if (!status.ok() && IsGone(files, path)) return OkStatus();
     on_file({Join(path, file.name), file.summary.bytes, std::move(status)});
   }
+  if (manifest.id.store == Store::kGraphs) CheckDocuments(files, directory, manifest.id, path, on_file);
   return OkStatus();
 }
 

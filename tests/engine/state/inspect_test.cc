@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -98,6 +99,52 @@ TEST_F(InspectTest, ChecksEveryByteOfEveryFile) {
     files_.XorByte(path, offset, 0x10);
   }
   EXPECT_THAT(Bad(), IsEmpty());
+}
+
+TEST_F(InspectTest, ChecksTuningDocuments) {
+  const nlohmann::json record = {{"operation", "aggregate"}, {"kind", "sum"}, {"state", "tuned"}};
+  const nlohmann::json good = {{"major", 1},   {"minor", 0},       {"graph", "g"},
+                               {"version", 1}, {"device", "cpu0"}, {"records", nlohmann::json::array({record})}};
+  const std::string name = TuningDocumentName("cpu0"), path = "graphs/g/1/documents/" + name + ".json";
+  ASSERT_TRUE(directory_->PutDocument(graph_, name, internal::SealJson(good)).ok());
+  EXPECT_THAT(Bad(), IsEmpty());
+  EXPECT_EQ(checked_, 3 + 3 * 2 + 1);
+
+  const std::string text = files_.Read(path);
+  for (size_t at = 0; at < text.size(); at += 17) {  // each check reads all files
+    files_.XorByte(path, static_cast<int64_t>(at), 0x04);
+    EXPECT_THAT(Bad(), ElementsAre(path)) << at;
+    files_.XorByte(path, static_cast<int64_t>(at), 0x04);
+  }
+  for (size_t size = 0; size < text.size(); size += 23) {
+    files_.Overwrite(path, text.substr(0, size));
+    EXPECT_THAT(Bad(), ElementsAre(path)) << size;
+  }
+  files_.Overwrite(path, std::string(text.size(), '\0'));
+  EXPECT_THAT(Bad(), ElementsAre(path));
+
+  const std::vector<std::pair<const char*, nlohmann::json>> wrong = {
+      {"major", 2},
+      {"graph", "h"},
+      {"version", 2},
+      {"version", "1"},
+      {"device", "cpu1"},
+      {"records", {}},
+      {"records", {1}},
+      {"records", nlohmann::json::array({{{"kind", "sum"}}})},
+      {"device", 7},
+      {"graph", 7},
+      {"records", "something"}};
+  for (const auto& [member, value] : wrong) {
+    nlohmann::json changed = good;
+    changed[member] = value;
+    files_.Overwrite(path, internal::SealJson(changed));
+    EXPECT_THAT(Bad(), ElementsAre(path)) << changed;
+  }
+  files_.Overwrite(path, text);
+  EXPECT_THAT(Bad(), IsEmpty());
+  ASSERT_TRUE(Write("graphs/g/1/documents/notes.json").ok());
+  EXPECT_THAT(Bad(), IsEmpty()) << "files of others are left alone";
 }
 
 TEST_F(InspectTest, AFileThatIsMissingOrShortIsNamed) {
