@@ -109,7 +109,7 @@ class EngineImpl final : public Engine {
       durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
           &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
           std::chrono::seconds(60), options_.clock, tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue,
-          options_.state_read_only, options_.follow_period});
+          options_.state_read_only, options_.follow_period, options_.state_retry_period});
       evictor_ = std::make_unique<GraphEvictor>(GraphEvictor::Parts{
           &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return OnDisk(name); },
           [this](const std::string& name, int64_t version) { plans_.Release(name, version); }});
@@ -204,7 +204,14 @@ class EngineImpl final : public Engine {
 
   std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
-  ResourceCounts Counts() const override { return CountsOf(graphs_.List(), models_.List()); }
+  ResourceCounts Counts() const override {
+    ResourceCounts counts = CountsOf(graphs_.List(), models_.List());
+    if (durable_ == nullptr) return counts;
+    const durable::DurableStore::WriteState written = durable_->write_state();
+    counts.not_durable = written.not_durable;
+    counts.last_state_write = written.last_write;
+    return counts;
+  }
   int64_t queue_depth() const override { return executor_.queue_depth(); }
   int64_t kept_answers() const override { return answers_.count(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
@@ -213,12 +220,17 @@ class EngineImpl final : public Engine {
     return durable_ != nullptr ? durable_->health() : OkStatus();
   }
   Status CheckWritable() const override;
+  Status CheckUploads() const override {
+    VICINAL_RETURN_IF_ERROR(CheckWritable());
+    return durable_ != nullptr ? durable_->CheckSpace() : OkStatus();
+  }
   bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
   bool durable() const override { return durable_ != nullptr; }
   std::string incarnation() const override { return incarnation_; }
   bool Drain(MonotonicTime deadline) override {
     if (durable_ != nullptr) durable_->loader().Stop();
     const bool drained = executor_.Drain(deadline);
+    if (durable_ != nullptr) durable_->Retry();  // the last chance of what waits for space
     return (durable_ == nullptr || durable_->Flush(deadline)) && drained;
   }
 
@@ -458,7 +470,7 @@ StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& giv
         state, durable::OpenState::Open(
                    options.state_dir,
                    options.state_read_only ? durable::OpenState::Access::kRead : durable::OpenState::Access::kWrite,
-                   options.state_address, *options.clock, *options.logger));
+                   options.state_address, *options.clock, *options.logger, *options.stats));
   }
   auto engine = std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened), std::move(state));
   VICINAL_RETURN_IF_ERROR(engine->Load());

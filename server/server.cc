@@ -289,6 +289,8 @@ StateSnapshot Server::Impl::Snapshot() {
   state.resident_graphs = counts.resident_graphs;
   state.feature_sets = counts.feature_sets;
   state.models = counts.models;
+  state.not_durable = counts.not_durable;
+  state.last_state_write_seconds = std::chrono::duration<double>(counts.last_state_write.time_since_epoch()).count();
   state.open_uploads = uploads->open_uploads();
   state.queue_depth = engine->queue_depth();
   state.kept_answers = engine->kept_answers();

@@ -61,6 +61,8 @@ struct EngineOptions {
   // FAILED_PRECONDITION (READ_REPLICA).
   bool state_read_only = false;
   std::chrono::milliseconds follow_period{250};  // how often a replica looks for changes
+  // After which versions that found no space in state_dir are written again, at first.
+  std::chrono::milliseconds state_retry_period{5000};
   std::string state_address;     // where clients reach this server; for the lock file, which people read
   const Clock* clock = nullptr;  // null: the real one
   StatsSink* stats = nullptr;    // null: none; must outlive the engine
@@ -160,6 +162,9 @@ class Engine {
   // FAILED_PRECONDITION (READ_REPLICA), naming the address of the server that writes, if it has one: nothing can be
   // uploaded, deleted or tuned here.
   virtual Status CheckWritable() const { return OkStatus(); }
+  // For whoever begins an upload: errors of CheckWritable, and RESOURCE_EXHAUSTED (STATE_DISK_FULL) while
+  // earlier uploads wait for space in the state directory.
+  virtual Status CheckUploads() const { return CheckWritable(); }
   // False while graphs from the state directory are being loaded.
   virtual bool loaded() const { return true; }
   // Whether there is a state directory.

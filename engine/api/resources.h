@@ -188,6 +188,8 @@ struct ResourceCounts {
   int64_t resident_graphs = 0;  // those in memory
   int64_t feature_sets = 0;
   int64_t models = 0;
+  int64_t not_durable = 0;      // versions that could not be written, and serve from memory
+  WallTime last_state_write{};  // when a version was last written; the epoch: never in this process
 };
 
 }  // namespace vicinal

@@ -43,6 +43,10 @@ class StatsSink {
   // A graph left memory, because that was needed; it stays on disk.
   virtual void GraphEvicted() {}
 
+  // The state directory could not be written or read. `kind`: disk_full, too_many_files, access_denied, gone, io_error,
+  // sync_failed, damaged, missing, format; anything else is "other".
+  virtual void StateFailure(std::string_view kind) { (void)kind; }
+
   // Discards everything.
   static StatsSink& Null();
 };

@@ -2,7 +2,8 @@
 // Keeps in the state directory what the stores publish, and brings it back after a start.
 //
 // Serving does not wait for the disk: a version serves once the stores have it, and one thread writes versions in the
-// order in which they were published. A version that is replaced or deleted before it was written is skipped. Versions
+// order in which they were published. A version that is replaced or deleted before it was written is skipped; one that
+// finds no space, or a directory that cannot be written, is tried again. Versions
 // that a durable one replaced are removed from disk a while later: whoever copies the directory finds one of them.
 #ifndef VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
 #define VICINAL_ENGINE_DURABLE_DURABLE_STORE_H_
@@ -59,6 +60,9 @@ class DurableStore {
     // Another server writes the directory; this one follows it, and nothing may be published or removed here.
     bool read_only = false;
     std::chrono::milliseconds follow_period{0};  // 0: only when Follow is called
+    // How long to wait before versions that found no space are written again; each time twice as long, up to twelve
+    // times. 0: only when Retry is called.
+    std::chrono::milliseconds retry_period{0};
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
@@ -101,6 +105,17 @@ class DurableStore {
   // came first.
   bool Flush(MonotonicTime deadline);
 
+  // Writes again, as soon as the writer comes to it, what could not be written for a reason that can pass.
+  void Retry();
+  // RESOURCE_EXHAUSTED (STATE_DISK_FULL) while versions wait for space: more uploads would only wait, too.
+  Status CheckSpace() const;
+
+  struct WriteState {
+    int64_t not_durable = 0;  // versions that could not be written, and serve from memory
+    WallTime last_write{};    // when a version was last written; the epoch: never in this process
+  };
+  WriteState write_state() const;
+
   // A read replica: takes over what the writer has published or removed since. Each new version is loaded first and
   // then takes the place of the former one in one step. What cannot be loaded now is tried again the next time.
   void Follow();
@@ -116,10 +131,16 @@ class DurableStore {
     state::VersionId id;
     std::function<void()> write;
   };
+  enum class Step { kWrite, kSweep, kEnd };
   using IdFilter = std::function<bool(const state::VersionId& id)>;
 
   void Queue(state::VersionId id, std::function<void()> write);
+  // What the writer does next; waits until there is something, or until `sweep`.
+  Step NextStep(MonotonicTime sweep, Job* job);
   void WriteLoop();
+  // After `job` was run: if it failed, and can succeed later, it waits.
+  void KeepIfItCanPass(Job job);
+  void RetryAll() VICINAL_REQUIRES(mutex_);
   void FollowLoop();
   // `sets`: the latest feature sets of that version, by name.
   void FollowGraph(const state::VersionId& latest, const std::map<std::string, state::VersionId>& sets,
@@ -137,11 +158,15 @@ class DurableStore {
   void CannotLoad(const state::VersionId& id, const Status& error);
 
   void Write(const std::shared_ptr<const PreparedGraph>& graph);  // with the feature sets that it has
-  // Whether it was written, or failed, together with its graph.
-  bool IsFinished(const state::VersionId& id) const;
+  bool IsPublished(const state::VersionId& id) const;
+  // Why it could not be written; OK: it was, or was not tried.
+  Status FailureOf(const state::VersionId& id) const;
+  // Before a version is written again: what the last try has left goes.
+  Status DiscardFailed(const state::VersionId& id);
+  void Count(const Status& error) const;  // for metrics
   void Write(const FeatureSetHandle& set, int64_t graph_version);
   void Write(const ModelHandle& model, const ModelDocument& document);
-  // Records the outcome of writing `id` and logs a failure.
+  // Records the outcome of writing `id`; logs a failure, the first of its kind.
   void Finish(const state::VersionId& id, const Status& written);
   // The highest version that goes with `id`; 0: none; all if its version is 0.
   int64_t LastToRemove(const state::VersionId& id) const;
@@ -160,6 +185,10 @@ class DurableStore {
   mutable Mutex mutex_;
   CondVar changed_;
   std::deque<Job> jobs_ VICINAL_GUARDED_BY(mutex_);
+  std::deque<Job> waiting_ VICINAL_GUARDED_BY(mutex_);  // have failed and are to be tried again
+  MonotonicTime retry_at_ VICINAL_GUARDED_BY(mutex_) = MonotonicTime::max();
+  std::chrono::milliseconds retry_wait_ VICINAL_GUARDED_BY(mutex_){0};  // the last one; 0: something was written since
+  WallTime last_write_ VICINAL_GUARDED_BY(mutex_){};
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
   std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);         // on disk

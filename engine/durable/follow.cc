@@ -94,6 +94,7 @@ void DurableStore::Follow() {
   }
   const StatusOr<std::set<VersionId>> listed = parts_.directory->ListPublished();
   if (!listed.ok()) {
+    Count(listed.status());
     parts_.logger->Log(LogLevel::kWarning, "state directory not read",
                        {{"error", std::string(listed.status().message())}});
     return;

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/durable/failures.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_metadata.h"
+#include "engine/state/file_error.h"
 
 namespace vicinal::durable {
 namespace {
@@ -209,8 +211,12 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
       parts_.on_load();
       return OkStatus();
     }
-    const Status& error = loaded.status();
+    const Status error = Explained(id, loaded.status());
     if (error.code() != StatusCode::kResourceExhausted) parts_.on_failure(id, error);
+    if (MayBeReadable(error)) {
+      parts_.graphs->PostponeLoad(name, version);
+      return Annotate(error, absl::StrCat("graph '", name, "' could not be read from disk; try again later"));
+    }
     const StatusOr<StoredGraph> earlier =
         error.code() == StatusCode::kDataLoss ? Earlier(id) : StatusOr<StoredGraph>(error);
     if (!earlier.ok()) {
@@ -222,6 +228,14 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
         {{"graph", name}, {"damaged", absl::StrCat(version)}, {"version", absl::StrCat(earlier->serving.version)}});
     parts_.graphs->ReplaceStored(name, version, *earlier);
   }
+}
+
+// What was published and has no files any more was removed behind the server's back: by itself, or with everything.
+Status GraphLoader::Explained(const VersionId& id, const Status& error) const {
+  if (error.code() != StatusCode::kNotFound || parts_.read_only) return error;
+  VICINAL_RETURN_IF_ERROR(parts_.directory->CheckReachable());
+  if (parts_.graphs->StoredVersion(id.name) != id.version) return error;  // deleted meanwhile
+  return state::Damaged(state::Describe(id), "its files are missing");
 }
 
 Status GraphLoader::Adopt(const VersionId& graph, ThreadPool* pool) {

@@ -47,6 +47,7 @@ class GraphLoader {
     std::function<void()> on_load;   // a graph was loaded
     // A version cannot be read, and why.
     std::function<void(const state::VersionId& id, const Status& error)> on_failure;
+    bool read_only = false;      // another server writes the directory: what is missing was removed there
     int num_threads = 1;         // graphs that are loaded at once
     int64_t max_waiting = 1024;  // callers that wait for graphs
   };
@@ -93,6 +94,7 @@ class GraphLoader {
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
   StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, int64_t num_nodes, Reservation* memory,
                                ThreadPool* pool);
+  Status Explained(const state::VersionId& id, const Status& error) const;
   // The latest published version before `id`.
   StatusOr<StoredGraph> Earlier(const state::VersionId& id) const;
 

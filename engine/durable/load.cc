@@ -95,6 +95,7 @@ Status DurableStore::LoadModel(const Manifest& manifest) {
 }
 
 void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
+  Count(error);
   const bool damaged = error.code() == StatusCode::kDataLoss;
   Status moved = OkStatus();
   const bool moves = damaged && !parts_.read_only;

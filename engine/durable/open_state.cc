@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/durable/failures.h"
 #include "engine/state/posix_file_system.h"
 
 namespace vicinal::durable {
@@ -19,19 +20,25 @@ std::string HostName() {
 
 }  // namespace
 
-OpenState::OpenState(std::unique_ptr<state::FileSystem> files, std::unique_ptr<state::StateDirectory> directory)
+OpenState::OpenState(std::unique_ptr<state::FileSystem> files, std::unique_ptr<state::StateDirectory> directory,
+                     StatsSink* stats)
     : files_(std::move(files)),
       directory_(std::move(directory)),
+      stats_(stats),
       graph_versions_(ReserveIn(state::Store::kGraphs)),
       feature_versions_(ReserveIn(state::Store::kFeatures)),
       model_versions_(ReserveIn(state::Store::kModels)) {}
 
 VersionSource::ReserveBlock OpenState::ReserveIn(state::Store store) {
-  return [this, store](int64_t count) { return directory_->ReserveVersions(store, count); };
+  return [this, store](int64_t count) {
+    StatusOr<int64_t> first = directory_->ReserveVersions(store, count);
+    if (!first.ok()) stats_->StateFailure(FailureKind(first.status()));
+    return first;
+  };
 }
 
 StatusOr<std::unique_ptr<OpenState>> OpenState::Open(const std::string& path, Access access, const std::string& address,
-                                                     const Clock& clock, Logger& logger) {
+                                                     const Clock& clock, Logger& logger, StatsSink& stats) {
   using Root = state::PosixFileSystem::Root;
   VICINAL_ASSIGN_OR_RETURN(
       std::unique_ptr<state::FileSystem> files,
@@ -47,7 +54,7 @@ StatusOr<std::unique_ptr<OpenState>> OpenState::Open(const std::string& path, Ac
     logger.Log(LogLevel::kWarning, "state directory repaired", {{"directory", path}, {"repair", repair}});
   }
   logger.Log(LogLevel::kInfo, "state directory", {{"directory", path}, {"incarnation", directory->incarnation()}});
-  return std::unique_ptr<OpenState>(new OpenState(std::move(files), std::move(directory)));
+  return std::unique_ptr<OpenState>(new OpenState(std::move(files), std::move(directory), &stats));
 }
 
 }  // namespace vicinal::durable

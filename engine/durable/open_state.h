@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/stats.h"
 #include "engine/base/status.h"
 #include "engine/state/file_system.h"
 #include "engine/state/state_directory.h"
@@ -24,9 +25,10 @@ class OpenState {
     kRead,  // of a directory that another server writes: it must be there, and nothing is written
   };
   // Opens the directory `path`; to write it, it is made if only its last component is missing. `address` is written to
-  // the lock file. Logs what had to be repaired. Errors of StateDirectory::Open and of the file system.
+  // the lock file. Logs what had to be repaired; `logger` and `stats`
+  // must outlive the object. Errors of StateDirectory::Open and of the file system.
   static StatusOr<std::unique_ptr<OpenState>> Open(const std::string& path, Access access, const std::string& address,
-                                                   const Clock& clock, Logger& logger);
+                                                   const Clock& clock, Logger& logger, StatsSink& stats);
 
   state::StateDirectory& directory() { return *directory_; }
   VersionSource* graph_versions() { return &graph_versions_; }
@@ -34,11 +36,13 @@ class OpenState {
   VersionSource* model_versions() { return &model_versions_; }
 
  private:
-  OpenState(std::unique_ptr<state::FileSystem> files, std::unique_ptr<state::StateDirectory> directory);
+  OpenState(std::unique_ptr<state::FileSystem> files, std::unique_ptr<state::StateDirectory> directory,
+            StatsSink* stats);
   VersionSource::ReserveBlock ReserveIn(state::Store store);
 
   const std::unique_ptr<state::FileSystem> files_;
   const std::unique_ptr<state::StateDirectory> directory_;
+  StatsSink* const stats_;
   VersionSource graph_versions_, feature_versions_, model_versions_;
 };
 

@@ -117,6 +117,10 @@ class FileSystem {
   // metadata "holder" (empty if the holder has not written it yet).
   virtual StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, std::string_view holder) = 0;
 
+  // FAILED_PRECONDITION (STATE_DIRECTORY_GONE) once the root is not at its place any more: it was removed, renamed or
+  // unmounted.
+  virtual Status CheckReachable() const = 0;
+
   // Returns when all changes of names made in that directory before are durable. After a failure, that failure.
   Status SyncDirectory(const std::string& path);
 

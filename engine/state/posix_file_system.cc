@@ -142,7 +142,7 @@ StatusOr<std::unique_ptr<PosixFileSystem>> PosixFileSystem::Open(const std::stri
       return FileError("fsync directory", root + "/..", errno);
     }
   }
-  return std::unique_ptr<PosixFileSystem>(new PosixFileSystem(std::move(fd)));
+  return std::unique_ptr<PosixFileSystem>(new PosixFileSystem(root, std::move(fd)));
 }
 
 StatusOr<Descriptor> PosixFileSystem::OpenDirectory(const std::string& path) const {
@@ -250,6 +250,17 @@ StatusOr<FileInfo> PosixFileSystem::Stat(const std::string& path) const {
   result.modify_time = WallTime(std::chrono::duration_cast<WallTime::duration>(
       std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
   return result;
+}
+
+Status PosixFileSystem::CheckReachable() const {
+  struct stat opened, there;
+  const bool is_open = fstat(root_.get(), &opened) == 0;
+  if (is_open && stat(path_.c_str(), &there) == 0 && opened.st_dev == there.st_dev && opened.st_ino == there.st_ino) {
+    return OkStatus();
+  }
+  return FailedPrecondition("STATE_DIRECTORY_GONE",
+                            "the state directory is not at '" + path_ +
+                                "' any more: it was removed, renamed or unmounted; bring it back and restart");
 }
 
 StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& path, std::string_view holder) {

@@ -46,6 +46,7 @@ class PosixFileSystem final : public FileSystem {
   Status RemoveDirectory(const std::string& path) override;
   StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) const override;
   StatusOr<FileInfo> Stat(const std::string& path) const override;
+  Status CheckReachable() const override;
   // An "open file description" lock: gone when the process is, on this host or, over NFS 4, another.
   StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, std::string_view holder) override;
 
@@ -53,9 +54,10 @@ class PosixFileSystem final : public FileSystem {
   Status DoSyncDirectory(const std::string& path) override;
 
  private:
-  explicit PosixFileSystem(Descriptor root) : root_(std::move(root)) {}
+  PosixFileSystem(std::string path, Descriptor root) : path_(std::move(path)), root_(std::move(root)) {}
   StatusOr<Descriptor> OpenDirectory(const std::string& path) const;
 
+  const std::string path_;  // as it was opened
   const Descriptor root_;
 };
 

@@ -8,7 +8,7 @@
 //   Remove                 the version is not listed
 //   Quarantine             the version is not listed; its files and the reason are below quarantine/
 // When Publish or Remove fail, the version may be listed after a crash or not, but never in part. Nothing that was not
-// published is ever listed. A version whose Publish failed keeps its number: use a new one.
+// published is ever listed. A version whose Publish failed keeps its number: use a new one, or Discard it.
 #ifndef VICINAL_ENGINE_STATE_STATE_DIRECTORY_H_
 #define VICINAL_ENGINE_STATE_STATE_DIRECTORY_H_
 
@@ -97,6 +97,12 @@ class StateDirectory {
   // being written is listed from the moment that this one is. The writer must not outlive this object.
   StatusOr<std::unique_ptr<VersionWriter>> BeginVersion(const VersionId& id);
 
+  // After BeginVersion or Publish of `id` failed: when this returns OK, a crash brings nothing of it back, and
+  // BeginVersion may be called again. After an error it can be repeated.
+  Status Discard(const VersionId& id);
+  // FAILED_PRECONDITION (STATE_DIRECTORY_GONE): the directory was removed, renamed or unmounted.
+  Status CheckReachable() const { return files_->CheckReachable(); }
+
   enum class Data {
     kDelete,        // at once, as far as possible
     kLeaveToSweep,  // readers that are loading it have time until a sweep
@@ -178,7 +184,8 @@ class StateDirectory {
   std::map<Store, int64_t> next_ VICINAL_GUARDED_BY(reserve_mutex_);
   // Held while names of directories change, and while a manifest comes or goes.
   mutable Mutex mutex_;
-  std::set<std::string> staged_ VICINAL_GUARDED_BY(mutex_);  // paths of versions that have a writer
+  std::set<std::string> staged_ VICINAL_GUARDED_BY(mutex_);     // paths of versions that have a writer
+  std::set<std::string> unsettled_ VICINAL_GUARDED_BY(mutex_);  // of those whose manifest a crash may leave or not
 };
 
 // Writes one version. One thread at a time. Unless Publish was called, destroying it deletes what was written.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Versions come and go: begin, publish, remove.
+#include <cerrno>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/state/file_error.h"
 #include "engine/state/state_directory.h"
 
 namespace vicinal::state {
@@ -54,6 +56,22 @@ Status StateDirectory::Remove(const VersionId& id, Data data) {
   return OkStatus();
 }
 
+Status StateDirectory::Discard(const VersionId& id) {
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
+  MutexLock lock(&mutex_);
+  if (unsettled_.contains(path)) {
+    const Status unlinked = files_->Unlink(ManifestOf(path));
+    if (!unlinked.ok() && unlinked.code() != StatusCode::kNotFound) return unlinked;
+    VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(path));
+    unsettled_.erase(path);
+  }
+  SweepReport report;
+  DeleteTree(path, &report);
+  const auto left = files_->Stat(path);
+  if (left.ok()) return FileError("rmdir", path, ENOTEMPTY);
+  return left.status().code() == StatusCode::kNotFound ? OkStatus() : left.status();
+}
+
 VersionWriter::~VersionWriter() {
   files_.clear();
   MutexLock lock(&directory_->mutex_);
@@ -101,7 +119,9 @@ Status VersionWriter::Publish(std::string metadata) {
   }
   may_be_published_ = true;
   VICINAL_RETURN_IF_ERROR(files.Rename(temporary, target));
-  return files.SyncDirectory(path_);
+  Status synced = files.SyncDirectory(path_);
+  if (!synced.ok()) directory_->unsettled_.insert(path_);
+  return synced;
 }
 
 }  // namespace vicinal::state

@@ -372,6 +372,16 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
   state_->watchers.Notify(name);
 }
 
+void GraphStore::PostponeLoad(const std::string& name, int64_t version) {
+  {
+    MutexLock lock(&state_->mutex);
+    Entry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return;
+    entry->loading = false;
+  }
+  state_->watchers.Notify(name);
+}
+
 void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredGraph other) {
   {
     MutexLock lock(&state_->mutex);

@@ -117,6 +117,8 @@ class GraphStore {
   // the name is FAILED, and requests get that error. Does nothing unless `version` of `name` is on disk only.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                   std::vector<FeatureSet> feature_sets);
+  // It cannot be read now: it stays on disk, READY, and may be loaded later.
+  void PostponeLoad(const std::string& name, int64_t version);
   // `other` takes the place of `version`, which is on disk only: it cannot be loaded, or was replaced there.
   void ReplaceStored(const std::string& name, int64_t version, StoredGraph other);
   // What another server has published, in place of earlier versions; nothing if the store has later ones. The sets keep

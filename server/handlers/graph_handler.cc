@@ -75,7 +75,7 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
 // Rejects before the data is sent what finish would reject. The store checks again, because the name may change in the
 // meantime.
 Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes) const {
-  VICINAL_RETURN_IF_ERROR(engine_.CheckWritable());
+  VICINAL_RETURN_IF_ERROR(engine_.CheckUploads());
   const StatusOr<GraphResource> there = engine_.GetGraph(spec.name());
   if (!there.ok()) return engine_.CheckGraphFits(sizes, /*replace=*/false);
   if (!spec.replace() && there->state != GraphState::kFailed) {
@@ -116,7 +116,7 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, graph.node_count, limits_));
   const FeatureSizes sizes = FeatureSizesOf(manifest);
   return uploads_.Begin(std::move(manifest), [&]() -> Status {
-    VICINAL_RETURN_IF_ERROR(engine_.CheckWritable());
+    VICINAL_RETURN_IF_ERROR(engine_.CheckUploads());
     if (!graph.serving) return NotReady(graph);
     for (const FeatureSetResource& set : graph.feature_sets) {
       if (set.name != spec.name()) continue;

@@ -36,7 +36,7 @@ std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call&
 
 // As for graphs: rejects before the data is sent; the store checks again.
 Status ModelHandler::AdmitModel(const v1::UploadModelSpec& spec) const {
-  VICINAL_RETURN_IF_ERROR(engine_.CheckWritable());
+  VICINAL_RETURN_IF_ERROR(engine_.CheckUploads());
   const StatusOr<ModelResource> there = engine_.GetModel(spec.name());
   if (!there.ok()) return OkStatus();
   if (!spec.replace()) return AlreadyExists("model", spec.name(), "set replace to replace it, or delete it first");

@@ -51,6 +51,8 @@ constexpr std::string_view kPassOutcomes[] = {"kept", "unchanged", "interrupted"
 constexpr std::string_view kDropReasons[] = {"queue_full", "client_full", "overloaded", "deadline_too_short",
                                              "expired",    "cancelled",   "draining",   "other"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
+constexpr std::string_view kStateFailures[] = {"disk_full",   "too_many_files", "access_denied", "gone",   "io_error",
+                                               "sync_failed", "damaged",        "missing",       "format", "other"};
 constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};
 
 // The index of a value; of unknown ones the last, "other".
@@ -146,6 +148,13 @@ struct Metrics::Impl {
                           .Help("Graphs that left memory because it was needed, and stay on disk.")
                           .Register(*registry)
                           .Add({});
+    auto& failures = prometheus::BuildCounter()
+                         .Name("vicinal_state_failures_total")
+                         .Help("Operations on the state directory that failed, by kind.")
+                         .Register(*registry);
+    for (size_t i = 0; i < std::size(kStateFailures); ++i) {
+      state_failures[i] = &failures.Add({{"kind", std::string(kStateFailures[i])}});
+    }
     run_requests = &prometheus::BuildHistogram()
                         .Name("vicinal_run_requests")
                         .Help("Requests that one run answered.")
@@ -214,6 +223,7 @@ struct Metrics::Impl {
   Counter* answers_evicted;
   Histogram *loads_succeeded, *loads_failed;
   Counter* graphs_evicted;
+  Counter* state_failures[std::size(kStateFailures)];
   Counter* tuning_runs[std::size(kTuningOutcomes)];
   Counter* tuning_samples;
   Counter* tuning_samples_dropped;
@@ -276,6 +286,8 @@ void Metrics::GraphLoaded(std::string_view outcome, double seconds) {
 }
 
 void Metrics::GraphEvicted() { impl_->graphs_evicted->Increment(); }
+
+void Metrics::StateFailure(std::string_view kind) { impl_->state_failures[IndexOf(kStateFailures, kind)]->Increment(); }
 
 void Metrics::TuningRun(std::string_view outcome, double seconds, int64_t samples, int64_t dropped_samples) {
   impl_->tuning_runs[IndexOf(kTuningOutcomes, outcome)]->Increment();

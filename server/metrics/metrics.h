@@ -31,6 +31,8 @@ struct StateSnapshot {
           kept_answers = 0;
   int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, answer_bytes = 0, request_bytes = 0,
           upload_bytes = 0, budget_bytes = 0;
+  int64_t not_durable = 0;                // versions
+  double last_state_write_seconds = 0.0;  // since 1970; 0: never
   double busy_seconds = 0.0;
   bool ready = false;
   ConnectionCounts connections;
@@ -76,6 +78,7 @@ class Metrics final : public StatsSink {
   void AnswersEvicted() override;
   void GraphLoaded(std::string_view outcome, double seconds) override;
   void GraphEvicted() override;
+  void StateFailure(std::string_view kind) override;
 
   // The device's name in vicinal_build_info, once it is known.
   void SetDevice(const std::string& device);

@@ -184,6 +184,20 @@ TEST_F(PosixFileSystemTest, ReplaceFileLeavesNoTemporaryAndIgnoresAnOldOne) {
   EXPECT_EQ(files_->List("")->size(), 1u);
 }
 
+TEST_F(PosixFileSystemTest, NoticesThatItsRootIsGone) {
+  const std::filesystem::path here = root_ / "state", away = root_ / "away";
+  EXPECT_TRUE(files_->CheckReachable().ok());
+  std::filesystem::rename(here, away);
+  EXPECT_EQ(ReasonOf(files_->CheckReachable()), "STATE_DIRECTORY_GONE");
+  std::filesystem::create_directory(here);
+  EXPECT_EQ(ReasonOf(files_->CheckReachable()), "STATE_DIRECTORY_GONE") << "it is another directory";
+  std::filesystem::remove(here);
+  std::filesystem::rename(away, here);
+  EXPECT_TRUE(files_->CheckReachable().ok());
+  std::filesystem::remove_all(here);
+  EXPECT_EQ(ReasonOf(files_->CheckReachable()), "STATE_DIRECTORY_GONE");
+}
+
 TEST_F(PosixFileSystemTest, AMissingRootIsAnError) {
   EXPECT_EQ(ReasonOf(PosixFileSystem::Open(root_ / "none", PosixFileSystem::Root::kMustExist).status()),
             "STATE_FILE_MISSING");

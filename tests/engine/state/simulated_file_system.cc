@@ -134,17 +134,21 @@ SimulatedFileSystem::SimulatedFileSystem() : root_(std::make_shared<Node>()), ba
   origin_[root_.get()] = base_;
 }
 
-int SimulatedFileSystem::BeginChange() {
+int SimulatedFileSystem::BeginChange(bool removes) {
   if (hook_ && !dead_) hook_();
   if (dead_) return ENODEV;
   ++operations_;
-  if (fail_at_ < 0 || fail_at_-- != 0) return 0;
+  if (gone_) return ENOENT;
+  if (fail_at_ < 0) return 0;
+  if (fail_at_ > 0) return --fail_at_, 0;
+  if (!fail_on_) fail_at_ = -1;
+  if (fail_on_ && removes && fail_error_ == ENOSPC) return 0;
   failed_ = true;
   return fail_error_;
 }
 
 NodeRef SimulatedFileSystem::Find(const std::string& path) const {
-  NodeRef node = root_;
+  NodeRef node = gone_ ? nullptr : root_;
   for (size_t begin = 0; begin < path.size() && node != nullptr;) {
     const size_t end = std::min(path.find('/', begin), path.size());
     const auto entry = node->entries.find(path.substr(begin, end - begin));
@@ -196,7 +200,7 @@ Status SimulatedFileSystem::DoSyncDirectory(const std::string& path) {
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("open directory", path, ENOENT);
   const int error = BeginChange();
-  const bool may_lose = error != 0 && error != ENOSPC && error != EDQUOT;  // file_system.h
+  const bool may_lose = error != 0 && error != ENOSPC && error != EDQUOT && error != EMFILE;  // file_system.h
   for (Change& change : changes_) {
     if (change.unsynced.count(node.get()) == 0) continue;
     if (may_lose && !dead_) change.lost.insert(node.get());
@@ -232,11 +236,15 @@ Status SimulatedFileSystem::Rename(const std::string& from, const std::string& t
   return OkStatus();
 }
 
+Status SimulatedFileSystem::CheckReachable() const {
+  return gone_ ? FailedPrecondition("STATE_DIRECTORY_GONE", "gone") : OkStatus();
+}
+
 Status SimulatedFileSystem::Unlink(const std::string& path) {
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("unlink", path, ENOENT);
   if (node->kind == FileKind::kDirectory) return FileError("unlink", path, EISDIR);
-  if (const int error = BeginChange(); error != 0) return FileError("unlink", path, error);
+  if (const int error = BeginChange(/*removes=*/true); error != 0) return FileError("unlink", path, error);
   Apply({{Find(ParentOf(path)), NameOf(path), nullptr}});
   return OkStatus();
 }
@@ -257,7 +265,7 @@ Status SimulatedFileSystem::RemoveDirectory(const std::string& path) {
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("rmdir", path, ENOENT);
   if (!node->entries.empty()) return FileError("rmdir", path, ENOTEMPTY);
-  if (const int error = BeginChange(); error != 0) return FileError("rmdir", path, error);
+  if (const int error = BeginChange(/*removes=*/true); error != 0) return FileError("rmdir", path, error);
   Apply({{Find(ParentOf(path)), NameOf(path), nullptr}});
   return OkStatus();
 }

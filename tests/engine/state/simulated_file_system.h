@@ -41,7 +41,12 @@ class SimulatedFileSystem final : public FileSystem {
   // Before each operation that changes something.
   void set_hook(std::function<void()> hook) { hook_ = std::move(hook); }
   // Operation `index` from now (0: the next) that changes something fails with `error`. -1: none does.
-  void FailAt(int64_t index, int error) { fail_at_ = index, fail_error_ = error; }
+  void FailAt(int64_t index, int error) { fail_at_ = index, fail_error_ = error, fail_on_ = false; }
+  // Operation `index` from now and all after it that change something fail, until the next FailAt. Names can still be
+  // removed if the error is ENOSPC.
+  void FailFrom(int64_t index, int error) { FailAt(index, error), fail_on_ = true; }
+  // Everything is gone, as if unmounted, or is back.
+  void set_gone(bool gone) { gone_ = gone; }
   bool failed() const { return failed_; }
   // kill -9: from now on nothing has any effect.
   void Kill() { dead_ = true; }
@@ -58,6 +63,7 @@ class SimulatedFileSystem final : public FileSystem {
   StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override;
   Status Rename(const std::string& from, const std::string& to) override;
+  Status CheckReachable() const override;
   Status Unlink(const std::string& path) override;
   Status MakeDirectory(const std::string& path) override;
   Status RemoveDirectory(const std::string& path) override;
@@ -66,7 +72,7 @@ class SimulatedFileSystem final : public FileSystem {
   StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, std::string_view holder) override;
 
   // For the files that it hands out.
-  int BeginChange();  // errno of the failure that is due, else 0
+  int BeginChange(bool removes = false);  // errno of the failure that is due, else 0
   Status Write(Node& node, const std::string& path, int64_t offset, std::string_view bytes);
   Status SyncFile(Node& node, const std::string& path);
 
@@ -93,7 +99,7 @@ class SimulatedFileSystem final : public FileSystem {
   std::function<void()> hook_;
   int64_t fail_at_ = -1, operations_ = 0;
   int fail_error_ = 0;
-  bool failed_ = false, dead_ = false;
+  bool failed_ = false, dead_ = false, fail_on_ = false, gone_ = false;
   WallTime time_{};
   std::shared_ptr<std::set<std::string>> locks_ = std::make_shared<std::set<std::string>>();
 };

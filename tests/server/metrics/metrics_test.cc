@@ -118,6 +118,9 @@ TEST(MetricsTest, TheRest) {
   metrics.GraphLoaded("loaded", 0.25);
   metrics.GraphLoaded("failed", 0.5);
   metrics.GraphEvicted();
+  metrics.StateFailure("disk_full");
+  metrics.StateFailure("disk_full");
+  metrics.StateFailure("something new");
   metrics.TuningRun("changed", 0.25, 40, 3);
   metrics.TuningRun("kept", 0.5, 10, 0);
   metrics.TuningRun("something new", 0.0, 0, 0);
@@ -125,6 +128,8 @@ TEST(MetricsTest, TheRest) {
     StateSnapshot state;
     state.graphs = 4;
     state.resident_graphs = 3;
+    state.not_durable = 5;
+    state.last_state_write_seconds = 1700000000.5;
     state.ready = true;
     state.busy_seconds = 1.5;
     state.answer_bytes = 12;
@@ -154,6 +159,10 @@ TEST(MetricsTest, TheRest) {
         "vicinal_graph_load_duration_seconds_count{outcome=\"failed\"} 1",
         "vicinal_graphs_evicted_total 1",
         "vicinal_resident_graphs 3",
+        "vicinal_state_failures_total{kind=\"disk_full\"} 2",
+        "vicinal_state_failures_total{kind=\"other\"} 1",
+        "vicinal_versions_not_durable 5",
+        "vicinal_state_last_write_timestamp_seconds 1700000000.5",
         "vicinal_memory_bytes{kind=\"answers\"} 12",
         "vicinal_kept_answers 2",
         "vicinal_tuning_runs_total{outcome=\"changed\"} 1",

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every way in which a state directory fails while a version is written: serving goes on, the failure is told and
+// counted, what can pass is written in the end, and what is called durable survives a power failure.
+#include "engine/durable/failures.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/durable/durable_store.h"
+#include "engine/state/file_error.h"
+#include "tests/engine/durable/durable_testing.h"
+
+namespace vicinal::durable {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CountingStats final : public StatsSink {
+ public:
+  void StageSeconds(std::string_view, double) override {}
+  void PhaseSeconds(std::string_view, double) override {}
+  void QueueDepth(int64_t) override {}
+  void StateFailure(std::string_view kind) override {
+    MutexLock lock(&mutex_);
+    ++counts_[std::string(kind)];
+  }
+  int64_t count(const std::string& kind) const {
+    MutexLock lock(&mutex_);
+    const auto found = counts_.find(kind);
+    return found == counts_.end() ? 0 : found->second;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, int64_t> counts_ VICINAL_GUARDED_BY(mutex_);
+};
+
+// A store that writes graphs of two nodes with features.
+class World {
+ public:
+  int64_t Publish(const std::string& name) {
+    EdgeList edges;
+    edges.num_nodes = 2;
+    const auto version = graphs_.BeginPrepare(name, true, 0, 2, 0);
+    EXPECT_TRUE(version.ok()) << version.status();
+    PreparedGraph::Parts parts = MakePrepared(edges, OrderKind::kNone, *device_)->parts();
+    parts.name = name;
+    parts.version = *version;
+    graphs_.FinishPrepare(name, *version, std::make_shared<const PreparedGraph>(std::move(parts), device_.get()),
+                          Features());
+    durable_->GraphPublished(name);
+    Flush();
+    return *version;
+  }
+  void PutFeatures(const std::string& graph, int64_t version, const std::string& name) {
+    const auto set = graphs_.PutFeatures(graph, name, version, Features(), false, 0);
+    ASSERT_TRUE(set.ok()) << set.status();
+    durable_->FeaturesPublished(*set);
+    Flush();
+  }
+  void Flush() { EXPECT_TRUE(durable_->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1))); }
+  void Retry() {
+    durable_->Retry();
+    Flush();
+  }
+  // The graph, with its feature sets, as clients see it.
+  GraphResource Describe(const std::string& name) {
+    GraphResource resource;
+    resource.name = name;
+    const GraphStatus status = *graphs_.Get(name);
+    resource.serving.emplace();
+    resource.serving->version = status.graph->parts().version;
+    for (const FeatureSetHandle& set : status.feature_sets) {
+      FeatureSetResource described;
+      described.graph = name;
+      described.name = set->name;
+      described.version = set->version;
+      resource.feature_sets.push_back(described);
+    }
+    durable_->Describe(&resource);
+    return resource;
+  }
+  // What a new machine finds after a power failure: the number of published versions.
+  size_t AfterPowerFailure(uint64_t seed) {
+    testing::SplitMix64 random(seed);
+    const auto files = files_.CutPower(random);
+    const auto listing = OpenState(files.get())->List();
+    EXPECT_TRUE(listing.ok() && listing->problems.empty());
+    return listing.ok() ? listing->published.size() : 0;
+  }
+
+  FakeClock clock_;
+  CountingStats stats_;
+  std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  state::SimulatedFileSystem files_;
+  std::unique_ptr<state::StateDirectory> directory_ = OpenState(&files_);
+  GraphStore graphs_{{}};
+  ModelStore models_{{}};
+  MemoryBudget budget_{0};
+  std::unique_ptr<DurableStore> durable_ = Make();
+
+ private:
+  std::unique_ptr<DurableStore> Make() {
+    DurableStore::Parts parts{directory_.get(), &graphs_, &models_, device_.get(), &budget_, &Logger::Null(), [] {}};
+    parts.clock = &clock_;
+    parts.stats = &stats_;
+    return std::make_unique<DurableStore>(parts);
+  }
+  std::shared_ptr<const FeatureMatrix> Features() {
+    HostFeatures features;
+    features.rows = 2;
+    features.cols = 1;
+    features.dense = {1, 2};
+    return FeatureMatrix::Upload(features, *device_).value();
+  }
+};
+
+struct Failure {
+  const char* name;
+  int error;         // 0: the directory is gone
+  const char* kind;  // of the metric
+  const char* reason;
+  StatusCode code;
+  bool passes;  // written once the cause is gone
+};
+
+class EveryFailure : public ::testing::TestWithParam<Failure> {};
+
+// From each operation on everything fails, until the cause is gone.
+TEST_P(EveryFailure, IsToldCountedAndPassesOrNot) {
+  const Failure& failure = GetParam();
+  const auto begin = [&](World& world, int64_t operation) {
+    if (failure.error != 0) return world.files_.FailFrom(operation, failure.error);
+    world.files_.set_gone(true);
+  };
+  int64_t failures = 0;
+  for (int64_t operation = 0; operation < 100; ++operation) {
+    World world;
+    world.Publish("before");
+    const int64_t operations = world.files_.operations();
+    begin(world, operation);
+    world.Publish("g");
+    if (failure.error != 0 && world.files_.operations() - operations <= operation) break;  // it took fewer operations
+    ++failures;
+    SCOPED_TRACE(operation);
+    const GraphResource told = world.Describe("g");
+    ASSERT_EQ(told.serving->durability, Durability::kMemory);
+    const Status error = told.serving->durability_error;
+    const bool sync_failed = ReasonOf(error) == "STATE_SYNC_FAILED";
+    ASSERT_TRUE(sync_failed || ReasonOf(error) == failure.reason) << error;
+    EXPECT_EQ(error.code(), sync_failed ? StatusCode::kFailedPrecondition : failure.code);
+    EXPECT_EQ(ReasonOf(told.feature_sets[0].durability_error), ReasonOf(error));
+    EXPECT_EQ(world.stats_.count(sync_failed ? "sync_failed" : failure.kind), 2) << "the graph and its features";
+    EXPECT_EQ(world.durable_->write_state().not_durable, 2);
+    EXPECT_TRUE(world.graphs_.Find("g", 0, "default", 0).ok()) << "it serves";
+    const bool is_full = failure.code == StatusCode::kResourceExhausted && failure.error != EMFILE;
+    EXPECT_EQ(ReasonOf(world.durable_->CheckSpace()), is_full ? "STATE_DISK_FULL" : "");
+
+    world.Retry();
+    EXPECT_EQ(world.Describe("g").serving->durability, Durability::kMemory) << "the cause is still there";
+    world.files_.FailAt(-1, 0);
+    world.files_.set_gone(false);
+    world.Retry();
+    const bool passes = failure.passes && !sync_failed;
+    const GraphResource after = world.Describe("g");
+    ASSERT_EQ(after.serving->durability, passes ? Durability::kDurable : Durability::kMemory);
+    EXPECT_EQ(after.feature_sets[0].durability, after.serving->durability);
+    EXPECT_EQ(world.durable_->write_state().not_durable, passes ? 0 : 2);
+    EXPECT_TRUE(world.durable_->CheckSpace().ok());
+    for (uint64_t seed = 1; passes && seed <= 5; ++seed) EXPECT_EQ(world.AfterPowerFailure(seed), 4u);
+    if (failure.error == 0) break;
+  }
+  EXPECT_GT(failures, failure.error == 0 ? 0 : 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EveryFailure,
+    ::testing::Values(
+        Failure{"Full", ENOSPC, "disk_full", "STATE_DISK_FULL", StatusCode::kResourceExhausted, true},
+        Failure{"OverQuota", EDQUOT, "disk_full", "STATE_DISK_FULL", StatusCode::kResourceExhausted, true},
+        Failure{"TooManyFiles", EMFILE, "too_many_files", "STATE_TOO_MANY_FILES", StatusCode::kResourceExhausted, true},
+        Failure{"ReadOnly", EROFS, "access_denied", "STATE_ACCESS_DENIED", StatusCode::kFailedPrecondition, true},
+        Failure{"Forbidden", EACCES, "access_denied", "STATE_ACCESS_DENIED", StatusCode::kFailedPrecondition, true},
+        Failure{"Gone", 0, "gone", "STATE_DIRECTORY_GONE", StatusCode::kFailedPrecondition, true},
+        Failure{"BadDisk", EIO, "io_error", "STATE_IO_ERROR", StatusCode::kFailedPrecondition, false}),
+    [](const auto& info) { return info.param.name; });
+
+// One operation fails, and the next ones do not: also between the rename and its fsync.
+TEST(Failures, OneOperationWithoutSpaceIsMadeUpFor) {
+  for (int64_t operation = 0;; ++operation) {
+    ASSERT_LT(operation, 100);
+    World world;
+    const int64_t operations = world.files_.operations();
+    world.files_.FailAt(operation, ENOSPC);
+    world.Publish("g");
+    if (world.files_.operations() - operations <= operation) break;
+    world.files_.FailAt(-1, 0);
+    world.Retry();
+    EXPECT_EQ(world.Describe("g").serving->durability, Durability::kDurable) << operation;
+    for (uint64_t seed = 1; seed <= 10; ++seed) EXPECT_EQ(world.AfterPowerFailure(seed), 2u) << operation;
+  }
+}
+
+TEST(Failures, AFailedSyncOfAFileIsNotTriedAgain) {
+  int64_t operation = 0;
+  for (;; ++operation) {  // the first fsync of a file
+    World probe;
+    probe.files_.FailAt(operation, EIO);
+    probe.Publish("g");
+    const Status error = probe.Describe("g").serving->durability_error;
+    if (std::string(error.message()).find("fsync '") != std::string::npos) break;
+    ASSERT_LT(operation, 100);
+  }
+  World world;
+  world.files_.FailAt(operation, EIO);
+  world.Publish("g");
+  const int64_t operations = world.files_.operations();
+  world.Retry();
+  EXPECT_EQ(world.files_.operations(), operations) << "nothing was touched";
+  const ServingGraph serving = *world.Describe("g").serving;
+  EXPECT_EQ(serving.durability, Durability::kMemory);
+  EXPECT_THAT(std::string(serving.durability_error.message()), HasSubstr("what was written may be lost"));
+  world.Publish("g");
+  EXPECT_EQ(world.Describe("g").serving->durability, Durability::kDurable) << "the next version has files of its own";
+  EXPECT_EQ(world.durable_->write_state().not_durable, 0);
+}
+
+TEST(Failures, WhatIsUploadedToAGraphThatWaitsIsWrittenWithIt) {
+  World world;
+  world.files_.FailFrom(0, ENOSPC);
+  const int64_t version = world.Publish("g");
+  world.PutFeatures("g", version, "more");
+  EXPECT_EQ(ReasonOf(world.Describe("g").feature_sets[1].durability_error), "STATE_DISK_FULL");
+  world.files_.FailAt(-1, 0);
+  world.Retry();
+  for (const FeatureSetResource& set : world.Describe("g").feature_sets) {
+    EXPECT_EQ(set.durability, Durability::kDurable) << set.name;
+  }
+  EXPECT_EQ(world.AfterPowerFailure(1), 3u);
+}
+
+TEST(Failures, WhatNobodyWantsAnyMoreIsNotWritten) {
+  World world;
+  world.files_.FailFrom(0, ENOSPC);
+  world.Publish("deleted");
+  world.Publish("replaced");
+  const std::weak_ptr<const PreparedGraph> old = world.graphs_.Get("replaced")->graph;
+  ASSERT_TRUE(world.graphs_.Delete("deleted", 0).ok());
+  EXPECT_EQ(world.durable_->RemoveGraph("deleted", 0).code(), StatusCode::kNotFound) << "it is not on disk";
+  const int64_t latest = world.Publish("replaced");
+  EXPECT_TRUE(old.expired()) << "what waits keeps no memory";
+  EXPECT_EQ(world.durable_->write_state().not_durable, 2) << "a graph with its features";
+  EXPECT_EQ(DetailOf(world.durable_->CheckSpace())->metadata.at("waitingVersions"), "2");
+  world.files_.FailAt(-1, 0);
+  world.Retry();
+  const auto listing = world.directory_->List();
+  ASSERT_EQ(listing->published.size(), 2u);
+  EXPECT_EQ(listing->published[0].id.version, latest);
+  EXPECT_TRUE(world.durable_->CheckSpace().ok());
+}
+
+TEST(Failures, TheTimeOfTheLastWriteIsKept) {
+  World world;
+  EXPECT_EQ(world.durable_->write_state().last_write, WallTime{});
+  world.clock_.Advance(std::chrono::hours(1));
+  world.Publish("g");
+  const WallTime written = world.clock_.WallNow();
+  EXPECT_EQ(world.durable_->write_state().last_write, written);
+  world.clock_.Advance(std::chrono::hours(1));
+  world.files_.FailFrom(0, EIO);
+  world.Publish("h");
+  EXPECT_EQ(world.durable_->write_state().last_write, written);
+}
+
+TEST(Failures, ADirectoryThatIsGoneIsNoticedWithoutAWrite) {
+  World world;
+  world.files_.set_gone(true);
+  world.durable_->Sweep();
+  EXPECT_EQ(world.stats_.count("gone"), 1);
+}
+
+// Leaves the graph on disk only.
+void Evict(World& world, const std::string& name) {
+  const auto listing = world.directory_->List();
+  ASSERT_TRUE(listing.ok()) << listing.status();
+  std::vector<state::Manifest> sets;
+  for (const state::Manifest& manifest : listing->published) {
+    if (manifest.id.graph == name) sets.push_back(manifest);
+  }
+  for (const state::Manifest& manifest : listing->published) {
+    if (manifest.id.store != state::Store::kGraphs || manifest.id.name != name) continue;
+    ASSERT_TRUE(world.graphs_.Evict(name, DescribeStored(manifest, sets)));
+  }
+}
+
+TEST(Failures, AGraphThatCannotBeReadNowIsReadLater) {
+  World world;
+  const int64_t version = world.Publish("g");
+  Evict(world, "g");
+  world.files_.set_gone(true);
+  const Status lost = world.durable_->loader().LoadAndWait("g", {}, Clock::Real());
+  EXPECT_EQ(ReasonOf(lost), "STATE_DIRECTORY_GONE");
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("try again later"));
+  EXPECT_EQ(world.stats_.count("gone"), 1);
+  EXPECT_EQ(world.graphs_.StoredVersion("g"), version);
+  world.files_.set_gone(false);
+  EXPECT_TRUE(world.durable_->loader().LoadAndWait("g", {}, Clock::Real()).ok());
+  EXPECT_TRUE(world.graphs_.Find("g", version, "default", 0).ok());
+}
+
+TEST(Failures, AGraphWhoseFilesWereRemovedIsLostAlone) {
+  World world;
+  world.Publish("g");
+  world.Publish("h");
+  Evict(world, "g");
+  ASSERT_TRUE(world.files_.Rename("graphs/g", "moved").ok());
+  const Status lost = world.durable_->loader().LoadAndWait("g", {}, Clock::Real());
+  EXPECT_EQ(lost.code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ReasonOf(lost), "STATE_DAMAGED");
+  EXPECT_EQ(world.graphs_.Find("g", 0, "", 0).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(world.stats_.count("damaged"), 1);
+  EXPECT_TRUE(world.graphs_.Find("h", 0, "default", 0).ok());
+}
+
+TEST(Failures, EachReasonHasItsKind) {
+  EXPECT_EQ(FailureKind(state::Damaged("f", "zero")), "damaged");
+  EXPECT_EQ(FailureKind(state::FileError("open", "f", ENOENT)), "missing");
+  EXPECT_EQ(FailureKind(FailedPrecondition("STATE_FORMAT_TOO_NEW", "")), "format");
+  EXPECT_EQ(FailureKind(FailedPrecondition("READ_REPLICA", "")), "other");
+  EXPECT_EQ(FailureKind(absl::UnknownError("")), "other");
+  EXPECT_TRUE(MayBeReadable(state::FileError("read", "f", EIO)));
+  EXPECT_FALSE(MayBeReadable(state::Damaged("f", "zero")));
+}
+
+}  // namespace
+}  // namespace vicinal::durable
