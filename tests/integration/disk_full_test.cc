@@ -28,7 +28,9 @@ class DiskFullTest : public IntegrationTest {
   }
   void TearDown() override {
     IntegrationTest::TearDown();
-    if (mounted_) EXPECT_EQ(umount2(disk_.c_str(), MNT_DETACH), 0);
+    if (mounted_) {
+      EXPECT_EQ(umount2(disk_.c_str(), MNT_DETACH), 0);
+    }
     rmdir(disk_.c_str());
   }
   void Start() { StartServer({"--state_dir=" + disk_ + "/state"}); }

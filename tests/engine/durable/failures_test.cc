@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/durable/durable_store.h"
 #include "engine/state/file_error.h"
@@ -289,9 +290,13 @@ TEST(Failures, ADirectoryThatIsGoneIsNoticedWithoutAWrite) {
 void Evict(World& world, const std::string& name) {
   const auto listing = world.directory_->List();
   ASSERT_TRUE(listing.ok()) << listing.status();
+  std::vector<state::Manifest> sets;
+  for (const state::Manifest& manifest : listing->published) {
+    if (manifest.id.graph == name) sets.push_back(manifest);
+  }
   for (const state::Manifest& manifest : listing->published) {
     if (manifest.id.store != state::Store::kGraphs || manifest.id.name != name) continue;
-    ASSERT_TRUE(world.graphs_.Evict(name, DescribeStored(manifest, {})));
+    ASSERT_TRUE(world.graphs_.Evict(name, DescribeStored(manifest, sets)));
   }
 }
 
