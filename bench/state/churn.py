@@ -23,7 +23,7 @@ import numpy as np
 import vicinal
 from bench.state import common
 
-SWEEP_SECONDS = 200  # two periods of the sweep and its grace
+SWEEP_SECONDS = 300  # replaced versions go after one to two minutes, their files one to two minutes later
 
 
 class Churn:

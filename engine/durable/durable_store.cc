@@ -176,9 +176,9 @@ void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
   // The feature sets that it has now become durable with it: no crash, copy or replica sees it without them.
   std::vector<VersionId> sets;
   const auto write_sets = [&]() -> Status {
-    VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, parts_.graphs->Get(id.name));
-    if (status.graph != graph) return absl::CancelledError("the graph was replaced");
-    for (const FeatureSetHandle& set : status.feature_sets) {
+    const StatusOr<GraphStatus> status = parts_.graphs->Get(id.name);
+    if (!status.ok() || status->graph != graph) return absl::CancelledError("the graph was deleted or replaced");
+    for (const FeatureSetHandle& set : status->feature_sets) {
       sets.push_back(FeaturesId(id.name, id.version, set->name, set->version));
       VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(sets.back()));
       VICINAL_RETURN_IF_ERROR(WriteFeatures(*set->matrix, set->create_time, *parts_.device, *writer, is_unwanted));

@@ -98,6 +98,28 @@ TEST_F(DurableStoreTest, AFullDiskLeavesTheVersionInMemoryAndTheNextOneIsDurable
   }
 }
 
+TEST_F(DurableStoreTest, AGraphThatIsDeletedWhileItIsWrittenIsNoFailure) {
+  for (int64_t operation = 0;; ++operation) {
+    int64_t at = 0;
+    bool deleted = false;
+    files_.set_hook([&] {
+      if (at++ == operation) deleted = graphs_.Delete("g", 0).ok();
+    });
+    const int64_t version = Publish("g");
+    EXPECT_TRUE(durable_->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    files_.set_hook({});
+    if (!deleted) break;  // the version took fewer operations
+    GraphResource resource;
+    resource.name = "g";
+    resource.serving.emplace();
+    resource.serving->version = version;
+    durable_->Describe(&resource);
+    EXPECT_TRUE(resource.serving->durability_error.ok()) << operation << ": " << resource.serving->durability_error;
+    (void)durable_->RemoveGraph("g", 0);
+    ASSERT_LT(operation, 100);
+  }
+}
+
 // Where cores are few, writing must not take one from queries.
 TEST_F(DurableStoreTest, TheWriterHasALowerPriorityThanItsCreator) {
   const int here = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
