@@ -125,11 +125,18 @@ class GraphArraysTest(unittest.TestCase):
                  (([[0], [1]],), {"x": np.ones(2)}, "2 dimensions are needed"),
                  (([[0], [1]],), {"x": [["a"], ["b"]]}, "numbers are needed"),
                  (([[0], [1]],), {"edge_weight": [1, 2]}, "edge_weight has 2 entries, edge_index 1"),
+                 (([[0], [1]],), {"x": [[1, 2], [3, np.nan]]}, r"x\[1, 1\] is NaN"), (([[0], [1]],), {"x": [[1e300], [0]]}, r"x\[0, 0\].*float32"),
+                 (([[0], [1]],), {"x": np.array([[0], [-np.inf]], np.float16)}, r"x\[1, 0\]"),
+                 (([[0], [1]],), {"edge_weight": [np.inf]}, r"edge_weight\[0\]"),
                  (([[0], [1]],), {"ids": ["a"]}, "outside 0..0"),
                  (([["a"], ["b"]],), {"x": np.ones((2, 1))}, "pass ids"), ((object(),), {}, "is no graph|not an array"),
                  (([[0, 1], [1, 2], [2, 0]],), {}, r"of shape \[3, 2\] is no graph.*Pass its transpose"),
                  ((np.zeros((3, 4), int),), {}, "PyG Data is needed$"), (("graph.npz",), {}, "'graph.npz' is a path"),
                  ((None,), {}, "the graph is None")]
+        largest = np.full((2, (1 << 20) + 1), np.finfo(np.float32).max, np.float32)
+        vicinal.graph_arrays([[0], [1]], x=largest)
+        largest[1, 7] = np.nan
+        cases.append((([[0], [1]],), {"x": largest}, r"x\[1, 7\]"))
         for arguments, options, told in cases:
             with self.assertRaisesRegex(vicinal.InputError, told, msg=str(options)):
                 vicinal.graph_arrays(*arguments, **options)

@@ -72,10 +72,28 @@ def float_array(value: Any, what: str, dimensions: int) -> Array:
         if values.dtype.kind not in "fiub":
             raise InputError(f"{what} has the type {values.dtype}; numbers are needed")
         kind = FLOAT16 if values.dtype == np.float16 else FLOAT32
-        array = Array(np.ascontiguousarray(values, dtype=_NUMPY[kind]), kind)
+        with np.errstate(over="ignore"):  # becomes infinite, and is told below
+            array = Array(np.ascontiguousarray(values, dtype=_NUMPY[kind]), kind)
     if array.values.ndim != dimensions:
         raise InputError(f"{what} has the shape {list(array.shape)}; {dimensions} dimension{'s are' if dimensions > 1 else ' is'} needed")
+    _check_finite(array, what)
     return array
+
+
+# The bits of the exponent: all are set in what is infinite or no number. Integers, because bfloat16 is no type of NumPy.
+_EXPONENTS = {FLOAT32: ("<u4", 0x7F800000), FLOAT16: ("<u2", 0x7C00), BFLOAT16: ("<u2", 0x7F80)}
+_CHECKED_AT_ONCE = 1 << 20  # elements; bounds the memory
+
+
+def _check_finite(array: Array, what: str) -> None:
+    """The server refuses such a graph, but only after the upload."""
+    unsigned, exponent = _EXPONENTS[array.dtype]
+    bits = array.values.reshape(-1).view(unsigned)
+    for begin in range(0, bits.size, _CHECKED_AT_ONCE):
+        bad = (bits[begin:begin + _CHECKED_AT_ONCE] & exponent) == exponent
+        if bad.any():
+            place = [int(index) for index in np.unravel_index(begin + int(bad.argmax()), array.values.shape)]
+            raise InputError(f"{what}{place} is NaN, infinite or too large for float32; all values must be finite")
 
 
 def int_array(value: Any, what: str, dimensions: int, wide: bool = False) -> Array:
