@@ -60,7 +60,7 @@ Status StateDirectory::Discard(const VersionId& id) {
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   MutexLock lock(&mutex_);
   if (unsettled_.contains(path)) {
-    const Status unlinked = files_->Unlink(ManifestOf(path));
+    Status unlinked = files_->Unlink(ManifestOf(path));
     if (!unlinked.ok() && unlinked.code() != StatusCode::kNotFound) return unlinked;
     VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(path));
     unsettled_.erase(path);

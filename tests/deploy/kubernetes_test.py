@@ -279,7 +279,9 @@ class RunningTest(unittest.TestCase):
             servers[0].vicinal(*admin, "graph", "upload", f"{DATA}/graphs/cora.npz", "--name", "cora")
             servers[0].vicinal(*admin, "model", "upload", f"{model}.json", "--weights", f"{model}.safetensors", "--name", "cora-gcn")
             query = ["classify", "--graph", "cora", "--model", "cora-gcn", "--nodes", "0,5,9"]
-            servers[1].vicinal(*infer, "graph", "get", "cora")
+            for kind, name in (("graph", "cora"), ("model", "cora-gcn")):
+                while name not in servers[1].vicinal(*infer, kind, "list"):  # follows within a second
+                    pass
             answers = [re.findall(r"(?m)^\s*[059]\s.*$", server.vicinal(*infer, *query)) for server in servers]
             self.assertEqual(len(answers[0]), 3)
             self.assertEqual(answers[0], answers[1])
