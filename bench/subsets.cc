@@ -3,9 +3,11 @@
 // features, each request through the engine's door, from Submit to the answer. For every number of nodes and in every
 // round the same nodes are asked for three ways (always, never, auto), in turn, so that all see the same machine.
 // Prints medians (of requests over fields in parts: finding the field, its inputs, all of the run), the median of the
-// ratios, and what `auto` chose and lost, as JSON.
+// ratios, and what `auto` chose and lost, as JSON. With --replace each request brings the features of so many nodes,
+// half of them (at most all) of the nodes that it asks for; `submit` is the part before the queue, where a request that
+// wants the full graph (`never`) copies all features.
 //   vicinal_bench_subsets GRAPH [--device=cpu|cuda:N] [--rounds=N] [--threads=N] [--features=F] [--hidden=H]
-//       [--counts=1,10,100]
+//       [--counts=1,10,100] [--replace=ROWS]
 // GRAPH: an npz file, an edge list, a MatrixMarket file, or a NAME.bin of vicinal_bench_graphs.
 #include <algorithm>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -35,6 +38,7 @@ ABSL_FLAG(int, rounds, 30, "Requests of each kind that are measured, each for ot
 ABSL_FLAG(int, threads, 0, "Threads of the engine; 0: one per core.");
 ABSL_FLAG(int64_t, features, 64, "Columns of the features.");
 ABSL_FLAG(int64_t, hidden, 16, "Columns of both layers.");
+ABSL_FLAG(int64_t, replace, 0, "Rows of features that each request replaces.");
 ABSL_FLAG(std::string, counts, "1,10,100", "Numbers of nodes to ask for.");
 
 namespace vicinal::bench {
@@ -114,6 +118,7 @@ bool Prepare(Engine& engine, GraphSource source) {
 
 struct Answer {
   double seconds = 0.0;
+  double submit_seconds = 0.0;
   InferenceResult result;
 };
 
@@ -136,20 +141,48 @@ class LastPhases final : public StatsSink {
   std::map<std::string, double> seconds_ VICINAL_GUARDED_BY(mutex_);
 };
 
-StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, ReceptiveField receptive_field) {
+// Features that a request brings for some nodes.
+struct Replacement {
+  std::vector<int64_t> rows;
+  std::vector<float> values;
+
+  Replacement(const std::vector<int64_t>& ids, int64_t count, int64_t num_nodes, int64_t width, uint64_t seed)
+      : values(Draw(count * width, seed)) {
+    std::mt19937_64 random(seed);
+    std::set<int64_t> chosen(ids.begin(), ids.begin() + std::min<int64_t>(count / 2, static_cast<int64_t>(ids.size())));
+    while (static_cast<int64_t>(chosen.size()) < count) {
+      chosen.insert(static_cast<int64_t>(random() % static_cast<uint64_t>(num_nodes)));
+    }
+    rows.assign(chosen.begin(), chosen.end());
+  }
+  RequestFeatures Features(int64_t width) const {
+    RequestFeatures features;
+    features.tensors.dense = TensorView{DataType::kFloat32,
+                                        {static_cast<int64_t>(rows.size()), width},
+                                        {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}};
+    features.rows = rows;
+    return features;
+  }
+};
+
+// `replacement`: without rows, the request brings no features.
+StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, const Replacement& replacement,
+                     ReceptiveField receptive_field) {
   InferenceRequest request;
   request.graph = "graph";
   request.model = "gcn";
   request.nodes.ids = ids;
   request.options.receptive_field = receptive_field;
+  if (!replacement.rows.empty()) request.features = replacement.Features(absl::GetFlag(FLAGS_features));
   std::promise<StatusOr<InferenceResult>> answered;
   const auto begin = std::chrono::steady_clock::now();
   VICINAL_RETURN_IF_ERROR(engine.Submit(
       std::move(request), [&](StatusOr<InferenceResult> result) { answered.set_value(std::move(result)); }));
+  const std::chrono::duration<double> submitted = std::chrono::steady_clock::now() - begin;
   StatusOr<InferenceResult> result = answered.get_future().get();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   VICINAL_RETURN_IF_ERROR(result.status());
-  return Answer{took.count(), *std::move(result)};
+  return Answer{took.count(), submitted.count(), *std::move(result)};
 }
 
 double Quantile(std::vector<double> values, double q) {
@@ -162,6 +195,7 @@ double Quantile(std::vector<double> values, double q) {
 struct Rounds {
   std::vector<double> field_us, full_us, auto_us, ratios, regrets, computed_nodes;
   std::vector<double> search_us, inputs_us, execute_us;  // of field_us
+  std::vector<double> field_submit_us, full_submit_us;
   int chose_field = 0;
 
   // False when an answer differs: then no figure means anything.
@@ -169,6 +203,8 @@ struct Rounds {
     field_us.push_back(field.seconds * 1e6);
     full_us.push_back(full.seconds * 1e6);
     auto_us.push_back(chosen.seconds * 1e6);
+    field_submit_us.push_back(field.submit_seconds * 1e6);
+    full_submit_us.push_back(full.submit_seconds * 1e6);
     ratios.push_back(full.seconds / field.seconds);
     regrets.push_back(chosen.seconds / std::min(field.seconds, full.seconds));
     computed_nodes.push_back(static_cast<double>(field.result.computed_nodes));
@@ -189,6 +225,7 @@ struct Rounds {
               {"execute", Quantile(execute_us, 0.5)}}},
             {"full_us", {{"median", Quantile(full_us, 0.5)}, {"p90", Quantile(full_us, 0.9)}}},
             {"auto_us", {{"median", Quantile(auto_us, 0.5)}, {"p90", Quantile(auto_us, 0.9)}}},
+            {"submit_us", {{"field", Quantile(field_submit_us, 0.5)}, {"full", Quantile(full_submit_us, 0.5)}}},
             {"ratio_of_medians", Quantile(full_us, 0.5) / Quantile(field_us, 0.5)},
             {"ratio", {{"median", Quantile(ratios, 0.5)}, {"p10", Quantile(ratios, 0.1)}}},
             {"auto_chose_field", static_cast<double>(chose_field) / static_cast<double>(ratios.size())},
@@ -201,14 +238,16 @@ bool Measure(Engine& engine, int64_t count, int64_t num_nodes, int rounds, LastP
   for (int round = -2; round < rounds; ++round) {  // the first two warm up
     std::vector<int64_t> ids(static_cast<size_t>(count));
     for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(num_nodes));
+    const Replacement replacement(ids, std::min(absl::GetFlag(FLAGS_replace), num_nodes), num_nodes,
+                                  absl::GetFlag(FLAGS_features), random());
     Rounds warm;
     Rounds& taken = round < 0 ? warm : *measured;
-    const auto field = Ask(engine, ids, ReceptiveField::kAlways);
+    const auto field = Ask(engine, ids, replacement, ReceptiveField::kAlways);
     taken.search_us.push_back(phases->Microseconds("receptive_field"));
     taken.inputs_us.push_back(phases->Microseconds("field_features"));
     taken.execute_us.push_back(phases->Microseconds("execute"));
-    const auto full = Ask(engine, ids, ReceptiveField::kNever);
-    const auto chosen = Ask(engine, ids, ReceptiveField::kAuto);
+    const auto full = Ask(engine, ids, replacement, ReceptiveField::kNever);
+    const auto chosen = Ask(engine, ids, replacement, ReceptiveField::kAuto);
     if (!field.ok() || !full.ok() || !chosen.ok()) return false;
     if (!taken.Take(*field, *full, *chosen)) return false;
   }
@@ -259,6 +298,7 @@ int Main(const std::string& path) {
       {"num_nodes", nodes},
       {"num_edges", edges},
       {"rounds", absl::GetFlag(FLAGS_rounds)},
+      {"replaced_rows", absl::GetFlag(FLAGS_replace)},
       {"cases", cases}};
   std::printf("%s\n", json.dump(1).c_str());
   return 0;

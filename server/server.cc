@@ -194,7 +194,8 @@ void Server::Impl::StartHandlers() {
   });
   graph_handler = std::make_unique<GraphHandler>(*engine, *uploads, *metrics, config.limits);
   model_handler = std::make_unique<ModelHandler>(*engine, *uploads, *metrics, config.limits);
-  inference_handler = std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock);
+  inference_handler =
+      std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock, config.threads);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, WarningsOf(config), &clock);
   metrics->SetSource([this] { return Snapshot(); });
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,

@@ -17,7 +17,8 @@ PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
   PlanRequest plan;
   plan.model = request.model;
   plan.graph = request.graph;
-  plan.features = FeatureShape::Of(*request.features);
+  plan.features = request.replaced != nullptr ? FeatureShape::Of(*request.features, request.replaced->entries)
+                                              : FeatureShape::Of(*request.features);
   plan.output = request.output;
   plan.forced = options.kernels;
   plan.precision = options.precision;
@@ -140,7 +141,8 @@ StatusOr<PlanRunner::Answers> PlanRunner::RunFor(const std::vector<const QueuedR
   const MutexLock lock(&plan->in_use());
   times.planned = parts_.clock->Now();
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
-  const RunParts run = {&context, whole.features.get(), room.workspace(), &stop, parts_.stats, parts_.clock};
+  const RunParts run = {&context,     whole.features.get(), room.workspace(), &stop,        parts_.stats,
+                        parts_.clock, whole.replaced.get(), parts_.device,    parts_.budget};
   VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, WantedOf(whole, ids), run));
   times.executed = parts_.clock->Now();
   const auto count = static_cast<int64_t>(requests.size());

@@ -18,6 +18,7 @@
 #include "engine/base/work_limits.h"
 #include "engine/device/device.h"
 #include "engine/model/model.h"
+#include "engine/plan/receptive_field/replaced_rows.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -75,6 +76,9 @@ struct QueuedRequest {
   std::shared_ptr<const FeatureMatrix> features;  // stored, or sent with the request
   std::string feature_set;                        // empty: all features were sent with the request
   int64_t feature_set_version = 0;
+  // Rows that stand for some of `features`; null: none, or `features` has them already. Only on a CPU, where a run over
+  // a receptive field reads them in place. Never in a request that shares a run.
+  std::shared_ptr<const ReplacedRows> replaced;
   bool brings_features = false;  // all of them, or rows that replace stored ones
   std::string_view incarnation;  // of the engine; it outlives the request
   ValueId output = 0;            // key.options.output in `model`

@@ -67,9 +67,8 @@ StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& n
       absl::StrCat("the model has no output '", internal::Printable(name), "'", why, "; there are: ", names));
 }
 
-StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const RequestFeatures& features,
-                                                                           const GraphHandle& handle,
-                                                                           const Model& model) const {
+Status RequestResolver::TakeFeatures(const RequestFeatures& features, bool may_stay_apart, const GraphHandle& handle,
+                                     const Model& model, QueuedRequest* request) const {
   const PreparedGraph& graph = *handle.graph;
   const Permutation& permutation = graph.parts().permutation;
   const bool some = !features.rows.empty();
@@ -85,7 +84,8 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
   if (!some) {
     VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(FeatureMatrix::BytesOn(sent, device_), kFeaturesSent, &budget_));
     if (!permutation.is_identity()) sent = PermuteRows(sent, permutation.new_of_old());
-    return Counted(FeatureMatrix::Upload(sent, device_), std::move(memory));
+    VICINAL_ASSIGN_OR_RETURN(request->features, Counted(FeatureMatrix::Upload(sent, device_), std::move(memory)));
+    return OkStatus();
   }
   const FeatureMatrix& stored = *handle.features->matrix;
   if (stored.cols() != sent.cols) {
@@ -93,11 +93,19 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> RequestResolver::FeaturesOf(const
                               absl::StrCat("feature set '", handle.features->name, "' has ", stored.cols(),
                                            " columns, but the rows sent have ", sent.cols));
   }
-  VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(stored.size_bytes(), "replacing rows of features", &budget_));
   std::vector<int64_t> positions = features.rows;
   for (int64_t& position : positions)
     position = permutation.is_identity() ? position : permutation.ToNew(static_cast<NodeId>(position));
-  return Counted(WithRows(stored, sent, positions, device_), std::move(memory));
+  if (may_stay_apart && device_.kind() == DeviceKind::kCpu) {
+    auto replaced = std::make_shared<const ReplacedRows>(InPlaceOfRows(stored, sent, std::move(positions)));
+    VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(replaced->rows.size_bytes(), kFeaturesSent, &budget_));
+    request->features = handle.features->matrix;
+    request->replaced = WithReservation(std::move(replaced), std::move(memory));
+    return OkStatus();
+  }
+  VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(stored.size_bytes(), "replacing rows of features", &budget_));
+  VICINAL_ASSIGN_OR_RETURN(request->features, Counted(WithRows(stored, sent, positions, device_), std::move(memory)));
+  return OkStatus();
 }
 
 Status RequestResolver::CheckIncarnation(const std::string& required) const {
@@ -137,7 +145,10 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
   resolved.brings_features = request.features.has_value();
   if (request.features) {
-    VICINAL_ASSIGN_OR_RETURN(resolved.features, FeaturesOf(*request.features, handle, model));
+    // A run over the full graph needs all rows in one matrix; where it is certain, it is made here, not by the
+    // executor.
+    const bool some = !request.nodes.all && request.options.receptive_field != ReceptiveField::kNever;
+    VICINAL_RETURN_IF_ERROR(TakeFeatures(*request.features, some, handle, model, &resolved));
   } else {
     resolved.features = handle.features->matrix;
   }

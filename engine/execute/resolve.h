@@ -43,9 +43,11 @@ class RequestResolver {
  private:
   // FAILED_PRECONDITION (INCARNATION_MISMATCH) unless `required` is empty or the engine's.
   Status CheckIncarnation(const std::string& required) const;
-  // Features as sent, or the stored ones with the rows that were sent. Their bytes count as long as they live.
-  StatusOr<std::shared_ptr<const FeatureMatrix>> FeaturesOf(const RequestFeatures& features, const GraphHandle& handle,
-                                                            const Model& model) const;
+  // Sets what the request brings: features as sent, the stored ones and the rows that stand for some of them, or
+  // (`may_stay_apart` false, or not on a CPU) a copy of the stored ones with these rows. Their bytes count as long as
+  // they live.
+  Status TakeFeatures(const RequestFeatures& features, bool may_stay_apart, const GraphHandle& handle,
+                      const Model& model, QueuedRequest* request) const;
 
   const GraphStore& graphs_;
   const ModelStore& models_;

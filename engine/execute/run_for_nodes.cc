@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/execute/selection.h"
+#include "engine/prepare/counted_features.h"
 
 namespace vicinal {
 namespace {
@@ -22,6 +24,13 @@ Status NoField(const std::string& why) {
 
 bool IsRefusedMemory(const Status& status) {
   return status.code() == StatusCode::kResourceExhausted || status.code() == StatusCode::kFailedPrecondition;
+}
+
+// A copy of all features with the rows replaced.
+StatusOr<std::shared_ptr<const FeatureMatrix>> Whole(const FeatureMatrix& stored, const ReplacedRows& replaced,
+                                                     Device& device, MemoryBudget* budget) {
+  VICINAL_ASSIGN_OR_RETURN(auto memory, ReserveLarge(stored.size_bytes(), "replacing rows of features", budget));
+  return Counted(WithRows(stored, replaced.rows, replaced.positions, device), std::move(memory));
 }
 
 // Searches the receptive field of the wanted rows. True if the field, now in the workspace's finder, is to be run.
@@ -45,8 +54,8 @@ StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunPa
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts) {
   VICINAL_ASSIGN_OR_RETURN(const bool found, FindField(plan, wanted, parts));
   if (found) {
-    const StatusOr<ConstMatrixView> rows = plan.RunReceptiveField(*parts.context, *parts.features, parts.workspace,
-                                                                  *parts.stop, *parts.stats, *parts.clock);
+    const StatusOr<ConstMatrixView> rows = plan.RunReceptiveField(
+        *parts.context, *parts.features, parts.replaced, parts.workspace, *parts.stop, *parts.stats, *parts.clock);
     if (rows.ok()) {
       const double full = plan.field().full_cost;
       const ReceptiveFieldFinder& field = parts.workspace->finder;
@@ -54,9 +63,15 @@ StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const R
     }
     if (wanted.receptive_field == ReceptiveField::kAlways || !IsRefusedMemory(rows.status())) return rows.status();
   }
-  VICINAL_ASSIGN_OR_RETURN(const ConstMatrixView rows,
-                           plan.Run(*parts.context, *parts.features, *parts.stop, *parts.stats, *parts.clock));
-  return ComputedRows{rows, false, parts.features->rows()};
+  ComputedRows computed;
+  const FeatureMatrix* features = parts.features;
+  if (parts.replaced != nullptr) {
+    VICINAL_ASSIGN_OR_RETURN(computed.features, Whole(*parts.features, *parts.replaced, *parts.device, parts.budget));
+    features = computed.features.get();
+  }
+  VICINAL_ASSIGN_OR_RETURN(computed.rows, plan.Run(*parts.context, *features, *parts.stop, *parts.stats, *parts.clock));
+  computed.computed_nodes = features->rows();
+  return computed;
 }
 
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,

@@ -5,6 +5,7 @@
 #define VICINAL_ENGINE_EXECUTE_RUN_FOR_NODES_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -29,6 +30,10 @@ struct RunParts {
   const StopCheck* stop = nullptr;
   StatsSink* stats = nullptr;
   const Clock* clock = nullptr;
+  const ReplacedRows* replaced = nullptr;  // in place of rows of `features`; null: none
+  // For the matrix that a run over the full graph then needs.
+  Device* device = nullptr;
+  MemoryBudget* budget = nullptr;
 };
 
 struct ComputedRows {
@@ -36,11 +41,14 @@ struct ComputedRows {
   bool receptive_field = false;  // rows are the field's; ReceptiveFieldFinder::RowOf maps nodes to rows
   int64_t computed_nodes = 0;    // whose features were read
   double share = 1.0;            // of the predicted cost of the full graph
+  // What a run over the full graph read, if rows are replaced.
+  std::shared_ptr<const FeatureMatrix> features = nullptr;
 };
 
 // FAILED_PRECONDITION (NO_RECEPTIVE_FIELD): kAlways, but the plan has no receptive field. If the workspace does not fit
-// the memory budget, kAlways returns the budget's error and kAuto computes the full graph. Other errors: Plan::Run's.
-// Reports the search as phase "receptive_field". One caller at a time.
+// the memory budget, kAlways returns the budget's error and kAuto computes the full graph. Other errors: Plan::Run's,
+// and the budget's where a run over the full graph copies features to replace rows. Reports the search as phase
+// "receptive_field". One caller at a time.
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts);
 
 // Copies the wanted rows to the host, [rows, width], in the order of `wanted.ids`. Checks `parts.stop` between pieces.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
@@ -103,6 +104,32 @@ StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutatio
     positions[i] = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
   }
   return CopyRows(matrix, positions, stop, context);
+}
+
+ReplacedRows InPlaceOfRows(const FeatureMatrix& stored, const HostFeatures& rows, std::vector<int64_t> positions) {
+  const auto count = static_cast<int64_t>(positions.size());
+  ReplacedRows replaced;
+  replaced.positions = std::move(positions);
+  replaced.entries = stored.entries();
+  HostFeatures& out = replaced.rows;
+  out.sparse = stored.sparse();
+  out.rows = count;
+  out.cols = stored.cols();
+  if (!out.sparse) {
+    out.dense.resize(static_cast<size_t>(count * out.cols));
+    for (int64_t i = 0; i < count; ++i) DenseRow(rows, i, out.dense.data() + i * out.cols);
+    return replaced;
+  }
+  out.csr.num_rows = count;
+  out.csr.num_cols = out.cols;
+  out.csr.row_ptr.push_back(0);
+  for (int64_t i = 0; i < count; ++i) {
+    AppendSparseRow(rows, i, &out.csr);
+    const int64_t* const stored_end = stored.host_row_ptr() + replaced.positions[i] + 1;
+    replaced.entries -= stored_end[0] - stored_end[-1];
+  }
+  replaced.entries += out.csr.nnz();
+  return replaced;
 }
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& stored, const HostFeatures& rows,

@@ -32,6 +32,8 @@ StatusOr<std::vector<float>> CopyRows(ConstMatrixView matrix, const std::vector<
 StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
                                         const std::vector<int64_t>* ids, const StopCheck& stop, DeviceContext& context);
 
+// `rows`, in the form of `stored`, for runs that read them in place of its rows `positions` (distinct).
+ReplacedRows InPlaceOfRows(const FeatureMatrix& stored, const HostFeatures& rows, std::vector<int64_t> positions);
 // `stored` with row positions[i] replaced by row i of `rows`, on the device. REQUIRES: equal widths, positions
 // distinct.
 StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& stored, const HostFeatures& rows,

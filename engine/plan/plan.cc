@@ -44,11 +44,11 @@ class PlanImpl final : public Plan {
   const ReceptiveFieldShape& field() const override { return built_.field.shape; }
 
   StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const FeatureMatrix& features,
-                                              ReceptiveFieldWorkspace* work, const StopCheck& stop, StatsSink& stats,
-                                              const Clock& clock) override {
+                                              const ReplacedRows* replaced, ReceptiveFieldWorkspace* work,
+                                              const StopCheck& stop, StatsSink& stats, const Clock& clock) override {
     VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
     const MonotonicTime begin = clock.Now();
-    VICINAL_RETURN_IF_ERROR(subset_.Bind(context, features, work));
+    VICINAL_RETURN_IF_ERROR(subset_.Bind(context, features, replaced, work));
     stats.PhaseSeconds("field_features", SecondsBetween(begin, clock.Now()));
     VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::in_fields));
     ConstMatrixView result = built_.result;
@@ -142,13 +142,12 @@ class PlanImpl final : public Plan {
 
 }  // namespace
 
-FeatureShape FeatureShape::Of(const FeatureMatrix& features) {
+FeatureShape FeatureShape::Of(const FeatureMatrix& features, int64_t entries) {
   if (!features.sparse()) return {false, features.cols(), 0, false};
   // A nonzero costs about this many elements of a dense row: it is scattered into an accumulator, counted and read
   // back.
   constexpr int64_t kCrowdedOneIn = 20;
-  const int64_t nnz = features.entries();
-  return {true, features.cols(), nnz, nnz * kCrowdedOneIn >= features.rows() * features.cols()};
+  return {true, features.cols(), entries, entries * kCrowdedOneIn >= features.rows() * features.cols()};
 }
 
 Status Plan::RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) {

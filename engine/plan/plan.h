@@ -23,6 +23,7 @@
 #include "engine/kernels/registry.h"
 #include "engine/model/model.h"
 #include "engine/plan/receptive_field/receptive_field.h"
+#include "engine/plan/receptive_field/replaced_rows.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -37,7 +38,9 @@ struct FeatureShape {
   // operations and so the bits; part of a plan's key, like `sparse`.
   bool crowded = false;
 
-  static FeatureShape Of(const FeatureMatrix& features);
+  static FeatureShape Of(const FeatureMatrix& features) { return Of(features, features.entries()); }
+  // The same of features with that many entries instead.
+  static FeatureShape Of(const FeatureMatrix& features, int64_t entries);
 };
 
 struct PlanRequest {
@@ -88,12 +91,13 @@ class Plan {
   // The cost of a run over a receptive field, or why the plan supports none. Immutable.
   virtual const ReceptiveFieldShape& field() const = 0;
   // Like Run, over the receptive field that `work->finder` found last with field(). Row i of the result is node i of
-  // the field, for the requested nodes, with the same bits as in Run's result. Allocates nothing once `work` is large
+  // the field, for the requested nodes, with the same bits as in Run's result. `replaced` (null: none) stand for rows
+  // of `features`; REQUIRES: null on a device with memory of its own. Allocates nothing once `work` is large
   // enough; errors include those of its account. Reports the gathering of features (on a GPU, sending) as phase
   // "field_features"; on a GPU no steps.
   virtual StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const FeatureMatrix& features,
-                                                      ReceptiveFieldWorkspace* work, const StopCheck& stop,
-                                                      StatsSink& stats, const Clock& clock) = 0;
+                                                      const ReplacedRows* replaced, ReceptiveFieldWorkspace* work,
+                                                      const StopCheck& stop, StatsSink& stats, const Clock& clock) = 0;
 
   // Thread-safe.
   virtual std::vector<PlanStepInfo> Steps() const = 0;

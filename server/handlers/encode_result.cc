@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
@@ -23,31 +24,37 @@ StatusOr<ClassifyWants> Wants(const Request& request) {
   return InvalidArgument("BAD_TOP_K", "top_k", absl::StrCat("top_k is ", wants.top_k, "; it must be at least 1"));
 }
 
-// A millisecond or two of exponentials.
+// Half a millisecond of exponentials on one thread.
 constexpr int64_t kBlockValues = int64_t{128} * 1024;
 
 int64_t RowsOfBlock(int64_t classes) { return std::max<int64_t>(1, kBlockValues / std::max<int64_t>(1, classes)); }
 
-// Fills a tensor [rows, cols] from its first row on.
+// A tensor [rows, cols] that is filled in place, from its first row on.
 template <class T>
 class MatrixWriter {
  public:
-  MatrixWriter(v1::DataType type, int64_t rows, int64_t cols, v1::Tensor* tensor) : cols_(cols), tensor_(*tensor) {
+  MatrixWriter(v1::DataType type, int64_t rows, int64_t cols, v1::Tensor* tensor)
+      : row_bytes_(static_cast<size_t>(cols) * sizeof(T)), data_(*tensor->mutable_data()) {
     tensor->set_dtype(type);
     tensor->clear_shape();
     tensor->add_shape(rows);
     tensor->add_shape(cols);
-    tensor->clear_data();
-    tensor->mutable_data()->reserve(static_cast<size_t>(rows * cols) * sizeof(T));
+    data_.clear();
+    data_.reserve(static_cast<size_t>(rows) * row_bytes_);
   }
   void Append(const T* values, int64_t rows) {
-    tensor_.mutable_data()->append(reinterpret_cast<const char*>(values),
-                                   static_cast<size_t>(rows * cols_) * sizeof(T));
+    data_.append(reinterpret_cast<const char*>(values), static_cast<size_t>(rows) * row_bytes_);
+  }
+  // The next `rows` rows, to be written. Grown block by block, so that no page is touched long before it is used.
+  T* Extend(int64_t rows) {
+    const size_t before = data_.size();
+    data_.resize(before + static_cast<size_t>(rows) * row_bytes_);
+    return reinterpret_cast<T*>(data_.data() + before);
   }
 
  private:
-  const int64_t cols_;
-  v1::Tensor& tensor_;
+  const size_t row_bytes_;
+  std::string& data_;
 };
 
 }  // namespace
@@ -70,7 +77,7 @@ Status CheckWants(const ClassifyWants& wants, const AnswerShape& answer) {
 
 template <class Response>
 Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
-                     const StopCheck& stop, Response* response) {
+                     const StopCheck& stop, ThreadPool* pool, Response* response) {
   const int64_t classes = result.width, k = wants.top_k;
   if (result.regression) {
     MatrixWriter<float>(v1::DATA_TYPE_FLOAT32, count, classes, response->mutable_logits())
@@ -89,25 +96,22 @@ Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, 
     VICINAL_RETURN_IF_ERROR(stop());
     const int64_t rows = std::min(block, first + count - begin);
     const float* const logits = result.values.data() + begin * classes;
-    const TopClasses top = TopK(logits, rows, classes, k, result.multi_label);
-    classes_out.Append(top.classes.data(), rows);
-    scores_out.Append(top.scores.data(), rows);
+    ClassRows job = {logits, rows, classes, k, result.multi_label};
+    job.top_classes = classes_out.Extend(rows);
+    job.top_scores = scores_out.Extend(rows);
     if (logits_out) logits_out->Append(logits, rows);
-    if (probabilities_out)
-      probabilities_out->Append(Probabilities(logits, rows, classes, result.multi_label).data(), rows);
+    if (probabilities_out) job.probabilities = probabilities_out->Extend(rows);
+    FillClassRows(job, pool);
   }
   return OkStatus();
 }
 template Status EncodeClasses(const InferenceResult&, const ClassifyWants&, int64_t, int64_t, const StopCheck&,
-                              v1::ClassifyResponse*);
+                              ThreadPool*, v1::ClassifyResponse*);
 template Status EncodeClasses(const InferenceResult&, const ClassifyWants&, int64_t, int64_t, const StopCheck&,
-                              v1::ClassifyGraphsResponse*);
+                              ThreadPool*, v1::ClassifyGraphsResponse*);
 
 int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes) {
-  const int64_t block = std::min(rows, RowsOfBlock(classes));
-  // The class order of one row, and the top classes and probabilities of a block's rows.
-  const int64_t computed = 4 * classes + block * (8 * wants.top_k + (wants.probabilities ? 4 * classes : 0));
-  return MessageBytes(rows * wants.BytesPerRow(classes)) + computed;
+  return MessageBytes(rows * wants.BytesPerRow(classes)) + ClassRowsScratchBytes(classes, kMaxEncodingThreads);
 }
 
 v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/api/engine.h"
+#include "engine/base/thread_pool.h"
 #include "vicinal/v1/inference.pb.h"
 
 namespace vicinal::server {
@@ -31,16 +32,19 @@ StatusOr<ClassifyWants> WantsOf(const v1::ClassifyGraphsRequest& request);
 // the model has none, unless `wants.numbers`.
 Status CheckWants(const ClassifyWants& wants, const AnswerShape& answer);
 
+// The most threads that one reply is encoded with: more would wait for the memory of the reply.
+constexpr int kMaxEncodingThreads = 4;
+
 // Rows [first, first + count) of the result's logits; of a regression's, without classes and scores. Response:
 // ClassifyResponse or ClassifyGraphsResponse. Calls `stop` between blocks of rows and returns its error; the response
-// is then incomplete.
+// is then incomplete. Large blocks are shared with the threads of `pool` (null: none); the bits are the same.
 template <class Response>
 Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
-                     const StopCheck& stop, Response* response);
+                     const StopCheck& stop, ThreadPool* pool, Response* response);
 
 // Maximum memory for a message whose tensors have `bytes`, until it is sent: the message and gRPC's serialised copy.
 inline int64_t MessageBytes(int64_t bytes) { return 2 * bytes; }
-// The same for EncodeClasses of `rows` rows, including the temporary arrays of one block.
+// The same for EncodeClasses of `rows` rows with up to kMaxEncodingThreads threads, including its temporary arrays.
 int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes);
 
 v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds);

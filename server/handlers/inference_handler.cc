@@ -2,6 +2,7 @@
 #include "server/handlers/inference_handler.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,6 +87,11 @@ std::unique_ptr<Pieces<Response>> Cut(InferenceResult result, int64_t rows, cons
 }
 
 }  // namespace
+
+int InferenceHandler::EncodingThreads(int threads) {
+  if (threads == 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(threads, 1, kMaxEncodingThreads);
+}
 
 Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
   if (rows <= limits_.max_response_bytes / std::max<int64_t>(1, bytes_per_row)) return OkStatus();
@@ -260,7 +266,7 @@ void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Res
                                      const Submit& submit) {
   const auto use = [this, &call, wants, response, done](const InferenceResult& result) {
     Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
-    if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), response);
+    if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), &encoders_, response);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
@@ -314,9 +320,9 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
     const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
     const Status status = ReserveReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
     if (!status.ok()) return done(status);
-    const auto encode = [wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
-                                                     v1::ClassifyResponse* piece) {
-      return EncodeClasses(whole, wants, first, count, stop, piece);
+    const auto encode = [this, wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
+                                                           v1::ClassifyResponse* piece) {
+      return EncodeClasses(whole, wants, first, count, stop, &encoders_, piece);
     };
     done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "engine/api/engine.h"
+#include "engine/base/thread_pool.h"
 #include "server/call.h"
 #include "server/config.h"
 #include "server/handlers/encode_result.h"
@@ -26,14 +27,17 @@ class InferenceHandler {
   template <class Response>
   using PiecesDone = std::function<void(StatusOr<std::unique_ptr<Pieces<Response>>>)>;
 
-  // All must outlive the handler. `clock` null: the real one.
-  InferenceHandler(Engine& engine, Metrics& metrics, Workers& workers, const Limits& limits, const Clock* clock)
+  // All must outlive the handler. `clock` null: the real one. `threads` (0: one per core) encode large replies, at most
+  // kMaxEncodingThreads of them.
+  InferenceHandler(Engine& engine, Metrics& metrics, Workers& workers, const Limits& limits, const Clock* clock,
+                   int threads = 1)
       : engine_(engine),
         metrics_(metrics),
         workers_(workers),
         limits_(limits),
         clock_(clock != nullptr ? *clock : Clock::Real()),
-        shares_(limits.max_reply_bytes_per_client) {}
+        shares_(limits.max_reply_bytes_per_client),
+        encoders_(EncodingThreads(threads)) {}
 
   void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, const Done& done);
   void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, const Done& done);
@@ -43,6 +47,7 @@ class InferenceHandler {
   void EmbedStream(Call& call, const v1::EmbedRequest& request, const PiecesDone<v1::EmbedResponse>& done);
 
  private:
+  static int EncodingThreads(int threads);
   // LIMIT_EXCEEDED if a reply of that many rows exceeds max_response_bytes. `bytes_per_row`: of the reply's tensors.
   Status CheckReply(int64_t rows, int64_t bytes_per_row) const;
   // Rejects a top_k above the number of classes, unless it is a stream a reply that is too large, and what exceeds the
@@ -79,6 +84,7 @@ class InferenceHandler {
   const Limits& limits_;
   const Clock& clock_;
   ReplyShares shares_;
+  ThreadPool encoders_;
 };
 
 }  // namespace vicinal::server

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers a field's inputs on the CPU: rows are copied one by one; the edges are those of the finder.
+// Gathers a field's inputs on the CPU: rows are copied one by one, those that the request replaces from there; the
+// edges are those of the finder.
 #include <algorithm>
+#include <utility>
 
 #include "engine/plan/receptive_field/receptive_field_inputs.h"
 
@@ -28,16 +30,59 @@ Status GatherDense(ConstMatrixView features, int64_t rows, ThreadPool* pool, Rec
   return OkStatus();
 }
 
-Status GatherSparse(const CsrView& features, ReceptiveFieldWorkspace* work, int64_t rows) {
+// Lists the replaced rows among the first `rows` of the field in work->replaced.
+void FindReplaced(const ReplacedRows& replaced, int64_t rows, ReceptiveFieldWorkspace* work) {
+  for (size_t i = 0; i < replaced.positions.size(); ++i) {
+    const NodeId node = static_cast<NodeId>(replaced.positions[i]);
+    if (!work->finder.Contains(node) || work->finder.RowOf(node) >= rows) continue;
+    work->replaced.emplace_back(work->finder.RowOf(node), static_cast<int64_t>(i));
+  }
+  std::sort(work->replaced.begin(), work->replaced.end());
+}
+
+// Entries of row `row`.
+int64_t Entries(const int64_t* row_ptr, int64_t row) { return row_ptr[row + 1] - row_ptr[row]; }
+
+// Makes the row ends those of the replaced rows, too.
+void ShiftRowEnds(const int64_t* full, const ReplacedRows& replaced, int64_t rows, ReceptiveFieldWorkspace* work) {
+  int64_t* const row_ptr = work->row_ptr.data();
+  int64_t more = 0;
+  auto next = work->replaced.begin();
+  for (int64_t r = 0; r < rows; ++r) {
+    if (next != work->replaced.end() && next->first == r) {
+      more += Entries(replaced.rows.csr.row_ptr.data(), next->second) - Entries(full, work->finder.nodes()[r]);
+      ++next;
+    }
+    row_ptr[r + 1] += more;
+  }
+}
+
+Status GatherSparse(const CsrView& features, const ReplacedRows* replaced, int64_t rows,
+                    ReceptiveFieldWorkspace* work) {
   VICINAL_RETURN_IF_ERROR(GatherRowEnds(features.row_ptr, rows, work));
+  if (replaced != nullptr) ShiftRowEnds(features.row_ptr, *replaced, rows, work);
   const NodeId* nodes = work->finder.nodes();
   const int64_t* row_ptr = work->row_ptr.data();
+  const bool valued = features.value != nullptr || replaced != nullptr;
   VICINAL_RETURN_IF_ERROR(work->col.Reserve(row_ptr[rows]));
-  if (features.value != nullptr) VICINAL_RETURN_IF_ERROR(work->value.Reserve(row_ptr[rows]));
+  if (valued) VICINAL_RETURN_IF_ERROR(work->value.Reserve(row_ptr[rows]));
+  auto next = work->replaced.begin();
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t begin = features.row_ptr[nodes[r]], count = row_ptr[r + 1] - row_ptr[r];
-    std::copy_n(features.col + begin, count, work->col.data() + row_ptr[r]);
-    if (features.value != nullptr) std::copy_n(features.value + begin, count, work->value.data() + row_ptr[r]);
+    const NodeId* col = features.col + features.row_ptr[nodes[r]];
+    const float* value = features.value != nullptr ? features.value + features.row_ptr[nodes[r]] : nullptr;
+    if (next != work->replaced.end() && next->first == r) {
+      const int64_t begin = replaced->rows.csr.row_ptr[next->second];
+      col = replaced->rows.csr.col.data() + begin;
+      value = replaced->rows.csr.value.data() + begin;
+      ++next;
+    }
+    const int64_t count = Entries(row_ptr, r);
+    std::copy_n(col, count, work->col.data() + row_ptr[r]);
+    if (value != nullptr) {
+      std::copy_n(value, count, work->value.data() + row_ptr[r]);
+    } else if (valued) {
+      std::fill_n(work->value.data() + row_ptr[r], count, 1.0f);
+    }
   }
   return OkStatus();
 }
@@ -64,15 +109,24 @@ Status GatherRowEnds(const int64_t* full, int64_t rows, ReceptiveFieldWorkspace*
   return OkStatus();
 }
 
-Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features, ThreadPool* pool,
-                    ReceptiveFieldWorkspace* work, ReceptiveFieldInputs* inputs) {
+Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features, const ReplacedRows* replaced,
+                    ThreadPool* pool, ReceptiveFieldWorkspace* work, ReceptiveFieldInputs* inputs) {
   const int64_t rows = work->finder.rows(field.input_depth), cols = features.cols();
-  VICINAL_RETURN_IF_ERROR(features.sparse() ? GatherSparse(features.csr(), work, rows)
-                                            : GatherDense(features.dense(), rows, pool, work));
+  work->replaced.clear();
+  if (replaced != nullptr) FindReplaced(*replaced, rows, work);
+  if (features.sparse()) {
+    VICINAL_RETURN_IF_ERROR(GatherSparse(features.csr(), replaced, rows, work));
+  } else {
+    VICINAL_RETURN_IF_ERROR(GatherDense(features.dense(), rows, pool, work));
+    for (const auto& [row, sent] : work->replaced) {
+      std::copy_n(replaced->rows.dense.data() + sent * cols, cols, work->dense.data() + row * cols);
+    }
+  }
   VICINAL_RETURN_IF_ERROR(GatherVectors(field.vectors, work));
   if (features.sparse()) {
     const int64_t* row_ptr = work->row_ptr.data();
-    const float* value = features.csr().value != nullptr ? work->value.data() : nullptr;
+    const bool valued = features.csr().value != nullptr || replaced != nullptr;
+    const float* value = valued ? work->value.data() : nullptr;
     inputs->sparse = {rows, cols, row_ptr[rows], row_ptr, work->col.data(), value};
     inputs->sparse_ends = row_ptr;
   } else {

@@ -83,7 +83,7 @@ Status ReceptiveFieldFinder::TakeAsked(const std::vector<int64_t>& ids, const Pe
 
 int32_t ReceptiveFieldFinder::Discover(NodeId node) {
   const int32_t known = local_of_.data()[node];
-  if (known < num_nodes_ && nodes_.data()[known] == node) return known;
+  if (IsIn(node, known)) return known;
   const int32_t fresh = static_cast<int32_t>(num_nodes_++);
   local_of_.data()[node] = fresh;
   nodes_.data()[fresh] = node;

@@ -15,6 +15,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -86,6 +87,7 @@ class ReceptiveFieldFinder {
   int64_t num_nodes() const { return num_nodes_; }        // of the deepest level
   // The nodes in their local order, as rows of the full graph (execution order) [num_nodes].
   const NodeId* nodes() const { return nodes_.data(); }
+  bool Contains(NodeId node) const { return IsIn(node, local_of_.data()[node]); }
   // The local number of `node`, a row of the full graph. REQUIRES: it is in the field.
   int64_t RowOf(NodeId node) const { return local_of_.data()[node]; }
   // Rows F_depth of adjacency `index`, [n_k, n_(k+1)]. REQUIRES: steps at that depth read it.
@@ -118,6 +120,8 @@ class ReceptiveFieldFinder {
   // Local numbers of the sources of `node`, one per edge, to `col`.
   void Follow(const HostEdges& full, NodeId node, int32_t* col);
   int32_t Discover(NodeId node);
+  // Whether `local` is the number of `node`.
+  bool IsIn(NodeId node, int32_t local) const { return local < num_nodes_ && nodes_.data()[local] == node; }
   // Prefetches the local numbers of the sources of `node`.
   void PrefetchNumbers(const CsrView& csr, NodeId node) const;
   // Lower bound of the cost of the whole field, once the rows and edges down to `depth` are counted.
@@ -165,7 +169,8 @@ struct ReceptiveFieldWorkspace {
   GrowOnly<int64_t> row_ptr;  // [n + 1]
   GrowOnly<int32_t> col;
   GrowOnly<float> value;
-  std::vector<GrowOnly<float>> vectors;  // per-node numbers that steps read
+  std::vector<std::pair<int64_t, int64_t>> replaced;  // ReplacedRows in the field: local number, row; sorted
+  std::vector<GrowOnly<float>> vectors;               // per-node numbers that steps read
   // For a device with memory of its own, which gathers features and per-node numbers itself:
   GrowOnly<int64_t> nodes;        // ReceptiveFieldFinder::nodes, in 64 bits
   std::vector<HostPiece> pieces;  // that are sent

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/plan/receptive_field/receptive_field_program.h"
+#include "engine/plan/receptive_field/replaced_rows.h"
 
 namespace vicinal::internal {
 
@@ -32,8 +33,9 @@ Status GatherRowEnds(const int64_t* full, int64_t rows, ReceptiveFieldWorkspace*
 
 // Both fill `inputs` for the field that `work->finder` found last. They allocate nothing once `work` and `inputs` are
 // large enough. Errors of `work`'s account and of the device.
-Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features, ThreadPool* pool,
-                    ReceptiveFieldWorkspace* work, ReceptiveFieldInputs* inputs);
+// `replaced` (null: none) are read in place of rows of `features`.
+Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features, const ReplacedRows* replaced,
+                    ThreadPool* pool, ReceptiveFieldWorkspace* work, ReceptiveFieldInputs* inputs);
 // `gather`: the device's kernel for RowwiseKind::kGatherRows. Only launches.
 Status SendInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& features,
                   const RegisteredKernel<RowwiseKernel>& gather, DeviceContext& context, ReceptiveFieldWorkspace* work,

@@ -3,6 +3,8 @@
 // built, sets the field's features, and cuts every view to the rows of its side of the step.
 #include "engine/plan/receptive_field/subset_run.h"
 
+#include "engine/base/check.h"
+
 namespace vicinal::internal {
 namespace {
 
@@ -115,10 +117,12 @@ SubsetRun::SubsetRun(BuiltPlan* plan, const KernelRegistry& registry) : plan_(*p
   }
 }
 
-Status SubsetRun::Bind(DeviceContext& context, const FeatureMatrix& features, ReceptiveFieldWorkspace* work) {
+Status SubsetRun::Bind(DeviceContext& context, const FeatureMatrix& features, const ReplacedRows* replaced,
+                       ReceptiveFieldWorkspace* work) {
+  VICINAL_CHECK(replaced == nullptr || plan_.gather_rows == nullptr);
   VICINAL_RETURN_IF_ERROR(plan_.gather_rows != nullptr
                               ? SendInputs(plan_.field, features, *plan_.gather_rows, context, work, &inputs_)
-                              : GatherInputs(plan_.field, features, context.thread_pool(), work, &inputs_));
+                              : GatherInputs(plan_.field, features, replaced, context.thread_pool(), work, &inputs_));
   Unbind();
   bound_ = true;
   for (ConstMatrixView* view : plan_.features.dense) *view = inputs_.dense;

@@ -20,9 +20,11 @@ class SubsetRun {
   SubsetRun(BuiltPlan* plan, const KernelRegistry& registry);
 
   // Binds the launches to the field that `work->finder` found last, and gathers the needed rows of `features` and of
-  // per-node numbers into `work`. Allocates nothing once `work` is large enough. Errors of `work`'s account and of the
-  // device; the launches are then unchanged.
-  Status Bind(DeviceContext& context, const FeatureMatrix& features, ReceptiveFieldWorkspace* work);
+  // per-node numbers into `work`. `replaced` (null: none; host memory alone) are read in place of rows of `features`.
+  // Allocates nothing once `work` is large enough. Errors of `work`'s account and of the device; the launches are then
+  // unchanged.
+  Status Bind(DeviceContext& context, const FeatureMatrix& features, const ReplacedRows* replaced,
+              ReceptiveFieldWorkspace* work);
   // Binds them to the full graph again, except for the features.
   void Unbind();
   bool bound() const { return bound_; }

@@ -102,13 +102,17 @@ TEST_F(WaitingRequests, CountUntilTheyAreAnswered) {
   EXPECT_EQ(working(), before);
 }
 
-TEST_F(WaitingRequests, ReplacedRowsCountAsTheWhole) {
+TEST_F(WaitingRequests, ReplacedRowsCountAsTheWholeForTheFullGraphAlone) {
   InferenceRequest request = WithFeatures();
   request.features->tensors.dense->shape = {1, 3};
   request.features->tensors.dense->bytes = request.features->tensors.dense->bytes.substr(0, 12);
   request.features->rows = {7};
   ASSERT_TRUE(Infer(*engine_, request).ok());
   Block();
+  const int64_t before = engine_->memory().Snapshot().requests;
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(engine_->Submit(request, count_).ok());
+  EXPECT_LT(engine_->memory().Snapshot().requests - before, kBytes);
+  request.options.receptive_field = ReceptiveField::kNever;
   EXPECT_LT(Fill([&] { return engine_->Submit(request, count_); }), 24);
   Release();
 }

@@ -22,8 +22,9 @@ class SizedPlan final : public Plan {
                                 const Clock&) override {
     return ConstMatrixView();
   }
-  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext&, const FeatureMatrix&, ReceptiveFieldWorkspace*,
-                                              const StopCheck&, StatsSink&, const Clock&) override {
+  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext&, const FeatureMatrix&, const ReplacedRows*,
+                                              ReceptiveFieldWorkspace*, const StopCheck&, StatsSink&,
+                                              const Clock&) override {
     return ConstMatrixView();
   }
   const ReceptiveFieldShape& field() const override { return field_; }

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/execute/selection.h"
+#include "engine/memory/memory_budget.h"
 #include "tests/engine/plan/plan_testing.h"
 #include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 
@@ -62,7 +65,9 @@ class RunForNodesTest : public ::testing::Test {
   PhaseRecorder recorder_;
   const StopCheck no_stop_ = [] { return OkStatus(); };
   WantedRows wanted_;
-  RunParts parts_ = {ThePlanBench().context.get(), nullptr, &workspace_, &no_stop_, &recorder_, &Clock::Real()};
+  MemoryBudget budget_{int64_t{1} << 30};
+  RunParts parts_ = {ThePlanBench().context.get(), nullptr, &workspace_, &no_stop_, &recorder_, &Clock::Real(), nullptr,
+                     ThePlanBench().device.get(),  &budget_};
 
   void SetUp() override { parts_.features = features_.get(); }
 };
@@ -94,6 +99,80 @@ TEST_F(RunForNodesTest, FewNodesRunOverTheirFieldAndManyOverTheGraph) {
   EXPECT_TRUE(forced->receptive_field);
   EXPECT_EQ(forced->computed_nodes, kNodes);
   EXPECT_EQ(Gather(*forced), all);
+}
+
+// The bits of a run with rows in place of stored ones are those of a run on a matrix that has them, in every form, over
+// a field and over the graph; and the next run without them reads the stored ones again.
+TEST_F(RunForNodesTest, RowsInPlaceOfStoredOnesGiveTheBitsOfAMatrixThatHasThem) {
+  std::mt19937 random(9);
+  Device& device = *ThePlanBench().device;
+  ModelMaker maker(kCols);
+  const ValueId hidden =
+      maker.Activate(maker.Linear(maker.Propagate(0, Reduce::kSum), 12, true), ActivationKind::kRelu);
+  const auto model = maker.Done(maker.Linear(maker.Propagate(hidden, Reduce::kMean), 3, true));
+  // Some of the requested nodes, some of their surroundings, and nodes that no field reads.
+  std::vector<int64_t> positions(everyone_.begin(), everyone_.end());
+  std::shuffle(positions.begin(), positions.end(), random);
+  positions.resize(600);
+  for (const bool sparse : {false, true}) {
+    const auto stored = UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, sparse, *graph_);
+    const auto plan = *Plan::Build(RequestFor(model, graph_, *stored), ThePlanBench().registry, device);
+    for (const bool sparse_rows : {false, true}) {
+      const auto sent_matrix = UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, sparse_rows, *graph_);
+      const HostFeatures all = *Download(*sent_matrix, device);
+      HostFeatures sent = all;
+      if (sparse_rows) {
+        sent.csr.row_ptr.resize(positions.size() + 1);
+        sent.csr.col.resize(static_cast<size_t>(sent.csr.row_ptr.back()));
+        if (!sent.csr.value.empty()) sent.csr.value.resize(sent.csr.col.size());
+        sent.csr.num_rows = static_cast<int64_t>(positions.size());
+      } else {
+        sent.dense.resize(positions.size() * kCols);
+      }
+      sent.rows = static_cast<int64_t>(positions.size());
+      const auto whole = *WithRows(*stored, sent, positions, device);
+      const ReplacedRows replaced = InPlaceOfRows(*stored, sent, positions);
+      EXPECT_EQ(replaced.entries, whole->entries());
+      parts_.features = whole.get();
+      const std::vector<float> expected = Gather(*Run(*plan, &few_, ReceptiveField::kNever));
+      parts_.features = stored.get();
+      const std::vector<float> before = Gather(*Run(*plan, &few_, ReceptiveField::kAlways));
+      EXPECT_NE(before, expected);
+      for (const ReceptiveField mode : {ReceptiveField::kAlways, ReceptiveField::kNever, ReceptiveField::kAuto}) {
+        parts_.replaced = &replaced;
+        const auto computed = Run(*plan, &few_, mode);
+        ASSERT_TRUE(computed.ok()) << computed.status();
+        EXPECT_EQ(computed->receptive_field, mode != ReceptiveField::kNever);
+        EXPECT_EQ(computed->computed_nodes == kNodes, mode == ReceptiveField::kNever);
+        EXPECT_EQ(Gather(*computed), expected);
+        parts_.replaced = nullptr;
+        EXPECT_EQ(Gather(*Run(*plan, &few_, mode)), before);
+      }
+    }
+  }
+}
+
+// Only a run over the full graph needs memory for all rows.
+TEST_F(RunForNodesTest, RowsInPlaceOfStoredOnesAreCopiedForTheFullGraphAlone) {
+  constexpr int64_t kMany = 40'000;  // of features above what is not worth counting
+  std::mt19937 random(10);
+  graph_ = PrepareEdges(RandomEdges(kMany, kMany, false, random), OrderKind::kNone);
+  features_ = UploadFeatures(RandomFeatures(kMany, kCols, random), kCols, false, *graph_);
+  parts_.features = features_.get();
+  ModelMaker maker(kCols);
+  const auto plan = Build(maker.Done(maker.Linear(maker.Propagate(0, Reduce::kMean), 3, true)));
+  HostFeatures sent;
+  sent.rows = 1;
+  sent.cols = kCols;
+  sent.dense.assign(kCols, 1.0f);
+  const ReplacedRows replaced = InPlaceOfRows(*features_, sent, {700});
+  parts_.replaced = &replaced;
+  MemoryBudget small(features_->size_bytes() - 1);
+  parts_.budget = &small;
+  EXPECT_TRUE(Run(*plan, &few_, ReceptiveField::kAlways).ok());
+  EXPECT_FALSE(Run(*plan, &few_, ReceptiveField::kNever).ok());
+  parts_.budget = &budget_;
+  EXPECT_TRUE(Run(*plan, &few_, ReceptiveField::kNever).ok());
 }
 
 TEST_F(RunForNodesTest, GatheringStopsWhereNobodyWaits) {

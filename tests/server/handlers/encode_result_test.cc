@@ -30,10 +30,11 @@ TEST(EncodeResultTest, BlocksJoinToTheWhole) {
   const StopCheck never = [] { return OkStatus(); };
   const InferenceResult result = RandomLogits(300);
   v1::ClassifyResponse whole, row;
-  ASSERT_TRUE(EncodeClasses(result, kAll, 1, 299, never, &whole).ok());
+  ThreadPool pool(3);
+  ASSERT_TRUE(EncodeClasses(result, kAll, 1, 299, never, &pool, &whole).ok());
   std::string classes, scores, logits, probabilities;
   for (int64_t r = 1; r < 300; ++r) {
-    ASSERT_TRUE(EncodeClasses(result, kAll, r, 1, never, &row).ok());  // whatever it held
+    ASSERT_TRUE(EncodeClasses(result, kAll, r, 1, never, nullptr, &row).ok());  // whatever it held
     classes += row.classes().data();
     scores += row.scores().data();
     logits += row.logits().data();
@@ -56,7 +57,7 @@ TEST(EncodeResultTest, StopsBetweenBlocks) {
   int asked = 0;
   const StopCheck stop = [&] { return ++asked == 2 ? Internal("stopped") : OkStatus(); };
   v1::ClassifyResponse response;
-  EXPECT_EQ(EncodeClasses(result, kAll, 0, 400, stop, &response).code(), StatusCode::kInternal);
+  EXPECT_EQ(EncodeClasses(result, kAll, 0, 400, stop, nullptr, &response).code(), StatusCode::kInternal);
   EXPECT_EQ(asked, 2);
 }
 
@@ -85,7 +86,7 @@ TEST(EncodeResultTest, RegressionHasNoClasses) {
   result.regression = true;
   v1::ClassifyGraphsResponse response;
   ASSERT_TRUE(EncodeClasses(
-                  result, wants, 1, 3, [] { return OkStatus(); }, &response)
+                  result, wants, 1, 3, [] { return OkStatus(); }, nullptr, &response)
                   .ok());
   EXPECT_EQ(response.logits().data(),
             std::string(reinterpret_cast<const char*>(result.values.data() + kClasses), 3 * kClasses * sizeof(float)));
@@ -97,7 +98,7 @@ TEST(EncodeResultTest, BytesCoverWhatIsMade) {
   const StopCheck never = [] { return OkStatus(); };
   const InferenceResult result = RandomLogits(10);
   v1::ClassifyResponse response;
-  ASSERT_TRUE(EncodeClasses(result, kAll, 0, 10, never, &response).ok());
+  ASSERT_TRUE(EncodeClasses(result, kAll, 0, 10, never, nullptr, &response).ok());
   EXPECT_GE(EncodingBytes(kAll, 10, kClasses), 2 * static_cast<int64_t>(response.ByteSizeLong()));
 }
 

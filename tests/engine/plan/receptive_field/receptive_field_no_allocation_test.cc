@@ -37,7 +37,8 @@ TEST(ReceptiveFieldAllocations, NoneOnceWarm) {
           workspace.finder.Find((*plan)->field(), ids, graph->parts().permutation, ReceptiveFieldFinder::kNoLimit, 2);
       return found.ok() && *found &&
              (*plan)
-                 ->RunReceptiveField(*bench.context, *features, &workspace, stop, StatsSink::Null(), Clock::Real())
+                 ->RunReceptiveField(*bench.context, *features, nullptr, &workspace, stop, StatsSink::Null(),
+                                     Clock::Real())
                  .ok();
     };
     for (const auto& ids : requests) ASSERT_TRUE(run(ids));

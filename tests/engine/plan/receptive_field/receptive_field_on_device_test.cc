@@ -144,7 +144,8 @@ TEST_F(OneModel, OneSendOfWhatTheFieldNeedsAndNoMemoryOnceWarm) {
   const auto warm = [&] {
     return *workspace_.finder.Find(plan_->field(), many, graph_->parts().permutation, ReceptiveFieldFinder::kNoLimit,
                                    1) &&
-           plan_->RunReceptiveField(context_, *features_, &workspace_, stop_, StatsSink::Null(), Clock::Real()).ok();
+           plan_->RunReceptiveField(context_, *features_, nullptr, &workspace_, stop_, StatsSink::Null(), Clock::Real())
+               .ok();
   };
   ASSERT_TRUE(warm());
   const int64_t before = allocations.load();

@@ -34,8 +34,8 @@ class ReceptiveFieldRuns {
     PlanBench& bench = ThePlanBench();
     const auto found = workspace_.finder.Find(plan_->field(), ids, *permutation_, ReceptiveFieldFinder::kNoLimit, 2);
     ASSERT_TRUE(found.ok() && *found) << what;
-    const auto rows =
-        plan_->RunReceptiveField(*bench.context, features_, &workspace_, nullptr, StatsSink::Null(), Clock::Real());
+    const auto rows = plan_->RunReceptiveField(*bench.context, features_, nullptr, &workspace_, nullptr,
+                                               StatsSink::Null(), Clock::Real());
     ASSERT_TRUE(rows.ok()) << what << rows.status();
     for (const int64_t id : ids) {
       const float* got = rows->row(workspace_.finder.RowOf(permutation_->ToNew(static_cast<NodeId>(id))));
@@ -245,8 +245,8 @@ TEST(ReceptiveFieldRun, StopsBetweenStepsAndRunsAsEverAfterwards) {
       *workspace.finder.Find(plan->field(), {4, 7}, graph->parts().permutation, ReceptiveFieldFinder::kNoLimit, 1));
   int asked = 0;
   const StopCheck stop = [&asked] { return ++asked <= 2 ? OkStatus() : absl::CancelledError("gone"); };
-  const auto stopped =
-      plan->RunReceptiveField(*ThePlanBench().context, *features, &workspace, stop, StatsSink::Null(), Clock::Real());
+  const auto stopped = plan->RunReceptiveField(*ThePlanBench().context, *features, nullptr, &workspace, stop,
+                                               StatsSink::Null(), Clock::Real());
   EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(RunPlan(*plan, *features, *graph, false), expected);
   account.Allow(account.held());
