@@ -19,6 +19,22 @@ bool AllZero(std::string_view text) { return text.find_first_not_of('0') == std:
 
 }  // namespace
 
+Call Call::ForMessage(MonotonicTime now) const {
+  Call one;
+  one.method = method;
+  one.request_id = request_id;
+  one.trace_id = trace_id;
+  one.routed_graph = routed_graph;
+  one.routed_twice = routed_twice;
+  one.principal = principal;
+  one.interactive = interactive;
+  one.role = role;
+  one.peer = peer;
+  one.begin = now;
+  one.limits = limits;
+  return one;
+}
+
 void Call::RouteTo(std::string_view graph) {
   routed_twice = routed_twice || (!routed_graph.empty() && routed_graph != graph);
   routed_graph = std::string(graph);

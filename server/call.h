@@ -34,6 +34,8 @@ struct Call {
   Reservation reply_memory;
   std::shared_ptr<const void> reply_share;  // of the principal; see ReplyShares
 
+  // A call of its own for one message of a stream that begins now: same caller, same limits.
+  Call ForMessage(MonotonicTime now) const;
   // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);
   // INVALID_ARGUMENT if the metadata `vicinal-graph` is set and is not `name`, or has several different values.

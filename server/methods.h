@@ -31,6 +31,16 @@ enum class Method {
   kClassifyGraphs,
   kGetCapabilities,
   kExplain,
+  kServerLive,
+  kServerReady,
+  kModelReady,
+  kServerMetadata,
+  kModelMetadata,
+  kModelInfer,
+  kModelStreamInfer,
+  kModelConfig,
+  kModelStatistics,
+  kRepositoryIndex,
 };
 
 // The role that a method requires. The admin role includes all.
@@ -66,9 +76,19 @@ inline constexpr MethodInfo kMethods[] = {
     {"vicinal.v1.InferenceService/ClassifyGraphs", Role::kInfer},
     {"vicinal.v1.ServerService/GetCapabilities", Role::kInfer},
     {"vicinal.v1.ServerService/Explain", Role::kInfer},
+    {"inference.GRPCInferenceService/ServerLive", Role::kInfer},
+    {"inference.GRPCInferenceService/ServerReady", Role::kInfer},
+    {"inference.GRPCInferenceService/ModelReady", Role::kInfer},
+    {"inference.GRPCInferenceService/ServerMetadata", Role::kInfer},
+    {"inference.GRPCInferenceService/ModelMetadata", Role::kInfer},
+    {"inference.GRPCInferenceService/ModelInfer", Role::kInfer},
+    {"inference.GRPCInferenceService/ModelStreamInfer", Role::kInfer},
+    {"inference.GRPCInferenceService/ModelConfig", Role::kInfer},
+    {"inference.GRPCInferenceService/ModelStatistics", Role::kInfer},
+    {"inference.GRPCInferenceService/RepositoryIndex", Role::kInfer},
 };
 inline constexpr size_t kMethodCount = sizeof(kMethods) / sizeof(kMethods[0]);
-static_assert(kMethodCount == static_cast<size_t>(Method::kExplain) + 1);
+static_assert(kMethodCount == static_cast<size_t>(Method::kRepositoryIndex) + 1);
 
 inline constexpr const MethodInfo& InfoOf(Method method) { return kMethods[static_cast<size_t>(method)]; }
 

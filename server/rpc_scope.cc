@@ -104,6 +104,7 @@ Status RpcScope::CheckSize(size_t bytes) const {
 }
 
 Status RpcScope::Take(const google::protobuf::Message& message) {
+  message_memory_.Release();
   const size_t bytes = message.ByteSizeLong();
   VICINAL_RETURN_IF_ERROR(CheckSize(bytes));
   if (bytes <= kSmallMessageBytes) return OkStatus();

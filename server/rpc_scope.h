@@ -47,8 +47,8 @@ class RpcScope {
   Status WhyNoMessage() const;
   // INVALID_ARGUMENT if a message of that size exceeds --max_message_bytes.
   Status CheckSize(size_t bytes) const;
-  // For the single message of a call that may wait: like CheckSize, and reserves its bytes in the memory budget until
-  // the scope ends; errors of MemoryBudget::Reserve. Call once.
+  // For a message of a call that may wait: like CheckSize, and reserves its bytes in the memory budget until
+  // the scope ends, or the next message is taken; errors of MemoryBudget::Reserve.
   Status Take(const google::protobuf::Message& message);
   Call& call() { return call_; }
   // Records what the call is about, taken from one of its messages, for the log. Any thread, before Finish.

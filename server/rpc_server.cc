@@ -23,7 +23,8 @@ namespace {
 using std::chrono::milliseconds, std::chrono::seconds;
 
 constexpr const char* kServices[] = {"vicinal.v1.GraphService", "vicinal.v1.ModelService",
-                                     "vicinal.v1.InferenceService", "vicinal.v1.ServerService"};
+                                     "vicinal.v1.InferenceService", "vicinal.v1.ServerService",
+                                     "inference.GRPCInferenceService"};
 
 // gRPC itself rejects larger messages with RESOURCE_EXHAUSTED; our own answer (INVALID_ARGUMENT, naming the flag)
 // covers sizes between the limit and this. gRPC (1.51) checks only after a message has arrived completely, whatever

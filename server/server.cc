@@ -17,6 +17,7 @@
 #include "server/handlers/model_handler.h"
 #include "server/handlers/server_handler.h"
 #include "server/housekeeper.h"
+#include "server/open_inference/open_inference_handler.h"
 #include "server/ready_file.h"
 #include "server/rpc_server.h"
 #include "server/services/services.h"
@@ -114,6 +115,10 @@ struct Server::Impl {
   StateSnapshot Snapshot();
   void LookAfterDevice();
   bool IsLoaded() const;
+  bool IsReady() const {
+    const RpcServer* const serving = rpc_in_use.load();
+    return ready.load() && serving != nullptr && serving->has_room();
+  }
   void BecomeReady();
 
   const Config config;
@@ -144,6 +149,7 @@ struct Server::Impl {
   std::unique_ptr<ModelHandler> model_handler;
   std::unique_ptr<InferenceHandler> inference_handler;
   std::unique_ptr<ServerHandler> server_handler;
+  std::unique_ptr<OpenInferenceHandler> open_inference_handler;
   std::optional<Core> core;
   std::vector<std::unique_ptr<grpc::Service>> services;
   std::unique_ptr<RpcServer> rpc;
@@ -197,6 +203,8 @@ void Server::Impl::StartHandlers() {
   inference_handler =
       std::make_unique<InferenceHandler>(*engine, *metrics, *encoders, config.limits, &clock, config.threads);
   server_handler = std::make_unique<ServerHandler>(*engine, config.limits, WarningsOf(config), &clock);
+  open_inference_handler = std::make_unique<OpenInferenceHandler>(
+      *engine, *inference_handler, config.limits, [this] { return IsReady(); }, &clock);
   metrics->SetSource([this] { return Snapshot(); });
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,
                     *open_calls, unknown_callers, !config.tls_client_ca_file.empty(),
@@ -205,6 +213,7 @@ void Server::Impl::StartHandlers() {
   services.push_back(MakeModelService(*core, *model_handler));
   services.push_back(MakeInferenceService(*core, *inference_handler));
   services.push_back(MakeServerService(*core, *server_handler));
+  services.push_back(MakeOpenInferenceService(*core, *open_inference_handler));
 }
 
 Status Server::Impl::ListenForScrapes() {
@@ -305,11 +314,8 @@ StateSnapshot Server::Impl::Snapshot() {
   state.request_bytes = use.requests + use.receptive_fields;
   state.upload_bytes = use.uploads;
   state.budget_bytes = use.budget;
-  state.ready = ready.load();
-  if (const RpcServer* const serving = rpc_in_use.load()) {
-    state.ready = state.ready && serving->has_room();
-    state.connections = serving->Connections();
-  }
+  state.ready = IsReady();
+  if (const RpcServer* const serving = rpc_in_use.load()) state.connections = serving->Connections();
   state.open_calls = open_calls->open();
   state.max_open_calls = config.limits.max_open_calls;
   state.exposed = IsExposed(config);

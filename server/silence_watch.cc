@@ -11,7 +11,7 @@ namespace vicinal::server {
 int64_t SilenceWatch::Begin(std::function<void()> end) {
   const MonotonicTime now = clock_.Now();
   MutexLock lock(&mutex_);
-  streams_[next_] = {now, std::move(end)};
+  streams_[next_] = {now, /*paused=*/false, std::move(end)};
   return next_++;
 }
 
@@ -19,7 +19,15 @@ void SilenceWatch::Heard(int64_t id) {
   const MonotonicTime now = clock_.Now();
   MutexLock lock(&mutex_);
   const auto found = streams_.find(id);
-  if (found != streams_.end()) found->second.heard = now;
+  if (found == streams_.end()) return;
+  found->second.heard = now;
+  found->second.paused = false;
+}
+
+void SilenceWatch::Pause(int64_t id) {
+  MutexLock lock(&mutex_);
+  const auto found = streams_.find(id);
+  if (found != streams_.end()) found->second.paused = true;
 }
 
 void SilenceWatch::Forget(int64_t id) {
@@ -34,7 +42,7 @@ bool SilenceWatch::Next(std::function<void()>* end) {
   ending_ = 0;
   ended_.NotifyAll();
   for (auto& [id, stream] : streams_) {
-    if (stream.end == nullptr || now - stream.heard < longest_) continue;
+    if (stream.end == nullptr || stream.paused || now - stream.heard < longest_) continue;
     *end = std::exchange(stream.end, nullptr);
     ending_ = id;
     return true;

@@ -26,6 +26,8 @@ class SilenceWatch {
   // locks; `end` must return quickly and must not call Forget. Returns the stream's id.
   int64_t Begin(std::function<void()> end);
   void Heard(int64_t id);
+  // The stream does not count as silent until Heard is called: it is not the client's turn.
+  void Pause(int64_t id);
   // Unregisters a stream, and waits for a running `end`. Unknown ids are ignored.
   void Forget(int64_t id);
 
@@ -35,6 +37,7 @@ class SilenceWatch {
  private:
   struct Stream {
     MonotonicTime heard;
+    bool paused = false;
     std::function<void()> end;  // empty after it was called
   };
 

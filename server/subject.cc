@@ -40,6 +40,13 @@ void TellTarget(const v1::Target& target, Subject* subject) {
   subject->feature_set = Shown(target.feature_set());
 }
 
+// Of "GRAPH/MODEL", or "MODEL".
+void TellPair(const std::string& name, Subject* subject) {
+  const size_t slash = name.find('/');
+  if (slash != std::string::npos) subject->graph = Shown(name.substr(0, slash));
+  subject->model = Shown(slash == std::string::npos ? name : name.substr(slash + 1));
+}
+
 }  // namespace
 
 void Tell(const v1::GetGraphRequest& request, Subject* subject) { subject->graph = Shown(request.name()); }
@@ -52,6 +59,12 @@ void Tell(const v1::EmbedRequest& request, Subject* subject) { TellTarget(reques
 void Tell(const v1::ExplainRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::ClassifyGraphsRequest& request, Subject* subject) { subject->model = Shown(request.model()); }
 void Tell(const v1::GetUploadRequest& request, Subject* subject) { subject->upload_id = Shown(request.upload_id()); }
+
+void Tell(const inference::ModelReadyRequest& request, Subject* subject) { TellPair(request.name(), subject); }
+void Tell(const inference::ModelMetadataRequest& request, Subject* subject) { TellPair(request.name(), subject); }
+void Tell(const inference::ModelInferRequest& request, Subject* subject) { TellPair(request.model_name(), subject); }
+void Tell(const inference::ModelConfigRequest& request, Subject* subject) { TellPair(request.name(), subject); }
+void Tell(const inference::ModelStatisticsRequest& request, Subject* subject) { TellPair(request.name(), subject); }
 
 void Tell(const v1::DeleteGraphRequest& request, Subject* subject) {
   subject->action = "delete";

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "inference/grpc_inference.pb.h"
 #include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/inference.pb.h"
 #include "vicinal/v1/model.pb.h"
@@ -42,6 +43,11 @@ void Tell(const v1::EmbedRequest& request, Subject* subject);
 void Tell(const v1::ClassifyGraphsRequest& request, Subject* subject);
 void Tell(const v1::ExplainRequest& request, Subject* subject);
 void Tell(const v1::GetUploadRequest& request, Subject* subject);
+void Tell(const inference::ModelReadyRequest& request, Subject* subject);
+void Tell(const inference::ModelMetadataRequest& request, Subject* subject);
+void Tell(const inference::ModelInferRequest& request, Subject* subject);
+void Tell(const inference::ModelConfigRequest& request, Subject* subject);
+void Tell(const inference::ModelStatisticsRequest& request, Subject* subject);
 // Uploads: the first message of a stream (others have no subject), the resumed upload, and the answer.
 void Tell(const v1::UploadGraphRequest& request, Subject* subject);
 void Tell(const v1::UploadFeaturesRequest& request, Subject* subject);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four services: reactors over the handlers, without logic of their own.
+// The services of the API: reactors over the handlers, without logic of their own.
 #ifndef VICINAL_SERVER_SERVICES_SERVICES_H_
 #define VICINAL_SERVER_SERVICES_SERVICES_H_
 
@@ -16,6 +16,7 @@ namespace vicinal::server {
 class GraphHandler;
 class InferenceHandler;
 class ModelHandler;
+class OpenInferenceHandler;
 class ServerHandler;
 
 // Core and handler must outlive the service.
@@ -23,6 +24,7 @@ std::unique_ptr<grpc::Service> MakeGraphService(Core& core, GraphHandler& handle
 std::unique_ptr<grpc::Service> MakeModelService(Core& core, ModelHandler& handler);
 std::unique_ptr<grpc::Service> MakeInferenceService(Core& core, InferenceHandler& handler);
 std::unique_ptr<grpc::Service> MakeServerService(Core& core, ServerHandler& handler);
+std::unique_ptr<grpc::Service> MakeOpenInferenceService(Core& core, OpenInferenceHandler& handler);
 
 }  // namespace vicinal::server
 

@@ -124,10 +124,10 @@ class FilesTest(unittest.TestCase):
             self.assertIn("*.token", read(path).splitlines(), path)
 
     def test_service_configs_name_methods_that_exist(self):
-        protos = "".join(read(os.path.relpath(p, ROOT)) for p in glob.glob(ROOT + "/proto/vicinal/v1/*.proto"))
+        protos = "".join(read(os.path.relpath(p, ROOT)) for p in glob.glob(ROOT + "/proto/**/*.proto", recursive=True))
         for entry in json.loads(read("deploy/service_config.json"))["methodConfig"]:
             for name in entry["name"]:
-                service = name["service"].removeprefix("vicinal.v1.")
+                service = name["service"].rpartition(".")[2]
                 self.assertRegex(protos, rf"service {service} \{{")
                 if "method" in name:
                     self.assertRegex(protos, rf"rpc {name['method']}\(")

@@ -39,7 +39,8 @@ TEST(FuzzCorpusTest, EveryStoredInputPasses) {
 TEST(FuzzCorpusTest, EveryRequestMessageHasATarget) {
   int methods = 0;
   for (const auto* file : {v1::GetGraphRequest::descriptor()->file(), v1::GetModelRequest::descriptor()->file(),
-                           v1::ClassifyRequest::descriptor()->file(), v1::ExplainRequest::descriptor()->file()}) {
+                           v1::ClassifyRequest::descriptor()->file(), v1::ExplainRequest::descriptor()->file(),
+                           inference::ModelInferRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         const auto* method = file->service(s)->method(m);

@@ -44,7 +44,9 @@ class Session {
         graphs_(*world.engine, uploads_, world.metrics, world.limits),
         models_(*world.engine, uploads_, world.metrics, world.limits),
         inference_(*world.engine, world.metrics, world.workers, world.limits, nullptr),
-        server_(*world.engine, world.limits, {}, nullptr) {}
+        server_(*world.engine, world.limits, {}, nullptr),
+        open_(
+            *world.engine, inference_, world.limits, [] { return true; }, nullptr) {}
 
   // Whether a call changed what the world has.
   bool changed() const { return changed_; }
@@ -95,6 +97,7 @@ class Session {
   bool RunGraphs(const Call& call, server::Call& about);
   bool RunModels(const Call& call, server::Call& about);
   void RunInference(const Call& call, server::Call& about);
+  void RunOpenInference(const Call& call, server::Call& about);
   void Watch(const v1::WatchGraphRequest& request, const server::Call& about);
   void Tune(const v1::TuneGraphRequest& request, server::Call& about);
 
@@ -104,6 +107,7 @@ class Session {
   server::ModelHandler models_;
   server::InferenceHandler inference_;
   server::ServerHandler server_;
+  server::OpenInferenceHandler open_;
   server::Call upload_call_;  // outlives the streams
   std::map<uint32_t, std::unique_ptr<server::GraphHandler::GraphUpload>> graph_streams_;
   std::map<uint32_t, std::unique_ptr<server::GraphHandler::FeaturesUpload>> features_streams_;
@@ -255,6 +259,42 @@ void Session::RunInference(const Call& call, server::Call& about) {
     case Case::kEmbedStream:
       return Stream<v1::EmbedResponse>(
           [&](auto done) { inference_.EmbedStream(about, call.embed_stream(), std::move(done)); });
+    default:
+      return RunOpenInference(call, about);
+  }
+}
+
+void Session::RunOpenInference(const Call& call, server::Call& about) {
+  const auto infer = [&](const inference::ModelInferRequest& request) {
+    Async<inference::ModelInferResponse>(
+        [&](auto* reply, auto done) { open_.ModelInfer(about, request, reply, std::move(done)); });
+  };
+  const auto answer = [&]<class Request, class Reply>(
+                          Status (server::OpenInferenceHandler::*method)(const server::Call&, const Request&, Reply*),
+                          const Request& request) {
+    Unary<Reply>([&](Reply* reply) { return (open_.*method)(about, request, reply); });
+  };
+  switch (call.request_case()) {
+    case Case::kModelInfer:
+      return infer(call.model_infer());
+    case Case::kModelStreamInfer:
+      return infer(call.model_stream_infer());
+    case Case::kServerLive:
+      return answer(&server::OpenInferenceHandler::ServerLive, call.server_live());
+    case Case::kServerReady:
+      return answer(&server::OpenInferenceHandler::ServerReady, call.server_ready());
+    case Case::kModelReady:
+      return answer(&server::OpenInferenceHandler::ModelReady, call.model_ready());
+    case Case::kServerMetadata:
+      return answer(&server::OpenInferenceHandler::ServerMetadata, call.server_metadata());
+    case Case::kModelMetadata:
+      return answer(&server::OpenInferenceHandler::ModelMetadata, call.model_metadata());
+    case Case::kModelConfig:
+      return answer(&server::OpenInferenceHandler::ModelConfig, call.model_config());
+    case Case::kModelStatistics:
+      return answer(&server::OpenInferenceHandler::ModelStatistics, call.model_statistics());
+    case Case::kRepositoryIndex:
+      return answer(&server::OpenInferenceHandler::RepositoryIndex, call.repository_index());
     case Case::REQUEST_NOT_SET:
       return;
     default:
@@ -319,7 +359,8 @@ std::string MethodOf(const std::string& field) {
 
 std::string ServiceOf(const std::string& method) {
   for (const auto* file : {v1::GetGraphRequest::descriptor()->file(), v1::GetModelRequest::descriptor()->file(),
-                           v1::ClassifyRequest::descriptor()->file(), v1::ExplainRequest::descriptor()->file()}) {
+                           v1::ClassifyRequest::descriptor()->file(), v1::ExplainRequest::descriptor()->file(),
+                           inference::ModelInferRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       if (file->service(i)->FindMethodByName(method) != nullptr) return file->service(i)->name();
     }

@@ -13,6 +13,7 @@
 #include "server/handlers/model_handler.h"
 #include "server/handlers/server_handler.h"
 #include "server/metrics/metrics.h"
+#include "server/open_inference/open_inference_handler.h"
 #include "server/workers.h"
 
 namespace vicinal::fuzz {

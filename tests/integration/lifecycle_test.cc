@@ -116,8 +116,9 @@ TEST_F(LifecycleTest, UnusableDeviceAndTakenPortAreSaid) {
 
 TEST_F(LifecycleTest, HealthKnowsItsNames) {
   ASSERT_NO_FATAL_FAILURE(StartServer());
-  for (const char* name : {"", "liveness", "readiness", "vicinal.v1.GraphService", "vicinal.v1.ModelService",
-                           "vicinal.v1.InferenceService", "vicinal.v1.ServerService"}) {
+  for (const char* name :
+       {"", "liveness", "readiness", "vicinal.v1.GraphService", "vicinal.v1.ModelService",
+        "vicinal.v1.InferenceService", "vicinal.v1.ServerService", "inference.GRPCInferenceService"}) {
     const auto health = client_->CheckHealth(name);
     ASSERT_TRUE(health.ok()) << name << health.status();
     EXPECT_EQ(*health, "SERVING") << name;
@@ -147,7 +148,7 @@ TEST_F(LifecycleTest, ReflectionListsTheServices) {
   ASSERT_TRUE(reply.DumpToSingleSlice(&bytes).ok());
   const std::string text(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
   for (const char* service : {"vicinal.v1.GraphService", "vicinal.v1.ModelService", "vicinal.v1.InferenceService",
-                              "vicinal.v1.ServerService", "grpc.health.v1.Health"}) {
+                              "vicinal.v1.ServerService", "inference.GRPCInferenceService", "grpc.health.v1.Health"}) {
     EXPECT_NE(text.find(service), std::string::npos) << service;
   }
   context.TryCancel();

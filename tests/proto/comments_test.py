@@ -7,7 +7,7 @@ import os
 import re
 import unittest
 
-PROTO = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto", "vicinal", "v1"))
+PROTO = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto"))
 FIELD = re.compile(r"^\s+(?:repeated |optional |map<[^>]*> )?[\w.]*\s?\w+ = \d+;$")
 DECLARATION = re.compile(r"^(?:  rpc|message|enum|service) (\w+)")
 WIRE_COMPATIBLE = "error_details.proto"  # google.rpc documents these
@@ -40,8 +40,8 @@ def problems(path, text):
 
 class CommentsTest(unittest.TestCase):
     def test_every_field_says_who_sets_it(self):
-        paths = [path for path in sorted(glob.glob(os.path.join(PROTO, "*.proto"))) if not path.endswith(WIRE_COMPATIBLE)]
-        self.assertGreater(len(paths), 5)
+        paths = [path for path in sorted(glob.glob(os.path.join(PROTO, "**", "*.proto"), recursive=True)) if not path.endswith(WIRE_COMPATIBLE)]
+        self.assertGreater(len(paths), 6)
         for path in paths:
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(problems(os.path.basename(path), file.read()), [])

@@ -46,6 +46,18 @@ Subject SubjectTold(const Message& message) {
   return subject;
 }
 
+TEST_F(CallLogTest, APairIsAGraphAndAModel) {
+  inference::ModelInferRequest request;
+  request.set_model_name("cora/gcn");
+  const nlohmann::json line = Line(Method::kModelInfer, SubjectTold(request), OkStatus(), LogLevel::kDebug);
+  EXPECT_EQ(line["method"], "inference.GRPCInferenceService/ModelInfer");
+  EXPECT_EQ(line["graph"], "cora");
+  EXPECT_EQ(line["model"], "gcn");
+  request.set_model_name("gin");
+  EXPECT_EQ(SubjectTold(request).graph, "");
+  EXPECT_EQ(SubjectTold(request).model, "gin");
+}
+
 TEST_F(CallLogTest, AChangeLeavesOneLineThatSaysWhoAndWhat) {
   v1::DeleteFeaturesRequest request;
   request.set_graph("cora");

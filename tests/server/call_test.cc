@@ -8,6 +8,27 @@
 namespace vicinal::server {
 namespace {
 
+TEST(CallTest, AMessageOfAStreamHasTheStreamsCallerAndItsOwnTime) {
+  Call stream;
+  stream.method = Method::kModelStreamInfer;
+  stream.request_id = "r";
+  stream.principal = "web";
+  stream.interactive = false;
+  stream.RouteTo("g");
+  stream.limits.deadline = MonotonicTime(std::chrono::seconds(9));
+  stream.graph = "of another message";
+  const Call one = stream.ForMessage(MonotonicTime(std::chrono::seconds(5)));
+  EXPECT_EQ(one.method, Method::kModelStreamInfer);
+  EXPECT_EQ(one.request_id, "r");
+  EXPECT_EQ(one.principal, "web");
+  EXPECT_FALSE(one.interactive);
+  EXPECT_TRUE(one.CheckGraph("g").ok());
+  EXPECT_FALSE(one.CheckGraph("h").ok());
+  EXPECT_EQ(one.limits.deadline, stream.limits.deadline);
+  EXPECT_EQ(one.begin, MonotonicTime(std::chrono::seconds(5)));
+  EXPECT_EQ(one.graph, "");
+}
+
 TEST(CallTest, TraceIds) {
   const std::string id = "4bf92f3577b34da6a3ce929d0e0e4736";
   EXPECT_EQ(TraceIdOf("00-" + id + "-00f067aa0ba902b7-01"), id);

@@ -33,6 +33,24 @@ TEST(SilenceWatchTest, EndsWhoSaysNothingOnce) {
   EXPECT_EQ(talking, 1);
 }
 
+TEST(SilenceWatchTest, NobodyIsSilentWhoseTurnItIsNot) {
+  FakeClock clock;
+  SilenceWatch watch(clock, kLongest);
+  int ended = 0;
+  const int64_t id = watch.Begin([&] { ++ended; });
+  watch.Pause(id);
+  watch.Pause(id + 1);  // never begun
+  clock.Advance(10 * kLongest);
+  watch.Sweep();
+  EXPECT_EQ(ended, 0);
+  watch.Heard(id);
+  watch.Sweep();
+  EXPECT_EQ(ended, 0) << "its time begins anew";
+  clock.Advance(kLongest);
+  watch.Sweep();
+  EXPECT_EQ(ended, 1);
+}
+
 TEST(SilenceWatchTest, WhoIsForgottenIsNotEnded) {
   FakeClock clock;
   SilenceWatch watch(clock, kLongest);
