@@ -12,6 +12,7 @@
 
 #include "inference/grpc_inference.grpc.pb.h"
 #include "tests/integration/fixture.h"
+#include "tests/support/eventually.h"
 
 namespace vicinal::testing {
 namespace {
@@ -275,7 +276,8 @@ TEST_F(OpenInferenceTest, AStreamWhoseRepliesAreNotReadEnds) {
   EXPECT_FALSE(stream->Finish().ok());
   const std::string line =
       "vicinal_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"} 1";
-  EXPECT_NE(server_->Scrape()->find(line), std::string::npos);
+  // The client knows first.
+  EXPECT_TRUE(Eventually([&] { return server_->Scrape()->find(line) != std::string::npos; }));
   ExpectServes();
 }
 
