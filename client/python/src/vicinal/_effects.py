@@ -52,3 +52,8 @@ class Next:
 @dataclass(frozen=True)
 class Sleep:
     seconds: float
+
+
+def backoff(attempt: int) -> Sleep:
+    """The pause before attempt `attempt`, where 0 is the first and has none."""
+    return Sleep(min(0.2 * 2 ** (attempt - 1), 3.0))

@@ -11,7 +11,7 @@ import numpy as np
 
 from vicinal import results
 from vicinal._channel import Options
-from vicinal._effects import Call, Next, Open, Operation, Sleep
+from vicinal._effects import Call, Next, Open, Operation, backoff
 from vicinal._messages import METHODS, enum_values, message
 from vicinal._tensors import Array, UINT8, features
 from vicinal._upload import Progress, Report, Upload
@@ -130,7 +130,7 @@ def watch(session: Session, name: str, report: Report) -> Operation[Any]:
     request, last = METHODS["WatchGraph"].request(name=name), None
     for attempt in range(session.options.upload_attempts):
         if attempt:
-            yield Sleep(min(0.2 * 2 ** (attempt - 1), 3.0))
+            yield backoff(attempt)
         try:
             stream = yield Open(METHODS["WatchGraph"], request, name, timed=False)
             while (graph := (yield Next(stream))) is not None:

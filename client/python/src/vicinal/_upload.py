@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Optional
 import grpc
 
 from vicinal._crc32c import crc32c
-from vicinal._effects import Call, Operation, Send, Sleep
+from vicinal._effects import Call, Operation, Send, backoff
 from vicinal._messages import METHODS, Method, enum_values, message
 from vicinal._tensors import Array
 from vicinal.errors import (Aborted, CallError, Cancelled, DeadlineExceeded, InputError, NotFound, ResourceExhausted, is_broken_off,
@@ -75,7 +75,7 @@ class Upload:
         broken_off = False
         for attempt in range(self.attempts):
             if attempt:
-                yield Sleep(min(0.2 * 2 ** min(attempt - 1, 4), 3.0))
+                yield backoff(attempt)
             try:
                 return (yield from self._attempt(begun or attempt > 0, attempt > 0))
             except CallError as error:
@@ -96,7 +96,7 @@ class Upload:
         self.report(Progress("write", 0, 1))
         for attempt in range(self.attempts):
             if attempt:
-                yield Sleep(min(0.2 * 2 ** min(attempt - 1, 4), 3.0))
+                yield backoff(attempt)
             requests = [self.method.request(resume_upload_id=self.spec.upload_id), finish]
             try:
                 reply = yield Send(self.method, iter([request.SerializeToString() for request in requests]), self.graph)
