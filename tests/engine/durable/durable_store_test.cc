@@ -34,17 +34,9 @@ class DurableStoreTest : public ::testing::Test {
   }
   // Publishes a small graph in the stores, and tells `durable`.
   int64_t Publish(const std::string& name) {
-    EdgeList edges;
-    edges.num_nodes = 2;
-    const auto version = graphs_.BeginPrepare(name, true, 0, 2, 0);
-    EXPECT_TRUE(version.ok()) << version.status();
-    PreparedGraph::Parts parts = MakePrepared(edges, OrderKind::kNone, *device_)->parts();
-    parts.name = name;
-    parts.version = *version;
-    graphs_.FinishPrepare(name, *version, std::make_shared<const PreparedGraph>(std::move(parts), device_.get()),
-                          nullptr);
+    const int64_t version = PublishTwoNodes(name, nullptr, *device_, &graphs_);
     durable_->GraphPublished(name);
-    return *version;
+    return version;
   }
   ServingGraph DurabilityOf(const std::string& name) {
     EXPECT_TRUE(durable_->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1)));

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/prepare/prepare.h"
 #include "engine/state/state_directory.h"
+#include "engine/store/graph_store.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/engine/state/simulated_file_system.h"
 #include "tests/support/generators.h"
@@ -46,6 +48,21 @@ inline std::shared_ptr<const PreparedGraph> MakePrepared(const EdgeList& edges, 
   auto prepared = PrepareGraph(std::move(source), 7, context);
   EXPECT_TRUE(prepared.ok()) << prepared.status();
   return prepared->graph;
+}
+
+// Publishes a graph of two nodes in `graphs`, with `features` (null: none) as its default set. Returns its version.
+inline int64_t PublishTwoNodes(const std::string& name, std::shared_ptr<const FeatureMatrix> features, Device& device,
+                               GraphStore* graphs) {
+  EdgeList edges;
+  edges.num_nodes = 2;
+  const auto version = graphs->BeginPrepare(name, true, 0, 2, 0);
+  EXPECT_TRUE(version.ok()) << version.status();
+  PreparedGraph::Parts parts = MakePrepared(edges, OrderKind::kNone, device)->parts();
+  parts.name = name;
+  parts.version = *version;
+  graphs->FinishPrepare(name, *version, std::make_shared<const PreparedGraph>(std::move(parts), &device),
+                        std::move(features));
+  return *version;
 }
 
 inline std::unique_ptr<state::StateDirectory> OpenState(state::FileSystem* files) {

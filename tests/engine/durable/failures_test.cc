@@ -46,18 +46,10 @@ class CountingStats final : public StatsSink {
 class World {
  public:
   int64_t Publish(const std::string& name) {
-    EdgeList edges;
-    edges.num_nodes = 2;
-    const auto version = graphs_.BeginPrepare(name, true, 0, 2, 0);
-    EXPECT_TRUE(version.ok()) << version.status();
-    PreparedGraph::Parts parts = MakePrepared(edges, OrderKind::kNone, *device_)->parts();
-    parts.name = name;
-    parts.version = *version;
-    graphs_.FinishPrepare(name, *version, std::make_shared<const PreparedGraph>(std::move(parts), device_.get()),
-                          Features());
+    const int64_t version = PublishTwoNodes(name, Features(), *device_, &graphs_);
     durable_->GraphPublished(name);
     Flush();
-    return *version;
+    return version;
   }
   void PutFeatures(const std::string& graph, int64_t version, const std::string& name) {
     const auto set = graphs_.PutFeatures(graph, name, version, Features(), false, 0);
