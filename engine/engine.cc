@@ -202,7 +202,9 @@ class EngineImpl final : public Engine {
   StatusOr<Explanation> Explain(const InferenceRequest& request) override;
   MemoryBudget& memory() override { return budget_; }
 
-  std::vector<DeviceInfo> Devices() const override { return {{device_.name(), device_.description()}}; }
+  std::vector<DeviceInfo> Devices() const override {
+    return {{device_.name(), device_.description(), device_.pci_address()}};
+  }
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
   ResourceCounts Counts() const override {
     ResourceCounts counts = CountsOf(graphs_.List(), models_.List());

@@ -17,6 +17,7 @@
 #include "server/handlers/model_handler.h"
 #include "server/handlers/server_handler.h"
 #include "server/housekeeper.h"
+#include "server/metrics/nvml.h"
 #include "server/open_inference/open_inference_handler.h"
 #include "server/ready_file.h"
 #include "server/rpc_server.h"
@@ -174,8 +175,8 @@ Status Server::Impl::StartEngine() {
     engine_options.run_elsewhere = [this](std::function<void()> job) { encoders->PostAdmitted(std::move(job)); };
     VICINAL_ASSIGN_OR_RETURN(engine, Engine::Create(engine_options));
   }
-  const std::vector<DeviceInfo> devices = engine->Devices();
-  if (!devices.empty()) metrics->SetDevice(devices.front().name);
+  if (const std::vector<DeviceInfo> devices = engine->Devices(); !devices.empty())
+    metrics->SetDevice(devices.front().name, OpenNvml(devices.front(), log));
   return OkStatus();
 }
 

@@ -173,6 +173,7 @@ struct Explanation {
 struct DeviceInfo {
   std::string name;
   std::string description;
+  std::string pci_address;  // of a GPU, for example "0000:17:00.0"; empty: the CPU
 };
 
 struct KernelStatus {

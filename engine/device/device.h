@@ -113,6 +113,7 @@ class Device {
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;         // "cpu", "cuda:0"
   virtual std::string description() const = 0;  // processor, instruction set, threads
+  virtual std::string pci_address() const { return {}; }  // of a GPU, for example "0000:17:00.0"
   // Uninitialised memory; RESOURCE_EXHAUSTED when there is none. `bytes` may be 0.
   virtual StatusOr<Buffer> Allocate(size_t bytes) = 0;
   virtual Status CopyFromHost(void* dst, const void* host, size_t bytes) = 0;

@@ -300,7 +300,9 @@ void Metrics::StageSeconds(std::string_view stage, double seconds) { impl_->stag
 void Metrics::PhaseSeconds(std::string_view phase, double seconds) { impl_->phases.Of(phase).Observe(seconds); }
 void Metrics::QueueDepth(int64_t) {}  // read from the engine at the scrape
 
-void Metrics::SetDevice(const std::string& device) { impl_->scrape->SetDevice(device); }
+void Metrics::SetDevice(const std::string& device, std::shared_ptr<const Nvml> gpu) {
+  impl_->scrape->SetDevice(device, std::move(gpu));
+}
 void Metrics::SetSource(std::function<StateSnapshot()> source) { impl_->scrape->SetSource(std::move(source)); }
 
 StatusOr<int> Metrics::Serve(const std::string& host, int port) {

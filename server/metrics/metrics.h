@@ -42,6 +42,8 @@ struct StateSnapshot {
   std::vector<Launches> launches;
 };
 
+class Nvml;  // nvml.h
+
 // What was computed for an inference result.
 enum class ComputedOver { kFullGraph, kReceptiveField, kKeptAnswers };
 
@@ -80,8 +82,8 @@ class Metrics final : public StatsSink {
   void GraphEvicted() override;
   void StateFailure(std::string_view kind) override;
 
-  // The device's name in vicinal_build_info, once it is known.
-  void SetDevice(const std::string& device);
+  // The device's name in vicinal_build_info, once it is known, and what reads its state at each scrape; null: nothing.
+  void SetDevice(const std::string& device, std::shared_ptr<const Nvml> gpu);
 
   // Called at each scrape, on the exposer's thread. Empty: removes the source (waits for a running call).
   void SetSource(std::function<StateSnapshot()> source);

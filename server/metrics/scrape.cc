@@ -3,18 +3,21 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "server/metrics/families.h"
+#include "server/metrics/gpu_families.h"
 #include "server/metrics/wake.h"
 
 namespace vicinal::server {
 namespace {
 
-using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
@@ -28,37 +31,6 @@ double ResidentBytes() {
   const int fields = std::fscanf(file, "%ld %ld", &size, &resident);
   std::fclose(file);
   return fields == 2 ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0.0;
-}
-
-MetricFamily Family(const char* name, const char* help, MetricType type) {
-  MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = type;
-  return family;
-}
-
-void AddValue(MetricFamily* family, double value, std::vector<ClientMetric::Label> labels = {}) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  if (family->type == MetricType::Counter) {
-    metric.counter.value = value;
-  } else {
-    metric.gauge.value = value;
-  }
-  family->metric.push_back(std::move(metric));
-}
-
-MetricFamily Gauge(const char* name, const char* help, double value) {
-  MetricFamily family = Family(name, help, MetricType::Gauge);
-  AddValue(&family, value);
-  return family;
-}
-
-MetricFamily Counter(const char* name, const char* help, double value) {
-  MetricFamily family = Family(name, help, MetricType::Counter);
-  AddValue(&family, value);
-  return family;
 }
 
 MetricFamily Memory(const StateSnapshot& state) {
@@ -99,53 +71,66 @@ Scrape::~Scrape() { StopServing(); }
 std::vector<MetricFamily> Scrape::Collect() const {
   StateSnapshot state;
   std::string device;
+  std::shared_ptr<const Nvml> gpu;
   {
     MutexLock lock(&mutex_);
     if (source_) state = source_();
     device = device_;
+    gpu = gpu_;
   }
+  std::vector<MetricFamily> families = StateFamilies(state, device);
+  if (gpu != nullptr) {
+    std::vector<MetricFamily> gpu_families = GpuFamilies(gpu->Read(), device);
+    std::move(gpu_families.begin(), gpu_families.end(), std::back_inserter(families));
+  }
+  return families;
+}
+
+std::vector<MetricFamily> Scrape::StateFamilies(const StateSnapshot& state, const std::string& device) const {
   MetricFamily build = Family("vicinal_build_info", "Always 1; the labels have the information.", MetricType::Gauge);
   AddValue(&build, 1.0,
            {{"version", options_.version}, {"device", device}, {"instruction_set", options_.instruction_set}});
   const auto real = [](int64_t value) { return static_cast<double>(value); };
-  return {
-      Gauge("vicinal_queue_depth", "Requests waiting for the executor.", real(state.queue_depth)),
-      Counter("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
-              state.busy_seconds),
-      Gauge("vicinal_graphs", "Graphs, in any state.", real(state.graphs)),
-      Gauge("vicinal_resident_graphs", "Graphs in memory; the others are being prepared or loaded, or on disk only.",
-            real(state.resident_graphs)),
-      Gauge("vicinal_models", "Models.", real(state.models)),
-      Gauge("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
-      Gauge("vicinal_versions_not_durable",
-            "Versions that could not be written to the state directory, and serve from memory.",
-            real(state.not_durable)),
-      Gauge("vicinal_state_last_write_timestamp_seconds",
-            "When a version was last written to the state directory, in seconds since 1970; 0: never.",
-            state.last_state_write_seconds),
-      Gauge("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
-      Gauge("vicinal_kept_answers", "Outputs whose rows are kept for all nodes.", real(state.kept_answers)),
-      Memory(state),
-      Gauge("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
-      Gauge("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
-      Launches(state),
-      std::move(build),
-      Gauge("vicinal_connections", "Open connections to the API.", real(state.connections.open)),
-      Gauge("vicinal_max_connections", "--max_connections.", real(state.connections.most)),
-      Refused(state.connections),
-      Gauge("vicinal_open_calls", "Calls that are open, over all connections.", real(state.open_calls)),
-      Gauge("vicinal_max_open_calls", "--max_open_calls.", real(state.max_open_calls)),
-      Gauge("vicinal_exposed", "1 if anyone on a network may connect: no client certificates and no edge.",
-            state.exposed ? 1.0 : 0.0),
-      Gauge("vicinal_certificate_expiry_timestamp_seconds",
-            "End of the server's certificate, in seconds since 1970; 0 without TLS.", state.certificate_expiry_seconds),
-      Gauge("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
-      Gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", start_seconds_)};
+  return {GaugeFamily("vicinal_queue_depth", "Requests waiting for the executor.", real(state.queue_depth)),
+          CounterFamily("vicinal_executor_busy_seconds_total", "Time in which requests kept the executor busy.",
+                        state.busy_seconds),
+          GaugeFamily("vicinal_graphs", "Graphs, in any state.", real(state.graphs)),
+          GaugeFamily("vicinal_resident_graphs",
+                      "Graphs in memory; the others are being prepared or loaded, or on disk only.",
+                      real(state.resident_graphs)),
+          GaugeFamily("vicinal_models", "Models.", real(state.models)),
+          GaugeFamily("vicinal_feature_sets", "Feature sets of all graphs.", real(state.feature_sets)),
+          GaugeFamily("vicinal_versions_not_durable",
+                      "Versions that could not be written to the state directory, and serve from memory.",
+                      real(state.not_durable)),
+          GaugeFamily("vicinal_state_last_write_timestamp_seconds",
+                      "When a version was last written to the state directory, in seconds since 1970; 0: never.",
+                      state.last_state_write_seconds),
+          GaugeFamily("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
+          GaugeFamily("vicinal_kept_answers", "Outputs whose rows are kept for all nodes.", real(state.kept_answers)),
+          Memory(state),
+          GaugeFamily("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
+          GaugeFamily("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
+          Launches(state),
+          std::move(build),
+          GaugeFamily("vicinal_connections", "Open connections to the API.", real(state.connections.open)),
+          GaugeFamily("vicinal_max_connections", "--max_connections.", real(state.connections.most)),
+          Refused(state.connections),
+          GaugeFamily("vicinal_open_calls", "Calls that are open, over all connections.", real(state.open_calls)),
+          GaugeFamily("vicinal_max_open_calls", "--max_open_calls.", real(state.max_open_calls)),
+          GaugeFamily("vicinal_exposed", "1 if anyone on a network may connect: no client certificates and no edge.",
+                      state.exposed ? 1.0 : 0.0),
+          GaugeFamily("vicinal_certificate_expiry_timestamp_seconds",
+                      "End of the server's certificate, in seconds since 1970; 0 without TLS.",
+                      state.certificate_expiry_seconds),
+          GaugeFamily("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
+          GaugeFamily("process_start_time_seconds", "Start of the process, in seconds since 1970.", start_seconds_)};
 }
 
-void Scrape::SetDevice(const std::string& device) {
+void Scrape::SetDevice(const std::string& device, std::shared_ptr<const Nvml> gpu) {
   MutexLock lock(&mutex_);
   device_ = device;
+  gpu_ = std::move(gpu);
 }
 
 void Scrape::SetSource(std::function<StateSnapshot()> source) {

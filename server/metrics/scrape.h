@@ -16,6 +16,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "server/metrics/metrics.h"
+#include "server/metrics/nvml.h"
 
 namespace vicinal::server {
 
@@ -27,17 +28,21 @@ class Scrape final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   void SetSource(std::function<StateSnapshot()> source);
-  void SetDevice(const std::string& device);
+  void SetDevice(const std::string& device, std::shared_ptr<const Nvml> gpu);
   StatusOr<int> Serve(const std::string& host, int port,
                       const std::vector<std::shared_ptr<prometheus::Collectable>>& parts);
   void StopServing();
 
  private:
+  // All but the GPU's.
+  std::vector<prometheus::MetricFamily> StateFamilies(const StateSnapshot& state, const std::string& device) const;
+
   const Metrics::Options options_;
   const double start_seconds_;
   mutable Mutex mutex_;  // held while the source is called
   std::function<StateSnapshot()> source_ VICINAL_GUARDED_BY(mutex_);
   std::string device_ VICINAL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Nvml> gpu_ VICINAL_GUARDED_BY(mutex_);
   std::string host_;  // that it listens at, and its port
   int port_ = 0;
   std::unique_ptr<prometheus::Exposer> exposer_;

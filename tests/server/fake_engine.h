@@ -161,7 +161,7 @@ class FakeEngine : public Engine {
 
   MemoryBudget& memory() override { return budget; }
 
-  std::vector<DeviceInfo> Devices() const override { return {{"cpu", "a fake"}}; }
+  std::vector<DeviceInfo> Devices() const override { return {{"cpu", "a fake", ""}}; }
   std::vector<KernelStatus> Kernels() const override {
     return {{"aggregate", "reference", "cpu", 5, {"feature_tile"}}};
   }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/base/error.h"
 #include "engine/cuda/runtime/code_version.h"
 #include "engine/cuda/runtime/cuda_error.h"
@@ -71,6 +72,8 @@ Status CudaDevice::FindLimits(const DeviceLimits& limits) {
       at_most(static_cast<int>(properties.sharedMemPerMultiprocessor), limits.multiprocessor_shared_bytes);
   limits_.multiprocessor_threads = at_most(properties.maxThreadsPerMultiProcessor, limits.multiprocessor_threads);
   limits_.l2_bytes = properties.l2CacheSize;
+  pci_address_ =
+      absl::StrFormat("%04x:%02x:%02x.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID);
   description_ = absl::StrCat(properties.name, ", ", limits_.multiprocessors, " multiprocessors, ",
                               properties.totalGlobalMem >> 20, " MiB, compute capability ",
                               Capability(limits_.capability), ", kernels compiled for ", Capability(limits_.code),

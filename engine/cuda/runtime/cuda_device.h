@@ -80,6 +80,7 @@ class CudaDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override;
   std::string description() const override { return description_; }
+  std::string pci_address() const override { return pci_address_; }
   StatusOr<Buffer> Allocate(size_t bytes) override;
   Status CopyFromHost(void* dst, const void* host, size_t bytes) override;
   Status CopyToHost(void* host, const void* src, size_t bytes) override;
@@ -109,7 +110,7 @@ class CudaDevice final : public Device {
 
   const int ordinal_;
   GpuLimits limits_;
-  std::string description_;
+  std::string description_, pci_address_;
   cudaMemPool_t pool_ = nullptr;
   std::atomic<int64_t> allocated_{0};
 

@@ -102,7 +102,7 @@ TEST(MetricsTest, HowManySeriesThereCanBe) {
 
 TEST(MetricsTest, TheRest) {
   Metrics metrics(WithLabels(2));
-  metrics.SetDevice("cpu");
+  metrics.SetDevice("cpu", nullptr);
   metrics.UploadBytes("features", 7);
   metrics.ResultRows(Method::kClassify, 3);
   metrics.StageSeconds("csr", 0.5);
