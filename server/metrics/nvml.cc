@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/error.h"
 
 namespace vicinal::server {
 namespace {
@@ -31,7 +30,7 @@ constexpr int kGpuSensor = 0;
 constexpr double kHertzPerMegahertz = 1e6;
 
 Status NotAvailable(const std::string& why) {
-  return FailedPrecondition("NO_GPU_METRICS", absl::StrCat("there are no vicinal_gpu_ metrics: ", why));
+  return absl::FailedPreconditionError(absl::StrCat("there are no vicinal_gpu_ metrics: ", why));  // for the log alone
 }
 
 int64_t Whole(unsigned long long value) { return static_cast<int64_t>(value); }

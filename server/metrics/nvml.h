@@ -58,7 +58,7 @@ enum class GpuSlowdown : uint64_t {
 // Thread-safe.
 class Nvml {
  public:
-  // `pci_address`: as CUDA writes it, for example "0000:17:00.0". FAILED_PRECONDITION (NO_GPU_METRICS) with the reason:
+  // `pci_address`: as CUDA writes it, for example "0000:17:00.0". FAILED_PRECONDITION with the reason:
   // no library, another one, or no such GPU.
   static StatusOr<std::unique_ptr<Nvml>> Open(const std::string& pci_address,
                                               const std::string& library = "libnvidia-ml.so.1");
