@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Gives a running edge new files from $VICINAL_EDGE_DIR, without a restart and without a lost call (docs/edge.md):
-#   deploy/edge/update.sh site | clients | tokens
-# A file that HAProxy rejects changes nothing. Connections that are open keep what they were opened with.
+#   deploy/edge/update.sh site | clients | tokens | servers
+# servers: the list of servers in $VICINAL_EDGE_CLUSTER, and servers.pem. A file that HAProxy rejects changes nothing. Connections that
+# are open keep what they were opened with.
 set -euo pipefail
 directory="${VICINAL_EDGE_DIR:-/etc/vicinal-edge}"
 run="${VICINAL_EDGE_RUN:-/run/vicinal-edge}"
@@ -41,7 +42,7 @@ process_of_worker() {
 
 # A new worker takes over the listening socket; the old one ends when its connections do. Not by "commit ssl ca-file": after
 # a "commit ssl cert" that crashes HAProxy 2.6.12 (https://github.com/haproxy/haproxy/issues/3165).
-replace_clients() {
+replace_worker() {
   local old master
   "$here/start.sh" --check || return 1
   old="$(process_of_worker)"
@@ -57,7 +58,7 @@ replace_clients() {
 
 case "${1:-}" in
   site) replace_site ;;
-  clients) replace_clients ;;
+  clients | servers) replace_worker ;;
   tokens)
     map="$directory/tokens.map"
     if grep -v -E -q '^([0-9a-f]{64} [^[:space:]]+)?$' "$map"; then
@@ -69,7 +70,7 @@ case "${1:-}" in
     ask "commit map @$version $map" none '^$' >/dev/null
     ;;
   *)
-    echo "usage: update.sh site | clients | tokens" >&2
+    echo "usage: update.sh site | clients | tokens | servers" >&2
     exit 2
     ;;
 esac

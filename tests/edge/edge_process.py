@@ -159,19 +159,27 @@ class Edge:
 
 
 class Recorder(grpc.GenericRpcHandler):
-    """A server that answers every unary call with its own request, and keeps the metadata. with Recorder() as recorder."""
+    """A server that answers every unary call with its own request, and keeps the metadata. with Recorder() as recorder. With TLS if it
+    has a certificate and its key. Questions for its health are not kept; `serving` is the answer."""
 
-    def __init__(self):
-        self.calls = []
+    def __init__(self, certificate=None):
+        self.calls, self.certificate, self.serving = [], certificate, True
 
     def service(self, details):
+        if details.method == "/grpc.health.v1.Health/Check":
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: b"\x08\x01" if self.serving else b"\x08\x02")
         self.calls.append((details.method, list(details.invocation_metadata)))
         return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
 
     def __enter__(self):
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))
         self.server.add_generic_rpc_handlers([self])
-        self.target = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        if self.certificate:
+            credentials = grpc.ssl_server_credentials([self.certificate[::-1]])
+            port = self.server.add_secure_port("127.0.0.1:0", credentials)
+        else:
+            port = self.server.add_insecure_port("127.0.0.1:0")
+        self.target = f"127.0.0.1:{port}"
         self.server.start()
         return self
 
