@@ -6,7 +6,8 @@
 //
 //   {"op": "hello"}                                            -> device, instruction_set, threads
 //   {"op": "floors", "working_sets": [bytes, ...]}             -> copy, read: [bytes per second, ...]
-//   {"op": "graph", "file", "nodes", "features", "order"}      -> order, prepare_seconds
+//   {"op": "graph", "file", "nodes", "features", "order"}      -> order, order_reason, prepare_seconds,
+//                                                               stages: seconds of each stage
 //   {"op": "binary_graph", "file", "features", "order"}        the same
 //   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "result"}   prepares a cell, runs it once and writes
 //   its
@@ -89,9 +90,12 @@ class Worker {
     } else {
       VICINAL_ASSIGN_OR_RETURN(graph_, LoadGraph(bench_, file, request.value("nodes", int64_t{0}), features, order));
     }
+    json stages;
+    for (const StageTime& stage : graph_.graph->parts().stages) stages[stage.stage] = stage.seconds;
     return json{{"order", std::string(ToString(graph_.graph->parts().order))},
                 {"order_reason", graph_.graph->parts().order_reason},
-                {"prepare_seconds", SecondsSince(begin)}};
+                {"prepare_seconds", SecondsSince(begin)},
+                {"stages", stages}};
   }
 
   StatusOr<json> Aggregate(const json& request) {

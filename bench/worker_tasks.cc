@@ -18,7 +18,6 @@
 #include "engine/model/safetensors.h"
 #include "engine/plan/plan.h"
 #include "engine/prepare/measure_orders.h"
-#include "engine/profile/host_caches.h"
 
 namespace vicinal::bench {
 namespace {
@@ -60,7 +59,7 @@ StatusOr<PreparedUpload> Prepare(Bench& bench, GraphSource source) {
   context.stats = &StatsSink::Null();
   // As the server does; on the CPU the order is to be the same on every machine, so it is not measured.
   if (!bench.on_cpu()) {
-    context.choose = {HostCaches(), &pool, MakeOrderMeasurer(bench.registry, *bench.context, Clock::Real())};
+    context.choose = ChooseOptionsFor(bench.registry, *bench.context, Clock::Real(), &pool);
   }
   return PrepareGraph(std::move(source), 1, context);
 }

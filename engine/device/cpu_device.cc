@@ -162,4 +162,8 @@ class CpuDevice final : public Device {
 
 std::unique_ptr<Device> MakeCpuDevice(int num_threads) { return std::make_unique<CpuDevice>(num_threads); }
 
+std::unique_ptr<ThreadPool> MakeHostPool(DeviceContext& context) {
+  return context.thread_pool() != nullptr ? nullptr : std::make_unique<ThreadPool>(DefaultThreads());
+}
+
 }  // namespace vicinal

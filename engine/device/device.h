@@ -111,8 +111,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  virtual std::string name() const = 0;         // "cpu", "cuda:0"
-  virtual std::string description() const = 0;  // processor, instruction set, threads
+  virtual std::string name() const = 0;                   // "cpu", "cuda:0"
+  virtual std::string description() const = 0;            // processor, instruction set, threads
   virtual std::string pci_address() const { return {}; }  // of a GPU, for example "0000:17:00.0"
   // Uninitialised memory; RESOURCE_EXHAUSTED when there is none. `bytes` may be 0.
   virtual StatusOr<Buffer> Allocate(size_t bytes) = 0;
@@ -127,6 +127,8 @@ class Device {
   virtual Status Health() { return OkStatus(); }
   // Bytes allocated now.
   virtual int64_t allocated_bytes() const = 0;
+  // Size of the last cache before a GPU's memory. 0 for the CPU.
+  virtual int64_t last_cache_bytes() const { return 0; }
 
  private:
   friend class Buffer;
@@ -141,6 +143,10 @@ inline constexpr char kCannotRecordReason[] = "CANNOT_RECORD";
 // The CPU with `num_threads` threads for kernels (0: one per core that this process may use, or as many as its CPU
 // quota). Each context has a pool of its own.
 std::unique_ptr<Device> MakeCpuDevice(int num_threads);
+
+// Threads for what is computed on the host for `context`'s device, with as many as the CPU would have: null where the
+// context has such itself.
+std::unique_ptr<ThreadPool> MakeHostPool(DeviceContext& context);
 
 }  // namespace vicinal
 

@@ -7,6 +7,7 @@
 
 #include "engine/graph/adjacency.h"
 #include "engine/prepare/measure_orders.h"
+#include "engine/prepare/measure_tuned_orders.h"
 #include "engine/prepare/prepare.h"
 
 namespace vicinal {
@@ -49,7 +50,7 @@ int64_t PublishedBytes(const FeatureSizes& sizes, DeviceKind device) {
 }
 
 // What choosing an order may hold beside the graph: see engine/reorder for what each keeps.
-int64_t OrderBytes(OrderKind order, AutoOrders among, int64_t nodes, int64_t edges) {
+int64_t OrderBytes(OrderKind order, AutoOrders among, DeviceKind device, int64_t nodes, int64_t edges) {
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
   // The graph in both directions, and cursors while it is made.
   const int64_t undirected = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + 16 * nodes;
@@ -74,8 +75,10 @@ int64_t OrderBytes(OrderKind order, AutoOrders among, int64_t nodes, int64_t edg
     case OrderKind::kAuto:
       if (among == AutoOrders::kAsSent) return permutation;
       // As sent and three candidates; at most two of them are measured, when the communities are there no more.
-      return 4 * permutation + std::max(among == AutoOrders::kAll ? communities : undirected + 8 * nodes,
-                                        undirected + MeasureBytesBound(nodes, edges));
+      return 4 * permutation +
+             std::max(among == AutoOrders::kAll ? communities : undirected + 8 * nodes,
+                      undirected + (device == DeviceKind::kCpu ? MeasureBytesBound(nodes, edges)
+                                                               : TunedMeasureBytesBound(nodes, edges)));
   }
   return 0;
 }
@@ -148,7 +151,7 @@ int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOr
   const int64_t assemble = edge_tensors + feature_tensors + edge_list;
   const int64_t validate = feature_tensors + edge_list + (sizes.features.dense ? 0 : features);
   const int64_t build = waiting + edge_list + 2 * csr + scratch;
-  const int64_t choose = waiting + csr + scratch + OrderBytes(sizes.order, among, nodes, edges);
+  const int64_t choose = waiting + csr + scratch + OrderBytes(sizes.order, among, device, nodes, edges);
   // The graph, a copy on the way, the result; the permutation, and the community of each node.
   const int64_t renumber = waiting + 3 * csr + 2 * permutation + scratch;
   const int64_t publish =

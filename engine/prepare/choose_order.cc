@@ -69,7 +69,7 @@ class AutoOrder {
     const Candidate as_sent = {OrderKind::kNone, Permutation::Identity(graph_.num_rows), RelativeGatherCost(reuse),
                                std::nullopt};
     const double most = 1.0 - BestGatherCost(graph_, options_.caches) / as_sent.estimated;
-    if (most < kWorthwhileGain) {
+    if (options_.estimates_exclude && most < kWorthwhileGain) {
       return Keep(absl::StrCat("no order could gain more than ", Percent(std::max(most, 0.0)), ": an estimated ",
                                Percent(reuse.l2), " of the gathers hit the second-level cache"));
     }
@@ -96,10 +96,12 @@ class AutoOrder {
       absl::StrAppend(&estimates, ", community left out for want of memory");
     for (const Candidate& c : candidates)
       absl::StrAppend(&estimates, ", ", Name(c), absl::StrFormat(" %.2f", c.estimated));
-    std::erase_if(candidates,
-                  [&](const Candidate& c) { return c.estimated > (1.0 - kPromisingGain) * as_sent.estimated; });
+    if (options_.estimates_exclude) {
+      std::erase_if(candidates,
+                    [&](const Candidate& c) { return c.estimated > (1.0 - kPromisingGain) * as_sent.estimated; });
+      if (candidates.size() > kMaxMeasured) candidates.resize(kMaxMeasured);
+    }
     if (candidates.empty()) return Keep(absl::StrCat("no order promises a gain: ", estimates));
-    if (candidates.size() > kMaxMeasured) candidates.resize(kMaxMeasured);
 
     const std::string numbers = absl::StrCat(Measure(as_sent, &candidates), estimates);
     Candidate& best = *std::min_element(

@@ -44,6 +44,9 @@ struct ChooseOptions {
   CacheSizes caches;
   ThreadPool* pool = nullptr;  // null: only the calling thread
   MeasureOrders measure;       // empty: `auto` decides by its estimate
+  // Whether estimates leave orders unmeasured. Not on a GPU: its kernels gain from dense blocks, too, and runs are
+  // short.
+  bool estimates_exclude = true;
   AutoOrders auto_orders = AutoOrders::kAll;
   GivenUp given_up = {};  // called between candidates, and where GivenUp says
 };
@@ -61,12 +64,13 @@ struct ChosenOrder {
 // 1. No edges, or rows of width kMeasuredWidth fit in the second-level cache in any order: kept.
 // 2. The profile's reuse estimate gives the relative cost of a gather as sent, and of the best that any order could
 //    reach (each row missed once). Less than kWorthwhileGain between them, or kEnoughInside of the edges inside the
-//    window: kept.
+//    window: kept. The former only if estimates exclude.
 // 3. community and rcm are computed; degree, too, if the deviation of the in-degrees exceeds their mean. (metis is
 //    serial, and used only by request.) Nothing cheaper predicts whether this will pay: of two graphs that are
 //    equally local by window and estimate, one gains 13 % and one nothing (docs/tuning.md, Orders). Candidates whose
-//    estimated cost is not at least kPromisingGain below that as sent are dropped; none left: kept.
-// 4. The order as sent and the best kMaxMeasured candidates are measured. The fastest is taken if it gains
+//    estimated cost is not at least kPromisingGain below that as sent are dropped, if estimates exclude, and all but
+//    the best kMaxMeasured; none left: kept.
+// 4. The order as sent and these candidates are measured. The fastest is taken if it gains
 //    kWorthwhileGain, otherwise the order as sent is kept: a renumbered graph costs a permutation of the features of
 //    every upload and of the rows of every answer, and 5 % is about the resolution of a measurement on a busy machine.
 inline constexpr double kEnoughInside = 0.9;

@@ -12,7 +12,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/prepare/measure_orders.h"
 #include "engine/prepare/prepare.h"
-#include "engine/profile/host_caches.h"
 
 namespace vicinal {
 namespace {
@@ -51,7 +50,10 @@ std::string Preparing(const std::string& name) { return absl::StrCat("preparing 
 }  // namespace
 
 GraphUploads::GraphUploads(Parts parts)
-    : parts_(std::move(parts)), context_(parts_.device->CreateContext()), queue_(parts_.max_waiting) {}
+    : parts_(std::move(parts)),
+      context_(parts_.device->CreateContext()),
+      host_pool_(MakeHostPool(*context_)),
+      queue_(parts_.max_waiting) {}
 
 Status GraphUploads::CheckGraphFits(const GraphSizes& sizes, bool replace) const {
   const Status status = WithOrdersThatFit(sizes, parts_.device->kind(), [&](int64_t bytes, AutoOrders) {
@@ -102,9 +104,10 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
   context.device = parts_.device;
   context.clock = parts_.clock;
   context.stats = parts_.stats;
-  context.choose = {HostCaches(), context_->thread_pool(),
-                    MakeOrderMeasurer(*parts_.registry, *context_, *parts_.clock), among,
-                    [&] { return queue_.stopping() || !parts_.graphs->IsPreparing(name, version); }};
+  ThreadPool* const pool = host_pool_ != nullptr ? host_pool_.get() : context_->thread_pool();
+  context.choose = ChooseOptionsFor(*parts_.registry, *context_, *parts_.clock, pool);
+  context.choose.auto_orders = among;
+  context.choose.given_up = [&] { return queue_.stopping() || !parts_.graphs->IsPreparing(name, version); };
   context.on_progress = [&](double progress, std::string_view stage) {
     parts_.graphs->SetProgress(name, version, progress, stage);
   };

@@ -56,6 +56,7 @@ class GraphUploads {
 
   const Parts parts_;
   const std::unique_ptr<DeviceContext> context_;  // used by the queue's thread only
+  const std::unique_ptr<ThreadPool> host_pool_;   // likewise; null: the context's
   PreparationQueue queue_;                        // last: its thread uses all of the above
 };
 

@@ -5,47 +5,16 @@
 #include "engine/prepare/measure_orders.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/prepare/measure_tuned_orders.h"
+#include "engine/prepare/order_sample.h"
+#include "engine/profile/host_caches.h"
 
 namespace vicinal {
 namespace {
-
-struct SampledGraph {
-  std::vector<EdgeId> row_ptr = {0};
-  std::vector<NodeId> col;
-};
-
-// Blocks of consecutive rows of `graph` renumbered by `order`.
-SampledGraph SampleUnder(const Csr& graph, const Permutation& order) {
-  SampledGraph sample;
-  const double step = static_cast<double>(graph.nnz()) / static_cast<double>(kMeasuredBlocks);
-  const double share =
-      std::min(1.0, static_cast<double>(kMeasuredEdges) / static_cast<double>(std::max<int64_t>(1, graph.nnz())));
-  int64_t passed = 0;  // edges of the rows before
-  for (NodeId row = 0; row < graph.num_rows; ++row) {
-    const NodeId old_row = order.ToOld(row);
-    const EdgeId begin = graph.row_ptr[old_row], end = graph.row_ptr[old_row + 1];
-    const double before = static_cast<double>(passed);
-    const double in_block = before - step * std::floor(before / step);
-    passed += end - begin;
-    if (in_block >= share * step) continue;
-    for (EdgeId e = begin; e < end; ++e) sample.col.push_back(order.ToNew(graph.col[e]));
-    std::sort(sample.col.begin() + sample.row_ptr.back(), sample.col.end());
-    sample.row_ptr.push_back(static_cast<EdgeId>(sample.col.size()));
-  }
-  return sample;
-}
-
-template <class T>
-StatusOr<Buffer> Upload(const std::vector<T>& values, Device& device) {
-  VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(values.size() * sizeof(T)));
-  VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.data(), values.data(), values.size() * sizeof(T)));
-  return buffer;
-}
 
 // [rows, width] of ones. Must be written: untouched memory maps to one zero page, which never misses the cache.
 StatusOr<Buffer> MakeRows(int64_t rows, int64_t width, Device& device) {
@@ -56,14 +25,6 @@ StatusOr<Buffer> MakeRows(int64_t rows, int64_t width, Device& device) {
     VICINAL_RETURN_IF_ERROR(device.CopyFromHost(buffer.as<float>() + at, ones.data(), count * sizeof(float)));
   }
   return buffer;
-}
-
-int64_t WidthFor(int64_t rows) {
-  int64_t width = kMeasuredWidth;
-  while (width >= kMinMeasuredWidth && rows * width * static_cast<int64_t>(sizeof(float)) > kMaxMeasuredBytes) {
-    width /= 2;
-  }
-  return width;
 }
 
 // One order, ready to run.
@@ -93,11 +54,8 @@ class OrderMeasurement {
       : registry_(registry), context_(context), clock_(clock) {}
 
   StatusOr<std::vector<OrderTime>> Run(const Csr& graph, std::span<const Permutation* const> orders) {
-    width_ = WidthFor(graph.num_cols);
-    if (width_ < kMinMeasuredWidth) {
-      return FailedPrecondition("NOT_MEASURED", absl::StrCat(graph.num_cols, " rows of ", kMinMeasuredWidth,
-                                                             " floats take more than ", kMaxMeasuredBytes, " bytes"));
-    }
+    VICINAL_RETURN_IF_ERROR(CheckMeasurable(graph.num_cols));
+    width_ = WidthToMeasure(graph.num_cols);
     VICINAL_ASSIGN_OR_RETURN(src_, MakeRows(graph.num_cols, width_, context_.device()));
     VICINAL_ASSIGN_OR_RETURN(dst_, context_.device().Allocate(graph.num_rows * width_ * sizeof(float)));
     for (const Permutation* order : orders) VICINAL_RETURN_IF_ERROR(Add(graph, *order));
@@ -107,10 +65,10 @@ class OrderMeasurement {
 
  private:
   Status Add(const Csr& graph, const Permutation& order) {
-    const SampledGraph sample = SampleUnder(graph, order);
+    const OrderSample sample = SampleUnder(graph, order, kMeasuredEdges, nullptr);
     Contestant contestant;
-    VICINAL_ASSIGN_OR_RETURN(contestant.row_ptr, Upload(sample.row_ptr, context_.device()));
-    VICINAL_ASSIGN_OR_RETURN(contestant.col, Upload(sample.col, context_.device()));
+    VICINAL_ASSIGN_OR_RETURN(contestant.row_ptr, CopyToDevice(sample.row_ptr, context_.device()));
+    VICINAL_ASSIGN_OR_RETURN(contestant.col, CopyToDevice(sample.col, context_.device()));
     AggregateArgs& args = contestant.args;
     const int64_t rows = static_cast<int64_t>(sample.row_ptr.size()) - 1, edges = sample.row_ptr.back();
     args.problem.rows = rows;
@@ -179,8 +137,22 @@ class OrderMeasurement {
 
 }  // namespace
 
+int64_t WidthToMeasure(int64_t num_nodes) {
+  int64_t width = kMeasuredWidth;
+  while (width >= kMinMeasuredWidth && num_nodes * width * static_cast<int64_t>(sizeof(float)) > kMaxMeasuredBytes) {
+    width /= 2;
+  }
+  return width;
+}
+
+Status CheckMeasurable(int64_t num_nodes) {
+  if (WidthToMeasure(num_nodes) >= kMinMeasuredWidth) return OkStatus();
+  return FailedPrecondition("NOT_MEASURED", absl::StrCat(num_nodes, " rows of ", kMinMeasuredWidth,
+                                                         " floats take more than ", kMaxMeasuredBytes, " bytes"));
+}
+
 int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges) {
-  const int64_t width = WidthFor(num_nodes);
+  const int64_t width = WidthToMeasure(num_nodes);
   if (width < kMinMeasuredWidth) return 0;
   const int64_t matrix = num_nodes * width * static_cast<int64_t>(sizeof(float));
   const int64_t sample = std::min(num_edges, 2 * kMeasuredEdges) * static_cast<int64_t>(sizeof(NodeId)) +
@@ -192,6 +164,21 @@ MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& c
   return [&registry, &context, &clock](const Csr& graph, std::span<const Permutation* const> orders) {
     return OrderMeasurement(registry, context, clock).Run(graph, orders);
   };
+}
+
+ChooseOptions ChooseOptionsFor(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
+                               ThreadPool* pool) {
+  ChooseOptions options;
+  options.pool = pool;
+  if (context.device().kind() == DeviceKind::kCpu) {
+    options.caches = HostCaches();
+    options.measure = MakeOrderMeasurer(registry, context, clock);
+  } else {
+    options.caches = {kFirstGpuCacheBytes, context.device().last_cache_bytes()};
+    options.measure = MakeTunedOrderMeasurer(registry, context, clock, pool);
+    options.estimates_exclude = false;
+  }
+  return options;
 }
 
 }  // namespace vicinal

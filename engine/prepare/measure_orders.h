@@ -14,13 +14,17 @@ namespace vicinal {
 // numbering, which preserve the locality of consecutive rows; and at most so many bytes of rows, by halving the width
 // down to kMinMeasuredWidth (otherwise an error).
 inline constexpr int64_t kMeasuredEdges = int64_t{1} << 20;
-inline constexpr int64_t kMeasuredBlocks = 8;
 inline constexpr int64_t kMaxMeasuredBytes = int64_t{256} << 20;
 inline constexpr int64_t kMinMeasuredWidth = 16;
 // Minimum number of rounds, each with one run per order, after a warm-up round; further rounds while the budget lasts.
 inline constexpr int kMinRounds = 3;
 inline constexpr int kMaxRounds = 15;
 inline constexpr double kMeasureBudgetSeconds = 0.2;
+
+// The width at which a graph of so many nodes is measured; less than kMinMeasuredWidth: it cannot be.
+int64_t WidthToMeasure(int64_t num_nodes);
+// FAILED_PRECONDITION (NOT_MEASURED): too many rows.
+Status CheckMeasurable(int64_t num_nodes);
 
 // Upper bound of the device bytes for measuring a graph of that size.
 int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges);
@@ -29,6 +33,11 @@ int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges);
 // one thread at a time may call it, because of the context. FAILED_PRECONDITION (NOT_MEASURED): too many rows. Other
 // errors of the device and the kernel.
 MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock);
+
+// How `auto` chooses for the context's device: on the CPU by its caches and this measurer; on a GPU by the times of the
+// kernels that tuning may choose (measure_tuned_orders.h). `pool` is for work on the host. All must outlive the result.
+ChooseOptions ChooseOptionsFor(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
+                               ThreadPool* pool);
 
 }  // namespace vicinal
 

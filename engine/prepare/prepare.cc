@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "engine/graph/parallel_csr.h"
 #include "engine/graph/validate.h"
 #include "engine/prepare/choose_order.h"
 #include "engine/prepare/stages.h"
@@ -64,12 +65,12 @@ StatusOr<std::optional<Features>> Validate(GraphSource* source) {
 
 // By value: the edges are freed as soon as the CSR is built.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
-StatusOr<Csr> MakeCsr(EdgeList edges) { return BuildCsrByTarget(edges); }
+StatusOr<Csr> MakeCsr(EdgeList edges, ThreadPool* pool) { return BuildCsrByTarget(edges, pool); }
 
 // Chooses the order and applies it; `csr` is then in execution order.
 StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr) {
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order, ChooseOrder(requested, *csr, options));
-  if (!order.permutation.is_identity()) *csr = RenumberCsr(*csr, order.permutation.new_of_old());
+  if (!order.permutation.is_identity()) *csr = RenumberCsr(*csr, order.permutation.new_of_old(), options.pool);
   return order;
 }
 
@@ -147,7 +148,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   internal::Stages stages(context);
   VICINAL_ASSIGN_OR_RETURN(EdgeList edges, stages.Run("assemble", [&] { return Assemble(&source); }));
   VICINAL_ASSIGN_OR_RETURN(auto features, stages.Run("validate", [&] { return Validate(&source); }));
-  VICINAL_ASSIGN_OR_RETURN(Csr csr, stages.Run("csr", [&] { return MakeCsr(std::move(edges)); }));
+  VICINAL_ASSIGN_OR_RETURN(Csr csr, stages.Run("csr", [&] { return MakeCsr(std::move(edges), context.choose.pool); }));
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
                            stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr); }));
   VICINAL_ASSIGN_OR_RETURN(Profiled profiled,

@@ -87,6 +87,7 @@ class CudaDevice final : public Device {
   Status CopyOnDevice(void* dst, const void* src, size_t bytes) override;
   std::unique_ptr<DeviceContext> CreateContext() override;
   Status Health() override;
+  int64_t last_cache_bytes() const override { return limits_.l2_bytes; }
   int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }
 
   // Makes the device current on this thread.

@@ -8,7 +8,9 @@
 #include <tuple>
 #include <vector>
 
+#include "engine/graph/parallel_csr.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/support/generators.h"
 
 namespace vicinal {
 namespace {
@@ -67,6 +69,35 @@ TEST(Csr, RenumbersRowsAndColumnsStably) {
     const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
     const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, seed);
     ExpectHolds(RenumberCsr(BuildCsrByTarget(edges), name), edges, SortByTarget(edges, name));
+  }
+}
+
+TEST(Csr, IsTheSameMadeByThreads) {
+  ThreadPool pool(8);
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
+    const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, seed);
+    const Csr csr = BuildCsrByTarget(edges, &pool);
+    ExpectHolds(csr, edges, SortByTarget(edges, Identity(edges.num_nodes)));
+    ExpectHolds(RenumberCsr(csr, name, &pool), edges, SortByTarget(edges, name));
+  }
+}
+
+// More edges than one task takes, and rows of very different lengths.
+TEST(Csr, LargeOnesAreTheSameMadeByThreads) {
+  ThreadPool pool(8);
+  for (const bool weighted : {false, true}) {
+    EdgeList edges = RmatGraph(12, 300'000, 1);
+    for (int64_t e = 0; weighted && e < edges.num_edges(); ++e) edges.weight.push_back(static_cast<float>(e));
+    const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, 2);
+    const Csr csr = BuildCsrByTarget(edges), threaded = BuildCsrByTarget(edges, &pool);
+    const Csr renumbered = RenumberCsr(csr, name), renumbered_threaded = RenumberCsr(csr, name, &pool);
+    for (const auto& [one, other] : {std::pair(&csr, &threaded), std::pair(&renumbered, &renumbered_threaded)}) {
+      EXPECT_EQ(one->row_ptr, other->row_ptr);
+      EXPECT_EQ(one->col, other->col);
+      EXPECT_EQ(one->value, other->value);
+    }
   }
 }
 

@@ -105,6 +105,21 @@ TEST(ChooseOrder, AutoTakesTheFastest) {
   }
 }
 
+// As on a GPU: all orders are measured, also those by which the caches gain nothing.
+TEST(ChooseOrder, AutoMeasuresAllWhereEstimatesDoNotExclude) {
+  const Csr csr = BuildCsrByTarget(RmatGraph(12, 30'000, 1));  // scattered degrees: three candidates
+  FakeMeasure measure({4e-9, 4e-9, 4e-9, 1e-9});
+  ChooseOptions options;
+  options.caches = {int64_t{1} << 16, int64_t{1} << 40};
+  options.measure = measure.function();
+  options.estimates_exclude = false;
+  EXPECT_NE(ChooseOrder(OrderKind::kAuto, csr, options)->kind, OrderKind::kNone);
+  EXPECT_EQ(measure.measured, 4u);
+  options.estimates_exclude = true;
+  EXPECT_EQ(ChooseOrder(OrderKind::kAuto, csr, options)->kind, OrderKind::kNone);
+  EXPECT_EQ(measure.calls, 1);
+}
+
 TEST(ChooseOrder, AutoLeavesOutWhatHasNoRoom) {
   const EdgeList grid = ShuffleIds(GridGraph(100), 1);
   FakeMeasure measure({4e-9, 1e-9, 1e-9});

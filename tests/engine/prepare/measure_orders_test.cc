@@ -8,6 +8,8 @@
 #include <chrono>
 
 #include "engine/base/error.h"
+#include "engine/prepare/measure_tuned_orders.h"
+#include "engine/prepare/order_sample.h"
 #include "tests/support/generators.h"
 
 namespace vicinal {
@@ -71,6 +73,41 @@ TEST_F(MeasureOrdersTest, SamplesLargeGraphsInBlocks) {
   EXPECT_EQ(times->front().relative, 1.0);
 }
 
+// The time of an order is its fastest candidate's, and the first run of each does not count.
+TEST_F(MeasureOrdersTest, TunedTimesAreOfTheFastestCandidate) {
+  const TickingClock clock;
+  const MeasureOrders measure = MakeTunedOrderMeasurer(registry_, *context_, clock, nullptr);
+  const Csr csr = BuildCsrByTarget(RmatGraph(10, 8000, 1));
+  const Permutation as_sent = Permutation::Identity(csr.num_rows);
+  const Permutation community = ComputeOrder(OrderKind::kCommunity, csr).value();
+  const Permutation* orders[] = {&as_sent, &community};
+  const auto times = measure(csr, orders);
+  ASSERT_TRUE(times.ok()) << times.status();
+  ASSERT_EQ(times->size(), 2u);
+  for (const OrderTime& time : *times) {
+    EXPECT_NEAR(time.seconds_per_edge, 1e-3 / 8000, 1e-12);
+    EXPECT_NEAR(time.relative, 1.0, 1e-9);
+  }
+  EXPECT_EQ(Launches(), 0);  // as tuning, it counts no launches of requests
+  EXPECT_EQ(device_->allocated_bytes(), 0);
+}
+
+TEST(OrderSample, HasTheRowsOfTheRenumberedGraph) {
+  const Csr csr = BuildCsrByTarget(RmatGraph(10, 8000, 1));
+  const Permutation order = ComputeOrder(OrderKind::kCommunity, csr).value();
+  const Csr renumbered = RenumberCsr(csr, order.new_of_old());
+  ThreadPool pool(2);
+  for (ThreadPool* threads : {static_cast<ThreadPool*>(nullptr), &pool}) {
+    const OrderSample all = SampleUnder(csr, order, 8000, threads);
+    EXPECT_EQ(all.row_ptr, renumbered.row_ptr);
+    EXPECT_EQ(all.col, renumbered.col);
+    const OrderSample half = SampleUnder(csr, order, 4000, threads);
+    EXPECT_EQ(half.row_ptr.back(), half.col.size());
+    EXPECT_NEAR(half.row_ptr.back(), 4000, 8 * 300);  // but for the last rows of the blocks
+    EXPECT_TRUE(std::equal(half.col.begin(), half.col.begin() + half.row_ptr[10], all.col.begin()));
+  }
+}
+
 TEST_F(MeasureOrdersTest, SaysNoWhereRowsAreTooMany) {
   Csr csr;
   csr.num_rows = csr.num_cols = kMaxMeasuredBytes / (kMinMeasuredWidth * 4) + 1;
@@ -78,6 +115,9 @@ TEST_F(MeasureOrdersTest, SaysNoWhereRowsAreTooMany) {
   const auto times = MakeOrderMeasurer(registry_, *context_, Clock::Real())(csr, {});
   EXPECT_EQ(DetailOf(times.status())->reason, "NOT_MEASURED");
   EXPECT_GT(MeasureBytesBound(csr.num_rows - 1, 10), kMaxMeasuredBytes);
+  EXPECT_EQ(TunedMeasureBytesBound(csr.num_rows, 10), 0);
+  const auto tuned = MakeTunedOrderMeasurer(registry_, *context_, Clock::Real(), nullptr)(csr, {});
+  EXPECT_EQ(DetailOf(tuned.status())->reason, "NOT_MEASURED");
 }
 
 }  // namespace

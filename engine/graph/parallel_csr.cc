@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries are scattered into their rows in any order and each row is then sorted by (column, place), which is the order
+// that a stable sort would give. Without values equal entries are the same, and no places are needed.
+#include "engine/graph/parallel_csr.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+
+namespace vicinal {
+namespace {
+
+// Of a task: enough that taking one costs nothing, few enough that the threads end together.
+constexpr int64_t kEdgesPerTask = int64_t{1} << 16;
+constexpr int64_t kRowsPerTask = 256;
+
+// Fewer threads are slower than one that counts. With two, building takes 2 to 3 times as long as by counting, and
+// renumbering 0.8 to 0.9 times (20 million edges, 0.23 million nodes, two cores, 2026-11-26).
+constexpr int kBuildingThreads = 8, kRenumberingThreads = 2;
+
+// Positions of entries, of which there are less than 2^32.
+using Place = uint32_t;
+
+template <class Body>
+void ForRanges(ThreadPool& pool, int64_t count, int64_t per_task, const Body& body) {
+  pool.ParallelFor((count + per_task - 1) / per_task,
+                   [&](int64_t task, int) { body(task * per_task, std::min(count, (task + 1) * per_task)); });
+}
+
+// Calls body(row, begin, end) for the entries of each row.
+template <class Body>
+void ForRows(ThreadPool& pool, const std::vector<EdgeId>& row_ptr, const Body& body) {
+  ForRanges(pool, static_cast<int64_t>(row_ptr.size()) - 1, kRowsPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) body(row, row_ptr[row], row_ptr[row + 1]);
+  });
+}
+
+// [num_rows + 1]
+std::vector<EdgeId> CountRows(const std::vector<NodeId>& rows, int64_t num_rows, ThreadPool& pool) {
+  std::vector<EdgeId> row_ptr(num_rows + 1, 0);
+  ForRanges(pool, static_cast<int64_t>(rows.size()), kEdgesPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t e = begin; e < end; ++e)
+      std::atomic_ref<EdgeId>(row_ptr[rows[e] + 1]).fetch_add(1, std::memory_order_relaxed);
+  });
+  std::partial_sum(row_ptr.begin(), row_ptr.end(), row_ptr.begin());
+  return row_ptr;
+}
+
+// Calls put(where, e) for each entry e of rows[e], with a place of its own in that row.
+template <class Put>
+void Scatter(const std::vector<NodeId>& rows, const std::vector<EdgeId>& row_ptr, ThreadPool& pool, const Put& put) {
+  std::vector<EdgeId> next(row_ptr.begin(), row_ptr.end() - 1);
+  ForRanges(pool, static_cast<int64_t>(rows.size()), kEdgesPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t e = begin; e < end; ++e)
+      put(std::atomic_ref<EdgeId>(next[rows[e]]).fetch_add(1, std::memory_order_relaxed), e);
+  });
+}
+
+// Sorts places[begin .. end) by (column_of(place), place).
+template <class ColumnOf>
+void SortPlaces(std::vector<Place>* places, EdgeId begin, EdgeId end, const ColumnOf& column_of) {
+  std::sort(places->begin() + begin, places->begin() + end, [&](Place a, Place b) {
+    const NodeId column_a = column_of(a), column_b = column_of(b);
+    return column_a != column_b ? column_a < column_b : a < b;
+  });
+}
+
+bool Serves(const ThreadPool* pool, int threads, int64_t entries) {
+  return pool != nullptr && pool->num_threads() >= threads && entries <= std::numeric_limits<Place>::max();
+}
+
+}  // namespace
+
+Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool) {
+  if (!Serves(pool, kBuildingThreads, edges.num_edges())) return BuildCsrByTarget(edges);
+  Csr csr;
+  csr.num_rows = csr.num_cols = edges.num_nodes;
+  csr.row_ptr = CountRows(edges.target, edges.num_nodes, *pool);
+  csr.col.resize(edges.num_edges());
+  if (!edges.weighted()) {
+    Scatter(edges.target, csr.row_ptr, *pool, [&](EdgeId at, int64_t e) { csr.col[at] = edges.source[e]; });
+    ForRows(*pool, csr.row_ptr,
+            [&](int64_t, EdgeId begin, EdgeId end) { std::sort(csr.col.begin() + begin, csr.col.begin() + end); });
+    return csr;
+  }
+  std::vector<Place> places(edges.num_edges());
+  Scatter(edges.target, csr.row_ptr, *pool, [&](EdgeId at, int64_t e) { places[at] = static_cast<Place>(e); });
+  csr.value.resize(edges.num_edges());
+  ForRows(*pool, csr.row_ptr, [&](int64_t, EdgeId begin, EdgeId end) {
+    SortPlaces(&places, begin, end, [&](Place e) { return edges.source[e]; });
+    for (EdgeId at = begin; at < end; ++at) {
+      csr.col[at] = edges.source[places[at]];
+      csr.value[at] = edges.weight[places[at]];
+    }
+  });
+  return csr;
+}
+
+Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPool* pool) {
+  if (!Serves(pool, kRenumberingThreads, csr.nnz())) return RenumberCsr(csr, new_of_old);
+  std::vector<NodeId> old_of_new(new_of_old.size());
+  for (size_t v = 0; v < new_of_old.size(); ++v) old_of_new[new_of_old[v]] = static_cast<NodeId>(v);
+  Csr renumbered;
+  renumbered.num_rows = csr.num_rows;
+  renumbered.num_cols = csr.num_cols;
+  renumbered.row_ptr.assign(csr.num_rows + 1, 0);
+  for (int64_t row = 0; row < csr.num_rows; ++row) {
+    const NodeId old_row = old_of_new[row];
+    renumbered.row_ptr[row + 1] = renumbered.row_ptr[row] + csr.row_ptr[old_row + 1] - csr.row_ptr[old_row];
+  }
+  renumbered.col.resize(csr.nnz());
+  if (csr.value.empty()) {
+    ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end) {
+      const EdgeId old_begin = csr.row_ptr[old_of_new[row]];
+      for (EdgeId at = begin; at < end; ++at) renumbered.col[at] = new_of_old[csr.col[old_begin + at - begin]];
+      std::sort(renumbered.col.begin() + begin, renumbered.col.begin() + end);
+    });
+    return renumbered;
+  }
+  std::vector<Place> places(csr.nnz());
+  renumbered.value.resize(csr.nnz());
+  ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end) {
+    std::iota(places.begin() + begin, places.begin() + end, static_cast<Place>(csr.row_ptr[old_of_new[row]]));
+    SortPlaces(&places, begin, end, [&](Place e) { return new_of_old[csr.col[e]]; });
+    for (EdgeId at = begin; at < end; ++at) {
+      renumbered.col[at] = new_of_old[csr.col[places[at]]];
+      renumbered.value[at] = csr.value[places[at]];
+    }
+  });
+  return renumbered;
+}
+
+}  // namespace vicinal
