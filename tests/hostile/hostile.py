@@ -11,6 +11,7 @@ of version 1 can be made, the server has 683 MiB; elsewhere its memory is only w
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import sys
 import threading
@@ -22,10 +23,11 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 for folder in ("deploy", "edge", "hostile"):
     sys.path.insert(0, os.path.join(ROOT, "tests", folder))
 from attacks import ATTACKS, Sent, Target  # noqa: E402
-from edge_process import TOKEN, Authority, Edge  # noqa: E402
+from edge_process import TOKEN, Authority, Edge, wait_until  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 
 LIMIT_BYTES = 683 << 20
+SPAWN = multiprocessing.get_context("spawn")
 
 
 @contextlib.contextmanager
@@ -55,26 +57,67 @@ def memory_mib(process, name):
 
 
 class Honest:
-    """Calls one after another, from another address than the attacker's."""
+    """Calls one after another, from another address than the attacker's and in a process of its own, so that what it measures is
+    the server. `credentials`: (authority, key, certificate) in PEM, or None without TLS."""
 
-    def __init__(self, channel):
-        self.call = channel.unary_unary("/vicinal.v1.ServerService/GetCapabilities")
-        self.calls, self.stop = [], threading.Event()  # (begin, seconds, failed)
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
+    def __init__(self, address, credentials):
+        self.calls = []  # (begin, seconds, failed)
+        self.pipe, there = SPAWN.Pipe()
+        self.process = SPAWN.Process(target=call_until_told, args=(there, address, credentials))
+        self.process.start()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
 
-    def run(self):
-        while not self.stop.wait(0.01):
-            begin = time.monotonic()
-            try:
-                self.call(b"", metadata=(("authorization", f"Bearer {TOKEN}"),), timeout=20)
-                self.calls.append((begin, time.monotonic() - begin, False))
-            except grpc.RpcError:
-                self.calls.append((begin, time.monotonic() - begin, True))
+    def read(self):
+        while (call := self.pipe.recv()) is not None:
+            self.calls.append(call)
 
     def finish(self):
-        self.stop.set()
-        self.thread.join()
+        self.pipe.send(None)
+        self.reader.join()
+        self.process.join()
+
+
+def call_until_told(pipe, address, credentials):
+    """In the honest client's process."""
+    os.setsid()
+    options = [("grpc.ssl_target_name_override", "localhost")]
+    channel = (grpc.secure_channel(address, grpc.ssl_channel_credentials(*credentials), options=options) if credentials
+               else grpc.insecure_channel(address))
+    call = channel.unary_unary("/vicinal.v1.ServerService/GetCapabilities")
+    while not pipe.poll(0.01):
+        begin, failed = time.monotonic(), False
+        try:
+            call(b"", metadata=(("authorization", f"Bearer {TOKEN}"),), timeout=20)
+        except grpc.RpcError as error:
+            failed = True
+            print(error.code(), error.details(), file=sys.stderr)
+        pipe.send((begin, time.monotonic() - begin, failed))
+    pipe.send(None)
+
+
+def attack_in_process(pipe, name, target, scale, seconds):
+    """In the attacker's process, which yields the processor to the others: a real attacker has a machine of its own."""
+    os.setsid()
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        file.write("10")
+    attack, total, begin = next(attack for attack in ATTACKS if attack.__name__ == name), (0, 0), time.monotonic()
+    while True:
+        sent = Sent()
+        attack(Target(*target), sent, scale)
+        total = (total[0] + sent.bytes, total[1] + sent.connections)
+        if time.monotonic() > begin + seconds:
+            return pipe.send(total)
+
+
+def attack_apart(attack, target, scale, seconds):
+    """(bytes, connections) of the attack, which is repeated until `seconds` have passed."""
+    here, there = SPAWN.Pipe()
+    process = SPAWN.Process(target=attack_in_process, args=(there, attack.__name__, target, scale, seconds))
+    process.start()
+    total = here.recv()
+    process.join()
+    return total
 
 
 def p99(seconds):
@@ -112,24 +155,24 @@ class Certificates:
                 file.write(content)
             self.flags.append(f"--tls_{name}_file={path}")
 
-    def channel(self, address):
+    def of_honest(self):
+        """For Honest."""
         certificate, key = self.honest
-        return grpc.secure_channel(address, grpc.ssl_channel_credentials(self.authority.pem(), key, certificate),
-                                   options=[("grpc.ssl_target_name_override", "localhost")])
+        return self.authority.pem(), key, certificate
 
 
 def open_way(where, server, certificates, token, stack):
-    """How the attacker and an honest client reach the server: (target, channel, edge or None)."""
+    """How the attacker and an honest client reach the server: (arguments of Target, arguments of Honest, edge or None)."""
     if where == "edge":
         edge = stack.enter_context(Edge(server.grpc, connection_rate=10000))
-        return Target(edge.target, edge.authority.pem(), token), stack.enter_context(edge.channel()), edge
+        authority = edge.authority.pem()
+        return (edge.target, authority, token), (edge.target, (authority, None, None)), edge
     if where == "mtls":
-        return (Target(server.grpc, certificates.authority.pem(), token),
-                stack.enter_context(certificates.channel(server.grpc)), None)
-    return Target(server.grpc, token=token), stack.enter_context(grpc.insecure_channel(server.grpc)), None
+        return (server.grpc, certificates.authority.pem(), token), (server.grpc, certificates.of_honest()), None
+    return (server.grpc, None, token), (server.grpc, None), None
 
 
-def run_one(attack, where, scale, token=None):
+def run_one(attack, where, scale, seconds, token=None):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(Edge("127.0.0.1:1").temporary)
         flags = ["--memory_budget_bytes=512MiB"]
@@ -144,13 +187,15 @@ def run_one(attack, where, scale, token=None):
         process = server.process
         with contextlib.ExitStack() as inner:
             limited = inner.enter_context(memory_limit(process.pid))
-            target, channel, edge = open_way(where, server, certificates, token, inner)
-            honest = Honest(channel)
+            target, way, edge = open_way(where, server, certificates, token, inner)
+            honest = Honest(*way)
             inner.callback(honest.finish)
-            time.sleep(1.5)
+            wait_until(lambda: honest.calls, "the honest client is not served")
+            honest.calls.clear()
+            time.sleep(max(1.5, seconds))
             before = p99([seconds for _, seconds, failed in honest.calls if not failed])
-            begin, sent, processor = time.monotonic(), Sent(), processor_seconds(process.pid)
-            attack(target, sent, scale)
+            begin, processor = time.monotonic(), processor_seconds(process.pid)
+            sent_bytes, connections = attack_apart(attack, target, scale, seconds)
             end = time.monotonic()
             alive = process.poll() is None
             processor = processor_seconds(process.pid) - processor if alive else None
@@ -162,7 +207,7 @@ def run_one(attack, where, scale, token=None):
             during = [call for call in honest.calls if call[0] + call[1] > begin and call[0] < end]
             alive = process.poll() is None
             row = {"attack": attack.__name__, "where": where + (", with a token" if token else ""),
-                   "sent_mb": sent.bytes / 1e6, "connections": sent.connections,
+                   "sent_mb": sent_bytes / 1e6, "connections": connections,
                    "lives": alive, "limited": limited, "peak_mib": memory_mib(process.pid, "VmHWM") if alive else None,
                    "after_mib": memory_mib(process.pid, "VmRSS") if alive else None, "processor_s": processor,
                    "edge_mib": edge.peak_mib() if edge else None,
@@ -182,7 +227,7 @@ def line_of(row):
 
     return (f"| {row['attack']} | {row['where']} | {row['sent_mb']:.1f} | {row['connections']} | "
             f"{'lives' if row['lives'] else '**ended**'} | {shown(row['peak_mib'])}, {shown(row['after_mib'])} | "
-            f"{shown(row['edge_mib'])} | {shown(row['processor_s'], '{:.1f}')} | {row['p99_before_ms']:.0f}, {row['p99_during_ms']:.0f} | "
+            f"{shown(row['edge_mib'])} | {shown(row['processor_s'], '{:.1f}')} | {row['p99_before_ms']:.1f}, {row['p99_during_ms']:.1f} | "
             f"{row['failed']} | {shown(row['recovered_s'], '{:.1f}')} |")
 
 
@@ -190,6 +235,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--where", choices=("alone", "mtls", "edge"), action="append")
     parser.add_argument("--token", action="store_true", help="the attacker has the infer token")
+    parser.add_argument("--seconds", type=float, default=0, help="repeat each attack for so long, so that there is a p99")
     parser.add_argument("--scale", type=float, default=1.0, help="of what is sent; 1 is the whole attack")
     parser.add_argument("--attack", choices=[attack.__name__ for attack in ATTACKS], action="append")
     parser.add_argument("--check", action="store_true", help="fail unless the server behind the edge is unharmed")
@@ -202,7 +248,7 @@ def main():
         if arguments.attack and attack.__name__ not in arguments.attack:
             continue
         for where in arguments.where or ("alone", "mtls", "edge"):
-            row = run_one(attack, where, arguments.scale, TOKEN if arguments.token else None)
+            row = run_one(attack, where, arguments.scale, arguments.seconds, TOKEN if arguments.token else None)
             print(line_of(row), flush=True)
             unharmed = row["lives"] and row["failed"] == 0 and row["recovered_s"] is not None and row["recovered_s"] < 10
             if where == "edge" and not unharmed:
