@@ -34,7 +34,7 @@ def every_rendering():
     """(name, objects) of each overlay, and of the base with each component that needs no other one."""
     for overlay in manifests.overlays():
         yield overlay, manifests.render(overlay)
-    for component in ("gpu", "monitoring", "state", "tls"):
+    for component in ("edge", "gpu", "monitoring", "state", "tls"):
         yield f"base and {component}", manifests.combine(component)
     yield "base", manifests.combine()
 
@@ -105,7 +105,10 @@ class RenderedTest(unittest.TestCase):
     def test_ports_agree(self, pod, server):
         flags = manifests.flags_of(server)
         ports = {port["name"]: port["containerPort"] for port in server["ports"]}
-        self.assertEqual(set(ports), {"grpc", "health", "metrics"})
+        behind = manifests.edge_of(pod) is not None
+        self.assertEqual(set(ports), {"health", "metrics"} if behind else {"grpc", "health", "metrics"})
+        if behind:
+            self.assertEqual(flags["grpc_listen"], "", "there is no way around the edge")
         for name, port in ports.items():
             self.assertEqual(flags[f"{name}_listen"], f"0.0.0.0:{port}")
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -144,14 +147,35 @@ class RenderedTest(unittest.TestCase):
     def test_files_of_flags_are_mounted(self, pod, server):
         volumes = {volume["name"] for volume in pod["volumes"]}
         mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
-        self.assertEqual({mount["name"] for mount in mounts.values()}, volumes)
+        self.assertEqual({mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}, volumes)
         for flag, value in manifests.flags_of(server).items():
             if not value.startswith("/"):
                 continue
             place = os.path.dirname(value)
             self.assertIn(place, mounts, flag)
             self.assertNotIn("subPath", mounts[place], "secrets with subPath are never renewed")
-            self.assertEqual(mounts[place].get("readOnly", False), flag != "state_dir" or "state_read_only" in manifests.flags_of(server))
+            written = flag == "edge_listen" or flag == "state_dir" and "state_read_only" not in manifests.flags_of(server)
+            self.assertEqual(mounts[place].get("readOnly", False), not written)
+
+    @for_each_pod
+    def test_the_edge_is_the_one_that_the_server_expects(self, pod, server):
+        edge, flags = manifests.edge_of(pod), manifests.flags_of(server)
+        self.assertEqual(edge is None, "edge_listen" not in flags)
+        if edge is None:
+            return
+        self.assertEqual(edge["image"], server["image"] + "-edge")
+        self.assertRegex(read("deploy/edge/Dockerfile"), rf"(?m)^USER {flags['edge_uids']}:")
+        self.assertEqual(edge["securityContext"], {"runAsUser": int(flags["edge_uids"]), **server["securityContext"]})
+        variables = {one["name"]: one["value"] for one in edge["env"]}
+        self.assertLessEqual(set(variables), set(re.findall(r"presetenv (\w+)", read("deploy/edge/haproxy.cfg"))))
+        self.assertEqual(variables["VICINAL_EDGE_SERVER"], f"unix@{flags['edge_listen']}")
+        mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in edge["volumeMounts"]}
+        self.assertEqual(mounts, {os.path.dirname(flags["edge_listen"]): False, variables["VICINAL_EDGE_DIR"]: True,
+                                  os.path.dirname(variables["VICINAL_EDGE_RUN"]): False})
+        self.assertEqual(edge["ports"], [{"name": "grpc", "containerPort": 8443}])
+        self.assertEqual(variables["VICINAL_EDGE_STATUS"], f":{edge['readinessProbe']['httpGet']['port']}")
+        # New connections come until the pod has left the endpoints.
+        self.assertEqual(edge["lifecycle"]["preStop"]["exec"]["command"], ["sleep", str(int(seconds(flags["drain_delay"])))])
 
     @for_each_pod
     def test_inference_needs_a_token(self, pod, server):
@@ -159,7 +183,7 @@ class RenderedTest(unittest.TestCase):
         self.assertIn("infer_token_file", flags)
         self.assertIn("admin_token_file", flags)
         # Either TLS, or something else must encrypt.
-        self.assertEqual(flags["allow_plaintext_tokens"], "false" if "tls_cert_file" in flags else "true")
+        self.assertEqual(flags["allow_plaintext_tokens"], "false" if {"tls_cert_file", "edge_listen"} & set(flags) else "true")
 
     def test_selectors_find_pods(self):
         for name, objects in self.renderings.items():

@@ -54,9 +54,16 @@ def workloads(objects):
 
 
 def server_of(workload):
-    """The one container of its pods."""
-    (server,) = workload["spec"]["template"]["spec"]["containers"]
+    """The first container of its pods; another one can only be the edge."""
+    server, *others = workload["spec"]["template"]["spec"]["containers"]
+    if [container["name"] for container in (server, *others)] not in (["server"], ["server", "edge"]):
+        raise AssertionError(f"unexpected containers of {workload['metadata']['name']}")
     return server
+
+
+def edge_of(pod):
+    """The edge of a pod, by the pod's specification; None: it has none."""
+    return next((container for container in pod["containers"] if container["name"] == "edge"), None)
 
 
 def flags_of(server):

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """By hand: latency and throughput of one server alone, with TLS, with client certificates, and behind the edge, in turns, by `vicinal load`:
 
-    VICINAL_BIN_DIR=build/release/bin tests/edge/latency.py [--turns 5] [--seconds 4] [--server OTHER=PROGRAM ...]
+    VICINAL_BIN_DIR=build/release/bin tests/edge/latency.py [--turns 5] [--seconds 4] [--server OTHER=PROGRAM ...] [--json FILE]
 
 Classifies 10 random nodes of Cora with a GCN, 1 and 64 calls in flight; prints medians over the turns. --server adds another build of
-vicinal-server, alone, under that name."""
+vicinal-server, alone, under that name; --json writes the rows for bench/results/record.py."""
 
 import argparse
 import contextlib
@@ -54,6 +54,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--server", action="append", default=[], metavar="NAME=PROGRAM")
     arguments = parser.parse_args()
 
@@ -77,6 +78,7 @@ def main():
             credentials = (*token, "--tls_ca_file", certificates.authority.path("pem"), *more)
             fill(server, credentials)
             ways[name] = (server.grpc, credentials)
+        rows = []
         print("| way | in flight | calls/s | median us | p99 us |\n|---|---|---|---|---|")
         for in_flight in (1, 64):
             measured = {name: [] for name in ways}
@@ -86,6 +88,11 @@ def main():
             for name, results in measured.items():
                 rate, median, p99 = (statistics.median(column) for column in zip(*results))
                 print(f"| {name} | {in_flight} | {rate:.0f} | {median:.0f} | {p99:.0f} |", flush=True)
+                rows.append({"way": name, "in_flight": in_flight, "calls_per_second": round(rate), "median_us": round(median),
+                             "p99_us": round(p99), "turns": arguments.turns})
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"rows": rows}, file)
 
 
 if __name__ == "__main__":
