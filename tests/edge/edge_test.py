@@ -283,6 +283,22 @@ class BoundsTest(EdgeTest):
         self.assertLessEqual(len(self.behind.calls), 21)
 
 
+    def test_calls_of_one_address_at_once(self):
+        edge = self.edge(self.behind.target, calls_per_address=4)
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+        # Headers, and no message until the test ends; on two connections.
+        silent = [self.channel(edge) for _ in range(2)]
+        calls = [channel.stream_unary("/vicinal.v1.GraphService/UploadGraph").future(iter(stop.wait, True), metadata=(BEARER,))
+                 for channel in silent * 2]
+        wait_until(lambda: len(self.behind.calls) == 4, "the calls do not arrive")
+        channel = self.channel(edge)
+        self.expect(CODE.UNAVAILABLE, channel, details="edge: too many open calls from this address")
+        for ended in calls[:2]:
+            ended.cancel()
+        wait_until(lambda: served(channel), "the calls that have ended still count")
+
+
 def served(channel):
     try:
         call(channel, timeout=2)
