@@ -231,8 +231,14 @@ def _map_of(session: Session, query: Query) -> Operation[Optional[Ids]]:
     return known.ids
 
 
+def _is_mask(nodes: Any) -> bool:
+    """The name of a NumPy type takes longer to make than all else here, so it is asked for its kind."""
+    dtype = getattr(nodes, "dtype", None)
+    return dtype.kind == "b" if isinstance(dtype, np.dtype) else str(dtype) == "torch.bool"
+
+
 def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
-    if str(getattr(nodes, "dtype", "")) in ("bool", "torch.bool"):
+    if _is_mask(nodes):
         raise IdsError("nodes is a mask; pass the nodes themselves, as row numbers with ids=False: mask.nonzero()[0], in torch "
                        "mask.nonzero().flatten()")
     if ids is not None:
