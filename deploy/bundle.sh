@@ -93,9 +93,16 @@ copy_libraries() {
 
 # At the places they have in the repository, where they look for each other.
 copy_scripts() {
-  mkdir -p "$folder/bench/cuda" "$folder/bench/peers"
+  mkdir -p "$folder/bench/cuda" "$folder/bench/peers" "$folder/bench/serving" "$folder/bench/state"
   cp bench/cuda/*.py bench/cuda/*.sh "$folder/bench/cuda"
   cp bench/peers/__init__.py bench/peers/exchange.py bench/peers/figures.py bench/peers/workers.py "$folder/bench/peers"
+  cp bench/serving/*.py "$folder/bench/serving"
+  cp bench/state/common.py "$folder/bench/state"
+  # The Python package, where the build has it.
+  if [[ -d "$build/client/python/installed/vicinal" ]]; then
+    mkdir -p "$folder/python"
+    cp -r "$build/client/python/installed/vicinal" "$folder/python"
+  fi
   if $with_data; then
     mkdir -p "$folder/tests"
     cp -r tests/data "$folder/tests/data"
