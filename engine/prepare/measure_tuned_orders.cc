@@ -18,6 +18,8 @@ namespace {
 constexpr double kHopeless = 1.5;
 // Trials hold small matrices up to three times (trial.h).
 constexpr int64_t kSmallMatrixBytes = int64_t{32} << 20;
+// Of kernels whose scratch does not shrink with the graph.
+constexpr int64_t kScratchBytes = int64_t{8} << 20;
 
 int64_t MatrixBytes(int64_t num_nodes) {
   return num_nodes * WidthToMeasure(num_nodes) * static_cast<int64_t>(sizeof(float));
@@ -31,7 +33,7 @@ int64_t SampleBytes(int64_t num_nodes, int64_t num_edges) {
 // Of a trial's matrices, layouts and scratch.
 int64_t TrialBytesBound(int64_t num_nodes, int64_t num_edges) {
   const int64_t matrix = MatrixBytes(num_nodes);
-  return (matrix <= kSmallMatrixBytes ? 6 : 2) * matrix + 6 * SampleBytes(num_nodes, num_edges);
+  return (matrix <= kSmallMatrixBytes ? 6 : 2) * matrix + 6 * SampleBytes(num_nodes, num_edges) + kScratchBytes;
 }
 
 double Quantile(const std::vector<double>& sorted, double share) {
