@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from edge_process import DEPLOY, ROOT, TOKEN, Authority, Edge, Recorder, free_port, wait_until  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "deploy"))
-from server_process import ServerProcess  # noqa: E402
+from server_process import BIN, ServerProcess  # noqa: E402
 
 CODE = grpc.StatusCode
 BEARER = ("authorization", f"Bearer {TOKEN}")
@@ -108,6 +108,19 @@ class WhoTest(EdgeTest):
         for certificate in (None, stranger, edge.authority.issue("expired", days=0)):
             self.expect(CODE.UNAVAILABLE, self.channel(edge, certificate))
         self.assertEqual(len(self.behind.calls), 1)
+
+    def test_our_client_says_what_is_wrong_with_the_edges_certificate(self):
+        for days, trusted, name, why in ((0, True, "localhost", "is not valid now"), (2, False, "localhost", "is not signed by an authority"),
+                                         (2, True, "other.example.org", "the server's certificate is for other names")):
+            edge = Edge(self.behind.target)
+            edge.write("site.pem", b"".join(edge.authority.issue("tried", days=days)))
+            authority = edge.authority if trusted else Authority(edge.folder, "stranger")
+            with edge:
+                done = subprocess.run([os.path.join(BIN, "vicinal"), "--server", edge.target, "--tls_ca_file", authority.path("pem"),
+                                       "--tls_server_name", name, "graph", "list"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(why, done.stderr)
+        self.assertEqual(self.behind.calls, [])
 
     def test_old_versions_of_tls_are_refused(self):
         edge = self.edge(self.behind.target)
