@@ -102,9 +102,10 @@ struct Profiled {
 
 // Degrees and the like are the same in every numbering; only locality is not, and that of the client's ids was taken
 // before.
-StatusOr<Profiled> Profile(const Csr& csr, const CacheSizes& caches, ChosenOrder* order) {
+StatusOr<Profiled> Profile(const Csr& csr, const ChooseOptions& choose, ChosenOrder* order) {
   ProfileOptions options;
-  options.caches = caches;
+  options.caches = choose.caches;
+  options.pool = choose.pool;
   Profiled profiled = {ProfileStructure(csr, options), {}};
   GraphProfile& profile = profiled.profile;
   profile.before = profile.after = order->before;
@@ -152,7 +153,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
                            stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr); }));
   VICINAL_ASSIGN_OR_RETURN(Profiled profiled,
-                           stages.Run("profile", [&] { return Profile(csr, context.choose.caches, &order); }));
+                           stages.Run("profile", [&] { return Profile(csr, context.choose, &order); }));
   VICINAL_ASSIGN_OR_RETURN(auto matrix, stages.Run("publish", [&] {
     return Publish(std::move(features), order.permutation, *context.device);
   }));

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/graph/parallel_csr.h"
+
 namespace vicinal {
 namespace {
 
@@ -59,7 +61,7 @@ GraphProfile ProfileStructure(const Csr& graph, const ProfileOptions& options) {
   profile.mean_degree = static_cast<double>(profile.num_edges) / static_cast<double>(profile.num_nodes);
   ProfileDegrees(graph, &profile);
   ProfileEdges(graph, &profile);
-  profile.symmetric = IsPatternSymmetric(graph);
+  profile.symmetric = IsPatternSymmetric(graph, options.pool);
   return profile;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/api/graph_profile.h"
+#include "engine/base/thread_pool.h"
 #include "engine/graph/communities.h"
 #include "engine/graph/csr.h"
 
@@ -22,6 +23,7 @@ struct ProfileOptions {
   CacheSizes caches = {};
   // Community of each node, in the graph's numbering; empty: not known.
   std::span<const NodeId> community_of = {};
+  ThreadPool* pool = nullptr;  // null: only the calling thread
 };
 
 // All that is the same in every numbering, but `communities`: no locality. O(N + E).

@@ -28,7 +28,7 @@ struct OrderComputer::State {
   std::optional<Communities> communities;
 
   const internal::UndirectedGraph& Undirected() {
-    if (!undirected) undirected.emplace(graph);
+    if (!undirected) undirected.emplace(graph, pool);
     return *undirected;
   }
 };

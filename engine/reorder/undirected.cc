@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
+#include "engine/graph/parallel_csr.h"
+
 namespace vicinal::internal {
 
-UndirectedGraph::UndirectedGraph(const Csr& graph) {
-  if (IsPatternSymmetric(graph)) {
+UndirectedGraph::UndirectedGraph(const Csr& graph, ThreadPool* pool) {
+  if (IsPatternSymmetric(graph, pool)) {
     row_ptr_ = graph.row_ptr;
     col_ = graph.col;
     return;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/thread_pool.h"
 #include "engine/graph/csr.h"
 
 namespace vicinal::internal {
@@ -18,7 +19,7 @@ namespace vicinal::internal {
 class UndirectedGraph {
  public:
   // `graph` must outlive it. O(N + E) time; 8 N + 8 E bytes where the pattern is not symmetric.
-  explicit UndirectedGraph(const Csr& graph);
+  explicit UndirectedGraph(const Csr& graph, ThreadPool* pool = nullptr);
   UndirectedGraph(const UndirectedGraph&) = delete;
   UndirectedGraph& operator=(const UndirectedGraph&) = delete;
 

@@ -115,6 +115,10 @@ TEST(Csr, KnowsSymmetryOfPatterns) {
   EXPECT_TRUE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 0}, {2, 2}}))));
   EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 2}, {2, 0}}))));
   EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(2, {{0, 1}, {0, 1}, {1, 0}}))));
+  ThreadPool pool(8);
+  EXPECT_TRUE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 0}, {0, 1}, {1, 0}, {2, 2}})), &pool));
+  EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(2, {{0, 1}, {0, 1}, {1, 0}})), &pool));
+  EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(MakeEdges(3, {{0, 1}, {1, 0}, {2, 1}})), &pool));
   int symmetric = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     const EdgeList edges = RandomEdges(seed, false);
@@ -125,6 +129,7 @@ TEST(Csr, KnowsSymmetryOfPatterns) {
     }
     std::sort(backward.begin(), backward.end());
     EXPECT_EQ(IsPatternSymmetric(BuildCsrByTarget(edges)), forward == backward) << seed;
+    EXPECT_EQ(IsPatternSymmetric(BuildCsrByTarget(edges), &pool), forward == backward) << seed;
     symmetric += forward == backward;
   }
   EXPECT_GT(symmetric, 10);
