@@ -3,6 +3,7 @@
 // (executor and preparation first) never pulls anything from under a running job.
 #include "engine/api/engine.h"
 
+#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
@@ -12,9 +13,12 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/uuid.h"
 #include "engine/create_engine.h"
+#include "engine/durable/code_id.h"
 #include "engine/durable/durable_store.h"
+#include "engine/durable/kernel_quarantine.h"
 #include "engine/durable/open_state.h"
 #include "engine/durable/reached.h"
+#include "engine/durable/scratch_directory.h"
 #include "engine/durable/tuning_keeper.h"
 #include "engine/execute/answer_cache.h"
 #include "engine/execute/answer_keeper.h"
@@ -50,12 +54,13 @@ int64_t AnswerBytes(const EngineOptions& options) {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, RunMeter* meter, std::unique_ptr<KernelRegistry> registry,
-             OpenedDevice opened, std::unique_ptr<durable::OpenState> state)
+             OpenedDevice opened, std::unique_ptr<durable::OpenState> state, durable::ScratchDirectory scratch)
       : options_(options),
         registry_(std::move(registry)),
         opened_(std::move(opened)),
         device_(*opened_.device),
         state_(std::move(state)),
+        scratch_(std::move(scratch)),
         incarnation_(state_ != nullptr ? state_->directory().incarnation() : MakeUuid()),
         budget_(options.memory_budget_bytes),
         graphs_({options.max_graphs, options.max_feature_sets, options.clock,
@@ -76,6 +81,7 @@ class EngineImpl final : public Engine {
         side_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
+        quarantine_(MakeQuarantine()),
         graph_uploads_({&device_, registry_.get(), &budget_, &graphs_, options.clock, options.stats, options.logger,
                         [this](const PreparedGraph& graph) { SeedGraph(graph); },
                         [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
@@ -105,7 +111,7 @@ class EngineImpl final : public Engine {
           [this](const PreparedGraph& graph) {
             seeds_.Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
           },
-          options.state_read_only});
+          quarantine_.get(), options.state_read_only});
       durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
           &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
           std::chrono::seconds(60), options_.clock, tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue,
@@ -214,6 +220,7 @@ class EngineImpl final : public Engine {
     counts.last_state_write = written.last_write;
     return counts;
   }
+  int64_t quarantined_kernels() const override { return quarantine_ != nullptr ? quarantine_->count() : 0; }
   int64_t queue_depth() const override { return executor_.queue_depth(); }
   int64_t kept_answers() const override { return answers_.count(); }
   double busy_seconds() const override { return executor_.busy_seconds(); }
@@ -287,10 +294,14 @@ class EngineImpl final : public Engine {
     for (Resource& resource : resources) resource = Described(std::move(resource));
     return resources;
   }
+  std::unique_ptr<durable::KernelQuarantine> MakeQuarantine();
+  // Graphs stop using the configuration at once.
+  void Withdraw(const std::string& configuration);
   TuningService::Parts TuningParts(RunMeter* meter);
   PlanRunner::Parts RunnerParts(ReceptiveFieldMemory* memory) {
     return {&device_,
             registry_.get(),
+            quarantine_.get(),
             &plans_,
             &budget_,
             memory,
@@ -308,6 +319,7 @@ class EngineImpl final : public Engine {
   const OpenedDevice opened_;
   Device& device_;
   const std::unique_ptr<durable::OpenState> state_;  // null: in memory only
+  const durable::ScratchDirectory scratch_;          // of replicas
   const std::string incarnation_;
   MemoryBudget budget_;
   GraphStore graphs_;
@@ -318,9 +330,10 @@ class EngineImpl final : public Engine {
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
   SeedLibrary seeds_;
-  std::unique_ptr<durable::TuningKeeper> tuning_keeper_;  // null without state_
-  std::unique_ptr<durable::DurableStore> durable_;        // null without state_; outlives those who publish
-  std::unique_ptr<GraphEvictor> evictor_;                 // null without state_
+  const std::unique_ptr<durable::KernelQuarantine> quarantine_;  // null without state_
+  std::unique_ptr<durable::TuningKeeper> tuning_keeper_;         // null without state_
+  std::unique_ptr<durable::DurableStore> durable_;               // null without state_; outlives those who publish
+  std::unique_ptr<GraphEvictor> evictor_;                        // null without state_
   GraphUploads graph_uploads_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
@@ -374,8 +387,29 @@ Status EngineImpl::DeleteModel(const std::string& name, int64_t if_version) {
   return removed.code() == StatusCode::kNotFound ? deleted : removed;
 }
 
+std::unique_ptr<durable::KernelQuarantine> EngineImpl::MakeQuarantine() {
+  if (state_ == nullptr) return nullptr;
+  durable::KernelQuarantine::Parts parts;
+  parts.files = options_.state_read_only ? scratch_.files.get() : &state_->files();
+  parts.followed = options_.state_read_only ? &state_->files() : nullptr;
+  parts.device = KindOf(device_);
+  parts.build = durable::CodeId();
+  parts.logger = options_.logger;
+  parts.stats = options_.stats;
+  parts.on_quarantine = [this](const std::string& configuration) { Withdraw(configuration); };
+  return std::make_unique<durable::KernelQuarantine>(std::move(parts));
+}
+
+void EngineImpl::Withdraw(const std::string& configuration) {
+  for (const GraphStatus& status : graphs_.List()) {
+    if (status.graph != nullptr) tuning_keeper_->Withdraw(*status.graph, configuration);
+  }
+  plans_.Evict(std::numeric_limits<int64_t>::max());  // none is found again: the quarantine's revision has risen
+}
+
 TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   TuningService::Parts parts;
+  parts.first_runs = quarantine_.get();
   parts.device = &device_;
   parts.registry = registry_.get();
   parts.budget = &budget_;
@@ -474,7 +508,12 @@ StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& giv
                    options.state_read_only ? durable::OpenState::Access::kRead : durable::OpenState::Access::kWrite,
                    options.state_address, *options.clock, *options.logger, *options.stats));
   }
-  auto engine = std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened), std::move(state));
+  durable::ScratchDirectory scratch;
+  if (!options.scratch_dir.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(scratch, durable::OpenScratch(options.scratch_dir));
+  }
+  auto engine = std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened), std::move(state),
+                                             std::move(scratch));
   VICINAL_RETURN_IF_ERROR(engine->Load());
   return std::unique_ptr<Engine>(std::move(engine));
 }

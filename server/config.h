@@ -88,6 +88,7 @@ struct Config {
   std::string health_listen;                      // HOST:PORT of a plaintext health service; empty: none
   std::string ready_file;                         // empty: none
   bool state_read_only = false;                   // of a directory that another server writes
+  std::string scratch_dir;                        // of such a server, for marks of kernels; empty: none
   std::string advertise_address;                  // where clients reach the server; empty: grpc_listen
   std::string state_dir;                          // empty: everything is in memory only
   ReadyWhen ready_when = ReadyWhen::kAll;

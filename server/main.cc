@@ -58,6 +58,10 @@ ABSL_FLAG(
     "Directory that keeps graphs, feature sets and models across restarts; made if missing. Empty: in memory only.");
 ABSL_FLAG(bool, state_read_only, false,
           "Read replica: follows --state_dir, which another server writes, and answers inference only.");
+ABSL_FLAG(
+    std::string, scratch_dir, "",
+    "With --state_read_only: directory of this server alone that remembers kernels which end the process; made if "
+    "missing. Empty: they are forgotten with a restart.");
 ABSL_FLAG(std::string, advertise_address, "",
           "Where clients reach this server, HOST:PORT: what replicas of its --state_dir tell those who upload there. "
           "Empty: --grpc_listen.");
@@ -267,6 +271,11 @@ StatusOr<Config> ConfigFromFlags() {
   if (config.state_read_only && config.state_dir.empty()) {
     return InvalidArgument("BAD_FLAG", "state_read_only",
                            "--state_read_only needs --state_dir: the directory to follow");
+  }
+  config.scratch_dir = absl::GetFlag(FLAGS_scratch_dir);
+  if (!config.scratch_dir.empty() && !config.state_read_only) {
+    return InvalidArgument("BAD_FLAG", "scratch_dir",
+                           "--scratch_dir is for replicas (--state_read_only); others use --state_dir");
   }
   VICINAL_ASSIGN_OR_RETURN(config.ready_when, ParseReadyWhen(absl::GetFlag(FLAGS_ready_when)));
   config.device = absl::GetFlag(FLAGS_device);

@@ -76,6 +76,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.max_models = config.limits.max_models;
   options.state_dir = config.state_dir;
   options.state_read_only = config.state_read_only;
+  options.scratch_dir = config.scratch_dir;
   options.state_address = config.advertise_address.empty() ? config.grpc_listen : config.advertise_address;
   options.clock = clock;
   options.stats = metrics;
@@ -301,6 +302,7 @@ StateSnapshot Server::Impl::Snapshot() {
   state.feature_sets = counts.feature_sets;
   state.models = counts.models;
   state.not_durable = counts.not_durable;
+  state.quarantined_kernels = engine->quarantined_kernels();
   state.last_state_write_seconds = std::chrono::duration<double>(counts.last_state_write.time_since_epoch()).count();
   state.open_uploads = uploads->open_uploads();
   state.queue_depth = engine->queue_depth();

@@ -60,6 +60,9 @@ struct EngineOptions {
   // Another engine writes state_dir; this one follows it and is asked only: uploads, deletions and TuneGraph are
   // FAILED_PRECONDITION (READ_REPLICA).
   bool state_read_only = false;
+  // Of such an engine alone: where it keeps marks of kernels that run for the first time (docs/state.md, "Kernels").
+  // Made if only its last component is missing. Empty: in memory only.
+  std::string scratch_dir;
   std::chrono::milliseconds follow_period{250};  // how often a replica looks for changes
   // After which versions that found no space in state_dir are written again, at first.
   std::chrono::milliseconds state_retry_period{5000};
@@ -77,7 +80,8 @@ class Engine {
   static std::string InstructionSet();              // of CPU kernels on this processor: "AVX3_ZEN4", "AVX2", ...
 
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
-  // CPU and logs so. Errors of StateDirectory::Open for state_dir.
+  // CPU and logs so. Errors of StateDirectory::Open for state_dir. INVALID_ARGUMENT
+  // (BAD_SCRATCH_DIR): scratch_dir is a state directory. FAILED_PRECONDITION (STATE_LOCKED): another engine has it.
   static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -152,6 +156,7 @@ class Engine {
   virtual std::vector<DeviceInfo> Devices() const = 0;
   virtual std::vector<KernelStatus> Kernels() const = 0;
   virtual ResourceCounts Counts() const = 0;
+  virtual int64_t quarantined_kernels() const = 0;  // configurations that do not run on this device any more
   virtual int64_t queue_depth() const = 0;
   virtual int64_t kept_answers() const { return 0; }  // outputs whose rows are kept for all nodes
   // How long requests have kept the executor busy, the one that runs now included. Never falls.

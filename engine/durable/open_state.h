@@ -31,6 +31,7 @@ class OpenState {
                                                    const Clock& clock, Logger& logger, StatsSink& stats);
 
   state::StateDirectory& directory() { return *directory_; }
+  state::FileSystem& files() { return *files_; }
   VersionSource* graph_versions() { return &graph_versions_; }
   VersionSource* feature_versions() { return &feature_versions_; }
   VersionSource* model_versions() { return &model_versions_; }

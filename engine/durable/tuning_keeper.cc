@@ -107,24 +107,48 @@ void TuningKeeper::LogDropped(const PreparedGraph& graph, const Status& error) c
                       {"error", std::string(error.message())}});
 }
 
+StatusOr<TuningEntry> TuningKeeper::UsableHere(const PreparedGraph& graph, const KeptRecord& kept) const {
+  const TuningWork& work = kept.entry.work;
+  VICINAL_ASSIGN_OR_RETURN(
+      TuningEntry entry, Usable(*parts_.registry, parts_.kind, graph.ShapeOf(work.adjacency), graph.weighted(), kept));
+  const TuningCandidate* const choice = entry.record.choice();
+  if (choice == nullptr || parts_.first_runs == nullptr) return entry;
+  const std::string why = parts_.first_runs->WhyQuarantined(ConfigurationName(work.key, *choice));
+  if (!why.empty()) return FailedPrecondition("KERNEL_QUARANTINED", why);
+  return entry;
+}
+
+bool TuningKeeper::Withdraw(const PreparedGraph& graph, const std::string& configuration) {
+  TuningChange change;
+  for (const TuningEntry& entry : graph.tuning().Decided()) {
+    const TuningCandidate* const choice = entry.record.choice();
+    if (choice == nullptr || ConfigurationName(entry.work.key, *choice) != configuration) continue;
+    change.entries.push_back({entry.work, TuningTable::ResetRecord(entry.work.key)});
+    change.entries.back().record.note =
+        absl::StrCat(configuration, " is quarantined; the default serves under the numerics revision of its own order");
+  }
+  if (change.entries.empty()) return false;
+  const StatusOr<bool> changed = Change(graph, change);
+  // It must not run again, whatever the disk does. After a restart the mark withdraws it once more.
+  return changed.ok() ? *changed : graph.tuning().Apply(change);
+}
+
 int64_t TuningKeeper::Adopt(const PreparedGraph& graph, const TuningDocument& document) const {
   int64_t dropped = 0;
   for (const KeptRecord& kept : document.records) {
     const TuningWork& work = kept.entry.work;
-    StatusOr<TuningEntry> entry =
-        Usable(*parts_.registry, parts_.kind, graph.ShapeOf(work.adjacency), graph.weighted(), kept);
+    StatusOr<TuningEntry> entry = UsableHere(graph, kept);
     if (!entry.ok()) {
       ++dropped;
-      parts_.logger->Log(LogLevel::kWarning, "kept tuning of another build: the graph gets a new numerics revision",
+      parts_.logger->Log(LogLevel::kWarning, "kept tuning cannot be used: the graph gets a new numerics revision",
                          {{"graph", graph.parts().name},
                           {"work", Describe(work.key)},
                           {"error", std::string(entry.status().message())}});
       const TuningCandidate* const choice = kept.entry.record.choice();
       entry = TuningEntry{work, TuningTable::ResetRecord(work.key)};
-      entry->record.note =
-          absl::StrCat("kernel '", choice != nullptr ? choice->setting.kernel : "",
-                       "', chosen by an earlier build, cannot be used (", std::string(entry.status().message()),
-                       "); the default serves under the numerics revision of its own order");
+      entry->record.note = absl::StrCat("kernel '", choice != nullptr ? choice->setting.kernel : "",
+                                        "', chosen before, cannot be used (", std::string(entry.status().message()),
+                                        "); the default serves under the numerics revision of its own order");
     }
     graph.tuning().Restore(*entry);
   }

@@ -25,6 +25,7 @@
 #include "engine/kernels/registry.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/state/state_directory.h"
+#include "engine/tune/first_runs.h"
 #include "engine/tune/table.h"
 
 namespace vicinal::durable {
@@ -41,7 +42,8 @@ class TuningKeeper {
     std::string device;
     Logger* logger = nullptr;
     std::function<void(const PreparedGraph& graph)> on_restore = {};  // decisions were restored; may be empty
-    bool read_only = false;  // of a directory that another server writes: nothing is written
+    const FirstRuns* first_runs = nullptr;  // choices that it has quarantined do not serve; may be null
+    bool read_only = false;                 // of a directory that another server writes: nothing is written
   };
   explicit TuningKeeper(Parts parts) : parts_(std::move(parts)) {}
 
@@ -56,6 +58,10 @@ class TuningKeeper {
   // the numerics revision of its own order.
   void Restore(const PreparedGraph& graph);
 
+  // `configuration` was quarantined: where it was chosen the default serves, durably, under the numerics revision of
+  // its own order. Returns whether new plans get another setting.
+  bool Withdraw(const PreparedGraph& graph, const std::string& configuration);
+
   // Of a directory that another server writes: restores the decisions again if they have changed since. Returns whether
   // they have.
   bool Refresh(const PreparedGraph& graph);
@@ -69,6 +75,8 @@ class TuningKeeper {
 
   Status Write(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) const;
   bool ChangesBits(const PreparedGraph& graph, const TuningChange& change) const;
+  // The entry for this build and device.
+  StatusOr<TuningEntry> UsableHere(const PreparedGraph& graph, const KeptRecord& kept) const;
   // Returns how many records could not be used.
   int64_t Adopt(const PreparedGraph& graph, const TuningDocument& document) const;
   void LogDropped(const PreparedGraph& graph, const Status& error) const;

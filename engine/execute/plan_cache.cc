@@ -9,8 +9,17 @@ namespace vicinal {
 
 PlanKey PlanKey::Of(const PlanRequest& request) {
   const FeatureShape& features = request.features;
-  return {request.graph.get(), request.model.get(), features.sparse,   features.crowded, features.cols,
-          request.output,      request.forced,      request.precision, request.products, request.tuning_revision};
+  return {request.graph.get(),
+          request.model.get(),
+          features.sparse,
+          features.crowded,
+          features.cols,
+          request.output,
+          request.forced,
+          request.precision,
+          request.products,
+          request.tuning_revision,
+          request.quarantine_revision};
 }
 
 size_t PlanKeyHash::operator()(const PlanKey& key) const {
@@ -20,6 +29,7 @@ size_t PlanKeyHash::operator()(const PlanKey& key) const {
   mix(static_cast<size_t>(key.output) * 4 + (key.crowded ? 2 : 0) + (key.sparse ? 1 : 0));
   mix(static_cast<size_t>(key.precision) * 4 + static_cast<size_t>(key.products));
   mix(static_cast<size_t>(key.tuning_revision));
+  mix(static_cast<size_t>(key.quarantine_revision));
   for (const auto& [operation, kernel] : key.forced)
     mix(std::hash<std::string>()(operation)), mix(std::hash<std::string>()(kernel));
   return hash;
@@ -62,7 +72,7 @@ void PlanCache::Drop(Entries::iterator entry, Entries* dropped) {
 }
 
 PlanCache::Retirees::iterator PlanCache::FindRetired(PlanKey key) {
-  key.tuning_revision = 0;
+  key.tuning_revision = key.quarantine_revision = 0;
   return std::find_if(retired_.begin(), retired_.end(), [&key](const Retired& retired) { return retired.key == key; });
 }
 
@@ -70,7 +80,7 @@ void PlanCache::Retire(const Entry& entry, Retirees* dropped) {
   const auto earlier = FindRetired(entry.key);
   if (earlier != retired_.end()) dropped->splice(dropped->begin(), retired_, earlier);
   retired_.push_front({entry.key, entry.graph, entry.model, entry.model_name, entry.plan->Steps()});
-  retired_.front().key.tuning_revision = 0;
+  retired_.front().key.tuning_revision = retired_.front().key.quarantine_revision = 0;
   if (static_cast<int64_t>(retired_.size()) > max_plans_) {
     dropped->splice(dropped->begin(), retired_, std::prev(retired_.end()));
   }

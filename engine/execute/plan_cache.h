@@ -31,6 +31,7 @@ struct PlanKey {
   Storage precision = Storage::kFloat32;
   ProductPrecision products = ProductPrecision::kFloat32;
   int64_t tuning_revision = 0;
+  int64_t quarantine_revision = 0;
 
   static PlanKey Of(const PlanRequest& request);
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
@@ -78,7 +79,7 @@ class PlanCache {
 
   // The counts of a plan that tuning outdated, for the plan that takes its place.
   struct Retired {
-    PlanKey key;  // with tuning_revision 0: matches every revision
+    PlanKey key;  // with revisions 0: matches all
     std::shared_ptr<const PreparedGraph> graph;
     std::shared_ptr<const Model> model;
     std::string model_name;

@@ -8,11 +8,12 @@
 #include "engine/execute/merged_graphs.h"
 #include "engine/execute/plan_memory.h"
 #include "engine/prepare/counted_features.h"
+#include "engine/tune/first_runs.h"
 
 namespace vicinal {
 namespace {
 
-PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
+PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device, FirstRuns* first_runs) {
   const ExecutionOptions& options = request.key.options;
   PlanRequest plan;
   plan.model = request.model;
@@ -25,6 +26,8 @@ PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device) {
   // CPU kernels ignore product_precision: one plan serves all values.
   plan.products = device == DeviceKind::kCpu ? ProductPrecision::kFloat32 : options.product_precision;
   plan.tuning_revision = request.graph->tuning().revision();
+  plan.first_runs = first_runs;
+  plan.quarantine_revision = first_runs != nullptr ? first_runs->revision() : 0;
   return plan;
 }
 
@@ -54,7 +57,7 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
 
 StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads,
                                                     const StopCheck& stop) {
-  PlanRequest request = PlanRequestOf(queued, parts_.device->kind());
+  PlanRequest request = PlanRequestOf(queued, parts_.device->kind(), parts_.first_runs);
   const bool keep = queued.key.private_id == 0;
   if (keep) {
     if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;

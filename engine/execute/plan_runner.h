@@ -24,6 +24,7 @@ class PlanRunner final : public RequestRunner {
   struct Parts {
     Device* device = nullptr;
     const KernelRegistry* registry = nullptr;
+    FirstRuns* first_runs = nullptr;  // of all plans; may be null
     PlanCache* plans = nullptr;
     MemoryBudget* budget = nullptr;
     ReceptiveFieldMemory* receptive_field_memory = nullptr;  // used by Run only

@@ -13,6 +13,7 @@
 #include "engine/plan/build/plan_builder.h"
 #include "engine/plan/receptive_field/subset_run.h"
 #include "engine/plan/run/recorded_runs.h"
+#include "engine/tune/first_runs.h"
 
 namespace vicinal {
 namespace {
@@ -20,16 +21,23 @@ namespace {
 class PlanImpl final : public Plan {
  public:
   PlanImpl(internal::BuiltPlan built, const KernelRegistry& registry)
-      : built_(std::move(built)), subset_(&built_, registry), recorded_(&built_.launches) {}
+      : built_(std::move(built)),
+        first_runs_(built_.request.first_runs),
+        watch_full_(first_runs_ != nullptr),
+        watch_fields_(first_runs_ != nullptr),
+        subset_(&built_, registry),
+        recorded_(&built_.launches) {}
 
   StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
                                 StatsSink& stats, const Clock& clock) override {
     VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
     if (subset_.bound()) subset_.Unbind();
     SetFeatures(features);
-    VICINAL_RETURN_IF_ERROR(context.launches_only()
-                                ? recorded_.Run(context, features, stop, stats)
-                                : RunLaunches(context, stop, stats, clock, &internal::Launch::full));
+    if (context.launches_only() && !watch_full_) {
+      VICINAL_RETURN_IF_ERROR(Known(recorded_.Run(context, features, stop, stats)));
+    } else {
+      VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::full, &watch_full_));
+    }
     return built_.result;
   }
 
@@ -50,7 +58,7 @@ class PlanImpl final : public Plan {
     const MonotonicTime begin = clock.Now();
     VICINAL_RETURN_IF_ERROR(subset_.Bind(context, features, replaced, work));
     stats.PhaseSeconds("field_features", SecondsBetween(begin, clock.Now()));
-    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::in_fields));
+    VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::in_fields, &watch_fields_));
     ConstMatrixView result = built_.result;
     result.rows = work->finder.rows(0);
     return result;
@@ -95,16 +103,17 @@ class PlanImpl final : public Plan {
 
  private:
   // Counts each launch in its `times`, and times it unless launches return before they have run. A launch that was
-  // stopped is not counted.
+  // stopped is not counted. `watch`: whether some may run for the first time; false after a run in which all ended
+  // well.
   Status RunLaunches(DeviceContext& context, const StopCheck& stop, StatsSink& stats, const Clock& clock,
-                     internal::RunTimes internal::Launch::*times) {
+                     internal::RunTimes internal::Launch::*times, bool* watch) {
     Status wanted;
     const std::function<bool()> unwanted = [&stop, &wanted] { return !(wanted = stop()).ok(); };
     const ThreadPool::StopScope loops(stop ? context.thread_pool() : nullptr, unwanted);
     for (const auto& launch : built_.launches) {
       if (stop) VICINAL_RETURN_IF_ERROR(stop());
       const MonotonicTime begin = clock.Now();
-      VICINAL_RETURN_IF_ERROR(launch->Run(context));
+      VICINAL_RETURN_IF_ERROR(*watch ? RunWatched(*launch, context, loops) : Known(launch->Run(context)));
       if (loops.stopped()) return wanted;
       const Nanoseconds spent = clock.Now() - begin;
       ((*launch).*times).Count();
@@ -112,7 +121,32 @@ class PlanImpl final : public Plan {
       ((*launch).*times).AddTime(spent);
       stats.PhaseSeconds(launch->info.operation, std::chrono::duration<double>(spent).count());
     }
-    return context.Synchronize();
+    VICINAL_RETURN_IF_ERROR(Known(context.Synchronize()));
+    *watch = false;
+    return OkStatus();
+  }
+
+  // Runs the launch alone on the device if its configuration never ended well there: what happens then is its doing.
+  Status RunWatched(const internal::Launch& launch, DeviceContext& context, const ThreadPool::StopScope& loops) {
+    const std::string configuration = launch.Configuration();
+    if (first_runs_->HasEndedWell(configuration)) return Known(launch.Run(context));
+    VICINAL_RETURN_IF_ERROR(Known(context.Synchronize()));
+    first_runs_->Begin(configuration);
+    Status run = launch.Run(context);
+    if (run.ok()) run = context.Synchronize();
+    first_runs_->End(configuration,
+                     loops.stopped() ? absl::CancelledError("the request was not wanted any more") : run);
+    return run;
+  }
+
+  // The status of launches that are known to end well. Errors of the device cannot be blamed on one of them.
+  Status Known(Status run) {
+    if (run.code() != StatusCode::kInternal || first_runs_ == nullptr) return run;
+    std::vector<std::string> configurations;
+    for (const auto& launch : built_.launches) configurations.push_back(launch->Configuration());
+    first_runs_->Doubt(configurations);
+    watch_full_ = watch_fields_ = true;
+    return run;
   }
 
   Status CheckFeatures(const FeatureMatrix& features) const {
@@ -136,6 +170,9 @@ class PlanImpl final : public Plan {
   }
 
   internal::BuiltPlan built_;
+  FirstRuns* const first_runs_;  // null: nobody wants to know
+  // Whether configurations of runs over the full graph, and over fields, may run for the first time on this device.
+  bool watch_full_, watch_fields_;
   internal::SubsetRun subset_;       // references built_
   internal::RecordedRuns recorded_;  // references built_
 };

@@ -28,6 +28,8 @@
 
 namespace vicinal {
 
+class FirstRuns;
+
 // The shape of the features a plan is made for.
 struct FeatureShape {
   bool sparse = false;
@@ -54,6 +56,9 @@ struct PlanRequest {
       ProductPrecision::kFloat32;  // of products with weights; everything else is always float32
   // Revision of the graph's tuning table at the time of the request. A plan of an older revision is out of date.
   int64_t tuning_revision = 0;
+  int64_t quarantine_revision = 0;  // of `first_runs`, likewise
+  // Quarantined configurations are not chosen, and first runs are told to it. It outlives the plan. Null: neither.
+  FirstRuns* first_runs = nullptr;
   int num_threads = 1;  // maximum over all contexts that run the plan; kernels may need scratch per thread
 };
 
@@ -66,9 +71,10 @@ using PlanAdmission = std::function<Status(int64_t bytes)>;
 
 class Plan {
  public:
-  // FAILED_PRECONDITION: the features have the wrong width, or edge weights are missing. INVALID_ARGUMENT: forced
-  // kernels are unknown or do not support a step. RESOURCE_EXHAUSTED: out of memory for scratch. Errors of `admit` and
-  // `stop`, each of which may be empty; `stop` is called between passes over the model and between steps.
+  // FAILED_PRECONDITION: the features have the wrong width, edge weights are missing, or all kernels of a step, or the
+  // forced one, are quarantined. INVALID_ARGUMENT: forced kernels are unknown or do not support a step.
+  // RESOURCE_EXHAUSTED: out of memory for scratch. Errors of `admit` and `stop`, each of which may be empty; `stop` is
+  // called between passes over the model and between steps.
   static StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, const KernelRegistry& registry,
                                                Device& device, const PlanAdmission& admit = nullptr,
                                                const StopCheck& stop = nullptr);

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/state/file_error.h"
+#include "engine/state/kernel_marks.h"
 #include "engine/state/sealed_json.h"
 
 namespace vicinal::state {
@@ -40,6 +41,15 @@ void Count(const FileSystem& files, const std::string& path, VersionInfo* info) 
 FileVerdict VerdictOf(const FileSystem& files, std::string path, Status status) {
   const auto info = files.Stat(path);
   return {std::move(path), info.ok() ? info->bytes : 0, std::move(status)};
+}
+
+StatusOr<std::vector<std::string>> KernelMarksFiles(const FileSystem& files) {
+  VICINAL_ASSIGN_OR_RETURN(const auto entries, files.List(""));
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : entries) {
+    if (IsKernelMarksFile(entry.name)) names.push_back(entry.name);
+  }
+  return names;
 }
 
 bool IsGone(const FileSystem& files, const std::string& path) {
@@ -125,10 +135,32 @@ StatusOr<Inventory> TakeInventory(FileSystem& files) {
   VICINAL_ASSIGN_OR_RETURN(inventory.unpublished, directory->Unpublished());
   const auto entries = files.List("quarantine");
   if (!entries.ok() && entries.status().code() != StatusCode::kNotFound) return entries.status();
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> marks_files, KernelMarksFiles(files));
+  for (const std::string& file : marks_files) {
+    const StatusOr<KernelMarks> marks = ReadKernelMarks(files, file);
+    if (!marks.ok()) continue;  // CheckFiles says why; a server begins an empty one
+    for (const auto& [configuration, reason] : marks->quarantined) {
+      inventory.kernels.push_back({marks->device, configuration, reason});
+    }
+  }
   for (const DirectoryEntry& entry : entries.value_or(std::vector<DirectoryEntry>())) {
     if (entry.kind == FileKind::kDirectory) inventory.quarantined.push_back("quarantine/" + entry.name);
   }
   return inventory;
+}
+
+Status LiftQuarantine(FileSystem& files, const LockHolder& self, const std::string& configuration, const Clock& clock) {
+  VICINAL_ASSIGN_OR_RETURN(const auto directory, OpenToWrite(files, self, clock, /*new_incarnation=*/false));
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> marks_files, KernelMarksFiles(files));
+  bool found = false;
+  for (const std::string& file : marks_files) {
+    VICINAL_ASSIGN_OR_RETURN(KernelMarks marks, ReadKernelMarks(files, file));
+    if (marks.quarantined.erase(configuration) == 0) continue;
+    found = true;
+    VICINAL_RETURN_IF_ERROR(WriteKernelMarks(files, marks));
+  }
+  if (found) return OkStatus();
+  return NotFound("quarantined kernel configuration", configuration, "'vicinal state list' shows them");
 }
 
 Status CheckFiles(FileSystem& files, const std::function<void(const FileVerdict& verdict)>& on_file) {
@@ -136,6 +168,8 @@ Status CheckFiles(FileSystem& files, const std::function<void(const FileVerdict&
   on_file(VerdictOf(files, "FORMAT", OkStatus()));  // else it would not be open
   on_file(VerdictOf(files, "INCARNATION", directory->CheckIncarnation()));
   on_file(VerdictOf(files, "VERSIONS", directory->CheckReservations()));
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> marks_files, KernelMarksFiles(files));
+  for (const std::string& file : marks_files) on_file(VerdictOf(files, file, ReadKernelMarks(files, file).status()));
   VICINAL_ASSIGN_OR_RETURN(const Listing listing, directory->List());
   for (const ListedProblem& problem : listing.problems) {
     const bool of_version = problem.id.has_value();

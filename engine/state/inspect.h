@@ -27,6 +27,13 @@ struct VersionInfo {
   WallTime publish_time{};
 };
 
+// A kernel configuration that servers on such a device do not run any more.
+struct QuarantinedKernel {
+  std::string device;
+  std::string configuration;
+  std::string reason;
+};
+
 struct Inventory {
   std::string incarnation;           // empty: damaged
   std::optional<LockHolder> holder;  // who writes, or wrote last
@@ -34,6 +41,7 @@ struct Inventory {
   std::vector<ListedProblem> problems;   // versions that cannot be used
   std::vector<std::string> unpublished;  // directories of versions without a manifest, which Sweep deletes
   std::vector<std::string> quarantined;  // directories below quarantine/
+  std::vector<QuarantinedKernel> kernels;
 };
 // Errors of StateDirectory::Open (read-only) and of the file system.
 StatusOr<Inventory> TakeInventory(FileSystem& files);
@@ -52,6 +60,10 @@ Status CheckFiles(FileSystem& files, const std::function<void(const FileVerdict&
 // FAILED_PRECONDITION: STATE_LOCKED while a server writes, STATE_NOT_INITIALIZED if this is no state directory.
 StatusOr<SweepReport> SweepOffline(FileSystem& files, const LockHolder& self, std::chrono::seconds grace,
                                    const Clock& clock);
+
+// Lets servers run a kernel configuration again, on every kind of device. NOT_FOUND: it is not quarantined. Otherwise
+// as SweepOffline.
+Status LiftQuarantine(FileSystem& files, const LockHolder& self, const std::string& configuration, const Clock& clock);
 
 struct Restored {
   std::string incarnation;

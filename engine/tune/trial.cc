@@ -212,12 +212,23 @@ class TrialOf final : public Trial {
         TuningCandidate candidate;
         candidate.setting = {std::string(kernel.name()), config};
         candidate.parameters = NameParameters(kernel, config);
+        if (std::string why = WhyQuarantined(input, candidate); !why.empty()) {
+          refused_.push_back({std::string(kernel.name()), std::move(why)});
+          continue;
+        }
         candidate.whole_graph_only = kernel.whole_graph_only();
         candidate.predicted_seconds = kernel.PredictSeconds(problem, config, input.shape).value_or(0.0);
         candidates_.push_back(std::move(candidate));
         kernels_.push_back(&kernel);
       }
     }
+  }
+
+  static std::string WhyQuarantined(const TrialInput& input, const TuningCandidate& candidate) {
+    if (input.first_runs == nullptr) return {};
+    const std::string name = ConfigurationName(input.key, candidate);
+    const std::string why = input.first_runs->WhyQuarantined(name);
+    return why.empty() ? why : absl::StrCat(name, " is ", why);
   }
 
   // The default, then by prediction; marks candidates that do not run.

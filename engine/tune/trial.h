@@ -23,6 +23,7 @@
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
+#include "engine/tune/first_runs.h"
 #include "engine/tune/prior.h"
 
 namespace vicinal {
@@ -43,6 +44,7 @@ struct TrialInput {
   Device* device = nullptr;
   WorkShape shape;  // with the adjacency's rows, cols and edges
   const KernelRegistry* registry = nullptr;
+  const FirstRuns* first_runs = nullptr;  // whose quarantined configurations are no candidates; null: none are
   // Called before allocation with an upper bound of the trial's bytes: matrices with their copies, layouts, scratch. On
   // an error, candidates are pruned with its message, and it is called again for the remaining ones. Empty: no limit.
   std::function<Status(int64_t bytes)> admit;

@@ -98,6 +98,7 @@ class Session {
     input.blocks = job_.graph->parts().blocks;
     input.device = tools_.device;
     input.registry = tools_.registry;
+    input.first_runs = tools_.first_runs;
     input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + SizeOf(sampled_)); };
     input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads());
     const double predicted =
@@ -186,7 +187,7 @@ class Session {
     for (int attempt = 0; attempt < kTries; ++attempt) {
       if (stopping_()) return TuningStopped();
       if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
-      VICINAL_ASSIGN_OR_RETURN(const Tried tried, RunInLease(candidate));
+      VICINAL_ASSIGN_OR_RETURN(const Tried tried, RunWatched(candidate));
       const double seconds = tried.sample.seconds;
       used_ += tried.used_seconds;
       ++samples_;
@@ -202,9 +203,24 @@ class Session {
     return shortest;
   }
 
+  StatusOr<Tried> RunWatched(int candidate) {
+    StatusOr<Tried> tried = RunInLease(candidate);
+    if (tools_.first_runs == nullptr) return tried;
+    const std::string name = ConfigurationName(record_.key, record_.candidates[candidate]);
+    const bool cut_short = tried.ok() && tried->stopped;
+    tools_.first_runs->End(name, cut_short ? absl::CancelledError("a request came") : tried.status());
+    return tried;
+  }
+
   StatusOr<Tried> RunInLease(int candidate) {
     Awaited<StatusOr<Tried>> outcome;
+    // The mark of a first run is written when the executor is free, not before: while requests keep the run waiting, an
+    // end of the process says nothing about the kernel.
     executor_.SubmitBackground({"tuning", [&](const Status& admitted, DeviceContext& context, const Lease& lease) {
+                                  if (admitted.ok() && tools_.first_runs != nullptr) {
+                                    tools_.first_runs->Begin(
+                                        ConfigurationName(record_.key, record_.candidates[candidate]));
+                                  }
                                   outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
                                 }});
     return outcome.Take();

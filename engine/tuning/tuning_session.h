@@ -16,6 +16,7 @@
 #include "engine/kernels/registry.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepared/prepared_graph.h"
+#include "engine/tune/first_runs.h"
 #include "engine/tune/meter.h"
 
 namespace vicinal {
@@ -30,6 +31,7 @@ struct TuningTools {
   MemoryBudget* budget = nullptr;
   const Clock* clock = nullptr;
   RunMeter* meter = nullptr;
+  FirstRuns* first_runs = nullptr;  // hears of every run; null: nobody does
   // True if `graph` is still the serving version.
   std::function<bool(const PreparedGraph& graph)> is_current;
 };

@@ -103,6 +103,8 @@ std::vector<MetricFamily> Scrape::StateFamilies(const StateSnapshot& state, cons
           GaugeFamily("vicinal_versions_not_durable",
                       "Versions that could not be written to the state directory, and serve from memory.",
                       real(state.not_durable)),
+          GaugeFamily("vicinal_quarantined_kernels", "Kernel configurations that do not run on this device any more.",
+                      real(state.quarantined_kernels)),
           GaugeFamily("vicinal_state_last_write_timestamp_seconds",
                       "When a version was last written to the state directory, in seconds since 1970; 0: never.",
                       state.last_state_write_seconds),

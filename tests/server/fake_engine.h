@@ -166,6 +166,7 @@ class FakeEngine : public Engine {
     return {{"aggregate", "reference", "cpu", 5, {"feature_tile"}}};
   }
   ResourceCounts Counts() const override { return {static_cast<int64_t>(graphs_.size()), 0, 1}; }
+  int64_t quarantined_kernels() const override { return 0; }
   int64_t queue_depth() const override { return 0; }
   double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }

@@ -87,6 +87,11 @@ Json InventoryJson(const state::Inventory& inventory) {
   for (const state::ListedProblem& problem : inventory.problems) json["problems"].push_back(ProblemJson(problem));
   json["unpublished"] = inventory.unpublished;
   json["quarantined"] = inventory.quarantined;
+  json["quarantined_kernels"] = Json::array();
+  for (const state::QuarantinedKernel& kernel : inventory.kernels) {
+    json["quarantined_kernels"].push_back(
+        {{"device", kernel.device}, {"configuration", kernel.configuration}, {"reason", kernel.reason}});
+  }
   return json;
 }
 
@@ -114,6 +119,9 @@ void PrintInventory(const state::Inventory& inventory, std::ostream& out) {
   }
   for (const std::string& path : inventory.unpublished) out << "unpublished " << path << " (being written, or swept)\n";
   for (const std::string& path : inventory.quarantined) out << "quarantined " << path << " (see REASON.json)\n";
+  for (const state::QuarantinedKernel& kernel : inventory.kernels) {
+    out << "quarantined kernel '" << kernel.configuration << "' on " << kernel.device << ": " << kernel.reason << '\n';
+  }
 }
 
 absl::Status ListState(const LocalContext& context) {
@@ -177,6 +185,19 @@ absl::Status SweepState(const LocalContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status LiftState(const LocalContext& context) {
+  CLIENT_ASSIGN_OR_RETURN(const auto files, OpenFiles(context));
+  const std::string configuration = context.args.Positional(1);
+  const absl::Status lifted = state::LiftQuarantine(*files, Self("lift"), configuration, Clock::Real());
+  if (!lifted.ok()) return Told(lifted);
+  if (context.json) {
+    context.PrintJson({{"lifted", configuration}});
+  } else {
+    context.out << "'" << configuration << "' may run again\n";
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RestoreState(const LocalContext& context) {
   CLIENT_ASSIGN_OR_RETURN(const auto files, OpenFiles(context));
   const auto restored = state::Restore(*files, Self("restore"), Clock::Real());
@@ -219,6 +240,12 @@ std::vector<Command> StateCommands() {
            {AtLeast(0, {"older_than", OptionKind::kInteger, "SECONDS",
                         "age at which something is left over; default: 60, time for a replica that still reads it"})}},
           SweepState),
+      Local({"state lift",
+             {"DIR", "CONFIGURATION"},
+             "Ends the quarantine of a kernel configuration, as 'state list' names it.",
+             "The server's next start tries it again. Refused while a server writes the directory.\n",
+             {}},
+            LiftState),
       Local({"state restore",
              {"DIR"},
              "Makes a copy of a state directory usable: gives it a new incarnation.",

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the kernel of a step: the one that the request forces, otherwise the one that tuning found on this graph,
-// otherwise the registry's default.
+// otherwise the first of the registry. Quarantined configurations are passed over.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_
 #define VICINAL_ENGINE_PLAN_BUILD_KERNEL_CHOICE_H_
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/api/tuning.h"
+#include "engine/base/error.h"
 #include "engine/kernels/registry.h"
 #include "engine/plan/plan.h"
+#include "engine/tune/first_runs.h"
+#include "engine/tune/work.h"
 
 namespace vicinal::internal {
 
@@ -31,20 +37,65 @@ inline std::string_view ForcedParameters(const ForcedKernels& forced, std::strin
   return colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
 }
 
+// Why `kernel` must not run with `config`, in words; empty: it may. `first_runs` may be null.
+template <class K>
+std::string WhyQuarantined(const FirstRuns* first_runs, const OperationKernels<K>& operation, const K& kernel,
+                           const KernelConfig& config) {
+  if (first_runs == nullptr) return {};
+  const std::string name = ConfigurationName(operation.operation(), kernel.name(), NameParameters(kernel, config));
+  const std::string why = first_runs->WhyQuarantined(name);
+  return why.empty() ? why : absl::StrCat(name, " is ", why);
+}
+
+// The first kernel after `choice` that may serve in its place, with no parameters set and on every adjacency.
+template <class K>
+StatusOr<KernelChoice<K>> NextChoice(const OperationKernels<K>& operation, const typename K::Problem& problem,
+                                     KernelChoice<K> choice, const FirstRuns* first_runs) {
+  const RegisteredKernel<K>* const first = choice.kernel;
+  bool after = false;
+  for (const auto& entry : operation.kernels()) {
+    const K& kernel = entry->kernel();
+    after = after || entry.get() == first;
+    if (!after || kernel.device() != first->kernel().device() || !kernel.deterministic(KernelConfig())) continue;
+    StatusOr<KernelChoice<K>> next = operation.Choose(problem, kernel.device(), kernel.name());
+    if (!next.ok() || !kernel.LayoutName(problem, KernelConfig()).empty()) continue;
+    std::string why = WhyQuarantined(first_runs, operation, kernel, KernelConfig());
+    if (why.empty()) {
+      choice.kernel = entry.get();
+      return choice;
+    }
+    choice.refusals.push_back({std::string(kernel.name()), std::move(why)});
+  }
+  return FailedPrecondition("KERNEL_QUARANTINED", absl::StrCat("all ", std::string(operation.operation()),
+                                                               " kernels that support this are quarantined, the last: ",
+                                                               choice.refusals.back().reason));
+}
+
 // `setting`: the result of tuning, which parameters of the request replace. `tuned`: whether it was used.
 template <class K>
 StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, const typename K::Problem& problem,
-                                       DeviceKind device, const ForcedKernels& forced,
+                                       DeviceKind device, const PlanRequest& request,
                                        const std::optional<KernelSetting>& setting, bool* tuned) {
-  const std::string_view name = ForcedName(forced, operation.operation());
-  const bool parameters = !ForcedParameters(forced, operation.operation()).empty();
+  const std::string_view name = ForcedName(request.forced, operation.operation());
+  const bool parameters = !ForcedParameters(request.forced, operation.operation()).empty();
+  std::vector<KernelRefusal> quarantined;
   if (setting.has_value() && !parameters && (name.empty() || name == setting->kernel)) {
     // It was measured on a problem that may differ in sizes, and may not support this one.
     StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device, setting->kernel);
-    *tuned = choice.ok();
-    if (choice.ok()) return choice;
+    if (choice.ok()) {
+      std::string why = WhyQuarantined(request.first_runs, operation, choice->kernel->kernel(), setting->config);
+      *tuned = why.empty();
+      if (*tuned) return choice;
+      quarantined.push_back({setting->kernel, std::move(why)});
+    }
   }
-  return operation.Choose(problem, device, name);
+  VICINAL_ASSIGN_OR_RETURN(KernelChoice<K> choice, operation.Choose(problem, device, name));
+  choice.refusals.insert(choice.refusals.begin(), quarantined.begin(), quarantined.end());
+  if (parameters) return choice;  // whoever reads them asks for the configuration
+  const std::string why = WhyQuarantined(request.first_runs, operation, choice.kernel->kernel(), KernelConfig());
+  if (why.empty()) return choice;
+  if (!name.empty()) return FailedPrecondition("KERNEL_QUARANTINED", why);
+  return NextChoice(operation, problem, std::move(choice), request.first_runs);
 }
 
 }  // namespace vicinal::internal

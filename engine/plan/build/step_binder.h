@@ -99,8 +99,8 @@ StatusOr<Bound<K>*> StepBinder::Choose(const OperationKernels<K>& operation, con
                                        const TuningWork* work) {
   Bound<K> bound;
   const std::optional<KernelSetting> setting = work != nullptr ? FindSetting(*work) : std::nullopt;
-  VICINAL_ASSIGN_OR_RETURN(KernelChoice<K> choice, ChooseKernel(operation, problem, context_.device.kind(),
-                                                                request().forced, setting, &launch_.info.tuned));
+  VICINAL_ASSIGN_OR_RETURN(KernelChoice<K> choice, ChooseKernel(operation, problem, context_.device.kind(), request(),
+                                                                setting, &launch_.info.tuned));
   if (launch_.info.tuned) bound.args.config = setting->config;
   bound.kernel = choice.kernel;
   bound.args.problem = problem;
@@ -109,6 +109,8 @@ StatusOr<Bound<K>*> StepBinder::Choose(const OperationKernels<K>& operation, con
       !parameters.empty()) {
     VICINAL_ASSIGN_OR_RETURN(
         bound.args.config, ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(), parameters));
+    const std::string why = WhyQuarantined(request().first_runs, operation, kernel, bound.args.config);
+    if (!why.empty()) return FailedPrecondition("KERNEL_QUARANTINED", why);
   }
   if constexpr (requires { bound.args.layout; }) {
     const auto layout = LayoutFor(kernel, problem, bound.args.config, *work);

@@ -85,8 +85,7 @@ std::string WhyProductUnsupported(BuildContext* context, const Node& node, int64
   AggregateProblem problem = ProblemOf(context->program, node, context->shapes.Of(node.adjacency));
   const std::optional<KernelSetting> setting = request.graph->tuning().Find(WorkOf(problem, node).key);
   bool tuned = false;
-  const auto choice =
-      ChooseKernel(registry.aggregate, problem, context->device.kind(), request.forced, setting, &tuned);
+  const auto choice = ChooseKernel(registry.aggregate, problem, context->device.kind(), request, setting, &tuned);
   if (!choice.ok()) return "no kernel supports its aggregation";
   problem.out_width = out_width;
   const AggregateKernel& kernel = choice->kernel->kernel();

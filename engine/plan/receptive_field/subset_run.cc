@@ -4,6 +4,7 @@
 #include "engine/plan/receptive_field/subset_run.h"
 
 #include "engine/base/check.h"
+#include "engine/plan/build/kernel_choice.h"
 
 namespace vicinal::internal {
 namespace {
@@ -92,14 +93,15 @@ void Fit(const Extent& extent, RowwiseArgs* args) {
 }
 
 // The kernel that an untuned plan would use for an aggregation. Null for other operations, if it would add in another
-// order, or if it would need scratch that the launch does not have.
+// order, is quarantined, or would need scratch that the launch does not have.
 const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& bound, const KernelRegistry& registry,
-                                                 DeviceKind device, int num_threads) {
+                                                 DeviceKind device, const PlanRequest& request) {
   const auto* aggregate = std::get_if<Bound<AggregateKernel>>(&bound);
   if (aggregate == nullptr) return nullptr;
   const AggregateProblem& problem = aggregate->args.problem;
   const auto choice = registry.aggregate.Choose(problem, device, {});
-  if (!choice.ok() || choice->kernel->kernel().ScratchBytes(problem, {}, num_threads) > 0) return nullptr;
+  if (!choice.ok() || choice->kernel->kernel().ScratchBytes(problem, {}, request.num_threads) > 0) return nullptr;
+  if (!WhyQuarantined(request.first_runs, registry.aggregate, choice->kernel->kernel(), {}).empty()) return nullptr;
   // Weights are packed for the chosen kernel.
   if (problem.out_width > 0 && choice->kernel != aggregate->kernel) return nullptr;
   const int64_t reduction_order = aggregate->kernel->kernel().ReductionOrder(problem, aggregate->args.config);
@@ -112,8 +114,7 @@ const RegisteredKernel<AggregateKernel>* Untuned(const decltype(Launch::bound)& 
 SubsetRun::SubsetRun(BuiltPlan* plan, const KernelRegistry& registry) : plan_(*plan) {
   for (const auto& launch : plan->launches) {
     full_.push_back(launch->bound);
-    untuned_.push_back(launch->info.tuned ? Untuned(launch->bound, registry, plan->device, plan->request.num_threads)
-                                          : nullptr);
+    untuned_.push_back(launch->info.tuned ? Untuned(launch->bound, registry, plan->device, plan->request) : nullptr);
   }
 }
 

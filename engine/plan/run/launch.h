@@ -6,12 +6,15 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "engine/base/clock.h"
 #include "engine/kernels/registry.h"
 #include "engine/plan/plan.h"
+#include "engine/tune/first_runs.h"
 #include "engine/tune/table.h"
+#include "engine/tune/work.h"
 
 namespace vicinal::internal {
 
@@ -67,6 +70,16 @@ struct Launch {
   void CountRun() const {
     if (uses != nullptr) uses->fetch_add(1, std::memory_order_relaxed);
     std::visit([](const auto& b) { b.kernel->CountLaunch(); }, bound);
+  }
+  // Of its kernel as it is bound now, which differs between full graphs and fields.
+  std::string Configuration() const {
+    return std::visit(
+        [](const auto& b) {
+          const auto& kernel = b.kernel->kernel();
+          using Problem = std::remove_cvref_t<decltype(b.args.problem)>;
+          return ConfigurationName(kOperationName<Problem>, kernel.name(), NameParameters(kernel, b.args.config));
+        },
+        bound);
   }
   // For recordings, in which a launch does not run the kernel.
   Status RunUncounted(DeviceContext& context) const {

@@ -285,14 +285,67 @@ TEST_F(TuningKeeperTest, ABuildWithoutTheKernelTellsAndGivesTheGraphANewRevision
     const auto graph = Graph();
     keeper.Restore(*graph);
     EXPECT_EQ(ChoicesOf(*graph), (Choices{{16, "twin 1"}}));
-    EXPECT_THAT(graph->tuning().Record(SumOf(8).key)->note,
-                HasSubstr("kernel 'other', chosen by an earlier build, cannot be used"));
+    EXPECT_THAT(graph->tuning().Record(SumOf(8).key)->note, HasSubstr("kernel 'other', chosen before, cannot be used"));
     EXPECT_EQ(graph->tuning().MostWanted()->key, SumOf(8).key) << "it may be tuned again";
     EXPECT_THAT(lines.all(), HasSubstr("the graph gets a new numerics revision; graph g; work aggregate sum, width 8"));
     EXPECT_THAT(lines.all(), HasSubstr(gone ? "there is no aggregate kernel 'other'" : "order 'odd' version 2"));
     EXPECT_EQ(Restored(files->CutPower(random).get(), *registry_), (Choices{{16, "twin 1"}}))
         << "the older build is back";
   }
+}
+
+// One configuration is quarantined.
+class OneQuarantined final : public FirstRuns {
+ public:
+  explicit OneQuarantined(std::string configuration) : configuration_(std::move(configuration)) {}
+  std::string WhyQuarantined(const std::string& configuration) const override {
+    return configuration == configuration_ ? "quarantined: illegal address" : "";
+  }
+  int64_t revision() const override { return 0; }
+  bool HasEndedWell(const std::string&) const override { return false; }
+  void Begin(const std::string&) override {}
+  void End(const std::string&, const Status&) override {}
+  void Doubt(const std::vector<std::string>&) override {}
+
+ private:
+  const std::string configuration_;
+};
+
+TEST_F(TuningKeeperTest, AQuarantinedChoiceGivesTheGraphANewRevisionForGood) {
+  const Choices after = {{8, "reset"}, {16, "twin 1"}};
+  std::string quarantined;
+  testing::SplitMix64 random(1);
+  std::unique_ptr<state::SimulatedFileSystem> before;
+  {
+    const auto directory = OpenState(&files_);
+    TuningKeeper keeper(Parts(directory.get(), registry_.get(), &lines_));
+    const auto graph = Graph();
+    ASSERT_TRUE(Publish(*graph, *directory, keeper).ok());
+    ASSERT_TRUE(keeper.Change(*graph, {{ChoiceOf(8, "other"), ChoiceOf(16, "twin", 1)}}).ok());
+    before = files_.CutPower(random);
+    quarantined = ConfigurationName(SumOf(8).key, *graph->tuning().Record(SumOf(8).key)->choice());
+    EXPECT_FALSE(keeper.Withdraw(*graph, "aggregate something else"));
+    EXPECT_TRUE(keeper.Withdraw(*graph, quarantined));
+    EXPECT_EQ(ChoicesOf(*graph), after);
+    EXPECT_THAT(graph->tuning().Record(SumOf(8).key)->note, HasSubstr("is quarantined"));
+    EXPECT_FALSE(keeper.Withdraw(*graph, quarantined)) << "once";
+  }
+  EXPECT_EQ(Restored(files_.CutPower(random).get(), *registry_), after) << "durably";
+
+  // At a start, before the graph serves.
+  const OneQuarantined first_runs(quarantined);
+  {
+    const auto directory = OpenState(before.get());
+    TuningKeeper::Parts parts = Parts(directory.get(), registry_.get(), &lines_);
+    parts.first_runs = &first_runs;
+    TuningKeeper keeper(parts);
+    const auto graph = Graph();
+    keeper.Restore(*graph);
+    EXPECT_EQ(ChoicesOf(*graph), (Choices{{16, "twin 1"}}));
+    EXPECT_THAT(graph->tuning().Record(SumOf(8).key)->note, HasSubstr("quarantined: illegal address"));
+  }
+  EXPECT_EQ(Restored(before->CutPower(random).get(), *registry_), (Choices{{16, "twin 1"}}))
+      << "also when it is lifted";
 }
 
 TEST_F(TuningKeeperTest, AReaderWritesNothing) {

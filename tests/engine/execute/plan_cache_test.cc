@@ -204,6 +204,17 @@ TEST_F(PlanCacheTest, APlanOfANewTuningGoesOnWithTheCountsOfTheOld) {
   EXPECT_EQ(put(1)->runs, 0) << "of a graph or model that serves no longer nothing is kept";
 }
 
+TEST_F(PlanCacheTest, APlanOfBeforeAQuarantineIsNotFound) {
+  Put(1, 10);
+  PlanRequest request = Request(1);
+  EXPECT_NE(cache_.Find(PlanKey::Of(request)), nullptr);
+  request.quarantine_revision = 1;
+  EXPECT_EQ(cache_.Find(PlanKey::Of(request)), nullptr);
+  const auto plan = std::make_shared<SizedPlan>(10);
+  EXPECT_EQ(cache_.Insert(request, "m", plan), plan);
+  EXPECT_EQ(cache_.Find(PlanKey::Of(request)), plan);
+}
+
 TEST_F(PlanCacheTest, NothingStaleIsKept) {
   Put(1, 10);
   current_ = false;

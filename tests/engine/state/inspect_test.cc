@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/state/kernel_marks.h"
 #include "engine/state/sealed_json.h"
 #include "tests/engine/state/history.h"
 #include "tests/engine/state/simulated_file_system.h"
@@ -145,6 +146,24 @@ TEST_F(InspectTest, ChecksTuningDocuments) {
   EXPECT_THAT(Bad(), IsEmpty());
   ASSERT_TRUE(Write("graphs/g/1/documents/notes.json").ok());
   EXPECT_THAT(Bad(), IsEmpty()) << "files of others are left alone";
+}
+
+TEST_F(InspectTest, ShowsQuarantinedKernelsAndLiftsThem) {
+  const KernelMarks marks = {"cpu0", "build", {"aggregate rows"}, {}, {}, {{"aggregate tiles", "illegal address"}}};
+  ASSERT_TRUE(WriteKernelMarks(files_, marks).ok());
+  ASSERT_THAT(TakeInventory(files_)->kernels, SizeIs(1));
+  EXPECT_EQ(TakeInventory(files_)->kernels[0].configuration, "aggregate tiles");
+  EXPECT_EQ(TakeInventory(files_)->kernels[0].reason, "illegal address");
+  EXPECT_EQ(ReasonOf(LiftQuarantine(files_, self_, "aggregate tiles", clock_)), "STATE_LOCKED");
+  directory_.reset();
+  EXPECT_EQ(LiftQuarantine(files_, self_, "aggregate rows", clock_).code(), StatusCode::kNotFound);
+  EXPECT_TRUE(LiftQuarantine(files_, self_, "aggregate tiles", clock_).ok());
+  EXPECT_THAT(TakeInventory(files_)->kernels, IsEmpty());
+  EXPECT_EQ(ReadKernelMarks(files_, KernelMarksFile("cpu0"))->proven, marks.proven);
+  EXPECT_THAT(Bad(), IsEmpty());
+  files_.XorByte(KernelMarksFile("cpu0"), 30, 0x04);
+  EXPECT_THAT(Bad(), ElementsAre(KernelMarksFile("cpu0")));
+  EXPECT_THAT(TakeInventory(files_)->kernels, IsEmpty()) << "a damaged one blocks nothing";
 }
 
 TEST_F(InspectTest, AFileThatIsMissingOrShortIsNamed) {

@@ -33,9 +33,9 @@ class AnyAggregate : public AggregateKernel {
 // Sums of 8 columns over a graph of two nodes. The kernels are registered by who derives from it.
 class TuningAlone : public ::testing::Test {
  protected:
-  // `clock` is the service's; it must outlive this.
-  explicit TuningAlone(ToldMeter::Times times, const Clock& clock = Clock::Real())
-      : clock_(clock), meter_(std::move(times)) {
+  // `clock` and `first_runs` are the service's; they must outlive this.
+  explicit TuningAlone(ToldMeter::Times times, const Clock& clock = Clock::Real(), FirstRuns* first_runs = nullptr)
+      : clock_(clock), first_runs_(first_runs), meter_(std::move(times)) {
     PreparedGraph::Parts parts;
     parts.csr.num_rows = parts.csr.num_cols = 2;
     parts.csr.row_ptr = {0, 1, 2};
@@ -70,12 +70,14 @@ class TuningAlone : public ::testing::Test {
     parts.stats = &StatsSink::Null();
     parts.logger = &Logger::Null();
     parts.meter = &meter_;
+    parts.first_runs = first_runs_;
     parts.is_current = [](const PreparedGraph&) { return true; };
     parts.on_change = [] {};
     return parts;
   }
 
   const Clock& clock_;
+  FirstRuns* const first_runs_;
   MemoryBudget budget_{0};
   ToldMeter meter_;
   std::shared_ptr<const PreparedGraph> graph_;

@@ -129,6 +129,7 @@ TEST(MetricsTest, TheRest) {
     state.graphs = 4;
     state.resident_graphs = 3;
     state.not_durable = 5;
+    state.quarantined_kernels = 2;
     state.last_state_write_seconds = 1700000000.5;
     state.ready = true;
     state.busy_seconds = 1.5;
@@ -162,6 +163,7 @@ TEST(MetricsTest, TheRest) {
         "vicinal_state_failures_total{kind=\"disk_full\"} 2",
         "vicinal_state_failures_total{kind=\"other\"} 1",
         "vicinal_versions_not_durable 5",
+        "vicinal_quarantined_kernels 2",
         "vicinal_state_last_write_timestamp_seconds 1700000000.5",
         "vicinal_memory_bytes{kind=\"answers\"} 12",
         "vicinal_kept_answers 2",
