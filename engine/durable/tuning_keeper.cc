@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
@@ -145,10 +147,11 @@ int64_t TuningKeeper::Adopt(const PreparedGraph& graph, const TuningDocument& do
                           {"work", Describe(work.key)},
                           {"error", std::string(entry.status().message())}});
       const TuningCandidate* const choice = kept.entry.record.choice();
+      std::string note = absl::StrCat("kernel '", choice != nullptr ? choice->setting.kernel : "",
+                                      "', chosen before, cannot be used (", std::string(entry.status().message()),
+                                      "); the default serves under the numerics revision of its own order");
       entry = TuningEntry{work, TuningTable::ResetRecord(work.key)};
-      entry->record.note = absl::StrCat("kernel '", choice != nullptr ? choice->setting.kernel : "",
-                                        "', chosen before, cannot be used (", std::string(entry.status().message()),
-                                        "); the default serves under the numerics revision of its own order");
+      entry->record.note = std::move(note);
     }
     graph.tuning().Restore(*entry);
   }
