@@ -105,7 +105,7 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
   context.clock = parts_.clock;
   context.stats = parts_.stats;
   ThreadPool* const pool = host_pool_ != nullptr ? host_pool_.get() : context_->thread_pool();
-  context.choose = ChooseOptionsFor(*parts_.registry, *context_, *parts_.clock, pool);
+  context.choose = ChooseOptionsFor(*parts_.registry, *context_, *parts_.clock, pool, parts_.first_runs);
   context.choose.auto_orders = among;
   context.choose.given_up = [&] { return queue_.stopping() || !parts_.graphs->IsPreparing(name, version); };
   context.on_progress = [&](double progress, std::string_view stage) {

@@ -20,6 +20,7 @@
 #include "engine/prepare/choose_order.h"
 #include "engine/prepare/preparation_queue.h"
 #include "engine/store/graph_store.h"
+#include "engine/tune/first_runs.h"
 
 namespace vicinal {
 
@@ -30,6 +31,7 @@ class GraphUploads {
   struct Parts {
     Device* device = nullptr;
     const KernelRegistry* registry = nullptr;  // to measure orders with
+    FirstRuns* first_runs = nullptr;           // hears of these measurements; may be null
     MemoryBudget* budget = nullptr;
     GraphStore* graphs = nullptr;
     const Clock* clock = nullptr;

@@ -5,6 +5,7 @@
 #include "engine/prepare/measure_orders.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "engine/prepare/measure_tuned_orders.h"
 #include "engine/prepare/order_sample.h"
 #include "engine/profile/host_caches.h"
+#include "engine/tune/work.h"
 
 namespace vicinal {
 namespace {
@@ -32,6 +34,7 @@ struct Contestant {
   Buffer row_ptr, col, scratch;
   AggregateArgs args;
   const RegisteredKernel<AggregateKernel>* kernel = nullptr;
+  std::string configuration;     // its name for FirstRuns
   std::vector<double> seconds;   // of each round
   std::vector<double> relative;  // to the first contestant's in the same round, for as many edges
 };
@@ -50,8 +53,8 @@ double Spread(std::vector<double> values) {
 // For one graph.
 class OrderMeasurement {
  public:
-  OrderMeasurement(const KernelRegistry& registry, DeviceContext& context, const Clock& clock)
-      : registry_(registry), context_(context), clock_(clock) {}
+  OrderMeasurement(const KernelRegistry& registry, DeviceContext& context, const Clock& clock, FirstRuns* first_runs)
+      : registry_(registry), context_(context), clock_(clock), first_runs_(first_runs) {}
 
   StatusOr<std::vector<OrderTime>> Run(const Csr& graph, std::span<const Permutation* const> orders) {
     VICINAL_RETURN_IF_ERROR(CheckMeasurable(graph.num_cols));
@@ -81,8 +84,13 @@ class OrderMeasurement {
     args.dst = {dst_.as<float>(), rows, width_, width_};
     VICINAL_ASSIGN_OR_RETURN(const auto choice, registry_.aggregate.Choose(args.problem, context_.device().kind(), ""));
     contestant.kernel = choice.kernel;
+    const AggregateKernel& kernel = choice.kernel->kernel();
+    contestant.configuration =
+        ConfigurationName(registry_.aggregate.operation(), kernel.name(), NameParameters(kernel, args.config));
+    const std::string why = first_runs_ != nullptr ? first_runs_->WhyQuarantined(contestant.configuration) : "";
+    if (!why.empty()) return FailedPrecondition("KERNEL_QUARANTINED", contestant.configuration + " is " + why);
     const int threads = context_.thread_pool() != nullptr ? context_.thread_pool()->num_threads() : 1;
-    const size_t scratch = choice.kernel->kernel().ScratchBytes(args.problem, args.config, threads);
+    const size_t scratch = kernel.ScratchBytes(args.problem, args.config, threads);
     VICINAL_ASSIGN_OR_RETURN(contestant.scratch, context_.device().Allocate(scratch));
     contestants_.push_back(std::move(contestant));
     return OkStatus();
@@ -104,10 +112,15 @@ class OrderMeasurement {
   }
 
   StatusOr<double> Time(const Contestant& contestant) {
+    const bool watched = first_runs_ != nullptr && !first_runs_->HasEndedWell(contestant.configuration);
+    if (watched) first_runs_->Begin(contestant.configuration);
     const MonotonicTime begin = clock_.Now();
-    VICINAL_RETURN_IF_ERROR(contestant.kernel->Launch(context_, contestant.args, contestant.scratch.data()));
-    VICINAL_RETURN_IF_ERROR(context_.Synchronize());
-    return SecondsBetween(begin, clock_.Now());
+    Status run = contestant.kernel->Launch(context_, contestant.args, contestant.scratch.data());
+    if (run.ok()) run = context_.Synchronize();
+    const double seconds = SecondsBetween(begin, clock_.Now());
+    if (watched) first_runs_->End(contestant.configuration, run);
+    VICINAL_RETURN_IF_ERROR(run);
+    return seconds;
   }
 
   void Keep(const std::vector<double>& seconds) {
@@ -130,6 +143,7 @@ class OrderMeasurement {
   const KernelRegistry& registry_;
   DeviceContext& context_;
   const Clock& clock_;
+  FirstRuns* const first_runs_;  // may be null
   int64_t width_ = 0;
   Buffer src_, dst_;
   std::vector<Contestant> contestants_;
@@ -160,22 +174,23 @@ int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges) {
   return 2 * matrix + (1 + kMaxMeasured) * sample + sample;  // one sample is on its way from the host
 }
 
-MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock) {
-  return [&registry, &context, &clock](const Csr& graph, std::span<const Permutation* const> orders) {
-    return OrderMeasurement(registry, context, clock).Run(graph, orders);
+MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
+                                FirstRuns* first_runs) {
+  return [&registry, &context, &clock, first_runs](const Csr& graph, std::span<const Permutation* const> orders) {
+    return OrderMeasurement(registry, context, clock, first_runs).Run(graph, orders);
   };
 }
 
 ChooseOptions ChooseOptionsFor(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
-                               ThreadPool* pool) {
+                               ThreadPool* pool, FirstRuns* first_runs) {
   ChooseOptions options;
   options.pool = pool;
   if (context.device().kind() == DeviceKind::kCpu) {
     options.caches = HostCaches();
-    options.measure = MakeOrderMeasurer(registry, context, clock);
+    options.measure = MakeOrderMeasurer(registry, context, clock, first_runs);
   } else {
     options.caches = {kFirstGpuCacheBytes, context.device().last_cache_bytes()};
-    options.measure = MakeTunedOrderMeasurer(registry, context, clock, pool);
+    options.measure = MakeTunedOrderMeasurer(registry, context, clock, pool, first_runs);
     options.estimates_exclude = false;
   }
   return options;

@@ -7,6 +7,7 @@
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
 #include "engine/prepare/choose_order.h"
+#include "engine/tune/first_runs.h"
 
 namespace vicinal {
 
@@ -29,15 +30,18 @@ Status CheckMeasurable(int64_t num_nodes);
 // Upper bound of the device bytes for measuring a graph of that size.
 int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges);
 
-// A MeasureOrders that runs the registry's first aggregate kernel of the context's device. All three must outlive it;
-// one thread at a time may call it, because of the context. FAILED_PRECONDITION (NOT_MEASURED): too many rows. Other
-// errors of the device and the kernel.
-MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock);
+// A MeasureOrders that runs the registry's first aggregate kernel of the context's device. All must outlive it; one
+// thread at a time may call it, because of the context. `first_runs` may be null: nobody wants to know. FAILED_
+// PRECONDITION: too many rows (NOT_MEASURED), or the kernel is quarantined (KERNEL_QUARANTINED). Other errors of the
+// device and the kernel.
+MeasureOrders MakeOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
+                                FirstRuns* first_runs = nullptr);
 
 // How `auto` chooses for the context's device: on the CPU by its caches and this measurer; on a GPU by the times of the
 // kernels that tuning may choose (measure_tuned_orders.h). `pool` is for work on the host. All must outlive the result.
+// `first_runs` may be null.
 ChooseOptions ChooseOptionsFor(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
-                               ThreadPool* pool);
+                               ThreadPool* pool, FirstRuns* first_runs = nullptr);
 
 }  // namespace vicinal
 

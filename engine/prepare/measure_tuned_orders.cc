@@ -2,6 +2,7 @@
 #include "engine/prepare/measure_tuned_orders.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,8 +44,9 @@ double Quantile(const std::vector<double>& sorted, double share) {
 // For one graph.
 class TunedMeasurement {
  public:
-  TunedMeasurement(const KernelRegistry& registry, DeviceContext& context, const Clock& clock, ThreadPool* pool)
-      : registry_(registry), context_(context), clock_(clock), pool_(pool) {}
+  TunedMeasurement(const KernelRegistry& registry, DeviceContext& context, const Clock& clock, ThreadPool* pool,
+                   FirstRuns* first_runs)
+      : registry_(registry), context_(context), clock_(clock), pool_(pool), first_runs_(first_runs) {}
 
   StatusOr<OrderTime> TimeOf(const Csr& graph, const Permutation& order) {
     const OrderSample sample = SampleUnder(graph, order, kTunedMeasuredEdges, pool_);
@@ -58,6 +60,7 @@ class TunedMeasurement {
     input.adjacency = {rows, graph.num_cols, edges, row_ptr.as<EdgeId>(), col.as<NodeId>(), nullptr};
     input.device = &context_.device();
     input.registry = &registry_;
+    input.first_runs = first_runs_;
     input.shape.rows = rows;
     input.shape.cols = graph.num_cols;
     input.shape.edges = edges;
@@ -69,17 +72,27 @@ class TunedMeasurement {
                            : FailedPrecondition("NOT_MEASURED", absl::StrCat("it takes more than ", most, " bytes"));
     };
     VICINAL_ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Make(input));
-    VICINAL_ASSIGN_OR_RETURN(OrderTime time, Fastest(*trial));
+    VICINAL_ASSIGN_OR_RETURN(OrderTime time, Fastest(input.key, *trial));
     time.seconds_per_edge /= static_cast<double>(std::max<int64_t>(1, edges));
     return time;
   }
 
  private:
+  // The run of a candidate that does not count: on this device it may be the first of all.
+  Status RunFirst(const TuningKey& key, const Trial& trial, int64_t candidate) {
+    const std::string name = ConfigurationName(key, trial.candidates()[static_cast<size_t>(candidate)]);
+    const bool watched = first_runs_ != nullptr && !first_runs_->HasEndedWell(name);
+    if (watched) first_runs_->Begin(name);
+    Status run = trial.Run(candidate, 0, context_);
+    if (watched) first_runs_->End(name, run);
+    return run;
+  }
+
   // `seconds_per_edge` has the seconds of the whole sample.
-  StatusOr<OrderTime> Fastest(const Trial& trial) {
+  StatusOr<OrderTime> Fastest(const TuningKey& key, const Trial& trial) {
     OrderTime fastest;
     for (int64_t candidate = 0; candidate < trial.num_to_run(); ++candidate) {
-      VICINAL_RETURN_IF_ERROR(trial.Run(candidate, 0, context_));
+      VICINAL_RETURN_IF_ERROR(RunFirst(key, trial, candidate));
       std::vector<double> seconds;
       for (int run = 0; run < kTunedRuns; ++run) {
         const MonotonicTime begin = clock_.Now();
@@ -101,6 +114,7 @@ class TunedMeasurement {
   DeviceContext& context_;
   const Clock& clock_;
   ThreadPool* const pool_;
+  FirstRuns* const first_runs_;  // may be null
 };
 
 }  // namespace
@@ -112,11 +126,11 @@ int64_t TunedMeasureBytesBound(int64_t num_nodes, int64_t num_edges) {
 }
 
 MeasureOrders MakeTunedOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
-                                     ThreadPool* pool) {
-  return [&registry, &context, &clock, pool](
+                                     ThreadPool* pool, FirstRuns* first_runs) {
+  return [&registry, &context, &clock, pool, first_runs](
              const Csr& graph, std::span<const Permutation* const> orders) -> StatusOr<std::vector<OrderTime>> {
     VICINAL_RETURN_IF_ERROR(CheckMeasurable(graph.num_cols));
-    TunedMeasurement measurement(registry, context, clock, pool);
+    TunedMeasurement measurement(registry, context, clock, pool, first_runs);
     std::vector<OrderTime> times;
     for (const Permutation* order : orders) {
       VICINAL_ASSIGN_OR_RETURN(OrderTime time, measurement.TimeOf(graph, *order));

@@ -11,6 +11,7 @@
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
 #include "engine/prepare/choose_order.h"
+#include "engine/tune/first_runs.h"
 
 namespace vicinal {
 
@@ -28,9 +29,10 @@ int64_t TunedMeasureBytesBound(int64_t num_nodes, int64_t num_edges);
 
 // The time of an order is that of its fastest candidate. Orders are measured one after the other: runs on a GPU hardly
 // scatter, and one order at a time needs memory. `pool` (null: none) is for the host's part. All must outlive the
-// result; one thread at a time may call it, because of the context. Errors: as MakeOrderMeasurer's.
+// result; one thread at a time may call it, because of the context. `first_runs` may be null; quarantined candidates do
+// not run. Errors: as MakeOrderMeasurer's.
 MeasureOrders MakeTunedOrderMeasurer(const KernelRegistry& registry, DeviceContext& context, const Clock& clock,
-                                     ThreadPool* pool);
+                                     ThreadPool* pool, FirstRuns* first_runs = nullptr);
 
 }  // namespace vicinal
 

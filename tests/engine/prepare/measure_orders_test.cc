@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/prepare/measure_tuned_orders.h"
 #include "engine/prepare/order_sample.h"
+#include "tests/engine/tune/remembered_runs.h"
 #include "tests/support/generators.h"
 
 namespace vicinal {
@@ -106,6 +110,38 @@ TEST(OrderSample, HasTheRowsOfTheRenumberedGraph) {
     EXPECT_NEAR(half.row_ptr.back(), 4000, 8 * 300);  // but for the last rows of the blocks
     EXPECT_TRUE(std::equal(half.col.begin(), half.col.begin() + half.row_ptr[10], all.col.begin()));
   }
+}
+
+TEST_F(MeasureOrdersTest, TellsOfTheFirstRunAndHeedsQuarantine) {
+  const Csr csr = BuildCsrByTarget(RmatGraph(6, 200, 1));
+  const Permutation as_sent = Permutation::Identity(csr.num_rows);
+  const Permutation* orders[] = {&as_sent};
+  testing::RememberedRuns runs;
+  const MeasureOrders measure = MakeOrderMeasurer(registry_, *context_, Clock::Real(), &runs);
+  ASSERT_TRUE(measure(csr, orders).ok());
+  const std::vector<std::string> begun = runs.TakeBegun();
+  ASSERT_EQ(begun.size(), 1u) << "the first of many";
+  EXPECT_TRUE(runs.HasEndedWell(begun[0]));
+  runs.Quarantine(begun[0]);
+  const int64_t launches = Launches();
+  const auto refused = measure(csr, orders);
+  EXPECT_EQ(DetailOf(refused.status())->reason, "KERNEL_QUARANTINED");
+  EXPECT_EQ(Launches(), launches);
+}
+
+TEST_F(MeasureOrdersTest, TunedTimesTellOfFirstRunsAndHeedQuarantine) {
+  const Csr csr = BuildCsrByTarget(RmatGraph(6, 200, 1));
+  const Permutation as_sent = Permutation::Identity(csr.num_rows);
+  const Permutation* orders[] = {&as_sent, &as_sent};
+  testing::RememberedRuns runs;
+  const MeasureOrders measure = MakeTunedOrderMeasurer(registry_, *context_, Clock::Real(), nullptr, &runs);
+  ASSERT_TRUE(measure(csr, orders).ok());
+  const std::vector<std::string> begun = runs.TakeBegun();
+  ASSERT_GT(begun.size(), 1u);
+  EXPECT_EQ(std::set<std::string>(begun.begin(), begun.end()).size(), begun.size()) << "each once";
+  runs.Quarantine(begun.back());
+  ASSERT_TRUE(measure(csr, orders).ok());
+  for (const std::string& again : runs.TakeBegun()) EXPECT_NE(again, begun.back());
 }
 
 TEST_F(MeasureOrdersTest, SaysNoWhereRowsAreTooMany) {
