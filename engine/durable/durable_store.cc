@@ -2,9 +2,6 @@
 // The writer. Jobs run one at a time, so that removals and writes of one name cannot overtake each other.
 #include "engine/durable/durable_store.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/durable/failures.h"
 #include "engine/durable/version_ids.h"
+#include "engine/durable/writer_thread.h"
 
 namespace vicinal::durable {
 using state::Store;
@@ -73,8 +71,7 @@ DurableStore::Step DurableStore::NextStep(MonotonicTime sweep, Job* job) {
 }
 
 void DurableStore::WriteLoop() {
-  // Of this thread, and a wish. Queries come first where cores are few: a graph keeps one busy while it is written.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
+  StandBackBehindQueries();  // a graph keeps a core busy while it is written
   const bool sweeps = parts_.sweep_period.count() > 0;
   MonotonicTime sweep = sweeps ? std::chrono::steady_clock::now() : MonotonicTime::max();
   for (;;) {
