@@ -8,7 +8,8 @@ stay in the state directory that belongs to nothing.
 The server ends every --restart_minutes, by turns with SIGTERM and SIGKILL. Memory and descriptors are sampled each second,
 and a line is fitted to the second half of each life: to all memory, and to what the server does not account for
 (vicinal_memory_bytes), which does not vary with the graphs that happen to be there. In the end the server is left alone until
-its sweep has passed, and the directory is compared with what it lists."""
+the directory has what it lists and nothing else, or --settle_seconds are over: replaced versions go a minute or two after they
+were replaced, their files a minute or two later, and both later after a start."""
 
 import json
 import os
@@ -22,8 +23,6 @@ import numpy as np
 
 import vicinal
 from bench.state import common
-
-SWEEP_SECONDS = 300  # replaced versions go after one to two minutes, their files one to two minutes later
 
 
 class Churn:
@@ -40,16 +39,16 @@ class Churn:
     def step(self, client):
         name = f"g{self.random.integers(self.options.graphs)}"
         edge_index, x = self.arrays[self.random.integers(len(self.arrays))]
-        kind = self.random.random()
+        kind, wait_for = self.random.random(), str(self.random.choice(["ready", "durable"]))
         if name not in self.there:
-            client.upload_graph(name, edge_index, x=x)
+            client.upload_graph(name, edge_index, x=x, wait_for=wait_for)
             self.there.add(name)
             self.count("uploads")
         elif kind < 0.15:
-            client.upload_graph(name, edge_index, x=x, replace=True)
+            client.upload_graph(name, edge_index, x=x, replace=True, wait_for=wait_for)
             self.count("replacements")
         elif kind < 0.25:
-            client.upload_features(name, x, name="other", replace=True)
+            client.upload_features(name, x, name="other", replace=True, wait_for=wait_for)
             self.count("feature sets")
         elif kind < 0.3:
             client.delete_graph(name)
@@ -89,12 +88,24 @@ def trend(samples):
 
 
 def inspect(options, state):
-    """`vicinal state list` and `check`: versions, directories without a manifest, problems, and the verdict."""
-    command = [os.path.join(options.bin, "vicinal"), "state"]
-    listed = json.loads(subprocess.run([*command, "list", state, "--json"], capture_output=True, text=True, check=True).stdout)
-    check = subprocess.run([*command, "check", state, "--json"], capture_output=True, text=True, check=False).returncode
+    """`vicinal state list`: versions, directories without a manifest, problems."""
+    command = [os.path.join(options.bin, "vicinal"), "state", "list", state, "--json"]
+    listed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return {"versions": len(listed["versions"]), "orphans": len(listed["unpublished"]), "problems": len(listed["problems"]),
-            "quarantined": len(listed["quarantined"]), "check": check}
+            "quarantined": len(listed["quarantined"])}
+
+
+def settle(options, state, client):
+    """Waits until the directory has what the server lists, and nothing else; what both have in the end, and after how long."""
+    begin = time.monotonic()
+    while True:
+        graphs = client.list_graphs()
+        known = sum(1 + len(graph.feature_sets) for graph in graphs) + len(client.list_models())
+        found = inspect(options, state)
+        seconds = time.monotonic() - begin
+        if (found["versions"] == known and not found["orphans"]) or seconds > options.settle_seconds:
+            return {"listed_by_server": known, **found, "settled_after_seconds": round(seconds)}
+        time.sleep(5)
 
 
 def main():
@@ -105,6 +116,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--edges", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--settle_seconds", type=float, default=600)
     options = parser.parse_args()
     rows, churn = [], Churn(options)
     with common.Scratch(options.folder) as folder:
@@ -125,18 +137,18 @@ def main():
                 else:
                     server.kill()
                 server.start()
-            time.sleep(SWEEP_SECONDS)
             with vicinal.Client(server.grpc) as client:
-                graphs = client.list_graphs()
-                known = sum(1 + len(graph.feature_sets) for graph in graphs) + len(client.list_models())
+                found = settle(options, state, client)
             errors = [line for line in server.log_lines() if line["level"] == "error"]
             server.stop()
+        check = [os.path.join(options.bin, "vicinal"), "state", "check", state, "--json"]
+        found["check"] = subprocess.run(check, capture_output=True, check=False).returncode
         files = sum(len(names) for _, _, names in os.walk(state))
-        rows.append({"case": "in the end", "minutes": options.minutes, "lives": len(rows), **churn.counts, "listed_by_server": known,
-                     **inspect(options, state), "files": files, "errors_in_log": len(errors), "errors": errors[:3]})
+        rows.append({"case": "in the end", "minutes": options.minutes, "lives": len(rows), **churn.counts, **found, "files": files,
+                     "errors_in_log": len(errors), "errors": errors[:3]})
     common.finish(options, rows)
-    last = rows[-1]
-    return 1 if last["orphans"] or last["problems"] or last["check"] or last["versions"] != known or errors else 0
+    bad = found["orphans"] or found["problems"] or found["check"] or found["versions"] != found["listed_by_server"] or errors
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

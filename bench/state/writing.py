@@ -46,7 +46,7 @@ def load(server, options):
 def write_once(server, client, arrays, options, queries):
     """Replaces the graph; seconds from READY to DURABLE, and with `queries` their quantiles (None if the write was shorter)."""
     edge_index, x = arrays
-    client.upload_graph("written", edge_index, x=x, reorder="none", replace=True)
+    client.upload_graph("written", edge_index, x=x, reorder="none", replace=True, wait_for="ready")
     begin, durable = time.monotonic(), []
 
     def watch():
