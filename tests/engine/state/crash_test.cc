@@ -40,6 +40,7 @@ TEST(CrashTest, WhatWasDurableSurvivesPowerFailures) {
 }
 
 TEST(CrashTest, EveryOperationMayFailOnce) {
+  int64_t failures = 0;
   for (const int error : {ENOSPC, EIO, EROFS}) {
     bool failed = true;
     for (int64_t index = 0; failed && !::testing::Test::HasFailure(); ++index) {
@@ -49,6 +50,7 @@ TEST(CrashTest, EveryOperationMayFailOnce) {
       history.Open();
       for (int step = 0; step < 14; ++step) history.Step();
       failed = history.files().failed();
+      failures += failed ? 1 : 0;
       for (int i = 0; i < 3; ++i) history.CheckCrash();
       history.CutPower();
       for (int step = 0; step < 3; ++step) history.Step();
@@ -56,6 +58,8 @@ TEST(CrashTest, EveryOperationMayFailOnce) {
       ASSERT_LT(index, 2000);
     }
   }
+  std::printf("%lld failed operations\n", static_cast<long long>(failures));
+  EXPECT_GT(failures, 300);
 }
 
 TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
@@ -71,12 +75,13 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
     for (const VersionId& id : ids) ASSERT_TRUE(PublishVersion(**directory, id).ok());
   }
   testing::SplitMix64 random(5);
-  int64_t damaged = 0;
+  int64_t cases = 0, damaged = 0;
   for (const std::string& path : whole.AllFiles()) {
     const int64_t bytes = whole.Stat(path)->bytes;
     const auto owner = [&](const VersionId& id) { return path.find(*PathOf(id) + "/") == 0; };
     for (int64_t at = 0; at < bytes; at += at < 700 ? 1 : 1 + bytes / 50) {
       SCOPED_TRACE(path + " byte " + std::to_string(at));
+      ++cases;
       const auto files = whole.CutPower(random);
       files->XorByte(path, at, static_cast<uint8_t>(1 + random.Next() % 255));
       const auto directory = StateDirectory::Open(files.get(), {});
@@ -106,6 +111,8 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
       ASSERT_FALSE(::testing::Test::HasFailure());
     }
   }
+  std::printf("%lld damaged bytes, %lld versions found damaged\n", static_cast<long long>(cases),
+              static_cast<long long>(damaged));
   EXPECT_GT(damaged, 1000);
 }
 
